@@ -1,0 +1,18 @@
+"""How instructions are computed in JAX; imported as ``pto_jax.lowering`` only."""
+
+from __future__ import annotations
+
+if __name__ != "pto_jax.lowering":
+    raise ImportError("the folder 'lowering' is imported as pto_jax.lowering, never by itself")
+
+from . import convert, elementwise, layout, masks, tile_scalar
+from .program import JaxMachine as JaxMachine
+from .program import placements as placements
+from .rules import RULES as RULES
+from .rules import Semantics as Semantics
+from .storage import Plan as Plan
+
+#: Modules whose import registers instruction rules.
+RULE_MODULES = (convert, elementwise, layout, masks, tile_scalar)
+#: Instructions whose rule needs global memory; the machine executes them itself.
+MEMORY_RULES = frozenset({"tload", "tstore"})

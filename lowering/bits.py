@@ -1,0 +1,284 @@
+"""Integer encoding of floating-point formats: words to float64 and back, without float tests.
+
+XLA flushes subnormals, contracts multiply-add chains and narrows convert-operate-convert sequences; a
+float64 between an integer decode and an integer encode is the form it leaves alone. Everything here
+runs inside a scoped 64-bit context.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.dtypes import BF16, F16, F32, DType
+from pto_jax.types import RoundMode
+
+U32 = np.uint32
+_ABS = U32(0x7FFFFFFF)
+_SIGN = U32(0x80000000)
+_INF = U32(0x7F800000)
+_EVEN = lax.RoundingMethod.TO_NEAREST_EVEN
+
+
+def widen(words: Array, to: type[np.unsignedinteger] | np.dtype = np.dtype(U32)) -> Array:
+    """Unsigned words zero-extended."""
+    return lax.convert_element_type(words, to)
+
+
+def decode32(b: Array) -> Array:
+    """float64 value of float32 words, subnormals and signed zeros included."""
+    sign = b & _SIGN
+    mantissa = lax.convert_element_type(lax.bitcast_convert_type(b & U32(0x7FFFFF), np.int32), np.float64)
+    normal = lax.convert_element_type(lax.bitcast_convert_type(b & _ABS, np.float32), np.float64)
+    magnitude = jnp.where((b & _INF) == U32(0), mantissa * np.float64(2.0**-149), normal)
+    bits = lax.bitcast_convert_type(magnitude, np.uint64)
+    bits = bits | (lax.convert_element_type(sign, np.uint64) << np.uint64(32))
+    return lax.bitcast_convert_type(bits, np.float64)
+
+
+def encode32(r: Array) -> Array:
+    """float32 words nearest to float64 values, ties to even, canonical NaN."""
+    magnitude = lax.abs(r)
+    nearest = lax.bitcast_convert_type(lax.convert_element_type(r, np.float32), np.uint32)
+    scaled = lax.round(jnp.minimum(magnitude, np.float64(2.0**-125)) * np.float64(2.0**149), _EVEN)
+    tiny = lax.bitcast_convert_type(lax.convert_element_type(scaled, np.int32), np.uint32)
+    words = jnp.where(magnitude < np.float64(2.0**-126), tiny | (nearest & _SIGN), nearest)
+    return jnp.where(r != r, U32(F32.canonical_nan), words)
+
+
+def settle32(r: Array) -> Array:
+    """float64 values rounded to the float32 grid, staying float64."""
+    tiny = lax.round(r * np.float64(2.0**149), _EVEN) * np.float64(2.0**-149)
+    normal = lax.convert_element_type(lax.convert_element_type(r, np.float32), np.float64)
+    return jnp.where(lax.abs(r) < np.float64(2.0**-126), tiny, normal)
+
+
+def odd32(r: Array) -> Array:
+    """float32 words of float64 values rounded to odd, so that a second rounding to a narrower format
+    is as if it were the only one. NaN canonical."""
+    words = encode32(r)
+    back = decode32(words)
+    inexact = (back != r) & (r == r)
+    away = lax.abs(back) > lax.abs(r)
+    towards = jnp.where(away, words - U32(1), words)
+    return jnp.where(inexact, towards | U32(1), words)
+
+
+def f16_to_f32(h: Array) -> Array:
+    """float32 words of float16 words (exact; NaN payloads shift along)."""
+    w = widen(h)
+    sign = (w & U32(0x8000)) << U32(16)
+    a = w & U32(0x7FFF)
+    m = a & U32(0x3FF)
+    tiny = lax.bitcast_convert_type(lax.convert_element_type(m, np.float32), np.uint32) - U32(24 << 23)
+    small = jnp.where(m == U32(0), U32(0), tiny)
+    normal = (a << U32(13)) + U32(112 << 23)
+    special = (a << U32(13)) | _INF
+    out = jnp.where(a < U32(0x400), small, jnp.where(a >= U32(0x7C00), special, normal))
+    return out | sign
+
+
+def f32_to_f16(u: Array) -> Array:
+    """float16 words of float32 words, nearest even, overflow to infinity, canonical NaN."""
+    sign = (u >> U32(16)) & U32(0x8000)
+    a = u & _ABS
+    t = a - U32(112 << 23)
+    normal = (t + U32(0xFFF) + ((t >> U32(13)) & U32(1))) >> U32(13)
+    shift = jnp.minimum(U32(126) - (a >> U32(23)), U32(25))
+    significand = (a & U32(0x7FFFFF)) | U32(0x800000)
+    half = (U32(1) << (shift - U32(1))) - U32(1)
+    small = (significand + half + ((significand >> shift) & U32(1))) >> shift
+    small = jnp.where(a < U32(0x33000000), U32(0), small)
+    code = jnp.where(a < U32(0x38800000), small, jnp.minimum(normal, U32(0x7C00)))
+    code = jnp.where(a >= U32(0x47800000), U32(0x7C00), code)
+    code = jnp.where(a > _INF, U32(F16.canonical_nan), code | sign)
+    return lax.convert_element_type(code, np.uint16)
+
+
+def f32_to_bf16(u: Array) -> Array:
+    """bfloat16 words of float32 words, nearest even, canonical NaN."""
+    code = (u + U32(0x7FFF) + ((u >> U32(16)) & U32(1))) >> U32(16)
+    code = jnp.where((u & _ABS) > _INF, U32(BF16.canonical_nan), code)
+    return lax.convert_element_type(code, np.uint16)
+
+
+def bf16_to_f32(h: Array) -> Array:
+    return widen(h) << U32(16)
+
+
+@cache
+def value_table(dtype: DType) -> np.ndarray:
+    """float64 value of every code of a format of at most 8 bits."""
+    codes = np.arange(1 << dtype.bits)
+    if dtype.name == "hif8":
+        return np.array([_hif8_value(int(c)) for c in codes])
+    if dtype.name in ("f8e4m3", "f8e5m2", "f8e8m0"):
+        return codes.astype(np.uint8).view(dtype.numpy).astype(np.float64)
+    sign = np.where(codes >> 3 & 1, -1.0, 1.0)
+    if dtype.name == "f4e2m1x2":
+        return sign * np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[codes & 7]
+    return sign * (codes & 7) / 4.0
+
+
+def _hif8_value(code: int) -> float:
+    """Value of a HiFloat8 code: a prefix of the payload selects exponent and fraction widths."""
+    sign = -1.0 if code & 0x80 else 1.0
+    p = code & 0x7F
+    if p >> 3 == 0:
+        if p == 0:
+            return float("nan") if code & 0x80 else 0.0
+        return sign * 2.0 ** (p - 23)
+    if p >> 3 == 1:
+        return sign * (1 + (p & 7) / 8)
+    if p >> 4 == 1:
+        return sign * 2.0 ** (-1 if p >> 3 & 1 else 1) * (1 + (p & 7) / 8)
+    width, fraction = {1: (2, 3), 2: (3, 2), 3: (4, 1)}[p >> 5]
+    exponent = p >> fraction & ((1 << width) - 1)
+    negative = exponent >> (width - 1)
+    magnitude = (1 << (width - 1)) + (exponent & ((1 << (width - 1)) - 1))
+    e = -magnitude if negative else magnitude
+    m = p & ((1 << fraction) - 1)
+    if e == 15 and m:
+        return sign * float("inf")
+    return sign * 2.0**e * (1 + m / (1 << fraction))
+
+
+def decode(words: Array, dtype: DType) -> Array:
+    """float64 value of the words of any float format."""
+    match dtype.name:
+        case "f32":
+            return decode32(words)
+        case "f16":
+            single = lax.bitcast_convert_type(f16_to_f32(words), np.float32)
+            return lax.convert_element_type(single, np.float64)
+        case "bf16":
+            return decode32(bf16_to_f32(words))
+    table = jnp.asarray(value_table(dtype))
+    index = lax.convert_element_type(words & np.uint8((1 << dtype.bits) - 1), np.int32)
+    return table[index]
+
+
+def to_single(words: Array, dtype: DType) -> Array:
+    """float32 words of the words of any float format (exact, NaN stays NaN)."""
+    match dtype.name:
+        case "f32":
+            return words
+        case "f16":
+            return f16_to_f32(words)
+        case "bf16":
+            return bf16_to_f32(words)
+    table = value_table(dtype).astype(np.float32).view(np.uint32)
+    index = lax.convert_element_type(words & np.uint8((1 << dtype.bits) - 1), np.int32)
+    return jnp.asarray(table)[index]
+
+
+def narrow(
+    single: Array, dtype: DType, mode: RoundMode = RoundMode.RINT, saturate: bool = False
+) -> Array:
+    """Words of a float format from float32 words, one rounding in the given mode.
+
+    Overflow and infinities become infinity (or NaN where the format has none), the largest finite
+    value under ``saturate`` and in formats with neither. NaN becomes the canonical NaN; +0 in 4-bit
+    formats, which have none.
+    """
+    if mode == RoundMode.RINT and not saturate and dtype in (F16, BF16):
+        return f32_to_f16(single) if dtype == F16 else f32_to_bf16(single)
+    if dtype.name == "hif8":
+        return _nearest_hif8(single, saturate)
+    if dtype.name == "f8e8m0":
+        return _narrow_e8m0(single)
+    sign = single >> U32(31)
+    a = single & _ABS
+    field = a >> U32(23)
+    significand = jnp.where(field == U32(0), a, (a & U32(0x7FFFFF)) | U32(0x800000))
+    exponent = lax.convert_element_type(jnp.maximum(field, U32(1)), np.int32) - np.int32(127 - dtype.bias)
+    shift = np.int32(23 - dtype.mantissa) + jnp.maximum(np.int32(1) - exponent, np.int32(0))
+    shift = lax.convert_element_type(jnp.minimum(shift, np.int32(31)), np.uint32)
+    quotient = _round_shift(significand, shift, sign, mode)
+    lead = lax.convert_element_type(jnp.maximum(exponent, np.int32(1)) - np.int32(1), np.uint32)
+    code = (lead << U32(dtype.mantissa)) + quotient
+    largest, infinity = _limits(dtype)
+    over = largest if saturate or infinity is None else infinity
+    code = jnp.where((code > U32(largest)) | (a >= _INF), U32(over), code)
+    sign_bit = sign << U32(dtype.bits - 1)
+    nan = U32(dtype.canonical_nan) if dtype.bits >= 8 else U32(0)
+    code = jnp.where(a > _INF, nan, code | sign_bit)
+    return lax.convert_element_type(code, dtype.word)
+
+
+def _limits(dtype: DType) -> tuple[int, int | None]:
+    """Code of the largest finite value, and what overflow gives (None: the format saturates)."""
+    top = (1 << (dtype.bits - 1)) - 1
+    match dtype.name:
+        case "f8e4m3":
+            return top - 1, top
+        case "f4e2m1x2" | "f4e1m2x2":
+            return top, None
+    infinity = ((1 << dtype.exponent) - 1) << dtype.mantissa
+    return infinity - 1, infinity
+
+
+def _round_shift(significand: Array, shift: Array, sign: Array, mode: RoundMode) -> Array:
+    """``significand >> shift`` rounded by mode (``sign`` is 1 for negative values)."""
+    quotient = significand >> shift
+    rest = significand & ((U32(1) << shift) - U32(1))
+    half = U32(1) << (shift - U32(1))
+    match mode:
+        case RoundMode.ROUND:
+            up = rest >= half
+        case RoundMode.FLOOR:
+            up = (rest != U32(0)) & (sign == U32(1))
+        case RoundMode.CEIL:
+            up = (rest != U32(0)) & (sign == U32(0))
+        case RoundMode.TRUNC:
+            return quotient
+        case RoundMode.ODD:
+            return quotient | lax.convert_element_type(rest != U32(0), np.uint32)
+        case _:
+            up = (rest > half) | ((rest == half) & ((quotient & U32(1)) == U32(1)))
+    return quotient + lax.convert_element_type(up, np.uint32)
+
+
+@cache
+def _hif8_thresholds() -> tuple[np.ndarray, np.ndarray]:
+    """float32 bits of the midpoints between neighbouring magnitudes, and the codes in value order."""
+    values = np.array([_hif8_value(c) for c in range(128)])
+    codes = np.flatnonzero(np.isfinite(values))
+    codes = codes[np.argsort(values[codes])]
+    ordered = values[codes]
+    midpoints = ((ordered[:-1] + ordered[1:]) / 2).astype(np.float32)
+    return midpoints.view(np.uint32), codes.astype(np.uint8)
+
+
+def _nearest_hif8(single: Array, saturate: bool) -> Array:
+    """HiFloat8 rounds half away from zero whatever the mode."""
+    midpoints, codes = _hif8_thresholds()
+    a = single & _ABS
+    rank = jnp.sum(a[..., None] >= jnp.asarray(midpoints), axis=-1, dtype=np.int32)
+    code = lax.convert_element_type(jnp.asarray(codes)[rank], np.uint32)
+    largest = np.float32(2.0**15).view(np.uint32)
+    # The next value after 2^15 would be 1.5 * 2^15, whose code is the infinity.
+    over = np.float32(1.25 * 2.0**15).view(np.uint32)
+    code = jnp.where(a > largest, jnp.where(a >= over, U32(0x6E if saturate else 0x6F), U32(0x6E)), code)
+    sign = jnp.where(code == U32(0), U32(0), (single >> U32(24)) & U32(0x80))
+    code = jnp.where(a > _INF, U32(0x80), code | sign)
+    return lax.convert_element_type(code, np.uint8)
+
+
+def _narrow_e8m0(single: Array) -> Array:
+    """Nearest power of two (ties to the even exponent); negative values and NaN give NaN."""
+    a = single & _ABS
+    up = (a + U32(0x3FFFFF) + ((a >> U32(23)) & U32(1))) >> U32(23)
+    code = jnp.minimum(up, U32(0xFE))
+    bad = (a >= _INF) | ((single >> U32(31) == U32(1)) & (a != U32(0)))
+    return lax.convert_element_type(jnp.where(bad, U32(0xFF), code), np.uint8)
+
+
+def encode(r: Array, dtype: DType, saturate: bool = False) -> Array:
+    """Words of float64 values, one rounding to nearest even."""
+    if dtype == F32:
+        return encode32(r)
+    return narrow(odd32(r), dtype, saturate=saturate)

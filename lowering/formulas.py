@@ -1,0 +1,226 @@
+"""Formulas that several instructions share: what tile-tile, tile-scalar and expand forms compute."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.dtypes import F16, F32, I8, DType
+from pto_jax.types import CmpMode, RoundMode
+
+from . import bits
+from .numerics import ExactFloat, Float, Integer, Num, dtype_sign
+
+Arithmetic = Float | Integer
+
+
+def binary(a: Arithmetic, operation: str, x: Array, y: Array) -> Array:
+    """One of add, sub, mul, div, rounded to the element type."""
+    return a.out(getattr(a, operation)(a.num(x), a.num(y)))
+
+
+def maximum(a: Arithmetic, x: Array, y: Array) -> Array:
+    """``x`` unless ``x < y``: the first operand wins ties and unordered pairs."""
+    return jnp.where(a.compare(CmpMode.LT, a.num(x), a.num(y)), y, x)
+
+
+def minimum(a: Arithmetic, x: Array, y: Array) -> Array:
+    """``x`` unless ``y < x``."""
+    return jnp.where(a.compare(CmpMode.LT, a.num(y), a.num(x)), y, x)
+
+
+def negate(a: Arithmetic, x: Array) -> Array:
+    """Unary minus: flips a float's sign bit, wraps integers."""
+    if isinstance(a, Integer):
+        return a.out(-a.num(x))  # type: ignore[operator]
+    return x ^ dtype_sign(a.dtype)
+
+
+def positive(a: Arithmetic, x: Array) -> Array:
+    """The ReLU of fused instructions: ``x > 0 ? x : +0``, so NaN and -0 become +0."""
+    return jnp.where(a.compare(CmpMode.GT, a.num(x), a.const(0)), x, x.dtype.type(0))
+
+
+def leaky(a: Arithmetic, x: Array, slope: Array) -> Array:
+    """``x > 0 ? x : x * slope``."""
+    product = a.out(a.mul(a.num(x), a.num(slope)))
+    return jnp.where(a.compare(CmpMode.GT, a.num(x), a.const(0)), x, product)
+
+
+def chain(a: Arithmetic, first: str, x: Array, y: Array, z: Array) -> Array:
+    """``(x first y) + z``; 16-bit floats keep float32 in between and round once."""
+    return a.out(a.add(getattr(a, first)(a.num(x), a.num(y)), a.num(z)))
+
+
+def _shift_operands(a: Integer, x: Array, y: Array) -> tuple[Array, Array]:
+    """Value and count after C++ promotion; the count is taken modulo the promoted width."""
+    value, count = a.widen(a.num(x)), a.widen(a.num(y))
+    limit = value.dtype.type(value.dtype.itemsize * 8 - 1)
+    return value, jnp.broadcast_to(count & limit, value.shape)
+
+
+def shift_left(a: Arithmetic, x: Array, y: Array) -> Array:
+    assert isinstance(a, Integer)
+    value, count = _shift_operands(a, x, y)
+    return a.out(a.narrow(lax.shift_left(value, count)))
+
+
+def shift_right(a: Arithmetic, x: Array, y: Array) -> Array:
+    """Arithmetic for signed types, logical for unsigned."""
+    assert isinstance(a, Integer)
+    value, count = _shift_operands(a, x, y)
+    shift = lax.shift_right_arithmetic if a.dtype.is_signed else lax.shift_right_logical
+    return a.out(a.narrow(shift(value, count)))
+
+
+def floored_remainder(a: Arithmetic, x: Array, y: Array) -> Array:
+    """Remainder with the divisor's sign: the truncated one, plus the divisor where signs differ."""
+    u, v, zero = a.num(x), a.num(y), a.const(0)
+    r = a.fmod(u, v)
+    differ = a.compare(CmpMode.GE, u, zero) != a.compare(CmpMode.GE, v, zero)
+    adjust = differ & a.compare(CmpMode.NE, r, zero)
+    return jnp.where(adjust, a.out(a.add(a.num(a.out(r)), v)), a.out(r))
+
+
+def integer_power(a: Integer, x: Array, y: Array) -> Array:
+    """Exact power modulo 2^bits; a negative exponent gives 0 except for bases 1 and -1.
+
+    Exponents are read as signed in 64-bit types.
+    """
+    x, y = jnp.broadcast_arrays(x, y)
+    base, exponent = a.num(x), a.num(y)
+    assert isinstance(base, Array)
+    one = a.const(1)
+    signed = lax.bitcast_convert_type(y, np.dtype(f"i{a.dtype.bits // 8}"))
+    negative = signed < 0 if a.dtype.is_signed or a.dtype.bits == 64 else jnp.zeros(y.shape, bool)
+    power, square = jnp.broadcast_to(one, base.shape), base
+
+    def step(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        power, square = carry
+        bit = (y >> i.astype(y.dtype)) & y.dtype.type(1)
+        return jnp.where(bit != 0, power * square, power), square * square
+
+    power, _ = lax.fori_loop(np.int32(0), np.int32(a.dtype.bits), step, (power, square))
+    odd = (y & y.dtype.type(1)) != 0
+    minus_one = a.const(-1) if a.dtype.is_signed else one
+    inverse = jnp.where(
+        base == one, one, jnp.where((base == minus_one), jnp.where(odd, minus_one, one), a.const(0))
+    )
+    return a.out(jnp.where(negative, inverse, power))
+
+
+def c_pow(x: Array, y: Array) -> Array:
+    """``pow`` with the C library's special cases, which XLA does not promise."""
+    x, y = jnp.broadcast_arrays(x, y)
+    one, zero, inf = x.dtype.type(1), x.dtype.type(0), x.dtype.type(np.inf)
+    magnitude = lax.pow(lax.abs(x), y)
+    whole = lax.floor(y) == y
+    odd = whole & (lax.abs(lax.rem(y, x.dtype.type(2))) == one)
+    negative = lax.lt(x, zero) | ((x == zero) & lax.lt(one / x, zero))
+    signed = jnp.where(negative & odd, -magnitude, magnitude)
+    undefined = lax.lt(x, zero) & (x > -inf) & ~whole & (lax.abs(y) < inf)
+    result = jnp.where(undefined, x.dtype.type(np.nan), signed)
+    result = jnp.where((x != x) | (y != y), x.dtype.type(np.nan), result)
+    ones = (y == zero) | (x == one) | ((x == -one) & (lax.abs(y) == inf))
+    return jnp.where(ones, one, result)
+
+
+def float_power(a: Float, x: Array, y: Array) -> Array:
+    return a.out(a.evaluate(c_pow, a.num(x), a.num(y)))
+
+
+def function(a: Arithmetic, f: Callable[[Array], Array], x: Array) -> Array:
+    """A float64 function rounded once; integers go through float64 and truncate."""
+    if isinstance(a, Integer):
+        value = lax.convert_element_type(a.num(x), np.float64)
+        return a.out(c_cast(f(value), a.dtype))
+    return a.out(a.evaluate(f, a.num(x)))
+
+
+def c_cast(value: Array, dtype: DType) -> Array:
+    """float64 to integer as the simulator's host does it.
+
+    Types below 32 bits and i32 go through a 32-bit conversion, u32 through a 64-bit one; what does not
+    fit gives that conversion's minimum, and the low bits are kept. u64 takes values from 2^63 upwards
+    as they are.
+    """
+    inside = lax.convert_element_type
+    wide = np.int32 if dtype.bits < 32 or dtype.name == "i32" else np.int64
+    limit = np.float64(2.0 ** (np.iinfo(wide).bits - 1))
+    fits = (value > (-limit - 1 if wide == np.int32 else -limit * (1 + 2**-52))) & (value < limit)
+    converted = jnp.where(fits, inside(jnp.where(fits, value, 0), wide), np.iinfo(wide).min)
+    if dtype.name == "u64":
+        high = inside(jnp.where((value >= limit) & (value < 2 * limit), value - limit, 0), np.int64)
+        converted = jnp.where(value >= limit, high ^ np.int64(np.iinfo(np.int64).min), converted)
+    return inside(converted, dtype.numpy)
+
+
+def saturating(a: Arithmetic, operation: str, x: Array, y: Array) -> Array:
+    """Two-source add or sub clamped to the type's range; floats clamp infinities, NaN stays."""
+    if isinstance(a, Integer):
+        return _saturating_integer(a, operation, x, y)
+    total = getattr(a, operation)(a.num(x), a.num(y))
+    if a.dtype.bits < 16:
+        return bits.narrow(a.words32(total), a.dtype, RoundMode.RINT, saturate=True)
+    words = a.out(total)
+    sign = dtype_sign(a.dtype)
+    infinity = words.dtype.type(((1 << a.dtype.exponent) - 1) << a.dtype.mantissa)
+    largest = infinity - words.dtype.type(1)
+    return jnp.where((words & ~sign) == infinity, (words & sign) | largest, words)
+
+
+def _saturating_integer(a: Integer, operation: str, x: Array, y: Array) -> Array:
+    u, v = a.num(x), a.num(y)
+    total = getattr(a, operation)(u, v)
+    assert isinstance(u, Array) and isinstance(v, Array)
+    low, high = a.const(a.dtype.min_int), a.const(a.dtype.max_int)
+    if a.dtype.is_signed:
+        w = v if operation == "add" else ~v
+        over = ((u ^ total) & (w ^ total)) < 0
+        clamped = jnp.where(u < 0, low, high)
+    else:
+        over = total < u if operation == "add" else u < v
+        clamped = high if operation == "add" else low
+    return a.out(jnp.where(over, clamped, total))
+
+
+def to_float(a: Float, value: Array) -> Num:
+    """An integer array as a float32 number, rounded to nearest even."""
+    if isinstance(a, ExactFloat):
+        wide = lax.convert_element_type(value, np.float64)
+        return a.num(bits.encode32(wide))
+    return lax.convert_element_type(value, np.float32)
+
+
+def narrow(single: Array, dtype: DType, saturate: bool = False) -> Array:
+    """float32 words converted to another float type, nearest even."""
+    return single if dtype == F32 else bits.narrow(single, dtype, saturate=saturate)
+
+
+def relu_convert(a: Arithmetic, target: DType, operation: Literal["add", "sub"] | str, x: Array, y: Array) -> Array:
+    """The fused add/sub, ReLU (x > 0 ? x : +0, NaN kept) and saturating narrowing conversion.
+
+    Float sums are rounded to the source type first; 16-bit integer sums are not wrapped.
+    """
+    if isinstance(a, Integer):
+        wide = a.widen(a.num(x))
+        other = a.widen(a.num(y))
+        total = wide + other if operation == "add" else wide - other
+        clamped = jnp.clip(total, np.int32(0), np.int32(target.max_int))
+        return lax.convert_element_type(clamped, target.word)
+    words = binary(a, operation, x, y)
+    number = a.num(words)
+    negative = a.compare(CmpMode.LE, number, a.const(0))
+    clamped = jnp.where(negative, words.dtype.type(0), words)
+    if target == F16:
+        return bits.narrow(clamped, F16, RoundMode.RINT, saturate=True)
+    assert target == I8, target
+    value = a.single(a.num(clamped))
+    value = jnp.where(value != value, value.dtype.type(0), value)
+    whole = lax.round(value, lax.RoundingMethod.TO_NEAREST_EVEN)
+    return lax.convert_element_type(jnp.minimum(whole, value.dtype.type(127)), target.word)
+

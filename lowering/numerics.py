@@ -1,0 +1,307 @@
+"""Arithmetic of element types on raw words: what an instruction's rule computes with.
+
+A rule asks :func:`arithmetic` for the arithmetic of an element type and writes its formula with it:
+``a.out(a.add(a.num(x), a.num(y)))``. ``num`` turns words into numbers, ``out`` numbers into words; in
+between every operation is rounded as if the instruction stood alone. Three implementations:
+
+* :class:`ExactFloat` carries float64 between an integer decode and an integer encode (NUMERICS of the
+  design: XLA neither contracts, nor narrows, nor flushes that form). A result is rounded to float32
+  only when it is used again, so a single operation pays one encode.
+* :class:`FastFloat` computes in float32 and leaves XLA free to contract, reorder and flush.
+* :class:`Integer` wraps modulo 2^bits; XLA's division by zero (quotient all ones, remainder the
+  dividend) and minimum / -1 are the documented values.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+from typing import Literal, NamedTuple, Protocol, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.dtypes import F32, DType
+from pto_jax.types import CmpMode
+
+from . import bits
+
+Numerics: TypeAlias = Literal["exact", "fast"]
+
+
+class Real(NamedTuple):
+    """A float64 value of the exact arithmetic.
+
+    ``pending`` is the rounding it still needs: "none" for a decoded or settled value, "single" for the
+    result of an operation that hardware does in float32, "direct" for a float64 evaluation that is
+    rounded once, to the element type.
+    """
+
+    value: Array
+    pending: Literal["none", "single", "direct"] = "none"
+
+
+#: A number of some arithmetic: Real, a float32 array or an integer array.
+Num: TypeAlias = "Real | Array"
+
+
+class Arithmetic(Protocol):
+    """Operations on numbers of one element type; see the module text."""
+
+    dtype: DType
+
+    def num(self, words: Array) -> Num: ...
+    def out(self, x: Num) -> Array: ...
+    def const(self, value: float) -> Num: ...
+    def step(self, x: Num) -> Num: ...
+    def add(self, x: Num, y: Num) -> Num: ...
+    def sub(self, x: Num, y: Num) -> Num: ...
+    def mul(self, x: Num, y: Num) -> Num: ...
+    def div(self, x: Num, y: Num) -> Num: ...
+    def fmod(self, x: Num, y: Num) -> Num: ...
+    def compare(self, mode: CmpMode, x: Num, y: Num) -> Array: ...
+    def where(self, mask: Array, x: Num, y: Num) -> Num: ...
+
+
+_COMPARE: dict[CmpMode, Callable[[Array, Array], Array]] = {
+    CmpMode.EQ: lax.eq,
+    CmpMode.NE: lax.ne,
+    CmpMode.LT: lax.lt,
+    CmpMode.LE: lax.le,
+    CmpMode.GT: lax.gt,
+    CmpMode.GE: lax.ge,
+}
+
+
+def _broadcast(op: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    def apply(x: Array, y: Array) -> Array:
+        return op(*jnp.broadcast_arrays(x, y))
+
+    return apply
+
+
+class ExactFloat:
+    """IEEE-754 arithmetic of a float format, one rounding per operation, subnormals kept."""
+
+    def __init__(self, dtype: DType, flush: bool = False) -> None:
+        self.dtype = dtype
+        self._flush = flush and dtype.bits >= 16
+        #: Formats below 16 bits are evaluated exactly and rounded once, straight to the format.
+        self._evaluation: Literal["single", "direct"] = "single" if dtype.bits >= 16 else "direct"
+
+    def num(self, words: Array) -> Real:
+        return Real(self._flushed(bits.decode(words, self.dtype), self.dtype))
+
+    def const(self, value: float) -> Real:
+        return Real(jnp.asarray(np.float64(value)))
+
+    def out(self, x: Num) -> Array:
+        real = self._real(x)
+        if real.pending == "single" and self.dtype != F32:
+            words = bits.narrow(bits.encode32(real.value), self.dtype)
+        else:
+            words = bits.encode(real.value, self.dtype)
+        return self._flush_words(words)
+
+    def step(self, x: Num) -> Real:
+        """The value rounded to the element type, as when it is stored and read back."""
+        return Real(bits.decode(self.out(x), self.dtype))
+
+    def single(self, x: Num) -> Array:
+        """The value rounded to float32, as float64."""
+        real = self._real(x)
+        if real.pending == "none":
+            return real.value
+        return bits.settle32(real.value)
+
+    def words32(self, x: Num) -> Array:
+        """float32 words of the value."""
+        return bits.encode32(self.single(x))
+
+    def add(self, x: Num, y: Num) -> Real:
+        return self._operate(lax.add, x, y)
+
+    def sub(self, x: Num, y: Num) -> Real:
+        return self._operate(lax.sub, x, y)
+
+    def mul(self, x: Num, y: Num) -> Real:
+        return self._operate(lax.mul, x, y)
+
+    def div(self, x: Num, y: Num) -> Real:
+        return self._operate(lax.div, x, y)
+
+    def fmod(self, x: Num, y: Num) -> Real:
+        """Remainder with the dividend's sign; exact, so no rounding is pending."""
+        return Real(_broadcast(lax.rem)(self.single(x), self.single(y)))
+
+    def evaluate(self, function: Callable[..., Array], *args: Num) -> Real:
+        """A float64 function of settled values, rounded once to the element type."""
+        return Real(function(*(self.single(a) for a in args)), "direct")
+
+    def compare(self, mode: CmpMode, x: Num, y: Num) -> Array:
+        return _broadcast(_COMPARE[mode])(self.single(x), self.single(y))
+
+    def where(self, mask: Array, x: Num, y: Num) -> Real:
+        return Real(jnp.where(mask, self.single(x), self.single(y)))
+
+    def is_nan(self, x: Num) -> Array:
+        v = self.single(x)
+        return v != v
+
+    def _operate(self, op: Callable[[Array, Array], Array], x: Num, y: Num) -> Real:
+        return Real(_broadcast(op)(self.single(x), self.single(y)), self._evaluation)
+
+    @staticmethod
+    def _real(x: Num) -> Real:
+        assert isinstance(x, Real)
+        return x
+
+    def _flushed(self, value: Array, dtype: DType) -> Array:
+        if not self._flush:
+            return value
+        smallest = np.float64(2.0 ** (1 - dtype.bias))
+        return jnp.where(lax.abs(value) < smallest, value * np.float64(0), value)
+
+    def _flush_words(self, words: Array) -> Array:
+        if not self._flush:
+            return words
+        sign = dtype_sign(self.dtype)
+        field = words.dtype.type((1 << (self.dtype.bits - 1)) - (1 << self.dtype.mantissa))
+        return jnp.where((words & field) == words.dtype.type(0), words & sign, words)
+
+
+def dtype_sign(dtype: DType) -> np.unsignedinteger:
+    """The sign bit of a format, as a typed word."""
+    return dtype.word.type(1 << (dtype.bits - 1))
+
+
+class FastFloat:
+    """float32 arithmetic as XLA likes it; subnormals, contraction and order are XLA's business."""
+
+    def __init__(self, dtype: DType) -> None:
+        self.dtype = dtype
+
+    def num(self, words: Array) -> Array:
+        if self.dtype.name in ("f32", "f16", "bf16"):
+            native = lax.bitcast_convert_type(words, self.dtype.numpy)
+            return lax.convert_element_type(native, np.float32)
+        return lax.bitcast_convert_type(bits.to_single(words, self.dtype), np.float32)
+
+    def const(self, value: float) -> Array:
+        return jnp.asarray(np.float32(value))
+
+    def out(self, x: Num) -> Array:
+        value = self._array(x)
+        if self.dtype.name in ("f32", "f16", "bf16"):
+            native = lax.convert_element_type(value, self.dtype.numpy)
+            return lax.bitcast_convert_type(native, self.dtype.word)
+        return bits.narrow(lax.bitcast_convert_type(value, np.uint32), self.dtype)
+
+    def step(self, x: Num) -> Array:
+        return self.num(self.out(x))
+
+    def single(self, x: Num) -> Array:
+        return self._array(x)
+
+    def words32(self, x: Num) -> Array:
+        """float32 words of the value."""
+        return lax.bitcast_convert_type(self._array(x), np.uint32)
+
+    def add(self, x: Num, y: Num) -> Array:
+        return self._array(x) + self._array(y)
+
+    def sub(self, x: Num, y: Num) -> Array:
+        return self._array(x) - self._array(y)
+
+    def mul(self, x: Num, y: Num) -> Array:
+        return self._array(x) * self._array(y)
+
+    def div(self, x: Num, y: Num) -> Array:
+        return self._array(x) / self._array(y)
+
+    def fmod(self, x: Num, y: Num) -> Array:
+        return _broadcast(lax.rem)(self._array(x), self._array(y))
+
+    def evaluate(self, function: Callable[..., Array], *args: Num) -> Array:
+        return function(*(self._array(a) for a in args))
+
+    def compare(self, mode: CmpMode, x: Num, y: Num) -> Array:
+        return _broadcast(_COMPARE[mode])(self._array(x), self._array(y))
+
+    def where(self, mask: Array, x: Num, y: Num) -> Array:
+        return jnp.where(mask, self._array(x), self._array(y))
+
+    def is_nan(self, x: Num) -> Array:
+        return jnp.isnan(self._array(x))
+
+    @staticmethod
+    def _array(x: Num) -> Array:
+        assert not isinstance(x, Real)
+        return x
+
+
+class Integer:
+    """Two's complement arithmetic modulo 2^bits."""
+
+    def __init__(self, dtype: DType) -> None:
+        self.dtype = dtype
+        self._native = np.dtype(dtype.numpy)
+
+    def num(self, words: Array) -> Array:
+        return lax.bitcast_convert_type(words, self._native)
+
+    def const(self, value: float) -> Array:
+        return jnp.asarray(self._native.type(value))
+
+    def out(self, x: Num) -> Array:
+        return lax.bitcast_convert_type(self._array(x), self.dtype.word)
+
+    def step(self, x: Num) -> Array:
+        return self._array(x)
+
+    def add(self, x: Num, y: Num) -> Array:
+        return self._array(x) + self._array(y)
+
+    def sub(self, x: Num, y: Num) -> Array:
+        return self._array(x) - self._array(y)
+
+    def mul(self, x: Num, y: Num) -> Array:
+        return self._array(x) * self._array(y)
+
+    def div(self, x: Num, y: Num) -> Array:
+        return _broadcast(lax.div)(self._array(x), self._array(y))
+
+    def fmod(self, x: Num, y: Num) -> Array:
+        return _broadcast(lax.rem)(self._array(x), self._array(y))
+
+    def compare(self, mode: CmpMode, x: Num, y: Num) -> Array:
+        return _broadcast(_COMPARE[mode])(self._array(x), self._array(y))
+
+    def where(self, mask: Array, x: Num, y: Num) -> Array:
+        return jnp.where(mask, self._array(x), self._array(y))
+
+    def widen(self, x: Num) -> Array:
+        """The value in at least 32 bits, as C++ promotes operands."""
+        wide = self._native if self.dtype.bits >= 32 else np.dtype(np.int32)
+        return lax.convert_element_type(self._array(x), wide)
+
+    def narrow(self, x: Array) -> Array:
+        """The low bits of a widened value."""
+        return lax.convert_element_type(x, self._native)
+
+    @staticmethod
+    def _array(x: Num) -> Array:
+        assert not isinstance(x, Real)
+        return x
+
+
+Float: TypeAlias = ExactFloat | FastFloat
+
+
+@cache
+def arithmetic(dtype: DType, numerics: Numerics = "exact", flush: bool = False) -> Float | Integer:
+    """The arithmetic of an element type."""
+    if dtype.is_integer:
+        return Integer(dtype)
+    return ExactFloat(dtype, flush) if numerics == "exact" else FastFloat(dtype)

@@ -1,0 +1,256 @@
+"""From a program to a pure function: the JAX machine behind the program walker."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.dtypes import DType
+from pto_jax.errors import Diagnostic, NotExecutableError
+from pto_jax.ir import Op, Program, Value
+from pto_jax.isa.declare import Operand
+from pto_jax.types import ScalarType, TileType
+from pto_jax.walk import Execution, Pointer, Scalar, TileRef, View
+
+from . import memory, scalars, storage
+from .rules import RULES, Context, Inputs, Lanes, Semantics, jitted
+from .storage import Cell, Placement, Plan, Slot
+
+
+def placements(program: Program) -> list[Placement]:
+    """Allocations (and rebindings) of a program at addresses its constants give."""
+    found: list[Placement] = []
+    for function in program.functions:
+        constants: dict[str, object] = {}
+        for op in function.walk():
+            if op.name == "arith.constant":
+                constants[op.results[0].name] = op.attrs["value"]
+            elif op.name == "alloc_tile" and op.group("addr"):
+                _place(found, op.results[0].type, constants.get(op.group("addr")[0].name))
+            elif op.name == "tassign":
+                target = (op.results or op.ins)[0].type
+                _place(found, target, constants.get(op.ins[1].name))
+    return found
+
+
+def _place(found: list[Placement], t: object, address: object) -> None:
+    if isinstance(t, TileType) and isinstance(address, int):
+        found.append(Placement(t, address))
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A run-time rule of one instruction, and whether this execution broke it (a traced flag)."""
+
+    op: Op
+    rule: str
+    allowed: str
+    broken: Array
+
+
+@dataclass
+class JaxMachine:
+    """Executes instructions on arrays; all state is in ``cells`` and ``buffers``."""
+
+    semantics: Semantics
+    plan: Plan
+    buffers: dict[str, Array]
+    cells: dict[str, Array] = field(default_factory=dict)
+    packed: dict[str, bool] = field(default_factory=dict)
+    written: dict[str, None] = field(default_factory=dict)
+    checks: bool = False
+    violations: list[Violation] = field(default_factory=list)
+    _fresh: int = 0
+
+    def begin(self, op: Op) -> None:
+        """Nothing to do before an operation; eager execution overrides this."""
+
+    def bind_buffer(self, name: str, dtype: DType, words: Array) -> None:
+        """Make an argument's flat words a global-memory buffer, one element per word."""
+        self.packed[name] = dtype.packed
+        if dtype.packed:
+            words = jnp.stack([words & np.uint8(0xF), words >> np.uint8(4)], axis=-1).reshape(-1)
+        self.buffers[name] = words
+
+    def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+        return scalars.compute(self.semantics, name, args, source, result)
+
+    def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Slot:
+        if address is None:
+            return self._own(f"%{op.results[0].name}", type)
+        if not isinstance(address, int):
+            raise NotExecutableError(
+                Diagnostic(
+                    "error", "the address is only known at run time; allowed: a constant", op.span, op.name
+                )
+            )
+        return self._touch(self.plan.slot(type, address))
+
+    def fresh(self, op: Op, result: Value, type: TileType) -> Slot:
+        self._fresh += 1
+        return self._own(f"%{result.name}.{self._fresh}", type)
+
+    def rebind(self, ref: TileRef, type: TileType, address: Scalar) -> Slot:
+        if not isinstance(address, int):
+            raise NotExecutableError(
+                Diagnostic("error", "the address is only known at run time; allowed: a constant", None, "tassign")
+            )
+        return self._touch(self.plan.slot(type, address))
+
+    def adopt(self, name: str, type: TileType, words: Array) -> Slot:
+        """Storage of a tile that is an argument."""
+        slot = self._own(f"%{name}", type)
+        self.cells[slot.cell.key] = words
+        return slot
+
+    def blank(self, name: str, type: TileType) -> Slot:
+        """Storage of a tile argument that was left out: a fresh tile."""
+        return self._own(f"%{name}", type)
+
+    def words(self, ref: TileRef) -> Array:
+        assert isinstance(ref.storage, Slot)
+        return storage.load(self.cells, ref.storage, ref.type)
+
+    def execute(self, execution: Execution) -> None:
+        if execution.instruction.name == "tload":
+            self._tload(execution)
+        elif execution.instruction.name == "tstore":
+            self._tstore(execution)
+        else:
+            self._compute(execution)
+
+    def _own(self, key: str, type: TileType) -> Slot:
+        cell = Cell(key, type, 0, type.bytes, type.dtype.word_bits)
+        return self._touch(Slot(cell))
+
+    def _touch(self, slot: Slot) -> Slot:
+        if slot.cell.key not in self.cells:
+            self.cells[slot.cell.key] = storage.initial(slot.cell, self.semantics.profile)
+        return slot
+
+    def _lanes(self, ref: TileRef) -> Lanes:
+        return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col))
+
+    def _write(self, ref: TileRef, words: Array) -> None:
+        assert isinstance(ref.storage, Slot)
+        storage.store(self.cells, ref.storage, ref.type, words)
+
+    def _tload(self, e: Execution) -> None:
+        ref, view = e.tile("dst"), e.operands["src"]
+        assert isinstance(view, View)
+        lanes = self._lanes(ref)
+        self._write(ref, memory.tload(self.context(e), lanes, view, self.buffers[view.buffer]))
+
+    def _tstore(self, e: Execution) -> None:
+        ref, view = e.tile("src"), e.operands["dst"]
+        assert isinstance(view, View)
+        old = self.buffers[view.buffer]
+        self.buffers[view.buffer] = memory.tstore(self.context(e), self._lanes(ref), view, old)
+        self.written.setdefault(view.buffer)
+
+    def _compute(self, e: Execution) -> None:
+        if e.instruction.name not in RULES:
+            raise NotExecutableError(
+                Diagnostic("error", "is not executed by this version", e.op.span, e.instruction.name)
+            )
+        context = self.context(e)
+        if self.checks:
+            self._check(e)
+        inputs: dict[str, Lanes | Array] = {}
+        for name, operand in e.operands.items():
+            if e.instruction.operand(name).role == "tmp":
+                continue
+            if isinstance(operand, TileRef):
+                inputs[name] = self._lanes(operand)
+            else:
+                inputs[name] = scalars.to_word(operand, context.dtype(name))
+        for name, words in jitted(context)(inputs).items():
+            self._write(e.tile(name), words)
+
+    def _check(self, e: Execution) -> None:
+        for rule, allowed, broken in region_rules(e):
+            self.violations.append(Violation(e.op, rule, allowed, jnp.asarray(broken, bool)))
+
+    def context(self, e: Execution) -> Context:
+        types: list[tuple[str, TileType | ScalarType]] = []
+        for name, operand in e.operands.items():
+            declared = e.instruction.operand(name)
+            if isinstance(operand, TileRef):
+                types.append((name, operand.type.with_valid(_static(operand.v_row), _static(operand.v_col))))
+            elif not isinstance(operand, View | Pointer):
+                types.append((name, ScalarType(scalar_dtype(e, declared))))
+        return Context(
+            e.instruction.name,
+            tuple(types),
+            tuple(sorted(e.attrs.items(), key=lambda kv: kv[0])),
+            e.form,
+            self.semantics,
+            frozenset(_covered(e)),
+        )
+
+
+def scalar_dtype(e: Execution, operand: Operand) -> DType:
+    """Element type of a scalar operand: as the text gives it."""
+    value = dict(zip(e.form, e.op.ins, strict=False)).get(operand.name)
+    if value is not None and isinstance(value.type, ScalarType):
+        return value.type.dtype
+    reference = next(n for n in ("src", "src0", "base", "dst") if n in e.operands)
+    return e.tile(reference).type.dtype
+
+
+def region_rules(e: Execution) -> list[tuple[str, str, Array | bool]]:
+    """Run-time rules on valid regions: (rule, what is allowed, broken?)."""
+    found: list[tuple[str, str, Array | bool]] = []
+    for constraint in e.instruction.constraints:
+        region = constraint.region
+        if region is None:
+            continue
+        refs = [e.tile(n) for n in region.operands if n in e.operands]
+        broken: Array | bool = False
+        if region.kind == "equal-valid":
+            for ref in refs[1:]:
+                broken = broken | (ref.v_row != refs[0].v_row) | (ref.v_col != refs[0].v_col)
+        else:
+            for ref in refs:
+                broken = broken | (ref.v_row <= 0) | (ref.v_col <= 0)
+        found.append((constraint.rule, constraint.allowed, broken))
+    return found
+
+
+def _static(size: Scalar) -> int | None:
+    return int(size) if isinstance(size, int | np.integer) else None
+
+
+def _traced(size: Scalar) -> Array | None:
+    if isinstance(size, int | np.integer):
+        return None
+    return lax.convert_element_type(size, np.int32)
+
+
+def _contains(outer: Scalar, extent: int, inner: Scalar) -> bool:
+    if outer is inner:
+        return True
+    if not isinstance(outer, int):
+        return False
+    return outer >= extent or (isinstance(inner, int) and outer >= inner)
+
+
+def _covered(e: Execution) -> list[str]:
+    """Sources whose valid region is known to contain the one the instruction iterates over."""
+    domain = e.instruction.domain if e.instruction.domain in e.operands else "dst"
+    over = e.operands.get(domain)
+    if not isinstance(over, TileRef):
+        return []
+    names = []
+    for name, ref in e.operands.items():
+        if isinstance(ref, TileRef) and _contains(ref.v_row, over.type.rows, over.v_row):
+            if _contains(ref.v_col, over.type.cols, over.v_col):
+                names.append(name)
+    return names
+
+
+__all__ = ["Inputs", "JaxMachine", "Mapping", "Semantics", "Violation", "placements", "region_rules"]

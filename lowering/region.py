@@ -1,0 +1,91 @@
+"""Valid regions: masks, fills of out-of-region reads, and merging into a destination."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.types import TileType
+
+from .rules import Context, Inputs, Lanes, rule
+
+
+def mask(t: TileType, lanes: Lanes, shape: tuple[int, int] | None = None) -> Array | None:
+    """Lanes inside the tile's valid region over ``shape``, or None when that is every lane."""
+    shape = shape or t.shape
+    parts = []
+    for axis, (static, traced) in enumerate(((t.v_row, lanes.v_row), (t.v_col, lanes.v_col))):
+        size: Array | np.int32
+        if static is not None:
+            if static >= shape[axis]:
+                continue
+            size = np.int32(static)
+        else:
+            assert traced is not None
+            size = traced
+        line = lax.broadcasted_iota(np.int32, (shape[0], 1) if axis == 0 else (1, shape[1]), axis)
+        parts.append(line < size)
+    if not parts:
+        return None
+    return jnp.broadcast_to(parts[0] if len(parts) == 1 else parts[0] & parts[1], shape)
+
+
+def fit(words: Array, shape: tuple[int, int], fill: np.generic) -> Array:
+    """The words cropped or extended with ``fill`` to another physical shape."""
+    rows, cols = words.shape
+    if (rows, cols) == shape:
+        return words
+    words = words[: shape[0], : shape[1]]
+    missing = [(0, shape[0] - words.shape[0]), (0, shape[1] - words.shape[1])]
+    return jnp.pad(words, missing, constant_values=fill)
+
+
+def read(context: Context, inputs: Inputs, name: str, over: str = "dst") -> Array:
+    """A source's words over the destination's lanes, with the profile's fill outside its valid region.
+
+    Scalars come back as they are (0-d words).
+    """
+    lanes = inputs[name]
+    if not isinstance(lanes, Lanes):
+        return lanes
+    t, shape = context.tile(name), context.tile(over).shape
+    ones = context.semantics.out_of_region == "ones"
+    word = lanes.words.dtype.type
+    fill = word(np.iinfo(word).max) if ones else word(0)
+    words = fit(lanes.words, shape, fill)
+    if not ones or name in context.covered:
+        return words
+    inside = mask(t, lanes, shape)
+    return words if inside is None else jnp.where(inside, words, fill)
+
+
+def merge(context: Context, inputs: Inputs, new: Array, name: str = "dst", region: str = "dst") -> Array:
+    """``new`` inside a region, the destination's old words elsewhere."""
+    old = inputs[name]
+    assert isinstance(old, Lanes)
+    lanes = inputs[region]
+    assert isinstance(lanes, Lanes)
+    inside = mask(context.tile(region), lanes, context.tile(name).shape)
+    new = jnp.broadcast_to(new, context.tile(name).shape)
+    return new if inside is None else jnp.where(inside, new, old.words)
+
+
+#: Computes a destination's words lane by lane from the words of the operands it names.
+Formula = Callable[..., Array]
+
+
+def elementwise(name: str, *reads: str) -> Callable[[Formula], Formula]:
+    """Register a lane-wise rule: ``formula(context, *words of reads)`` over dst's valid region."""
+
+    def register(formula: Formula) -> Formula:
+        @rule(name)
+        def apply(context: Context, inputs: Inputs) -> dict[str, Array]:
+            words = [read(context, inputs, operand) for operand in reads if context.has(operand)]
+            return {"dst": merge(context, inputs, formula(context, *words))}
+
+        return formula
+
+    return register

@@ -1,0 +1,120 @@
+"""The table of instruction rules, and what a rule sees.
+
+A rule is a pure function ``rule(context, inputs) -> {destination: words}``. Everything static is in the
+hashable :class:`Context`; ``inputs`` are arrays. Each (context) is one inner jitted function
+(:func:`jitted`), so that a program traces every distinct instruction once and eager execution compiles
+it once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property, lru_cache
+from typing import NamedTuple, TypeAlias
+
+import jax
+from jax import Array
+
+from pto_jax.dtypes import DType
+from pto_jax.ir import AttrValue
+from pto_jax.profiles import OutOfRegion, Profile, Subnormals
+from pto_jax.types import ScalarType, TileType
+
+from .numerics import Float, Integer, Numerics, arithmetic
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """The choices a program is executed under."""
+
+    profile: Profile
+    numerics: Numerics = "exact"
+    out_of_region: OutOfRegion = "ones"
+    subnormals: Subnormals = "keep"
+
+    def arithmetic(self, dtype: DType) -> Float | Integer:
+        return arithmetic(dtype, self.numerics, self.subnormals == "flush")
+
+
+class Lanes(NamedTuple):
+    """A tile as a rule sees it: logical words [rows, cols] and the valid sizes where they are traced."""
+
+    words: Array
+    v_row: Array | None = None
+    v_col: Array | None = None
+
+
+#: Tiles and scalars (0-d words) by declared operand name.
+Inputs: TypeAlias = Mapping[str, "Lanes | Array"]
+
+
+@dataclass(frozen=True)
+class Context:
+    """What is static about one execution of an instruction.
+
+    ``types`` have the static valid sizes that are known at this site (None: traced); ``covered`` names
+    the sources whose valid region is known to contain the destination's, so that they need no fill.
+    """
+
+    instruction: str
+    types: tuple[tuple[str, TileType | ScalarType], ...]
+    attributes: tuple[tuple[str, AttrValue], ...]
+    form: tuple[str, ...]
+    semantics: Semantics
+    covered: frozenset[str] = frozenset()
+
+    @cached_property
+    def _types(self) -> dict[str, TileType | ScalarType]:
+        return dict(self.types)
+
+    @cached_property
+    def attrs(self) -> dict[str, AttrValue]:
+        return dict(self.attributes)
+
+    @property
+    def profile(self) -> str:
+        return self.semantics.profile.name
+
+    def has(self, name: str) -> bool:
+        return name in self._types
+
+    def tile(self, name: str) -> TileType:
+        t = self._types[name]
+        assert isinstance(t, TileType), name
+        return t
+
+    def dtype(self, name: str) -> DType:
+        return self._types[name].dtype
+
+    def arithmetic(self, name: str = "dst") -> Float | Integer:
+        return self.semantics.arithmetic(self.dtype(name))
+
+
+Rule: TypeAlias = Callable[[Context, Inputs], Mapping[str, Array]]
+RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register the rule of one or more instructions."""
+
+    def register(fn: Rule) -> Rule:
+        for name in names:
+            if name in RULES:
+                raise RuntimeError(f"instruction {name} has two lowering rules")
+            RULES[name] = fn
+        return fn
+
+    return register
+
+
+@lru_cache(maxsize=8192)
+def jitted(context: Context) -> Callable[[Inputs], Mapping[str, Array]]:
+    """The rule of a context as one jitted function."""
+    fn = RULES[context.instruction]
+
+    def run(inputs: Inputs) -> Mapping[str, Array]:
+        return fn(context, inputs)
+
+    run.__name__ = f"pto_{context.instruction}"
+    return jax.jit(run)

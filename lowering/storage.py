@@ -1,0 +1,180 @@
+"""Memory of a program: which allocations share bytes, and how their bytes are carried.
+
+A *cell* is a piece of on-chip memory that no other cell overlaps. An allocation without an address is a
+cell of its own, carried as the logical [rows, cols] words of its type. Allocations with addresses share
+a cell when their byte ranges overlap; if all of them see the bytes alike (same shape, order and width)
+the cell is still carried in logical form, else as flat words of the width most of them have, from
+which each view slices and reorders its own.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.profiles import Profile
+from pto_jax.types import Loc, SLayout, TileType
+
+
+@dataclass(frozen=True)
+class Cell:
+    """``logical``: the tile type every view agrees on, or None for flat words of ``width`` bits over
+    the bytes [begin, end) of a memory space."""
+
+    key: str
+    logical: TileType | None
+    begin: int
+    end: int
+    width: int
+
+
+@dataclass(frozen=True)
+class Slot:
+    """Where a tile handle's bytes are: a cell and the byte address inside its memory space."""
+
+    cell: Cell
+    address: int = 0
+
+
+@dataclass(frozen=True)
+class Placement:
+    """An allocation at a static byte address."""
+
+    type: TileType
+    address: int
+
+    @property
+    def end(self) -> int:
+        return self.address + max(1, self.type.bytes)
+
+
+def _view(t: TileType) -> tuple[object, ...]:
+    """What two tile types must share to see the same bytes as the same logical array."""
+    return (t.shape, t.layout, t.fractal if t.boxed else 0, t.dtype.word_bits, t.dtype.packed)
+
+
+class Plan:
+    """Cells of the statically addressed allocations of a program."""
+
+    def __init__(self, placements: Sequence[Placement]) -> None:
+        self._cells: dict[Loc, list[Cell]] = {}
+        by_space: dict[Loc, list[Placement]] = {}
+        for p in placements:
+            by_space.setdefault(p.type.loc, []).append(p)
+        for space, members in by_space.items():
+            self._cells[space] = _cells(space, members)
+
+    def slot(self, t: TileType, address: int) -> Slot:
+        """The slot of a planned placement."""
+        end = Placement(t, address).end
+        for cell in self._cells.get(t.loc, ()):
+            if cell.begin <= address and end <= cell.end:
+                return Slot(cell, address)
+        raise KeyError((t, address))
+
+
+def _cells(space: Loc, members: Sequence[Placement]) -> list[Cell]:
+    ordered = sorted(set(members), key=lambda p: (p.address, p.end))
+    groups: list[list[Placement]] = []
+    end = -1
+    for p in ordered:
+        if groups and p.address < end:
+            groups[-1].append(p)
+        else:
+            groups.append([p])
+        end = max(end, p.end) if len(groups[-1]) > 1 else p.end
+    return [_cell(space, group) for group in groups]
+
+
+def _cell(space: Loc, group: Sequence[Placement]) -> Cell:
+    begin, end = group[0].address, max(p.end for p in group)
+    key = f"{space.name.lower()}@{begin}"
+    alike = {(_view(p.type), p.address) for p in group}
+    if len(alike) == 1:
+        t = group[0].type
+        return Cell(key, t, begin, end, t.dtype.word_bits)
+    width = Counter(p.type.dtype.word_bits for p in group).most_common(1)[0][0]
+    step = width // 8
+    aligned = all(p.address % step == 0 and p.type.bytes % step == 0 for p in group)
+    width, step = (width, step) if aligned else (8, 1)
+    return Cell(key, None, begin, begin + -(-(end - begin) // step) * step, width)
+
+
+def initial(cell: Cell, profile: Profile) -> Array:
+    """What a cell holds before anything is written."""
+    dtype = np.dtype(f"u{cell.width // 8}")
+    shape = cell.logical.shape if cell.logical else ((cell.end - cell.begin) * 8 // cell.width,)
+    fill = np.iinfo(dtype).max if profile.fresh_tile == "ones" else 0
+    if cell.logical is not None and cell.logical.dtype.bits < 8:
+        fill &= (1 << cell.logical.dtype.bits) - 1
+    return jnp.full(shape, fill, dtype)
+
+
+def load(state: Mapping[str, Array], slot: Slot, t: TileType) -> Array:
+    """Logical words [rows, cols] of a tile."""
+    payload = state[slot.cell.key]
+    if slot.cell.logical is not None:
+        return payload
+    step = slot.cell.width // 8
+    first = (slot.address - slot.cell.begin) // step
+    part = payload[first : first + -(-t.bytes // step)]
+    return to_logical(_reword(part, t.dtype.word_bits), t)
+
+
+def store(state: dict[str, Array], slot: Slot, t: TileType, words: Array) -> None:
+    """Write logical words [rows, cols] of a tile."""
+    if slot.cell.logical is not None:
+        state[slot.cell.key] = words
+        return
+    part = _reword(to_physical(words, t), slot.cell.width)
+    first = (slot.address - slot.cell.begin) * 8 // slot.cell.width
+    state[slot.cell.key] = lax.dynamic_update_slice(state[slot.cell.key], part, (np.int32(first),))
+
+
+def _reword(words: Array, width: int) -> Array:
+    """Flat little-endian words regrouped to another width."""
+    have = words.dtype.itemsize * 8
+    target = np.dtype(f"u{width // 8}")
+    if have == width:
+        return words
+    if have > width:
+        return lax.bitcast_convert_type(words, target).reshape(-1)
+    return lax.bitcast_convert_type(words.reshape(-1, width // have), target)
+
+
+def to_logical(flat: Array, t: TileType) -> Array:
+    """Physical element order to [rows, cols]; packed elements are unpacked one per word."""
+    if t.dtype.packed:
+        flat = jnp.stack([flat & np.uint8(0xF), flat >> np.uint8(4)], axis=-1).reshape(-1)
+    rows, cols = t.shape
+    if not t.boxed:
+        return flat.reshape(rows, cols) if t.layout == "ND" else flat.reshape(cols, rows).T
+    ir, ic = t.box
+    inner = (ir, ic) if t.slayout == SLayout.ROW_MAJOR else (ic, ir)
+    outer = (rows // ir, cols // ic) if t.layout in ("ZN", "ZZ") else (cols // ic, rows // ir)
+    boxes = flat.reshape(*outer, *inner)
+    row_outer, col_outer = (0, 1) if t.layout in ("ZN", "ZZ") else (1, 0)
+    row_inner, col_inner = (2, 3) if t.slayout == SLayout.ROW_MAJOR else (3, 2)
+    return boxes.transpose(row_outer, row_inner, col_outer, col_inner).reshape(rows, cols)
+
+
+def to_physical(words: Array, t: TileType) -> Array:
+    """[rows, cols] to physical element order; the inverse of :func:`to_logical`."""
+    rows, cols = t.shape
+    if not t.boxed:
+        flat = words.reshape(-1) if t.layout == "ND" else words.T.reshape(-1)
+    else:
+        ir, ic = t.box
+        boxes = words.reshape(rows // ir, ir, cols // ic, ic)
+        outer = (0, 2) if t.layout in ("ZN", "ZZ") else (2, 0)
+        inner = (1, 3) if t.slayout == SLayout.ROW_MAJOR else (3, 1)
+        flat = boxes.transpose(*outer, *inner).reshape(-1)
+    if t.dtype.packed:
+        pairs = flat.reshape(-1, 2)
+        flat = pairs[:, 0] | (pairs[:, 1] << np.uint8(4))
+    return flat

@@ -1,0 +1,132 @@
+"""Lane-wise instructions on a tile and a scalar or an immediate."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.dtypes import BF16
+from pto_jax.types import CmpMode
+
+from . import formulas
+from .numerics import Integer
+from .region import elementwise
+from .rules import Context
+
+
+def _arithmetic(name: str, operation: str) -> None:
+    @elementwise(name, "src", "scalar")
+    def formula(c: Context, x: Array, s: Array) -> Array:
+        return formulas.binary(c.arithmetic(), operation, x, s)
+
+
+for _name in ("add", "sub", "mul"):
+    _arithmetic(f"t{_name}s", _name)
+
+
+@elementwise("tdivs", "src", "scalar")
+def _tdivs(c: Context, x: Array, s: Array) -> Array:
+    """The operand order of the text decides which one is divided."""
+    if c.form[0] == "scalar":
+        x, s = s, x
+    return formulas.binary(c.arithmetic(), "div", x, s)
+
+
+@elementwise("tmaxs", "src", "scalar")
+def _tmaxs(c: Context, x: Array, s: Array) -> Array:
+    return formulas.maximum(c.arithmetic(), x, s)
+
+
+@elementwise("tmins", "src", "scalar")
+def _tmins(c: Context, x: Array, s: Array) -> Array:
+    return formulas.minimum(c.arithmetic(), x, s)
+
+
+@elementwise("tands", "src", "scalar")
+def _tands(c: Context, x: Array, s: Array) -> Array:
+    return x & s
+
+
+@elementwise("tors", "src", "scalar")
+def _tors(c: Context, x: Array, s: Array) -> Array:
+    return x | s
+
+
+@elementwise("txors", "src", "scalar")
+def _txors(c: Context, x: Array, s: Array) -> Array:
+    return x ^ s
+
+
+@elementwise("tshls", "src", "scalar")
+def _tshls(c: Context, x: Array, s: Array) -> Array:
+    return formulas.shift_left(c.arithmetic(), x, s)
+
+
+@elementwise("tshrs", "src", "scalar")
+def _tshrs(c: Context, x: Array, s: Array) -> Array:
+    return formulas.shift_right(c.arithmetic(), x, s)
+
+
+def _unless_zero(c: Context, s: Array, result: Array, old: Array) -> Array:
+    """The simulator leaves the destination alone when the scalar divisor is zero."""
+    if c.profile != "cpu_sim":
+        return result
+    a = c.arithmetic()
+    return jnp.where(a.compare(CmpMode.EQ, a.num(s), a.const(0)), old, result)
+
+
+@elementwise("trems", "src", "scalar", "dst")
+def _trems(c: Context, x: Array, s: Array, old: Array) -> Array:
+    return _unless_zero(c, s, formulas.floored_remainder(c.arithmetic(), x, s), old)
+
+
+@elementwise("tfmods", "src", "scalar", "dst")
+def _tfmods(c: Context, x: Array, s: Array, old: Array) -> Array:
+    a = c.arithmetic()
+    return _unless_zero(c, s, a.out(a.fmod(a.num(x), a.num(s))), old)
+
+
+@elementwise("tpows", "base", "exp")
+def _tpows(c: Context, x: Array, s: Array) -> Array:
+    """Integers go through a float64 power on the simulator; hardware multiplies exactly."""
+    a = c.arithmetic()
+    if not isinstance(a, Integer):
+        return formulas.float_power(a, x, s)
+    if c.profile != "cpu_sim":
+        return formulas.integer_power(a, x, s)
+    base, exponent = (lax.convert_element_type(a.num(w), np.float64) for w in (x, s))
+    return a.out(formulas.c_cast(formulas.c_pow(base, exponent), a.dtype))
+
+
+@elementwise("tlrelu", "src", "scalar")
+def _tlrelu(c: Context, x: Array, slope: Array) -> Array:
+    return formulas.leaky(c.arithmetic(), x, slope)
+
+
+@elementwise("taxpy", "src", "scalar", "dst")
+def _taxpy(c: Context, x: Array, s: Array, old: Array) -> Array:
+    """dst + src * scalar; the product is rounded to the source type first, except bf16 into bf16."""
+    source, a = c.arithmetic("src"), c.arithmetic()
+    product = source.mul(source.num(x), source.num(s))
+    if isinstance(source, Integer) and isinstance(a, Integer):
+        wide = source.widen(source.num(x)) * source.widen(source.num(s))
+        return a.out(a.narrow(wide + a.widen(a.num(old))))
+    if not (c.dtype("src") == c.dtype("dst") == BF16):
+        product = source.step(product)
+    return a.out(a.add(a.num(old), product))
+
+
+@elementwise("texpands", "scalar")
+def _texpands(c: Context, s: Array) -> Array:
+    return s
+
+
+def _with_scalar_first(name: str, first: str) -> None:
+    @elementwise(name, "src0", "scalar", "src1")
+    def formula(c: Context, x: Array, s: Array, y: Array) -> Array:
+        return formulas.chain(c.arithmetic(), first, x, s, y)
+
+
+_with_scalar_first("taddsc", "add")
+_with_scalar_first("tsubsc", "sub")

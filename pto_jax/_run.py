@@ -1,0 +1,278 @@
+"""The ``run`` command: arguments from a file or generated, execution, and a description of the result."""
+
+from __future__ import annotations
+
+import zipfile
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from . import examples
+from .api import load, resolve_profile
+from .dtypes import DType
+from .errors import ArgumentError, FileError
+from .ir import Program
+from .testing.vectors import load_arrays
+from .types import MemRefType, PtrType, ScalarType, TileType, Type
+
+Array = NDArray[Any]
+Buffer = PtrType | MemRefType | TileType
+#: Elements given to a pointer whose extent the program computes at run time.
+UNKNOWN_EXTENT = 1 << 16
+_SHOWN = 6
+
+
+class Argument(Protocol):
+    """What the command needs to know about an argument of a kernel."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> Type: ...
+    @property
+    def min_elements(self) -> int | None: ...
+
+
+class Signature(Protocol):
+    """The arguments of a kernel and the names of the buffers it writes."""
+
+    @property
+    def arguments(self) -> Sequence[Argument]: ...
+    @property
+    def outputs(self) -> Sequence[str]: ...
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the command, as given."""
+
+    file: str | None
+    example: str | None
+    entry: str | None
+    profile: str | None
+    numerics: str
+    inputs: str | None
+    outputs: str | None
+    dump_state: str | None
+    seed: int
+
+
+def run(options: Options) -> None:
+    """Execute a program as the options say, print what it did, write the files asked for."""
+    example = examples.example(options.example) if options.example is not None else None
+    program = load(example.path if example else str(options.file))
+    if options.seed < 0:
+        raise ArgumentError(f"--seed is {options.seed}; 0 or more is needed")
+    profile = resolve_profile(program, options.profile)
+
+    from .engine import compile as compile_program
+
+    kernel = compile_program(
+        program, profile=profile.name, entry=options.entry, numerics=options.numerics, checks=True
+    )
+    names = [a.name for a in kernel.arguments]
+    if options.inputs is not None:
+        values, given = read_inputs(kernel, options.inputs)
+        origin = f"from {options.inputs}"
+    else:
+        values, given = generate_inputs(kernel, options.seed, example), dict(zip(names, names, strict=True))
+        origin = f"generated, seed {options.seed}"
+    ordered = [values[name] for name in names]
+    if options.dump_state is not None:
+        outputs, state = kernel.with_state(*ordered)
+        state.save(options.dump_state)
+    else:
+        outputs, report = kernel(*ordered)
+        report.raise_if_broken()
+    arrays = {name: np.asarray(outputs[name]) for name in kernel.outputs}
+    print(f"program: {example.summary if example else options.file}")
+    print(f"         {instruction_counts(program)}")
+    print(f"profile: {profile.name} ({profile.title}), numerics {options.numerics}")
+    print(f"input:   {origin}: {', '.join(_describe_input(a, values[a.name]) for a in kernel.arguments)}")
+    types = {a.name: a.type.dtype for a in kernel.arguments if isinstance(a.type, Buffer)}
+    for name, array in arrays.items():
+        changed = count_changed(values.get(name), array)
+        print(describe_array(given.get(name, name), array, types.get(name)) + changed)
+    if options.outputs is not None:
+        save_arrays(options.outputs, {given.get(name, name): _storable(a) for name, a in arrays.items()})
+
+
+def instruction_counts(program: Program) -> str:
+    """How often each tile instruction occurs, in order of first use."""
+    skipped = ("make_", "partition_", "alloc_", "arith.", "scf.", "return", "section.")
+    counts = Counter(op.name for op in program.walk() if not op.name.startswith(skipped))
+    return ", ".join(name if n == 1 else f"{name} x{n}" for name, n in counts.items()) or "no instructions"
+
+
+def read_inputs(kernel: Signature, path: str) -> tuple[dict[str, Array], dict[str, str]]:
+    """Argument values from a file, and the name each argument was given under."""
+    arrays = load_arrays(path)
+    values: dict[str, Array] = {}
+    given: dict[str, str] = {}
+    for i, argument in enumerate(kernel.arguments):
+        found = [name for name in dict.fromkeys((argument.name, f"arg{i}")) if name in arrays]
+        if not found:
+            held = ", ".join(arrays) or "nothing"
+            raise FileError(
+                f"{path}: no array for argument {argument.name} ({argument.type}); "
+                f"call it {argument.name!r} or 'arg{i}'; the file holds {held}"
+            )
+        if len(found) > 1:
+            raise FileError(f"{path}: argument {argument.name} is given twice, as {' and as '.join(found)}")
+        given[argument.name] = found[0]
+        try:
+            values[argument.name] = convert_input(argument, arrays[found[0]])
+        except ArgumentError as error:
+            raise FileError(f"{path}: {found[0]}: {error}") from None
+    unknown = [name for name in arrays if name not in given.values()]
+    if unknown:
+        names = ", ".join(a.name for a in kernel.arguments) or "none"
+        raise FileError(f"{path}: no argument is called {unknown[0]!r}; the arguments are {names}")
+    return values, given
+
+
+def convert_input(argument: Argument, array: Array) -> Array:
+    """An array as the value of an argument; raises ArgumentError when it does not fit."""
+    t = argument.type
+    if isinstance(t, ScalarType):
+        return _convert_scalar(t.dtype, array)
+    d = _buffer_type(argument).dtype
+    if array.dtype.kind == "V" and array.dtype != d.numpy and array.dtype.itemsize == d.word.itemsize:
+        # NumPy writes bfloat16 and the 8-bit floats to .npz as nameless words.
+        array = array.view(d.word)
+    same_width = d.is_integer and array.dtype.kind in "iu" and array.dtype.itemsize == d.word.itemsize
+    if array.dtype not in (d.numpy, d.word) and not same_width:
+        raw = "" if d.numpy == d.word else f", or its bits as {d.word},"
+        raise ArgumentError(f"found {array.dtype}, the program declares {d}: {d.numpy}{raw} is needed")
+    if argument.min_elements is not None and array.size < argument.min_elements:
+        raise ArgumentError(
+            f"found {array.size} elements; the program addresses {argument.min_elements} of {d}"
+        )
+    return array
+
+
+def _buffer_type(argument: Argument) -> PtrType | MemRefType | TileType:
+    if not isinstance(argument.type, Buffer):
+        raise ArgumentError(
+            f"argument {argument.name} has the type {argument.type}; "
+            "a pointer, memref, tile or scalar type must be written in the program"
+        )
+    return argument.type
+
+
+def _convert_scalar(d: DType, array: Array) -> Array:
+    if array.size != 1:
+        raise ArgumentError(f"found an array of shape {array.shape}; a single {d} value is needed")
+    value = array.reshape(())[()]
+    if d.is_float:
+        if array.dtype.kind not in "fiu" and array.dtype != d.numpy:
+            raise ArgumentError(f"found {array.dtype}; the program declares a scalar of type {d}")
+        return np.asarray(value).astype(d.numpy)
+    if array.dtype.kind not in "iub":
+        raise ArgumentError(f"found {array.dtype}; the program declares a scalar of type {d}")
+    bits = 64 if d.kind == "index" else d.bits
+    low, high = (0, (1 << bits) - 1) if d.kind == "uint" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    if not low <= int(value) <= high:
+        raise ArgumentError(f"found {value}; a scalar of type {d} is between {low} and {high}")
+    return np.asarray(int(value), dtype=d.numpy)
+
+
+def generate_inputs(kernel: Signature, seed: int, example: examples.Example | None) -> dict[str, Array]:
+    """Seeded values for every argument; buffers the program writes start as zeros."""
+    rng = np.random.default_rng(seed)
+    values: dict[str, Array] = {}
+    scalars: Mapping[str, int | float] = example.scalars if example else {}
+    for argument in kernel.arguments:
+        t = argument.type
+        if isinstance(t, ScalarType):
+            preset = scalars.get(argument.name)
+            values[argument.name] = (
+                random_values(rng, t.dtype, (), low=1, high=8)
+                if preset is None
+                else np.asarray(preset).astype(t.dtype.numpy)
+            )
+            continue
+        buffer = _buffer_type(argument)
+        if isinstance(buffer, TileType):
+            shape: tuple[int, ...] = buffer.shape
+        else:
+            shape = (UNKNOWN_EXTENT if argument.min_elements is None else argument.min_elements,)
+        written = argument.name in kernel.outputs
+        values[argument.name] = (
+            np.zeros(shape, buffer.dtype.numpy) if written else random_values(rng, buffer.dtype, shape)
+        )
+    return values
+
+
+def random_values(
+    rng: np.random.Generator, d: DType, shape: tuple[int, ...], low: int = -100, high: int = 100
+) -> Array:
+    """Ordinary values of an element type: normal floats, small integers, any bits for raw types."""
+    if d.name == "i1":
+        return np.asarray(rng.integers(0, 2, shape), dtype=bool)
+    if d.kind == "index" or (d.is_integer and d.numpy != d.word) or d.kind == "uint":
+        return np.asarray(rng.integers(max(low, 0) if d.kind == "uint" else low, high + 1, shape)).astype(
+            d.numpy
+        )
+    if d.numpy == d.word:
+        return np.asarray(rng.integers(0, 1 << d.word_bits, shape)).astype(d.numpy)
+    return np.asarray(4.0 * rng.standard_normal(shape)).astype(d.numpy)
+
+
+def describe_array(name: str, array: Array, d: DType | None) -> str:
+    """Name, type, shape, first values, range and NaN count of a buffer, on one line."""
+    shown = f"{name}: {d or array.dtype}{list(array.shape)}"
+    if array.size == 0:
+        return f"{shown} empty"
+    flat = array.reshape(-1)
+    if d is not None and d.word.itemsize == array.dtype.itemsize:
+        flat = flat.view(d.numpy)
+    first = " ".join(_value(v) for v in flat[:_SHOWN]) + (" ..." if flat.size > _SHOWN else "")
+    if d is not None and d.is_float and d.numpy == d.word:
+        return f"{shown} = {first} (raw words)"
+    floats = flat.dtype.kind not in "iub"
+    numbers = flat.astype(np.float64) if floats else flat
+    nan = np.isnan(numbers) if floats else np.zeros(flat.shape, bool)
+    rest = numbers[~nan]
+    extent = f"min {_value(rest.min())} max {_value(rest.max())}" if rest.size else "no numbers"
+    return f"{shown} = {first}  {extent}  nan {int(nan.sum())}"
+
+
+def count_changed(before: Array | None, after: Array) -> str:
+    """How many elements of a buffer have other bits than on entry."""
+    if before is None or before.shape != after.shape or before.dtype.itemsize != after.dtype.itemsize:
+        return ""
+    word = f"u{after.dtype.itemsize}"
+    different = np.ascontiguousarray(before).view(word) != np.ascontiguousarray(after).view(word)
+    return f"  changed {int(different.sum())} of {after.size}"
+
+
+def _value(v: Any) -> str:
+    return f"{float(v):.6g}" if np.asarray(v).dtype.kind not in "iub" else str(int(v))
+
+
+def _describe_input(argument: Argument, value: Array) -> str:
+    if isinstance(argument.type, ScalarType):
+        return f"{argument.name}={_value(value)}"
+    return f"{argument.name} {_buffer_type(argument).dtype}{list(value.shape)}"
+
+
+def _storable(array: Array) -> Array:
+    """Arrays whose type ``.npz`` cannot name are stored as raw unsigned words."""
+    return array if array.dtype.kind in "fiub" else array.view(f"u{array.dtype.itemsize}")
+
+
+def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
+    """Write an ``.npz`` file under exactly this name, or raise FileError."""
+    try:
+        with zipfile.ZipFile(Path(path), "w") as archive:
+            for name, array in arrays.items():
+                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
+                    np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None

@@ -1,0 +1,85 @@
+"""Reading and checking programs: the part of the public interface that needs no JAX."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from .errors import Diagnostic, FileError, VerifyError
+from .ir import Program
+from .profiles import Profile, profile_of_arch
+from .profiles import profile as _profile
+
+
+def load(path: str | Path) -> Program:
+    """Read a program from a file of PTO text.
+
+    Raises FileError when the file cannot be read and ParseError when its text is no program.
+
+    >>> from pto_jax.examples import EXAMPLES
+    >>> load(EXAMPLES["vector_add"].path).functions[0].name
+    'vector_add'
+    """
+    return parse(read_text(path), file=str(path))
+
+
+def parse(text: str, file: str = "<text>") -> Program:
+    """Read a program from text; ``file`` is the name error messages use.
+
+    >>> [op.name for op in parse("tneg %dst, %src : !pto.tile<16x16xf32>").walk()]
+    ['tneg']
+    """
+    from . import text as reader
+
+    return reader.parse(text, file=file)
+
+
+def verify(
+    program: Program,
+    profile: str | Profile | None = None,
+    *,
+    portable: bool = False,
+    raise_on_error: bool = False,
+) -> list[Diagnostic]:
+    """Check a program against a hardware profile and return what was found.
+
+    ``portable`` accepts only what every profile guarantees. With ``raise_on_error`` findings of severity
+    "error" raise VerifyError; warnings never do.
+
+    >>> text = "tadd %dst, %a, %b : !pto.tile<16x16xf32>, !pto.tile<16x16xf32>, !pto.tile<16x16xf16>"
+    >>> [d.severity for d in verify(parse(text), profile="a5")][:1]
+    ['error']
+    """
+    from .verifier import verify_program
+
+    found = list(verify_program(program, resolve_profile(program, profile), portable=portable))
+    errors = [d for d in found if d.severity == "error"]
+    if raise_on_error and errors:
+        raise VerifyError(errors)
+    return found
+
+
+def resolve_profile(program: Program, given: str | Profile | None = None) -> Profile:
+    """The profile to use: the one asked for, else the program's ``pto.target_arch``, else a2a3.
+
+    >>> resolve_profile(parse("tneg %dst, %src : !pto.tile<16x16xf32>")).name
+    'a2a3'
+    """
+    if given is not None:
+        return _profile(given)
+    return profile_of_arch(program.attrs.get("pto.target_arch"))
+
+
+def read_text(path: str | Path) -> str:
+    """The text of a UTF-8 file; FileError says why it cannot be had."""
+    try:
+        return Path(path).read_bytes().decode("utf-8")
+    except FileNotFoundError:
+        raise FileError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise FileError(f"{path}: is a folder, not a file of program text") from None
+    except UnicodeDecodeError as error:
+        raise FileError(
+            f"{path}: not UTF-8 text (byte {error.start} is 0x{error.object[error.start]:02x})"
+        ) from None
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None

@@ -1,0 +1,93 @@
+"""Arrays at the border of the engine: user arrays to raw words and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array, lax
+
+from .dtypes import DType
+from .errors import ArgumentError, DifferentiationError
+
+
+@jax.custom_jvp
+def _opaque(x: Array) -> Array:
+    """The raw words of an array; differentiating through them would silently give zeros."""
+    return lax.bitcast_convert_type(x, np.dtype(f"u{x.dtype.itemsize}"))
+
+
+@_opaque.defjvp
+def _no_derivative(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    raise DifferentiationError(
+        "PTO instructions work on the bits of their operands and have no derivative; stop the gradient "
+        "with jax.lax.stop_gradient, or wrap the call in a function with its own derivative rule"
+    )
+
+
+def accepts(dtype: DType, given: np.dtype[Any]) -> bool:
+    """Whether an array type holds elements of ``dtype``: the type itself, its raw words, or, for
+    integers, the other signedness (program text does not always say which)."""
+    if given == dtype.numpy or given == dtype.word:
+        return True
+    return dtype.is_integer and given.kind in "iu" and given.itemsize * 8 == dtype.word_bits
+
+
+def as_array(x: Any, dtype: DType, what: str) -> Any:
+    """``x`` as an array whose type holds ``dtype``; lists and numbers are converted, arrays never.
+
+    Raises ArgumentError naming both types when they differ.
+    """
+    if not hasattr(x, "dtype"):
+        try:
+            return np.asarray(x, dtype.numpy)
+        except (TypeError, ValueError, OverflowError) as error:
+            raise ArgumentError(f"{what}: found {type(x).__name__}, not an array of {dtype.name} ({error})") from None
+    x = settled(x)
+    if not accepts(dtype, np.dtype(x.dtype)):
+        narrowed = ""
+        if np.dtype(x.dtype).itemsize * 8 < dtype.word_bits:
+            narrowed = "; JAX narrows 64-bit arrays unless jax_enable_x64 is set" if dtype.bits == 64 else ""
+        raise ArgumentError(
+            f"{what}: found an array of {np.dtype(x.dtype).name}, the program declares {dtype.name} "
+            f"(array type {np.dtype(dtype.numpy).name} or raw {dtype.word.name}){narrowed}"
+        )
+    return x
+
+
+def settled(x: Any) -> Any:
+    """``x`` with the type JAX says it has. Call outside the 64-bit scope.
+
+    Under vmap a 64-bit NumPy array travels as it is while JAX calls it 32-bit; inside the 64-bit scope
+    nothing would narrow it any more.
+    """
+    return jax.device_put(x) if isinstance(x, jax.core.Tracer) else x
+
+
+def to_words(x: Any, dtype: DType) -> Array:
+    """Raw words of an array that :func:`accepts` allows. Call inside the 64-bit scope."""
+    array = jax.numpy.asarray(x)
+    if array.dtype == dtype.word:
+        return array
+    if array.dtype == np.bool_:
+        return array.astype(dtype.word)
+    return _opaque(array)
+
+
+def from_words(words: Array, like: np.dtype[Any]) -> Array:
+    """Raw words as an array of the given type. Call inside the 64-bit scope."""
+    return words if words.dtype == like else lax.bitcast_convert_type(words, like)
+
+
+def opaque_scalar(x: Any, dtype: DType) -> Array:
+    """A scalar argument as a traced value of its type that has no derivative."""
+    array = jax.numpy.asarray(x)
+    if dtype.kind == "index" or array.dtype == np.bool_:
+        return array
+    return lax.bitcast_convert_type(to_words(array, dtype), dtype.numpy)
+
+
+def x64() -> Any:
+    """The scoped 64-bit context; the global configuration is never touched."""
+    return jax.enable_x64(True)

@@ -1,0 +1,216 @@
+"""The command line, ``pto-jax``: one line per problem, exit status 0 done, 1 rejected, 2 wrong use.
+
+Modules that need JAX are imported inside the commands that use them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from pathlib import Path
+
+from . import __version__
+from .errors import ArgumentError, Diagnostic, FileError, ParseError, PtoError
+from .profiles import PROFILE_NAMES
+
+ACCEPTED, REJECTED, USAGE = 0, 1, 2
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status."""
+    parser = _parser()
+    try:
+        args = parser.parse_args(argv)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else USAGE
+    command: Callable[[argparse.Namespace], int] = args.command
+    try:
+        return command(args)
+    except (FileError, ArgumentError) as error:
+        print(f"pto-jax {args.name}: error: {error}", file=sys.stderr)
+        return USAGE
+    except PtoError as error:
+        print(_rendered(args, error), file=sys.stderr)
+        return REJECTED
+    except BrokenPipeError:
+        # The reader of a pipe closed it (`| head`): nothing is left to say, and no flush may complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return REJECTED
+    except KeyboardInterrupt:
+        print(f"pto-jax {args.name}: interrupted", file=sys.stderr)
+        return 130
+
+
+def _rendered(args: argparse.Namespace, error: PtoError) -> str:
+    """The findings of an error, one block each."""
+    if not error.diagnostics:
+        return f"pto-jax {args.name}: error: {error}"
+    return "\n".join(_placed(d, getattr(args, "file", None)) for d in error.diagnostics)
+
+
+def _placed(diagnostic: Diagnostic, file: str | None) -> str:
+    """A finding with its place in the text, or at least its file."""
+    return diagnostic.render() if diagnostic.span or file is None else f"{file}: {diagnostic.render()}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pto-jax", description="Execute, verify and inspect PTO tile programs.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"pto-jax {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub.set_defaults(command=run, name=name)
+        return sub
+
+    def profile(sub: argparse.ArgumentParser, default: str | None = None) -> None:
+        shown = default or "the program's pto.target_arch, else a2a3"
+        sub.add_argument("--profile", choices=PROFILE_NAMES, default=default, help=f"default: {shown}")
+
+    sub = command("run", _run, "Execute a program and describe the buffers it wrote.")
+    sub.add_argument("file", nargs="?", metavar="FILE", help="a .pto file")
+    sub.add_argument("--example", metavar="NAME", help="a shipped example instead of a file")
+    sub.add_argument("--entry", metavar="FUNCTION", help="function to execute")
+    profile(sub)
+    sub.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="default: exact")
+    sub.add_argument("--inputs", metavar="IN.npz", help="one array per argument; generated when missing")
+    sub.add_argument("--outputs", metavar="OUT.npz", help="write every buffer the program wrote")
+    sub.add_argument("--dump-state", metavar="OUT.npz", help="write the final tiles and memory spaces")
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of generated input (default: 0)")
+
+    sub = command("verify", _verify, "Check programs against a hardware profile.")
+    sub.add_argument("files", nargs="+", metavar="FILE")
+    profile(sub)
+    sub.add_argument("--portable", action="store_true", help="accept only what every profile guarantees")
+
+    sub = command("fmt", _fmt, "Print a program, optionally in another spelling.")
+    sub.add_argument("file", metavar="FILE")
+    sub.add_argument("--form", choices=("as", "ssa", "dps"), help="spelling of the instructions")
+
+    sub = command("conformance", _conformance, "Run test vectors and count results per instruction.")
+    sub.add_argument("paths", nargs="+", metavar="PATH", help="vector file, or a folder of them")
+    profile(sub, default="cpu_sim")
+    sub.add_argument("--json", metavar="OUT", help="write every result as JSON")
+    sub.add_argument(
+        "--executor", choices=("engine", "oracle"), default="engine", help="what is tested (default: engine)"
+    )
+
+    sub = command("isa", _isa, "Instruction reference and support matrix.")
+    sub.add_argument("instruction", nargs="?", metavar="NAME")
+    sub.add_argument("--json", action="store_true", help="print JSON")
+
+    sub = command("bench", _bench, "Run benchmarks.")
+    sub.add_argument("names", nargs="*", metavar="NAME")
+    sub.add_argument("--json", metavar="OUT", help="write the figures as JSON")
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    from ._run import Options, run
+
+    if (args.file is None) == (args.example is None):
+        raise ArgumentError("give either a FILE or --example NAME")
+    run(
+        Options(
+            file=args.file,
+            example=args.example,
+            entry=args.entry,
+            profile=args.profile,
+            numerics=args.numerics,
+            inputs=args.inputs,
+            outputs=args.outputs,
+            dump_state=args.dump_state,
+            seed=args.seed,
+        )
+    )
+    return ACCEPTED
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from .api import load, resolve_profile, verify
+
+    status = ACCEPTED
+    for file in args.files:
+        try:
+            program = load(file)
+        except ParseError as error:
+            print(error)
+            status = max(status, REJECTED)
+            continue
+        except FileError as error:
+            print(f"pto-jax verify: error: {error}", file=sys.stderr)
+            status = USAGE
+            continue
+        found = verify(program, args.profile, portable=args.portable)
+        for diagnostic in found:
+            print(_placed(diagnostic, file))
+        count = Counter(d.severity for d in found)
+        target = resolve_profile(program, args.profile).name + (", portable" if args.portable else "")
+        verdict = "rejected" if count["error"] else "accepted"
+        print(f"{file}: {verdict} ({target}): {count['error']} errors, {count['warning']} warnings")
+        status = max(status, REJECTED if count["error"] else ACCEPTED)
+    return status
+
+
+def _fmt(args: argparse.Namespace) -> int:
+    from .api import load
+    from .text import print_program
+
+    print(print_program(load(args.file), form=args.form).rstrip("\n"))
+    return ACCEPTED
+
+
+def _conformance(args: argparse.Namespace) -> int:
+    from .profiles import profile
+    from .testing.conformance import Executor, run_conformance
+
+    target = profile(args.profile)
+    execute: Executor
+    if args.executor == "engine":
+        from .testing.execute_engine import run_case_engine
+
+        execute = partial(run_case_engine, profile=target)
+    else:
+        from .testing.execute import run_case_oracle
+
+        execute = partial(run_case_oracle, profile=target)
+    report = run_conformance(
+        args.paths,
+        execute,
+        {"profile": args.profile, "executor": args.executor},
+    )
+    print(report.summary())
+    if args.json:
+        write_text(args.json, report.to_json() + "\n")
+    return ACCEPTED if report.ok else REJECTED
+
+
+def _isa(args: argparse.Namespace) -> int:
+    from ._isa_reference import reference
+
+    print(reference(args.instruction, as_json=args.json))
+    return ACCEPTED
+
+
+def _bench(args: argparse.Namespace) -> int:
+    from . import bench
+
+    return bench.main(args.names, args.json)
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a file, or raise FileError saying why it cannot be written."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

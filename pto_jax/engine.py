@@ -1,0 +1,357 @@
+"""Compiling programs to kernels: pure functions of arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, lru_cache, partial
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array
+
+from . import arrays, infer
+from .analysis import Argument, arguments, select_entry, written_buffers
+from .errors import ArgumentError, VerifyError
+from .ir import Function, Program
+from .lowering import JaxMachine, Plan, Semantics, placements
+from .profiles import Profile, profile_of_arch
+from .profiles import profile as find_profile
+from .state import Report, State
+from .tile import Tile
+from .types import MemRefType, PtrType, ScalarType, TileType, Type, UnknownType
+from .walk import Operand, Pointer, Scope, TileRef, View, Walker
+
+MAX_BUFFER_ELEMENTS = 2**31 - 1
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A program as a pure function; made by :func:`compile`, memoised and hashable.
+
+    Call it with one argument per program argument, by position or name. Buffers are arrays of any shape
+    with enough elements; scalars are numbers or 0-d arrays (traced, so they batch); tiles of a fragment
+    are :class:`Tile` or [rows, cols] arrays. Buffers of 4-bit types are bytes, two elements each. The result maps each written buffer's name to its new
+    contents in the shape and type it came in, or each result of a fragment to a Tile. With ``checks``
+    the result is ``(outputs, report)``. Composes with jit, vmap, shard_map and lax control flow.
+
+    Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
+    arguments are illegal.
+    """
+
+    program: Program
+    entry: str
+    semantics: Semantics
+    checks: bool = False
+
+    @cached_property
+    def function(self) -> Function:
+        found = self.program.function(self.entry)
+        assert found is not None
+        return found
+
+    @property
+    def profile(self) -> Profile:
+        return self.semantics.profile
+
+    @cached_property
+    def arguments(self) -> tuple[Argument, ...]:
+        """Name, type and required size of every argument, in order."""
+        return arguments(self.program, self.function)
+
+    @cached_property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of the results, in order (jit sorts the keys of dictionaries it returns)."""
+        if self.program.fragment:
+            return self.program.fragment_results
+        return written_buffers(self.program, self.function)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        outputs, report, _ = self._run(args, kwargs, jit=True)
+        return (outputs, report) if self.checks else outputs
+
+    def eager(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Execute instruction by instruction, each from the compile cache.
+
+        Raises ExecutionError where a run-time rule is broken.
+        """
+        outputs, report, _ = self._run(args, kwargs, jit=False)
+        report.raise_if_broken()
+        return outputs
+
+    def eager_unchecked(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+        """Like :meth:`eager`, computing the formula where a run-time rule is broken."""
+        return self._run(args, kwargs, jit=False)[0]
+
+    def with_state(self, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], State]:
+        """The outputs, and every tile and memory space as the program left it."""
+        outputs, report, state = self._run(args, kwargs, jit=True, keep_state=True)
+        report.raise_if_broken()
+        return outputs, state
+
+    def _run(
+        self, args: Sequence[Any], kwargs: Mapping[str, Any], jit: bool, keep_state: bool = False
+    ) -> tuple[dict[str, Any], Report, State]:
+        given = self._bind(args, kwargs)
+        kernel = self._typed(given)
+        prepared = {a.name: _prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
+        check = self.checks or keep_state or not jit
+        run = _jitted(kernel, check, keep_state) if jit else partial(_execute, kernel, check, keep_state)
+        with arrays.x64():
+            results, report, state = run(prepared)
+        ordered = {name: results[name] for name in kernel.outputs if name in results}
+        return ordered, report, state
+
+    def _typed(self, given: Mapping[str, Any]) -> Kernel:
+        """This kernel with the types a fragment leaves open taken from the arguments, verified."""
+        if not infer.is_open(self.program):
+            return self
+        types: list[tuple[str, Type]] = []
+        for a in self.arguments:
+            if isinstance(a.type, UnknownType) and a.name in given:
+                found = _type_of(given[a.name])
+                if found is not None:
+                    types.append((a.name, found))
+        return _filled(self, tuple(types))
+
+    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
+        names = [a.name for a in self.arguments]
+        if len(args) > len(names):
+            raise ArgumentError(f"{self.entry}: {len(args)} arguments given, it takes {len(names)}: {_list(names)}")
+        given = dict(zip(names, args, strict=False))
+        for name, value in kwargs.items():
+            if name not in names:
+                raise ArgumentError(f"{self.entry}: no argument {name!r}; it takes: {_list(names)}")
+            if name in given:
+                raise ArgumentError(f"{self.entry}: argument {name!r} is given twice")
+            given[name] = value
+        missing = [n for n in names if n not in given and n not in self._optional]
+        if missing:
+            raise ArgumentError(f"{self.entry}: missing argument(s): {_list(missing)}")
+        return given
+
+    @cached_property
+    def _optional(self) -> frozenset[str]:
+        """Destinations of a fragment that it does not read: they may be left out."""
+        if not self.program.fragment:
+            return frozenset()
+        from . import isa
+
+        read: set[str] = set()
+        for op in self.function.walk():
+            read |= {v.name for v in op.ins}
+            instruction = isa.find(op.name)
+            if instruction is not None and instruction.syntax == "tile":
+                inout = {o.name for o in instruction.operands if o.role == "inout"}
+                bound = isa.bind(instruction, op).values
+                read |= {v.name for n, v in bound.items() if n in inout}
+        return frozenset(self.program.fragment_results) - read
+
+
+def _list(names: Sequence[str]) -> str:
+    return ", ".join(names) or "none"
+
+
+def _type_of(value: Any) -> Type | None:
+    if isinstance(value, Tile):
+        return value.type
+    if hasattr(value, "dtype") and len(getattr(value, "shape", ())) == 2:
+        from .dtypes import from_numpy
+
+        return TileType(from_numpy(value.dtype), *value.shape)
+    return None
+
+
+@lru_cache(maxsize=1024)
+def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...]) -> Kernel:
+    program = infer.fill(kernel.program, dict(types))
+    from .verifier import verify_program
+
+    findings = verify_program(program, kernel.profile)
+    errors = [d for d in findings if d.severity == "error"]
+    if errors:
+        raise VerifyError(errors)
+    return Kernel(program, kernel.entry, kernel.semantics, kernel.checks)
+
+
+def _prepare(argument: Argument, value: Any) -> Any:
+    """An argument checked against its declared type, as the traced function takes it."""
+    what = f"argument {argument.name!r}"
+    t = argument.type
+    if isinstance(t, PtrType | MemRefType):
+        array = arrays.as_array(value, t.dtype, what)
+        size = int(np.prod(array.shape)) * (2 if t.dtype.packed else 1)
+        if argument.min_elements is not None and size < argument.min_elements:
+            raise ArgumentError(f"{what}: found {size} elements, the program's views need {argument.min_elements}")
+        if size > MAX_BUFFER_ELEMENTS:
+            raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")
+        return array
+    if isinstance(t, TileType):
+        return _prepare_tile(what, t, value)
+    if isinstance(t, ScalarType):
+        return _prepare_scalar(what, t, value)
+    raise ArgumentError(f"{what}: arguments of type {t} are not supported by this version")
+
+
+def _prepare_tile(what: str, t: TileType, value: Any) -> Tile:
+    if not isinstance(value, Tile):
+        from .tile import tile
+
+        value = tile(value, type=t if t.is_static else t.with_valid(t.rows, t.cols))
+    if value.type.with_valid(None, None) != t.with_valid(None, None):
+        raise ArgumentError(f"{what}: found a tile {value.type}, the program declares {t}")
+    static = (value.type.v_row, value.type.v_col)
+    for found, declared in zip(static, t.valid, strict=True):
+        if declared is not None and found != declared:
+            raise ArgumentError(f"{what}: found valid region {_sizes(static)}, the program declares {_sizes(t.valid)}")
+    return value if t.is_static else value.dynamic()
+
+
+def _sizes(valid: tuple[int | None, int | None]) -> str:
+    return "x".join("?" if n is None else str(n) for n in valid)
+
+
+def _prepare_scalar(what: str, t: ScalarType, value: Any) -> Any:
+    dtype = t.dtype
+    if dtype.kind == "index":
+        if hasattr(value, "dtype") and np.dtype(value.dtype).kind not in "iu":
+            raise ArgumentError(f"{what}: found {value.dtype}, the program declares index (an integer)")
+        if not hasattr(value, "dtype") and not isinstance(value, int):
+            raise ArgumentError(f"{what}: found {type(value).__name__}, the program declares index (an integer)")
+        return np.int32(value) if isinstance(value, int) else arrays.settled(value)
+    if dtype.is_integer and isinstance(value, float):
+        raise ArgumentError(f"{what}: found a float, the program declares {dtype.name}")
+    array = arrays.as_array(value, dtype, what)
+    if getattr(array, "shape", ()) != ():
+        raise ArgumentError(f"{what}: found shape {tuple(array.shape)}, the program declares a scalar {dtype.name}")
+    return array
+
+
+@lru_cache(maxsize=1024)
+def _jitted(kernel: Kernel, check: bool, keep_state: bool) -> Any:
+    return jax.jit(partial(_execute, kernel, check, keep_state))
+
+
+def _execute(
+    kernel: Kernel, check: bool, keep_state: bool, prepared: Mapping[str, Any]
+) -> tuple[dict[str, Any], Report, State]:
+    """Walk the program on a JAX machine; traced whole under jit, executed directly when eager."""
+    plan = Plan(placements(kernel.program))
+    machine = JaxMachine(kernel.semantics, plan, {}, checks=check)
+    operands = [_operand(machine, a, prepared.get(a.name)) for a in kernel.arguments]
+    scope = Scope()
+    walker = Walker(kernel.program, machine)
+    returned = walker.run(kernel.function, operands, scope)
+    report = Report.of(machine.violations)
+    state = State.of(machine, scope) if keep_state else State({}, {})
+    if kernel.program.fragment:
+        results = zip(kernel.outputs, returned, strict=True)
+        return {n: _result(machine, prepared, value) for n, value in results}, report, state
+    outputs = {name: _buffer(machine, prepared, name) for name in machine.written}
+    return outputs, report, state
+
+
+def _buffer(machine: JaxMachine, prepared: Mapping[str, Any], name: str) -> Array:
+    """A buffer's contents in the shape and type it came in."""
+    source, words = prepared[name], machine.buffers[name]
+    if machine.packed[name]:
+        words = words[0::2] | (words[1::2] << np.uint8(4))
+    return arrays.from_words(words.reshape(source.shape), np.dtype(source.dtype))
+
+
+def _operand(machine: JaxMachine, argument: Argument, value: Any) -> Operand:
+    t = argument.type
+    if isinstance(t, PtrType | MemRefType):
+        machine.bind_buffer(argument.name, t.dtype, arrays.to_words(value, t.dtype).reshape(-1))
+        return Pointer(argument.name, t.dtype)
+    if isinstance(t, TileType):
+        if value is None:
+            slot = machine.blank(argument.name, t)
+            return TileRef(t, slot, _or(t.v_row, t.rows), _or(t.v_col, t.cols))
+        slot = machine.adopt(argument.name, t, value.words)
+        return TileRef(t, slot, value.valid_rows, value.valid_cols)
+    assert isinstance(t, ScalarType)
+    return arrays.opaque_scalar(value, t.dtype)
+
+
+def _or(size: int | None, otherwise: int) -> int:
+    return otherwise if size is None else size
+
+
+def _result(machine: JaxMachine, prepared: Mapping[str, Any], ref: Operand) -> Any:
+    """A fragment's result: a Tile, or the buffer behind a written view."""
+    if isinstance(ref, View | Pointer):
+        return _buffer(machine, prepared, ref.buffer)
+    assert isinstance(ref, TileRef)
+    return Tile.of(machine.words(ref), ref)
+
+
+def resolve(program: Program, profile: str | Profile | None) -> Profile:
+    """Argument over the text's ``pto.target_arch`` over a2a3."""
+    if profile is not None:
+        return find_profile(profile)
+    arch = program.attrs.get("pto.target_arch")
+    return profile_of_arch(arch) if arch is not None else find_profile("a2a3")
+
+
+def compile(
+    program: Program,
+    profile: str | Profile | None = None,
+    entry: str | None = None,
+    numerics: str = "exact",
+    out_of_region: str | None = None,
+    subnormals: str = "keep",
+    checks: bool = False,
+) -> Kernel:
+    """A program as a pure function of arrays.
+
+    ``profile`` is cpu_sim, a2a3 or a5 (default: the text's target, else a2a3). ``numerics`` is "exact"
+    (every instruction as if executed alone, the same bits in every execution mode) or "fast".
+    ``out_of_region`` overrides what source lanes outside a valid region read: "ones" or "backing".
+    ``subnormals="flush"`` models hardware in flush mode. ``checks`` makes calls return
+    ``(outputs, report)`` with the run-time rules that were broken.
+
+    Raises VerifyError when the profile does not allow the program.
+
+    >>> import pto_jax as pto
+    >>> k = pto.compile(pto.parse("%d = pto.tadd %a, %b : !pto.tile<f32, 1, 8>"))
+    >>> k(np.ones((1, 8), np.float32), np.ones((1, 8), np.float32))["d"].array[0, 0].item()
+    2.0
+    """
+    semantics = choices(resolve(program, profile), numerics, out_of_region, subnormals)
+    function = select_entry(program, entry)
+    if not infer.is_open(program):
+        _verified(program, semantics.profile)
+    return _kernel(program, function.name, semantics, checks)
+
+
+def choices(
+    profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str
+) -> Semantics:
+    """Checked execution options; ``out_of_region`` defaults to the profile's fill."""
+    target = find_profile(profile)
+    fill = out_of_region or target.out_of_region
+    _choice("numerics", numerics, ("exact", "fast"))
+    _choice("subnormals", subnormals, ("keep", "flush"))
+    _choice("out_of_region", fill, ("ones", "backing"))
+    return Semantics(target, numerics, fill, subnormals)  # type: ignore[arg-type]
+
+
+@lru_cache(maxsize=4096)
+def _kernel(*fields: Any) -> Kernel:
+    return Kernel(*fields)
+
+
+@lru_cache(maxsize=4096)
+def _verified(program: Program, target: Profile) -> None:
+    from .verifier import verify_program
+
+    errors = [d for d in verify_program(program, target) if d.severity == "error"]
+    if errors:
+        raise VerifyError(errors)
+
+
+def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise ArgumentError(f"{name}: found {value!r}, allowed: {', '.join(allowed)}")

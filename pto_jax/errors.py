@@ -1,0 +1,123 @@
+"""Every error the package raises, and the places in program text they point at.
+
+All errors derive from :class:`PtoError`, so ``except pto.PtoError`` catches every
+complaint about a program, an argument or an execution, and nothing else.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Literal
+
+Severity = Literal["error", "warning"]
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A place in program text: 1-based line and column, and the source line itself."""
+
+    file: str
+    line: int
+    col: int
+    length: int = 1
+    text: str = ""
+
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.col}"
+
+    def caret(self) -> str:
+        """The source line with a caret line under the place, or "" when it is unknown."""
+        if not self.text:
+            return ""
+        lead = "".join("\t" if c == "\t" else " " for c in self.text[: self.col - 1])
+        width = max(1, min(self.length, len(self.text) - self.col + 1))
+        return f"{self.text}\n{lead}{'^' * width}"
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnostic:
+    """One finding about a program.
+
+    ``message`` says what was found and what is allowed; ``rule`` is the identifier of the
+    constraint in the instruction's declaration (``pto-jax isa NAME`` prints it).
+    """
+
+    severity: Severity
+    message: str
+    span: Span | None = None
+    instruction: str | None = None
+    operand: str | None = None
+    rule: str | None = None
+
+    def __str__(self) -> str:
+        place = f"{self.span}: " if self.span else ""
+        subject = f"{self.instruction}: " if self.instruction else ""
+        operand = f"operand {self.operand}: " if self.operand else ""
+        return f"{place}{self.severity}: {subject}{operand}{self.message}"
+
+    def render(self) -> str:
+        """The one-line form followed by the source line and a caret, when known."""
+        caret = self.span.caret() if self.span else ""
+        return f"{self}\n{caret}" if caret else str(self)
+
+
+class PtoError(Exception):
+    """Base of all errors of the package; ``diagnostics`` holds every finding."""
+
+    def __init__(self, message: str, diagnostics: Iterable[Diagnostic] = ()) -> None:
+        super().__init__(message)
+        self.diagnostics: tuple[Diagnostic, ...] = tuple(diagnostics)
+
+
+class _Located(PtoError):
+    def __init__(self, findings: Diagnostic | Iterable[Diagnostic]) -> None:
+        listed = (findings,) if isinstance(findings, Diagnostic) else tuple(findings)
+        super().__init__("\n".join(d.render() for d in listed), listed)
+
+
+class ParseError(_Located):
+    """Program text that cannot be read; carries file, line, column and a caret line."""
+
+
+class VerifyError(_Located):
+    """A program that the selected profile does not allow."""
+
+
+class ExecutionError(_Located):
+    """A rule on run-time values that a concrete execution broke."""
+
+
+class ArgumentError(PtoError):
+    """A call of the Python interface with arguments it does not accept."""
+
+
+class FileError(PtoError):
+    """A file that cannot be read, or does not hold what its use requires; the message names it."""
+
+
+class DifferentiationError(PtoError):
+    """Gradient of an exact instruction: integer bit handling has no useful derivative."""
+
+
+class NotExecutableError(_Located):
+    """A declared instruction that this engine parses and verifies but does not execute."""
+
+
+@dataclass(slots=True)
+class DiagnosticSink:
+    """Collects findings; ``raise_if_errors`` turns them into one exception."""
+
+    found: list[Diagnostic] = field(default_factory=list)
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        if diagnostic not in self.found:
+            self.found.append(diagnostic)
+
+    @property
+    def errors(self) -> list[Diagnostic]:
+        return [d for d in self.found if d.severity == "error"]
+
+    def raise_if_errors(self, kind: type[_Located]) -> None:
+        if self.errors:
+            raise kind(self.errors)

@@ -1,0 +1,105 @@
+"""Which declared operand each value of an operation stands for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ..errors import Diagnostic, VerifyError
+from ..ir import AttrValue, Op, Value
+from ..types import (
+    MemRefType,
+    PartitionViewType,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+    UnknownType,
+)
+from .declare import Instruction, Operand
+
+
+@dataclass(frozen=True)
+class Bound:
+    """Values by declared operand name, attributes with defaults, and the overload that matched."""
+
+    instruction: Instruction
+    values: Mapping[str, Value]
+    attrs: Mapping[str, AttrValue]
+    form: tuple[str, ...]
+
+
+def accepts(operand: Operand, t: Type) -> bool:
+    """Whether a value of type ``t`` can stand for the operand, by its kind alone."""
+    if isinstance(t, UnknownType):
+        return t.kind == "any" or (t.kind == "tile") == (operand.kind == "tile")
+    match operand.kind:
+        case "tile":
+            return isinstance(t, TileType | MemRefType)
+        case "scalar" | "index":
+            return isinstance(t, ScalarType)
+        case "gm":
+            return isinstance(t, TensorViewType | PartitionViewType | MemRefType)
+        case "ptr":
+            return isinstance(t, PtrType | MemRefType)
+        case "event":
+            return True
+
+
+def _describe(instruction: Instruction, form: tuple[str, ...]) -> str:
+    return "(" + ", ".join(f"{n}: {instruction.operand(n).kind}" for n in form) + ")"
+
+
+def bind(instruction: Instruction, op: Op) -> Bound:
+    """Bind an operation's values to the declared operands.
+
+    Raises VerifyError naming the accepted operand lists when none of them fits.
+    """
+    if op.groups:
+        chosen, values = _by_group(instruction, op)
+    else:
+        chosen, values = _by_position(instruction, op)
+    destinations = instruction.destinations
+    required = sum(not o.optional for o in destinations)
+    if chosen is None or not required <= len(op.destinations) <= len(destinations):
+        raise VerifyError(_mismatch(instruction, op))
+    values.update(zip((o.name for o in destinations), op.destinations, strict=False))
+    given: dict[str, AttrValue] = {}
+    for key, value in op.attributes:
+        attribute = instruction.attribute(key)
+        given[attribute.name if attribute else key] = value
+    attrs = {a.name: given.pop(a.name, a.default) for a in instruction.attributes}
+    return Bound(instruction, values, {**attrs, **given}, chosen)
+
+
+def _by_position(instruction: Instruction, op: Op) -> tuple[tuple[str, ...] | None, dict[str, Value]]:
+    fitting = [f for f in instruction.forms if len(f) == len(op.ins)]
+    exact = [
+        f
+        for f in fitting
+        if all(accepts(instruction.operand(n), v.type) for n, v in zip(f, op.ins, strict=True))
+    ]
+    chosen = next(iter(exact or fitting), None)
+    return chosen, dict(zip(chosen or (), op.ins, strict=False))
+
+
+def _by_group(instruction: Instruction, op: Op) -> tuple[tuple[str, ...] | None, dict[str, Value]]:
+    """Groups carry operand names; a group of several values binds its first one."""
+    names = {o.name for o in instruction.operands}
+    values = {name: op.group(name)[0] for name, size in op.groups if size and name in names}
+    required = {o.name for o in instruction.operands if not o.optional and o not in instruction.destinations}
+    return (tuple(values) if required <= set(values) else None), values
+
+
+def _mismatch(instruction: Instruction, op: Op) -> Diagnostic:
+    wanted = " or ".join(_describe(instruction, f) for f in instruction.forms)
+    found = ", ".join(f"{v}: {v.type}" for v in op.ins)
+    return Diagnostic(
+        "error",
+        f"found {len(op.ins)} source operand(s) ({found}) and {len(op.destinations)} destination(s); "
+        f"allowed: {wanted} with {len(instruction.destinations)} destination(s)",
+        op.span,
+        instruction.name,
+        rule="operands",
+    )

@@ -1,0 +1,239 @@
+"""Legality of one operation: the declaration's rules applied to its operands and attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from types import MappingProxyType
+from typing import TYPE_CHECKING, TypeAlias
+
+from ..errors import Diagnostic, Span, VerifyError
+from ..profiles import Profile
+from ..types import MemRefType, TileType, Type, UnknownType
+from .bind import Bound, accepts, bind
+from .constraints import element_type
+from .declare import Attribute, Constraint, Instruction, Operand, Site
+from .tile_legality import check_type, describe, tile_of_memref
+
+if TYPE_CHECKING:
+    from ..ir import AttrValue, Op, Value
+
+Valid: TypeAlias = tuple[int | None, int | None]
+_NOTHING: Mapping[str, Valid] = MappingProxyType({})
+_NO_CONSTANTS: Mapping[str, int] = MappingProxyType({})
+_NO_SHAPES: Mapping[str, tuple[int | None, ...]] = MappingProxyType({})
+_KINDS = {
+    "tile": "a tile",
+    "scalar": "a scalar",
+    "index": "a scalar",
+    "gm": "a view of global memory",
+    "ptr": "a pointer",
+    "event": "an event",
+}
+
+
+def check_op(
+    op: Op,
+    profile: Profile,
+    *,
+    valid: Mapping[str, Valid] = _NOTHING,
+    constants: Mapping[str, int] = _NO_CONSTANTS,
+    shapes: Mapping[str, tuple[int | None, ...]] = _NO_SHAPES,
+    types: bool = True,
+) -> list[Diagnostic]:
+    """Everything the declaration of an instruction objects to in one operation.
+
+    ``valid`` gives valid regions, ``constants`` integer values and ``shapes`` view extents that are known,
+    each by value name; static types are seen without them. ``types`` also checks the operands' types
+    themselves. The operation need not belong to a program.
+
+    >>> from pto_jax.dtypes import F16, F32
+    >>> from pto_jax.ir import Op, Value
+    >>> from pto_jax.profiles import profile
+    >>> a, b = Value("a", TileType(F32, 16, 16)), Value("b", TileType(F16, 16, 16))
+    >>> [d.rule for d in check_op(Op("tadd", (a, b), (a,)), profile("a5"))]
+    ['types-equal']
+    """
+    from . import find
+
+    instruction = find(op.name)
+    if instruction is None:
+        return [unsupported(op)]
+    found = list(_attributes(instruction, op))
+    try:
+        bound = bind(instruction, op)
+    except VerifyError as error:
+        return found + list(error.diagnostics)
+    found += _operands(instruction, bound, op)
+    if types:
+        found += _types(bound, profile, op)
+    site = build_site(bound, op, profile, valid, constants, shapes)
+    for constraint in instruction.constraints:
+        if profile.name in constraint.profiles:
+            found += _findings(constraint, site)
+    return found
+
+
+def unsupported(op: Op) -> Diagnostic:
+    """The diagnostic for an operation without a declaration."""
+    return Diagnostic(
+        "error",
+        f"instruction {op.name} is not supported by this version; `pto-jax isa` lists the "
+        "instructions that are",
+        op.span,
+        op.name,
+        rule="supported",
+    )
+
+
+def build_site(
+    bound: Bound,
+    op: Op,
+    profile: Profile,
+    valid: Mapping[str, Valid] = _NOTHING,
+    constants: Mapping[str, int] = _NO_CONSTANTS,
+    shapes: Mapping[str, tuple[int | None, ...]] = _NO_SHAPES,
+) -> Site:
+    """The operation as constraints see it: operands of the right kind with known types."""
+    types: dict[str, Type] = {}
+    regions: dict[str, Valid] = {}
+    variables: dict[str, str] = {}
+    for name, value in bound.values.items():
+        operand = bound.instruction.operand(name)
+        t = _seen(operand, value.type)
+        if t is None:
+            continue
+        types[name] = t
+        d = element_type(t)
+        if d is not None and operand.dtype in bound.instruction.type_vars:
+            variables.setdefault(operand.dtype, d.name)
+        if isinstance(t, TileType):
+            regions[name] = valid.get(value.name, t.valid)
+    return Site(
+        bound.instruction,
+        profile,
+        op,
+        bound.values,
+        types,
+        bound.attrs,
+        variables,
+        regions,
+        constants,
+        shapes,
+    )
+
+
+def _seen(operand: Operand, t: Type) -> Type | None:
+    if isinstance(t, UnknownType) or not accepts(operand, t):
+        return None
+    if operand.kind == "tile" and isinstance(t, MemRefType):
+        return tile_of_memref(t)
+    return t
+
+
+def run_time_rules(op: Op, profile: Profile) -> tuple[Constraint, ...]:
+    """The constraints an engine has to evaluate on run-time valid sizes.
+
+    >>> from pto_jax.dtypes import F32
+    >>> from pto_jax.ir import Op, Value
+    >>> from pto_jax.profiles import profile
+    >>> t = Value("t", TileType(F32, 16, 16, v_row=None))
+    >>> [c.region.kind for c in run_time_rules(Op("tcvt", (t,), (t,)), profile("a5"))]
+    ['equal-valid']
+    """
+    from . import find
+
+    instruction = find(op.name)
+    if instruction is None:
+        return ()
+    return tuple(c for c in instruction.constraints if c.region is not None and profile.name in c.profiles)
+
+
+def _findings(constraint: Constraint, site: Site) -> Iterator[Diagnostic]:
+    for operand, found in constraint.check(site):
+        value = site.values.get(operand) if operand else None
+        told = "allowed" in found or not constraint.allowed
+        yield Diagnostic(
+            constraint.severity,
+            found if told else f"{found}; allowed: {constraint.allowed}",
+            _place(value, site.op),
+            site.instruction.name,
+            operand,
+            constraint.rule,
+        )
+
+
+def _place(value: Value | None, op: Op) -> Span | None:
+    return value.span if value is not None and value.span is not None else op.span
+
+
+def _operands(instruction: Instruction, bound: Bound, op: Op) -> Iterator[Diagnostic]:
+    for name, value in bound.values.items():
+        operand = instruction.operand(name)
+        if isinstance(value.type, UnknownType):
+            written = f" (written {value.type.text})" if value.type.text else ""
+            message = (
+                f"the type of {value} is not given{written}; allowed: {_KINDS[operand.kind]} with a full type"
+            )
+            rule = "type-given"
+        elif not accepts(operand, value.type):
+            message = f"{value} is {describe(value.type)}; allowed: {_KINDS[operand.kind]}"
+            rule = "operand-kind"
+        else:
+            continue
+        if operand.kind != "event":
+            yield Diagnostic("error", message, _place(value, op), instruction.name, name, rule)
+    fresh = [o.name for o in instruction.destinations if o.role == "inout"]
+    if fresh and op.results and not op.outs:
+        yield Diagnostic(
+            "warning",
+            f"{fresh[0]} is read and written, but a new result has no defined old value; give a "
+            "destination tile",
+            op.span,
+            instruction.name,
+            fresh[0],
+            "old-value",
+        )
+
+
+def _types(bound: Bound, profile: Profile, op: Op) -> Iterator[Diagnostic]:
+    seen: set[tuple[str, str]] = set()
+    for name, value in bound.values.items():
+        for finding in check_type(value.type, profile):
+            if (finding.rule, finding.message) not in seen:
+                seen.add((finding.rule, finding.message))
+                yield Diagnostic(
+                    finding.severity,
+                    finding.message,
+                    _place(value, op),
+                    bound.instruction.name,
+                    name,
+                    finding.rule,
+                )
+
+
+def _attributes(instruction: Instruction, op: Op) -> Iterator[Diagnostic]:
+    for key, value in op.attributes:
+        attribute = instruction.attribute(key)
+        if attribute is None:
+            known = ", ".join(a.name for a in instruction.attributes) or "none"
+            message, rule = f"unknown attribute {key}; allowed: {known}", "attribute-known"
+        elif not _fits(attribute, value):
+            message, rule = f"{key} = {value}; allowed: {_values(attribute)}", "attribute-value"
+        else:
+            continue
+        yield Diagnostic("error", message, op.span, instruction.name, None, rule)
+
+
+def _fits(attribute: Attribute, value: AttrValue) -> bool:
+    if value is None:
+        return attribute.default is None
+    if attribute.type is int:
+        return isinstance(value, int) and not isinstance(value, bool | IntEnum)
+    return isinstance(value, attribute.type)
+
+
+def _values(attribute: Attribute) -> str:
+    if issubclass(attribute.type, IntEnum):
+        return ", ".join(m.name for m in attribute.type)
+    return {bool: "true, false", int: "an integer", str: "text"}[attribute.type]

@@ -1,0 +1,132 @@
+"""Parts that most declarations of tile instructions share: operands, decisions, and two builders."""
+
+from __future__ import annotations
+
+from ..types import Precision
+from .constraints import in_vec, row_major, same_types, scalar_types, type_row
+from .declare import Attribute, Constraint, Decision, Domain, Instruction, InstructionClass, Operand
+from .regions import covers
+from .typesets import TypeTable
+
+DST = Operand("dst", "out")
+ACCUMULATOR = Operand("dst", "inout", note="its old value is an input")
+SRC = Operand("src", "in")
+SRC0 = Operand("src0", "in")
+SRC1 = Operand("src1", "in")
+SCALAR = Operand("scalar", "in", "scalar")
+UNARY = (DST, SRC)
+BINARY = (DST, SRC0, SRC1)
+TILE_SCALAR = (DST, SRC, SCALAR)
+
+PRECISION = Attribute(
+    "precision", Precision, Precision.DEFAULT, "algorithm on A5; no effect on the other profiles"
+)
+
+PAGES = "PTO ISA instruction pages"
+HEADER_LISTS = "pto-isa headers: type lists of the A2/A3 and A5 backends"
+SIMULATOR_VALUES = "public CPU simulator, recorded vectors"
+
+OUT_OF_REGION = Decision(
+    "What does a source lane outside the source's valid region read as?",
+    "All-one bytes on a2a3 and a5, the stored bits on cpu_sim (option out_of_region).",
+    "pto.tadd page; Tile Instruction Set overview (valid region model)",
+)
+REGIONS_MAY_DIFFER = Decision(
+    "Must the valid regions of sources and destination be equal?",
+    "No: the destination's valid region is the iteration domain; a difference is a warning. Debug "
+    "assertions of "
+    "the headers are not rules. A lane beyond the physical source is an error (no implicit broadcasting).",
+    "Tile Instruction Set overview (valid region model, shared constraints)",
+)
+TYPES_BY_HEADER = Decision(
+    "Which element types exist per profile, where overview, pages and headers disagree?",
+    "The instruction's own page where it lists them, else the header's list; cpu_sim: what its "
+    "vectors record.",
+    f"{HEADER_LISTS}; {SIMULATOR_VALUES}",
+)
+SIMULATOR_SAME_TYPE = Decision(
+    "The simulator's template wants one C++ tile type for all operands; is that a rule?",
+    "No: values are defined for differing physical shapes and layouts.",
+    SIMULATOR_VALUES,
+)
+DIVISION_TRAPS = Decision(
+    "What does an integer division by zero give?",
+    "No trap: the quotient is all ones, the remainder is the dividend; the sanitizer reports it.",
+    "instruction pages leave it to the target; the simulator traps",
+)
+SHIFT_COUNTS = Decision(
+    "What does a shift count of the element width or more give?",
+    "The count is taken modulo 32 (64 for 64-bit types) after promotion, as recorded; the sanitizer "
+    "reports it.",
+    "instruction pages forbid it; public CPU simulator, recorded vectors",
+)
+SCRATCH_OPTIONAL = Decision(
+    "Pages print the instruction without tmp, the C++ interface requires it; which spelling is legal?",
+    "Both. tmp is never read or written as far as values go.",
+    f"{PAGES}; pto_instr.hpp; {SIMULATOR_VALUES}",
+)
+REGION_DECISIONS = (OUT_OF_REGION, REGIONS_MAY_DIFFER)
+#: ULP bound of instructions evaluated as a correctly rounded function of a real argument.
+ONE_ULP = {"f32": 1, "f16": 1, "bf16": 1}
+
+
+def tile_instruction(
+    name: str,
+    summary: str,
+    semantics: str,
+    operands: tuple[Operand, ...],
+    types: TypeTable,
+    *,
+    cls: InstructionClass = "elementwise",
+    type_vars: tuple[str, ...] = ("T",),
+    attributes: tuple[Attribute, ...] = (),
+    forms: tuple[tuple[str, ...], ...] = (),
+    domain: Domain = "dst",
+    reads: tuple[str, ...] | None = None,
+    placement: tuple[Constraint, ...] | None = None,
+    extra: tuple[Constraint, ...] = (),
+    decisions: tuple[Decision, ...] = (),
+    ulp: dict[str, int] | None = None,
+    sources: tuple[str, ...] = (),
+) -> Instruction:
+    """Declare a tile instruction with the common rules for types, places and valid regions.
+
+    ``reads`` names the sources read at the lanes of the destination (default: every tile source);
+    ``placement`` replaces the rule "vec and row_major on A2/A3 and A5".
+    """
+    if reads is None:
+        reads = tuple(o.name for o in operands if o.role == "in" and o.kind == "tile")
+    checks: list[Constraint] = []
+    if any(o.kind == "tile" and o.dtype in type_vars for o in operands):
+        if _repeated(operands, type_vars):
+            checks.append(same_types(operands))
+        checks.append(type_row(operands, type_vars, types))
+    if any(o.kind == "scalar" for o in operands):
+        checks.append(scalar_types(operands))
+    checks += placement if placement is not None else (in_vec(operands), row_major(operands))
+    lanes = "src0" if domain == "src0" else "dst"
+    lane_sources = tuple(r for r in reads if r != lanes)
+    if lane_sources and domain != "custom":
+        equal_regions = any(c.rule == "valid-equal" for c in extra)
+        checks += covers(lane_sources, lanes)[: 1 if equal_regions else None]
+    return Instruction(
+        name,
+        cls,
+        summary,
+        semantics,
+        operands,
+        types,
+        type_vars,
+        attributes,
+        (*checks, *extra),
+        forms,
+        domain,
+        ulp=ulp or {},
+        decisions=(*decisions, TYPES_BY_HEADER, *(REGION_DECISIONS if lane_sources else ())),
+        sources=sources or (f"page {name}", "pto-isa headers", SIMULATOR_VALUES),
+    )
+
+
+def _repeated(operands: tuple[Operand, ...], type_vars: tuple[str, ...]) -> bool:
+    names = [o.dtype for o in operands if o.kind == "tile" and o.dtype in type_vars]
+    return len(names) != len(set(names))

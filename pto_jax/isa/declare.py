@@ -1,0 +1,213 @@
+"""What a declaration of an instruction says.
+
+One :class:`Instruction` per instruction holds everything that is known about its legality: operands,
+attributes, element types per profile, constraints as statements with a check, the valid-region rule,
+accuracy, the decisions taken where sources disagree, and the sources. The reader, the printer, the
+verifier, the documentation and the generators derive from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from ..profiles import PROFILE_NAMES, Profile, ProfileName
+from ..types import Pipe, TileType, Type
+
+if TYPE_CHECKING:
+    from ..ir import AttrValue, Op, Value
+
+Role = Literal["out", "in", "inout", "tmp"]
+OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event"]
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An operand. ``dtype`` is a type variable of the declaration ("T", "S", "D" ...), the name of an
+    element type, or None when the operand's element type is free."""
+
+    name: str
+    role: Role
+    kind: OperandKind = "tile"
+    dtype: str | None = "T"
+    optional: bool = False
+    note: str = ""
+
+    @property
+    def is_read(self) -> bool:
+        return self.role in ("in", "inout")
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """An attribute. ``type`` is an enumeration, bool, int or str; ``spellings`` are the keys it is
+    written under in programs (the first is printed)."""
+
+    name: str
+    type: type[IntEnum] | type[bool] | type[int] | type[str]
+    default: AttrValue
+    meaning: str = ""
+    spellings: tuple[str, ...] = ()
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return self.spellings or (self.name,)
+
+
+@dataclass(frozen=True)
+class Site:
+    """One instruction as the constraints see it.
+
+    ``types`` and ``values`` hold the operands that are present, by declared name; ``attrs`` has every
+    attribute with defaults filled in; ``vars`` the element type each type variable was bound to.
+    ``valid`` is the (row, column) valid size per tile operand: an int, or None when not known.
+    ``constants`` and ``shapes`` say what is known about values by their name in the program: integer
+    constants, and the extents of views.
+    """
+
+    instruction: Instruction
+    profile: Profile
+    op: Op
+    values: Mapping[str, Value]
+    types: Mapping[str, Type]
+    attrs: Mapping[str, AttrValue]
+    vars: Mapping[str, str]
+    valid: Mapping[str, tuple[int | None, int | None]]
+    constants: Mapping[str, int] = field(default_factory=dict)
+    shapes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+
+    def constant(self, name: str) -> int | None:
+        """The value of a scalar operand where it is known."""
+        value = self.values.get(name)
+        return None if value is None else self.constants.get(value.name)
+
+    def numbers(self, group: str) -> tuple[int | None, ...]:
+        """The values of a group of scalar operands, each where it is known."""
+        return tuple(self.constants.get(v.name) for v in self.op.group(group))
+
+    def tile(self, name: str) -> TileType | None:
+        """The type of a tile operand, None when it is absent or not given."""
+        t = self.types.get(name)
+        return t if isinstance(t, TileType) else None
+
+    def tiles(self, *roles: Role) -> Iterator[tuple[str, TileType]]:
+        """Tile operands that are present and typed, optionally of some roles only."""
+        for operand in self.instruction.operands:
+            if roles and operand.role not in roles:
+                continue
+            t = self.tile(operand.name)
+            if t is not None:
+                yield operand.name, t
+
+
+#: What a check yields: the operand concerned (or None) and what was found.
+Finding = tuple[str | None, str]
+Check = Callable[[Site], Iterator[Finding]]
+AttrMap: TypeAlias = "dict[str, AttrValue]"
+#: Turns operand types (and attributes) that satisfy a constraint into ones that break it; False when
+#: the sample gives no way to do so.
+Breaker: TypeAlias = "Callable[[dict[str, Type], AttrMap, Profile], bool]"
+
+
+@dataclass(frozen=True)
+class RegionRule:
+    """A rule on run-time valid regions in a form an engine can evaluate on traced sizes.
+
+    ``equal-valid``: all named operands have the same valid region; ``non-empty``: each of them has at
+    least one valid lane. Operands that an operation leaves out do not take part.
+    """
+
+    kind: Literal["equal-valid", "non-empty"]
+    operands: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Constraint:
+    """A testable statement. ``stage`` "run-time" marks rules on values that may only be known when the
+    program runs (they are checked as far as the types show them), ``region`` gives such a rule in
+    evaluable form; ``breaks`` edits a legal sample into one that violates exactly this rule, so that
+    tests can be generated. An empty ``allowed`` means that the finding says what is allowed itself."""
+
+    rule: str
+    allowed: str
+    check: Check
+    profiles: tuple[ProfileName, ...] = PROFILE_NAMES
+    stage: Literal["static", "run-time"] = "static"
+    severity: Literal["error", "warning"] = "error"
+    source: str = ""
+    breaks: Breaker | None = None
+    region: RegionRule | None = None
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided where sources leave something open or disagree, and on what authority."""
+
+    question: str
+    choice: str
+    source: str
+
+
+Domain = Literal["dst", "src", "src0", "none", "custom"]
+InstructionClass = Literal[
+    "sync_config",
+    "elementwise",
+    "tile_scalar",
+    "reduce_expand",
+    "memory",
+    "matrix",
+    "layout",
+    "irregular",
+]
+
+
+@dataclass(frozen=True, eq=False)
+class Instruction:
+    """The declaration of one instruction.
+
+    ``operands`` are in the order of the C++ intrinsic (destinations first). ``forms`` lists the
+    read-operand orders the text accepts, one tuple of operand names per overload; by default there is
+    one form, the in, inout-free operands in declared order, with and without trailing optional ones.
+    ``type_vars`` names the columns of ``types``: per profile the legal combinations of element types.
+    ``domain`` says whose valid region the instruction iterates over. ``ulp`` is the accuracy per
+    element type for instructions without a correctly rounded definition.
+    """
+
+    name: str
+    cls: InstructionClass
+    summary: str
+    semantics: str
+    operands: tuple[Operand, ...]
+    types: Mapping[ProfileName, tuple[tuple[str, ...], ...]] = field(default_factory=dict)
+    type_vars: tuple[str, ...] = ("T",)
+    attributes: tuple[Attribute, ...] = ()
+    constraints: tuple[Constraint, ...] = ()
+    forms: tuple[tuple[str, ...], ...] = ()
+    domain: Domain = "dst"
+    pipe: Pipe = Pipe.V
+    ulp: Mapping[str, int] = field(default_factory=dict)
+    decisions: tuple[Decision, ...] = ()
+    sources: tuple[str, ...] = ()
+    syntax: Literal["tile", "custom"] = "tile"
+    executable: bool = True
+
+    def __post_init__(self) -> None:
+        if not self.forms and self.syntax == "tile":
+            reads = [o for o in self.operands if o.role in ("in", "tmp")]
+            required = [o.name for o in reads if not o.optional]
+            every = [o.name for o in reads]
+            forms = (tuple(required),) if required == every else (tuple(required), tuple(every))
+            object.__setattr__(self, "forms", forms)
+
+    def operand(self, name: str) -> Operand:
+        return next(o for o in self.operands if o.name == name)
+
+    @property
+    def destinations(self) -> tuple[Operand, ...]:
+        return tuple(o for o in self.operands if o.role in ("out", "inout"))
+
+    def attribute(self, key: str) -> Attribute | None:
+        """The attribute written as ``key`` in some spelling."""
+        return next((a for a in self.attributes if key == a.name or key in a.keys), None)

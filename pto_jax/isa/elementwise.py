@@ -1,0 +1,399 @@
+"""Elementwise tile-tile instructions: arithmetic, bitwise, shifts and functions of one tile.
+
+Fused and three-source instructions are in :mod:`.elementwise_fused`, comparison, selection and
+conversion in :mod:`.elementwise_select`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..profiles import Profile
+from ..types import Precision, Type
+from .common import (
+    BINARY,
+    DIVISION_TRAPS,
+    DST,
+    HEADER_LISTS,
+    ONE_ULP,
+    PAGES,
+    PRECISION,
+    SCRATCH_OPTIONAL,
+    SHIFT_COUNTS,
+    SIMULATOR_SAME_TYPE,
+    SIMULATOR_VALUES,
+    SRC,
+    SRC0,
+    SRC1,
+    UNARY,
+    tile_instruction,
+)
+from .constraints import HEADERS, element_type, same_as
+from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .regions import scratch
+from .typesets import (
+    A2A3_ARITHMETIC,
+    A5_DIVISION,
+    FLOATS,
+    HALVES,
+    INT32,
+    INTS,
+    SIMULATED,
+    STANDARD,
+    Row,
+    table,
+)
+
+TMP = Operand("tmp", "tmp", optional=True, dtype=None, note="scratch of A2/A3; ignored elsewhere")
+_A5_BY_TYPE = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16", "i8", "u8", "i64", "u64")
+_A5_MUL = tuple(d for d in _A5_BY_TYPE if d not in ("i8", "u8"))
+_A5_POWER = ("f32", "f16", "bf16", *INT32)
+_A2A3_POWER = ("f32", *INT32)
+
+NAN_FIRST = Decision(
+    "Which operand is the result when the comparison is unordered or equal?",
+    "The first one: max(NaN, 1) = NaN, max(1, NaN) = 1, max(-0, +0) = -0.",
+    SIMULATOR_VALUES,
+)
+FP8_SIMULATED = Decision(
+    "Small floats (f8e4m3, f8e5m2, hif8) on cpu_sim: the pto.tadd page simulates them, the overview "
+    "excludes them.",
+    "Legal on cpu_sim with a warning; exact decode, one rounding to nearest even, not the "
+    "simulator's encoders.",
+    "pto.tadd page; Tile Instruction Set overview; recorded vectors are marked experimental",
+)
+
+
+def _tmp_like_dst(site: Site) -> tuple[int, int] | None:
+    rows, cols = site.valid.get("dst", (None, None))
+    return None if rows is None or cols is None else (rows, cols)
+
+
+def tmp_of_remainder(site: Site) -> tuple[int, int] | None:
+    """A2/A3 trem: one row of the destination's row stride and two bits blocks per 64 elements."""
+    dst = site.tile("dst")
+    return None if dst is None else (1, dst.cols + 2 * -(-dst.cols // 64))
+
+
+def precision_types() -> Constraint:
+    """On A5 the power functions take bf16 with HIGH_PRECISION only, integers with DEFAULT only."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        d, precision = element_type(site.types.get("dst")), site.attrs.get("precision")
+        if d is None:
+            return
+        if d.name == "bf16" and precision != Precision.HIGH_PRECISION:
+            yield "dst", "bf16 with precision DEFAULT; allowed on a5: precision HIGH_PRECISION"
+        if d.is_integer and precision == Precision.HIGH_PRECISION:
+            yield "dst", f"{d} with precision HIGH_PRECISION; allowed on a5: precision DEFAULT"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        d = element_type(types.get("dst"))
+        if d is None or d.name in HALVES:
+            return False
+        attrs["precision"] = Precision.HIGH_PRECISION if d.is_integer else Precision.DEFAULT
+        return True
+
+    return Constraint(
+        "precision-types",
+        "bf16 with HIGH_PRECISION only, integers with DEFAULT only",
+        check,
+        ("a5",),
+        source=HEADERS,
+        breaks=breaks,
+    )
+
+
+TADD = tile_instruction(
+    "tadd",
+    "Lane-wise sum of two tiles.",
+    "dst[i,j] = src0[i,j] + src1[i,j] in the element type; floats round to nearest even once, integers wrap.",
+    BINARY,
+    table(
+        SIMULATED,
+        ("f32", "f16", "bf16", "i32", "i16"),
+        ("f32", "f16", "bf16", "i32", "i16", "i8", "u8", "f8e4m3", "f8e5m2", "u16", "u32"),
+    ),
+    decisions=(
+        Decision(
+            "Element types: page, overview and headers give three different lists.",
+            "The page's table; u16 and u32, which it does not mention, as the A5 header has them; "
+            "hif8 on cpu_sim.",
+            f"pto.tadd page (target-profile restrictions); {HEADER_LISTS}",
+        ),
+        FP8_SIMULATED,
+        SIMULATOR_SAME_TYPE,
+    ),
+    sources=("page pto.tadd", "Tile Instruction Set overview", SIMULATOR_VALUES),
+)
+
+
+def _arithmetic(
+    name: str,
+    summary: str,
+    semantics: str,
+    cpu_sim: tuple[str, ...],
+    a2a3: tuple[str, ...],
+    a5: tuple[str, ...],
+    *decisions: Decision,
+    precision: bool = False,
+) -> Instruction:
+    return tile_instruction(
+        name,
+        summary,
+        semantics,
+        BINARY,
+        table(cpu_sim, a2a3, a5),
+        attributes=(PRECISION,) if precision else (),
+        decisions=decisions,
+    )
+
+
+def _remainder(name: str, summary: str, semantics: str, *, has_tmp: bool, a2a3: Row, a5: Row) -> Instruction:
+    return tile_instruction(
+        name,
+        summary,
+        semantics,
+        (*BINARY, TMP) if has_tmp else BINARY,
+        table(STANDARD, a2a3, a5),
+        attributes=(PRECISION,),
+        extra=(
+            same_as("tmp", "dst", ("a2a3",), HEADERS),
+            scratch("tmp", tmp_of_remainder, "one row and two mask blocks per 64 columns", HEADERS),
+        )
+        if has_tmp
+        else (),
+        decisions=(DIVISION_TRAPS, *((SCRATCH_OPTIONAL,) if has_tmp else ())),
+    )
+
+
+_TWO_SOURCES = (
+    TADD,
+    _arithmetic(
+        "tsub",
+        "Lane-wise difference.",
+        "dst = src0 - src1 in the element type; rounding and wrapping as tadd.",
+        SIMULATED,
+        A2A3_ARITHMETIC,
+        _A5_BY_TYPE,
+        FP8_SIMULATED,
+    ),
+    _arithmetic(
+        "tmul",
+        "Lane-wise product.",
+        "dst = src0 * src1 in the element type; integers keep the low bits.",
+        SIMULATED,
+        A2A3_ARITHMETIC,
+        _A5_MUL,
+        FP8_SIMULATED,
+    ),
+    _arithmetic(
+        "tdiv",
+        "Lane-wise quotient.",
+        "dst = src0 / src1; floats are IEEE (x/0 = inf, 0/0 = NaN), integers truncate toward zero.",
+        STANDARD,
+        HALVES,
+        A5_DIVISION,
+        DIVISION_TRAPS,
+        precision=True,
+    ),
+    _arithmetic(
+        "tmax",
+        "Lane-wise maximum.",
+        "dst = src1 where src0 < src1, else src0; signed or unsigned by element type.",
+        STANDARD,
+        A2A3_ARITHMETIC,
+        _A5_BY_TYPE,
+        NAN_FIRST,
+    ),
+    _arithmetic(
+        "tmin",
+        "Lane-wise minimum.",
+        "dst = src1 where src1 < src0, else src0; signed or unsigned by element type.",
+        STANDARD,
+        A2A3_ARITHMETIC,
+        _A5_BY_TYPE,
+        NAN_FIRST,
+    ),
+    _arithmetic("tand", "Bitwise AND.", "dst = src0 & src1 on the raw bits.", INTS, INT32, INT32),
+    _arithmetic("tor", "Bitwise OR.", "dst = src0 | src1 on the raw bits.", INTS, INT32, INT32),
+    tile_instruction(
+        "txor",
+        "Bitwise XOR.",
+        "dst = src0 ^ src1 on the raw bits.",
+        (*BINARY, TMP),
+        table(INTS, INT32, INT32),
+        extra=(
+            same_as("tmp", "dst", ("a2a3",), HEADERS),
+            scratch("tmp", _tmp_like_dst, "the valid region of dst", HEADERS),
+        ),
+        decisions=(SCRATCH_OPTIONAL,),
+    ),
+    _arithmetic(
+        "tshl",
+        "Shift left by a count per lane.",
+        "dst = src0 << src1, low bits kept.",
+        INTS,
+        INT32,
+        INTS,
+        SHIFT_COUNTS,
+    ),
+    _arithmetic(
+        "tshr",
+        "Shift right by a count per lane.",
+        "dst = src0 >> src1; arithmetic for signed types, logical for unsigned ones.",
+        INTS,
+        INT32,
+        INTS,
+        SHIFT_COUNTS,
+    ),
+    _remainder(
+        "trem",
+        "Floored remainder: the result has the divisor's sign.",
+        "r = truncated remainder; where r != 0 and the operands' signs differ, r += src1; dst = r.",
+        has_tmp=True,
+        a2a3=("f32", "i32"),
+        a5=A5_DIVISION,
+    ),
+    _remainder(
+        "tfmod",
+        "Truncated remainder: the result has the dividend's sign.",
+        "dst = src0 - trunc(src0 / src1) * src1, exactly for floats.",
+        has_tmp=False,
+        a2a3=("f32",),
+        a5=("f32", "f16", "i32", "u32", "i16", "u16"),
+    ),
+    tile_instruction(
+        "tpow",
+        "Lane-wise power with a tile of exponents.",
+        "dst = base ^ exp; integers by wrapping multiplication (x^0 = 1, negative exponents 0 "
+        "except for base +-1), "
+        "floats as C pow.",
+        (DST, Operand("base", "in"), Operand("exp", "in"), TMP),
+        table(STANDARD, _A2A3_POWER, _A5_POWER),
+        attributes=(PRECISION,),
+        extra=(precision_types(), scratch("tmp", _tmp_like_dst, "the valid region of dst", HEADERS)),
+        decisions=(
+            SCRATCH_OPTIONAL,
+            Decision(
+                "One page treats tpow as A5-only.",
+                "It exists on every profile: the instruction page, the A2/A3 header and the "
+                "simulator implement it.",
+                f"{PAGES}; {HEADER_LISTS}",
+            ),
+        ),
+        ulp=ONE_ULP,
+    ),
+)
+
+
+def _unary(
+    name: str,
+    summary: str,
+    semantics: str,
+    cpu_sim: tuple[str, ...],
+    a2a3: tuple[str, ...],
+    a5: tuple[str, ...],
+    *decisions: Decision,
+    precision: bool = True,
+    ulp: dict[str, int] | None = None,
+) -> Instruction:
+    return tile_instruction(
+        name,
+        summary,
+        semantics,
+        UNARY,
+        table(cpu_sim, a2a3, a5),
+        attributes=(PRECISION,) if precision else (),
+        decisions=decisions,
+        ulp=ulp,
+    )
+
+
+_INTEGER_FUNCTIONS = Decision(
+    "Do exponential and logarithm exist for integers?",
+    "On cpu_sim for i32, i16 and u8, as recorded: evaluated in double and truncated.",
+    SIMULATOR_VALUES,
+)
+_FUNCTION_TYPES = (*FLOATS, "i32", "i16", "u8")
+
+_ONE_SOURCE = (
+    _unary(
+        "tabs",
+        "Absolute value.",
+        "dst = -src where src < 0, else src: -0 stays -0, NaN keeps its sign, the integer minimum "
+        "wraps to itself.",
+        (*FLOATS, "i32", "i16", "i8"),
+        HALVES,
+        ("f32", "f16", "i32", "i16", "i8"),
+        precision=False,
+    ),
+    _unary(
+        "tneg",
+        "Negation.",
+        "dst = -src; floats flip the sign bit, integers wrap.",
+        STANDARD,
+        A2A3_ARITHMETIC,
+        _A5_MUL,
+        precision=False,
+    ),
+    _unary("tnot", "Bitwise complement.", "dst = ~src.", INTS, INT32, INT32, precision=False),
+    _unary(
+        "trelu",
+        "Maximum with zero.",
+        "dst = 0 where src < 0, else src: NaN and -0 pass through.",
+        STANDARD,
+        ("f32", "f16", "i32"),
+        ("f32", "f16", "i32"),
+        precision=False,
+    ),
+    _unary(
+        "texp",
+        "Exponential.",
+        "dst = e^src; overflow gives inf, exp(-inf) = 0.",
+        _FUNCTION_TYPES,
+        HALVES,
+        HALVES,
+        _INTEGER_FUNCTIONS,
+        ulp=ONE_ULP,
+    ),
+    _unary(
+        "tlog",
+        "Natural logarithm.",
+        "dst = ln(src); ln(0) = -inf, negative values give NaN.",
+        _FUNCTION_TYPES,
+        HALVES,
+        HALVES,
+        _INTEGER_FUNCTIONS,
+        ulp=ONE_ULP,
+    ),
+    _unary("tsqrt", "Square root.", "dst = sqrt(src), correctly rounded.", FLOATS, HALVES, HALVES),
+    tile_instruction(
+        "trsqrt",
+        "Reciprocal square root.",
+        "dst = 1 / sqrt(src), rounded once from the exact value.",
+        (DST, SRC, TMP),
+        table(HALVES, HALVES, HALVES),
+        attributes=(PRECISION,),
+        decisions=(
+            Decision(
+                "A2/A3 has an approximate form without tmp and an accurate one with tmp.",
+                "Both give the correctly rounded value; tmp only selects the overload.",
+                f"{PAGES}; {SIMULATOR_VALUES}",
+            ),
+        ),
+    ),
+    _unary(
+        "trecip",
+        "Reciprocal.",
+        "dst = 1 / src in the element type; integers truncate, so the result is 0 except for +-1.",
+        STANDARD,
+        A2A3_ARITHMETIC,
+        A5_DIVISION,
+        DIVISION_TRAPS,
+    ),
+)
+
+INSTRUCTIONS: tuple[Instruction, ...] = (*_TWO_SOURCES, *_ONE_SOURCE)
+
+__all__ = ["INSTRUCTIONS", "SRC0", "SRC1", "TMP", "precision_types", "tmp_of_remainder"]

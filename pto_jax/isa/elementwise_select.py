@@ -1,0 +1,284 @@
+"""Comparison into packed masks, selection by a mask, and element type conversion."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..profiles import Profile
+from ..types import CmpMode, RoundMode, SaturationMode, Type
+from .common import DST, PAGES, SCRATCH_OPTIONAL, SIMULATOR_VALUES, SRC0, SRC1, tile_instruction
+from .constraints import HARDWARE, SIMULATOR, element_type, equal_valid, fixed_type, in_vec, row_major
+from .conversions import Conversion, conversions
+from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .regions import equal_shape, mask_holds, mask_receives
+from .typesets import STANDARD, Rows, pairs, table
+
+CMP_MODE = Attribute("cmpMode", CmpMode, CmpMode.EQ, "relation", ("cmpMode", "cmp", "cmp_mode"))
+HARDWARE_MASKS = ("u8", "i8", "u32", "i32")
+READ_MASKS = ("u8", "i8", "u16", "i16", "u32", "i32")
+_TWO_FOUR_BYTES = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16")
+
+MASK_TYPES = Decision(
+    "Which element type does the mask have?",
+    "a2a3: u8 (also written i8); a5: u8 or u32 (also i8, i32): pages name u32, the assembler "
+    "insists on i8, the "
+    "headers assert nothing. cpu_sim: what the simulator compiles.",
+    f"{PAGES}; PTOAS verifier; pto-isa headers",
+)
+
+
+def rows_by_mask(masks: tuple[str, ...], types: tuple[str, ...]) -> Rows:
+    """Every mask type with every source type."""
+    return tuple((m, t) for m in masks for t in types)
+
+
+def equality_only() -> Constraint:
+    """A2/A3 compares i32 for equality only."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        d, mode = element_type(site.types.get("src0")), site.attrs.get("cmpMode")
+        if (
+            d is not None
+            and d.name == "i32"
+            and isinstance(mode, CmpMode)
+            and mode not in (CmpMode.EQ, CmpMode.NE)
+        ):
+            yield (
+                "src0",
+                f"i32 compared with {mode.name}, which A2/A3 computes as EQ; allowed on a2a3: EQ, NE",
+            )
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        if (d := element_type(types.get("src0"))) is None or d.name != "i32":
+            return False
+        attrs["cmpMode"] = CmpMode.LT
+        return True
+
+    return Constraint(
+        "i32-equality",
+        "i32 is compared with EQ or NE",
+        check,
+        ("a2a3",),
+        source="page tcmp (A2/A3 implementation checks)",
+        breaks=breaks,
+    )
+
+
+_CMP_OPERANDS = (
+    Operand("dst", "out", dtype="M", note="packed mask, bit 0 is the lowest column"),
+    SRC0,
+    SRC1,
+)
+
+TCMP = tile_instruction(
+    "tcmp",
+    "Lane-wise comparison into a packed bit mask.",
+    "For each valid row of src0, bit j of the mask row is src0[i,j] <mode> src1[i,j]; comparisons "
+    "with NaN are false "
+    "except NE. The mask tile is cleared first.",
+    _CMP_OPERANDS,
+    pairs(
+        rows_by_mask(("u8",), ("i32", "f16", "f32"))
+        + rows_by_mask(("u32",), ("f32", "f16", "bf16", "i8", "u8", "i16", "u16", "i32", "u32")),
+        rows_by_mask(("u8", "i8"), ("f32", "f16", "i32")),
+        rows_by_mask(HARDWARE_MASKS, STANDARD),
+    ),
+    type_vars=("M", "T"),
+    attributes=(CMP_MODE,),
+    domain="src0",
+    extra=(equality_only(), *mask_receives("dst", "src0", ("cpu_sim", "a2a3", "a5"))),
+    decisions=(
+        MASK_TYPES,
+        Decision(
+            "A2/A3 computes EQ for i32 whatever the mode; is another mode legal there?",
+            "An error on a2a3: the page documents the equality path only. All six modes are legal elsewhere.",
+            "page tcmp",
+        ),
+        Decision(
+            "Which valid region is iterated?",
+            "src0's; the mask's valid columns cap the words written.",
+            SIMULATOR_VALUES,
+        ),
+    ),
+)
+
+_SEL_MASK = Operand("mask", "in", dtype=None, note="packed bits, bit 1 selects src0")
+_SEL_OPERANDS = (
+    DST,
+    _SEL_MASK,
+    SRC0,
+    SRC1,
+    Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
+)
+
+TSEL = tile_instruction(
+    "tsel",
+    "Per-lane selection between two tiles by a packed mask.",
+    "dst = src0 where the mask bit is 1, else src1; raw bits are copied.",
+    _SEL_OPERANDS,
+    table(STANDARD, _TWO_FOUR_BYTES, STANDARD),
+    reads=("src0", "src1"),
+    placement=(in_vec(_SEL_OPERANDS), row_major((DST, SRC0, SRC1))),
+    extra=(
+        fixed_type("mask", READ_MASKS, ("cpu_sim", "a2a3", "a5"), "page tsel (mask encoding)"),
+        *mask_holds("mask", "dst", stream=True),
+    ),
+    decisions=(
+        SCRATCH_OPTIONAL,
+        Decision(
+            "How are mask bits found?",
+            "cpu_sim: one bit stream over the mask's valid columns, eight bits per element, not "
+            "realigned at rows. "
+            "a2a3 and a5: each row starts at its own mask row.",
+            f"{SIMULATOR_VALUES}; pto-isa headers",
+        ),
+    ),
+)
+
+
+def _pairs_of(profile_name: str) -> Rows:
+    return tuple((d, s) for s, d in conversions(profile_name))
+
+
+def _row(site: Site) -> tuple[str, Conversion] | None:
+    s, d = element_type(site.types.get("src")), element_type(site.types.get("dst"))
+    if s is None or d is None:
+        return None
+    row = conversions(site.profile.name).get((s.name, d.name))
+    return None if row is None else (f"{s} to {d} on {site.profile.name}", row)
+
+
+def _saturation_effect(site: Site) -> Iterator[Finding]:
+    where, given = _row(site), site.attrs.get("sat_mode")
+    if where is None or not isinstance(given, SaturationMode):
+        return
+    text, row = where
+    acts = row.saturation(given, tmp="tmp" in site.types)
+    if acts is not None and acts != given:
+        yield "dst", f"sat_mode {given.name} has no effect for {text}, which acts as {acts.name}"
+
+
+def _rounding_effect(site: Site) -> Iterator[Finding]:
+    where, given = _row(site), site.attrs.get("rmode")
+    if where is None or not isinstance(given, RoundMode) or given in (RoundMode.NONE, RoundMode.RINT):
+        return
+    text, row = where
+    if row.modes and given not in row.modes and row.fallback is not None:
+        listed = ", ".join(m.name for m in row.modes)
+        yield (
+            "dst",
+            f"rmode {given.name} acts as {row.fallback.name} for {text}; modes with an effect: {listed}",
+        )
+
+
+def _breaks_saturation(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    s, d = element_type(types.get("src")), element_type(types.get("dst"))
+    if s is None or d is None:
+        return False
+    row = conversions(profile.name)[s.name, d.name]
+    if row.saturation_selectable or row.selectable_with_tmp or row.default_saturation is None:
+        return False
+    attrs["sat_mode"] = SaturationMode(1 - row.default_saturation)
+    return True
+
+
+def _breaks_rounding(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    s, d = element_type(types.get("src")), element_type(types.get("dst"))
+    if s is None or d is None:
+        return False
+    row = conversions(profile.name)[s.name, d.name]
+    if not row.modes or RoundMode.ODD in row.modes or row.fallback is None:
+        return False
+    attrs["rmode"] = RoundMode.ODD
+    return True
+
+
+_EFFECTS = (
+    Constraint(
+        "saturation-effect",
+        "a saturation mode that has an effect for the pair",
+        _saturation_effect,
+        severity="warning",
+        source="pto-isa headers (tcvt)",
+        breaks=_breaks_saturation,
+    ),
+    Constraint(
+        "rounding-effect",
+        "a rounding mode that the pair honours",
+        _rounding_effect,
+        ("a2a3", "a5"),
+        severity="warning",
+        source="pto-isa headers (tcvt)",
+        breaks=_breaks_rounding,
+    ),
+)
+
+_CVT_OPERANDS = (
+    Operand("dst", "out", dtype="D"),
+    Operand("src", "in", dtype="S"),
+    Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
+)
+
+TCVT = tile_instruction(
+    "tcvt",
+    "Element type conversion with rounding and saturation control.",
+    "dst = convert(src) with the rounding mode and saturation in effect for the pair on the profile.",
+    _CVT_OPERANDS,
+    pairs(_pairs_of("cpu_sim"), _pairs_of("a2a3"), _pairs_of("a5")),
+    type_vars=("D", "S"),
+    attributes=(
+        Attribute("rmode", RoundMode, RoundMode.RINT, "rounding mode", ("rmode", "roundMode", "round_mode")),
+        Attribute(
+            "sat_mode",
+            SaturationMode,
+            None,
+            "saturation mode; absent: the default of the pair on the profile",
+            ("sat_mode", "saturationMode", "saturation_mode", "satmode"),
+        ),
+    ),
+    domain="custom",
+    extra=(
+        equal_shape("src", "dst", ("cpu_sim", "a2a3", "a5"), "page tcvt (common constraints)"),
+        equal_valid(("src", "dst"), "page tcvt (common constraints)"),
+        *_EFFECTS,
+    ),
+    decisions=(
+        SCRATCH_OPTIONAL,
+        Decision(
+            "Which valid region is iterated?",
+            "The source's on cpu_sim, the destination's on a2a3 and a5; both must be equal.",
+            f"page tcvt; {SIMULATOR_VALUES}",
+        ),
+        Decision(
+            "Which saturation mode holds when none is given?",
+            "cpu_sim: OFF (i4 destinations always clamp). a2a3 and a5: the default of the pair.",
+            f"{SIMULATOR_VALUES}; pto-isa headers (tcvt)",
+        ),
+        Decision(
+            "Saturating results the simulator gets wrong (missing limits, overflowing clamps, "
+            "small-float encoders).",
+            "The documented rule: clamp to the destination's range, one rounding to nearest even "
+            "for small floats.",
+            "pto-isa documentation of tcvt; recorded lanes are marked undefined or experimental",
+        ),
+        Decision(
+            "An unsupported pair is a silent no-op in the A2/A3 header.",
+            "An error here, naming the pairs that exist.",
+            "page tcvt",
+        ),
+    ),
+)
+
+INSTRUCTIONS: tuple[Instruction, ...] = (TCMP, TSEL, TCVT)
+
+__all__ = [
+    "CMP_MODE",
+    "HARDWARE",
+    "HARDWARE_MASKS",
+    "INSTRUCTIONS",
+    "MASK_TYPES",
+    "READ_MASKS",
+    "SIMULATOR",
+    "equality_only",
+    "rows_by_mask",
+]

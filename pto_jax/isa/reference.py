@@ -1,0 +1,201 @@
+"""The instruction reference: support matrix and instruction pages, derived from the declarations."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from enum import IntEnum
+from typing import Literal
+
+from ..errors import ArgumentError
+from ..profiles import PROFILE_NAMES, ProfileName
+from .declare import Attribute, Constraint, Instruction, Operand
+from .typesets import Row
+
+Style = Literal["text", "markdown", "json"]
+#: Anything JSON can say.
+Json = dict[str, object]
+
+
+def reference(name: str | None = None, style: Style = "text") -> str:
+    """The page of one instruction, or the support matrix of all of them.
+
+    >>> print(reference("taddsc").splitlines()[0])
+    taddsc: Tile plus scalar plus tile.
+    >>> reference(style="markdown").splitlines()[1]
+    '| --- | --- | --- | --- | --- |'
+    """
+    from . import instructions
+
+    table = instructions()
+    if name is None:
+        return matrix(table.values(), style)
+    found = table.get(name.lower().removeprefix("pto."))
+    if found is None:
+        raise ArgumentError(f"no instruction is called {name!r}; known: {', '.join(table)}")
+    return page(found, style)
+
+
+def matrix(instructions: Iterable[Instruction], style: Style = "text") -> str:
+    """Element types per instruction and profile; several type variables are joined with ``<-``."""
+    listed = list(instructions)
+    if style == "json":
+        return json.dumps({i.name: _types_record(i) for i in listed}, indent=1)
+    header = ["instruction", "class", *PROFILE_NAMES]
+    cells = [[i.name, i.cls, *(types_text(i, p) for p in PROFILE_NAMES)] for i in listed]
+    if style == "markdown":
+        return "\n".join(_markdown_table(header, cells))
+    return "\n".join(_text_table(header, cells))
+
+
+def types_text(instruction: Instruction, profile: ProfileName, limit: int = 20) -> str:
+    """The legal element types on a profile in words.
+
+    >>> from pto_jax.isa import instructions
+    >>> types_text(instructions()["taddreluconv"], "a5")
+    'f16<-f32 i8<-f16 i8<-i16'
+    """
+    if not instruction.type_vars:
+        return "any"
+    rows = instruction.types.get(profile, ())
+    shown = " ".join(_row_text(r) for r in rows[:limit])
+    more = f" ... ({len(rows)} combinations)" if len(rows) > limit else ""
+    return shown + more if rows else "-"
+
+
+def _row_text(row: Row) -> str:
+    return "<-".join(row)
+
+
+def _types_record(instruction: Instruction) -> Json:
+    return {p: [list(r) for r in instruction.types.get(p, ())] for p in PROFILE_NAMES}
+
+
+def _markdown_table(header: list[str], cells: list[list[str]]) -> Iterator[str]:
+    for row in (header, ["---"] * len(header), *cells):
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+def _text_table(header: list[str], cells: list[list[str]]) -> Iterator[str]:
+    widths = [max(len(row[c]) for row in (header, *cells)) for c in range(len(header))]
+    for row in (header, ["-" * w for w in widths], *cells):
+        yield "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
+
+
+def page(instruction: Instruction, style: Style = "text") -> str:
+    """Everything a declaration says about one instruction."""
+    if style == "json":
+        return json.dumps(record(instruction), indent=1)
+    sections = list(_sections(instruction))
+    title = f"{instruction.name}: {instruction.summary}"
+    if style == "markdown":
+        lines = [f"# {title}", "", instruction.semantics]
+        for heading, items in sections:
+            lines += ["", f"## {heading}", "", *(f"- {item}" for item in items)]
+    else:
+        lines = [title, "", f"  {instruction.semantics}"]
+        for heading, items in sections:
+            lines += ["", heading, *(f"  {item}" for item in items)]
+    return "\n".join(lines)
+
+
+def _sections(i: Instruction) -> Iterator[tuple[str, list[str]]]:
+    yield "Class and pipe", [f"{i.cls}, pipe {i.pipe.name}"]
+    if i.operands:
+        yield "Operands", [_operand_text(o) for o in i.operands]
+    if any(i.forms):
+        yield "Source operands in the text", ["(" + ", ".join(f) + ")" for f in i.forms]
+    if i.attributes:
+        yield "Attributes", [_attribute_text(a) for a in i.attributes]
+    if i.type_vars:
+        heading = f"Element types ({', '.join(i.type_vars)})"
+        yield heading, [f"{p}: {types_text(i, p, limit=400)}" for p in PROFILE_NAMES]
+    yield "Valid region", [_domain_text(i)]
+    if i.constraints:
+        yield "Constraints", [_constraint_text(c) for c in i.constraints]
+    bounds = ", ".join(f"{d} {n} ULP" for d, n in i.ulp.items())
+    yield "Accuracy", [bounds or "exact: bits moved, or one rounding per documented step"]
+    if i.decisions:
+        yield "Decisions", [f"{d.question} {d.choice} Source: {d.source}." for d in i.decisions]
+    yield "Sources", list(i.sources)
+
+
+def _operand_text(o: Operand) -> str:
+    parts = [o.role, o.kind, *([o.dtype] if o.dtype else []), *(["optional"] if o.optional else [])]
+    return f"{o.name}: {', '.join(parts)}" + (f" ({o.note})" if o.note else "")
+
+
+def _attribute_text(a: Attribute) -> str:
+    default = "none" if a.default is None else _member(a.default)
+    return f"{a.name}: {', '.join(_values(a))}; default {default}; {a.meaning}"
+
+
+def _values(a: Attribute) -> list[str]:
+    return [m.name for m in a.type] if issubclass(a.type, IntEnum) else [a.type.__name__]
+
+
+def _member(value: object) -> str:
+    return value.name if isinstance(value, IntEnum) else str(value)
+
+
+def _constraint_text(c: Constraint) -> str:
+    where = "all profiles" if set(c.profiles) == set(PROFILE_NAMES) else ", ".join(c.profiles)
+    return f"{c.rule} ({c.severity}, {c.stage}, {where}): {c.allowed}. Source: {c.source}."
+
+
+def _domain_text(i: Instruction) -> str:
+    return {
+        "none": "not applicable",
+        "custom": "see the decisions",
+    }.get(i.domain, f"iterates over the valid region of {i.domain}")
+
+
+def record(i: Instruction) -> Json:
+    """The declaration as JSON-ready data."""
+    return {
+        "name": i.name,
+        "class": i.cls,
+        "summary": i.summary,
+        "semantics": i.semantics,
+        "pipe": i.pipe.name,
+        "domain": i.domain,
+        "operands": [
+            {
+                "name": o.name,
+                "role": o.role,
+                "kind": o.kind,
+                "dtype": o.dtype,
+                "optional": o.optional,
+                "note": o.note,
+            }
+            for o in i.operands
+        ],
+        "forms": [list(f) for f in i.forms],
+        "attributes": [
+            {
+                "name": a.name,
+                "values": _values(a),
+                "default": None if a.default is None else _member(a.default),
+                "spellings": list(a.keys),
+                "meaning": a.meaning,
+            }
+            for a in i.attributes
+        ],
+        "type_vars": list(i.type_vars),
+        "types": _types_record(i),
+        "constraints": [
+            {
+                "rule": c.rule,
+                "allowed": c.allowed,
+                "profiles": list(c.profiles),
+                "stage": c.stage,
+                "severity": c.severity,
+                "source": c.source,
+            }
+            for c in i.constraints
+        ],
+        "ulp": dict(i.ulp),
+        "decisions": [{"question": d.question, "choice": d.choice, "source": d.source} for d in i.decisions],
+        "sources": list(i.sources),
+        "executable": i.executable,
+    }

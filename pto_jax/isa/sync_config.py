@@ -1,0 +1,325 @@
+"""Sync and config: address binding, aliases, events, flags and barriers.
+
+Allocation and views, which the overview counts to this class too, are in :mod:`.views`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..profiles import Profile
+from ..types import Loc, Pipe, PipeEventType, TileType, Type
+from .constraints import HARDWARE
+from .declare import Attribute, AttrMap, Check, Constraint, Decision, Finding, Instruction, Operand, Site
+from .memory_rules import address_rules
+
+_PAGES = ("PTO ISA page of the instruction", "PTOAS dialect definition")
+NO_VALUE_EFFECT = Decision(
+    "What does synchronisation compute?",
+    "Nothing: instructions take effect in program order; operands and attributes are checked only.",
+    "public CPU simulator (no-ops in program order)",
+)
+_EVENT_IDS = range(8)
+
+
+def required(*names: str) -> Constraint:
+    """Attributes without a default that must be given."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        for name in names:
+            if site.attrs.get(name) is None:
+                yield None, f"attribute {name} is missing; allowed: {', '.join(names)} given"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        attrs.pop(names[-1], None)
+        return True
+
+    return Constraint(
+        "attributes-required",
+        f"attributes {', '.join(names)} are given",
+        check,
+        source=_PAGES[1],
+        breaks=breaks,
+    )
+
+
+def event_range(name: str = "event") -> Constraint:
+    """Event identifiers run from 0 to 7."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        value = site.attrs.get(name)
+        if isinstance(value, int) and value not in _EVENT_IDS:
+            yield None, f"{name} {value}; allowed: EVENT_ID0 to EVENT_ID7 (0 to 7)"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        attrs[name] = 8
+        return True
+
+    return Constraint("event-range", "event identifiers 0 to 7", check, source=_PAGES[1], breaks=breaks)
+
+
+def _two_pipes(name: str, first: str, second: str) -> Constraint:
+    """A flag between a pipe and itself, or on PIPE_ALL, is no synchronisation edge."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        src, dst = site.attrs.get(first), site.attrs.get(second)
+        if isinstance(src, Pipe) and src == dst:
+            yield None, f"{first} and {second} are both PIPE_{src.name}; allowed: two different pipes"
+        for key, pipe in ((first, src), (second, dst)):
+            if pipe == Pipe.ALL:
+                yield None, f"{key} is PIPE_ALL; allowed: a single pipe"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        attrs[second] = attrs[first]
+        return True
+
+    return Constraint(
+        name, "two different single pipes", check, severity="warning", source=_PAGES[1], breaks=breaks
+    )
+
+
+def _sync(
+    name: str,
+    summary: str,
+    semantics: str,
+    attributes: tuple[Attribute, ...],
+    constraints: tuple[Constraint, ...] = (),
+    operands: tuple[Operand, ...] = (),
+    forms: tuple[tuple[str, ...], ...] = ((),),
+    decisions: tuple[Decision, ...] = (),
+) -> Instruction:
+    return Instruction(
+        name,
+        "sync_config",
+        summary,
+        semantics,
+        operands,
+        {},
+        (),
+        attributes,
+        constraints,
+        forms,
+        "none",
+        Pipe.S,
+        decisions=(NO_VALUE_EFFECT, *decisions),
+        sources=_PAGES,
+        syntax="custom",
+    )
+
+
+_SRC_OP = Attribute("src_op", PipeEventType, None, "producer class", ("src_op",))
+_DST_OP = Attribute("dst_op", PipeEventType, None, "consumer class", ("dst_op",))
+_OP_TYPE = Attribute("op_type", PipeEventType, None, "operation class", ("op_type",))
+_EVENT = Attribute("event", int, None, "event identifier, 0 to 7", ("event", "event_id"))
+_SRC_PIPE = Attribute("src", Pipe, None, "producing pipe", ("src", "src_pipe"))
+_DST_PIPE = Attribute("dst", Pipe, None, "waiting pipe", ("dst", "dst_pipe"))
+_PIPE = Attribute("pipe", Pipe, None, "pipe", ("pipe",))
+_FFTS = Attribute("ffts_mode", int, None, "cross-core mode")
+_ID = Operand("id", "in", "index", None, optional=True, note="run-time event identifier")
+_BUF = Attribute("buf", int, None, "buffer token", ("buf", "buf_id"))
+_MODE = Attribute("mode", int, 0, "token mode")
+
+
+def _buffer_profile() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        yield None, "buffer tokens are an A5 feature and have no effect on a2a3"
+
+    return Constraint(
+        "profile", "profiles a5 and cpu_sim", check, ("a2a3",), severity="warning", source=_PAGES[1]
+    )
+
+
+def _alias_rules() -> tuple[Constraint, Constraint]:
+    def space(site: Site) -> Iterator[Finding]:
+        dst, src = site.tile("dst"), site.tile("src")
+        if dst is not None and src is not None and dst.loc != src.loc:
+            yield (
+                "dst",
+                f"dst is a {dst.loc.name.lower()} tile, src a {src.loc.name.lower()} tile; allowed: "
+                "one place",
+            )
+
+    def fits(site: Site) -> Iterator[Finding]:
+        dst, src = site.tile("dst"), site.tile("src")
+        if dst is not None and src is not None and dst.bytes > src.bytes:
+            yield "dst", f"dst needs {dst.bytes} bytes, src has {src.bytes}; allowed: at most those of src"
+
+    def move(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        t = types["dst"]
+        types["dst"] = replace(t, loc=Loc.MAT) if isinstance(t, TileType) else t
+        return True
+
+    def grow(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        t = types["dst"]
+        types["dst"] = replace(t, rows=t.rows * 4) if isinstance(t, TileType) else t
+        return True
+
+    return (
+        Constraint("alias-space", "dst and src lie in one place", space, source=_PAGES[0], breaks=move),
+        Constraint("alias-size", "dst has at most the bytes of src", fits, source=_PAGES[0], breaks=grow),
+    )
+
+
+def _same_type(a: str, b: str) -> Check:
+    def check(site: Site) -> Iterator[Finding]:
+        s, t = site.tile(a), site.tile(b)
+        if s is not None and t is not None and (s.shape, s.dtype, s.loc) != (t.shape, t.dtype, t.loc):
+            yield b, f"{b} is {t}, {a} is {s}; allowed: the same tile type"
+
+    return check
+
+
+def _widen(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    t = types.get("result")
+    if not isinstance(t, TileType):
+        return False
+    types["result"] = replace(t, rows=t.rows * 2)
+    return True
+
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    Instruction(
+        "tassign",
+        "sync_config",
+        "Bind a tile to a byte address of its memory space.",
+        "The handle denotes the bytes [addr, addr + size) of the tile's space from here on; contents stay.",
+        (
+            Operand("result", "out", dtype=None, optional=True, note="the rebound handle"),
+            Operand("tile", "in", dtype=None),
+            Operand("addr", "in", "scalar", None, note="bytes"),
+        ),
+        {},
+        (),
+        (),
+        (
+            *address_rules("tile"),
+            Constraint(
+                "types-equal",
+                "the result has the type of the tile",
+                _same_type("tile", "result"),
+                source=_PAGES[1],
+                breaks=_widen,
+            ),
+        ),
+        (("tile", "addr"),),
+        "none",
+        Pipe.S,
+        decisions=(
+            Decision(
+                "Is binding a no-op where a tool places tiles itself?",
+                "No: an address that is given holds in every mode.",
+                "public CPU simulator",
+            ),
+        ),
+        sources=_PAGES,
+        syntax="custom",
+    ),
+    _sync(
+        "tsync",
+        "Wait for events, or drain the pipe of one instruction.",
+        "Without operands and attribute it does nothing.",
+        (Attribute("op", str, None, "instruction whose pipe is drained", ("op", "Op")),),
+        operands=(Operand("events", "in", "event", None, optional=True, note="any number"),),
+        forms=((), *(("events",) * n for n in range(1, 9))),
+    ),
+    Instruction(
+        "talias",
+        "sync_config",
+        "Second handle over the storage of a tile.",
+        "dst denotes src's bytes through dst's own type; nothing moves.",
+        (Operand("dst", "out", dtype=None), Operand("src", "in", dtype=None)),
+        {},
+        (),
+        (),
+        _alias_rules(),
+        (("src",),),
+        "none",
+        Pipe.S,
+        decisions=(
+            Decision(
+                "The instruction is listed but neither declared nor implemented.",
+                "A handle over the same bytes in the same place, through the type of dst.",
+                "Tile Instruction Set overview (sync and config)",
+            ),
+        ),
+        sources=("Tile Instruction Set overview",),
+    ),
+    _sync(
+        "record_event",
+        "Producer side of a high-level event.",
+        "Signals the event once earlier work of src_op is complete.",
+        (_SRC_OP, _DST_OP, _EVENT),
+        (required("src_op", "dst_op", "event"), event_range()),
+    ),
+    _sync(
+        "wait_event",
+        "Consumer side of a high-level event.",
+        "Holds dst_op until the event was recorded.",
+        (_SRC_OP, _DST_OP, _EVENT),
+        (required("src_op", "dst_op", "event"), event_range()),
+    ),
+    *(
+        _sync(
+            name,
+            summary,
+            "Orders two pipes through a hardware flag.",
+            (_SRC_PIPE, _DST_PIPE, _EVENT),
+            (required("src", "dst", "event"), event_range(), _two_pipes("pipes-differ", "src", "dst")),
+        )
+        for name, summary in (
+            ("set_flag", "Set a flag between two pipes."),
+            ("wait_flag", "Wait for a flag."),
+        )
+    ),
+    *(
+        _sync(
+            name,
+            summary,
+            "As the form with a constant identifier.",
+            (_SRC_PIPE, _DST_PIPE),
+            (required("src", "dst"), _two_pipes("pipes-differ", "src", "dst")),
+            (replace(_ID, optional=False),),
+            (("id",),),
+        )
+        for name, summary in (
+            ("set_flag_dyn", "Set a flag with a run-time identifier."),
+            ("wait_flag_dyn", "Wait for a flag with a run-time identifier."),
+        )
+    ),
+    _sync("barrier", "Drain one pipe.", "PIPE_ALL drains every pipe.", (_PIPE,), (required("pipe"),)),
+    _sync(
+        "barrier_sync",
+        "Drain the pipe of an operation class.",
+        "A barrier on the pipe of op_type.",
+        (_OP_TYPE,),
+        (required("op_type"),),
+    ),
+    *(
+        _sync(
+            name,
+            summary,
+            "Cross-core order; the identifier is an attribute or an operand.",
+            (_PIPE, replace(_EVENT, meaning="event identifier"), _FFTS),
+            (required("pipe"),),
+            (_ID,),
+            ((), ("id",)),
+        )
+        for name, summary in (
+            ("sync.set", "Signal the partner core."),
+            ("sync.wait", "Wait for the partner core."),
+        )
+    ),
+    *(
+        _sync(
+            name,
+            summary,
+            "Orders operations that use one buffer token.",
+            (_OP_TYPE, _BUF, _MODE),
+            (required("op_type", "buf"), _buffer_profile()),
+        )
+        for name, summary in (("get_buf", "Acquire a buffer token."), ("rls_buf", "Release a buffer token."))
+    ),
+)
+
+__all__ = ["HARDWARE", "INSTRUCTIONS", "NO_VALUE_EFFECT", "event_range", "required"]

@@ -1,0 +1,163 @@
+"""Rules on tile types and element types themselves, whatever instruction uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ..dtypes import DType
+from ..profiles import Profile
+from ..types import FRACTALS, AddressSpace, Compact, Loc, MemRefType, TileType, Type
+from .constraints import element_type, size
+
+_BLOCK = 32
+#: Element types the overview lists for A5 only; ``f8e8m0`` holds block scales.
+A5_ONLY = frozenset({"f8e4m3", "f8e5m2", "hif8", "f8e8m0", "f4e2m1x2", "f4e1m2x2"})
+
+
+@dataclass(frozen=True)
+class TypeFinding:
+    """What is wrong with a type: ``rule`` identifies the rule, ``message`` says what is allowed."""
+
+    rule: str
+    message: str
+    severity: Literal["error", "warning"] = "error"
+
+
+@dataclass(frozen=True)
+class TypeRule:
+    """A rule on tile types, as documentation prints it."""
+
+    name: str
+    statement: str
+    check: Callable[[TileType, Profile], Iterator[str]]
+    source: str = "pto-isa pto_tile.hpp (static checks, equal on all profiles)"
+
+
+def _sizes(t: TileType, profile: Profile) -> Iterator[str]:
+    if t.rows < 1 or t.cols < 1:
+        yield f"{t.rows}x{t.cols} tile; allowed: at least one row and column"
+
+
+def _valid(t: TileType, profile: Profile) -> Iterator[str]:
+    for name, valid, limit in (("v_row", t.v_row, t.rows), ("v_col", t.v_col, t.cols)):
+        if valid is not None and not 0 <= valid <= limit:
+            yield f"{name}={valid} of a {t.rows}x{t.cols} tile; allowed: 0 to {limit}"
+
+
+def _fractal(t: TileType, profile: Profile) -> Iterator[str]:
+    if t.fractal not in FRACTALS:
+        yield f"fractal={t.fractal}; allowed: {', '.join(str(f) for f in FRACTALS)}"
+
+
+def _alignment(t: TileType, profile: Profile) -> Iterator[str]:
+    if t.boxed or t.rows < 1 or t.cols < 1:
+        return
+    # A single row is the same bytes in either order, and programs write such tiles as col_major.
+    row_major = t.layout == "ND" or t.rows == 1
+    count, what = (t.cols, "row of a row_major") if row_major else (t.rows, "column of a col_major")
+    stored = count * t.dtype.storage_bits
+    if stored % (_BLOCK * 8):
+        taken = f"one {what} tile ({count} x {t.dtype}) takes {stored / 8:g} bytes"
+        yield f"{taken}; allowed: a multiple of {_BLOCK}"
+
+
+def _boxes(t: TileType, profile: Profile) -> Iterator[str]:
+    if not t.boxed or t.fractal not in FRACTALS:
+        return
+    box_rows, box_cols = t.box
+    if t.cols % box_cols:
+        yield f"{t.cols} columns with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_cols}"
+    free = t.loc == Loc.VEC or t.fractal == 32 or t.rows == 1 or t.compact != Compact.NULL
+    if t.rows % box_rows and not free:
+        yield f"{t.rows} rows with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_rows}, or 1"
+
+
+def _capacity(t: TileType, profile: Profile) -> Iterator[str]:
+    capacity, place = profile.capacity[t.loc], t.loc.name.lower()
+    if capacity == 0:
+        yield f"{place} tile; allowed on {profile.name}: {', '.join(_places(profile))}"
+    elif t.bytes > capacity:
+        yield f"tile of {t.bytes} bytes; allowed in the {place} buffer of {profile.name}: {capacity}"
+
+
+def _places(profile: Profile) -> list[str]:
+    return [loc.name.lower() for loc, capacity in profile.capacity.items() if capacity]
+
+
+#: Every rule on tile types, in the order they are reported.
+TYPE_RULES: tuple[TypeRule, ...] = (
+    TypeRule("tile-size", "rows and columns are positive", _sizes),
+    TypeRule("tile-valid", "static valid sizes lie between 0 and the physical sizes", _valid),
+    TypeRule("tile-fractal", "fractal is 512, 1024 or 32", _fractal),
+    TypeRule(
+        "tile-alignment", "a row (row_major) or column (col_major) is a multiple of 32 bytes", _alignment
+    ),
+    TypeRule(
+        "tile-boxes", "boxed tiles consist of whole boxes; rows are free in vec and MX scale tiles", _boxes
+    ),
+    TypeRule(
+        "tile-capacity",
+        "the tile fits into its on-chip buffer, which exists on the profile",
+        _capacity,
+        "pto-isa buffer_limits.hpp",
+    ),
+)
+
+
+def check_element_type(d: DType, profile: Profile) -> Iterator[TypeFinding]:
+    """Whether values of an element type exist on a profile."""
+    if d.name not in A5_ONLY:
+        return
+    if profile.fp8 == "no":
+        yield TypeFinding(
+            "type-exists", f"element type {d} does not exist on {profile.name}; allowed: types other than "
+            f"{', '.join(sorted(A5_ONLY))}"
+        )  # fmt: skip
+    elif profile.fp8 == "warn":
+        yield TypeFinding(
+            "type-exists",
+            f"element type {d} on {profile.name} is not portable: it is guaranteed on a5 only",
+            "warning",
+        )
+
+
+def check_type(t: Type, profile: Profile) -> list[TypeFinding]:
+    """Everything that is wrong with a type on a profile."""
+    d = element_type(t)
+    found = list(check_element_type(d, profile)) if d is not None else []
+    if isinstance(t, TileType):
+        found += [TypeFinding(r.name, message) for r in TYPE_RULES for message in r.check(t, profile)]
+    return found
+
+
+_LOCS = {
+    AddressSpace.VEC: Loc.VEC,
+    AddressSpace.MAT: Loc.MAT,
+    AddressSpace.LEFT: Loc.LEFT,
+    AddressSpace.RIGHT: Loc.RIGHT,
+    AddressSpace.ACC: Loc.ACC,
+    AddressSpace.BIAS: Loc.BIAS,
+    AddressSpace.SCALING: Loc.SCALING,
+}
+
+
+def tile_of_memref(t: MemRefType) -> TileType | None:
+    """The row-major tile a local memref stands for: leading dimensions are rows, the last one columns."""
+    loc = _LOCS.get(t.space) if t.space is not None else None
+    if loc is None or not t.dims or any(d is None for d in t.dims):
+        return None
+    rows = 1
+    for d in t.dims[:-1]:
+        rows *= d or 0
+    return TileType(t.dtype, rows, t.dims[-1] or 0, loc=loc)
+
+
+def describe(t: Type) -> str:
+    """A type in an error message."""
+    if isinstance(t, TileType):
+        return f"a tile ({t})"
+    if isinstance(t, MemRefType):
+        return f"a memref of {'x'.join(size(d) for d in t.dims)}x{t.dtype}"
+    return str(t)

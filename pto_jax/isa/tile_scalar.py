@@ -1,0 +1,357 @@
+"""Tile-scalar instructions: a tile combined with one scalar of its element type."""
+
+from __future__ import annotations
+
+from ..profiles import ProfileName
+from ..types import Loc
+from .common import (
+    ACCUMULATOR,
+    DIVISION_TRAPS,
+    DST,
+    ONE_ULP,
+    PAGES,
+    PRECISION,
+    SCALAR,
+    SCRATCH_OPTIONAL,
+    SHIFT_COUNTS,
+    SIMULATOR_VALUES,
+    SRC,
+    SRC0,
+    SRC1,
+    TILE_SCALAR,
+    tile_instruction,
+)
+from .constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, place, row_major, same_as
+from .declare import Attribute, Constraint, Decision, Instruction, Operand, Site
+from .elementwise import NAN_FIRST, TMP, precision_types
+from .elementwise_select import CMP_MODE, HARDWARE_MASKS, MASK_TYPES, READ_MASKS, equality_only, rows_by_mask
+from .regions import mask_holds, mask_receives, scratch
+from .typesets import A2A3_ARITHMETIC, A5_DIVISION, HALVES, INT32, INTS, STANDARD, TypeTable, pairs, table
+
+_EVERYWHERE: tuple[ProfileName, ...] = ("cpu_sim", "a2a3", "a5")
+_A5_BY_TYPE = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16", "i8", "u8", "i64", "u64")
+_A5_MUL = tuple(d for d in _A5_BY_TYPE if d not in ("i8", "u8"))
+_TWO_FOUR_BYTES = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16")
+
+#: The simulator restricts some tile-scalar instructions to row-major vec tiles, some to vec tiles.
+_VEC_ROW_MAJOR = "vec and row_major"
+_VEC = "vec"
+_FREE = "free"
+
+
+def _placement(operands: tuple[Operand, ...], simulator: str) -> tuple[Constraint, ...]:
+    in_vec_profiles = HARDWARE if simulator == _FREE else _EVERYWHERE
+    row_profiles = _EVERYWHERE if simulator == _VEC_ROW_MAJOR else HARDWARE
+    return (in_vec(operands, in_vec_profiles), row_major(operands, row_profiles))
+
+
+def _with_scalar(
+    name: str,
+    summary: str,
+    semantics: str,
+    types: TypeTable,
+    *decisions: Decision,
+    simulator: str = _VEC,
+    operands: tuple[Operand, ...] = TILE_SCALAR,
+    attributes: tuple[Attribute, ...] = (),
+    forms: tuple[tuple[str, ...], ...] = (),
+    extra: tuple[Constraint, ...] = (),
+    type_vars: tuple[str, ...] = ("T",),
+    ulp: dict[str, int] | None = None,
+) -> Instruction:
+    return tile_instruction(
+        name,
+        summary,
+        semantics,
+        operands,
+        types,
+        cls="tile_scalar",
+        type_vars=type_vars,
+        attributes=attributes,
+        forms=forms,
+        placement=_placement(operands, simulator),
+        extra=extra,
+        decisions=decisions,
+        ulp=ulp,
+    )
+
+
+def _three_operands(name: str, summary: str, sign: str) -> Instruction:
+    page = "page TADDSC" if name == "taddsc" else "page TADDSC, applied to subtraction"
+    return _with_scalar(
+        name,
+        summary,
+        f"dst = (src0 {sign} scalar) + src1; integers wrap, floats round once at the end.",
+        table(STANDARD, A2A3_ARITHMETIC, A2A3_ARITHMETIC),
+        Decision(
+            "A group page calls it a saturating operation with two operands.",
+            "Three operands, wrapping: the instruction page and the recorded values agree.",
+            f"{page}; {SIMULATOR_VALUES}",
+        ),
+        Decision(
+            "Where do f16 and bf16 round?",
+            "Both steps in f32, one rounding at the end.",
+            SIMULATOR_VALUES,
+        ),
+        operands=(DST, SRC0, SCALAR, SRC1),
+        extra=(equal_valid(("dst", "src0", "src1"), f"{page} (common constraints: run-time valid shapes)"),),
+    )
+
+
+def _row_of_dst(site: Site) -> tuple[int, int] | None:
+    cols = site.valid.get("dst", (None, None))[1]
+    return None if cols is None else (1, cols)
+
+
+def _region_of_dst(site: Site) -> tuple[int, int] | None:
+    rows, cols = site.valid.get("dst", (None, None))
+    return None if rows is None or cols is None else (rows, cols)
+
+
+_ZERO_SCALAR = Decision(
+    "What does a zero scalar divisor do?",
+    "On cpu_sim dst is left untouched, as recorded; elsewhere integers follow the division rule, "
+    "floats give NaN.",
+    SIMULATOR_VALUES,
+)
+_CMPS_OPERANDS = (
+    Operand("dst", "out", dtype="M", note="packed mask, bit 0 is the lowest column"),
+    SRC0,
+    Operand("src1", "in", "scalar"),
+)
+_SELS_OPERANDS = (
+    DST,
+    Operand("mask", "in", dtype=None, note="packed bits, bit 1 selects src"),
+    SRC,
+    Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
+    SCALAR,
+)
+
+_ARITHMETIC = (
+    _with_scalar(
+        "tadds",
+        "Tile plus scalar.",
+        "dst = src + scalar, as tadd.",
+        table(STANDARD, A2A3_ARITHMETIC, _A5_BY_TYPE),
+        simulator=_VEC_ROW_MAJOR,
+    ),
+    _with_scalar(
+        "tsubs",
+        "Tile minus scalar.",
+        "dst = src - scalar, as tsub.",
+        table(STANDARD, A2A3_ARITHMETIC, _A5_BY_TYPE),
+        Decision(
+            "A2/A3 passes an i32 scalar through f32.",
+            "Not modelled: the scalar is exact on every profile.",
+            SIMULATOR_VALUES,
+        ),
+    ),
+    _with_scalar(
+        "tmuls",
+        "Tile times scalar.",
+        "dst = src * scalar, as tmul.",
+        table(STANDARD, A2A3_ARITHMETIC, _A5_MUL),
+        simulator=_VEC_ROW_MAJOR,
+    ),
+    _with_scalar(
+        "tdivs",
+        "Tile divided by scalar, or scalar divided by tile.",
+        "dst = src / scalar when the tile comes first, scalar / src when the scalar does; integers truncate.",
+        table(STANDARD, A2A3_ARITHMETIC, A5_DIVISION),
+        DIVISION_TRAPS,
+        Decision(
+            "A2/A3 divides integers through floats and changes the source tile.",
+            "Exact integer division, sources unchanged; the effect is documented.",
+            SIMULATOR_VALUES,
+        ),
+        attributes=(PRECISION,),
+        forms=(("src", "scalar"), ("scalar", "src")),
+        simulator=_VEC_ROW_MAJOR,
+    ),
+    _with_scalar(
+        "tmaxs",
+        "Maximum of tile and scalar.",
+        "dst = scalar where src < scalar, else src.",
+        table(STANDARD, A2A3_ARITHMETIC, _A5_BY_TYPE),
+        NAN_FIRST,
+        simulator=_VEC_ROW_MAJOR,
+    ),
+    _with_scalar(
+        "tmins",
+        "Minimum of tile and scalar.",
+        "dst = scalar where scalar < src, else src.",
+        table(STANDARD, A2A3_ARITHMETIC, _A5_BY_TYPE),
+        NAN_FIRST,
+    ),
+    _with_scalar("tands", "Bitwise AND with a scalar.", "dst = src & scalar.", table(INTS, INT32, INT32)),
+    _with_scalar("tors", "Bitwise OR with a scalar.", "dst = src | scalar.", table(INTS, INT32, INT32)),
+    _with_scalar(
+        "txors",
+        "Bitwise XOR with a scalar.",
+        "dst = src ^ scalar.",
+        table(INTS, INT32, INT32),
+        SCRATCH_OPTIONAL,
+        operands=(*TILE_SCALAR, TMP),
+        extra=(
+            same_as("tmp", "dst", ("a2a3",), HEADERS),
+            scratch("tmp", _region_of_dst, "the valid region of dst", HEADERS),
+        ),
+        simulator=_FREE,
+    ),
+    _with_scalar(
+        "tshls",
+        "Shift left by a scalar count.",
+        "dst = src << scalar, low bits kept.",
+        table(INTS, ("i32", "u32", "i16", "u16"), INTS),
+        SHIFT_COUNTS,
+    ),
+    _with_scalar(
+        "tshrs",
+        "Shift right by a scalar count.",
+        "dst = src >> scalar; arithmetic for signed types.",
+        table(INTS, ("i32", "u32", "i16", "u16"), INTS),
+        SHIFT_COUNTS,
+    ),
+    _with_scalar(
+        "trems",
+        "Floored remainder by a scalar.",
+        "As trem with the scalar as divisor.",
+        table(STANDARD, ("f32", "i32"), A5_DIVISION),
+        SCRATCH_OPTIONAL,
+        _ZERO_SCALAR,
+        operands=(*TILE_SCALAR, TMP),
+        attributes=(PRECISION,),
+        extra=(scratch("tmp", _row_of_dst, "one row of dst's valid columns", HEADERS),),
+    ),
+    _with_scalar(
+        "tfmods",
+        "Truncated remainder by a scalar.",
+        "As tfmod with the scalar as divisor.",
+        table(STANDARD, ("f32",), ("f32", "f16", "i32", "u32", "i16", "u16")),
+        _ZERO_SCALAR,
+        attributes=(PRECISION,),
+    ),
+    _with_scalar(
+        "tpows",
+        "Power with a scalar exponent.",
+        "dst = base ^ exp; floats as C pow; integers through a double power on cpu_sim, in range only.",
+        table(STANDARD, ("f32", *INT32), ("f32", "f16", "bf16", *INT32)),
+        SCRATCH_OPTIONAL,
+        operands=(DST, Operand("base", "in"), Operand("exp", "in", "scalar"), TMP),
+        attributes=(PRECISION,),
+        extra=(precision_types(), scratch("tmp", _region_of_dst, "the valid region of dst", HEADERS)),
+        simulator=_VEC_ROW_MAJOR,
+        ulp=ONE_ULP,
+    ),
+    _with_scalar(
+        "tlrelu",
+        "ReLU with a scalar slope.",
+        "dst = src where src > 0, else src * scalar.",
+        table(STANDARD, HALVES, HALVES),
+        simulator=_VEC_ROW_MAJOR,
+    ),
+    _with_scalar(
+        "taxpy",
+        "Scaled accumulation.",
+        "dst = dst + src * scalar, the product rounded to the source type for f16; sums in the "
+        "destination type.",
+        pairs(
+            (
+                *tuple((d, d) for d in STANDARD),
+                ("f32", "f16"),
+                ("f32", "bf16"),
+                ("f16", "f32"),
+                ("i32", "i16"),
+            ),
+            (("f32", "f32"), ("f16", "f16"), ("f32", "f16")),
+            (("f32", "f32"), ("f16", "f16"), ("f32", "f16")),
+        ),
+        Decision(
+            "Is the addend the old destination or a separate tile?",
+            "The old destination.",
+            f"{PAGES}; {SIMULATOR_VALUES}",
+        ),
+        operands=(
+            Operand("dst", "inout", dtype="D", note=ACCUMULATOR.note),
+            Operand("src", "in", dtype="S"),
+            Operand("scalar", "in", "scalar", dtype="S"),
+        ),
+        type_vars=("D", "S"),
+        simulator=_FREE,
+    ),
+)
+
+_EXPAND_OPERANDS = (DST, SCALAR)
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    *_ARITHMETIC,
+    tile_instruction(
+        "texpands",
+        "Fill a tile with a scalar.",
+        "dst = scalar in every valid lane.",
+        _EXPAND_OPERANDS,
+        table(STANDARD, ("f32", "f16", "bf16", *INT32), _A5_BY_TYPE),
+        cls="tile_scalar",
+        placement=(
+            place(_EXPAND_OPERANDS, (Loc.VEC, Loc.MAT), HARDWARE),
+            row_major(_EXPAND_OPERANDS, ()),
+        ),
+        decisions=(
+            Decision(
+                "Hardware fills the whole physical tile when it is a mat tile.",
+                "On a2a3 and a5 a mat tile is filled whole, elsewhere the valid region only.",
+                "pto-isa headers; recorded simulator vectors",
+            ),
+        ),
+    ),
+    tile_instruction(
+        "tcmps",
+        "Comparison of a tile with a scalar into a packed bit mask.",
+        "Bit (i,j) is src0[i,j] <mode> src1. cpu_sim packs the physical rows densely into the "
+        "mask's valid columns "
+        "and treats values closer than 1e-9 as equal.",
+        _CMPS_OPERANDS,
+        pairs(
+            rows_by_mask(("u8", "u32"), STANDARD),
+            rows_by_mask(("u8", "i8"), ("f32", "f16", "i32", "i16", "u16")),
+            rows_by_mask(HARDWARE_MASKS, STANDARD),
+        ),
+        cls="tile_scalar",
+        type_vars=("M", "T"),
+        attributes=(CMP_MODE,),
+        domain="src0",
+        extra=(equality_only(), *mask_receives("dst", "src0", HARDWARE)),
+        decisions=(
+            MASK_TYPES,
+            Decision(
+                "A second overload takes a tile instead of the scalar.",
+                "Not offered: hardware uses its first element, the simulator does not compile it.",
+                f"pto-isa headers; {SIMULATOR_VALUES}",
+            ),
+        ),
+    ),
+    tile_instruction(
+        "tsels",
+        "Per-lane selection between a tile and a scalar by a packed mask.",
+        "dst = src where the mask bit is 1, else scalar; bit j of row i is bit j mod W of mask word j / W.",
+        _SELS_OPERANDS,
+        table(STANDARD, _TWO_FOUR_BYTES, tuple(d for d in _A5_BY_TYPE if d != "bf16")),
+        cls="tile_scalar",
+        forms=(("mask", "src", "scalar"), ("mask", "src", "tmp", "scalar")),
+        reads=("src",),
+        extra=(
+            fixed_type("mask", READ_MASKS, _EVERYWHERE, "page tsels (mask encoding)"),
+            *mask_holds("mask", "dst", stream=False),
+        ),
+        decisions=(
+            SCRATCH_OPTIONAL,
+            Decision(
+                "A group page selects between two tiles by a scalar predicate.",
+                "A mask tile selects between a tile and a scalar.",
+                f"page tsels; {SIMULATOR_VALUES}",
+            ),
+        ),
+    ),
+    _three_operands("taddsc", "Tile plus scalar plus tile.", "+"),
+    _three_operands("tsubsc", "Tile minus scalar plus tile.", "-"),
+)

@@ -1,0 +1,318 @@
+"""Tile allocation, valid shapes, pointers and views of global memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..types import GlobalLayout, PartitionViewType, Pipe, TensorViewType, Type
+from .constraints import element_type, same_element, size
+from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
+from .memory_rules import address_rules
+
+_SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
+MAX_RANK = 5
+
+
+def _index(name: str, *, optional: bool = False, note: str = "") -> Operand:
+    return Operand(name, "in", "scalar", None, optional, note)
+
+
+def extents(t: Type | None, count: int) -> tuple[int | None, ...] | None:
+    """The static extents of a view type that describes ``count`` dimensions.
+
+    Old programs write the rank alone: ``tensor_view<2xf32>`` with two sizes is a view of rank 2.
+    """
+    if not isinstance(t, TensorViewType | PartitionViewType):
+        return None
+    return (None,) * count if count > 1 and t.dims == (count,) else t.dims
+
+
+def _same_element(a: str, b: str) -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        s, t = element_type(site.types.get(a)), element_type(site.types.get(b))
+        if s is not None and t is not None and not same_element(s, t):
+            yield b, f"{b} has element type {t}, {a} has {s}; allowed: one element type for both"
+
+    return Constraint("types-equal", f"{a} and {b} have one element type", check, source=_SOURCES[1])
+
+
+def _valid_given() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t = site.tile("result")
+        if t is None:
+            return
+        for operand, field, extent in (("valid_row", "v_row", t.v_row), ("valid_col", "v_col", t.v_col)):
+            given = operand in site.values
+            if given and extent is not None:
+                yield (
+                    operand,
+                    f"{operand} is given and the type says {field}={extent}; allowed: only with {field}=?",
+                )
+            if not given and extent is None:
+                yield (
+                    operand,
+                    f"the type says {field}=? and {operand} is not given; allowed: {operand} = %value",
+                )
+
+    return Constraint(
+        "valid-operands", "valid_row and valid_col exactly where the type says ?", check, source=_SOURCES[1]
+    )
+
+
+def _valid_range(tile: str) -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t = site.tile(tile)
+        for operand, limit in (("valid_row", t.rows if t else 0), ("valid_col", t.cols if t else 0)):
+            value = site.constant(operand)
+            if t is not None and value is not None and not 0 <= value <= limit:
+                yield operand, f"{operand} = {value}; allowed: 0 to {limit}"
+
+    return Constraint(
+        "valid-range", "valid sizes between 0 and the physical sizes", check, source=_SOURCES[1]
+    )
+
+
+def _ranks(view: str, result: str, groups: tuple[str, ...]) -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        dims = extents(site.types.get(result), len(site.op.group(groups[0])))
+        if dims is None:
+            return
+        rank = len(dims)
+        if not 1 <= rank <= MAX_RANK:
+            yield result, f"rank {rank}; allowed: 1 to {MAX_RANK}"
+        source = extents(site.types.get(view), rank)
+        if source is not None and len(source) != rank:
+            yield result, f"{result} has rank {rank}, {view} has rank {len(source)}; allowed: equal ranks"
+        for group in groups:
+            count = len(site.op.group(group))
+            if count != rank:
+                yield group, f"{count} {group} for rank {rank}; allowed: {rank}"
+
+    return Constraint(
+        "ranks", f"one of {', '.join(groups)} per dimension, rank 1 to {MAX_RANK}", check, source=_SOURCES[1]
+    )
+
+
+def _extents(result: str, group: str) -> Constraint:
+    """Static extents of the type agree with constant operands; no extent is negative."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        numbers = site.numbers(group)
+        dims = extents(site.types.get(result), len(numbers)) or ()
+        for i, (dim, value) in enumerate(zip(dims, numbers, strict=False)):
+            if value is not None and dim is not None and dim != value:
+                yield group, f"{group}[{i}] = {value}, the type says {dim}; allowed: equal sizes"
+            elif value is not None and value < 0:
+                yield group, f"{group}[{i}] = {value}; allowed: 0 or more"
+
+    return Constraint(
+        "extents", f"{group} agree with the static extents of the type", check, source=_SOURCES[1]
+    )
+
+
+def _window() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        view = site.values.get("view")
+        t = site.types.get("result")
+        if view is None or not isinstance(t, PartitionViewType):
+            return
+        extents = site.shapes.get(view.name, ())
+        sizes = [s if s is not None else d for s, d in zip(site.numbers("sizes"), t.dims, strict=False)]
+        for i, (extent, offset, length) in enumerate(
+            zip(extents, site.numbers("offsets"), sizes, strict=False)
+        ):
+            if offset is not None and offset < 0:
+                yield "offsets", f"offsets[{i}] = {offset}; allowed: 0 or more"
+            elif None not in (extent, offset, length) and offset + length > extent:  # type: ignore[operator]
+                yield (
+                    "offsets",
+                    f"dimension {i}: window [{offset}, {offset + length}) of an extent of {extent}; "  # type: ignore[operator]
+                    "allowed: a window inside the view",
+                )
+
+    return Constraint("window", "a window inside the view", check, source=_SOURCES[1])
+
+
+def _layout_agrees() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        layout, strides = site.attrs.get("layout"), site.numbers("strides")
+        shape = site.numbers("shape")
+        if not isinstance(layout, GlobalLayout) or len(strides) < 2 or len(shape) != len(strides):
+            return
+        unit = {GlobalLayout.ND: -1, GlobalLayout.DN: -2}.get(layout)
+        if unit is None or strides[unit] in (None, 1) or shape[unit] in (None, 1):
+            return
+        yield (
+            "strides",
+            f"layout {layout.name.lower()} with strides {', '.join(size(s) for s in strides)}; the "
+            "layout means a "
+            f"stride of 1 in the {'last' if unit == -1 else 'second last'} dimension",
+        )
+
+    return Constraint(
+        "view-layout",
+        "strides that agree with an explicit layout",
+        check,
+        severity="warning",
+        source=_SOURCES[1],
+    )
+
+
+def _dimension() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        view, idx = site.values.get("view"), site.constant("idx")
+        t = site.types.get("view")
+        static = t.dims if isinstance(t, TensorViewType | PartitionViewType) else ()
+        rank = len(site.shapes.get(view.name, static)) if view is not None else 0
+        if idx is not None and rank and not 0 <= idx < rank:
+            yield "idx", f"dimension {idx} of a view of rank {rank}; allowed: 0 to {rank - 1}"
+
+    return Constraint("dimension", "a dimension of the view", check, source=_SOURCES[1])
+
+
+def _dynamic_tile() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t = site.tile("tile")
+        if t is not None and (t.v_row is not None or t.v_col is not None):
+            yield (
+                "tile",
+                f"the tile's type has valid region {size(t.v_row)}x{size(t.v_col)}; allowed: v_row=? "
+                "and v_col=?",
+            )
+
+    return Constraint(
+        "valid-dynamic", "a tile whose type says v_row=? and v_col=?", check, source=_SOURCES[1]
+    )
+
+
+_ALLOC_PARTS = ("addr", "valid_row", "valid_col")
+_ALLOC_FORMS = tuple(
+    tuple(p for i, p in enumerate(_ALLOC_PARTS) if mask & (1 << i)) for mask in range(1 << len(_ALLOC_PARTS))
+)
+
+
+def _view(
+    name: str,
+    summary: str,
+    semantics: str,
+    operands: tuple[Operand, ...],
+    forms: tuple[tuple[str, ...], ...],
+    constraints: tuple[Constraint, ...],
+    attributes: tuple[Attribute, ...] = (),
+    decisions: tuple[Decision, ...] = (),
+) -> Instruction:
+    return Instruction(
+        name,
+        "sync_config",
+        summary,
+        semantics,
+        operands,
+        {},
+        (),
+        attributes,
+        constraints,
+        forms,
+        "none",
+        Pipe.S,
+        decisions=decisions,
+        sources=_SOURCES,
+        syntax="custom",
+    )
+
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    _view(
+        "alloc_tile",
+        "Declare a tile.",
+        "A handle to the bytes at addr, or to storage of its own. Contents are undefined until written.",
+        (
+            _index("addr", optional=True, note="byte address in the tile's space"),
+            _index("valid_row", optional=True, note="exactly when the type has v_row=?"),
+            _index("valid_col", optional=True, note="exactly when the type has v_col=?"),
+            Operand("result", "out", dtype=None),
+        ),
+        _ALLOC_FORMS,
+        (_valid_given(), _valid_range("result"), *address_rules("result")),
+        decisions=(
+            Decision(
+                "What does a fresh tile hold?",
+                "Zero bytes on cpu_sim, the profile's out_of_region option elsewhere; undefined "
+                "under poison.",
+                "public CPU simulator (buffers start zeroed); pages leave it open",
+            ),
+            Decision(
+                "Does every execution of an allocation inside a loop give a new place?",
+                "No: one place per textual allocation, contents survive iterations.",
+                "PTOAS memory planning",
+            ),
+        ),
+    ),
+    _view(
+        "make_tensor_view",
+        "Describe a tensor in global memory.",
+        "Element (i0..ik) is at ptr[sum i_n * stride_n]; strides count elements.",
+        (
+            Operand("ptr", "in", "ptr", None),
+            _index("shape", note="one per dimension"),
+            _index("strides", note="one per dimension, in elements"),
+            Operand("result", "out", "gm", None),
+        ),
+        (("ptr", "shape", "strides"),),
+        (
+            _same_element("ptr", "result"),
+            _ranks("ptr", "result", ("shape", "strides")),
+            _extents("result", "shape"),
+            _layout_agrees(),
+        ),
+        (Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
+    ),
+    _view(
+        "partition_view",
+        "Window of a global view.",
+        "Base = view base + sum offset * stride; strides are inherited, extents are the sizes.",
+        (
+            Operand("view", "in", "gm", None),
+            _index("offsets", note="one per dimension"),
+            _index("sizes", note="one per dimension"),
+            Operand("result", "out", "gm", None),
+        ),
+        (("view", "offsets", "sizes"),),
+        (
+            _same_element("view", "result"),
+            _ranks("view", "result", ("offsets", "sizes")),
+            _extents("result", "sizes"),
+            _window(),
+        ),
+        decisions=(
+            Decision(
+                "A window outside the view is target-defined.",
+                "An error where offsets, sizes and extents are constants.",
+                "PTO ISA page of the instruction",
+            ),
+        ),
+    ),
+    _view(
+        "get_tensor_view_dim",
+        "Extent of one dimension of a view.",
+        "result = extent of dimension idx.",
+        (Operand("view", "in", "gm", None), _index("idx"), Operand("result", "out", "scalar", None)),
+        (("view", "idx"),),
+        (_dimension(),),
+    ),
+    _view(
+        "set_validshape",
+        "Change the valid region of a dynamic tile.",
+        "The handle's valid region is valid_row x valid_col from here on; payload and place stay.",
+        (Operand("tile", "in", dtype=None), _index("valid_row"), _index("valid_col")),
+        (("tile", "valid_row", "valid_col"),),
+        (_dynamic_tile(), _valid_range("tile")),
+    ),
+    _view(
+        "addptr",
+        "Pointer plus an element offset.",
+        "result = ptr + offset elements.",
+        (Operand("ptr", "in", "ptr", None), _index("offset"), Operand("result", "out", "ptr", None)),
+        (("ptr", "offset"),),
+        (_same_element("ptr", "result"),),
+    ),
+)

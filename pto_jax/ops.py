@@ -1,0 +1,223 @@
+"""Every instruction as a function on tiles.
+
+``pto.ops.tadd(a, b)`` takes the sources in text order and gives the destination tile. Functions are made
+from the declarations; ``help(pto.ops.tadd)`` prints what the declaration says.
+
+Keyword arguments of all of them: ``dst`` (a Tile whose lanes outside the valid region are kept, or a
+TileType for a fresh tile; default: type and valid region of the first source tile), ``profile`` (default
+"a2a3"), ``numerics``, ``out_of_region``, ``subnormals`` as for :func:`pto_jax.compile`, and the
+instruction's attributes by name. They work under jit and vmap; on concrete tiles a broken run-time rule
+raises ExecutionError.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from . import arrays, isa
+from .dtypes import DType
+from .engine import choices
+from .errors import ArgumentError, VerifyError
+from .ir import AttrValue, Op, Value, attrs
+from .lowering import JaxMachine, Plan, Semantics
+from .profiles import OutOfRegion, Profile, Subnormals
+from .state import Report
+from .tile import Tile
+from .types import ScalarType, TileType, Type
+from .verifier import check_op
+from .walk import Execution, Operand, TileRef
+
+_GLOBAL_MEMORY = ("gm", "ptr")
+
+
+def _is_function(instruction: isa.Instruction) -> bool:
+    operands = instruction.operands
+    return (
+        instruction.syntax == "tile"
+        and instruction.executable
+        and any(o.role in ("out", "inout") for o in operands)
+        and not any(o.kind in _GLOBAL_MEMORY for o in operands)
+    )
+
+
+def names() -> tuple[str, ...]:
+    """The instructions that exist as functions of this module."""
+    return tuple(name for name, instruction in isa.instructions().items() if _is_function(instruction))
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    instruction = isa.find(name) if not name.startswith("_") else None
+    if instruction is None or instruction.name != name or not _is_function(instruction):
+        raise AttributeError(f"module {__name__!r} has no instruction {name!r}; ops.names() lists them")
+    return _function(name)
+
+
+def __dir__() -> list[str]:
+    return sorted([*globals(), *names()])
+
+
+@lru_cache(maxsize=None)
+def _function(name: str) -> Callable[..., Any]:
+    instruction = isa.instructions()[name]
+
+    def call(*sources: Any, **options: Any) -> Any:
+        return _call(instruction, sources, options)
+
+    forms = " or ".join(f"{name}({', '.join(form)})" for form in instruction.forms)
+    attributes = "".join(f"\n{a.name}: {a.meaning} (default {_shown(a.default)})" for a in instruction.attributes)
+    call.__name__ = call.__qualname__ = name
+    call.__doc__ = f"{instruction.summary}\n\n{forms}\n\n{instruction.semantics}{attributes}"
+    return call
+
+
+def _shown(value: AttrValue) -> str:
+    return value.name if isinstance(value, IntEnum) else str(value)
+
+
+def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[str, Any]) -> Any:
+    semantics = choices(
+        options.pop("profile", "a2a3"),
+        options.pop("numerics", "exact"),
+        options.pop("out_of_region", None),
+        options.pop("subnormals", "keep"),
+    )
+    given = options.pop("dst", None)
+    attributes = {_key(instruction, k): _member(instruction, k, v) for k, v in options.items()}
+    destinations = _destinations(instruction, sources, given)
+    first = next((s for s in sources if isinstance(s, Tile)), None)
+    first = first or next((d for d in destinations if isinstance(d, Tile)), None)
+    ins = tuple(Value(f"arg{i}", _type(instruction, i, s, first)) for i, s in enumerate(sources))
+    outs = tuple(
+        Value(o.name, d.type if isinstance(d, Tile) else d)
+        for o, d in zip(instruction.destinations, destinations, strict=True)
+    )
+    op = Op(instruction.name, ins, outs, attributes=attrs(attributes), form="dps")
+    bound = _checked(op, semantics.profile)
+    values = {v.name: s for v, s in zip(ins, sources, strict=True)}
+    values |= {v.name: d for v, d in zip(outs, destinations, strict=True)}
+    with arrays.x64():
+        return _execute(op, bound, semantics, values, first)
+
+
+def _key(instruction: isa.Instruction, key: str) -> str:
+    attribute = instruction.attribute(key)
+    if attribute is None:
+        known = ", ".join(a.name for a in instruction.attributes) or "none"
+        raise ArgumentError(f"{instruction.name}: unknown keyword {key!r}; its attributes: {known}")
+    return attribute.name
+
+
+def _member(instruction: isa.Instruction, key: str, value: Any) -> AttrValue:
+    attribute = instruction.attribute(key)
+    assert attribute is not None
+    if issubclass(attribute.type, IntEnum) and not isinstance(value, attribute.type):
+        name = str(value).upper().removeprefix("CAST_")
+        if name not in attribute.type.__members__:
+            known = ", ".join(attribute.type.__members__)
+            raise ArgumentError(f"{instruction.name}: {key}={value!r} found, allowed: {known}")
+        return attribute.type[name]
+    return value  # type: ignore[no-any-return]
+
+
+def _destinations(
+    instruction: isa.Instruction, sources: tuple[Any, ...], given: Any
+) -> tuple[Tile | TileType, ...]:
+    """Destination tiles or types; those not given take the first source tile's type and region."""
+    wanted = instruction.destinations
+    listed = given if isinstance(given, tuple) else (given,) * len(wanted)
+    if len(listed) != len(wanted):
+        raise ArgumentError(f"{instruction.name}: dst has {len(listed)} entries, it has {len(wanted)} destinations")
+    reference = next((o for o in instruction.operands if o.role == "in" and o.kind == "tile"), None)
+    first = next((s for s in sources if isinstance(s, Tile)), None)
+    found: list[Tile | TileType] = []
+    for operand, dst in zip(wanted, listed, strict=True):
+        if isinstance(dst, Tile | TileType):
+            found.append(dst)
+        elif dst is not None:
+            raise ArgumentError(f"{instruction.name}: dst must be a Tile or a TileType, found {type(dst).__name__}")
+        elif operand.role == "inout":
+            raise ArgumentError(f"{instruction.name}: dst=Tile is required, the instruction reads it")
+        elif first is None or reference is None or operand.dtype != reference.dtype:
+            raise ArgumentError(f"{instruction.name}: dst= is required, its type does not follow from the sources")
+        else:
+            found.append(first.type)
+    return tuple(found)
+
+
+def _type(instruction: isa.Instruction, index: int, source: Any, first: Tile | None) -> Type:
+    if isinstance(source, Tile):
+        return source.type
+    if not hasattr(source, "dtype") and isinstance(source, int | float):
+        return ScalarType(_scalar_dtype(instruction, index, first))
+    if hasattr(source, "dtype") and getattr(source, "shape", None) == ():
+        declared = _scalar_dtype(instruction, index, first)
+        if arrays.accepts(declared, np.dtype(source.dtype)):
+            return ScalarType(declared)
+        from .dtypes import from_numpy
+
+        return ScalarType(from_numpy(source.dtype))
+    raise ArgumentError(
+        f"{instruction.name}: source {index} must be a Tile (pto.tile makes one) or a scalar, "
+        f"found {type(source).__name__}"
+    )
+
+
+def _scalar_dtype(instruction: isa.Instruction, index: int, first: Tile | None) -> DType:
+    """A Python number takes the declared type, or that of the tile it is combined with."""
+    from .dtypes import F32, find_dtype
+
+    for form in instruction.forms:
+        if index < len(form) and instruction.operand(form[index]).kind in ("scalar", "index"):
+            declared = find_dtype(instruction.operand(form[index]).dtype or "")
+            if declared is not None:
+                return declared
+    return first.dtype if first is not None else F32
+
+
+@lru_cache(maxsize=8192)
+def _checked(op: Op, profile: Profile) -> isa.Bound:
+    errors = [d for d in check_op(op, profile) if d.severity == "error"]
+    if errors:
+        raise VerifyError(errors)
+    return isa.bind(isa.instructions()[op.name], op)
+
+
+def _execute(
+    op: Op, bound: isa.Bound, semantics: Semantics, values: Mapping[str, Any], first: Tile | None
+) -> Any:
+    machine = JaxMachine(semantics, Plan([]), {}, checks=True)
+    operands: dict[str, Operand] = {}
+    for name, value in bound.values.items():
+        operands[name] = _operand(machine, name, value, values[value.name], first)
+    machine.execute(Execution(op, bound.instruction, operands, bound.attrs, bound.form))
+    Report.of(machine.violations).raise_if_broken()
+    results = [operands[o.name] for o in bound.instruction.destinations]
+    tiles = tuple(Tile.of(machine.words(ref), ref) for ref in results)
+    return tiles[0] if len(tiles) == 1 else tiles
+
+
+def _operand(machine: JaxMachine, name: str, value: Value, given: Any, first: Tile | None) -> Operand:
+    t = value.type
+    if isinstance(given, Tile):
+        assert isinstance(t, TileType)
+        return TileRef(t, machine.adopt(name, t, given.words), given.valid_rows, given.valid_cols)
+    if isinstance(given, TileType):
+        rows, cols = given.valid
+        region = (first.valid_rows, first.valid_cols) if first is not None else given.shape
+        if rows is None:
+            rows = region[0]
+        if cols is None:
+            cols = region[1]
+        return TileRef(given, machine.blank(name, given), rows, cols)
+    assert isinstance(t, ScalarType)
+    if isinstance(given, int | float) and not hasattr(given, "dtype"):
+        return given
+    return arrays.opaque_scalar(arrays.as_array(given, t.dtype, value.name), t.dtype)
+
+
+__all__ = ["OutOfRegion", "Subnormals", "names"]

@@ -1,0 +1,183 @@
+"""Entry point of the reference interpreter: arguments in, written buffers and tiles out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from .. import infer
+from ..dtypes import DType
+from ..errors import ArgumentError
+from ..ir import Function, Program, Value
+from ..profiles import OutOfRegion, Profile, Subnormals, profile_of_arch
+from ..profiles import profile as profile_called
+from ..types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
+from ..walk import Operand, Pointer, TileRef, View, Walker
+from . import storage
+from .machine import ReferenceMachine
+from .numbers import Array
+from .step import Policy
+
+
+@dataclass(frozen=True, eq=False)
+class OracleTile:
+    """A tile with its contents: ``data`` is the whole physical tile as a ``[rows, cols]`` array, of the
+    element type or of its raw words; ``v_row`` and ``v_col`` default to the type's valid region."""
+
+    type: TileType
+    data: Array
+    v_row: int | None = None
+    v_col: int | None = None
+
+    @property
+    def valid(self) -> tuple[int, int]:
+        def size(given: int | None, static: int | None, full: int) -> int:
+            return given if given is not None else full if static is None else static
+
+        t = self.type
+        return size(self.v_row, t.v_row, t.rows), size(self.v_col, t.v_col, t.cols)
+
+
+def run(
+    program: Program,
+    buffers: Mapping[str, Any] | Sequence[Any] = (),
+    *,
+    profile: str | Profile | None = None,
+    entry: str | None = None,
+    out_of_region: OutOfRegion | None = None,
+    subnormals: Subnormals = "keep",
+) -> dict[str, Any]:
+    """Execute a program; returns the global buffers it wrote by argument name.
+
+    ``buffers`` gives arguments by name or in order: arrays for pointers and views, numbers for
+    scalars, :class:`OracleTile` for the tiles of a fragment (whose results come back as tiles). The
+    profile is the one given, else the program's ``pto.target_arch``, else a2a3.
+    """
+    selected = profile_called(profile) if profile is not None else _profile_of(program)
+    region = out_of_region or selected.out_of_region
+    if region not in ("ones", "backing"):
+        raise ArgumentError(
+            f"out_of_region is {region!r}; the reference interpreter has 'ones' and 'backing'"
+        )
+    if subnormals not in ("keep", "flush"):
+        raise ArgumentError(f"subnormals is {subnormals!r}; allowed: 'keep', 'flush'")
+    function = _entry(program, entry)
+    given = _arguments(function, buffers)
+    if infer.is_open(program):
+        tiles = {n: o.type.with_valid(*o.valid) for n, o in given.items() if isinstance(o, OracleTile)}
+        program = infer.fill(program, tiles)
+        function = _entry(program, entry)
+    memory = {v.name: _bytes(v, given[v.name]) for v in function.args if _in_memory(v, given[v.name])}
+    machine = ReferenceMachine(Policy(selected, region, subnormals == "flush"), memory)
+    operands = [_operand(v, given[v.name], machine) for v in function.args]
+    returned = Walker(program, machine).run(function, operands)
+    outputs: dict[str, Any] = {
+        v.name: _like(memory[v.name], np.asarray(given[v.name]), _element(v))
+        for v in function.args
+        if v.name in machine.written
+    }
+    for name, operand in zip(program.fragment_results, returned, strict=False):
+        if isinstance(operand, TileRef):
+            outputs[name] = _tile(operand)
+    return outputs
+
+
+def _profile_of(program: Program) -> Profile:
+    return profile_of_arch(program.attrs.get("pto.target_arch"))
+
+
+def _entry(program: Program, name: str | None) -> Function:
+    names = ", ".join(f.name for f in program.functions)
+    if name is not None:
+        function = program.function(name)
+        if function is None:
+            raise ArgumentError(f"no function {name!r} in the program; it has {names}")
+        return function
+    entries = program.entries
+    if len(entries) != 1:
+        raise ArgumentError(
+            f"the program has {len(entries)} entry functions of {names}; name one with entry="
+        )
+    return entries[0]
+
+
+def _arguments(function: Function, given: Mapping[str, Any] | Sequence[Any]) -> dict[str, Any]:
+    names = [v.name for v in function.args]
+    named = dict(given) if isinstance(given, Mapping) else dict(zip(names, given, strict=False))
+    count = len(given)
+    if count != len(names) or set(named) != set(names):
+        found = ", ".join(map(str, named)) if isinstance(given, Mapping) else f"{count} arguments"
+        raise ArgumentError(
+            f"function {function.name} takes ({', '.join(names)}); found {found or 'nothing'}"
+        )
+    return named
+
+
+_VIEWS = (TensorViewType, PartitionViewType, MemRefType)
+
+
+def _in_memory(value: Value, given: Any) -> bool:
+    return not isinstance(given, OracleTile) and isinstance(value.type, (PtrType, *_VIEWS))
+
+
+def _element(value: Value) -> DType:
+    assert isinstance(value.type, PtrType | TensorViewType | PartitionViewType | MemRefType)
+    return value.type.dtype
+
+
+def _bytes(value: Value, given: Any) -> Array:
+    """A copy of an array argument as memory; 4-bit elements arrive one per byte and are packed."""
+    d = _element(value)
+    array = np.ascontiguousarray(given)
+    if array.dtype not in (d.numpy, d.word):
+        raise ArgumentError(f"argument {value.name} holds {array.dtype}; the program declares {d}")
+    words = array.reshape(-1).view(d.word)
+    memory = np.zeros(d.storage_bytes(len(words)), np.uint8)
+    storage.write_words(memory, np.arange(len(words)), words, d)
+    return memory
+
+
+def _like(memory: Array, given: Array, d: DType) -> Array:
+    words = storage.read_words(memory, np.arange(given.size), d)
+    return words.view(given.dtype).reshape(given.shape)
+
+
+def _operand(value: Value, given: Any, machine: ReferenceMachine) -> Operand:
+    if isinstance(given, OracleTile):
+        return _load_tile(value, given, machine)
+    if isinstance(value.type, PtrType):
+        return Pointer(value.name, value.type.dtype)
+    if isinstance(value.type, _VIEWS):
+        shape = np.shape(given)
+        strides = tuple(int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape)))
+        return View(value.name, _element(value), 0, shape, strides)
+    if isinstance(value.type, TileType):
+        raise ArgumentError(
+            f"argument {value.name} is a {type(given).__name__}; an OracleTile of {value.type} is needed"
+        )
+    return given
+
+
+def _load_tile(value: Value, tile: OracleTile, machine: ReferenceMachine) -> TileRef:
+    t, data = tile.type, np.ascontiguousarray(tile.data)
+    if isinstance(value.type, TileType) and value.type.dtype != t.dtype:
+        raise ArgumentError(f"argument {value.name} is a tile {t}; the program declares {value.type}")
+    if data.shape != t.shape or data.dtype not in (t.dtype.numpy, t.dtype.word):
+        raise ArgumentError(
+            f"argument {value.name} holds {data.dtype} of shape {data.shape}; "
+            f"{t.dtype.numpy} of shape {t.shape} is needed"
+        )
+    place = machine.new(t)
+    storage.write_words(place.buffer.bytes, storage.map_of(t), data.view(t.dtype.word), t.dtype)
+    return TileRef(t, place, *tile.valid)
+
+
+def _tile(ref: TileRef) -> OracleTile:
+    place = ref.storage
+    assert isinstance(place, storage.Place)
+    t = ref.type
+    words = storage.read_words(place.buffer.bytes, storage.map_of(t), t.dtype, place.address)
+    return OracleTile(t, words.view(t.dtype.numpy), int(ref.v_row), int(ref.v_col))

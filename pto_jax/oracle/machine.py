@@ -1,0 +1,112 @@
+"""The reference machine: byte-addressed memories behind the program walker."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import Diagnostic, ExecutionError
+from ..ir import Op, Value
+from ..types import Loc, TileType
+from ..walk import Execution, Scalar, TileRef
+from . import (
+    elementwise,
+    elementwise_fused,
+    elementwise_select,
+    layout,
+    memory,
+    scalars,
+    tile_scalar,
+)
+from .numbers import Array
+from .step import RULES, Policy, Step, not_executable
+from .storage import Buffer, Place, storage_size
+
+#: Importing a class file registers its rules.
+CLASS_FILES = (elementwise, elementwise_fused, elementwise_select, tile_scalar, memory, layout)
+
+
+class ReferenceMachine:
+    """Executes instructions one at a time.
+
+    Tiles with an explicit address share the bytes of their memory space, whatever their shapes and
+    types; tiles without one have bytes of their own. ``buffers`` holds global memory as bytes and is
+    written in place; ``written`` names the buffers that were stored to.
+    """
+
+    def __init__(self, policy: Policy, buffers: Mapping[str, Array]) -> None:
+        self.policy = policy
+        self.buffers = buffers
+        self.written: set[str] = set()
+        self._fill = 0 if policy.profile.fresh_tile == "zero" else 0xFF
+        self._spaces: dict[Loc, Buffer] = {}
+        self._allocated: dict[int, Buffer] = {}
+
+    def begin(self, op: Op) -> None:
+        """Nothing to prepare: instructions leave no state outside memory."""
+
+    def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
+        if address is not None:
+            return self._at(type, address, op)
+        buffer = self._allocated.setdefault(id(op), Buffer(self._fill))
+        buffer.reserve(storage_size(type))
+        return Place(buffer)
+
+    def fresh(self, op: Op, result: Value, type: TileType) -> Hashable:
+        return self.new(type)
+
+    def new(self, type: TileType) -> Place:
+        """Storage of its own for a tile."""
+        buffer = Buffer(self._fill)
+        buffer.reserve(storage_size(type))
+        return Place(buffer)
+
+    def rebind(self, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
+        return self._at(type, address, None)
+
+    def _at(self, t: TileType, address: Scalar, op: Op | None) -> Place:
+        start, size = int(address), storage_size(t)
+        capacity = self.policy.profile.capacity[t.loc]
+        name, span = (op.name, op.span) if op else (None, None)
+        if start < 0 or start + size > capacity:
+            message = (
+                f"a tile {t} at address {start} takes bytes [{start}, {start + size}); "
+                f"{t.loc.name.lower()} memory of {self.policy.profile.name} has {capacity} bytes"
+            )
+            raise ExecutionError(Diagnostic("error", message, span, name, rule="capacity"))
+        space = self._spaces.setdefault(t.loc, Buffer(self._fill))
+        space.reserve(start + size)
+        return Place(space, start)
+
+    def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+        return scalars.compute(name, args, source, result)
+
+    def execute(self, execution: Execution) -> None:
+        rule = RULES.get(execution.instruction.name)
+        if rule is None:
+            raise not_executable(execution.op, "has no rule in the reference interpreter")
+        for operand in execution.operands.values():
+            if isinstance(operand, TileRef):
+                _check_region(operand, execution.op)
+        view = execution.operands.get("dst")
+        if view is not None and not isinstance(view, TileRef):
+            self.written.add(view.buffer)
+        step = Step(
+            self.policy,
+            execution.op,
+            execution.operands,
+            execution.attrs,
+            execution.form,
+            self.buffers.__getitem__,
+        )
+        with np.errstate(all="ignore"):
+            rule(step)
+
+
+def _check_region(ref: TileRef, op: Op) -> None:
+    rows, cols = int(ref.v_row), int(ref.v_col)
+    if not (0 <= rows <= ref.type.rows and 0 <= cols <= ref.type.cols):
+        message = f"a valid region of {rows}x{cols} in a tile of {ref.type.rows}x{ref.type.cols}"
+        raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="region"))

@@ -1,0 +1,187 @@
+"""One instruction on the reference machine: its operands as arrays over a region, and its results."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ..dtypes import DType
+from ..errors import Diagnostic, NotExecutableError
+from ..ir import AttrValue, Op
+from ..profiles import Profile
+from ..types import TileType
+from ..walk import Operand, TileRef, View
+from . import storage
+from .numbers import Array, decode, encode, flush
+from .storage import Place
+
+
+@dataclass(frozen=True)
+class Policy:
+    """What a run leaves to the profile and its options."""
+
+    profile: Profile
+    out_of_region: str
+    flush_subnormals: bool
+
+    @property
+    def simulator(self) -> bool:
+        return self.profile.name == "cpu_sim"
+
+
+@dataclass(frozen=True)
+class Step:
+    """The operands of one instruction.
+
+    ``words`` and ``values`` give an operand over the destination's valid region, where source lanes
+    outside the source's own valid region follow the policy; scalars come as a 1x1 array.
+    """
+
+    policy: Policy
+    op: Op
+    operands: Mapping[str, Operand]
+    attrs: Mapping[str, AttrValue]
+    form: tuple[str, ...]
+    memory: Callable[[str], Array]
+
+    def tile(self, name: str = "dst") -> TileRef:
+        ref = self.operands[name]
+        assert isinstance(ref, TileRef), name
+        return ref
+
+    def view(self, name: str) -> View:
+        view = self.operands[name]
+        assert isinstance(view, View), name
+        return view
+
+    def is_tile(self, name: str) -> bool:
+        return isinstance(self.operands.get(name), TileRef)
+
+    def type(self, name: str = "dst") -> TileType:
+        return self.tile(name).type
+
+    def dtype(self, name: str = "dst") -> DType:
+        """Element type of a tile, and for a scalar that of the instruction's data source."""
+        if self.is_tile(name):
+            return self.type(name).dtype
+        source = next((n for n in ("src", "src0", "base") if self.is_tile(n)), "dst")
+        return self.type(source).dtype
+
+    @property
+    def region(self) -> tuple[int, int]:
+        return self.valid("dst")
+
+    def valid(self, name: str) -> tuple[int, int]:
+        ref = self.tile(name)
+        return int(ref.v_row), int(ref.v_col)
+
+    def raw(self, name: str, region: tuple[int, int] | None = None) -> Array:
+        """Words as stored, over ``region`` (the destination's by default)."""
+        if not self.is_tile(name):
+            return self.scalar(name, self.dtype(name))
+        return self.gather(name, *np.ogrid[tuple(map(slice, region or self.region))])
+
+    def gather(self, name: str, rows: Array, cols: Array) -> Array:
+        """Words of single elements; ``rows`` and ``cols`` broadcast."""
+        ref = self.tile(name)
+        t, (v_row, v_col) = ref.type, self.valid(name)
+        stored = (rows < t.rows) & (cols < t.cols)
+        known = (rows < v_row) & (cols < v_col) if self.policy.out_of_region == "ones" else stored
+        positions = storage.map_of(t)[np.minimum(rows, t.rows - 1), np.minimum(cols, t.cols - 1)]
+        place = _place(ref)
+        words = storage.read_words(place.buffer.bytes, positions, t.dtype, place.address)
+        ones = t.dtype.word.type((1 << t.dtype.word_bits) - 1)
+        return words if known.all() else np.where(known & stored, words, ones)
+
+    def words(self, name: str, region: tuple[int, int] | None = None) -> Array:
+        """Words as arithmetic sees them: subnormals flushed where the run says so."""
+        words = self.raw(name, region)
+        return flush(words, self.dtype(name)) if self.policy.flush_subnormals else words
+
+    def values(self, name: str, region: tuple[int, int] | None = None) -> Array:
+        return decode(self.words(name, region), self.dtype(name))
+
+    def scalar(self, name: str, d: DType) -> Array:
+        """A scalar operand as one word of an element type."""
+        return scalar_word(self.operands[name], d)
+
+    def store(self, words: Array, region: tuple[int, int] | None = None) -> None:
+        """Write the result of arithmetic to the destination's valid region, or the region given."""
+        self.put(flush(words, self.dtype()) if self.policy.flush_subnormals else words, region)
+
+    def put(self, words: Array, region: tuple[int, int] | None = None) -> None:
+        """Write words as they are."""
+        rows, cols = region or self.region
+        positions = storage.map_of(self.type())[:rows, :cols]
+        self.scatter(np.broadcast_to(words, positions.shape), positions)
+
+    def scatter(self, words: Array, positions: Array) -> None:
+        """Write words at storage positions of the destination."""
+        ref = self.tile()
+        place = _place(ref)
+        storage.write_words(place.buffer.bytes, positions, words, ref.type.dtype, place.address)
+
+
+def _place(ref: TileRef) -> Place:
+    assert isinstance(ref.storage, Place)
+    return ref.storage
+
+
+def scalar_word(value: Any, d: DType) -> Array:
+    """A number as a 1x1 array of one element's word; arrays of raw words keep their bits."""
+    given = np.asarray(value)
+    if d.numpy == d.word and d.is_float and given.dtype == d.word and not isinstance(value, int):
+        return given.reshape(1, 1)
+    if d.is_integer:
+        low = int(value) & ((1 << d.word_bits) - 1)
+        return np.full((1, 1), low if d.bits >= 8 else low & 15, d.word)
+    if given.dtype == d.numpy:
+        return given.reshape(1, 1).view(d.word)
+    return encode(np.full((1, 1), float(value)), d)
+
+
+Rule: TypeAlias = Callable[[Step], None]
+#: What computes each instruction, by name.
+RULES: dict[str, Rule] = {}
+
+
+def rule(*names: str) -> Callable[[Rule], Rule]:
+    """Register a function as what computes the named instructions."""
+
+    def register(function: Rule) -> Rule:
+        for name in names:
+            if name in RULES:
+                raise RuntimeError(f"instruction {name} has two rules")
+            RULES[name] = function
+        return function
+
+    return register
+
+
+#: Computes a lane: the element type and words of the operands give words of the result.
+Lane: TypeAlias = Callable[..., Array]
+
+
+def lanewise(name: str, sources: tuple[str, ...], lane: Lane) -> None:
+    """An instruction whose destination lane depends on the same lane of its sources only."""
+
+    @rule(name)
+    def execute(step: Step) -> None:
+        step.store(lane(step.dtype(), *(step.words(s) for s in sources)))
+
+
+def not_executable(op: Op, what: str) -> NotExecutableError:
+    """The error for a form that is declared but computed by no rule."""
+    return NotExecutableError(Diagnostic("error", what, op.span, op.name, rule="executable"))
+
+
+def require_plain(step: Step, **off: IntEnum) -> None:
+    """Refuse quantising operands, and attributes with another value than the one given."""
+    extra = [n for n in ("preQuantScalar", "fp") if n in step.operands]
+    extra += [n for n, value in off.items() if step.attrs.get(n, value) != value]
+    if extra:
+        raise not_executable(step.op, f"is not executed with {', '.join(extra)}; the plain form is")

@@ -1,0 +1,102 @@
+"""Tile-scalar instructions."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..types import CmpMode, Loc
+from . import arithmetic as lane
+from . import masks
+from .numbers import decode, encode
+from .step import Lane, Step, lanewise, rule
+
+_SCALED = ("src", "scalar")
+
+lanewise("tadds", _SCALED, lane.add)
+lanewise("tsubs", _SCALED, lane.subtract)
+lanewise("tmuls", _SCALED, lane.multiply)
+lanewise("tmaxs", _SCALED, lane.larger)
+lanewise("tmins", _SCALED, lane.smaller)
+lanewise("tands", _SCALED, lane.bitwise(np.bitwise_and))
+lanewise("tors", _SCALED, lane.bitwise(np.bitwise_or))
+lanewise("txors", _SCALED, lane.bitwise(np.bitwise_xor))
+lanewise("tshls", _SCALED, lane.shift_left)
+lanewise("tshrs", _SCALED, lane.shift_right)
+lanewise("tlrelu", _SCALED, lane.leaky)
+lanewise("taddsc", ("src0", "scalar", "src1"), lane.add_add)
+lanewise("tsubsc", ("src0", "scalar", "src1"), lane.subtract_add)
+
+
+@rule("tdivs")
+def _tdivs(step: Step) -> None:
+    """The order of the operands says which one divides."""
+    first, second = [n for n in step.form if n in _SCALED]
+    step.store(lane.divide(step.dtype(), step.words(first), step.words(second)))
+
+
+@rule("trems")
+def _trems(step: Step) -> None:
+    _remainder(step, lane.floored_remainder)
+
+
+@rule("tfmods")
+def _tfmods(step: Step) -> None:
+    _remainder(step, lane.truncated_remainder)
+
+
+def _remainder(step: Step, remainder: Lane) -> None:
+    """The simulator leaves the destination alone when the divisor is zero."""
+    if step.policy.simulator and not step.values("scalar").any():
+        return
+    step.store(remainder(step.dtype(), step.words("src"), step.words("scalar")))
+
+
+@rule("tpows")
+def _tpows(step: Step) -> None:
+    """The simulator takes integers through float64, hardware as the tile-tile form."""
+    power = lane.double_power if step.policy.simulator else lane.power
+    step.store(power(step.dtype(), step.words("base"), step.words("exp")))
+
+
+@rule("taxpy")
+def _taxpy(step: Step) -> None:
+    """``dst + src * scalar``; the product takes the source type unless both tiles are bf16.
+
+    Integer products are at least 32 bits wide.
+    """
+    source, target = step.dtype("src"), step.dtype()
+    x, factor = step.values("src"), step.values("scalar")
+    if source.is_integer and source.bits < 32:
+        x = x.astype(np.int32)
+    product = x * factor.astype(x.dtype)
+    if source.is_float and not (source.name == target.name == "bf16"):
+        product = decode(encode(product, source), source)
+    step.store(encode(step.values("dst") + product, target))
+
+
+@rule("texpands")
+def _texpands(step: Step) -> None:
+    """Hardware fills a whole Mat tile, everything else only the valid region."""
+    t = step.type()
+    whole = t.loc == Loc.MAT and not step.policy.simulator
+    step.put(step.scalar("scalar", t.dtype), region=t.shape if whole else step.region)
+
+
+@rule("tcmps")
+def _tcmps(step: Step) -> None:
+    mode = step.attrs["cmpMode"]
+    assert isinstance(mode, CmpMode)
+    region = step.valid("src0")
+    a = step.values("src0", region)
+    if step.policy.simulator:
+        t = step.type("src0")
+        bits = np.zeros(t.shape, np.bool_)
+        bits[: region[0], : region[1]] = masks.compare_within(mode, a, step.values("src1", region))
+        masks.write_stream(step, bits, t.cols)
+        return
+    masks.write_rows(step, masks.compare(mode, a, step.values("src1", (1, 1))), clear=False)
+
+
+@rule("tsels")
+def _tsels(step: Step) -> None:
+    step.put(np.where(masks.read_rows(step), step.raw("src"), step.raw("scalar")))

@@ -1,0 +1,123 @@
+"""Hardware profiles: what a target allows and what it leaves in lanes nobody wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+from typing import Literal
+
+from .dtypes import DType
+from .errors import ArgumentError
+from .types import BLayout, Loc
+
+ProfileName = Literal["cpu_sim", "a2a3", "a5"]
+#: What a source lane outside its tile's valid region reads as: all-one bytes, the stored bytes,
+#: or a lane the sanitizer tracks as undefined.
+OutOfRegion = Literal["ones", "backing", "poison"]
+Subnormals = Literal["keep", "flush"]
+
+KIB = 1024
+
+
+@dataclass(frozen=True, eq=False)
+class Profile:
+    """One target.
+
+    ``capacity`` is in bytes per on-chip buffer (0: the buffer does not exist). ``ub_scratch`` is the
+    byte range of the unified buffer that instructions without a ``tmp`` operand use themselves.
+    """
+
+    name: ProfileName
+    title: str
+    capacity: Mapping[Loc, int]
+    out_of_region: OutOfRegion
+    fresh_tile: Literal["zero", "ones"]
+    left_blayout: BLayout
+    ub_scratch: tuple[int, int] | None
+    fp8: Literal["yes", "warn", "no"]
+    arch: tuple[str, ...]
+
+    def has_dtype(self, d: DType) -> bool:
+        """Whether tiles of the element type exist at all (the overview page's table)."""
+        if d.name in _EIGHT_BIT_AND_LESS:
+            return self.fp8 != "no" or (d.name == "i4" and self.name == "a2a3")
+        return True
+
+
+_EIGHT_BIT_AND_LESS = frozenset({"f8e4m3", "f8e5m2", "hif8", "f8e8m0", "f4e2m1x2", "f4e1m2x2", "i4"})
+
+
+def _capacity(
+    vec: int, acc: int, bias: int, scaling: int, scale: int
+) -> Mapping[Loc, int]:
+    return MappingProxyType(
+        {
+            Loc.VEC: vec * KIB,
+            Loc.MAT: 512 * KIB,
+            Loc.LEFT: 64 * KIB,
+            Loc.RIGHT: 64 * KIB,
+            Loc.ACC: acc * KIB,
+            Loc.BIAS: bias * KIB,
+            Loc.SCALING: scaling * KIB,
+            Loc.SCALELEFT: scale * KIB,
+            Loc.SCALERIGHT: scale * KIB,
+            Loc.CTRL: 0,
+        }
+    )
+
+
+CPU_SIM = Profile(
+    "cpu_sim",
+    "CPU simulator",
+    _capacity(vec=512, acc=256, bias=512, scaling=512, scale=4),
+    out_of_region="backing",
+    fresh_tile="zero",
+    left_blayout=BLayout.COL_MAJOR,
+    ub_scratch=None,
+    fp8="warn",
+    arch=("cpu_sim", "cpu"),
+)
+A2A3 = Profile(
+    "a2a3",
+    "Ascend A2/A3",
+    _capacity(vec=192, acc=128, bias=1, scaling=2, scale=0),
+    out_of_region="ones",
+    fresh_tile="ones",
+    left_blayout=BLayout.ROW_MAJOR,
+    ub_scratch=(188416, 196608),
+    fp8="no",
+    arch=("a3", "a2a3", "a2"),
+)
+A5 = Profile(
+    "a5",
+    "Ascend A5",
+    _capacity(vec=256, acc=256, bias=4, scaling=4, scale=4),
+    out_of_region="ones",
+    fresh_tile="ones",
+    left_blayout=BLayout.COL_MAJOR,
+    ub_scratch=None,
+    fp8="yes",
+    arch=("a5",),
+)
+PROFILES: Mapping[str, Profile] = MappingProxyType({p.name: p for p in (CPU_SIM, A2A3, A5)})
+PROFILE_NAMES: tuple[ProfileName, ...] = ("cpu_sim", "a2a3", "a5")
+
+
+def profile(name: str | Profile) -> Profile:
+    """The profile called ``name``.
+
+    >>> profile("a5").out_of_region
+    'ones'
+    """
+    if isinstance(name, Profile):
+        return name
+    found = PROFILES.get(name)
+    if found is None:
+        raise ArgumentError(f"unknown profile {name!r}; known: {', '.join(PROFILES)}")
+    return found
+
+
+def profile_of_arch(arch: object) -> Profile:
+    """The profile a program's ``pto.target_arch`` selects; anything but "a5" counts as a2a3."""
+    return A5 if arch in A5.arch else CPU_SIM if arch in CPU_SIM.arch else A2A3

@@ -1,0 +1,121 @@
+"""What an execution leaves besides its outputs: broken run-time rules, and the machine's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax import Array
+
+from .errors import ArgumentError, Diagnostic, ExecutionError, Span
+from .tile import Tile
+from .walk import Scope, TileRef
+
+if TYPE_CHECKING:
+    from .lowering import JaxMachine
+    from .lowering.program import Violation
+
+
+@dataclass(frozen=True)
+class Site:
+    """The place of a run-time rule in a program."""
+
+    instruction: str
+    rule: str
+    allowed: str
+    span: Span | None
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True)
+class Report:
+    """Run-time rules of an execution: one flag per site, true where the rule was broken.
+
+    Flags have the batch shape of the call.
+    """
+
+    flags: tuple[Array, ...]
+    sites: tuple[Site, ...]
+
+    @classmethod
+    def of(cls, violations: Sequence[Violation]) -> Report:
+        sites = (Site(v.op.name, v.rule, v.allowed, v.op.span) for v in violations)
+        return cls(tuple(v.broken for v in violations), tuple(sites))
+
+    def tree_flatten(self) -> tuple[tuple[Array, ...], tuple[Site, ...]]:
+        return self.flags, self.sites
+
+    @classmethod
+    def tree_unflatten(cls, sites: tuple[Site, ...], flags: Any) -> Report:
+        return cls(tuple(flags), sites)
+
+    def problems(self) -> list[Diagnostic]:
+        """One error per broken rule, naming the instruction, its line and the batch indices."""
+        found = []
+        for flag, site in zip(self.flags, self.sites, strict=True):
+            broken = np.asarray(flag)
+            if not broken.any():
+                continue
+            where = ""
+            if broken.ndim:
+                listed = [str(tuple(map(int, i)) if broken.ndim > 1 else int(i[0])) for i in np.argwhere(broken)]
+                more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
+                where = f"; batch index {', '.join(listed[:8])}{more}"
+            message = f"run-time rule broken: {site.allowed}{where}"
+            found.append(Diagnostic("error", message, site.span, site.instruction, rule=site.rule))
+        return found
+
+    def raise_if_broken(self) -> None:
+        """Raise ExecutionError with every broken rule; nothing under a trace."""
+        if any(isinstance(f, jax.core.Tracer) for f in self.flags):
+            return
+        problems = self.problems()
+        if problems:
+            raise ExecutionError(problems)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class State:
+    """Final tiles by the name of their handle, and memory cells as raw words."""
+
+    tiles: dict[str, Tile]
+    cells: dict[str, Array]
+
+    @staticmethod
+    def of(machine: JaxMachine, scope: Scope) -> State:
+        tiles = {}
+        for name, operand in scope.names().items():
+            if isinstance(operand, TileRef):
+                rows, cols = (np.int32(n) if isinstance(n, int) else n for n in (operand.v_row, operand.v_col))
+                dynamic = operand.type.with_valid(None, None)
+                tiles[name] = Tile(machine.words(operand), _scalar(rows), _scalar(cols), dynamic)
+        return State(tiles, dict(machine.cells))
+
+    def save(self, path: str | Path) -> None:
+        """Write ``tile/<name>`` (element type where NumPy has it, else words), ``tile/<name>/valid`` and
+        ``cell/<name>`` arrays to an .npz file."""
+        stored: dict[str, np.ndarray[Any, Any]] = {}
+        for name, t in self.tiles.items():
+            plain = np.dtype(t.dtype.numpy).kind in "fiu"
+            stored[f"tile/{name}"] = np.asarray(t) if plain else np.asarray(t.words)
+            stored[f"tile/{name}/valid"] = np.array([t.valid_rows, t.valid_cols], np.int32)
+        stored.update({f"cell/{name}": np.asarray(words) for name, words in self.cells.items()})
+        save_npz(path, stored)
+
+
+def _scalar(n: Any) -> Array:
+    return jax.numpy.asarray(n, np.int32)
+
+
+def save_npz(path: str | Path, stored: Mapping[str, np.ndarray[Any, Any]]) -> None:
+    """Write arrays to an .npz file; ArgumentError when that cannot be done."""
+    try:
+        with Path(path).open("wb") as file:
+            np.savez(file, **dict(stored))  # type: ignore[arg-type]
+    except OSError as error:
+        raise ArgumentError(f"cannot write {path}: {error.strerror or error}") from None

@@ -1,0 +1,209 @@
+"""Recorded cases as programs: one instruction whose operands are the program's arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import IntEnum
+
+from .. import isa
+from ..dtypes import INDEX
+from ..errors import FileError
+from ..ir import FRAGMENT, AttrValue, Function, Op, Program, Region, Value, attrs
+from ..types import (
+    GlobalLayout,
+    Loc,
+    PartitionViewType,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    Type,
+)
+from .vectors import Case, GmOperand, OtherOperand, ScalarOperand, TileOperand
+
+#: Attribute keys of vector files and the declared attributes they set.
+ATTRIBUTES = {
+    "cmpMode": "cmpMode",
+    "roundMode": "rmode",
+    "saturationMode": "sat_mode",
+    "precision": "precision",
+}
+#: Value of a vector attribute that stands for the overload without that parameter.
+UNSPECIFIED = "unspecified"
+
+
+def unsupported_reason(case: Case) -> str | None:
+    """Why no program is built for a case, or None when it can be executed.
+
+    This is the only place that decides which recorded forms are out of reach.
+    """
+    instruction = isa.find(case.instruction)
+    if instruction is None:
+        return "the instruction is not declared"
+    if not instruction.executable:
+        return "the instruction is declared but not executed"
+    for operand in case.operands:
+        if isinstance(operand, OtherOperand):
+            return f"operand {operand.name} is a {operand.kind} operand"
+        if isinstance(operand, GmOperand) and operand.layout not in (GlobalLayout.ND, GlobalLayout.DN):
+            return f"global layout {operand.layout.name}"
+    return _unsupported_form(case)
+
+
+def _unsupported_form(case: Case) -> str | None:
+    tiles = [o for o in case.operands if isinstance(o, TileOperand)]
+    if case.instruction == "tmov" and any(o.type.loc != Loc.VEC for o in tiles):
+        return "move between " + " and ".join(sorted({o.type.loc.name.lower() for o in tiles}))
+    if case.instruction == "tstore":
+        if any(o.type.loc == Loc.ACC for o in tiles):
+            return "store from an accumulator tile"
+        if any(isinstance(o, ScalarOperand) for o in case.operands):
+            return "store with quantisation"
+        for key, off in (("relu", "NoRelu"), ("atomic", "AtomicNone"), ("quant", "none")):
+            if case.attrs.get(key, off) != off:
+                return f"store with {key}"
+    return None
+
+
+def case_program(case: Case) -> Program:
+    """The fragment that executes a case: the instruction in ``ins(..) outs(..)`` spelling.
+
+    Arguments are the case's operands by their names in the vector file, in order of first use; global
+    memory operands are pointers from which the program makes the recorded view. The result is named
+    like the case's destination. Raises FileError when the operands fit no declared form.
+    """
+    instruction = isa.find(case.instruction)
+    if instruction is None:
+        raise FileError(f"{case.file}: case {case.id}: unknown instruction {case.instruction!r}")
+    outs = tuple(o for o in case.operands if o.name in {d.name for d in _destinations(case)})
+    ins = _read_operands(case, instruction)
+    ops: list[Op] = []
+    args: list[Value] = []
+
+    def argument(operand: TileOperand | GmOperand | ScalarOperand) -> Value:
+        if not isinstance(operand, GmOperand):
+            args.append(Value(operand.name, _type(operand)))
+            return args[-1]
+        args.append(Value(operand.name, PtrType(operand.dtype)))
+        made, view = _view_ops(operand, args[-1])
+        ops.extend(made)
+        return view
+
+    in_values = tuple(argument(o) for o in ins)
+    out_values = tuple(argument(o) for o in outs if not isinstance(o, OtherOperand))
+    attributes = _attributes(case, instruction)
+    ops.append(Op(case.instruction, ins=in_values, outs=out_values, attributes=attrs(attributes), form="dps"))
+    body = Function(FRAGMENT, tuple(args), Region(tuple(ops)))
+    results = tuple(o.name for o in outs)
+    return Program((body,), fragment=True, fragment_results=results, has_module=False, source=case.file)
+
+
+def _destinations(case: Case) -> tuple[TileOperand | GmOperand | OtherOperand, ...]:
+    return tuple(o for o in case.operands if not isinstance(o, ScalarOperand) and o.role in ("out", "inout"))
+
+
+def _type(operand: TileOperand | ScalarOperand) -> Type:
+    return operand.type if isinstance(operand, TileOperand) else ScalarType(operand.dtype)
+
+
+def _read_operands(
+    case: Case, instruction: isa.Instruction
+) -> tuple[TileOperand | GmOperand | ScalarOperand, ...]:
+    """The operands a declared form reads, in the form's order."""
+    written = {o.name for o in _destinations(case)}
+    recorded = [o for o in case.operands if o.name not in written and not isinstance(o, OtherOperand)]
+    names = _declared_names(recorded, instruction)
+    by_name = dict(zip(names, recorded, strict=True))
+    order = [n for n in names if n]
+    tmp = {o.name for o in instruction.operands if o.role == "tmp"}
+    for wanted in (order, [n for n in order if n not in tmp]):
+        fitting = [f for f in instruction.forms if sorted(f) == sorted(wanted)]
+        if fitting:
+            form = next((f for f in fitting if list(f) == wanted), fitting[0])
+            return tuple(by_name[n] for n in form)
+    forms = " or ".join("(" + ", ".join(f) + ")" for f in instruction.forms)
+    found = ", ".join(o.name for o in recorded)
+    raise FileError(f"{case.file}: case {case.id}: {case.instruction} reads {forms}, recorded are ({found})")
+
+
+def _declared_names(
+    recorded: Sequence[TileOperand | GmOperand | ScalarOperand], instruction: isa.Instruction
+) -> list[str]:
+    """The declared name of each recorded operand: the same name, else the next free one of its kind."""
+    reads = [o for o in instruction.operands if o.role in ("in", "tmp")]
+    taken = {o.name for o in recorded} & {o.name for o in reads}
+    free = [o for o in reads if o.name not in taken]
+    names = []
+    for operand in recorded:
+        if operand.name in taken:
+            names.append(operand.name)
+            continue
+        kinds = _KINDS[type(operand)]
+        match = next((o for o in free if o.kind in kinds), None)
+        if match:
+            free.remove(match)
+        names.append(match.name if match else operand.name)
+    return names
+
+
+_KINDS: dict[type, tuple[str, ...]] = {
+    TileOperand: ("tile",),
+    GmOperand: ("gm", "ptr"),
+    ScalarOperand: ("scalar", "index"),
+}
+
+
+def _attributes(case: Case, instruction: isa.Instruction) -> dict[str, AttrValue]:
+    result: dict[str, AttrValue] = {}
+    for key, declared in ATTRIBUTES.items():
+        text = case.attrs.get(key)
+        if text is None or text == UNSPECIFIED:
+            continue
+        attribute = instruction.attribute(declared)
+        if attribute is None:
+            continue
+        if not issubclass(attribute.type, IntEnum):
+            result[attribute.name] = text
+            continue
+        member = attribute.type.__members__.get(str(text).removeprefix("CAST_"))
+        if member is None:
+            known = ", ".join(attribute.type.__members__)
+            raise FileError(f"{case.file}: case {case.id}: {key} is {text!r}; known: {known}")
+        result[attribute.name] = member
+    return result
+
+
+def _view_ops(operand: GmOperand, pointer: Value) -> tuple[list[Op], Value]:
+    """Operations that make the recorded view from a pointer, and the view."""
+    ops: list[Op] = []
+
+    def constants(kind: str, values: Sequence[int]) -> tuple[Value, ...]:
+        made = []
+        for i, value in enumerate(values):
+            result = Value(f"{operand.name}_{kind}{i}", ScalarType(INDEX))
+            ops.append(Op("arith.constant", results=(result,), attributes=attrs(value=value)))
+            made.append(result)
+        return tuple(made)
+
+    rank = len(operand.shape)
+    shape, strides = constants("size", operand.shape), constants("stride", operand.strides)
+    zeros = constants("zero", (0,)) * rank
+    tensor = Value(f"{operand.name}_tensor", TensorViewType(operand.shape, operand.dtype))
+    ops.append(
+        Op(
+            "make_tensor_view",
+            ins=(pointer, *shape, *strides),
+            results=(tensor,),
+            attributes=attrs(layout=operand.layout),
+            groups=(("ptr", 1), ("shape", rank), ("strides", rank)),
+        )
+    )
+    view = Value(f"{operand.name}_view", PartitionViewType(operand.shape, operand.dtype))
+    ops.append(
+        Op(
+            "partition_view",
+            ins=(tensor, *zeros, *shape),
+            results=(view,),
+            groups=(("view", 1), ("offsets", rank), ("sizes", rank)),
+        )
+    )
+    return ops, view

@@ -1,0 +1,38 @@
+"""PTO text: reading it into a program and printing a program back."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..ir import Program
+from .printer import Printer
+from .reader import Reader
+
+__all__ = ["parse", "print_program"]
+
+
+def parse(text: str, file: str = "<text>") -> Program:
+    """Read a program, or a fragment of instructions.
+
+    ``file`` names the source in messages. Raises ParseError with file, line, column and a caret line.
+
+    >>> p = parse("%d = tadd %a, %b : !pto.tile<f32, 16, 16>")
+    >>> p.fragment, [str(v) for v in p.functions[0].args], p.fragment_results
+    (True, ['%a', '%b'], ('d',))
+    """
+    return Reader(text, file).program()
+
+
+def print_program(program: Program, form: Literal["as", "ssa", "dps"] | None = None) -> str:
+    """A program as text that reads back as the same program.
+
+    ``form`` chooses the spelling of tile instructions: assembly, SSA or destination-passing; None keeps
+    the one each was read in.
+
+    >>> p = parse("pto.tadd ins(%a, %b : !pto.tile_buf<f32, 8, 8>, !pto.tile_buf<f32, 8, 8>)"
+    ...           " outs(%d : !pto.tile_buf<f32, 8, 8>)")
+    >>> print(print_program(p, "as"))
+    %d = tadd %a, %b : !pto.tile<f32, 8, 8>
+    <BLANKLINE>
+    """
+    return Printer(program, form).text()

@@ -1,0 +1,227 @@
+"""Enumerations and attribute dictionaries: reading and printing from one table."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TypeVar
+
+from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
+
+from ..types import (
+    AccToVecMode,
+    AddressSpace,
+    AtomicType,
+    BLayout,
+    CmpMode,
+    Compact,
+    GlobalLayout,
+    KernelKind,
+    Loc,
+    MaskPattern,
+    Pad,
+    Pipe,
+    PipeEventType,
+    Precision,
+    ReluPreMode,
+    RoundMode,
+    SaturationMode,
+    SLayout,
+    StPhase,
+)
+from .lexer import Cursor
+from .names import suggestion
+
+E = TypeVar("E", bound=IntEnum)
+
+
+@dataclass(frozen=True)
+class EnumText:
+    """How an enumeration is written: ``#pto.layout<nd>`` (dotted) or ``#pto<cmp eq>``.
+
+    ``prefix`` stands before every member's name, ``aliases`` are further names of members (or of the
+    enumeration itself, under the key "").
+    """
+
+    cls: type[IntEnum]
+    mnemonic: str
+    dotted: bool = False
+    upper: bool = False
+    prefix: str = ""
+    also: tuple[str, ...] = ()
+
+    def word(self, value: IntEnum) -> str:
+        name = value.name if self.upper else value.name.lower()
+        return self.prefix + name
+
+    def text(self, value: IntEnum) -> str:
+        if self.dotted:
+            return f"#pto.{self.mnemonic}<{self.word(value)}>"
+        return f"#pto<{self.mnemonic} {self.word(value)}>"
+
+
+ENUMERATIONS = (
+    EnumText(RoundMode, "round_mode", upper=True),
+    EnumText(SaturationMode, "saturation_mode", upper=True),
+    EnumText(CmpMode, "cmp"),
+    EnumText(ReluPreMode, "relu_pre_mode"),
+    EnumText(AtomicType, "atomic_type"),
+    EnumText(StPhase, "st_phase"),
+    EnumText(Precision, "precision"),
+    EnumText(AccToVecMode, "acc_to_vec_mode", dotted=True),
+    EnumText(MaskPattern, "mask_pattern", dotted=True, upper=True),
+    EnumText(GlobalLayout, "layout", dotted=True),
+    EnumText(AddressSpace, "address_space", dotted=True),
+    EnumText(KernelKind, "kernel_kind", dotted=True),
+    EnumText(Pipe, "pipe", dotted=True, upper=True, prefix="PIPE_"),
+    EnumText(PipeEventType, "pipe_event_type", dotted=True, upper=True, also=("sync_op_type",)),
+    EnumText(BLayout, "blayout", dotted=True),
+    EnumText(SLayout, "slayout", dotted=True),
+    EnumText(Pad, "pad_value", dotted=True, also=("pad",)),
+    EnumText(Compact, "compact_mode", dotted=True, also=("compact",)),
+    EnumText(Loc, "loc", dotted=True),
+)
+BY_MNEMONIC = {name: e for e in ENUMERATIONS for name in (e.mnemonic, *e.also)}
+BY_CLASS = {e.cls: e for e in ENUMERATIONS}
+#: Names of members that differ from the member's own by more than case and underscores.
+_OTHER_NAMES: dict[tuple[type[IntEnum], str], str] = {
+    (RoundMode, "castrint"): "RINT",
+    (RoundMode, "castnone"): "NONE",
+    **{(RoundMode, f"cast{m.name.lower()}"): m.name for m in RoundMode},
+    (AddressSpace, "ub"): "VEC",
+}
+EVENT_PREFIX = "EVENT_ID"
+MAX_EVENT = 63
+
+
+def member(cls: type[E], text: str) -> E | None:
+    """The member called ``text`` in any case, with or without underscores and prefix.
+
+    >>> member(SLayout, "NoneBox"), member(Pipe, "PIPE_MTE2")
+    (<SLayout.NONE_BOX: 0>, <Pipe.MTE2: 4>)
+    """
+    name = text.replace("_", "").lower()
+    name = _OTHER_NAMES.get((cls, name), name).lower()
+    prefix = BY_CLASS[cls].prefix.replace("_", "").lower() if cls in BY_CLASS else ""
+    if prefix:
+        name = name.removeprefix(prefix)
+    return next((m for m in cls if m.name.replace("_", "").lower() == name.replace("_", "")), None)
+
+
+def words(cls: type[IntEnum]) -> str:
+    """The members of an enumeration as messages list them."""
+    style = BY_CLASS.get(cls)
+    return ", ".join(style.word(m) if style else m.name for m in cls)
+
+
+def named_member(cursor: Cursor, cls: type[E], role: str, *, text: str, start: int) -> E:
+    """The member called ``text``, or an error at ``start`` that lists the members."""
+    found = member(cls, text)
+    if found is None:
+        close = suggestion(text.lower(), [m.name.lower() for m in cls])
+        cursor.fail(
+            f"found the unknown {role} '{text}'{close}; allowed: {words(cls)}",
+            start=start,
+            end=start + len(text),
+        )
+    return found
+
+
+def enumeration(cursor: Cursor, cls: type[E], role: str) -> E:
+    """A member at the cursor: a word, a number, ``<word>``, ``#pto.x<word>`` or ``#pto<x word>``."""
+    c = cursor
+    if c.kind in (Kind.INTEGER_LIT, Kind.MINUS):
+        start = c.start
+        number = c.integer(f"a {role}")
+        if number not in [int(m) for m in cls]:
+            numbers = ", ".join(str(int(m)) for m in cls)
+            c.fail(f"found the unknown {role} {number}; allowed: {numbers}", start=start, end=c.last_end)
+        return cls(number)
+    if c.kind is Kind.BARE_IDENT:
+        start = c.start
+        return named_member(c, cls, role, text=c.take(), start=start)
+    text, start = _bracketed(c, role, cls)
+    return named_member(c, cls, role, text=text, start=start)
+
+
+def _bracketed(c: Cursor, role: str, cls: type[IntEnum] | None) -> tuple[str, int]:
+    """The word inside ``<word>``, ``#pto.x<word>`` or ``#pto<x word>``, and its place."""
+    expected = f"a {role}"
+    if c.kind is Kind.HASH_IDENT:
+        named = BY_MNEMONIC.get(c.text.removeprefix("#pto."))
+        if c.text != "#pto" and (cls is None or named is not BY_CLASS[cls]):
+            c.unexpected(expected)
+        two_words = c.take() == "#pto"
+    else:
+        two_words = False
+    opened = c.start
+    if not c.accept(Kind.LESS):
+        c.unexpected(expected)
+    if two_words:
+        if cls is None or BY_MNEMONIC.get(c.text) is not BY_CLASS[cls]:
+            c.unexpected(expected)
+        c.advance()
+    start = c.start
+    text = c.expect(Kind.BARE_IDENT, expected)
+    c.close(Kind.GREATER, opened)
+    return text, start
+
+
+def event(cursor: Cursor) -> int:
+    """``<EVENT_ID3>``, ``#pto.event<EVENT_ID3>``, ``EVENT_ID3`` or ``3``."""
+    c = cursor
+    start = c.start
+    if c.kind is Kind.INTEGER_LIT:
+        number = c.integer("an event number")
+        text = ""
+    else:
+        if c.kind is Kind.HASH_IDENT and c.text in ("#pto.event", "#pto"):
+            two_words = c.take() == "#pto"
+            opened = c.start
+            c.expect(Kind.LESS)
+            if two_words:
+                c.expect_word("event")
+            text = c.expect(Kind.BARE_IDENT, "an event, as in EVENT_ID0")
+            c.close(Kind.GREATER, opened)
+        elif c.kind is Kind.BARE_IDENT:
+            text = c.take()
+        else:
+            text, start = _bracketed(c, "event, as in <EVENT_ID0>", None)
+        digits = text.removeprefix(EVENT_PREFIX)
+        number = int(digits) if digits.isascii() and digits.isdigit() and len(digits) < 4 else -1
+        if not text.startswith(EVENT_PREFIX):
+            number = -1
+    if not 0 <= number <= MAX_EVENT:
+        shown = text or str(number)
+        c.fail(
+            f"found the unknown event '{shown}'; allowed: {EVENT_PREFIX}0 to {EVENT_PREFIX}{MAX_EVENT}",
+            start=start,
+            end=c.last_end,
+        )
+    return number
+
+
+_PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")
+
+
+def print_key(key: str) -> str:
+    """An attribute key, quoted where it is not an identifier."""
+    return key if _PLAIN_KEY.fullmatch(key) else quoted(key)
+
+
+def quoted(text: str) -> str:
+    """A string literal."""
+    out = []
+    for character in text:
+        if character in '"\\':
+            out.append("\\" + character)
+        elif character == "\n":
+            out.append("\\n")
+        elif character == "\t":
+            out.append("\\t")
+        elif ord(character) < 0x20 or ord(character) == 0x7F:
+            out.append(f"\\{ord(character):02X}")
+        else:
+            out.append(character)
+    return '"' + "".join(out) + '"'

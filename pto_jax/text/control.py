@@ -1,0 +1,314 @@
+"""Reading constants, structured control flow, calls and sections."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
+
+from ..dtypes import I1, INDEX, DType
+from ..ir import AttrValue, Op, Region, Value
+from ..types import ScalarType, Type, VectorType
+from .scope import Mention
+
+if TYPE_CHECKING:
+    from .reader import Reader
+
+Results = list[Mention]
+#: The largest constant vector; a splat of it is stored element by element.
+MAX_ELEMENTS = 1 << 16
+
+
+def read_constant(reader: Reader, results: Results, start: int) -> Op:
+    """``arith.constant 8 : index``, ``true``, ``1.0 : f32``, ``dense<[1, 2]> : vector<2xi16>``."""
+    c = reader.cursor
+    value: AttrValue
+    value_start = c.start
+    raw = c.source[c.start : c.end]
+    if c.kind is Kind.BARE_IDENT and c.text in ("true", "false"):
+        value = c.take() == "true"
+        written: Type = ScalarType(I1)
+        if c.accept(Kind.COLON):
+            written = reader.types.read()
+    else:
+        value = _dense(reader) if c.accept_word("dense") else c.number("a number, true, false or dense<...>")
+        c.expect(Kind.COLON, "before the type of the constant")
+        written = reader.types.read()
+    value = _constant(reader, value, written, (value_start, raw))
+    _need(reader, results, 1, "arith.constant", start)
+    results = results or [reader.unused()]
+    return Op(
+        "arith.constant",
+        results=tuple(reader.scopes.define(m, written) for m in results),
+        attributes=(("value", value),),
+        span=c.span(start, c.last_end),
+    )
+
+
+def _dense(reader: Reader) -> tuple[AttrValue, ...]:
+    c = reader.cursor
+    opened = c.start
+    c.expect(Kind.LESS, "after dense")
+    if c.kind is Kind.L_SQUARE:
+        inner = c.start
+        c.advance()
+        items = c.listed(lambda: c.number("a number"), Kind.R_SQUARE)
+        c.close(Kind.R_SQUARE, inner)
+    else:
+        items = [c.number("a number or [numbers]")]
+    c.close(Kind.GREATER, opened)
+    return tuple(items)
+
+
+def _constant(reader: Reader, value: AttrValue, t: Type, at: tuple[int, str]) -> AttrValue:
+    """The value in the Python type that its PTO type asks for."""
+    c = reader.cursor
+    start, raw = at
+    if isinstance(value, tuple):
+        if not isinstance(t, VectorType):
+            c.fail(f"found dense<...> of type {t}; allowed: a vector type", start=start)
+        count = math.prod(t.dims)
+        if count > MAX_ELEMENTS:
+            c.fail(f"found a constant of {count} elements; allowed: at most {MAX_ELEMENTS}", start=start)
+        if len(value) not in (1, count):
+            c.fail(
+                f"found {len(value)} numbers for {t}; allowed: one number, or one for each element",
+                start=start,
+            )
+        items = tuple(_scalar(reader, v, t.dtype, start, "") for v in value)
+        return items * count if len(items) == 1 else items
+    if not isinstance(t, ScalarType):
+        c.fail(f"found a number of type {t}; allowed: index, an integer or a float type", start=start)
+    return _scalar(reader, value, t.dtype, start, raw)
+
+
+def _scalar(reader: Reader, value: AttrValue, dtype: DType, start: int, raw: str) -> AttrValue:
+    c = reader.cursor
+    if isinstance(value, bool):
+        if dtype.name != "i1":
+            c.fail(f"found a truth value of type {dtype}; allowed: i1", start=start)
+        return value
+    if dtype.is_float:
+        if isinstance(value, int) and raw[:2].lower() == "0x":
+            return _float_of_bits(reader, value, dtype, start)
+        if isinstance(value, int):
+            c.fail(f"found an integer of type {dtype}; a float constant has a decimal point", start=start)
+        return value
+    if isinstance(value, float):
+        c.fail(f"found a number with a decimal point of type {dtype}; allowed: an integer", start=start)
+    if not isinstance(value, int):
+        c.fail(f"found {value!r}; allowed: a number", start=start)
+    if dtype.name == "i1":
+        return value != 0
+    bits = dtype.bits
+    if not -(1 << (bits - 1)) <= value < 1 << bits:
+        c.fail(f"found {value}, which does not fit {dtype}", start=start)
+    return value
+
+
+def _float_of_bits(reader: Reader, bits: int, dtype: DType, start: int) -> float:
+    """A float written as its bits; only these reach infinities and NaN."""
+    codes = {"f16": ("<H", "<e"), "f32": ("<I", "<f"), "bf16": ("<I", "<f")}
+    if dtype.name not in codes or not 0 <= bits < 1 << dtype.bits:
+        reader.cursor.fail(f"found bits that do not fit {dtype}; allowed for f16, bf16 and f32", start=start)
+    word, number = codes[dtype.name]
+    raw = bits << 16 if dtype.name == "bf16" else bits
+    value = float(struct.unpack(number, struct.pack(word, raw))[0])
+    return math.nan if math.isnan(value) else value
+
+
+# -- structured control flow -------------------------------------------------------------------------
+
+
+def read_for(reader: Reader, results: Results, start: int) -> Op:
+    """``scf.for %i = %lb to %ub step %s [iter_args(%a = %init) -> (T)] { ... }``."""
+    c = reader.cursor
+    variable = reader.mention()
+    c.expect(Kind.EQUAL)
+    bounds = [reader.mention()]
+    for word in ("to", "step"):
+        c.expect_word(word)
+        bounds.append(reader.mention())
+    carried: list[tuple[Mention, Mention]] = []
+    types: list[Type] = []
+    if c.accept_word("iter_args"):
+        carried = _assignments(reader)
+        c.expect(Kind.ARROW, "before the types of the carried values")
+        types = reader.type_list()
+        _count(reader, types, len(carried), "carried value", start)
+    counter: Type = ScalarType(INDEX)
+    if c.accept(Kind.COLON):
+        counter = reader.types.read()
+    ins = [reader.scopes.use(b, counter) for b in bounds]
+    ins += [reader.scopes.use(m, t) for (_, m), t in zip(carried, types, strict=True)]
+    _need(reader, results, len(types), "scf.for", start)
+    args = [(variable, counter), *((m, t) for (m, _), t in zip(carried, types, strict=True))]
+    region = reader.region(args)
+    _check_yield(reader, region, types, "scf.for")
+    return Op(
+        "scf.for",
+        ins=tuple(ins),
+        results=_define(reader, results, types),
+        regions=(region,),
+        groups=(("lb", 1), ("ub", 1), ("step", 1), ("inits", len(carried))),
+        span=c.span(start, c.last_end),
+    )
+
+
+def _assignments(reader: Reader) -> list[tuple[Mention, Mention]]:
+    c = reader.cursor
+
+    def pair() -> tuple[Mention, Mention]:
+        name = reader.mention()
+        c.expect(Kind.EQUAL)
+        return name, reader.mention()
+
+    opened = c.start
+    c.expect(Kind.L_PAREN)
+    pairs = c.listed(pair, Kind.R_PAREN)
+    c.close(Kind.R_PAREN, opened)
+    return pairs
+
+
+def read_if(reader: Reader, results: Results, start: int) -> Op:
+    """``[%r =] scf.if %c [-> (T)] { ... } [else { ... }]``."""
+    c = reader.cursor
+    condition = reader.scopes.use(reader.mention(), ScalarType(I1))
+    types = reader.type_list() if c.accept(Kind.ARROW) else []
+    _need(reader, results, len(types), "scf.if", start)
+    regions = [reader.region([])]
+    if c.accept_word("else"):
+        regions.append(reader.region([]))
+    elif types:
+        c.unexpected("'else' (an scf.if with results has both branches)")
+    for region in regions:
+        _check_yield(reader, region, types, "scf.if")
+    return Op(
+        "scf.if",
+        ins=(condition,),
+        results=_define(reader, results, types),
+        regions=tuple(regions),
+        span=c.span(start, c.last_end),
+    )
+
+
+def read_while(reader: Reader, results: Results, start: int) -> Op:
+    """``scf.while (%a = %i) : (T) -> (T) { ... scf.condition } do { ^bb0(%b: T): ... scf.yield }``."""
+    c = reader.cursor
+    carried = _assignments(reader) if c.kind is Kind.L_PAREN else []
+    c.expect(Kind.COLON, "before the types of the carried values")
+    before_types = reader.type_list()
+    _count(reader, before_types, len(carried), "carried value", start)
+    c.expect(Kind.ARROW)
+    after_types = reader.type_list()
+    _need(reader, results, len(after_types), "scf.while", start)
+    ins = [reader.scopes.use(m, t) for (_, m), t in zip(carried, before_types, strict=True)]
+    before = reader.region([(m, t) for (m, _), t in zip(carried, before_types, strict=True)])
+    _check_yield(reader, before, after_types, "scf.while", "scf.condition")
+    c.expect_word("do")
+    after = reader.region([], label=True)
+    _check_yield(reader, after, before_types, "scf.while")
+    return Op(
+        "scf.while",
+        ins=tuple(ins),
+        results=_define(reader, results, after_types),
+        regions=(before, after),
+        span=c.span(start, c.last_end),
+    )
+
+
+def _check_yield(
+    reader: Reader, region: Region, types: list[Type], parent: str, terminator: str = "scf.yield"
+) -> None:
+    """The last operation of a branch or body hands over what the results need."""
+    c = reader.cursor
+    last = region.ops[-1] if region.ops else None
+    if last is None or last.name != terminator:
+        if types or terminator != "scf.yield":
+            c.fail(
+                f"found a region of {parent} that does not end with {terminator}",
+                start=c.last_end - 1,
+                end=c.last_end,
+            )
+        return
+    given = [v.type for v in (last.ins if terminator == "scf.yield" else last.ins[1:])]
+    if len(given) != len(types) or any(g != t for g, t in zip(given, types, strict=True)):
+        found = ", ".join(str(t) for t in given) or "nothing"
+        wanted = ", ".join(str(t) for t in types) or "nothing"
+        place = last.span
+        begin = c.last_end - 1 if place is None else reader.position(place)
+        c.fail(
+            f"found {terminator} of ({found}); {parent} takes ({wanted}) here",
+            start=begin,
+            end=begin + (place.length if place else 1),
+        )
+
+
+def read_section(name: str) -> Callable[[Reader, Results, int], Op]:
+    """The reader of ``pto.section.cube { ... }`` or ``pto.section.vector { ... }``."""
+
+    def read(reader: Reader, results: Results, start: int) -> Op:
+        _need(reader, results, 0, name, start)
+        region = reader.region([])
+        return Op(name, regions=(region,), span=reader.cursor.span(start, reader.cursor.last_end))
+
+    return read
+
+
+def read_call(reader: Reader, results: Results, start: int) -> Op:
+    """``[%r =] func.call @f(%a) : (T) -> (R)``."""
+    c = reader.cursor
+    callee = reader.attributes.symbol()
+    opened = c.start
+    c.expect(Kind.L_PAREN, "after the name of the function")
+    arguments = reader.mentions()
+    c.close(Kind.R_PAREN, opened)
+    c.expect(Kind.COLON, "before the type of the call")
+    types = reader.type_list()
+    c.expect(Kind.ARROW)
+    result_types = reader.type_list()
+    _count(reader, types, len(arguments), "argument", start)
+    _need(reader, results, len(result_types), "call", start)
+    return Op(
+        "call",
+        ins=tuple(reader.scopes.use(m, t) for m, t in zip(arguments, types, strict=True)),
+        results=_define(reader, results, result_types),
+        attributes=(("callee", callee),),
+        span=c.span(start, c.last_end),
+    )
+
+
+def _count(reader: Reader, types: list[Type], wanted: int, what: str, start: int) -> None:
+    if len(types) != wanted:
+        reader.cursor.fail(
+            f"found {len(types)} type(s) for {wanted} {what}(s)", start=start, end=reader.cursor.last_end
+        )
+
+
+def _need(reader: Reader, results: Results, available: int, name: str, start: int) -> None:
+    """As many names are bound as the operation has results (or none)."""
+    if results and len(results) != available:
+        reader.cursor.fail(
+            f"found {len(results)} name(s) for the {available} result(s) of {name}",
+            start=results[0].start,
+            end=start,
+        )
+
+
+def _define(reader: Reader, results: Results, types: list[Type]) -> tuple[Value, ...]:
+    results = results or [reader.unused() for _ in types]
+    return tuple(reader.scopes.define(m, t) for m, t in zip(results, types, strict=True))
+
+
+CONTROL: dict[str, Callable[[Reader, Results, int], Op]] = {
+    "arith.constant": read_constant,
+    "scf.for": read_for,
+    "scf.if": read_if,
+    "scf.while": read_while,
+    "call": read_call,
+    "section.cube": read_section("section.cube"),
+    "section.vector": read_section("section.vector"),
+}

@@ -1,0 +1,230 @@
+"""Reading operations by their syntax entry."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
+
+from ..dtypes import I1, I64, INDEX
+from ..ir import AttrValue, Op, Value
+from ..types import Pipe, PipeEventType, ScalarType, TileType, Type, UnknownType
+from .attributes import enumeration, event
+from .dictionaries import Places
+from .formats import (
+    INDEX_OPERANDS,
+    PREDICATES,
+    AttrItem,
+    DictItem,
+    Format,
+    ImpliedItem,
+    Item,
+    Literal,
+    OperandItem,
+    OptionalItem,
+    TypeItem,
+)
+from .lexer import Cursor
+from .names import suggestion
+from .scope import Mention
+
+if TYPE_CHECKING:
+    from .reader import Reader
+
+_IMPLIED = {"i64": ScalarType(I64), "i1": ScalarType(I1), "index": ScalarType(INDEX)}
+_PUNCTUATION = {k.value: k for k in Kind if isinstance(k.value, str)}
+
+
+@dataclass
+class _Draft:
+    """What has been read of an operation."""
+
+    groups: dict[str, list[Mention]] = field(default_factory=dict)
+    types: dict[str, list[Type]] = field(default_factory=dict)
+    attributes: dict[str, AttrValue] = field(default_factory=dict)
+    places: Places = field(default_factory=dict)
+    implied: str = ""
+
+
+def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int) -> Op:
+    """Read the operation whose name has just been passed."""
+    draft = _Draft()
+    for item in fmt.items:
+        _read_item(reader, fmt, item, draft)
+    end = reader.cursor.last_end
+    ins: list[Value] = []
+    groups: list[tuple[str, int]] = []
+    for name, mentions in draft.groups.items():
+        types = draft.types.get(name, [])
+        default = ScalarType(INDEX) if name in INDEX_OPERANDS else None
+        for i, mention in enumerate(mentions):
+            written = types[i] if i < len(types) else None
+            ins.append(reader.scopes.use(mention, written, default))
+        groups.append((name, len(mentions)))
+    outcome = _results(reader, fmt, results, draft, ins, start)
+    return Op(
+        fmt.name,
+        ins=tuple(ins),
+        results=outcome,
+        attributes=tuple(sorted(draft.attributes.items())),
+        groups=tuple(groups) if fmt.grouped else (),
+        span=reader.cursor.span(start, end),
+    )
+
+
+def _results(
+    reader: Reader, fmt: Format, results: list[Mention], draft: _Draft, ins: list[Value], start: int
+) -> tuple[Value, ...]:
+    c = reader.cursor
+    if len(results) > fmt.has_result:
+        have = "one value" if fmt.has_result else "no value"
+        first = results[0]
+        c.fail(
+            f"found {len(results)} result(s) for '{fmt.name}', which has {have}",
+            start=first.start,
+            end=first.end,
+        )
+    written = draft.types.get("^")
+    if not results and written:
+        results = [reader.unused()]
+    if not results:
+        return ()
+    result_type = written[0] if written else _implied(reader, draft, ins, start)
+    return (reader.scopes.define(results[0], result_type),)
+
+
+def _implied(reader: Reader, draft: _Draft, ins: list[Value], start: int) -> Type:
+    if draft.implied in _IMPLIED:
+        return _IMPLIED[draft.implied]
+    source = ins[0].type if ins else UnknownType()
+    if draft.implied != "subset" or not isinstance(source, TileType):
+        return source
+    sizes = draft.attributes["sizes"]
+    if not isinstance(sizes, tuple) or len(sizes) != 2:
+        reader.cursor.fail(
+            "found a subset of a tile without two sizes; allowed: sizes [rows, cols]",
+            start=start,
+            end=reader.cursor.last_end,
+        )
+    rows, cols = (int(s) for s in sizes if isinstance(s, int))
+    return replace(source, rows=rows, cols=cols, v_row=rows, v_col=cols)
+
+
+def _read_item(reader: Reader, fmt: Format, item: Item, draft: _Draft) -> None:
+    c = reader.cursor
+    match item:
+        case Literal(text):
+            _read_literal(c, text)
+        case OperandItem(name, many):
+            draft.groups[name] = reader.mentions() if many else [reader.mention()]
+        case TypeItem(targets, many):
+            _read_types(reader, targets, many, draft)
+        case DictItem():
+            if c.kind is Kind.L_BRACE:
+                reader.attributes.dictionary(draft.attributes, draft.places, fmt.name)
+        case AttrItem():
+            _read_attribute(reader, fmt, item, draft)
+        case ImpliedItem(rule):
+            draft.implied = rule
+        case OptionalItem(items):
+            if _present(c, items[0]):
+                for inner in items:
+                    _read_item(reader, fmt, inner, draft)
+
+
+def _present(c: Cursor, first: Item) -> bool:
+    """Whether the text goes on with an optional part, judged by its first token."""
+    if isinstance(first, Literal):
+        kind = _PUNCTUATION.get(first.text, Kind.BARE_IDENT)
+        return c.kind is kind and c.text == first.text
+    return c.kind is Kind.PERCENT_IDENT and c.peek()[0] not in (Kind.EQUAL,)
+
+
+def _read_literal(c: Cursor, text: str) -> None:
+    kind = _PUNCTUATION.get(text)
+    if kind is None:
+        c.expect_word(text)
+    elif c.kind is not kind:
+        c.unexpected(f"'{text}'")
+    else:
+        c.advance()
+
+
+def _read_types(reader: Reader, targets: tuple[str, ...], many: bool, draft: _Draft) -> None:
+    c = reader.cursor
+    if not many:
+        found = reader.types.read()
+        for target in targets:
+            draft.types[target] = [found]
+        return
+    start = c.start
+    types = [reader.types.read()]
+    while c.accept(Kind.COMMA):
+        types.append(reader.types.read())
+    mentions = draft.groups[targets[0]]
+    if len(types) != len(mentions):
+        c.fail(
+            f"found {len(types)} type(s) for {len(mentions)} value(s); allowed: one type for each value",
+            start=start,
+            end=c.last_end,
+        )
+    draft.types[targets[0]] = types
+
+
+def _pipe(reader: Reader) -> AttrValue:
+    return enumeration(reader.cursor, Pipe, "pipe")
+
+
+def _sync_op(reader: Reader) -> AttrValue:
+    return enumeration(reader.cursor, PipeEventType, "pipe_event_type")
+
+
+def _integers(reader: Reader) -> AttrValue:
+    c = reader.cursor
+    opened = c.start
+    c.expect(Kind.L_SQUARE)
+    sizes = c.listed(lambda: _positive(c), Kind.R_SQUARE)
+    c.close(Kind.R_SQUARE, opened)
+    return tuple(sizes)
+
+
+def _positive(c: Cursor) -> int:
+    start = c.start
+    size = c.integer("a size")
+    if not 0 < size < 1 << 31:
+        c.fail(f"found the size {size}; allowed: a positive integer below 2^31", start=start, end=c.last_end)
+    return size
+
+
+_ATTRIBUTE_KINDS: dict[str, Callable[[Reader], AttrValue]] = {
+    "pipe": _pipe,
+    "sync_op": _sync_op,
+    "event": lambda reader: event(reader.cursor),
+    "int": lambda reader: reader.cursor.integer("a number"),
+    "integers": _integers,
+    "string": lambda reader: reader.cursor.string("a format"),
+}
+
+
+def _read_attribute(reader: Reader, fmt: Format, item: AttrItem, draft: _Draft) -> None:
+    c = reader.cursor
+    if item.operand and c.kind is Kind.PERCENT_IDENT:
+        draft.groups[item.operand] = [reader.mention()]
+        return
+    start, span = c.start, c.here()
+    if item.kind == "word":
+        value: AttrValue = _predicate(c, fmt.name)
+    else:
+        value = _ATTRIBUTE_KINDS[item.kind](reader)
+    at = (start, span, start)
+    reader.attributes.store(draft.attributes, draft.places, fmt.name, item.name, value, at)
+
+
+def _predicate(c: Cursor, name: str) -> str:
+    allowed = PREDICATES[name]
+    if c.kind is not Kind.BARE_IDENT or c.text not in allowed:
+        close = suggestion(c.text, allowed)
+        c.fail(f"found {c.found()} as the predicate of {name}{close}; allowed: {', '.join(allowed)}")
+    return c.take()

@@ -1,0 +1,138 @@
+"""Printing operations by their syntax entry."""
+
+from __future__ import annotations
+
+from ..ir import AttrValue, Op, Value
+from ..types import Pipe, PipeEventType, Type, UnknownType
+from .attributes import BY_CLASS, EVENT_PREFIX, quoted
+from .dictionaries import print_attributes, print_value
+from .formats import (
+    AttrItem,
+    DictItem,
+    Format,
+    ImpliedItem,
+    Item,
+    Literal,
+    OperandItem,
+    OptionalItem,
+    TypeItem,
+)
+from .type_text import Style, print_types
+
+_NO_DIALECT = ("return", "scf.", "arith.", "memref.")
+_TIGHT_AFTER = ("(", "[")
+_TIGHT_BEFORE = (",", ")", "]")
+
+
+class _Operands:
+    """Hands out the operands of an operation part by part."""
+
+    def __init__(self, op: Op, fmt: Format) -> None:
+        self._op = op
+        self._grouped = fmt.grouped
+        self._left = list(op.ins)
+        self.taken: dict[str, tuple[Value, ...]] = {}
+
+    def take(self, item: OperandItem) -> tuple[Value, ...]:
+        if self._grouped:
+            values = self._op.group(item.name)
+        else:
+            count = len(self._left) if item.many else 1
+            values, self._left = tuple(self._left[:count]), self._left[count:]
+        self.taken[item.name] = values
+        return values
+
+    def has(self, item: OperandItem) -> bool:
+        return bool(self._op.group(item.name) if self._grouped else self._left)
+
+
+def custom_text(op: Op, fmt: Format, style: Style) -> str:
+    """The operation without the names it binds."""
+    inline = {i.name for i in fmt.items if isinstance(i, AttrItem)}
+    rest = tuple((k, v) for k, v in op.attributes if k not in inline)
+    tokens: list[str] = []
+    operands = _Operands(op, fmt)
+    for item in fmt.items:
+        _emit(op, item, operands, rest, style, tokens)
+    prefix = "" if op.name.startswith(_NO_DIALECT) else "pto."
+    return _join(prefix + op.name, tokens)
+
+
+def _emit(
+    op: Op,
+    item: Item,
+    operands: _Operands,
+    rest: tuple[tuple[str, AttrValue], ...],
+    style: Style,
+    tokens: list[str],
+) -> None:
+    match item:
+        case Literal(text):
+            tokens.append(text)
+        case OperandItem():
+            values = operands.take(item)
+            if values:
+                tokens.append(", ".join(map(str, values)))
+        case TypeItem(targets, _):
+            tokens.append(print_types(_types(op, operands, targets[0]), style))
+        case DictItem():
+            text = print_attributes(rest, op.name).strip()
+            if text:
+                tokens.append(text)
+        case AttrItem():
+            tokens.append(_attribute(op, item, operands))
+        case ImpliedItem():
+            pass
+        case OptionalItem(items, when):
+            if _present(op, items, when, operands):
+                for inner in items:
+                    _emit(op, inner, operands, rest, style, tokens)
+
+
+def _types(op: Op, operands: _Operands, target: str) -> list[Type]:
+    if target == "^":
+        return [op.results[0].type if op.results else UnknownType()]
+    return [v.type for v in operands.taken.get(target, ())]
+
+
+def _present(op: Op, items: tuple[Item, ...], when: str, operands: _Operands) -> bool:
+    if when:
+        return bool(op.results) == (when == "r")
+    return any(operands.has(i) for i in items if isinstance(i, OperandItem))
+
+
+def _attribute(op: Op, item: AttrItem, operands: _Operands) -> str:
+    value = op.attrs.get(item.name)
+    if value is None and item.operand:
+        return ", ".join(map(str, operands.take(OperandItem(item.operand, many=False))))
+    match item.kind:
+        case "event":
+            return f"<{EVENT_PREFIX}{value}>"
+        case "pipe" if isinstance(value, Pipe):
+            return f"<{BY_CLASS[Pipe].word(value)}>"
+        case "sync_op" if isinstance(value, PipeEventType):
+            return print_value(value)
+        case "word":
+            return str(value)
+        case "string":
+            return quoted(str(value))
+        case _:
+            return print_value(value)
+
+
+def _join(name: str, tokens: list[str]) -> str:
+    """Tokens with blanks where they read well."""
+    out = name
+    previous = name
+    for token in tokens:
+        tight = (
+            token in _TIGHT_BEFORE
+            or previous in _TIGHT_AFTER
+            or (token == "[" and previous.startswith(("%", name)) and previous != "=")
+            or (token == "(" and previous in (name, "ins"))
+            or (token == ":" and previous in ("offset", "sizes", "strides"))
+        )
+        if token != "":
+            out += token if tight else " " + token
+        previous = token
+    return out

@@ -1,0 +1,266 @@
+"""Syntax of the operations that have their own: one line each, for the reader and the printer.
+
+A line is a sequence of items separated by blanks:
+
+``$name``       one operand                     ``$name*``     operands separated by commas
+``!name``       the type of that operand        ``!name*``     the types of those operands
+``!a&b&^``      one type for several (``^``: the result)
+``^``           the type of the result          ``{}``         an attribute dictionary, may be absent
+``@name:kind``  an attribute in its own place   ``@a:int|$b``  an attribute or an operand
+``(? ... ?)``   may be absent; ``(?r``: printed when there is a result, ``(?n``: when there is none
+``=i64``        the result has this type, which is not written; ``=$a``: the type of operand ``a``
+anything else   itself
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+from typing import TypeAlias
+
+_VIEW = "$view {} : !view -> ^"
+_PIPE_INIT = (
+    "{} ( (? gm_slot_buffer = $gm_slot_buffer : !gm_slot_buffer , ?) "
+    "c2v_consumer_buf = $c2v_consumer_buf : !c2v_consumer_buf , "
+    "v2c_consumer_buf = $v2c_consumer_buf : !v2c_consumer_buf )"
+)
+_FLAG = "[ @src:pipe , @dst:pipe , @event:event ] {}"
+_FLAG_DYN = "[ @src:pipe , @dst:pipe , $event ] {}"
+_EVENT = "[ @src_op:sync_op , @dst_op:sync_op , @event:event ] {}"
+_BUFFER = "[ @op_type:sync_op , @buf:int ] {}"
+_ASYNC_COPY = "( $dst , $src , $session : !dst , !src , !session ) {} -> ^"
+_ASYNC_EVENT = "( $event , $session : !event , !session ) {} -> ^"
+_POP = "(? ( $valid_row , $valid_col ) ?) {} -> ^"
+_BINARY = "$lhs , $rhs {} : !lhs&rhs&^"
+_CAST = "$value {} : !value to ^"
+_COMPARE = "@predicate:word , $lhs , $rhs {} : !lhs&rhs =i1"
+
+_SYNTAX = {
+    "make_tensor_view": "$ptr , shape = [ $shape* ] , strides = [ $strides* ] {} : ^",
+    "partition_view": "$view , offsets = [ $offsets* ] , sizes = [ $sizes* ] {} : !view -> ^",
+    "subview": "$view , offsets = [ $offsets* ] , sizes = @sizes:integers {} : !view -> ^",
+    "get_tensor_view_dim": "$view , $index {} : !view -> ^",
+    "get_tensor_view_stride": "$view , $index {} : !view -> ^",
+    "tensor_view_addr": _VIEW,
+    "tile_buf_addr": "$tile {} : !tile -> ^",
+    "addptr": "$ptr , $offset {} : !ptr -> ^",
+    "castptr": "$addr {} : !addr -> ^",
+    "alloc_tile": "(? addr = $addr ?) (? valid_row = $valid_row ?) (? valid_col = $valid_col ?) {} : ^",
+    "declare_tile": "{} -> ^",
+    "bind_tile": "$source (? , $valid_row , $valid_col ?) {} : !source -> ^",
+    "pointer_cast": "( $addrs* ) (? $valid_row , $valid_col ?) {} : ^",
+    "set_validshape": "$tile , $row , $col {} : !tile",
+    "subset": "$tile [ $offsets* ] sizes @sizes:integers {} : !tile =subset",
+    "treshape": "$tile {} : !tile (?r -> ^ ?) =$tile",
+    "bitcast": "$tile {} : !tile -> ^",
+    "tassign": "$tile , $addr {} : !tile (?n , !addr ?) (?r -> ^ ?) =$tile",
+    "tgetval": "ins ( $tile , $offset : !tile , !offset ) outs : ^ {}",
+    "load_scalar": "$ptr [ $offset ] {} : !ptr -> ^",
+    "store_scalar": "$value , $ptr [ $offset ] {} : !ptr , !value",
+    "print": "ins ( @format:string , $scalar : !scalar ) {}",
+    "trap": "{}",
+    "get_block_idx": "{} =i64",
+    "get_block_num": "{} =i64",
+    "get_subblock_idx": "{} =i64",
+    "get_subblock_num": "{} =i64",
+    "barrier": "@pipe:pipe {}",
+    "barrier_sync": "[ @op_type:sync_op ] {}",
+    "set_flag": _FLAG,
+    "wait_flag": _FLAG,
+    "set_flag_dyn": _FLAG_DYN,
+    "wait_flag_dyn": _FLAG_DYN,
+    "record_event": _EVENT,
+    "wait_event": _EVENT,
+    "sync.set": "@pipe:pipe , @event:int|$event {}",
+    "sync.wait": "@pipe:pipe , @event:int|$event {}",
+    "get_buf": _BUFFER,
+    "rls_buf": _BUFFER,
+    "set_ffts": "$ffts {} : !ffts",
+    "declare_eventid_array": "{} -> ^",
+    "eventid_array_get": "$array [ $index ] {} : !array =index",
+    "eventid_array_set": "$array [ $index ] , $value {} : !array",
+    "build_async_session": "( $scratch , $workspace : !scratch , !workspace ) {} -> ^",
+    "tput_async": _ASYNC_COPY,
+    "tget_async": _ASYNC_COPY,
+    "wait_async_event": _ASYNC_EVENT,
+    "test_async_event": _ASYNC_EVENT,
+    "reserve_buffer": "{} -> ^",
+    "import_reserved_buffer": "{} -> ^",
+    "aic_initialize_pipe": _PIPE_INIT,
+    "aiv_initialize_pipe": _PIPE_INIT,
+    "initialize_l2g2l_pipe": (
+        "{} ( $gm_addr : !gm_addr (? , $local_addr : !local_addr ?) "
+        "(? , $peer_local_addr : !peer_local_addr ?) ) -> ^"
+    ),
+    "initialize_l2l_pipe": (
+        "{} ( $local_addr : !local_addr (? , $peer_local_addr : !peer_local_addr ?) ) -> ^"
+    ),
+    "tpush_to_aiv": "( $tile : !tile ) {}",
+    "tpush_to_aic": "( $tile : !tile ) {}",
+    "tpop_from_aic": _POP,
+    "tpop_from_aiv": _POP,
+    "tfree_from_aic": "{}",
+    "tfree_from_aiv": "{}",
+    "tpush": "( $tile , $pipe : !tile , !pipe ) {}",
+    "tpop": "( $tile , $pipe : !tile , !pipe ) {}",
+    "tfree": "( $pipe : !pipe ) {}",
+    "memref.alloc": "( ) {} : ^",
+    "memref.dealloc": "$memref {} : !memref",
+    "memref.reinterpret_cast": (
+        "$source to offset : [ $offsets* ] , sizes : [ $sizes* ] , strides : [ $strides* ] {} : !source to ^"
+    ),
+    "arith.cmpi": _COMPARE,
+    "arith.cmpf": _COMPARE,
+    "arith.select": "$condition , $lhs , $rhs {} : !lhs&rhs&^",
+    "arith.negf": "$value {} : !value&^",
+    **dict.fromkeys(
+        """
+        arith.addi arith.subi arith.muli arith.divsi arith.divui arith.ceildivsi arith.ceildivui
+        arith.floordivsi arith.remsi arith.remui arith.andi arith.ori arith.xori arith.shli arith.shrsi
+        arith.shrui arith.minsi arith.minui arith.maxsi arith.maxui arith.addf arith.subf arith.mulf
+        arith.divf arith.remf arith.minimumf arith.maximumf arith.minnumf arith.maxnumf
+        """.split(),
+        _BINARY,
+    ),
+    **dict.fromkeys(
+        """
+        arith.index_cast arith.index_castui arith.extsi arith.extui arith.extf arith.trunci arith.truncf
+        arith.sitofp arith.uitofp arith.fptosi arith.fptoui arith.bitcast
+        """.split(),
+        _CAST,
+    ),
+    "scf.condition": "( $condition ) (? $values* : !values* ?)",
+    "scf.yield": "(? $values* : !values* ?)",
+    "return": "(? $values* : !values* ?)",
+}
+
+#: Operations with optional or repeated operands whose ``ins`` need no names: their order says all.
+UNGROUPED = frozenset(
+    ["scf.condition", "scf.yield", "return", "sync.set", "sync.wait", "initialize_l2l_pipe"]
+)
+#: Operands whose type is not written: what a name without a definition (fragments) is taken as.
+INDEX_OPERANDS = frozenset(
+    """
+    shape strides offsets sizes index offset row col valid_row valid_col event
+    """.split()
+)
+PREDICATES = {
+    "arith.cmpi": ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"),
+    "arith.cmpf": (
+        "oeq", "ogt", "oge", "olt", "ole", "one", "ord",
+        "ueq", "ugt", "uge", "ult", "ule", "une", "uno", "false", "true",
+    ),
+}  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Literal:
+    text: str
+
+
+@dataclass(frozen=True, slots=True)
+class OperandItem:
+    name: str
+    many: bool
+
+
+@dataclass(frozen=True, slots=True)
+class TypeItem:
+    """The type of operands; ``^`` among the targets is the result."""
+
+    targets: tuple[str, ...]
+    many: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DictItem:
+    pass
+
+
+@dataclass(frozen=True, slots=True)
+class AttrItem:
+    """An attribute; where ``operand`` is given an operand may stand in its place."""
+
+    name: str
+    kind: str
+    operand: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ImpliedItem:
+    """How the type of a result that is not written follows."""
+
+    rule: str
+
+
+@dataclass(frozen=True, slots=True)
+class OptionalItem:
+    items: tuple[Item, ...]
+    when: str
+
+
+Item: TypeAlias = Literal | OperandItem | TypeItem | DictItem | AttrItem | ImpliedItem | OptionalItem
+
+
+@dataclass(frozen=True)
+class Format:
+    """The syntax of one operation."""
+
+    name: str
+    items: tuple[Item, ...]
+
+    @property
+    def grouped(self) -> bool:
+        """Whether operations of this syntax name the parts of their operands."""
+        return self.name not in UNGROUPED and any(
+            (isinstance(i, OperandItem) and i.many)
+            or (isinstance(i, OptionalItem) and any(isinstance(j, OperandItem) for j in i.items))
+            for i in self.items
+        )
+
+    @property
+    def has_result(self) -> bool:
+        flat = [j for i in self.items for j in (i.items if isinstance(i, OptionalItem) else (i,))]
+        return any(isinstance(i, ImpliedItem) or (isinstance(i, TypeItem) and "^" in i.targets) for i in flat)
+
+
+def _item(text: str) -> Item:
+    if text == "{}":
+        return DictItem()
+    if text == "^":
+        return TypeItem(("^",), many=False)
+    match text[0], text[1:]:
+        case "$", name if name:
+            return OperandItem(name.removesuffix("*"), name.endswith("*"))
+        case "!", name if name:
+            return TypeItem(tuple(name.removesuffix("*").split("&")), name.endswith("*"))
+        case "=", rule if rule:
+            return ImpliedItem(rule)
+        case "@", rest:
+            attribute, _, operand = rest.partition("|$")
+            name, _, kind = attribute.partition(":")
+            return AttrItem(name, kind, operand)
+        case _:
+            return Literal(text)
+
+
+def _items(words: list[str]) -> tuple[Item, ...]:
+    items: list[Item] = []
+    while words:
+        word = words.pop(0)
+        if word == "?)":
+            break
+        items.append(OptionalItem(_items(words), word[2:]) if word.startswith("(?") else _item(word))
+    return tuple(items)
+
+
+@cache
+def find_format(name: str) -> Format | None:
+    """The syntax of an operation, None for those without an entry."""
+    syntax = _SYNTAX.get(name)
+    return None if syntax is None else Format(name, _items(syntax.split()))
+
+
+def format_names() -> tuple[str, ...]:
+    """Every operation that has an entry."""
+    return tuple(_SYNTAX)

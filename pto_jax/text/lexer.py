@@ -1,0 +1,309 @@
+"""A cursor over program text: the current token, spans, and errors with a place.
+
+The tokens are those of xDSL's MLIR lexer. It knows neither the ``# comment`` lines of the
+documentation pages nor limits, and reports errors of its own type; all three are handled here.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable
+from typing import NoReturn, TypeVar
+
+from xdsl.utils.exceptions import ParseError as LexerError
+from xdsl.utils.lexer import Input
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken
+from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
+
+from ..errors import Diagnostic, ParseError, Span
+
+#: Larger texts are refused before anything is read.
+MAX_CHARACTERS = 16 * 1024 * 1024
+#: Nested regions, and nested brackets inside types and attributes.
+MAX_DEPTH = 64
+#: Longer source lines are left out of messages.
+MAX_SHOWN_LINE = 4000
+#: What MLIR accepts for a 64-bit attribute, signed or unsigned.
+MIN_INTEGER, MAX_INTEGER = -(1 << 63), (1 << 64) - 1
+
+_NAMED = {
+    Kind.EOF: "end of text",
+    Kind.BARE_IDENT: "a name",
+    Kind.AT_IDENT: "a symbol '@name'",
+    Kind.HASH_IDENT: "an attribute '#name'",
+    Kind.PERCENT_IDENT: "a value '%name'",
+    Kind.CARET_IDENT: "a block label '^name'",
+    Kind.EXCLAMATION_IDENT: "a type '!name'",
+    Kind.FLOAT_LIT: "a number with a decimal point",
+    Kind.INTEGER_LIT: "an integer",
+    Kind.STRING_LIT: "a string",
+    Kind.BYTES_LIT: "a string of bytes",
+}
+_T = TypeVar("_T")
+
+
+class _Lexer(MLIRLexer):
+    """xDSL's lexer, taking ``#`` at the start of a line and before a blank as a comment."""
+
+    def _consume_whitespace(self) -> None:
+        super()._consume_whitespace()
+        text = self.input.content
+        while self.pos < len(text) and text[self.pos] == "#" and self._starts_comment(text):
+            end = text.find("\n", self.pos)
+            self.pos = len(text) if end < 0 else end
+            super()._consume_whitespace()
+
+    def _starts_comment(self, text: str) -> bool:
+        following = text[self.pos + 1 : self.pos + 2]
+        if following and following not in " \t\r\n#":
+            return False
+        return not text[text.rfind("\n", 0, self.pos) + 1 : self.pos].strip()
+
+
+def describe(kind: Kind) -> str:
+    """How a message names a kind of token."""
+    return _NAMED.get(kind) or f"'{kind.value}'"
+
+
+class Cursor:
+    """The current token of a text and the operations a recursive-descent reader needs.
+
+    >>> c = Cursor("tadd %d", "<text>")
+    >>> c.text, c.take(), c.text
+    ('tadd', 'tadd', '%d')
+    """
+
+    __slots__ = (
+        "_lexer",
+        "_lines",
+        "_starts",
+        "depth",
+        "end",
+        "file",
+        "kind",
+        "last_end",
+        "source",
+        "start",
+        "text",
+    )
+
+    def __init__(self, source: str, file: str) -> None:
+        self.source = source
+        self.file = file
+        self.depth = 0
+        self._starts: list[int] = []
+        self._lines: dict[int, str] = {}
+        self.kind = Kind.EOF
+        self.text = ""
+        self.start = self.end = self.last_end = 0
+        if len(source) > MAX_CHARACTERS:
+            self.fail(
+                f"the text has {len(source)} characters; at most {MAX_CHARACTERS} are read", start=0, end=1
+            )
+        self._lexer = _Lexer(Input(source, file))
+        self.advance()
+
+    # -- tokens --------------------------------------------------------------------------------------
+
+    def advance(self) -> None:
+        """Go to the next token."""
+        self.last_end = self.end
+        token = self._lex()
+        self.kind = token.kind
+        self.start, self.end = token.span.start, min(token.span.end, len(self.source))
+        self.text = self.source[self.start : self.end]
+
+    def _lex(self) -> MLIRToken:
+        try:
+            return self._lexer.lex()
+        except LexerError as error:
+            start, end = error.span.start, max(error.span.start + 1, min(error.span.end, len(self.source)))
+            self.fail(self._lexer_message(start), start=start, end=end)
+
+    def _lexer_message(self, start: int) -> str:
+        match self.source[start : start + 1]:
+            case '"':
+                return (
+                    "found a string that is not closed on its line (or has an unknown escape); "
+                    'allowed escapes: \\n \\t \\\\ \\" and two hexadecimal digits'
+                )
+            case ("%" | "#" | "!" | "^" | "@") as sign:
+                return f"found {sign!r} without a name after it"
+            case character:
+                return f"found the character {character!r}, which no PTO text contains here"
+
+    def seek(self, position: int) -> None:
+        """Continue at a character position, which must be the start of a token."""
+        self._lexer.pos = self.end = position
+        self.advance()
+
+    def peek(self) -> tuple[Kind, str]:
+        """Kind and text of the token after the current one."""
+        position = self._lexer.pos
+        token = self._lex()
+        self._lexer.pos = position
+        return token.kind, self.source[token.span.start : token.span.end]
+
+    def at(self, kind: Kind, text: str | None = None) -> bool:
+        return self.kind is kind and (text is None or self.text == text)
+
+    def at_word(self, word: str) -> bool:
+        return self.kind is Kind.BARE_IDENT and self.text == word
+
+    def take(self) -> str:
+        """The text of the current token, which is passed over."""
+        text = self.text
+        self.advance()
+        return text
+
+    def accept(self, kind: Kind) -> bool:
+        """Pass over the current token if it is of the kind."""
+        if self.kind is not kind:
+            return False
+        self.advance()
+        return True
+
+    def accept_word(self, word: str) -> bool:
+        if not self.at_word(word):
+            return False
+        self.advance()
+        return True
+
+    def expect(self, kind: Kind, role: str = "") -> str:
+        """Pass over a token of the kind and return its text; ``role`` says what it stands for."""
+        if self.kind is not kind:
+            self.unexpected(describe(kind) + (f" ({role})" if role else ""))
+        return self.take()
+
+    def expect_word(self, word: str) -> None:
+        if not self.accept_word(word):
+            self.unexpected(f"'{word}'")
+
+    def close(self, kind: Kind, opened: int) -> None:
+        """Pass over a closing bracket; the message names the place it was opened at."""
+        if self.kind is not kind:
+            place = self.span(opened, opened + 1)
+            self.unexpected(
+                f"'{kind.value}' to close '{self.source[opened]}' of line {place.line}, column {place.col}"
+            )
+        self.advance()
+
+    def listed(self, read: Callable[[], _T], end: Kind) -> list[_T]:
+        """Items separated by commas up to (not including) a token of the kind ``end``."""
+        items: list[_T] = []
+        while self.kind is not end:
+            items.append(read())
+            if not self.accept(Kind.COMMA):
+                break
+        return items
+
+    # -- numbers -------------------------------------------------------------------------------------
+
+    def integer(self, role: str) -> int:
+        """An integer literal with an optional minus sign."""
+        start = self.start
+        negative = self.accept(Kind.MINUS)
+        text = self.expect(Kind.INTEGER_LIT, role)
+        return self._integer_value(text, negative, start)
+
+    def _integer_value(self, text: str, negative: bool, start: int) -> int:
+        hexadecimal = text[:2] in ("0x", "0X")
+        digits = text[2:] if hexadecimal else text
+        if not digits.isascii() or not digits.isalnum():
+            self.fail(
+                f"found {text!r}; an integer is made of the digits 0 to 9", start=start, end=self.last_end
+            )
+        value = int(digits, 16 if hexadecimal else 10) if len(digits) <= 20 else MAX_INTEGER + 1
+        value = -value if negative else value
+        if not MIN_INTEGER <= value <= MAX_INTEGER:
+            self.fail("found an integer that does not fit 64 bits", start=start, end=self.last_end)
+        return value
+
+    def number(self, role: str) -> int | float:
+        """An integer or a number with a decimal point."""
+        if self.kind is Kind.FLOAT_LIT or (self.kind is Kind.MINUS and self.peek()[0] is Kind.FLOAT_LIT):
+            start = self.start
+            sign = -1.0 if self.accept(Kind.MINUS) else 1.0
+            text = self.take()
+            if not text.isascii():
+                self.fail(f"found {text!r}; a number is made of ASCII digits", start=start, end=self.last_end)
+            value = float(text)
+            if value == float("inf"):
+                self.fail("found a number too large for any PTO type", start=start, end=self.last_end)
+            return sign * value
+        return self.integer(role)
+
+    def string(self, role: str) -> str:
+        """The contents of a string literal."""
+        start, text = self.start, self.text
+        self.expect(Kind.STRING_LIT, role)
+        if "\\" not in text:
+            return text[1:-1]
+        return self._unescape(text[1:-1], start)
+
+    def _unescape(self, body: str, start: int) -> str:
+        known = {"n": "\n", "t": "\t", "\\": "\\", '"': '"'}
+        out: list[str] = []
+        position = 0
+        while position < len(body):
+            character = body[position]
+            if character != "\\":
+                out.append(character)
+                position += 1
+            elif (escaped := known.get(body[position + 1 : position + 2])) is not None:
+                out.append(escaped)
+                position += 2
+            else:
+                out.append(chr(int(body[position + 1 : position + 3], 16)))
+                position += 3
+        return "".join(out)
+
+    # -- places and errors ---------------------------------------------------------------------------
+
+    def span(self, start: int, end: int) -> Span:
+        """The place of characters ``start`` to ``end`` (cut at the end of the first line)."""
+        if not self._starts:
+            self._starts = [0]
+            position = self.source.find("\n")
+            while position >= 0:
+                self._starts.append(position + 1)
+                position = self.source.find("\n", position + 1)
+        line = bisect_right(self._starts, start)
+        begin = self._starts[line - 1]
+        stop = self._starts[line] - 1 if line < len(self._starts) else len(self.source)
+        text = self._lines.get(line)
+        if text is None:
+            text = self.source[begin:stop].rstrip("\r") if stop - begin <= MAX_SHOWN_LINE else ""
+            self._lines[line] = text
+        return Span(self.file, line, start - begin + 1, max(1, min(end, stop) - start), text)
+
+    def offset(self, span: Span) -> int:
+        """The character position of a span of this text."""
+        return self._starts[span.line - 1] + span.col - 1
+
+    def here(self) -> Span:
+        return self.span(self.start, self.end)
+
+    def found(self) -> str:
+        """The current token as messages name it."""
+        if self.kind is Kind.EOF:
+            return "end of text"
+        return f"'{self.text if len(self.text) <= 40 else self.text[:37] + '...'}'"
+
+    def unexpected(self, expected: str) -> NoReturn:
+        self.fail(f"found {self.found()}, expected {expected}")
+
+    def fail(self, message: str, *, start: int | None = None, end: int | None = None) -> NoReturn:
+        """Raise a ParseError at the current token, or at the given characters."""
+        begin = self.start if start is None else start
+        stop = self.end if end is None else end
+        raise ParseError(Diagnostic("error", message, self.span(begin, stop)))
+
+    def deeper(self, what: str) -> None:
+        """Count one level of nesting; ``shallower`` undoes it."""
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            self.fail(f"found {what} nested more than {MAX_DEPTH} levels deep, the limit")
+
+    def shallower(self) -> None:
+        self.depth -= 1

@@ -1,0 +1,103 @@
+"""Which tile instructions the text knows, and how they are spelled."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import cache
+
+from .. import isa
+
+#: Tile instructions that programs use and this package cannot describe yet. They are listed so that
+#: such programs can be read, printed and reported on; a name that gets a declaration leaves the list.
+UNDECLARED = frozenset(
+    """
+    trowsum trowprod trowmax trowmin trowargmax trowargmin
+    tcolsum tcolprod tcolmax tcolmin tcolargmax tcolargmin tpairreducesum
+    trowexpand trowexpandadd trowexpandsub trowexpandmul trowexpanddiv trowexpandmax trowexpandmin
+    trowexpandexpdif
+    tcolexpand tcolexpandadd tcolexpandsub tcolexpandmul tcolexpanddiv tcolexpandmax tcolexpandmin
+    tcolexpandexpdif
+    tmatmul tmatmul.acc tmatmul.bias tmatmul.mx tmatmul.mx.acc tmatmul.mx.bias
+    tgemv tgemv.acc tgemv.bias tgemv.mx tgemv.mx.acc tgemv.mx.bias
+    tload tstore tstore_fp tprefetch tprefetch_async mgather mscatter
+    tmov tmov.fp ttrans textract textract_fp tinsert tinsert_fp tconcat tpack
+    tfillpad tfillpad_inplace tfillpad_expand timg2col tinterleave tdeinterleave
+    tsync talias syncall sethf32mode settf32mode setfmatrix set_img2col_rpt set_img2col_padding
+    set_quant_scalar set_quant_vector subview tget_scale_addr
+    tci ttri tsort32 tmrgsort tgather tgatherb tscatter tquant tquant.mx tquant.hif4 tdequant
+    thistogram trandom tpartadd tpartmul tpartmax tpartmin tpartargmax tpartargmin
+    tprint talloc tsetval
+    """.split()
+)
+
+#: Spellings of the documentation that mean the name on the right.
+ALIASES = {
+    **{
+        f"t{base}{mx}_{kind}": f"t{base}{dotted}.{kind}"
+        for base in ("matmul", "gemv")
+        for mx, dotted in (("", ""), ("_mx", ".mx"))
+        for kind in ("acc", "bias")
+    },
+    "tmatmul_mx": "tmatmul.mx",
+    "tgemv_mx": "tgemv.mx",
+    "tmov_fp": "tmov.fp",
+    "tstore.fp": "tstore_fp",
+    "textract.fp": "textract_fp",
+    "tinsert.fp": "tinsert_fp",
+    "tquant_mx": "tquant.mx",
+    "get_scale_addr": "tget_scale_addr",
+}
+
+#: Instructions that bind no result and name their sources first, each with the number of destinations
+#: that follow; every other instruction without a result names its destination first.
+SOURCE_FIRST = {
+    "tstore": 1,
+    "tstore_fp": 1,
+    "mscatter": 1,
+    "tprint": 0,
+    "tsync": 0,
+    "syncall": 0,
+    "sethf32mode": 0,
+    "settf32mode": 0,
+    "setfmatrix": 0,
+    "set_img2col_rpt": 0,
+    "set_img2col_padding": 0,
+    "set_quant_scalar": 0,
+    "set_quant_vector": 0,
+    "talloc": 0,
+}
+
+#: Instructions whose operand ``%v[%r, %c]`` names a place in global memory; the read operands before
+#: the indices, by name. Elsewhere the indices are operands like any other (``textract``).
+INDEXED: dict[str, tuple[str, ...]] = {
+    "tload": ("src",),
+    "tprefetch": ("src",),
+    "tstore": ("src",),
+    "tstore_fp": ("src", "fp"),
+}
+
+
+@cache
+def instruction_names() -> frozenset[str]:
+    """Every tile instruction the reader accepts, by canonical name."""
+    return UNDECLARED | isa.instructions().keys()
+
+
+def canonical(spelled: str) -> str:
+    """The name without ``pto.`` and with documentation spellings replaced.
+
+    >>> canonical("pto.tmatmul_mx_acc")
+    'tmatmul.mx.acc'
+    """
+    name = spelled.removeprefix("pto.")
+    return ALIASES.get(name, name)
+
+
+def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """`` (did you mean 'x' or 'y'?)``, or nothing when no known name is close."""
+    import difflib
+
+    close = difflib.get_close_matches(name, sorted(known), n=3, cutoff=0.7)
+    if not close:
+        return ""
+    return " (did you mean " + " or ".join(f"'{prefix}{c}'" for c in close) + "?)"

@@ -1,0 +1,191 @@
+"""Program to text."""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Iterator
+from typing import Literal
+
+from ..ir import Function, Op, Program, Region, Value
+from ..types import ScalarType, Type, UnknownType, VectorType
+from .custom_text import custom_text
+from .dictionaries import print_attributes, print_float, print_symbol
+from .formats import find_format
+from .names import SOURCE_FIRST
+from .tile_text import Spelling, spelling, tile_lines
+from .type_text import Style, print_type, print_types
+
+PrintForm = Literal["as", "ssa", "dps"]
+_INDENT = "  "
+_FLOAT_BITS = {"f16": ("<e", "<H", 0), "f32": ("<f", "<I", 0), "bf16": ("<f", "<I", 16)}
+
+
+class Printer:
+    """Prints one program; remembers which names a fragment has mentioned so far."""
+
+    def __init__(self, program: Program, form: PrintForm | None) -> None:
+        self.program = program
+        self.form = form
+        self._mentioned: set[str] = set()
+
+    def text(self) -> str:
+        lines: list[str] = []
+        if self.program.fragment:
+            for function in self.program.functions:
+                lines += self._ops(function.body.ops, "", top=True)
+            return "".join(line + "\n" for line in lines)
+        module = self.program.has_module
+        if module:
+            attributes = print_attributes(self.program.attributes)
+            lines.append("module" + (f" attributes{attributes}" if attributes else "") + " {")
+        for function in self.program.functions:
+            lines += self._function(function, _INDENT if module else "")
+        if module:
+            lines.append("}")
+        return "".join(line + "\n" for line in lines)
+
+    def _function(self, f: Function, indent: str) -> Iterator[str]:
+        args = ", ".join(f"{a}: {print_type(a.type)}" for a in f.args)
+        private = "private " if f.private else ""
+        results = ""
+        if len(f.results) == 1:
+            results = f" -> {print_type(f.results[0])}"
+        elif f.results:
+            results = f" -> ({print_types(list(f.results))})"
+        attributes = print_attributes(f.attributes)
+        attributes = f" attributes{attributes}" if attributes else ""
+        yield f"{indent}func.func {private}{print_symbol(f.name)}({args}){results}{attributes} {{"
+        yield from self._ops(f.body.ops, indent + _INDENT)
+        yield indent + "}"
+
+    def _ops(self, ops: tuple[Op, ...], indent: str, *, top: bool = False) -> Iterator[str]:
+        for op in ops:
+            yield from self._op(op, indent, top=top)
+            if self.program.fragment:
+                self._mentioned.update(v.name for o in op.walk() for v in (*o.ins, *o.outs, *o.results))
+
+    def _op(self, op: Op, indent: str, *, top: bool) -> Iterator[str]:
+        binding = print_binding(op.results)
+        match op.name:
+            case "arith.constant":
+                yield f"{indent}{binding}{_constant(op)}"
+            case "scf.for":
+                yield f"{indent}{binding}{_for_head(op)} {{"
+                yield from self._body(op.regions[0], indent)
+                yield indent + "}"
+            case "scf.if":
+                arrow = f" -> ({_types_of(op.results)})" if op.results else ""
+                yield f"{indent}{binding}scf.if {op.ins[0]}{arrow} {{"
+                yield from self._body(op.regions[0], indent)
+                for branch in op.regions[1:]:
+                    yield indent + "} else {"
+                    yield from self._body(branch, indent)
+                yield indent + "}"
+            case "scf.while":
+                yield from self._while(op, indent, binding)
+            case "call":
+                callee = op.attrs["callee"]
+                name = print_symbol(getattr(callee, "name", ""))
+                args = ", ".join(map(str, op.ins))
+                types = f"({_types_of(op.ins)}) -> ({_types_of(op.results)})"
+                yield f"{indent}{binding}func.call {name}({args}) : {types}"
+            case "section.cube" | "section.vector":
+                yield f"{indent}pto.{op.name} {{"
+                yield from self._body(op.regions[0], indent)
+                yield indent + "}"
+            case _:
+                for line in self._plain(op, binding, top=top):
+                    yield indent + line
+
+    def _plain(self, op: Op, binding: str, *, top: bool) -> Iterator[str]:
+        style: Style = "long"
+        if self.form in ("as", "ssa") or (self.form is None and op.form in ("as", "as_dst", "ssa")):
+            style = "short"
+        fmt = find_format(op.name)
+        if fmt is not None and op.form == "custom":
+            yield binding + custom_text(op, fmt, style)
+            return
+        yield from tile_lines(op, self._spelling(op, top=top), style, fragment=self.program.fragment)
+
+    def _spelling(self, op: Op, *, top: bool) -> Spelling:
+        if self.form is None or self.form == "dps":
+            return spelling(op, self.form, fragment=self.program.fragment)
+        can_bind = (
+            self.program.fragment
+            and top
+            and op.outs
+            and not op.results
+            and op.name not in SOURCE_FIRST
+            and not {v.name for v in op.outs} & (self._mentioned | {v.name for v in op.ins})
+        )
+        return Spelling(self.form, bind=True) if can_bind else spelling(op, self.form)
+
+    def _body(self, region: Region, indent: str) -> Iterator[str]:
+        yield from self._ops(region.ops, indent + _INDENT)
+
+    def _while(self, op: Op, indent: str, binding: str) -> Iterator[str]:
+        before, after = op.regions
+        carried = ", ".join(f"{a} = {v}" for a, v in zip(before.args, op.ins, strict=True))
+        types = f"({_types_of(op.ins)}) -> ({_types_of(op.results)})"
+        yield f"{indent}{binding}scf.while ({carried}) : {types} {{"
+        yield from self._body(before, indent)
+        yield indent + "} do {"
+        if after.args:
+            args = ", ".join(f"{a}: {print_type(a.type)}" for a in after.args)
+            yield f"{indent}^bb0({args}):"
+        yield from self._body(after, indent)
+        yield indent + "}"
+
+
+def print_binding(results: tuple[Value, ...]) -> str:
+    """``%a, %b = `` or ``%r:2 = ``, empty without results."""
+    if not results:
+        return ""
+    base = results[0].name.removesuffix("#0")
+    if len(results) > 1 and [v.name for v in results] == [f"{base}#{i}" for i in range(len(results))]:
+        return f"%{base}:{len(results)} = "
+    return ", ".join(map(str, results)) + " = "
+
+
+def _types_of(values: tuple[Value, ...]) -> str:
+    return print_types([v.type for v in values])
+
+
+def _for_head(op: Op) -> str:
+    variable, *carried = op.regions[0].args
+    lower, upper, step = op.ins[:3]
+    head = f"scf.for {variable} = {lower} to {upper} step {step}"
+    if carried:
+        pairs = ", ".join(f"{a} = {v}" for a, v in zip(carried, op.group("inits"), strict=True))
+        head += f" iter_args({pairs}) -> ({print_types([a.type for a in carried])})"
+    if not isinstance(variable.type, ScalarType) or variable.type.dtype.name != "index":
+        head += f" : {print_type(variable.type)}"
+    return head
+
+
+def _constant(op: Op) -> str:
+    value = op.attrs["value"]
+    t: Type = op.results[0].type if op.results else UnknownType()
+    if isinstance(value, bool):
+        return f"arith.constant {'true' if value else 'false'}"
+    if isinstance(value, tuple):
+        items = ", ".join(_number(v, t) for v in value)
+        return f"arith.constant dense<[{items}]> : {print_type(t)}"
+    return f"arith.constant {_number(value, t)} : {print_type(t)}"
+
+
+def _number(value: object, t: Type) -> str:
+    if isinstance(value, float) and not math.isfinite(value):
+        return _bits(value, t)
+    if isinstance(value, float):
+        return print_float(value)
+    return str(int(value)) if isinstance(value, int) else str(value)
+
+
+def _bits(value: float, t: Type) -> str:
+    """An infinity or NaN, which MLIR writes as the bits of its type."""
+    name = t.dtype.name if isinstance(t, ScalarType | VectorType) else "f32"
+    number, word, shift = _FLOAT_BITS.get(name, _FLOAT_BITS["f32"])
+    (raw,) = struct.unpack(word, struct.pack(number, value))
+    return f"0x{raw >> shift:X}"

@@ -1,0 +1,321 @@
+"""Reading tile instructions: the assembly, SSA, destination-passing and generic spellings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
+
+from ..dtypes import INDEX
+from ..errors import Span
+from ..ir import AttrValue, Form, Op, Value
+from ..types import ScalarType, Type, UnknownType
+from .dictionaries import Places
+from .names import INDEXED, SOURCE_FIRST
+from .scope import Mention
+from .typing import Maybe, distribute, is_scalar
+
+if TYPE_CHECKING:
+    from .reader import Reader
+
+
+@dataclass
+class TileOperand:
+    """An operand mention with the indices behind it and the type written for it."""
+
+    mention: Mention
+    indices: list[Mention] = field(default_factory=list)
+    written: Maybe = None
+    index_types: list[Type] = field(default_factory=list)
+
+
+@dataclass
+class TileOp:
+    """What the spellings have in common while an instruction is read."""
+
+    name: str
+    results: list[Mention]
+    start: int
+    attributes: dict[str, AttrValue] = field(default_factory=dict)
+    places: Places = field(default_factory=dict)
+
+
+def read_tile_op(reader: Reader, head: TileOp, *, prefixed: bool) -> Op:
+    """Read the instruction whose name has just been passed."""
+    c = reader.cursor
+    if c.kind is Kind.LESS and not head.results:
+        _operation_argument(reader, head)
+    if c.kind is Kind.BARE_IDENT and c.text in ("ins", "outs") and c.peek()[0] is Kind.L_PAREN:
+        return _read_dps(reader, head)
+    return _read_assembly(reader, head, prefixed=prefixed)
+
+
+def _operation_argument(reader: Reader, head: TileOp) -> None:
+    """``pto.tsync<TADD>``: the instruction class to wait for."""
+    c = reader.cursor
+    opened, span = c.start, c.here()
+    c.advance()
+    start = c.start
+    word = c.expect(Kind.BARE_IDENT, "an instruction name")
+    c.close(Kind.GREATER, opened)
+    reader.attributes.store(head.attributes, head.places, head.name, "op", word, (opened, span, start))
+
+
+# -- destination-passing form ------------------------------------------------------------------------
+
+
+def _read_dps(reader: Reader, head: TileOp) -> Op:
+    c = reader.cursor
+    ins = _clause(reader, head) if c.accept_word("ins") else []
+    outs = _clause(reader, head) if c.accept_word("outs") else []
+    if c.kind is Kind.L_BRACE:
+        reader.attributes.dictionary(head.attributes, head.places, head.name)
+    result_types: list[Type] = []
+    if c.accept(Kind.ARROW):
+        result_types = read_types(reader)
+    return finish(reader, head, ins, outs, result_types, "dps")
+
+
+def _clause(reader: Reader, head: TileOp) -> list[TileOperand]:
+    """``(%a, %b {key = value} : T, T)``, or every operand with its own type."""
+    c = reader.cursor
+    opened = c.start
+    c.expect(Kind.L_PAREN)
+    operands: list[TileOperand] = []
+    typed = 0
+    while c.kind is not Kind.R_PAREN:
+        if c.kind is Kind.PERCENT_IDENT:
+            operands.append(read_operand(reader))
+        elif c.kind is Kind.L_BRACE:
+            reader.attributes.dictionary(head.attributes, head.places, head.name)
+        elif c.kind is not Kind.COLON:
+            c.unexpected("a value '%name', ':' and types, or ')'")
+        if c.accept(Kind.COLON):
+            _clause_types(reader, head, operands[typed:])
+            typed = len(operands)
+        elif not c.accept(Kind.COMMA) and c.kind not in (Kind.L_BRACE, Kind.R_PAREN):
+            c.unexpected("',', ':' and types, or ')'")
+    c.close(Kind.R_PAREN, opened)
+    return operands
+
+
+def _clause_types(reader: Reader, head: TileOp, operands: list[TileOperand]) -> None:
+    """The types after a colon; a comma before a value ends them."""
+    c = reader.cursor
+    start = c.start
+    types = [reader.types.read()]
+    while c.accept(Kind.COMMA):
+        if c.kind is Kind.PERCENT_IDENT:
+            break
+        types.append(reader.types.read())
+    give_types(reader, head.name, operands, types, start)
+
+
+# -- assembly and SSA form ---------------------------------------------------------------------------
+
+
+def _read_assembly(reader: Reader, head: TileOp, *, prefixed: bool) -> Op:
+    c = reader.cursor
+    operands: list[TileOperand] = []
+    while c.kind is Kind.PERCENT_IDENT and (operands or c.peek()[0] not in (Kind.EQUAL,)):
+        operands.append(read_operand(reader))
+        if not c.accept(Kind.COMMA):
+            break
+        if c.kind not in (Kind.PERCENT_IDENT, Kind.L_BRACE):
+            c.unexpected("a value '%name'")
+    _assembly_attributes(reader, head)
+    start, types = c.start, list[Type]()
+    result_types: list[Type] = []
+    if c.accept(Kind.COLON):
+        start = c.start
+        types = read_types(reader)
+        if c.accept(Kind.ARROW):
+            result_types = read_types(reader)
+    _assembly_attributes(reader, head)
+    if head.results or head.name in SOURCE_FIRST:
+        return _with_results(reader, head, operands, (types, result_types, start), prefixed=prefixed)
+    return _destination_first(reader, head, operands, (types, result_types, start))
+
+
+def _assembly_attributes(reader: Reader, head: TileOp) -> None:
+    c = reader.cursor
+    while True:
+        if c.kind is Kind.L_BRACE:
+            reader.attributes.dictionary(head.attributes, head.places, head.name)
+        elif c.kind is Kind.HASH_IDENT and c.peek()[0] is Kind.EQUAL:
+            reader.attributes.trailing(head.attributes, head.places, head.name)
+            c.accept(Kind.COMMA)
+        else:
+            return
+
+
+_Types = tuple[list[Type], list[Type], int]
+
+
+def _with_results(
+    reader: Reader, head: TileOp, operands: list[TileOperand], typed: _Types, *, prefixed: bool
+) -> Op:
+    types, result_types, start = typed
+    given = len(types) - len(operands)
+    if head.results and not result_types and given == len(head.results) and types:
+        types, result_types = types[: len(operands)], types[len(operands) :]
+    elif head.results and not result_types and len(types) == 1 and not is_scalar(types[0]):
+        result_types = types * len(head.results)
+    give_types(reader, head.name, operands, types, start)
+    destinations = 0 if head.results else SOURCE_FIRST[head.name]
+    if len(operands) < destinations:
+        reader.cursor.fail(
+            f"found {head.name} without operands; it names its sources and then a destination",
+            start=head.start,
+            end=reader.cursor.last_end,
+        )
+    cut = len(operands) - destinations
+    form: Form = "ssa" if prefixed else "as"
+    return finish(reader, head, operands[:cut], operands[cut:], result_types, form)
+
+
+def _destination_first(reader: Reader, head: TileOp, operands: list[TileOperand], typed: _Types) -> Op:
+    types, result_types, start = typed
+    if not operands:
+        reader.cursor.fail(
+            f"found '{head.name}' without operands and without a result; allowed: "
+            f"'%d = {head.name} %a ...', '{head.name} %d, %a ...' or '{head.name} ins(...) outs(...)'",
+            start=head.start,
+            end=reader.cursor.last_end,
+        )
+    if len(result_types) == 1 and len(types) == len(operands) - 1:
+        types, result_types = [*result_types, *types], []
+    if len(result_types) > 1:
+        reader.cursor.fail(
+            f"found {len(result_types)} result types for an instruction without a bound result",
+            start=head.start,
+            end=reader.cursor.last_end,
+        )
+    give_types(reader, head.name, operands, types, start, destinations=1)
+    if result_types:
+        reader.scopes.use(operands[0].mention, result_types[0])
+    return finish(reader, head, operands[1:], operands[:1], [], "as_dst")
+
+
+def read_types(reader: Reader) -> list[Type]:
+    """``T, T``, ``(T, T)`` or ``()``."""
+    c = reader.cursor
+    if c.kind is not Kind.L_PAREN:
+        types = [reader.types.read()]
+        while c.accept(Kind.COMMA):
+            types.append(reader.types.read())
+        return types
+    opened = c.start
+    c.advance()
+    types = c.listed(reader.types.read, Kind.R_PAREN)
+    c.close(Kind.R_PAREN, opened)
+    return types
+
+
+# -- shared ------------------------------------------------------------------------------------------
+
+
+def read_operand(reader: Reader) -> TileOperand:
+    """``%v`` or ``%v[%r, %c]``."""
+    c = reader.cursor
+    operand = TileOperand(reader.mention())
+    if c.kind is Kind.L_SQUARE:
+        opened = c.start
+        c.advance()
+        operand.indices = reader.mentions()
+        c.close(Kind.R_SQUARE, opened)
+    return operand
+
+
+def give_types(
+    reader: Reader,
+    name: str,
+    operands: list[TileOperand],
+    types: list[Type],
+    start: int,
+    *,
+    destinations: int = 0,
+) -> None:
+    """Attach written types to operands; a list may also name the types of the indices."""
+    flat = sum(1 + len(o.indices) for o in operands)
+    if len(types) == flat and flat != len(operands):
+        rest = list(types)
+        for operand in operands:
+            operand.written = rest.pop(0)
+            operand.index_types = [rest.pop(0) for _ in operand.indices]
+        return
+    known = [reader.scopes.known_type(o.mention) for o in operands]
+    given = distribute(name, types, known, destinations)
+    if given is None:
+        reader.cursor.fail(
+            f"found {len(types)} type(s) for {len(operands)} operand(s) of {name}; allowed: one type for "
+            "each operand, or one for all tiles",
+            start=start,
+            end=reader.cursor.last_end,
+        )
+    for operand, written in zip(operands, given, strict=True):
+        operand.written = written
+
+
+def finish(
+    reader: Reader,
+    head: TileOp,
+    ins: list[TileOperand],
+    outs: list[TileOperand],
+    result_types: list[Type],
+    form: Form,
+) -> Op:
+    c = reader.cursor
+    span = c.span(head.start, c.last_end)
+    if form == "as_dst":
+        written = [reader.scopes.use(o.mention, o.written) for o in outs]
+        read = [reader.scopes.use(o.mention, o.written) for o in ins]
+    else:
+        read = [reader.scopes.use(o.mention, o.written) for o in ins]
+        written = [reader.scopes.use(o.mention, o.written) for o in outs]
+    indices = [_index(reader, o, i) for o in (*ins, *outs) for i in range(len(o.indices))]
+    groups: tuple[tuple[str, int], ...] = ()
+    if indices and head.name in INDEXED:
+        groups = _index_groups(reader, head, len(ins), len(indices), span)
+    return Op(
+        head.name,
+        ins=(*read, *indices),
+        outs=tuple(written),
+        results=_define(reader, head, result_types),
+        attributes=tuple(sorted(head.attributes.items())),
+        groups=groups,
+        form=form,
+        span=span,
+    )
+
+
+def _index_groups(
+    reader: Reader, head: TileOp, sources: int, indices: int, span: Span
+) -> tuple[tuple[str, int], ...]:
+    names = INDEXED[head.name]
+    if sources != len(names):
+        reader.cursor.fail(
+            f"found {sources} source operand(s) beside the indices; allowed: {', '.join(names)}",
+            start=head.start,
+            end=head.start + span.length,
+        )
+    return (*((name, 1) for name in names), ("offsets", indices))
+
+
+def _index(reader: Reader, operand: TileOperand, i: int) -> Value:
+    written = operand.index_types[i] if operand.index_types else None
+    return reader.scopes.use(operand.indices[i], written, ScalarType(INDEX))
+
+
+def _define(reader: Reader, head: TileOp, types: Sequence[Type]) -> tuple[Value, ...]:
+    c = reader.cursor
+    if len(types) > len(head.results) or (types and len(types) != len(head.results)):
+        c.fail(
+            f"found {len(types)} result type(s) for {len(head.results)} bound result(s)",
+            start=head.start,
+            end=c.last_end,
+        )
+    padded: list[Type] = [*types, *(UnknownType() for _ in range(len(head.results) - len(types)))]
+    return tuple(reader.scopes.define(m, t) for m, t in zip(head.results, padded, strict=True))

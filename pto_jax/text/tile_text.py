@@ -1,0 +1,209 @@
+"""Printing tile instructions in the assembly, SSA and destination-passing spellings."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..dtypes import INDEX
+from ..ir import Form, Op, Value
+from ..types import ScalarType, TileType, Type, UnknownType
+from .dictionaries import print_attributes
+from .names import INDEXED, SOURCE_FIRST
+from .type_text import Style, print_type, print_types
+from .typing import distribute, is_scalar
+
+#: Instructions whose attributes stand inside ``ins(...)``.
+INLINE_ATTRIBUTES = frozenset("tcvt tmrgsort ttri tci trandom tcmp tcmps tcolsum".split())
+#: Instructions whose operands are typed one by one in ``ins(...)``.
+TYPED_ONE_BY_ONE = frozenset(["tmov", "tstore"])
+_INDEX = ScalarType(INDEX)
+_Operand = tuple[Value, tuple[Value, ...]]
+#: The spelling that keeps the one an operation was read in; None where it was not read.
+_AS_READ: dict[Form, Literal["as", "ssa", "dps", "as_dst"] | None] = {
+    "as": "as",
+    "ssa": "ssa",
+    "dps": "dps",
+    "as_dst": "as_dst",
+    "generic": "dps",
+    "custom": None,
+}
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A spelling; ``bind`` prints destinations as bound results."""
+
+    form: Literal["as", "ssa", "dps", "as_dst"]
+    bind: bool = False
+
+
+def spelling(op: Op, wanted: Literal["as", "ssa", "dps"] | None, *, fragment: bool = False) -> Spelling:
+    """The spelling that says what the operation says, as close to the wanted one as possible.
+
+    A destination that exists already cannot be bound as a result: it is named first. Several
+    destinations, or results whose type gives no tile to allocate, have one spelling only. In a fragment
+    nothing needs to be allocated.
+    """
+    form = wanted or _AS_READ[op.form]
+    if op.outs and op.results:
+        return Spelling("dps")
+    if op.results:
+        allocatable = fragment or all(isinstance(v.type, TileType) and v.type.is_static for v in op.results)
+        return Spelling("dps" if form == "dps" and allocatable else "as" if form == "as" else "ssa")
+    if op.name in SOURCE_FIRST:
+        fits = len(op.outs) == SOURCE_FIRST[op.name]
+        return Spelling(form if fits and form in ("as", "ssa") else "dps")
+    return Spelling("dps" if form in (None, "dps") or len(op.outs) != 1 else "as_dst")
+
+
+def tile_lines(op: Op, how: Spelling, style: Style, *, fragment: bool) -> Iterator[str]:
+    """The lines of one instruction."""
+    if how.bind:
+        op = replace(op, outs=(), results=op.outs)
+    if how.form == "dps":
+        if op.results and not op.outs:
+            if not fragment:
+                for result in op.results:
+                    yield f"{result} = pto.alloc_tile : {print_type(result.type, style)}"
+            op = replace(op, outs=op.results, results=())
+        yield _dps(op, style)
+    elif how.form == "as_dst":
+        yield _destination_first(op, style)
+    else:
+        yield _assembly(op, how.form, style)
+
+
+# -- operands and their types ------------------------------------------------------------------------
+
+
+def _operands(op: Op) -> tuple[list[_Operand], list[_Operand]]:
+    """Sources and destinations, each with its indices."""
+    indices = op.group("offsets") if op.name in INDEXED else ()
+    ins = op.ins[: len(op.ins) - len(indices)]
+    sources: list[_Operand] = [(v, ()) for v in ins]
+    destinations: list[_Operand] = [(v, ()) for v in op.outs]
+    if indices and op.outs and op.name in SOURCE_FIRST:
+        return sources, [(op.outs[0], indices), *destinations[1:]]
+    if indices:
+        return [(ins[0], indices), *sources[1:]], destinations
+    return sources, destinations
+
+
+def _names(operands: Sequence[_Operand]) -> str:
+    return ", ".join(f"{v}[{', '.join(map(str, i))}]" if i else str(v) for v, i in operands)
+
+
+def _list(operands: Sequence[_Operand]) -> list[Type]:
+    """The types of operands; those of indices only when one is not ``index``."""
+    plain = all(i.type == _INDEX for _, indices in operands for i in indices)
+    out: list[Type] = []
+    for value, indices in operands:
+        out.append(value.type)
+        if not plain:
+            out += [i.type for i in indices]
+    return out
+
+
+def _missing(types: Sequence[Type]) -> bool:
+    return all(t == UnknownType() for t in types)
+
+
+def _shortened(op: Op, types: list[Type], destinations: int) -> list[Type]:
+    """One type in place of the list where it says the same."""
+    if len(types) < 2 or is_scalar(types[0]) or types[0] == UnknownType():
+        return types
+    given = distribute(op.name, types[:1], types, destinations)
+    same = given is not None and all((g or UnknownType()) == t for g, t in zip(given, types, strict=True))
+    return types[:1] if same else types
+
+
+def _attributes(op: Op) -> tuple[str, str]:
+    """What stands behind the name (``tsync<TADD>``), and the dictionary."""
+    kind = op.attrs.get("op")
+    if op.name != "tsync" or not isinstance(kind, str) or not kind.isidentifier() or not kind.isascii():
+        return "", print_attributes(op.attributes, op.name)
+    rest = tuple((k, v) for k, v in op.attributes if k != "op")
+    return f"<{kind}>", print_attributes(rest, op.name)
+
+
+# -- the three spellings -----------------------------------------------------------------------------
+
+
+def _assembly(op: Op, form: Literal["as", "ssa"], style: Style) -> str:
+    sources, destinations = _operands(op)
+    operands = [*sources, *destinations]
+    head = ", ".join(map(str, op.results)) + (" = " if op.results else "")
+    head += op.name if form == "as" else "pto." + op.name
+    names = _names(operands)
+    argument, attributes = _attributes(op)
+    text = head + argument + (f" {names}" if names else "") + attributes
+    types, results = _list(operands), [v.type for v in op.results]
+    if _missing([*types, *results]):
+        return text
+    if form == "as":
+        return text + _assembly_types(op, types, results, style)
+    arrow = " -> ()"
+    if len(results) == 1:
+        arrow = "" if _missing(results) and len(types) > 1 else f" -> {print_type(results[0], style)}"
+    elif results:
+        arrow = f" -> ({print_types(results, style)})"
+    return f"{text} : ({print_types(types, style)}){arrow}"
+
+
+def _assembly_types(op: Op, types: list[Type], results: list[Type], style: Style) -> str:
+    if not types:
+        return f" : () -> ({print_types(results, style)})"
+    short = _shortened(op, types, 0)
+    listed = print_types(short, style)
+    if not results or (_missing(results) and len(short) > 1):
+        return f" : {listed}"
+    if len(short) == 1 and all(r == short[0] for r in results) and not is_scalar(short[0]):
+        return f" : {listed}"
+    if len(results) == 1:
+        return f" : {listed} -> {print_type(results[0], style)}"
+    return f" : {listed} -> ({print_types(results, style)})"
+
+
+def _destination_first(op: Op, style: Style) -> str:
+    sources, destinations = _operands(op)
+    operands = [*destinations, *sources]
+    text = f"pto.{op.name} {_names(operands)}{_attributes(op)[1]}"
+    types = _list(operands)
+    if _missing(types):
+        return text
+    return f"{text} : {print_types(_shortened(op, types, len(destinations)), style)}"
+
+
+def _dps(op: Op, style: Style) -> str:
+    sources, destinations = _operands(op)
+    argument, attributes = _attributes(op)
+    inline = ""
+    if attributes and sources and (op.name in INLINE_ATTRIBUTES or "maskPattern" in op.attrs):
+        comma = "," if op.name == "tgather" else ""
+        inline, attributes = comma + attributes, ""
+    parts = [f"pto.{op.name}{argument}"]
+    if sources:
+        parts.append(f"ins({_clause(op, sources, inline, style)})")
+    if destinations:
+        parts.append(f"outs({_clause(op, destinations, '', style)})")
+    text = " ".join(parts) + attributes
+    if op.results:
+        text = ", ".join(map(str, op.results)) + " = " + text
+        types = [v.type for v in op.results]
+        text += (
+            f" -> {print_types(types, style)}" if len(types) == 1 else f" -> ({print_types(types, style)})"
+        )
+    return text
+
+
+def _clause(op: Op, operands: Sequence[_Operand], inline: str, style: Style) -> str:
+    types = _list(operands)
+    if _missing(types):
+        return _names(operands) + inline
+    if op.name in TYPED_ONE_BY_ONE and len(operands) > 1 and len(types) == len(operands):
+        return ", ".join(
+            f"{_names([o])} : {print_type(t, style)}" for o, t in zip(operands, types, strict=True)
+        )
+    return f"{_names(operands)}{inline} : {print_types(types, style)}"

@@ -1,0 +1,187 @@
+"""Reading the parameters of a tile type: long, short, positional and memref-like spellings."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
+
+from ..dtypes import DType, find_dtype
+from ..types import AddressSpace, BLayout, Compact, Loc, Pad, SLayout, TileType
+from .attributes import enumeration, member
+from .names import suggestion
+
+if TYPE_CHECKING:
+    from .types import Dims, TypeReader
+
+TILE_NAMES = ("tile_buf", "tile")
+KEYS = (
+    "loc", "dtype", "rows", "cols", "v_row", "v_col", "valid",
+    "blayout", "slayout", "fractal", "pad", "compact",
+)  # fmt: skip
+_ENUMERATIONS = {"loc": Loc, "blayout": BLayout, "slayout": SLayout, "pad": Pad, "compact": Compact}
+#: Parameters without a key, in the order of the C++ template.
+_POSITIONS = ("dtype", "rows", "cols", "blayout", "slayout", "fractal", "pad")
+MAX_SIZE = (1 << 31) - 1
+
+
+@dataclass
+class _Fields:
+    """Parameters found so far, and where each stands."""
+
+    values: dict[str, Any] = field(default_factory=dict)
+    places: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+
+def read_tile_body(reader: TypeReader, name: str, start: int) -> TileType:
+    """The parameters between the angle brackets, as a type."""
+    c = reader.cursor
+    fields = _Fields()
+    while True:
+        begin = c.start
+        key = _read_parameter(reader, fields)
+        fields.places.setdefault(key, (begin, c.last_end))
+        if not c.accept(Kind.COMMA):
+            break
+    missing = [k for k in ("dtype", "rows", "cols") if k not in fields.values]
+    if missing and c.kind is Kind.GREATER:
+        c.fail(f"found a !pto.{name} without {', '.join(missing)}", start=start, end=c.end)
+    if missing:
+        c.unexpected("',' and further parameters of the tile type, or '>'")
+    return TileType(**fields.values)
+
+
+def _read_parameter(reader: TypeReader, fields: _Fields) -> str:
+    c = reader.cursor
+    if c.kind is Kind.BARE_IDENT and c.peek()[0] is Kind.EQUAL:
+        return _read_keyed(reader, fields)
+    if c.kind is Kind.HASH_IDENT:
+        start = c.start
+        space = enumeration(c, AddressSpace, "address_space")
+        if space.name not in Loc.__members__:
+            c.fail(
+                f"found a tile in the address space {space.name.lower()}, which holds no tiles",
+                start=start,
+                end=c.last_end,
+            )
+        _store(reader, fields, "loc", Loc[space.name])
+        return "loc"
+    if c.at_word("strided"):
+        reader.strided()
+        return "strided"
+    if c.kind is Kind.BARE_IDENT and "loc" not in fields.values and member(Loc, c.text) is not None:
+        _store(reader, fields, "loc", member(Loc, c.take()))
+        return "loc"
+    following = c.peek()
+    if c.kind in (Kind.QUESTION, Kind.INTEGER_LIT) and following[0] is Kind.BARE_IDENT:
+        return _read_dims(reader, fields)
+    return _read_positional(reader, fields)
+
+
+def _read_dims(reader: TypeReader, fields: _Fields) -> str:
+    c = reader.cursor
+    start = c.start
+    dims, element = reader.shaped("the dimensions of a tile, as in 16x16xf32")
+    if len(dims) != 2 or None in dims:
+        c.fail(
+            "found a tile that does not have two static dimensions; allowed: 16x16xf32",
+            start=start,
+            end=c.last_end,
+        )
+    for key, value in zip(("dtype", "rows", "cols"), (element, *dims), strict=True):
+        _store(reader, fields, key, value)
+    return "dtype"
+
+
+def _read_keyed(reader: TypeReader, fields: _Fields) -> str:
+    c = reader.cursor
+    key = c.text
+    if key not in KEYS:
+        c.fail(
+            f"found the unknown key '{key}' in a tile type{suggestion(key, KEYS)}; allowed: {', '.join(KEYS)}"
+        )
+    if key in fields.values:
+        line = c.span(*fields.places[key])
+        c.fail(f"found '{key}' twice in a tile type (first on line {line.line}, column {line.col})")
+    c.advance()
+    c.advance()
+    if key != "valid":
+        fields.values[key] = _read_value(reader, key)
+        return key
+    for part, size in zip(("v_row", "v_col"), _valid(reader), strict=True):
+        _store(reader, fields, part, size)
+    return key
+
+
+def _store(reader: TypeReader, fields: _Fields, key: str, value: object) -> None:
+    c = reader.cursor
+    if key in fields.values:
+        c.fail(f"found '{key}' of a tile type twice", start=c.last_end - 1, end=c.last_end)
+    fields.values[key] = value
+
+
+def _read_positional(reader: TypeReader, fields: _Fields) -> str:
+    c = reader.cursor
+    key = next((k for k in _POSITIONS if k not in fields.values), None)
+    if key is None or c.kind is Kind.GREATER:
+        c.unexpected("a parameter of the tile type, as in key=value")
+    if key == "dtype" and (c.kind is not Kind.BARE_IDENT or find_dtype(c.text) is None):
+        c.unexpected("an element type, dimensions (16x16xf32) or key=value")
+    fields.values[key] = _read_value(reader, key)
+    return key
+
+
+def _read_value(reader: TypeReader, key: str) -> Any:
+    c = reader.cursor
+    if key == "dtype":
+        return _tile_dtype(reader)
+    if key in ("rows", "cols"):
+        return _size(reader, key, smallest=1)
+    if key in ("v_row", "v_col"):
+        return None if c.accept(Kind.QUESTION) else _dynamic(_size(reader, key, smallest=-1))
+    if key == "fractal":
+        if c.kind is Kind.BARE_IDENT and c.text.lower() == "none":
+            c.advance()
+            return 512
+        return _size(reader, key, smallest=1)
+    return enumeration(c, _ENUMERATIONS[key], key)
+
+
+def _tile_dtype(reader: TypeReader) -> DType:
+    c = reader.cursor
+    found = reader.dtype()
+    if found.name in ("index", "i1"):
+        c.fail(
+            f"found a tile of '{found.name}'; tiles hold numbers of at least 4 bits",
+            start=c.last_end - 2,
+            end=c.last_end,
+        )
+    return found
+
+
+def _size(reader: TypeReader, key: str, smallest: int) -> int:
+    c = reader.cursor
+    start = c.start
+    size = c.integer(f"the value of {key}")
+    if not smallest <= size <= MAX_SIZE:
+        least = "0 (or ?)" if smallest < 0 else str(smallest)
+        c.fail(
+            f"found {key}={size}; allowed: an integer from {least} to {MAX_SIZE}",
+            start=start,
+            end=c.last_end,
+        )
+    return size
+
+
+def _dynamic(size: int) -> int | None:
+    return None if size == -1 else size
+
+
+def _valid(reader: TypeReader) -> Dims:
+    c = reader.cursor
+    start = c.start
+    dims, element = reader.dims("the valid sizes, as in 16x?")
+    if len(dims) != 2 or element:
+        c.fail("found a 'valid' that is not two sizes; allowed: 16x16, 16x?", start=start, end=c.last_end)
+    return dims

@@ -1,0 +1,103 @@
+"""Printing types: the long spelling of programs and the short one of the documentation pages."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from ..dtypes import DType
+from ..types import (
+    AddressSpace,
+    MemRefType,
+    OpaqueType,
+    PartitionViewType,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+    UnknownType,
+    VectorType,
+)
+
+#: ``long``: every parameter; ``short``: ``!pto.tile<f32, 16, 16>`` where that says the same.
+Style = Literal["long", "short"]
+
+_DTYPE_TEXT = {
+    "u8": "ui8",
+    "u16": "ui16",
+    "u32": "ui32",
+    "u64": "ui64",
+    "f8e4m3": "f8E4M3FN",
+    "f8e5m2": "f8E5M2",
+    "f8e8m0": "f8E8M0FNU",
+}
+#: Stands in a type list where the text gives no type for an operand.
+NO_TYPE = "_"
+
+
+def print_dtype(dtype: DType) -> str:
+    """An element type in MLIR's spelling."""
+    return _DTYPE_TEXT.get(dtype.name, dtype.name)
+
+
+def _size(n: int | None) -> str:
+    return "?" if n is None else str(n)
+
+
+def _shaped(dims: tuple[int | None, ...], dtype: DType) -> str:
+    return "x".join([*map(_size, dims), print_dtype(dtype)])
+
+
+def _tile(t: TileType, style: Style) -> str:
+    if style == "short" and t == TileType(t.dtype, t.rows, t.cols):
+        return f"!pto.tile<{print_dtype(t.dtype)}, {t.rows}, {t.cols}>"
+    compact = f", compact={int(t.compact)}" if t.compact else ""
+    return (
+        f"!pto.tile_buf<loc={t.loc.name.lower()}, dtype={print_dtype(t.dtype)}, rows={t.rows}, "
+        f"cols={t.cols}, v_row={_size(t.v_row)}, v_col={_size(t.v_col)}, "
+        f"blayout={t.blayout.name.lower()}, slayout={t.slayout.name.lower()}, fractal={t.fractal}, "
+        f"pad={int(t.pad)}{compact}>"
+    )
+
+
+def _memref(t: MemRefType) -> str:
+    parts = [_shaped(t.dims, t.dtype)]
+    if t.strides is not None:
+        offset = f", offset: {_size(t.offset)}" if t.offset != 0 else ""
+        parts.append(f"strided<[{', '.join(map(_size, t.strides))}]{offset}>")
+    if t.space is not None:
+        parts.append(f"#pto.address_space<{t.space.name.lower()}>")
+    return f"memref<{', '.join(parts)}>"
+
+
+def print_type(t: Type, style: Style = "long") -> str:
+    """A type as the reader takes it; a type that was left out is ``_``.
+
+    >>> from pto_jax.dtypes import F32
+    >>> print_type(TileType(F32, 16, 16), "short")
+    '!pto.tile<f32, 16, 16>'
+    """
+    match t:
+        case TileType():
+            return _tile(t, style)
+        case ScalarType():
+            return print_dtype(t.dtype)
+        case PtrType():
+            space = "" if t.space == AddressSpace.GM else f", {t.space.name.lower()}"
+            return f"!pto.ptr<{print_dtype(t.dtype)}{space}>"
+        case TensorViewType():
+            return f"!pto.tensor_view<{_shaped(t.dims, t.dtype)}>"
+        case PartitionViewType():
+            return f"!pto.partition_tensor_view<{_shaped(t.dims, t.dtype)}>"
+        case MemRefType():
+            return _memref(t)
+        case VectorType():
+            return f"vector<{_shaped(t.dims, t.dtype)}>"
+        case OpaqueType():
+            return f"!pto.{t.name}" + (f"<{t.params}>" if t.params else "")
+        case UnknownType():
+            return t.text or NO_TYPE
+
+
+def print_types(types: list[Type], style: Style = "long") -> str:
+    return ", ".join(print_type(t, style) for t in types)

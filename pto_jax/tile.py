@@ -1,0 +1,133 @@
+"""Tiles as users hold them: pytrees that compose with jit, vmap and shard_map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from . import arrays
+from .dtypes import DType, dtype as find_dtype, from_numpy
+from .errors import ArgumentError
+from .types import TileType
+from .walk import TileRef
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Tile:
+    """A tile: raw words [..., rows, cols] of its element type, and its valid region.
+
+    ``v_row`` and ``v_col`` are int32 arrays of the batch shape, or None where the type gives the size.
+    ``np.asarray(t)`` is the logical array in the element type (raw words for types NumPy lacks).
+
+    >>> t = tile(np.ones((2, 8), np.float32), valid=(1, 8))
+    >>> int(t.valid_rows), t.type.dtype.name, np.asarray(t).shape
+    (1, 'f32', (2, 8))
+    """
+
+    words: Array
+    v_row: Array | None
+    v_col: Array | None
+    type: TileType = field(metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        # Transformations rebuild pytrees with placeholder leaves; only real arrays are checked.
+        shape = getattr(self.words, "shape", None)
+        if shape is not None and len(shape) >= 2 and tuple(shape[-2:]) != self.type.shape:
+            raise ArgumentError(f"tile words have shape {tuple(shape)}, the type says {self.type.shape}")
+
+    @classmethod
+    def of(cls, words: Array, ref: TileRef) -> Tile:
+        """The tile a handle stands for; sizes known as numbers stay in the type."""
+        rows, cols = ref.v_row, ref.v_col
+        if isinstance(rows, int) and isinstance(cols, int):
+            return cls(words, None, None, ref.type.with_valid(rows, cols))
+        traced = (jnp.asarray(n, np.int32) for n in (rows, cols))
+        return cls(words, *traced, ref.type.with_valid(None, None))
+
+    @property
+    def dtype(self) -> DType:
+        return self.type.dtype
+
+    @property
+    def valid_rows(self) -> Array | int:
+        """Valid rows: an int32 array of the batch shape, or an int when static."""
+        return self.v_row if self.v_row is not None else _known(self.type.v_row)
+
+    @property
+    def valid_cols(self) -> Array | int:
+        return self.v_col if self.v_col is not None else _known(self.type.v_col)
+
+    @property
+    def array(self) -> Array:
+        """The logical array [..., rows, cols] in the element type."""
+        with arrays.x64():
+            return arrays.from_words(self.words, np.dtype(self.dtype.numpy))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        logical = np.asarray(self.words).view(self.dtype.numpy)
+        return logical if dtype is None else logical.astype(dtype)
+
+    def dynamic(self) -> Tile:
+        """The same tile with its valid sizes as arrays, so that they can differ within a batch."""
+        batch = self.words.shape[:-2]
+        rows = jnp.broadcast_to(jnp.asarray(self.valid_rows, np.int32), batch)
+        cols = jnp.broadcast_to(jnp.asarray(self.valid_cols, np.int32), batch)
+        return replace(self, v_row=rows, v_col=cols, type=self.type.with_valid(None, None))
+
+
+def _known(size: int | None) -> int:
+    if size is None:
+        raise ArgumentError("the tile's type leaves the valid size open and no array gives it")
+    return size
+
+
+def tile(
+    x: Any,
+    valid: tuple[Any, Any] | None = None,
+    dtype: str | DType | None = None,
+    type: TileType | None = None,
+) -> Tile:
+    """A tile from a [rows, cols] array.
+
+    ``valid`` gives the valid rows and columns (ints or int32 scalars, kept as data so that they batch);
+    without it the whole tile is valid. ``dtype`` names the element type when the array holds raw words;
+    ``type`` gives the full tile type (location, layout, static valid region). For a batch, vmap it:
+    ``jax.vmap(pto.tile)(X)``.
+
+    >>> tile(np.zeros((16, 64), np.float16)).type.is_full
+    True
+    """
+    if type is None:
+        named = find_dtype(dtype) if dtype is not None else None
+        if not hasattr(x, "dtype"):
+            x = np.asarray(x, named.numpy if named else np.float32)
+        element = named or from_numpy(x.dtype)
+        if len(x.shape) != 2:
+            raise ArgumentError(f"a tile needs a [rows, cols] array, found shape {tuple(x.shape)}")
+        type = TileType(element, *x.shape)
+    x = arrays.as_array(x, type.dtype, "tile")
+    if tuple(x.shape) != type.shape:
+        raise ArgumentError(f"tile: found shape {tuple(x.shape)}, the type says {type.shape}")
+    with arrays.x64():
+        words = arrays.to_words(x, type.dtype)
+    if valid is None:
+        if not type.is_static:
+            raise ArgumentError(f"tile: the type {type} has dynamic valid sizes; give valid=(rows, cols)")
+        return Tile(words, None, None, type)
+    sizes = [_size(v, extent, axis) for v, extent, axis in zip(valid, type.shape, ("rows", "cols"), strict=True)]
+    return Tile(words, sizes[0], sizes[1], type.with_valid(None, None))
+
+
+def _size(size: Any, extent: int, axis: str) -> Array:
+    if isinstance(size, int | np.integer) and not 0 <= size <= extent:
+        raise ArgumentError(f"tile: {size} valid {axis} found, allowed: 0 to {extent}")
+    array = arrays.settled(jnp.asarray(size))
+    if array.ndim or not jnp.issubdtype(array.dtype, jnp.integer):
+        raise ArgumentError(f"tile: valid {axis} must be an integer scalar, found {array.dtype}{list(array.shape)}")
+    return array.astype(np.int32)

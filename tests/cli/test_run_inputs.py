@@ -1,0 +1,177 @@
+"""Reading, converting and generating the arguments of ``pto-jax run``, without an engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+
+from pto_jax._run import (
+    convert_input,
+    count_changed,
+    describe_array,
+    generate_inputs,
+    random_values,
+    read_inputs,
+    save_arrays,
+)
+from pto_jax.dtypes import ALL_DTYPES, BF16, F4E2M1, F8E4M3, F16, F32, HIF8, I1, I32, INDEX, U8, DType
+from pto_jax.errors import ArgumentError, FileError
+from pto_jax.examples import example
+from pto_jax.testing.vectors import load_arrays
+from pto_jax.types import PtrType, ScalarType, Type, UnknownType
+
+
+@dataclass(frozen=True)
+class FakeArgument:
+    name: str
+    type: Type
+    min_elements: int | None = None
+
+
+@dataclass(frozen=True)
+class FakeKernel:
+    arguments: tuple[FakeArgument, ...]
+    outputs: tuple[str, ...] = field(default=())
+
+
+def pointer(d: DType, elements: int | None = 4) -> FakeArgument:
+    return FakeArgument("x", PtrType(d), elements)
+
+
+def scalar(d: DType) -> FakeArgument:
+    return FakeArgument("n", ScalarType(d))
+
+
+KERNEL = FakeKernel((pointer(F32), FakeArgument("n", ScalarType(INDEX))), ("x",))
+GOOD: dict[str, Any] = {"x": np.zeros(4, np.float32), "n": np.asarray(3)}
+
+
+def file(folder: Path, **arrays: Any) -> str:
+    np.savez(folder / "in.npz", **arrays)
+    return str(folder / "in.npz")
+
+
+def test_arguments_are_found_by_name_and_by_number(tmp_path: Path) -> None:
+    values, given = read_inputs(KERNEL, file(tmp_path, arg0=GOOD["x"], n=GOOD["n"]))
+    assert given == {"x": "arg0", "n": "n"}
+    assert values["x"].dtype == np.float32 and values["n"] == 3 and values["n"].shape == ()
+
+
+@pytest.mark.parametrize(
+    ("arrays", "message"),
+    [
+        ({"x": GOOD["x"]}, r"no array for argument n \(index\); call it 'n' or 'arg1'; the file holds x"),
+        ({}, "no array for argument x .*the file holds nothing"),
+        ({**GOOD, "y": 1}, "no argument is called 'y'; the arguments are x, n"),
+        ({**GOOD, "arg0": GOOD["x"]}, "argument x is given twice, as x and as arg0"),
+        ({**GOOD, "x": np.zeros(4)}, "x: found float64, the program declares f32: float32, or its bits"),
+        ({**GOOD, "x": np.zeros(4, np.int32)}, "found int32, the program declares f32"),
+        ({**GOOD, "x": np.zeros(3, np.float32)}, "found 3 elements; the program addresses 4 of f32"),
+        ({**GOOD, "n": np.zeros(2, int)}, r"n: found an array of shape \(2,\); a single index value"),
+        ({**GOOD, "n": np.asarray(1.5)}, "n: found float64; the program declares a scalar of type index"),
+    ],
+)
+def test_wrong_inputs_are_named(arrays: dict[str, Any], message: str, tmp_path: Path) -> None:
+    with pytest.raises(FileError, match=message) as caught:
+        read_inputs(KERNEL, file(tmp_path, **arrays))
+    assert "in.npz: " in str(caught.value) and "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("d", "array"),
+    [
+        (BF16, np.arange(4, dtype=np.uint16)),
+        (F8E4M3, np.arange(4, dtype=np.uint8)),
+        (HIF8, np.arange(4, dtype=np.uint8)),
+        (F4E2M1, np.arange(4, dtype=np.uint8)),
+    ],
+)
+def test_types_npz_cannot_name_come_as_raw_words(d: DType, array: Any) -> None:
+    assert convert_input(pointer(d), array) is array
+    floats = array.view(d.numpy)
+    assert convert_input(pointer(d), floats) is floats
+
+
+def test_bfloat16_saved_by_numpy_is_taken_back(tmp_path: Path) -> None:
+    saved = np.asarray([1.5, -2, 3, 4], ml_dtypes.bfloat16)
+    array = load_arrays(file(tmp_path, x=saved))["x"]
+    np.testing.assert_array_equal(convert_input(pointer(BF16), array).view(ml_dtypes.bfloat16), saved)
+
+
+def test_words_of_another_width_are_refused() -> None:
+    message = "found uint32, the program declares f16: float16, or its bits as uint16, is needed"
+    with pytest.raises(ArgumentError, match=message):
+        convert_input(pointer(F16), np.zeros(4, np.uint32))
+
+
+def test_a_type_the_text_leaves_open_is_refused() -> None:
+    with pytest.raises(ArgumentError, match="argument x has the type <not given>; a pointer"):
+        generate_inputs(FakeKernel((FakeArgument("x", UnknownType()),)), 0, None)
+
+
+@pytest.mark.parametrize(
+    ("d", "value", "message"),
+    [
+        (U8, 256, "found 256; a scalar of type u8 is between 0 and 255"),
+        (I32, -(2**31) - 1, "is between -2147483648 and 2147483647"),
+        (I1, 2, "is between 0 and 1"),
+        (F32, "text", "found <U4; the program declares a scalar of type f32"),
+    ],
+)
+def test_scalars_are_checked_against_their_type(d: DType, value: Any, message: str) -> None:
+    with pytest.raises(ArgumentError, match=message):
+        convert_input(scalar(d), np.asarray(value))
+
+
+def test_scalars_take_their_declared_type() -> None:
+    assert convert_input(scalar(F32), np.asarray(0.1)).dtype == np.float32
+    assert convert_input(scalar(BF16), np.asarray(3)).dtype == ml_dtypes.bfloat16
+    assert convert_input(scalar(I32), np.asarray([7], np.uint8)).tolist() == 7
+
+
+def test_generated_input_depends_on_the_seed_only() -> None:
+    kernel = FakeKernel((pointer(F32, 64), FakeArgument("z", PtrType(I32), 8)), ("z",))
+    first, again, other = (generate_inputs(kernel, seed, None) for seed in (0, 0, 1))
+    np.testing.assert_array_equal(first["x"], again["x"])
+    assert not np.array_equal(first["x"], other["x"])
+    assert first["z"].tolist() == [0] * 8
+
+
+def test_examples_bring_scalars_that_suit_them() -> None:
+    kernel = FakeKernel((FakeArgument("rows", ScalarType(INDEX)), FakeArgument("cols", ScalarType(INDEX))))
+    values = generate_inputs(kernel, 0, example("masked_tile"))
+    assert (int(values["rows"]), int(values["cols"])) == (13, 45)
+
+
+@pytest.mark.parametrize("d", ALL_DTYPES, ids=str)
+def test_values_of_every_type_can_be_generated_and_described(d: DType) -> None:
+    values = random_values(np.random.default_rng(0), d, (5,))
+    assert values.dtype == d.numpy and values.shape == (5,)
+    assert describe_array("x", values, d).startswith(f"x: {d}[5] = ")
+
+
+def test_buffers_are_described_on_one_line() -> None:
+    array = np.array([1, np.nan, -3, 4, 5, 6, 7], np.float32)
+    assert describe_array("z", array, F32) == "z: f32[7] = 1 nan -3 4 5 6 ...  min -3 max 7  nan 1"
+    assert describe_array("z", array[:0], F32) == "z: f32[0] empty"
+    assert "no numbers  nan 1" in describe_array("z", array[1:2], F32)
+
+
+def test_changed_elements_are_counted_by_their_bits() -> None:
+    before = np.array([0.0, 1.0, np.nan], np.float32)
+    after = np.array([-0.0, 1.0, np.nan], np.float32)
+    assert count_changed(before, after) == "  changed 1 of 3"
+    assert count_changed(None, after) == count_changed(before[:2], after) == ""
+
+
+def test_arrays_are_saved_under_the_name_given(tmp_path: Path) -> None:
+    path = str(tmp_path / "out")
+    save_arrays(path, {"file": np.arange(3), "z": np.ones((2, 2), np.float16)})
+    assert {k: v.shape for k, v in load_arrays(path).items()} == {"file": (3,), "z": (2, 2)}
+    with pytest.raises(FileError, match="cannot be written"):
+        save_arrays(str(tmp_path / "no" / "out.npz"), {})

@@ -1,0 +1,73 @@
+"""A one-instruction runner: tiles and scalars by operand name in, the destination's values out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pto_jax import isa, oracle
+from pto_jax.dtypes import DType, dtype
+from pto_jax.ir import FRAGMENT, Function, Op, Program, Region, Value, attrs
+from pto_jax.types import ScalarType, TileType, Type
+
+
+@dataclass(frozen=True)
+class Scalar:
+    value: int | float
+    type: DType
+
+
+def tile(d: str, data: Any, valid: tuple[int, int] | None = None, **fields: Any) -> oracle.OracleTile:
+    """A tile of the element type holding ``data`` (values, or raw words where they are unsigned)."""
+    element = dtype(d)
+    array = np.atleast_2d(np.asarray(data))
+    if array.dtype != element.word or element.numpy == element.word:
+        array = array.astype(element.numpy)
+    rows, cols = array.shape
+    v_row, v_col = valid or (rows, cols)
+    return oracle.OracleTile(TileType(element, rows, cols, v_row, v_col, **fields), array)
+
+
+def execute(
+    name: str, operands: dict[str, Any], attributes: dict[str, Any] | None = None, **options: Any
+) -> oracle.OracleTile:
+    """Run one instruction on the given operands (the destination included) and return the destination."""
+    instruction = isa.find(name)
+    assert instruction is not None
+    sources = set(operands) - {"dst"}
+    form = next(f for f in instruction.forms if set(f) == sources)
+    if list(form) != [n for n in operands if n != "dst"]:
+        form = tuple(n for n in operands if n != "dst")
+        assert form in instruction.forms
+
+    def value(operand: str) -> Value:
+        given = operands[operand]
+        t: Type = ScalarType(given.type) if isinstance(given, Scalar) else given.type
+        return Value(operand, t)
+
+    op = Op(name, tuple(map(value, form)), (value("dst"),), attributes=attrs(attributes or {}), form="dps")
+    function = Function(FRAGMENT, tuple(map(value, (*form, "dst"))), Region((op,)))
+    program = Program((function,), fragment=True, fragment_results=("dst",))
+    given = {n: o.value if isinstance(o, Scalar) else o for n, o in operands.items()}
+    result = oracle.run(program, given, **{"profile": "cpu_sim", **options})["dst"]
+    assert isinstance(result, oracle.OracleTile)
+    return result
+
+
+@pytest.fixture(name="run_one")
+def _run_one() -> Callable[..., oracle.OracleTile]:
+    return execute
+
+
+@pytest.fixture(name="tile")
+def _tile() -> Callable[..., oracle.OracleTile]:
+    return tile
+
+
+@pytest.fixture(name="scalar")
+def _scalar() -> Callable[[int | float, str], Scalar]:
+    return lambda value, d: Scalar(value, dtype(d))

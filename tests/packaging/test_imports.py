@@ -1,0 +1,82 @@
+"""What importing brings in: reading and verifying need no JAX, and ``lowering`` has one name."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+CHECK = "import sys\nloaded = sorted(m for m in sys.modules if m.split('.')[0] in ('jax', 'jaxlib'))\n"
+REPORT = "raise SystemExit(f'JAX was imported: {loaded[:3]}' if loaded else 0)"
+READ_AND_VERIFY = """
+import pto_jax as pto
+from pto_jax.examples import EXAMPLES
+program = pto.load(EXAMPLES["vector_add"].path)
+for profile in pto.PROFILES:
+    pto.verify(program, profile=profile)
+pto.verify(pto.parse("%d = tadd %a, %b : !pto.tile<16x16xf32>"), portable=True)
+str(program)
+"""
+
+
+def python(code: str, cwd: Path = ROOT) -> subprocess.CompletedProcess[str]:
+    path = os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=cwd,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_import_read_and_verify_need_no_jax() -> None:
+    done = python(READ_AND_VERIFY + CHECK + REPORT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_command_line_needs_no_jax_until_it_executes() -> None:
+    code = (
+        "from pto_jax.cli import main\nfrom pto_jax.examples import EXAMPLES\n"
+        "path = str(EXAMPLES['vector_add'].path)\n"
+        "assert main(['verify', path]) == 0 and main(['fmt', path]) == 0 and main(['isa', 'tadd']) == 0\n"
+    )
+    done = python(code + CHECK + REPORT)
+    assert done.returncode == 0, done.stderr
+
+
+def test_the_purity_check_can_fail() -> None:
+    done = python("import pto_jax as pto\npto.compile\n" + CHECK + REPORT)
+    assert done.returncode != 0 and "JAX was imported" in done.stderr
+
+
+def test_lowering_is_not_importable_by_itself() -> None:
+    done = python("import lowering")
+    assert done.returncode != 0 and "pto_jax.lowering" in done.stderr
+    assert python("import pto_jax.lowering").returncode == 0
+
+
+def test_public_names_resolve_and_are_listed() -> None:
+    import pto_jax as pto
+
+    for name in pto.__all__:
+        assert getattr(pto, name) is not None
+        assert name in dir(pto)
+
+
+def test_functions_keep_their_names_after_their_modules_are_imported() -> None:
+    code = (
+        "import pto_jax.tile, pto_jax as pto\n"
+        "from pto_jax.tile import Tile\n"
+        "assert callable(pto.tile) and callable(pto.verify) and pto.Tile is Tile\n"
+    )
+    done = python(code)
+    assert done.returncode == 0, done.stderr
+
+
+def test_unknown_names_are_attribute_errors() -> None:
+    done = python("import pto_jax\npto_jax.nonsense")
+    assert "module 'pto_jax' has no attribute 'nonsense'" in done.stderr

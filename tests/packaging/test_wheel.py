@@ -1,0 +1,99 @@
+"""The wheel holds exactly the package's files, also when built from the sdist, and runs elsewhere."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+SOURCES = ("pyproject.toml", "README.md", "LICENSE", "pto_jax", "lowering")
+
+
+def command(*args: str | Path, cwd: Path, **environment: str) -> str:
+    done = subprocess.run(
+        [sys.executable, *map(str, args)],
+        cwd=cwd,
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, f"{args} failed:\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}"
+    return done.stdout
+
+
+def expected_files() -> set[str]:
+    """Files the wheel must hold, as the tree has them; ``lowering/`` appears inside the package."""
+    package = {
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "pto_jax").rglob("*")
+        if path.suffix in (".py", ".pto") or path.name == "py.typed"
+    }
+    package = {name for name in package if not name.startswith("pto_jax/lowering/")}
+    lowering = {f"pto_jax/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "lowering").rglob("*.py")}
+    return package | lowering
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel built by way of the sdist from a clean copy of the tree (no build leftovers)."""
+    copy = tmp_path_factory.mktemp("tree")
+    for name in SOURCES:
+        source = ROOT / name
+        if source.is_dir():
+            shutil.copytree(
+                source, copy / name, symlinks=True, ignore=shutil.ignore_patterns("__pycache__", "*.egg-info")
+            )
+        elif source.exists():
+            shutil.copy2(source, copy / name)
+    (copy / "README.md").touch()
+    out = tmp_path_factory.mktemp("dist")
+    command("-m", "build", "--no-isolation", "--outdir", out, copy, cwd=copy)
+    assert list(out.glob("*.tar.gz"))
+    return next(out.glob("*.whl"))
+
+
+@pytest.fixture(scope="module")
+def installed(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel unpacked as an installer would, in a folder of its own."""
+    target = tmp_path_factory.mktemp("site")
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(target)
+    return target
+
+
+def test_the_wheel_holds_the_files_of_the_tree(wheel: Path) -> None:
+    with zipfile.ZipFile(wheel) as archive:
+        names = {n for n in archive.namelist() if ".dist-info/" not in n}
+        metadata = {n.split("/", 1)[1] for n in archive.namelist() if ".dist-info/" in n}
+    assert names == expected_files()
+    assert {"METADATA", "entry_points.txt", "licenses/LICENSE"} <= metadata
+
+
+def test_the_installed_package_runs_in_another_folder(installed: Path, tmp_path: Path) -> None:
+    code = "\n".join(
+        [
+            "import pto_jax as pto, pto_jax.lowering, pathlib",
+            "from pto_jax.cli import main",
+            f"assert pathlib.Path(pto.__file__).is_relative_to({str(installed)!r}), pto.__file__",
+            "assert pto_jax.lowering.__name__ == 'pto_jax.lowering'",
+            "raise SystemExit(main(['run', '--example', 'vector_add']))",
+        ]
+    )
+    printed = command("-c", code, cwd=tmp_path, PYTHONPATH=str(installed), JAX_PLATFORMS="cpu")
+    assert "z: f32[4096]" in printed
+
+
+def test_every_package_folder_is_listed() -> None:
+    listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
+    folders = {
+        ".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "pto_jax").rglob("__init__.py")
+    }
+    assert set(listed) == folders | {"pto_jax.lowering"}
