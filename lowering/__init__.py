@@ -5,7 +5,7 @@ from __future__ import annotations
 if __name__ != "pto_jax.lowering":
     raise ImportError("the folder 'lowering' is imported as pto_jax.lowering, never by itself")
 
-from . import convert, elementwise, layout, masks, tile_scalar
+from . import elementwise, elementwise_fused, elementwise_select, layout, tile_scalar
 from .program import JaxMachine as JaxMachine
 from .program import placements as placements
 from .rules import RULES as RULES
@@ -13,6 +13,6 @@ from .rules import Semantics as Semantics
 from .storage import Plan as Plan
 
 #: Modules whose import registers instruction rules.
-RULE_MODULES = (convert, elementwise, layout, masks, tile_scalar)
+RULE_MODULES = (elementwise, elementwise_fused, elementwise_select, tile_scalar, layout)
 #: Instructions whose rule needs global memory; the machine executes them itself.
 MEMORY_RULES = frozenset({"tload", "tstore"})

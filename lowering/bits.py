@@ -23,9 +23,9 @@ _INF = U32(0x7F800000)
 _EVEN = lax.RoundingMethod.TO_NEAREST_EVEN
 
 
-def widen(words: Array, to: type[np.unsignedinteger] | np.dtype = np.dtype(U32)) -> Array:
-    """Unsigned words zero-extended."""
-    return lax.convert_element_type(words, to)
+def widen(words: Array) -> Array:
+    """Unsigned words zero-extended to 32 bits."""
+    return lax.convert_element_type(words, U32)
 
 
 def decode32(b: Array) -> Array:
@@ -118,9 +118,8 @@ def value_table(dtype: DType) -> np.ndarray:
     if dtype.name in ("f8e4m3", "f8e5m2", "f8e8m0"):
         return codes.astype(np.uint8).view(dtype.numpy).astype(np.float64)
     sign = np.where(codes >> 3 & 1, -1.0, 1.0)
-    if dtype.name == "f4e2m1x2":
-        return sign * np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])[codes & 7]
-    return sign * (codes & 7) / 4.0
+    magnitude = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6]) if dtype.name == "f4e2m1x2" else np.arange(8) / 4.0
+    return np.asarray(sign * magnitude[codes & 7])
 
 
 def _hif8_value(code: int) -> float:
@@ -175,9 +174,7 @@ def to_single(words: Array, dtype: DType) -> Array:
     return jnp.asarray(table)[index]
 
 
-def narrow(
-    single: Array, dtype: DType, mode: RoundMode = RoundMode.RINT, saturate: bool = False
-) -> Array:
+def narrow(single: Array, dtype: DType, mode: RoundMode = RoundMode.RINT, saturate: bool = False) -> Array:
     """Words of a float format from float32 words, one rounding in the given mode.
 
     Overflow and infinities become infinity (or NaN where the format has none), the largest finite
@@ -187,7 +184,7 @@ def narrow(
     if mode == RoundMode.RINT and not saturate and dtype in (F16, BF16):
         return f32_to_f16(single) if dtype == F16 else f32_to_bf16(single)
     if dtype.name == "hif8":
-        return _nearest_hif8(single, saturate)
+        return _nearest_hif8(single, mode, saturate)
     if dtype.name == "f8e8m0":
         return _narrow_e8m0(single)
     sign = single >> U32(31)
@@ -253,19 +250,21 @@ def _hif8_thresholds() -> tuple[np.ndarray, np.ndarray]:
     return midpoints.view(np.uint32), codes.astype(np.uint8)
 
 
-def _nearest_hif8(single: Array, saturate: bool) -> Array:
-    """HiFloat8 rounds half away from zero whatever the mode."""
-    midpoints, codes = _hif8_thresholds()
+def _nearest_hif8(single: Array, mode: RoundMode, saturate: bool) -> Array:
+    """The nearest HiFloat8 code; ties go away from zero under ROUND, else to the even code."""
+    midpoints, codes = (jnp.asarray(t) for t in _hif8_thresholds())
     a = single & _ABS
-    rank = jnp.sum(a[..., None] >= jnp.asarray(midpoints), axis=-1, dtype=np.int32)
-    code = lax.convert_element_type(jnp.asarray(codes)[rank], np.uint32)
-    largest = np.float32(2.0**15).view(np.uint32)
-    # The next value after 2^15 would be 1.5 * 2^15, whose code is the infinity.
-    over = np.float32(1.25 * 2.0**15).view(np.uint32)
-    code = jnp.where(a > largest, jnp.where(a >= over, U32(0x6E if saturate else 0x6F), U32(0x6E)), code)
-    sign = jnp.where(code == U32(0), U32(0), (single >> U32(24)) & U32(0x80))
-    code = jnp.where(a > _INF, U32(0x80), code | sign)
-    return lax.convert_element_type(code, np.uint8)
+    below = codes[jnp.sum(a[..., None] > midpoints, axis=-1, dtype=np.int32)]
+    above = codes[jnp.sum(a[..., None] >= midpoints, axis=-1, dtype=np.int32)]
+    tie_up = (above & np.uint8(1)) == np.uint8(0)
+    code = above if mode == RoundMode.ROUND else jnp.where(tie_up, above, below)
+    # The value after 2^15 would be 1.5 * 2^15, whose code is the infinity.
+    halfway = np.float32(1.25 * 2.0**15).view(np.uint32)
+    over = a >= halfway if mode == RoundMode.ROUND else a > halfway
+    code = jnp.where(over, np.uint8(0x6E if saturate else 0x6F), code)
+    sign = lax.convert_element_type(single >> U32(24), np.uint8) & np.uint8(0x80)
+    code = jnp.where(code == np.uint8(0), code, code | sign)
+    return jnp.where(a > _INF, np.uint8(0x80), code)
 
 
 def _narrow_e8m0(single: Array) -> Array:

@@ -1,4 +1,4 @@
-"""tcvt: conversion between element types with rounding and saturation modes."""
+"""Conversion between element types with rounding and saturation modes."""
 
 from __future__ import annotations
 
@@ -7,12 +7,10 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.dtypes import F32, DType
-from pto_jax.isa.conversions import Conversion, conversion
-from pto_jax.types import RoundMode, SaturationMode
+from pto_jax.isa.conversions import Conversion
+from pto_jax.types import RoundMode
 
 from . import bits, formulas
-from .region import merge, read
-from .rules import Context, Inputs, rule
 
 _METHOD = lax.RoundingMethod
 
@@ -201,17 +199,3 @@ def _to_single(value: Array, mode: RoundMode) -> Array:
             return jnp.where(value < 0, inward, outward)
     tie = magnitude - lax.abs(bits.decode32(inward)) == lax.abs(bits.decode32(inward + one)) - magnitude
     return jnp.where(tie & (back != value), inward + one, words)
-
-
-@rule("tcvt")
-def _tcvt(c: Context, inputs: Inputs) -> dict[str, Array]:
-    """Hardware iterates over dst's valid region, the simulator over src's."""
-    src, dst, mode = c.dtype("src"), c.dtype("dst"), c.attrs["rmode"]
-    given = c.attrs["sat_mode"]
-    assert isinstance(mode, RoundMode) and (given is None or isinstance(given, SaturationMode))
-    how = conversion(c.profile, src.name, dst.name)
-    saturate = how.saturation(given, tmp=c.has("tmp")) == SaturationMode.ON
-    words = read(c, inputs, "src")
-    if c.profile == "cpu_sim":
-        return {"dst": merge(c, inputs, simulated(words, src, dst, mode, saturate), region="src")}
-    return {"dst": merge(c, inputs, hardware(words, src, dst, how, mode, saturate))}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
 
 import jax.numpy as jnp
 import numpy as np
@@ -36,7 +35,7 @@ def minimum(a: Arithmetic, x: Array, y: Array) -> Array:
 def negate(a: Arithmetic, x: Array) -> Array:
     """Unary minus: flips a float's sign bit, wraps integers."""
     if isinstance(a, Integer):
-        return a.out(-a.num(x))  # type: ignore[operator]
+        return a.out(-a.num(x))
     return x ^ dtype_sign(a.dtype)
 
 
@@ -92,7 +91,7 @@ def integer_power(a: Integer, x: Array, y: Array) -> Array:
     Exponents are read as signed in 64-bit types.
     """
     x, y = jnp.broadcast_arrays(x, y)
-    base, exponent = a.num(x), a.num(y)
+    base = a.num(x)
     assert isinstance(base, Array)
     one = a.const(1)
     signed = lax.bitcast_convert_type(y, np.dtype(f"i{a.dtype.bits // 8}"))
@@ -201,7 +200,7 @@ def narrow(single: Array, dtype: DType, saturate: bool = False) -> Array:
     return single if dtype == F32 else bits.narrow(single, dtype, saturate=saturate)
 
 
-def relu_convert(a: Arithmetic, target: DType, operation: Literal["add", "sub"] | str, x: Array, y: Array) -> Array:
+def relu_convert(a: Arithmetic, target: DType, operation: str, x: Array, y: Array) -> Array:
     """The fused add/sub, ReLU (x > 0 ? x : +0, NaN kept) and saturating narrowing conversion.
 
     Float sums are rounded to the source type first; 16-bit integer sums are not wrapped.
@@ -223,4 +222,3 @@ def relu_convert(a: Arithmetic, target: DType, operation: Literal["add", "sub"] 
     value = jnp.where(value != value, value.dtype.type(0), value)
     whole = lax.round(value, lax.RoundingMethod.TO_NEAREST_EVEN)
     return lax.convert_element_type(jnp.minimum(whole, value.dtype.type(127)), target.word)
-

@@ -106,7 +106,7 @@ def _fetch(buffer: Array, window: Window, shape: tuple[int, int]) -> Array:
     if regular is not None:
         rows, cols, pitch = regular
         end = window.offset + (rows - 1) * pitch + cols
-        if rows <= shape[0] and cols <= shape[1] and 0 <= window.offset and end <= buffer.shape[0]:
+        if rows <= shape[0] and cols <= shape[1] and window.offset >= 0 and end <= buffer.shape[0]:
             flat = buffer[window.offset : end]
             block = jnp.pad(flat, (0, rows * pitch - flat.shape[0])).reshape(rows, pitch)
             return region.fit(block[:, :cols], shape, buffer.dtype.type(0))
@@ -133,8 +133,7 @@ def tload(c: Context, dst: Lanes, view: View, buffer: Array) -> Array:
 def _tail(t: TileType, lanes: Lanes) -> Array:
     """Lanes from the end of each valid row (column, in column-major tiles) to the next 32 bytes."""
     block = np.int32(max(1, 32 * 8 // t.dtype.storage_bits))
-    row = np.int32(t.v_row) if t.v_row is not None else lanes.v_row
-    col = np.int32(t.v_col) if t.v_col is not None else lanes.v_col
+    row, col = region.sizes(t, lanes)
     rows = lax.broadcasted_iota(np.int32, t.shape, 0)
     cols = lax.broadcasted_iota(np.int32, t.shape, 1)
     if t.blayout == BLayout.COL_MAJOR:

@@ -97,7 +97,9 @@ class JaxMachine:
     def rebind(self, ref: TileRef, type: TileType, address: Scalar) -> Slot:
         if not isinstance(address, int):
             raise NotExecutableError(
-                Diagnostic("error", "the address is only known at run time; allowed: a constant", None, "tassign")
+                Diagnostic(
+                    "error", "the address is only known at run time; allowed: a constant", None, "tassign"
+                )
             )
         return self._touch(self.plan.slot(type, address))
 
@@ -247,9 +249,11 @@ def _covered(e: Execution) -> list[str]:
         return []
     names = []
     for name, ref in e.operands.items():
-        if isinstance(ref, TileRef) and _contains(ref.v_row, over.type.rows, over.v_row):
-            if _contains(ref.v_col, over.type.cols, over.v_col):
-                names.append(name)
+        if not isinstance(ref, TileRef):
+            continue
+        rows = _contains(ref.v_row, over.type.rows, over.v_row)
+        if rows and _contains(ref.v_col, over.type.cols, over.v_col):
+            names.append(name)
     return names
 
 

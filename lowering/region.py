@@ -13,6 +13,14 @@ from pto_jax.types import TileType
 from .rules import Context, Inputs, Lanes, rule
 
 
+def sizes(t: TileType, lanes: Lanes) -> tuple[Array, Array]:
+    """The tile's valid rows and columns as int32 scalars."""
+    rows = jnp.asarray(np.int32(t.v_row)) if t.v_row is not None else lanes.v_row
+    cols = jnp.asarray(np.int32(t.v_col)) if t.v_col is not None else lanes.v_col
+    assert rows is not None and cols is not None
+    return rows, cols
+
+
 def mask(t: TileType, lanes: Lanes, shape: tuple[int, int] | None = None) -> Array | None:
     """Lanes inside the tile's valid region over ``shape``, or None when that is every lane."""
     shape = shape or t.shape

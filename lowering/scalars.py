@@ -8,7 +8,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import DType
+from pto_jax.dtypes import I1, DType
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.types import CmpMode
 from pto_jax.walk import Scalar
@@ -70,15 +70,14 @@ _FLOAT = {"addf": "add", "subf": "sub", "mulf": "mul", "divf": "div"}
 _CASTS = ("index_cast", "extsi", "trunci")
 
 
-def compute(
-    semantics: Semantics, name: str, args: Sequence[Scalar], source: DType, result: DType
-) -> Array:
+def compute(semantics: Semantics, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Array:
     """One ``arith`` operation; raises NotExecutableError for operations this version lacks."""
     operation = name.removeprefix("arith.")
     if operation.startswith("cmp"):
         return _compare(operation, args, source)
     if operation == "select":
-        return jnp.where(to_native(args[0], result) != 0, *(to_native(a, result) for a in args[1:]))
+        chosen, other = (to_native(a, result) for a in args[1:])
+        return jnp.where(to_native(args[0], I1), chosen, other)
     if operation in _CASTS:
         return to_native(args[0], result)
     values = [to_native(a, source) for a in args]

@@ -9,10 +9,10 @@ from jax import Array, lax
 from pto_jax.dtypes import BF16
 from pto_jax.types import CmpMode
 
-from . import formulas
+from . import formulas, masks
 from .numerics import Integer
-from .region import elementwise
-from .rules import Context
+from .region import elementwise, mask, merge, read
+from .rules import Context, Inputs, Lanes, rule
 
 
 def _arithmetic(name: str, operation: str) -> None:
@@ -130,3 +130,30 @@ def _with_scalar_first(name: str, first: str) -> None:
 
 _with_scalar_first("taddsc", "add")
 _with_scalar_first("tsubsc", "sub")
+
+
+@rule("tcmps")
+def _tcmps(c: Context, inputs: Inputs) -> dict[str, Array]:
+    a, mode = c.arithmetic("src0"), c.attrs["cmpMode"]
+    assert isinstance(mode, CmpMode)
+    source = masks.lanes(inputs, "src0")
+    scalar = inputs["src1"]
+    y = jnp.broadcast_to(masks.first(scalar), source.words.shape)
+    if c.profile == "cpu_sim" and isinstance(scalar, Lanes):
+        y = read(c, inputs, "src1", over="src0")
+    if c.profile == "cpu_sim" and mode in (CmpMode.EQ, CmpMode.NE):
+        flags = masks.near(c, mode, source.words, y)
+    else:
+        flags = a.compare(mode, a.num(source.words), a.num(y))
+    inside = mask(c.tile("src0"), source)
+    flags = flags if inside is None else flags & inside
+    if c.profile != "cpu_sim":
+        return {"dst": masks.store_rows(c, inputs, flags)}
+    return {"dst": masks.reflow(c, inputs, flags)}
+
+
+@rule("tsels")
+def _tsels(c: Context, inputs: Inputs) -> dict[str, Array]:
+    x, s = read(c, inputs, "src"), read(c, inputs, "scalar")
+    words = read(c, inputs, "mask", over="mask")
+    return {"dst": merge(c, inputs, jnp.where(masks.unpack(words, c.tile("dst").shape), x, s))}

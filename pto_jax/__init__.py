@@ -18,34 +18,26 @@ from typing import TYPE_CHECKING
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import ops as ops
-    from . import oracle as oracle
-    from .api import load as load
-    from .api import parse as parse
-    from .api import verify as verify
-    from .dtypes import DType as DType
-    from .dtypes import dtype as dtype
-    from .engine import Kernel as Kernel
-    from .engine import compile as compile
-    from .errors import ArgumentError as ArgumentError
-    from .errors import Diagnostic as Diagnostic
-    from .errors import DifferentiationError as DifferentiationError
-    from .errors import ExecutionError as ExecutionError
-    from .errors import FileError as FileError
-    from .errors import NotExecutableError as NotExecutableError
-    from .errors import ParseError as ParseError
-    from .errors import PtoError as PtoError
-    from .errors import Span as Span
-    from .errors import VerifyError as VerifyError
+    from . import ops as ops, oracle as oracle
+    from .api import load as load, parse as parse, verify as verify
+    from .dtypes import DType as DType, dtype as dtype
+    from .engine import Kernel as Kernel, compile as compile
+    from .errors import (
+        ArgumentError as ArgumentError,
+        Diagnostic as Diagnostic,
+        DifferentiationError as DifferentiationError,
+        ExecutionError as ExecutionError,
+        FileError as FileError,
+        NotExecutableError as NotExecutableError,
+        ParseError as ParseError,
+        PtoError as PtoError,
+        Span as Span,
+        VerifyError as VerifyError,
+    )
     from .ir import Program as Program
-    from .profiles import PROFILES as PROFILES
-    from .profiles import Profile as Profile
-    from .profiles import profile as profile
-    from .tile import Tile as Tile
-    from .tile import tile as tile
-    from .types import PtrType as PtrType
-    from .types import ScalarType as ScalarType
-    from .types import TileType as TileType
+    from .profiles import PROFILES as PROFILES, Profile as Profile, profile as profile
+    from .tile import Tile as Tile, tile as tile
+    from .types import PtrType as PtrType, ScalarType as ScalarType, TileType as TileType
 
 #: Public name -> module that defines it; modules that are public themselves map to "".
 _PUBLIC: dict[str, str] = {

@@ -42,9 +42,7 @@ def arguments(program: Program, function: Function) -> tuple[Argument, ...]:
     """The arguments of a function with what is known about its buffers."""
     written = set(written_buffers(program, function))
     needs = _needs(function)
-    return tuple(
-        Argument(a.name, a.type, needs.get(a.name), a.name in written) for a in function.args
-    )
+    return tuple(Argument(a.name, a.type, needs.get(a.name), a.name in written) for a in function.args)
 
 
 def _roots(function: Function) -> dict[str, str]:

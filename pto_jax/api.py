@@ -6,8 +6,7 @@ from pathlib import Path
 
 from .errors import Diagnostic, FileError, VerifyError
 from .ir import Program
-from .profiles import Profile, profile_of_arch
-from .profiles import profile as _profile
+from .profiles import Profile, profile as _profile, profile_of_arch
 
 
 def load(path: str | Path) -> Program:

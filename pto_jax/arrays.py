@@ -43,7 +43,9 @@ def as_array(x: Any, dtype: DType, what: str) -> Any:
         try:
             return np.asarray(x, dtype.numpy)
         except (TypeError, ValueError, OverflowError) as error:
-            raise ArgumentError(f"{what}: found {type(x).__name__}, not an array of {dtype.name} ({error})") from None
+            raise ArgumentError(
+                f"{what}: found {type(x).__name__}, not an array of {dtype.name} ({error})"
+            ) from None
     x = settled(x)
     if not accepts(dtype, np.dtype(x.dtype)):
         narrowed = ""

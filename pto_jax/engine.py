@@ -31,10 +31,11 @@ class Kernel:
     """A program as a pure function; made by :func:`compile`, memoised and hashable.
 
     Call it with one argument per program argument, by position or name. Buffers are arrays of any shape
-    with enough elements; scalars are numbers or 0-d arrays (traced, so they batch); tiles of a fragment
-    are :class:`Tile` or [rows, cols] arrays. Buffers of 4-bit types are bytes, two elements each. The result maps each written buffer's name to its new
-    contents in the shape and type it came in, or each result of a fragment to a Tile. With ``checks``
-    the result is ``(outputs, report)``. Composes with jit, vmap, shard_map and lax control flow.
+    with enough elements (4-bit types: bytes, two elements each); scalars are numbers or 0-d arrays
+    (traced, so they batch); tiles of a fragment are :class:`Tile` or [rows, cols] arrays. The result maps
+    each written buffer's name to its new contents in the shape and type it came in, or each result of a
+    fragment to a Tile. With ``checks`` the result is ``(outputs, report)``. Composes with jit, vmap,
+    shard_map and lax control flow.
 
     Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
     arguments are illegal.
@@ -118,7 +119,9 @@ class Kernel:
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         names = [a.name for a in self.arguments]
         if len(args) > len(names):
-            raise ArgumentError(f"{self.entry}: {len(args)} arguments given, it takes {len(names)}: {_list(names)}")
+            raise ArgumentError(
+                f"{self.entry}: {len(args)} arguments given, it takes {len(names)}: {_list(names)}"
+            )
         given = dict(zip(names, args, strict=False))
         for name, value in kwargs.items():
             if name not in names:
@@ -183,7 +186,9 @@ def _prepare(argument: Argument, value: Any) -> Any:
         array = arrays.as_array(value, t.dtype, what)
         size = int(np.prod(array.shape)) * (2 if t.dtype.packed else 1)
         if argument.min_elements is not None and size < argument.min_elements:
-            raise ArgumentError(f"{what}: found {size} elements, the program's views need {argument.min_elements}")
+            raise ArgumentError(
+                f"{what}: found {size} elements, the program's views need {argument.min_elements}"
+            )
         if size > MAX_BUFFER_ELEMENTS:
             raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")
         return array
@@ -204,7 +209,9 @@ def _prepare_tile(what: str, t: TileType, value: Any) -> Tile:
     static = (value.type.v_row, value.type.v_col)
     for found, declared in zip(static, t.valid, strict=True):
         if declared is not None and found != declared:
-            raise ArgumentError(f"{what}: found valid region {_sizes(static)}, the program declares {_sizes(t.valid)}")
+            raise ArgumentError(
+                f"{what}: found valid region {_sizes(static)}, the program declares {_sizes(t.valid)}"
+            )
     return value if t.is_static else value.dynamic()
 
 
@@ -218,13 +225,17 @@ def _prepare_scalar(what: str, t: ScalarType, value: Any) -> Any:
         if hasattr(value, "dtype") and np.dtype(value.dtype).kind not in "iu":
             raise ArgumentError(f"{what}: found {value.dtype}, the program declares index (an integer)")
         if not hasattr(value, "dtype") and not isinstance(value, int):
-            raise ArgumentError(f"{what}: found {type(value).__name__}, the program declares index (an integer)")
+            raise ArgumentError(
+                f"{what}: found {type(value).__name__}, the program declares index (an integer)"
+            )
         return np.int32(value) if isinstance(value, int) else arrays.settled(value)
     if dtype.is_integer and isinstance(value, float):
         raise ArgumentError(f"{what}: found a float, the program declares {dtype.name}")
     array = arrays.as_array(value, dtype, what)
     if getattr(array, "shape", ()) != ():
-        raise ArgumentError(f"{what}: found shape {tuple(array.shape)}, the program declares a scalar {dtype.name}")
+        raise ArgumentError(
+            f"{what}: found shape {tuple(array.shape)}, the program declares a scalar {dtype.name}"
+        )
     return array
 
 
@@ -326,9 +337,7 @@ def compile(
     return _kernel(program, function.name, semantics, checks)
 
 
-def choices(
-    profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str
-) -> Semantics:
+def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
     """Checked execution options; ``out_of_region`` defaults to the profile's fill."""
     target = find_profile(profile)
     fill = out_of_region or target.out_of_region

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from enum import IntEnum
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Any
 
 import numpy as np
@@ -61,7 +61,7 @@ def __dir__() -> list[str]:
     return sorted([*globals(), *names()])
 
 
-@lru_cache(maxsize=None)
+@cache
 def _function(name: str) -> Callable[..., Any]:
     instruction = isa.instructions()[name]
 
@@ -69,7 +69,9 @@ def _function(name: str) -> Callable[..., Any]:
         return _call(instruction, sources, options)
 
     forms = " or ".join(f"{name}({', '.join(form)})" for form in instruction.forms)
-    attributes = "".join(f"\n{a.name}: {a.meaning} (default {_shown(a.default)})" for a in instruction.attributes)
+    attributes = "".join(
+        f"\n{a.name}: {a.meaning} (default {_shown(a.default)})" for a in instruction.attributes
+    )
     call.__name__ = call.__qualname__ = name
     call.__doc__ = f"{instruction.summary}\n\n{forms}\n\n{instruction.semantics}{attributes}"
     return call
@@ -131,7 +133,9 @@ def _destinations(
     wanted = instruction.destinations
     listed = given if isinstance(given, tuple) else (given,) * len(wanted)
     if len(listed) != len(wanted):
-        raise ArgumentError(f"{instruction.name}: dst has {len(listed)} entries, it has {len(wanted)} destinations")
+        raise ArgumentError(
+            f"{instruction.name}: dst has {len(listed)} entries, it has {len(wanted)} destinations"
+        )
     reference = next((o for o in instruction.operands if o.role == "in" and o.kind == "tile"), None)
     first = next((s for s in sources if isinstance(s, Tile)), None)
     found: list[Tile | TileType] = []
@@ -139,11 +143,15 @@ def _destinations(
         if isinstance(dst, Tile | TileType):
             found.append(dst)
         elif dst is not None:
-            raise ArgumentError(f"{instruction.name}: dst must be a Tile or a TileType, found {type(dst).__name__}")
+            raise ArgumentError(
+                f"{instruction.name}: dst must be a Tile or a TileType, found {type(dst).__name__}"
+            )
         elif operand.role == "inout":
             raise ArgumentError(f"{instruction.name}: dst=Tile is required, the instruction reads it")
         elif first is None or reference is None or operand.dtype != reference.dtype:
-            raise ArgumentError(f"{instruction.name}: dst= is required, its type does not follow from the sources")
+            raise ArgumentError(
+                f"{instruction.name}: dst= is required, its type does not follow from the sources"
+            )
         else:
             found.append(first.type)
     return tuple(found)
@@ -207,13 +215,9 @@ def _operand(machine: JaxMachine, name: str, value: Value, given: Any, first: Ti
         assert isinstance(t, TileType)
         return TileRef(t, machine.adopt(name, t, given.words), given.valid_rows, given.valid_cols)
     if isinstance(given, TileType):
-        rows, cols = given.valid
         region = (first.valid_rows, first.valid_cols) if first is not None else given.shape
-        if rows is None:
-            rows = region[0]
-        if cols is None:
-            cols = region[1]
-        return TileRef(given, machine.blank(name, given), rows, cols)
+        sizes = (r if n is None else n for n, r in zip(given.valid, region, strict=True))
+        return TileRef(given, machine.blank(name, given), *sizes)
     assert isinstance(t, ScalarType)
     if isinstance(given, int | float) and not hasattr(given, "dtype"):
         return given

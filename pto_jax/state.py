@@ -62,7 +62,9 @@ class Report:
                 continue
             where = ""
             if broken.ndim:
-                listed = [str(tuple(map(int, i)) if broken.ndim > 1 else int(i[0])) for i in np.argwhere(broken)]
+                listed = [
+                    str(tuple(map(int, i)) if broken.ndim > 1 else int(i[0])) for i in np.argwhere(broken)
+                ]
                 more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
                 where = f"; batch index {', '.join(listed[:8])}{more}"
             message = f"run-time rule broken: {site.allowed}{where}"
@@ -91,7 +93,9 @@ class State:
         tiles = {}
         for name, operand in scope.names().items():
             if isinstance(operand, TileRef):
-                rows, cols = (np.int32(n) if isinstance(n, int) else n for n in (operand.v_row, operand.v_col))
+                rows, cols = (
+                    np.int32(n) if isinstance(n, int) else n for n in (operand.v_row, operand.v_col)
+                )
                 dynamic = operand.type.with_valid(None, None)
                 tiles[name] = Tile(machine.words(operand), _scalar(rows), _scalar(cols), dynamic)
         return State(tiles, dict(machine.cells))

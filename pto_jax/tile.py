@@ -11,7 +11,8 @@ import numpy as np
 from jax import Array
 
 from . import arrays
-from .dtypes import DType, dtype as find_dtype, from_numpy
+from .dtypes import DType, from_numpy
+from .dtypes import dtype as find_dtype
 from .errors import ArgumentError
 from .types import TileType
 from .walk import TileRef
@@ -47,8 +48,8 @@ class Tile:
         rows, cols = ref.v_row, ref.v_col
         if isinstance(rows, int) and isinstance(cols, int):
             return cls(words, None, None, ref.type.with_valid(rows, cols))
-        traced = (jnp.asarray(n, np.int32) for n in (rows, cols))
-        return cls(words, *traced, ref.type.with_valid(None, None))
+        rows, cols = jnp.asarray(rows, np.int32), jnp.asarray(cols, np.int32)
+        return cls(words, rows, cols, ref.type.with_valid(None, None))
 
     @property
     def dtype(self) -> DType:
@@ -120,14 +121,18 @@ def tile(
         if not type.is_static:
             raise ArgumentError(f"tile: the type {type} has dynamic valid sizes; give valid=(rows, cols)")
         return Tile(words, None, None, type)
-    sizes = [_size(v, extent, axis) for v, extent, axis in zip(valid, type.shape, ("rows", "cols"), strict=True)]
+    sizes = [
+        _size(v, extent, axis) for v, extent, axis in zip(valid, type.shape, ("rows", "cols"), strict=True)
+    ]
     return Tile(words, sizes[0], sizes[1], type.with_valid(None, None))
 
 
 def _size(size: Any, extent: int, axis: str) -> Array:
     if isinstance(size, int | np.integer) and not 0 <= size <= extent:
         raise ArgumentError(f"tile: {size} valid {axis} found, allowed: 0 to {extent}")
-    array = arrays.settled(jnp.asarray(size))
+    array: Array = arrays.settled(jnp.asarray(size))
     if array.ndim or not jnp.issubdtype(array.dtype, jnp.integer):
-        raise ArgumentError(f"tile: valid {axis} must be an integer scalar, found {array.dtype}{list(array.shape)}")
+        raise ArgumentError(
+            f"tile: valid {axis} must be an integer scalar, found {array.dtype}{list(array.shape)}"
+        )
     return array.astype(np.int32)

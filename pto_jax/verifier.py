@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from .verify import Limits as Limits
-from .verify import check_op as check_op
-from .verify import run_time_rules as run_time_rules
-from .verify import verify_program as verify_program
+from .verify import (
+    Limits as Limits,
+    check_op as check_op,
+    run_time_rules as run_time_rules,
+    verify_program as verify_program,
+)

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from . import isa
-from .errors import Diagnostic, DiagnosticSink, Span
+from .errors import Diagnostic, Span
 from .ir import Function, Op, Program, Region, Symbol, Value
 from .isa.check import Valid, check_op, run_time_rules, unsupported
 from .isa.tile_legality import check_type
@@ -69,13 +69,23 @@ def _merge(by_profile: dict[str, list[Diagnostic]], selected: Profile) -> list[D
 
 
 def _verify(program: Program, profile: Profile, limits: Limits) -> list[Diagnostic]:
-    sink = DiagnosticSink()
+    sink = _Sink()
     if _within_limits(program, limits, sink):
         for function in program.functions:
             _Checker(program, function, profile, sink).run()
         for finding in _call_cycles(program):
             sink.add(finding)
-    return _in_source_order(sink.found)
+    return _in_source_order(list(sink.found))
+
+
+class _Sink:
+    """Collects findings once each, in the order they are made."""
+
+    def __init__(self) -> None:
+        self.found: dict[Diagnostic, None] = {}
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        self.found[diagnostic] = None
 
 
 def _in_source_order(found: list[Diagnostic]) -> list[Diagnostic]:
@@ -85,7 +95,7 @@ def _in_source_order(found: list[Diagnostic]) -> list[Diagnostic]:
     return sorted(found, key=key)
 
 
-def _within_limits(program: Program, limits: Limits, sink: DiagnosticSink) -> bool:
+def _within_limits(program: Program, limits: Limits, sink: _Sink) -> bool:
     """Counts operations, depth and elements without recursion; False when a limit is exceeded."""
     count = elements = 0
     stack = [(f.body, 1) for f in program.functions]
@@ -149,7 +159,7 @@ def _call_cycles(program: Program) -> Iterator[Diagnostic]:
 class _Checker:
     """One walk over a function; knows what is defined, constant, and where tiles lie."""
 
-    def __init__(self, program: Program, function: Function, profile: Profile, sink: DiagnosticSink) -> None:
+    def __init__(self, program: Program, function: Function, profile: Profile, sink: _Sink) -> None:
         self.program = program
         self.function = function
         self.profile = profile
@@ -164,18 +174,15 @@ class _Checker:
         function = self.function
         if function in self.program.entries and function.results and not self.program.fragment:
             listed = ", ".join(str(t) for t in function.results)
-            self.error(
-                f"entry @{function.name} returns {listed}; allowed: an entry returns nothing", function.span
-            )
+            message = f"entry @{function.name} returns {listed}; allowed: an entry returns nothing"
+            self.error(message, function.span, rule="entry")
         for value in function.args:
             self.define(value, function.span)
         self.region(function.body)
         for finding in overlaps(self.places):
             self.sink.add(finding)
 
-    def error(
-        self, message: str, span: Span | None, instruction: str | None = None, rule: str = "program"
-    ) -> None:
+    def error(self, message: str, span: Span | None, instruction: str | None = None, rule: str = "") -> None:
         self.sink.add(Diagnostic("error", message, span, instruction, rule=rule))
 
     def define(self, value: Value, span: Span | None, instruction: str | None = None) -> None:

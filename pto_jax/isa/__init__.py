@@ -4,24 +4,13 @@ from __future__ import annotations
 
 from functools import cache
 
-from .bind import Bound as Bound
-from .bind import bind as bind
+from .bind import Bound as Bound, bind as bind
 from .declare import (
     Attribute as Attribute,
-)
-from .declare import (
     Constraint as Constraint,
-)
-from .declare import (
     Decision as Decision,
-)
-from .declare import (
     Instruction as Instruction,
-)
-from .declare import (
     Operand as Operand,
-)
-from .declare import (
     Site as Site,
 )
 

@@ -23,8 +23,6 @@ from .common import (
     SIMULATOR_SAME_TYPE,
     SIMULATOR_VALUES,
     SRC,
-    SRC0,
-    SRC1,
     UNARY,
     tile_instruction,
 )
@@ -395,5 +393,3 @@ _ONE_SOURCE = (
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (*_TWO_SOURCES, *_ONE_SOURCE)
-
-__all__ = ["INSTRUCTIONS", "SRC0", "SRC1", "TMP", "precision_types", "tmp_of_remainder"]

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from ..profiles import Profile
 from ..types import CmpMode, RoundMode, SaturationMode, Type
 from .common import DST, PAGES, SCRATCH_OPTIONAL, SIMULATOR_VALUES, SRC0, SRC1, tile_instruction
-from .constraints import HARDWARE, SIMULATOR, element_type, equal_valid, fixed_type, in_vec, row_major
+from .constraints import element_type, equal_valid, fixed_type, in_vec, row_major
 from .conversions import Conversion, conversions
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .regions import equal_shape, mask_holds, mask_receives
@@ -270,15 +270,3 @@ TCVT = tile_instruction(
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TCMP, TSEL, TCVT)
-
-__all__ = [
-    "CMP_MODE",
-    "HARDWARE",
-    "HARDWARE_MASKS",
-    "INSTRUCTIONS",
-    "MASK_TYPES",
-    "READ_MASKS",
-    "SIMULATOR",
-    "equality_only",
-    "rows_by_mask",
-]

@@ -41,11 +41,21 @@ def matrix(instructions: Iterable[Instruction], style: Style = "text") -> str:
     listed = list(instructions)
     if style == "json":
         return json.dumps({i.name: _types_record(i) for i in listed}, indent=1)
-    header = ["instruction", "class", *PROFILE_NAMES]
-    cells = [[i.name, i.cls, *(types_text(i, p) for p in PROFILE_NAMES)] for i in listed]
     if style == "markdown":
+        header = ["instruction", "class", *PROFILE_NAMES]
+        cells = [[i.name, i.cls, *(types_text(i, p) for p in PROFILE_NAMES)] for i in listed]
         return "\n".join(_markdown_table(header, cells))
-    return "\n".join(_text_table(header, cells))
+    return "\n".join(line for i in listed for line in _text_rows(i))
+
+
+def _text_rows(i: Instruction) -> Iterator[str]:
+    """A line per profile, one line where profiles agree."""
+    by_types: dict[str, list[str]] = {}
+    for profile in PROFILE_NAMES:
+        by_types.setdefault(types_text(i, profile), []).append(profile)
+    yield f"{i.name:<18}{i.cls}"
+    for types, profiles in by_types.items():
+        yield f"  {' '.join(profiles):<16}{types}"
 
 
 def types_text(instruction: Instruction, profile: ProfileName, limit: int = 20) -> str:
@@ -74,12 +84,6 @@ def _types_record(instruction: Instruction) -> Json:
 def _markdown_table(header: list[str], cells: list[list[str]]) -> Iterator[str]:
     for row in (header, ["---"] * len(header), *cells):
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
-
-
-def _text_table(header: list[str], cells: list[list[str]]) -> Iterator[str]:
-    widths = [max(len(row[c]) for row in (header, *cells)) for c in range(len(header))]
-    for row in (header, ["-" * w for w in widths], *cells):
-        yield "  ".join(cell.ljust(w) for cell, w in zip(row, widths, strict=True)).rstrip()
 
 
 def page(instruction: Instruction, style: Style = "text") -> str:

@@ -10,7 +10,6 @@ from dataclasses import replace
 
 from ..profiles import Profile
 from ..types import Loc, Pipe, PipeEventType, TileType, Type
-from .constraints import HARDWARE
 from .declare import Attribute, AttrMap, Check, Constraint, Decision, Finding, Instruction, Operand, Site
 from .memory_rules import address_rules
 
@@ -321,5 +320,3 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         for name, summary in (("get_buf", "Acquire a buffer token."), ("rls_buf", "Release a buffer token."))
     ),
 )
-
-__all__ = ["HARDWARE", "INSTRUCTIONS", "NO_VALUE_EFFECT", "event_range", "required"]

@@ -15,5 +15,4 @@ array([0.5, 1.5, 2.5], dtype=float32)
 
 from __future__ import annotations
 
-from .interpret import OracleTile as OracleTile
-from .interpret import run as run
+from .interpret import OracleTile as OracleTile, run as run

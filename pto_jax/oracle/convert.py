@@ -52,7 +52,7 @@ def range_of(d: DType) -> tuple[float, float]:
 
 
 def _simulated(values: Array, source: DType, target: DType, mode: RoundMode | None, saturate: bool) -> Array:
-    if saturate and not is_small(target) and not is_small(source):
+    if saturate and not is_small(target):
         return _clamped_first(values, source, target, mode)
     if target.is_float:
         return encode(values.astype(np.float64), target, saturate=saturate)

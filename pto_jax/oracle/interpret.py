@@ -12,8 +12,7 @@ from .. import infer
 from ..dtypes import DType
 from ..errors import ArgumentError
 from ..ir import Function, Program, Value
-from ..profiles import OutOfRegion, Profile, Subnormals, profile_of_arch
-from ..profiles import profile as profile_called
+from ..profiles import OutOfRegion, Profile, Subnormals, profile as profile_called, profile_of_arch
 from ..types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
 from ..walk import Operand, Pointer, TileRef, View, Walker
 from . import storage

@@ -12,8 +12,7 @@ from typing import Any, Literal, TypeAlias
 from numpy.typing import NDArray
 
 from ..errors import FileError, PtoError
-from .cases import case_program as case_program
-from .cases import unsupported_reason as unsupported_reason
+from .cases import case_program as case_program, unsupported_reason as unsupported_reason
 from .compare import Comparison, compare_operand
 from .exclusions import exclusion, not_required
 from .vectors import Case, GmOperand, TileOperand, load_file, vector_files

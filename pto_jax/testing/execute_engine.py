@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
+from ..arrays import x64
 from ..engine import Kernel, choices
 from ..profiles import CPU_SIM, Profile
 from ..tile import Tile
@@ -34,7 +36,8 @@ def _argument(case: Case, name: str) -> Any:
     operand = case.operand(name)
     if isinstance(operand, TileOperand):
         words = to_logical(operand.type, operand.before)
-        return Tile(words, None, None, operand.type)
+        with x64():
+            return Tile(jnp.asarray(words), None, None, operand.type)
     if isinstance(operand, GmOperand):
         return np.asarray(operand.before).view(operand.dtype.word)
     assert isinstance(operand, ScalarOperand)

@@ -30,6 +30,9 @@ UNDECLARED = frozenset(
     """.split()
 )
 
+#: Those of them whose first operand is a scalar, so that one type is that of the tile.
+SCALAR_FIRST = frozenset(["tci", "ttri", "trandom"])
+
 #: Spellings of the documentation that mean the name on the right.
 ALIASES = {
     **{

@@ -20,7 +20,6 @@ from ..types import (
     PtrType,
     ScalarType,
     TensorViewType,
-    TileType,
     Type,
     UnknownType,
     VectorType,
@@ -331,9 +330,3 @@ class TypeReader:
             c.fail("found a vector with a dimension '?'; vectors are static", start=opened, end=c.last_end)
         c.close(Kind.GREATER, opened)
         return VectorType(static, element)
-
-    def tile(self, found: Type, start: int) -> TileType:
-        """The type as a tile, or an error naming what it is."""
-        if not isinstance(found, TileType):
-            self.cursor.fail(f"found {found}, expected a tile type", start=start, end=self.cursor.last_end)
-        return found

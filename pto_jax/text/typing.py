@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from .. import isa
 from ..types import ScalarType, Type, UnknownType
+from .names import SCALAR_FIRST
 
 Maybe = Type | None
 
@@ -14,7 +15,7 @@ def takes_scalar(name: str, index: int, count: int) -> bool | None:
     """Whether read operand ``index`` of ``count`` is a scalar by declaration; None when that is open."""
     declaration = isa.find(name)
     if declaration is None:
-        return None
+        return True if name in SCALAR_FIRST and index == 0 else None
     kinds = {
         declaration.operand(form[index]).kind in ("scalar", "index")
         for form in declaration.forms

@@ -269,6 +269,8 @@ def test_small_float_conversions(run_one: Run, tile: Make) -> None:
         assert out.tolist() == [0x7E, 0x7E, 0x7F, 0x2A, 0x80]
     out = _convert(run_one, tile, ("f32", "f8e4m3"), values, "cpu_sim", sat_mode=OFF).view(np.uint8)
     assert out.tolist() == [0x7E, 0x7F, 0x7F, 0x2A, 0x80]
+    wide = _convert(run_one, tile, ("f8e5m2", "f32"), [np.inf, np.nan, -3.0], "cpu_sim", sat_mode=ON)
+    assert wide.tolist() == [57344.0, 57344.0, -3.0]
     hif8 = _convert(run_one, tile, ("f32", "hif8"), [1.0625, -0.0, 1e9], "a5", rmode=RoundMode.TRUNC)
     assert hif8.tolist() == [0x09, 0x00, 0x6E]
 

@@ -1,0 +1,50 @@
+"""Comparison, selection and conversion of tiles."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+from jax import Array
+
+from pto_jax.isa.conversions import conversion
+from pto_jax.types import CmpMode, RoundMode, SaturationMode
+
+from . import convert, masks
+from .region import mask, merge, read
+from .rules import Context, Inputs, rule
+
+
+@rule("tcmp")
+def _tcmp(c: Context, inputs: Inputs) -> dict[str, Array]:
+    a, mode = c.arithmetic("src0"), c.attrs["cmpMode"]
+    assert isinstance(mode, CmpMode)
+    source = masks.lanes(inputs, "src0")
+    other = read(c, inputs, "src1", over="src0")
+    flags = a.compare(mode, a.num(source.words), a.num(other))
+    inside = mask(c.tile("src0"), source)
+    return {"dst": masks.store_rows(c, inputs, flags if inside is None else flags & inside)}
+
+
+@rule("tsel")
+def _tsel(c: Context, inputs: Inputs) -> dict[str, Array]:
+    x, y = read(c, inputs, "src0"), read(c, inputs, "src1")
+    words = read(c, inputs, "mask", over="mask")
+    chosen = (
+        masks.stream_bits(c, inputs, words)
+        if c.profile == "cpu_sim"
+        else masks.unpack(words, c.tile("dst").shape)
+    )
+    return {"dst": merge(c, inputs, jnp.where(chosen, x, y))}
+
+
+@rule("tcvt")
+def _tcvt(c: Context, inputs: Inputs) -> dict[str, Array]:
+    """Hardware iterates over dst's valid region, the simulator over src's."""
+    src, dst, mode = c.dtype("src"), c.dtype("dst"), c.attrs["rmode"]
+    given = c.attrs["sat_mode"]
+    assert isinstance(mode, RoundMode) and (given is None or isinstance(given, SaturationMode))
+    how = conversion(c.profile, src.name, dst.name)
+    saturate = how.saturation(given, tmp=c.has("tmp")) == SaturationMode.ON
+    words = read(c, inputs, "src")
+    if c.profile == "cpu_sim":
+        return {"dst": merge(c, inputs, convert.simulated(words, src, dst, mode, saturate), region="src")}
+    return {"dst": merge(c, inputs, convert.hardware(words, src, dst, how, mode, saturate))}
