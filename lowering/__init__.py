@@ -6,10 +6,8 @@ if __name__ != "pto_jax.lowering":
     raise ImportError("the folder 'lowering' is imported as pto_jax.lowering, never by itself")
 
 from . import elementwise, elementwise_fused, elementwise_select, layout, tile_scalar
-from .program import JaxMachine as JaxMachine
-from .program import placements as placements
-from .rules import RULES as RULES
-from .rules import Semantics as Semantics
+from .program import JaxMachine as JaxMachine, placements as placements
+from .rules import RULES as RULES, Semantics as Semantics
 from .storage import Plan as Plan
 
 #: Modules whose import registers instruction rules.

@@ -101,7 +101,7 @@ def simulated(words: Array, src: DType, dst: DType, mode: RoundMode, saturate: b
     Saturation clamps the source value to the range both types share, before the conversion; NaN
     becomes the upper limit.
     """
-    if src == dst and not saturate:
+    if src == dst and not saturate and src.name != "i4":
         return words
     if src.packed and dst.packed:
         return words
@@ -114,17 +114,24 @@ def simulated(words: Array, src: DType, dst: DType, mode: RoundMode, saturate: b
     low = np.float64(max(_lowest(src), _lowest(dst)))
     high = np.float64(min(_largest(src), _largest(dst)))
     if dst.name == "i4":
-        return clamp_to_int(round_whole(value, mode), dst, 0) & np.uint8(0xF)
+        return clamp_to_int(round_whole(value, mode), dst, dst.max_int) & np.uint8(0xF)
     if dst.is_integer:
         whole = round_whole(value, mode)
         if not saturate:
             return integer_words(_host_cast(whole, dst), dst)
         clamped = jnp.clip(whole, jnp.ceil(low), jnp.floor(high))
-        limit = int(min(_largest(src), float(dst.max_int), 2.0**64 - 2.0**11))
-        return clamp_to_int(clamped, dst, min(limit, dst.max_int))
+        limit = dst.max_int if _largest(src) >= dst.max_int else int(_largest(src))
+        return clamp_to_int(clamped, dst, limit)
     if saturate and dst.bits > 8:
         value = jnp.where(value != value, high, jnp.clip(value, low, high))
     return bits.encode(value, dst, saturate=saturate)
+
+
+def cast(words: Array, src: DType, dst: DType) -> Array:
+    """A plain C++ conversion: floats truncate to integers, everything else rounds once, to even."""
+    if src.is_integer and dst.is_float:
+        return bits.encode(to_float64(words, src), dst)
+    return simulated(words, src, dst, RoundMode.TRUNC, saturate=False)
 
 
 def _simulated_integer(words: Array, src: DType, dst: DType, saturate: bool) -> Array:

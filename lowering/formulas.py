@@ -105,7 +105,8 @@ def integer_power(a: Integer, x: Array, y: Array) -> Array:
 
     power, _ = lax.fori_loop(np.int32(0), np.int32(a.dtype.bits), step, (power, square))
     odd = (y & y.dtype.type(1)) != 0
-    minus_one = a.const(-1) if a.dtype.is_signed else one
+    # Unsigned bases compare with -1 as C++ does: only a 64-bit one can meet a negative exponent.
+    minus_one = a.const(-1) if a.dtype.is_signed else a.const(a.dtype.max_int)
     inverse = jnp.where(
         base == one, one, jnp.where((base == minus_one), jnp.where(odd, minus_one, one), a.const(0))
     )

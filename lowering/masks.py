@@ -86,11 +86,6 @@ def near(c: Context, mode: CmpMode, x: Array, y: Array) -> Array:
     return (u != u) | (v != v) | (distance > np.float64(1e-9))
 
 
-def first(operand: Lanes | Array) -> Array:
-    """The scalar of tcmps; of a tile, hardware takes element (0, 0)."""
-    return operand.words[0, 0] if isinstance(operand, Lanes) else operand
-
-
 def reflow(c: Context, inputs: Inputs, flags: Array) -> Array:
     """One byte stream over all physical source rows, dealt out over the mask's valid columns."""
     t, old = c.tile("dst"), lanes(inputs, "dst").words

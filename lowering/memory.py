@@ -18,7 +18,7 @@ from pto_jax.dtypes import DType
 from pto_jax.types import BLayout, GlobalLayout, Pad, TileType
 from pto_jax.walk import Scalar, View
 
-from . import region
+from . import convert, region
 from .rules import Context, Lanes
 
 RANK = 5
@@ -88,16 +88,33 @@ def _int32(n: Scalar) -> Scalar:
     return np.int32(n) if isinstance(n, int) else lax.convert_element_type(n, np.int32)
 
 
-def pad_word(dtype: DType, pad: Pad) -> np.unsignedinteger:
-    """The word a pad value stands for; float formats of 8 bits and less pad with zero."""
+def pad_word(dtype: DType, pad: Pad, profile: str) -> np.unsignedinteger:
+    """The word a pad value stands for.
+
+    Float formats of 8 bits and less pad with zero, and so do 64-bit integers except on the simulator.
+    """
     word = dtype.word.type
-    if pad in (Pad.NULL, Pad.ZERO) or (dtype.is_float and dtype.bits < 16):
+    narrow = dtype.is_float and dtype.bits < 16
+    if pad in (Pad.NULL, Pad.ZERO) or narrow or (dtype.bits == 64 and profile != "cpu_sim"):
         return word(0)
     if dtype.is_float:
         infinity = ((1 << dtype.exponent) - 1) << dtype.mantissa
         return word(infinity | (0 if pad == Pad.MAX else 1 << (dtype.bits - 1)))
     value = dtype.max_int if pad == Pad.MAX else dtype.min_int
     return word(value & ((1 << dtype.word_bits) - 1))
+
+
+def leaves_buffer(t: TileType, lanes: Lanes, view: View, buffer: Array) -> Array | bool:
+    """Whether a transfer of the tile's valid region touches addresses outside the buffer."""
+    window = Window.of(view)
+    regular = window.rows_by_cols()
+    if regular is not None and t.is_static and regular[0] >= (t.v_row or 0) and regular[1] >= (t.v_col or 0):
+        rows, cols, pitch = regular
+        return bool(window.offset < 0 or window.offset + (rows - 1) * pitch + cols > buffer.shape[0])
+    where = window.addresses(t.shape)
+    outside = (where < 0) | (where >= np.int32(buffer.shape[0]))
+    inside = region.mask(t, lanes)
+    return jnp.any(outside if inside is None else outside & inside)
 
 
 def _fetch(buffer: Array, window: Window, shape: tuple[int, int]) -> Array:
@@ -122,7 +139,7 @@ def tload(c: Context, dst: Lanes, view: View, buffer: Array) -> Array:
     inside = region.mask(t, dst)
     if inside is None:
         return fetched
-    fill = pad_word(t.dtype, t.pad)
+    fill = pad_word(t.dtype, t.pad, c.profile)
     if c.profile == "cpu_sim":
         return jnp.where(inside, fetched, fill)
     if t.pad == Pad.NULL:
@@ -145,6 +162,8 @@ def tstore(c: Context, src: Lanes, view: View, buffer: Array) -> Array:
     """The buffer with the tile's valid region written through the window."""
     t = c.tile("src")
     window = Window.of(view)
+    if c.profile == "cpu_sim" and view.dtype != t.dtype:
+        src = src._replace(words=convert.cast(src.words, t.dtype, view.dtype))
     stored = _store_regular(t, src, window, buffer)
     if stored is not None:
         return stored

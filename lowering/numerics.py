@@ -84,14 +84,13 @@ def _broadcast(op: Callable[[Array, Array], Array]) -> Callable[[Array, Array], 
 class ExactFloat:
     """IEEE-754 arithmetic of a float format, one rounding per operation, subnormals kept."""
 
-    def __init__(self, dtype: DType, flush: bool = False) -> None:
+    def __init__(self, dtype: DType) -> None:
         self.dtype = dtype
-        self._flush = flush and dtype.bits >= 16
         #: Formats below 16 bits are evaluated exactly and rounded once, straight to the format.
         self._evaluation: Literal["single", "direct"] = "single" if dtype.bits >= 16 else "direct"
 
     def num(self, words: Array) -> Real:
-        return Real(self._flushed(bits.decode(words, self.dtype), self.dtype))
+        return Real(bits.decode(words, self.dtype))
 
     def const(self, value: float) -> Real:
         return Real(jnp.asarray(np.float64(value)))
@@ -99,19 +98,17 @@ class ExactFloat:
     def out(self, x: Num) -> Array:
         real = self._real(x)
         if real.pending == "single" and self.dtype != F32:
-            words = bits.narrow(bits.encode32(real.value), self.dtype)
-        else:
-            words = bits.encode(real.value, self.dtype)
-        return self._flush_words(words)
+            return bits.narrow(bits.encode32(real.value), self.dtype)
+        return bits.encode(real.value, self.dtype)
 
     def step(self, x: Num) -> Real:
         """The value rounded to the element type, as when it is stored and read back."""
         return Real(bits.decode(self.out(x), self.dtype))
 
     def single(self, x: Num) -> Array:
-        """The value rounded to float32, as float64."""
+        """The value rounded to float32 (formats below 16 bits: not rounded), as float64."""
         real = self._real(x)
-        if real.pending == "none":
+        if real.pending == "none" or self.dtype.bits < 16:
             return real.value
         return bits.settle32(real.value)
 
@@ -156,19 +153,6 @@ class ExactFloat:
     def _real(x: Num) -> Real:
         assert isinstance(x, Real)
         return x
-
-    def _flushed(self, value: Array, dtype: DType) -> Array:
-        if not self._flush:
-            return value
-        smallest = np.float64(2.0 ** (1 - dtype.bias))
-        return jnp.where(lax.abs(value) < smallest, value * np.float64(0), value)
-
-    def _flush_words(self, words: Array) -> Array:
-        if not self._flush:
-            return words
-        sign = dtype_sign(self.dtype)
-        field = words.dtype.type((1 << (self.dtype.bits - 1)) - (1 << self.dtype.mantissa))
-        return jnp.where((words & field) == words.dtype.type(0), words & sign, words)
 
 
 def dtype_sign(dtype: DType) -> np.unsignedinteger:
@@ -300,8 +284,8 @@ Float: TypeAlias = ExactFloat | FastFloat
 
 
 @cache
-def arithmetic(dtype: DType, numerics: Numerics = "exact", flush: bool = False) -> Float | Integer:
+def arithmetic(dtype: DType, numerics: Numerics = "exact") -> Float | Integer:
     """The arithmetic of an element type."""
     if dtype.is_integer:
         return Integer(dtype)
-    return ExactFloat(dtype, flush) if numerics == "exact" else FastFloat(dtype)
+    return ExactFloat(dtype) if numerics == "exact" else FastFloat(dtype)

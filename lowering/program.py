@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.dtypes import DType
-from pto_jax.errors import Diagnostic, NotExecutableError
+from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.ir import Op, Program, Value
 from pto_jax.isa.declare import Operand
 from pto_jax.types import ScalarType, TileType
@@ -75,6 +75,24 @@ class JaxMachine:
         if dtype.packed:
             words = jnp.stack([words & np.uint8(0xF), words >> np.uint8(4)], axis=-1).reshape(-1)
         self.buffers[name] = words
+
+    def region(self, op: Op, ref: TileRef) -> None:
+        extents = ref.type.shape
+        allowed = f"a valid region within {extents[0]}x{extents[1]}"
+        sizes = (ref.v_row, ref.v_col)
+        broken: Scalar = False
+        for size, extent in zip(sizes, extents, strict=True):
+            broken = broken | (size < 0) | (size > extent)
+        self._require(op, "region", allowed, broken, f"{sizes[0]}x{sizes[1]}")
+
+    def _require(self, op: Op, rule: str, allowed: str, broken: Scalar, found: str) -> None:
+        """Record a run-time rule; one that is known to be broken is an error at once."""
+        if isinstance(broken, bool):
+            if broken:
+                message = f"found {found}; allowed: {allowed}"
+                raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule=rule))
+        elif self.checks:
+            self.violations.append(Violation(op, rule, allowed, jnp.asarray(broken, bool)))
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         return scalars.compute(self.semantics, name, args, source, result)
@@ -144,15 +162,23 @@ class JaxMachine:
     def _tload(self, e: Execution) -> None:
         ref, view = e.tile("dst"), e.operands["src"]
         assert isinstance(view, View)
-        lanes = self._lanes(ref)
-        self._write(ref, memory.tload(self.context(e), lanes, view, self.buffers[view.buffer]))
+        lanes, buffer = self._lanes(ref), self.buffers[view.buffer]
+        self._in_bounds(e, "dst", lanes, view, buffer)
+        self._write(ref, memory.tload(self.context(e), lanes, view, buffer))
 
     def _tstore(self, e: Execution) -> None:
         ref, view = e.tile("src"), e.operands["dst"]
         assert isinstance(view, View)
-        old = self.buffers[view.buffer]
-        self.buffers[view.buffer] = memory.tstore(self.context(e), self._lanes(ref), view, old)
+        old, lanes = self.buffers[view.buffer], self._lanes(ref)
+        self._in_bounds(e, "src", lanes, view, old)
+        self.buffers[view.buffer] = memory.tstore(self.context(e), lanes, view, old)
         self.written.setdefault(view.buffer)
+
+    def _in_bounds(self, e: Execution, tile: str, lanes: Lanes, view: View, buffer: Array) -> None:
+        if self.checks:
+            broken = memory.leaves_buffer(self.context(e).tile(tile), lanes, view, buffer)
+            allowed = f"transfers inside the buffer ({buffer.shape[0]} elements)"
+            self._require(e.op, "in-bounds", allowed, broken, "addresses outside")
 
     def _compute(self, e: Execution) -> None:
         if e.instruction.name not in RULES:

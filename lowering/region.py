@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from pto_jax.dtypes import DType
 from pto_jax.types import TileType
 
 from .rules import Context, Inputs, Lanes, rule
@@ -61,13 +63,33 @@ def read(context: Context, inputs: Inputs, name: str, over: str = "dst") -> Arra
         return lanes
     t, shape = context.tile(name), context.tile(over).shape
     ones = context.semantics.out_of_region == "ones"
-    word = lanes.words.dtype.type
-    fill = word(np.iinfo(word).max) if ones else word(0)
+    fill = all_ones(t.dtype)
     words = fit(lanes.words, shape, fill)
     if not ones or name in context.covered:
         return words
     inside = mask(t, lanes, shape)
     return words if inside is None else jnp.where(inside, words, fill)
+
+
+def all_ones(dtype: DType) -> np.unsignedinteger[Any]:
+    """The word of an element whose stored bits are all ones."""
+    word: np.unsignedinteger[Any] = dtype.word.type((1 << min(dtype.storage_bits, dtype.word_bits)) - 1)
+    return word
+
+
+def operand(context: Context, inputs: Inputs, name: str, over: str = "dst") -> Array:
+    """:func:`read` for instructions that compute: in flush mode subnormals come as signed zeros."""
+    return flush(context, read(context, inputs, name, over), context.dtype(name))
+
+
+def flush(context: Context, words: Array, dtype: DType) -> Array:
+    """Subnormal floats replaced by zeros of their sign, in flush mode only."""
+    if context.semantics.subnormals == "keep" or not dtype.is_float or dtype.bits < 16:
+        return words
+    word = words.dtype.type
+    field = word((1 << (dtype.bits - 1)) - (1 << dtype.mantissa))
+    sign = word(1 << (dtype.bits - 1))
+    return jnp.where((words & field) == word(0), words & sign, words)
 
 
 def merge(context: Context, inputs: Inputs, new: Array, name: str = "dst", region: str = "dst") -> Array:
@@ -85,14 +107,20 @@ def merge(context: Context, inputs: Inputs, new: Array, name: str = "dst", regio
 Formula = Callable[..., Array]
 
 
-def elementwise(name: str, *reads: str) -> Callable[[Formula], Formula]:
-    """Register a lane-wise rule: ``formula(context, *words of reads)`` over dst's valid region."""
+def elementwise(name: str, *reads: str, moves: bool = False) -> Callable[[Formula], Formula]:
+    """Register a lane-wise rule: ``formula(context, *words of reads)`` over dst's valid region.
+
+    ``moves`` marks instructions that copy bits, which flush mode leaves alone.
+    """
 
     def register(formula: Formula) -> Formula:
         @rule(name)
         def apply(context: Context, inputs: Inputs) -> dict[str, Array]:
-            words = [read(context, inputs, operand) for operand in reads if context.has(operand)]
-            return {"dst": merge(context, inputs, formula(context, *words))}
+            fetch = read if moves else operand
+            result = formula(context, *(fetch(context, inputs, n) for n in reads if context.has(n)))
+            if not moves:
+                result = flush(context, result, context.dtype("dst"))
+            return {"dst": merge(context, inputs, result)}
 
         return formula
 

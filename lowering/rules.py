@@ -34,7 +34,7 @@ class Semantics:
     subnormals: Subnormals = "keep"
 
     def arithmetic(self, dtype: DType) -> Float | Integer:
-        return arithmetic(dtype, self.numerics, self.subnormals == "flush")
+        return arithmetic(dtype, self.numerics)
 
 
 class Lanes(NamedTuple):

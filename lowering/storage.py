@@ -110,7 +110,7 @@ def initial(cell: Cell, profile: Profile) -> Array:
     dtype = np.dtype(f"u{cell.width // 8}")
     shape = cell.logical.shape if cell.logical else ((cell.end - cell.begin) * 8 // cell.width,)
     fill = np.iinfo(dtype).max if profile.fresh_tile == "ones" else 0
-    if cell.logical is not None and cell.logical.dtype.bits < 8:
+    if cell.logical is not None and cell.logical.dtype.packed:
         fill &= (1 << cell.logical.dtype.bits) - 1
     return jnp.full(shape, fill, dtype)
 

@@ -7,12 +7,12 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.dtypes import BF16
-from pto_jax.types import CmpMode
+from pto_jax.types import CmpMode, Loc
 
 from . import formulas, masks
 from .numerics import Integer
-from .region import elementwise, mask, merge, read
-from .rules import Context, Inputs, Lanes, rule
+from .region import elementwise, mask, merge, operand, read
+from .rules import Context, Inputs, rule
 
 
 def _arithmetic(name: str, operation: str) -> None:
@@ -117,9 +117,14 @@ def _taxpy(c: Context, x: Array, s: Array, old: Array) -> Array:
     return a.out(a.add(a.num(old), product))
 
 
-@elementwise("texpands", "scalar")
-def _texpands(c: Context, s: Array) -> Array:
-    return s
+@rule("texpands")
+def _texpands(c: Context, inputs: Inputs) -> dict[str, Array]:
+    """Hardware fills the whole physical tile when it is a Mat tile."""
+    value = read(c, inputs, "scalar")
+    t = c.tile("dst")
+    if t.loc == Loc.MAT and c.profile != "cpu_sim":
+        return {"dst": jnp.broadcast_to(value, t.shape)}
+    return {"dst": merge(c, inputs, value)}
 
 
 def _with_scalar_first(name: str, first: str) -> None:
@@ -137,14 +142,11 @@ def _tcmps(c: Context, inputs: Inputs) -> dict[str, Array]:
     a, mode = c.arithmetic("src0"), c.attrs["cmpMode"]
     assert isinstance(mode, CmpMode)
     source = masks.lanes(inputs, "src0")
-    scalar = inputs["src1"]
-    y = jnp.broadcast_to(masks.first(scalar), source.words.shape)
-    if c.profile == "cpu_sim" and isinstance(scalar, Lanes):
-        y = read(c, inputs, "src1", over="src0")
+    x, y = (operand(c, inputs, name, over="src0") for name in ("src0", "src1"))
     if c.profile == "cpu_sim" and mode in (CmpMode.EQ, CmpMode.NE):
-        flags = masks.near(c, mode, source.words, y)
+        flags = masks.near(c, mode, x, y)
     else:
-        flags = a.compare(mode, a.num(source.words), a.num(y))
+        flags = a.compare(mode, a.num(x), a.num(y))
     inside = mask(c.tile("src0"), source)
     flags = flags if inside is None else flags & inside
     if c.profile != "cpu_sim":

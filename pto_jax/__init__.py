@@ -10,9 +10,7 @@ Names are resolved on first use: importing, parsing and verifying need no JAX.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
@@ -36,7 +34,7 @@ if TYPE_CHECKING:
     )
     from .ir import Program as Program
     from .profiles import PROFILES as PROFILES, Profile as Profile, profile as profile
-    from .tile import Tile as Tile, tile as tile
+    from .tiles import Tile as Tile, tile as tile
     from .types import PtrType as PtrType, ScalarType as ScalarType, TileType as TileType
 
 #: Public name -> module that defines it; modules that are public themselves map to "".
@@ -47,8 +45,8 @@ _PUBLIC: dict[str, str] = {
     "compile": "engine",
     "Kernel": "engine",
     "Program": "ir",
-    "tile": "tile",
-    "Tile": "tile",
+    "tile": "tiles",
+    "Tile": "tiles",
     "ops": "",
     "oracle": "",
     "TileType": "types",
@@ -83,17 +81,6 @@ def __getattr__(name: str) -> object:
     globals()[name] = value
     return value
 
-
-class _Package(ModuleType):
-    """Keeps ``pto_jax.tile`` the function: importing a submodule binds it in its package, which would
-    hide a public name spelled like the module."""
-
-    def __setattr__(self, name: str, value: object) -> None:
-        if not (isinstance(value, ModuleType) and _PUBLIC.get(name)):
-            super().__setattr__(name, value)
-
-
-sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:

@@ -67,11 +67,14 @@ def settled(x: Any) -> Any:
     return jax.device_put(x) if isinstance(x, jax.core.Tracer) else x
 
 
-def to_words(x: Any, dtype: DType) -> Array:
-    """Raw words of an array that :func:`accepts` allows. Call inside the 64-bit scope."""
+def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:
+    """Raw words of an array that :func:`accepts` allows. Call inside the 64-bit scope.
+
+    ``elements`` says that the words of a packed type hold one element each, in the low bits.
+    """
     array = jax.numpy.asarray(x)
     if array.dtype == dtype.word:
-        return array
+        return array & dtype.word.type((1 << dtype.bits) - 1) if elements and dtype.packed else array
     if array.dtype == np.bool_:
         return array.astype(dtype.word)
     return _opaque(array)

@@ -192,9 +192,9 @@ def _conformance(args: argparse.Namespace) -> int:
 
 
 def _isa(args: argparse.Namespace) -> int:
-    from ._isa_reference import reference
+    from .isa.reference import reference
 
-    print(reference(args.instruction, as_json=args.json))
+    print(reference(args.instruction, "json" if args.json else "text"))
     return ACCEPTED
 
 

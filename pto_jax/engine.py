@@ -16,10 +16,9 @@ from .analysis import Argument, arguments, select_entry, written_buffers
 from .errors import ArgumentError, VerifyError
 from .ir import Function, Program
 from .lowering import JaxMachine, Plan, Semantics, placements
-from .profiles import Profile, profile_of_arch
-from .profiles import profile as find_profile
+from .profiles import Profile, profile as find_profile, profile_of_arch
 from .state import Report, State
-from .tile import Tile
+from .tiles import Tile, tile
 from .types import MemRefType, PtrType, ScalarType, TileType, Type, UnknownType
 from .walk import Operand, Pointer, Scope, TileRef, View, Walker
 
@@ -199,11 +198,9 @@ def _prepare(argument: Argument, value: Any) -> Any:
     raise ArgumentError(f"{what}: arguments of type {t} are not supported by this version")
 
 
-def _prepare_tile(what: str, t: TileType, value: Any) -> Tile:
-    if not isinstance(value, Tile):
-        from .tile import tile
-
-        value = tile(value, type=t if t.is_static else t.with_valid(t.rows, t.cols))
+def _prepare_tile(what: str, t: TileType, given: Any) -> Tile:
+    full = t if t.is_static else t.with_valid(t.rows, t.cols)
+    value: Tile = given if isinstance(given, Tile) else tile(given, type=full)
     if value.type.with_valid(None, None) != t.with_valid(None, None):
         raise ArgumentError(f"{what}: found a tile {value.type}, the program declares {t}")
     static = (value.type.v_row, value.type.v_col)

@@ -27,7 +27,7 @@ from .ir import AttrValue, Op, Value, attrs
 from .lowering import JaxMachine, Plan, Semantics
 from .profiles import OutOfRegion, Profile, Subnormals
 from .state import Report
-from .tile import Tile
+from .tiles import Tile
 from .types import ScalarType, TileType, Type
 from .verifier import check_op
 from .walk import Execution, Operand, TileRef

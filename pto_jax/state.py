@@ -12,7 +12,7 @@ import numpy as np
 from jax import Array
 
 from .errors import ArgumentError, Diagnostic, ExecutionError, Span
-from .tile import Tile
+from .tiles import Tile
 from .walk import Scope, TileRef
 
 if TYPE_CHECKING:

@@ -1,10 +1,353 @@
-"""Another name of :mod:`pto_jax.verify`, whose own name the package gives to a function."""
+"""Whole programs against a hardware profile.
+
+The rules of instructions are in their declarations; this module knows what spans several operations:
+definitions and uses, constants, functions and calls, memory overlaps, limits.
+"""
 
 from __future__ import annotations
 
-from .verify import (
-    Limits as Limits,
-    check_op as check_op,
-    run_time_rules as run_time_rules,
-    verify_program as verify_program,
-)
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from . import isa
+from .errors import Diagnostic, Span
+from .ir import Function, Op, Program, Region, Symbol, Value
+from .isa.check import Valid, check_op, run_time_rules, unsupported
+from .isa.tile_legality import check_type
+from .isa.views import extents as static_extents
+from .profiles import PROFILES, Profile
+from .types import Loc, PartitionViewType, TensorViewType, TileType, Type, UnknownType
+from .verifier_memory import Place, overlaps
+from .verifier_scalars import fold
+
+__all__ = ["Limits", "check_op", "run_time_rules", "verify_program"]
+
+#: Reads outside a valid region: a warning on one profile, an error for portable programs.
+_NOT_PORTABLE = frozenset({"region-covers"})
+_CONTROL = ("arith.", "scf.", "math.", "cf.")
+_STRUCTURE = frozenset({"call", "return", "section.cube", "section.vector"})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Upper bounds checked before anything is allocated."""
+
+    operations: int = 100_000
+    nesting: int = 64
+    elements: int = 1 << 28
+
+
+def verify_program(
+    program: Program, profile: Profile, *, portable: bool = False, limits: Limits = Limits()
+) -> list[Diagnostic]:
+    """All findings about a program on a profile, errors and warnings, in source order.
+
+    ``portable`` accepts only what every profile guarantees: errors of any profile count, and so do reads
+    outside a source's valid region.
+    """
+    if not portable:
+        return _verify(program, profile, limits)
+    return _merge({p.name: _verify(program, p, limits) for p in PROFILES.values()}, profile)
+
+
+def _merge(by_profile: dict[str, list[Diagnostic]], selected: Profile) -> list[Diagnostic]:
+    merged: dict[tuple[object, ...], tuple[Diagnostic, list[str]]] = {}
+    for name, found in by_profile.items():
+        for d in found:
+            error = d.severity == "error" or d.rule in _NOT_PORTABLE
+            if not error and name != selected.name:
+                continue
+            key = (d.span, d.instruction, d.operand, d.rule, error)
+            merged.setdefault(key, (replace(d, severity="error") if error else d, []))[1].append(name)
+    listed = []
+    for d, names in merged.values():
+        everywhere = d.severity != "error" or (len(names) == len(by_profile) and d.rule not in _NOT_PORTABLE)
+        listed.append(
+            d if everywhere else replace(d, message=f"not portable: {', '.join(names)}: {d.message}")
+        )
+    return _in_source_order(listed)
+
+
+def _verify(program: Program, profile: Profile, limits: Limits) -> list[Diagnostic]:
+    sink = _Sink()
+    if _within_limits(program, limits, sink):
+        for function in program.functions:
+            _Checker(program, function, profile, sink).run()
+        for finding in _call_cycles(program):
+            sink.add(finding)
+    return _in_source_order(list(sink.found))
+
+
+class _Sink:
+    """Collects findings once each, in the order they are made."""
+
+    def __init__(self) -> None:
+        self.found: dict[Diagnostic, None] = {}
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        self.found[diagnostic] = None
+
+
+def _in_source_order(found: list[Diagnostic]) -> list[Diagnostic]:
+    def key(d: Diagnostic) -> tuple[int, int]:
+        return (d.span.line, d.span.col) if d.span is not None else (0, 0)
+
+    return sorted(found, key=key)
+
+
+def _within_limits(program: Program, limits: Limits, sink: _Sink) -> bool:
+    """Counts operations, depth and elements without recursion; False when a limit is exceeded."""
+    count = elements = 0
+    stack = [(f.body, 1) for f in program.functions]
+    while stack:
+        region, depth = stack.pop()
+        count += len(region.ops)
+        if depth > limits.nesting:
+            span = region.ops[0].span if region.ops else None
+            sink.add(_limit(f"regions are nested {depth} deep; allowed: {limits.nesting}", span))
+            return False
+        for op in region.ops:
+            stack += [(r, depth + 1) for r in op.regions]
+            elements += sum(v.type.elements for v in op.results if isinstance(v.type, TileType))
+    if count > limits.operations:
+        sink.add(_limit(f"the program has {count} operations; allowed: {limits.operations}", None))
+        return False
+    if elements > limits.elements:
+        sink.add(_limit(f"its tiles have {elements} elements in total; allowed: {limits.elements}", None))
+        return False
+    return True
+
+
+def _limit(message: str, span: Span | None) -> Diagnostic:
+    return Diagnostic("error", message, span, rule="limits")
+
+
+def _callees(function: Function) -> Iterator[tuple[str, Op]]:
+    for op in function.walk():
+        callee = op.attrs.get("callee")
+        if op.name == "call" and isinstance(callee, Symbol):
+            yield callee.name, op
+
+
+def _call_cycles(program: Program) -> Iterator[Diagnostic]:
+    """Calls that lead back to the function they are in."""
+    calls = {f.name: list(_callees(f)) for f in program.functions}
+
+    def reaches(start: str, goal: str) -> bool:
+        pending, seen = [start], set[str]()
+        while pending:
+            name = pending.pop()
+            if name == goal:
+                return True
+            if name not in seen:
+                seen.add(name)
+                pending += [callee for callee, _ in calls.get(name, [])]
+        return False
+
+    for caller, listed in calls.items():
+        for callee, op in listed:
+            if reaches(callee, caller):
+                yield Diagnostic(
+                    "error",
+                    f"the call of @{callee} in @{caller} is recursive; allowed: calls without cycles",
+                    op.span,
+                    "call",
+                    rule="recursion",
+                )
+
+
+class _Checker:
+    """One walk over a function; knows what is defined, constant, and where tiles lie."""
+
+    def __init__(self, program: Program, function: Function, profile: Profile, sink: _Sink) -> None:
+        self.program = program
+        self.function = function
+        self.profile = profile
+        self.sink = sink
+        self.types: dict[str, Type] = {}
+        self.valid: dict[str, Valid] = {}
+        self.constants: dict[str, int] = {}
+        self.shapes: dict[str, tuple[int | None, ...]] = {}
+        self.places: list[Place] = []
+
+    def run(self) -> None:
+        function = self.function
+        if function in self.program.entries and function.results and not self.program.fragment:
+            listed = ", ".join(str(t) for t in function.results)
+            message = f"entry @{function.name} returns {listed}; allowed: an entry returns nothing"
+            self.error(message, function.span, rule="entry")
+        for value in function.args:
+            self.define(value, function.span)
+        self.region(function.body)
+        for finding in overlaps(self.places):
+            self.sink.add(finding)
+
+    def error(self, message: str, span: Span | None, instruction: str | None = None, rule: str = "") -> None:
+        self.sink.add(Diagnostic("error", message, span, instruction, rule=rule))
+
+    def define(self, value: Value, span: Span | None, instruction: str | None = None) -> None:
+        """Bind a name to its type and check the type itself."""
+        t = value.type
+        self.types[value.name] = t
+        if isinstance(t, TileType):
+            self.valid[value.name] = t.valid
+        if isinstance(t, TensorViewType | PartitionViewType):
+            self.shapes[value.name] = t.dims
+        for finding in check_type(t, self.profile):
+            where = value.span or span
+            self.sink.add(
+                Diagnostic(
+                    finding.severity, f"{value}: {finding.message}", where, instruction, rule=finding.rule
+                )
+            )
+
+    def region(self, region: Region) -> None:
+        """Check a region; the names it defines end with it."""
+        outer = self.types
+        self.types = dict(outer)
+        for value in region.args:
+            self.define(value, value.span)
+        for op in region.ops:
+            self.op(op)
+        self.types = outer
+
+    def op(self, op: Op) -> None:
+        for value in (*op.ins, *op.outs):
+            self.use(value, op)
+        instruction = isa.find(op.name)
+        if instruction is not None:
+            for finding in check_op(
+                op, self.profile, valid=self.valid, constants=self.constants, shapes=self.shapes, types=False
+            ):
+                self.sink.add(finding)
+        elif op.name == "call":
+            self.call(op)
+        elif op.name == "return":
+            self.returned(op)
+        elif op.name not in _STRUCTURE and not op.name.startswith(_CONTROL):
+            self.sink.add(unsupported(op))
+        moving = _reshaped(op)
+        for name in moving:
+            self.valid.pop(name, None)
+        for region in op.regions:
+            self.region(region)
+        for name in moving:
+            self.valid.pop(name, None)
+        for value in op.results:
+            self.redefined(value, op)
+            self.define(value, op.span, op.name)
+        self.learn(op)
+
+    def use(self, value: Value, op: Op) -> None:
+        known = self.types.get(value.name)
+        where = value.span or op.span
+        if known is None:
+            self.error(f"{value} is not defined here", where, op.name, "defined")
+        elif not _same_use(known, value.type):
+            self.error(f"{value} is used as {value.type} but defined as {known}", where, op.name, "defined")
+
+    def redefined(self, value: Value, op: Op) -> None:
+        if value.name in self.types:
+            self.error(
+                f"{value} is defined twice; allowed: one definition per name", op.span, op.name, "defined"
+            )
+
+    def call(self, op: Op) -> None:
+        callee = op.attrs.get("callee")
+        function = self.program.function(callee.name) if isinstance(callee, Symbol) else None
+        if function is None:
+            known = ", ".join(f"@{f.name}" for f in self.program.functions)
+            shown = f"@{callee.name}" if isinstance(callee, Symbol) else "a function"
+            self.error(f"call of unknown {shown}; known: {known}", op.span, "call", "callee")
+            return
+        if len(op.ins) != len(function.args) or len(op.results) != len(function.results):
+            self.error(
+                f"call of @{function.name} with {len(op.ins)} argument(s) and {len(op.results)} "
+                "result(s); allowed: "
+                f"{len(function.args)} and {len(function.results)}",
+                op.span,
+                "call",
+                "callee",
+            )
+            return
+        for given, wanted in zip(op.ins, function.args, strict=True):
+            if not _same_use(wanted.type, given.type):
+                self.error(
+                    f"{given} is {given.type}; allowed for %{wanted.name} of @{function.name}: {wanted.type}",
+                    given.span or op.span,
+                    "call",
+                    "callee",
+                )
+
+    def returned(self, op: Op) -> None:
+        wanted = self.function.results
+        if len(op.ins) != len(wanted) and not self.program.fragment:
+            self.error(
+                f"return of {len(op.ins)} value(s) in @{self.function.name}; allowed: {len(wanted)}",
+                op.span,
+                "return",
+                "return",
+            )
+
+    def learn(self, op: Op) -> None:
+        """What later operations may rely on: constants, valid regions, extents, addresses."""
+        value = fold(op, self.constants)
+        if value is not None:
+            self.constants[op.results[0].name] = value
+        match op.name:
+            case "alloc_tile" if op.results:
+                self.allocated(op, op.results[0], self.known(op, "addr"))
+            case "tassign" if len(op.ins) == 2:
+                self.allocated(op, (op.results or op.ins)[0], self.constants.get(op.ins[1].name))
+            case "set_validshape" if len(op.ins) == 3:
+                tile, row, col = op.ins
+                self.valid[tile.name] = (self.constants.get(row.name), self.constants.get(col.name))
+            case "make_tensor_view" if op.results:
+                self.shapes[op.results[0].name] = self.extents(op, "shape")
+            case "partition_view" if op.results:
+                self.shapes[op.results[0].name] = self.extents(op, "sizes")
+            case _:
+                pass
+
+    def known(self, op: Op, group: str) -> int | None:
+        values = op.group(group)
+        return self.constants.get(values[0].name) if values else None
+
+    def extents(self, op: Op, group: str) -> tuple[int | None, ...]:
+        known = [self.constants.get(v.name) for v in op.group(group)]
+        dims = static_extents(op.results[0].type, len(known)) or ()
+        return tuple(d if d is not None else k for d, k in zip(dims, known, strict=False))
+
+    def allocated(self, op: Op, value: Value, address: int | None) -> None:
+        t = value.type
+        if not isinstance(t, TileType):
+            return
+        if op.name == "alloc_tile":
+            row, col = self.known(op, "valid_row"), self.known(op, "valid_col")
+            self.valid[value.name] = (
+                t.v_row if t.v_row is not None else row,
+                t.v_col if t.v_col is not None else col,
+            )
+        if address is not None:
+            self.places.append(Place(t.loc, address, address + t.bytes, value.name, op.span, op.name))
+
+
+def _reshaped(op: Op) -> set[str]:
+    """Tiles whose valid region changes somewhere inside the operation's regions."""
+    return {
+        inner.ins[0].name
+        for region in op.regions
+        for outer in region.ops
+        for inner in outer.walk()
+        if inner.name == "set_validshape" and inner.ins
+    }
+
+
+def _same_use(defined: Type, used: Type) -> bool:
+    """Whether a mention of a value may carry this type; valid sizes are checked where they matter."""
+    if isinstance(defined, UnknownType) or isinstance(used, UnknownType):
+        return True
+    if isinstance(defined, TileType) and isinstance(used, TileType):
+        place = defined.loc == used.loc and (defined.loc == Loc.LEFT or defined.layout == used.layout)
+        return place and defined.shape == used.shape and defined.dtype == used.dtype
+    return defined == used

@@ -108,6 +108,9 @@ class Machine(Protocol):
     def execute(self, execution: Execution) -> None:
         """Compute one instruction and write its destinations."""
 
+    def region(self, op: Op, ref: TileRef) -> None:
+        """Called where a handle gets its valid sizes; they must lie within its physical shape."""
+
     def begin(self, op: Op) -> None:
         """Called before each operation, for traces and reports."""
 
@@ -333,7 +336,9 @@ def _alloc_tile(walker: Walker, op: Op, scope: Scope) -> None:
     assert isinstance(t, TileType)
     given = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
     storage = walker.machine.allocate(op, t, given.get("addr"))
-    scope.bind(result, TileRef(t, storage, *_region(t, given.get("valid_row"), given.get("valid_col"))))
+    ref = TileRef(t, storage, *_region(t, given.get("valid_row"), given.get("valid_col")))
+    walker.machine.region(op, ref)
+    scope.bind(result, ref)
 
 
 def _region(t: TileType, row: Scalar | None, col: Scalar | None) -> tuple[Scalar, Scalar]:
@@ -346,7 +351,9 @@ def _region(t: TileType, row: Scalar | None, col: Scalar | None) -> tuple[Scalar
 @_handles("set_validshape")
 def _set_validshape(walker: Walker, op: Op, scope: Scope) -> None:
     tile, row, col = op.ins
-    scope.update(tile, replace(scope[tile], v_row=scope[row], v_col=scope[col]))
+    ref = replace(scope[tile], v_row=scope[row], v_col=scope[col])
+    walker.machine.region(op, ref)
+    scope.update(tile, ref)
 
 
 @_handles("tassign")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 from collections.abc import Iterable, Iterator
 from enum import IntEnum
@@ -30,9 +31,12 @@ def reference(name: str | None = None, style: Style = "text") -> str:
     table = instructions()
     if name is None:
         return matrix(table.values(), style)
-    found = table.get(name.lower().removeprefix("pto."))
-    if found is None:
-        raise ArgumentError(f"no instruction is called {name!r}; known: {', '.join(table)}")
+    key = name.lower().removeprefix("pto.")
+    if key not in table:
+        near = difflib.get_close_matches(key, table, n=3)
+        hint = f"; close: {', '.join(near)}" if near else ""
+        raise ArgumentError(f"no instruction is called {name!r}{hint}; `pto-jax isa` lists all")
+    found = table[key]
     return page(found, style)
 
 

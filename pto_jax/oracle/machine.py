@@ -83,13 +83,16 @@ class ReferenceMachine:
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         return scalars.compute(name, args, source, result)
 
+    def region(self, op: Op, ref: TileRef) -> None:
+        rows, cols = int(ref.v_row), int(ref.v_col)
+        if not (0 <= rows <= ref.type.rows and 0 <= cols <= ref.type.cols):
+            message = f"a valid region of {rows}x{cols} in a tile of {ref.type.rows}x{ref.type.cols}"
+            raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="region"))
+
     def execute(self, execution: Execution) -> None:
         rule = RULES.get(execution.instruction.name)
         if rule is None:
             raise not_executable(execution.op, "has no rule in the reference interpreter")
-        for operand in execution.operands.values():
-            if isinstance(operand, TileRef):
-                _check_region(operand, execution.op)
         view = execution.operands.get("dst")
         if view is not None and not isinstance(view, TileRef):
             self.written.add(view.buffer)
@@ -103,10 +106,3 @@ class ReferenceMachine:
         )
         with np.errstate(all="ignore"):
             rule(step)
-
-
-def _check_region(ref: TileRef, op: Op) -> None:
-    rows, cols = int(ref.v_row), int(ref.v_col)
-    if not (0 <= rows <= ref.type.rows and 0 <= cols <= ref.type.cols):
-        message = f"a valid region of {rows}x{cols} in a tile of {ref.type.rows}x{ref.type.cols}"
-        raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="region"))

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from ..arrays import x64
 from ..engine import Kernel, choices
 from ..profiles import CPU_SIM, Profile
-from ..tile import Tile
+from ..tiles import Tile
 from .cases import case_program
 from .physical import to_logical, to_physical
 from .vectors import Case, GmOperand, ScalarOperand, TileOperand

@@ -10,7 +10,7 @@ from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
 
 from ..dtypes import I1, I64, INDEX
 from ..ir import AttrValue, Op, Value
-from ..types import Pipe, PipeEventType, ScalarType, TileType, Type, UnknownType
+from ..types import Pipe, PipeEventType, ScalarType, TensorViewType, TileType, Type, UnknownType
 from .attributes import enumeration, event
 from .dictionaries import Places
 from .formats import (
@@ -92,6 +92,9 @@ def _results(
     if not results:
         return ()
     result_type = written[0] if written else _implied(reader, draft, ins, start)
+    rank = len(draft.groups.get("shape", ()))
+    if isinstance(result_type, TensorViewType) and result_type.dims == (rank,) and rank > 1:
+        result_type = TensorViewType((None,) * rank, result_type.dtype)
     return (reader.scopes.define(results[0], result_type),)
 
 

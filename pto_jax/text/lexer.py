@@ -6,14 +6,14 @@ documentation pages nor limits, and reports errors of its own type; all three ar
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from xdsl.utils.exceptions import ParseError as LexerError
 from xdsl.utils.lexer import Input
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken
-from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
+from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind as Kind
 
 from ..errors import Diagnostic, ParseError, Span
 
@@ -44,6 +44,11 @@ _T = TypeVar("_T")
 
 class _Lexer(MLIRLexer):
     """xDSL's lexer, taking ``#`` at the start of a line and before a blank as a comment."""
+
+    # The original backtracks exponentially in a string without an end.
+    _unescaped_characters_regex = re.compile(
+        r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"',
+    )
 
     def _consume_whitespace(self) -> None:
         super()._consume_whitespace()

@@ -44,6 +44,7 @@ ALIASES = {
     "tmatmul_mx": "tmatmul.mx",
     "tgemv_mx": "tgemv.mx",
     "tmov_fp": "tmov.fp",
+    **{f"tmov.{route}": "tmov" for route in ("m2l", "m2r", "m2b", "m2s", "a2v", "v2v", "s2d")},
     "tstore.fp": "tstore_fp",
     "textract.fp": "textract_fp",
     "tinsert.fp": "tinsert_fp",

@@ -109,6 +109,8 @@ class Printer:
         yield from tile_lines(op, self._spelling(op, top=top), style, fragment=self.program.fragment)
 
     def _spelling(self, op: Op, *, top: bool) -> Spelling:
+        if find_format(op.name) is not None and op.name != "subview":
+            return Spelling("dps")
         if self.form is None or self.form == "dps":
             return spelling(op, self.form, fragment=self.program.fragment)
         can_bind = (

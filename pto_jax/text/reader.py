@@ -20,6 +20,7 @@ from .types import TypeReader
 
 #: How programs spell operations whose canonical name is another.
 _SPELLED = {"func.call": "call", "func.return": "return"}
+_DIALECTS = ("arith.", "scf.", "memref.", "func.", "math.", "cf.")
 #: More results of one operation (``%r:N``) than any program has.
 _MAX_RESULTS = 1024
 
@@ -200,16 +201,15 @@ class Reader:
 
     def _unknown(self, spelled: str, start: int) -> None:
         """Report a name that is no operation, with the closest ones there are."""
-        dialect = spelled.partition(".")[0]
         end = start + len(spelled)
-        if "." in spelled and dialect != "pto":
-            known = [n for n in (*format_names(), *CONTROL) if "." in n]
+        if spelled.startswith(_DIALECTS):
+            known = [n for n in (*format_names(), *CONTROL, *_SPELLED) if n.startswith(_DIALECTS)]
             self.cursor.fail(
                 f"unknown operation '{spelled}'{suggestion(spelled, known)}", start=start, end=end
             )
-        known = [*instruction_names(), *(n for n in (*format_names(), *CONTROL))]
         plain = spelled.removeprefix("pto.")
-        names = [n for n in known if not n.startswith(("arith.", "scf.", "memref."))]
+        known = [*instruction_names(), *format_names(), *CONTROL]
+        names = [n for n in known if not n.startswith(_DIALECTS)]
         self.cursor.fail(
             f"unknown instruction '{spelled}'{suggestion(plain, names, spelled[: -len(plain)])}",
             start=start,

@@ -269,11 +269,14 @@ class TypeReader:
             self.cursor.unexpected("an element type after the dimensions, as in 16x512xbf16")
         return dims, self.dtype(element)
 
-    def _memref(self) -> MemRefType:
+    def _memref(self) -> MemRefType | UnknownType:
         c = self.cursor
         c.advance()
         opened = c.start
         c.expect(Kind.LESS, "after memref")
+        if c.accept(Kind.ELLIPSIS):
+            c.close(Kind.GREATER, opened)
+            return UnknownType("memref<...>")
         dims: Dims = ()
         if c.kind is Kind.BARE_IDENT:
             element = self.dtype()

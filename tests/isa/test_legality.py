@@ -9,7 +9,7 @@ import pytest
 from pto_jax.isa import Constraint, Instruction, instructions
 from pto_jax.isa.samples import Sample, legal_samples, to_program
 from pto_jax.profiles import PROFILE_NAMES, ProfileName, profile
-from pto_jax.verify import verify_program
+from pto_jax.verifier import verify_program
 
 TABLE = instructions()
 NAMES = sorted(TABLE)

@@ -69,8 +69,8 @@ def test_public_names_resolve_and_are_listed() -> None:
 
 def test_functions_keep_their_names_after_their_modules_are_imported() -> None:
     code = (
-        "import pto_jax.tile, pto_jax as pto\n"
-        "from pto_jax.tile import Tile\n"
+        "import pto_jax.tiles, pto_jax.verifier, pto_jax as pto\n"
+        "from pto_jax.tiles import Tile\n"
         "assert callable(pto.tile) and callable(pto.verify) and pto.Tile is Tile\n"
     )
     done = python(code)

@@ -11,8 +11,7 @@ import numpy as np
 from jax import Array
 
 from . import arrays
-from .dtypes import DType, from_numpy
-from .dtypes import dtype as find_dtype
+from .dtypes import DType, dtype as find_dtype, from_numpy
 from .errors import ArgumentError
 from .types import TileType
 from .walk import TileRef
@@ -116,7 +115,7 @@ def tile(
     if tuple(x.shape) != type.shape:
         raise ArgumentError(f"tile: found shape {tuple(x.shape)}, the type says {type.shape}")
     with arrays.x64():
-        words = arrays.to_words(x, type.dtype)
+        words = arrays.to_words(x, type.dtype, elements=True)
     if valid is None:
         if not type.is_static:
             raise ArgumentError(f"tile: the type {type} has dynamic valid sizes; give valid=(rows, cols)")

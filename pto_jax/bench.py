@@ -1,0 +1,245 @@
+"""Benchmarks: ratios inside one run, always with the copy bandwidth measured in the same run.
+
+``pto-jax bench [NAME...] [--json OUT]``. Times are medians of several calls after a warm-up; bandwidth
+counts every byte that a case must read and write once.
+"""
+
+from __future__ import annotations
+
+import json
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from . import text
+from .cli import write_text
+from .engine import Kernel, compile
+from .errors import ArgumentError
+from .ir import Program
+from .lowering import rules
+
+ROUNDS = 9
+TILES = 4096
+ROWS = COLS = 64
+
+
+@dataclass(frozen=True)
+class Figure:
+    """One measured number; ``target`` is what the design asks for, empty when it asks for nothing."""
+
+    name: str
+    value: float
+    unit: str
+    target: str = ""
+
+    def __str__(self) -> str:
+        target = f"   (wanted {self.target})" if self.target else ""
+        return f"  {self.name:<44}{self.value:>12.3f} {self.unit}{target}"
+
+
+@dataclass
+class Run:
+    """One benchmark run: the machine's copy bandwidth is measured once, next to the cases."""
+
+    figures: list[Figure] = field(default_factory=list)
+    _bandwidth: float | None = None
+
+    def add(self, name: str, value: float, unit: str, target: str = "") -> None:
+        self.figures.append(Figure(name, value, unit, target))
+        print(self.figures[-1], flush=True)
+
+    @property
+    def bandwidth(self) -> float:
+        """Bytes per second that XLA copies (reads and writes counted) at the size of the tile batch."""
+        if self._bandwidth is None:
+            words = jnp.asarray(np.arange(TILES * ROWS * COLS * 2, dtype=np.uint32))
+            seconds = median(jax.jit(lambda x: x ^ np.uint32(1)), words)
+            self._bandwidth = 2 * words.nbytes / seconds
+            self.add("copy bandwidth", self._bandwidth / 1e9, "GB/s")
+        return self._bandwidth
+
+
+def _wait(x: Any) -> None:
+    jax.block_until_ready(x)  # type: ignore[no-untyped-call]
+
+
+def median(f: Callable[..., Any], *args: Any) -> float:
+    """Median seconds of a call, compiled and warm."""
+    _wait(f(*args))
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        _wait(f(*args))
+        times.append(time.perf_counter() - start)
+    return statistics.median(times)
+
+
+def paired(f: Callable[..., Any], g: Callable[..., Any], *args: Any) -> tuple[float, float, float]:
+    """Median seconds of two calls taken in turn, and the median of their ratios."""
+    _wait((f(*args), g(*args)))
+    seconds: list[tuple[float, float]] = []
+    for _ in range(ROUNDS):
+        pair = []
+        for call in (f, g):
+            start = time.perf_counter()
+            _wait(call(*args))
+            pair.append(time.perf_counter() - start)
+        seconds.append((pair[0], pair[1]))
+    first, second = (statistics.median(t) for t in zip(*seconds, strict=True))
+    return first, second, statistics.median(a / b for a, b in seconds)
+
+
+def _program(body: list[str], buffers: dict[str, str], tiles: dict[str, str]) -> Program:
+    """A kernel over ROWS x COLS buffers: views of every buffer, tiles, and the given instructions."""
+    args = ", ".join(f"%{n}: !pto.ptr<{d}>" for n, d in buffers.items())
+    lines = [
+        'module attributes {"pto.target_arch" = "a3"} {',
+        f"  func.func @bench({args}) {{",
+        "    %c0 = arith.constant 0 : index",
+        "    %c1 = arith.constant 1 : index",
+        f"    %r = arith.constant {ROWS} : index",
+        f"    %c = arith.constant {COLS} : index",
+    ]
+    for n, d in buffers.items():
+        view, window = f"!pto.tensor_view<?x?x{d}>", _window(d)
+        lines += [
+            f"    %v{n} = pto.make_tensor_view %{n}, shape = [%r, %c], strides = [%c, %c1] : {view}",
+            f"    %p{n} = pto.partition_view %v{n}, offsets = [%c0, %c0], sizes = [%r, %c] : {view} -> {window}",
+        ]
+    lines += [f"    %{n} = pto.alloc_tile : {_tile(d)}" for n, d in tiles.items()]
+    return text.parse(
+        "\n".join([*lines, *(f"    {line}" for line in body), "    return", "  }", "}"]), "<bench>"
+    )
+
+
+def _window(d: str) -> str:
+    return f"!pto.partition_tensor_view<{ROWS}x{COLS}x{d}>"
+
+
+def _tile(d: str) -> str:
+    return f"!pto.tile_buf<vec, {ROWS}x{COLS}x{d}>"
+
+
+def _load(tile: str, buffer: str, d: str) -> str:
+    return f"pto.tload ins(%p{buffer} : {_window(d)}) outs(%{tile} : {_tile(d)})"
+
+
+def _store(tile: str, buffer: str, d: str) -> str:
+    return f"pto.tstore ins(%{tile} : {_tile(d)}) outs(%p{buffer} : {_window(d)})"
+
+
+def _apply(name: str, sources: str, out: str, d: str, to: str) -> str:
+    listed = ", ".join(f"%{s}" for s in sources)
+    types = ", ".join(_tile(d) for _ in sources)
+    return f"pto.{name} ins({listed} : {types}) outs(%{out} : {_tile(to)})"
+
+
+def _batched(program: Program, numerics: str) -> tuple[Kernel, Callable[..., Any]]:
+    kernel = compile(program, numerics=numerics)
+    return kernel, jax.jit(jax.vmap(kernel))
+
+
+def _inputs(n: int, dtype: Any = np.float32) -> list[jax.Array]:
+    rng = np.random.default_rng(0)
+    shape = (TILES, ROWS * COLS)
+    return [jnp.asarray(rng.standard_normal(shape, np.float32).astype(dtype)) for _ in range(n)]
+
+
+def add_relu_convert(run: Run) -> None:
+    """Load two f32 tiles, taddreluconv to f16, store: share of the copy bandwidth, exact and fast."""
+    body = [_load("a", "x", "f32"), _load("b", "y", "f32"), _apply("taddreluconv", "ab", "d", "f32", "f16")]
+    body.append(_store("d", "z", "f16"))
+    program = _program(body, {"x": "f32", "y": "f32", "z": "f16"}, {"a": "f32", "b": "f32", "d": "f16"})
+    x, y = _inputs(2)
+    z = jnp.zeros(x.shape, jnp.float16)
+    moved = 2 * x.nbytes + z.nbytes
+    bandwidth = run.bandwidth
+    for numerics, target in (("exact", ">= 0.8"), ("fast", "")):
+        seconds = median(_batched(program, numerics)[1], x, y, z)
+        run.add(f"add_relu_convert {numerics}", moved / seconds / bandwidth, "of copy bandwidth", target)
+
+
+def exact_over_fast(run: Run) -> None:
+    """Time of exact over fast numerics for one and two instructions and a chain of eight."""
+    chains = {
+        "tadd": ["tadd"],
+        "tmul": ["tmul"],
+        "tmul tadd": ["tmul", "tadd"],
+        "chain of 8": ["tmul", "tadd"] * 4,
+    }
+    x, y = _inputs(2)
+    z = jnp.zeros(x.shape, jnp.float32)
+    for name, instructions in chains.items():
+        body = [_load("a", "x", "f32"), _load("b", "y", "f32")]
+        body += [_apply(i, "ab", "a", "f32", "f32") for i in instructions]
+        body.append(_store("a", "z", "f32"))
+        program = _program(body, dict.fromkeys("xyz", "f32"), dict.fromkeys("ab", "f32"))
+        exact, fast = (_batched(program, n)[1] for n in ("exact", "fast"))
+        ratio = paired(exact, fast, x, y, z)[2]
+        run.add(f"exact / fast, {name}", ratio, "x", "<= 1.3" if len(instructions) <= 2 else "<= 3")
+
+
+def tile_cost(run: Run) -> None:
+    """Nanoseconds per tile of the add_relu_convert kernel as the batch grows."""
+    body = [_load("a", "x", "f32"), _load("b", "y", "f32"), _apply("taddreluconv", "ab", "d", "f32", "f16")]
+    body.append(_store("d", "z", "f16"))
+    program = _program(body, {"x": "f32", "y": "f32", "z": "f16"}, {"a": "f32", "b": "f32", "d": "f16"})
+    x, y = _inputs(2)
+    z = jnp.zeros(x.shape, jnp.float16)
+    call = _batched(program, "exact")[1]
+    for tiles in (128, 1024, TILES):
+        seconds = median(call, x[:tiles], y[:tiles], z[:tiles])
+        run.add(f"cost per tile, batch of {tiles}", seconds / tiles * 1e9, "ns")
+
+
+def compile_time(run: Run) -> None:
+    """Seconds to parse, verify, trace, lower and compile a straight-line kernel of 100 instructions."""
+    body = [_load("a", "x", "f32"), _load("b", "y", "f32")]
+    names = ("tadd", "tmul", "tmax", "tsub", "tmin", "tdiv")
+    body += [_apply(names[i % len(names)], "ab", "a", "f32", "f32") for i in range(97)]
+    body.append(_store("a", "z", "f32"))
+    source = str(_program(body, dict.fromkeys("xyz", "f32"), dict.fromkeys("ab", "f32")))
+    x = jnp.zeros(ROWS * COLS, jnp.float32)
+    jax.clear_caches()  # type: ignore[no-untyped-call]
+    rules.jitted.cache_clear()
+    start = time.perf_counter()
+    program = text.parse(source, "<bench>")
+    parsed = time.perf_counter()
+    kernel = compile(program)
+    verified = time.perf_counter()
+    _wait(kernel(x, x, x))
+    total = time.perf_counter()
+    run.add("100 instructions: parse", parsed - start, "s")
+    run.add("100 instructions: verify", verified - parsed, "s")
+    run.add("100 instructions: parse to first result", total - start, "s", "<= 2")
+
+
+CASES: dict[str, Callable[[Run], None]] = {
+    "add_relu_convert": add_relu_convert,
+    "exact_over_fast": exact_over_fast,
+    "tile_cost": tile_cost,
+    "compile_time": compile_time,
+}
+
+
+def main(names: list[str], json_out: str | None) -> int:
+    """Run the named benchmarks (all without names); the exit status of the command."""
+    unknown = [n for n in names if n not in CASES]
+    if unknown:
+        raise ArgumentError(f"no benchmark {', '.join(unknown)}; known: {', '.join(CASES)}")
+    device = jax.devices()[0]
+    print(f"device: {device.device_kind}, {jax.device_count()} device(s); jax {jax.__version__}")
+    run = Run()
+    for name in names or CASES:
+        print(f"{name}: {(CASES[name].__doc__ or '').splitlines()[0]}", flush=True)
+        CASES[name](run)
+    if json_out:
+        listed = [vars(f) for f in run.figures]
+        write_text(json_out, json.dumps({"device": device.device_kind, "figures": listed}, indent=1) + "\n")
+    return 0

@@ -1,0 +1,167 @@
+"""Spellings of types."""
+
+from __future__ import annotations
+
+import pytest
+
+from pto_jax.dtypes import BF16, F8E4M3, F16, F32, I8, I16, INDEX, U8, U16
+from pto_jax.errors import ParseError
+from pto_jax.text import parse
+from pto_jax.text.lexer import Cursor
+from pto_jax.text.type_text import print_type
+from pto_jax.text.types import TypeReader
+from pto_jax.types import (
+    AddressSpace,
+    BLayout,
+    Compact,
+    Loc,
+    MemRefType,
+    OpaqueType,
+    Pad,
+    PartitionViewType,
+    PtrType,
+    ScalarType,
+    SLayout,
+    TensorViewType,
+    TileType,
+    Type,
+    UnknownType,
+    VectorType,
+)
+
+LEFT = TileType(
+    F16, 32, 64, 16, None, Loc.LEFT, BLayout.COL_MAJOR, SLayout.ROW_MAJOR, 512, Pad.NULL, Compact.NULL
+)
+SPELLINGS: list[tuple[str, Type]] = [
+    ("f32", ScalarType(F32)),
+    ("index", ScalarType(INDEX)),
+    ("ui8", ScalarType(U8)),
+    ("f8E4M3FN", ScalarType(F8E4M3)),
+    ("dtype", UnknownType("dtype", "scalar")),
+    ("_", UnknownType()),
+    ("!pto.ptr<f32>", PtrType(F32)),
+    ("!pto.ptr<f16, ub>", PtrType(F16, AddressSpace.VEC)),
+    ("<bf16>", PtrType(BF16)),
+    ("!pto.ptr<T, gm>", UnknownType("!pto.ptr<T,gm>")),
+    ("!pto.tensor_view<?x?xf32>", TensorViewType((None, None), F32)),
+    ("!pto.tensor_view<1x1x16x1024x1024xf32>", TensorViewType((1, 1, 16, 1024, 1024), F32)),
+    ("!pto.partition_tensor_view<16x?xbf16>", PartitionViewType((16, None), BF16)),
+    ("!pto.tile_view<32x32xf32>", PartitionViewType((32, 32), F32)),
+    ("!pto.partition_tensor_view<MxNxdtype>", UnknownType("!pto.partition_tensor_view<MxNxdtype>")),
+    ("!pto.tile<...>", UnknownType("!pto.tile<...>", "tile")),
+    ("!pto.tile_buf< ... >", UnknownType("!pto.tile_buf<...>", "tile")),
+    ("!pto.tile<f32, 16, 8>", TileType(F32, 16, 8)),
+    ("!pto.tile_buf<half, 16, 8>", TileType(F16, 16, 8)),
+    (
+        "!pto.tile_buf<loc=left, dtype=f16, rows=32, cols=64, v_row=16, v_col=?, blayout=col_major, "
+        "slayout=row_major, fractal=512, pad=0>",
+        LEFT,
+    ),
+    (
+        "<loc=left, dtype=f16, rows=32, cols=64, blayout=col_major, v_row=16, v_col=-1, slayout=row_major>",
+        LEFT,
+    ),
+    ("!pto.tile_buf<left, 32x64xf16, valid=16x?, slayout=row_major, blayout=col_major>", LEFT),
+    ("!pto.tile_buf<vec, 8x64xf32, pad=min>", TileType(F32, 8, 64, pad=Pad.MIN)),
+    ("!pto.tile_buf<vec, 8x64xf32, compact=2>", TileType(F32, 8, 64, compact=Compact.ROW_PLUS_ONE)),
+    ("!pto.tile_buf<32x64xf32, #pto.address_space<mat>>", TileType(F32, 32, 64, loc=Loc.MAT)),
+    (
+        "!pto.tile_buf<32x32xf32, strided<[32, 1], offset: [?, ?]>, #pto.address_space<vec>>",
+        TileType(F32, 32, 32),
+    ),
+    (
+        "!pto.tile<loc=vec, f32, 16, 16, RowMajor, NoneBox, None, Zero>",
+        TileType(F32, 16, 16, pad=Pad.ZERO),
+    ),
+    ("memref<16x16xf16, #pto.address_space<vec>>", MemRefType((16, 16), F16, AddressSpace.VEC)),
+    ("memref<f32>", MemRefType((), F32)),
+    ("memref<...>", UnknownType("memref<...>")),
+    (
+        "memref<1x16xi16, strided<[16, 1], offset: ?>, #pto.address_space<gm>>",
+        MemRefType((1, 16), I16, AddressSpace.GM, (16, 1), None),
+    ),
+    ("vector<4xi16>", VectorType((4,), I16)),
+    ("!pto.pipe", OpaqueType("pipe")),
+    ("!pto.eventid_array<4>", OpaqueType("eventid_array", "4")),
+    ("!pto.event<...>", UnknownType("!pto.event<...>")),
+]
+
+
+def read(text: str) -> Type:
+    cursor = Cursor(text, "<type>")
+    found = TypeReader(cursor).read()
+    assert cursor.found() == "end of text"
+    return found
+
+
+@pytest.mark.parametrize(("text", "expected"), SPELLINGS, ids=[t for t, _ in SPELLINGS])
+def test_spelling_means(text: str, expected: Type) -> None:
+    assert read(text) == expected
+
+
+@pytest.mark.parametrize("t", {print_type(t): t for _, t in SPELLINGS}.values(), ids=print_type)
+@pytest.mark.parametrize("style", ["long", "short"])
+def test_printed_type_reads_back(t: Type, style: str) -> None:
+    assert read(print_type(t, "short" if style == "short" else "long")) == t
+
+
+def test_short_style_is_used_only_where_it_says_everything() -> None:
+    assert print_type(TileType(U16, 4, 16), "short") == "!pto.tile<ui16, 4, 16>"
+    assert print_type(TileType(I8, 4, 32, 4, 30), "short").startswith("!pto.tile_buf<loc=vec")
+
+
+def test_line_breaks_inside_a_type() -> None:
+    text = "!pto.tile_buf<loc=vec, dtype=f32, // comment\n rows=8,\n cols=8>"
+    assert read(text) == TileType(F32, 8, 8)
+
+
+BROKEN = {
+    "!pto.tile_buf<loc=vec, dtype=f32, rows=8>": "without cols",
+    "!pto.tile_buf<loc=vec, dtype=f32, rows=8, cols=8, rows=8>": "found 'rows' twice",
+    "!pto.tile_buf<loc=vec, dtype=f32, rows=8, cols=8, padding=1>": "unknown key 'padding'",
+    "!pto.tile_buf<loc=vec, dtype=f32, rows=8, cols=8, v_rows=1>": "did you mean 'v_row'",
+    "!pto.tile_buf<loc=vec, dtype=f32, rows=0, cols=8>": "found rows=0; allowed: an integer from 1",
+    "!pto.tile_buf<loc=vec, dtype=f32, rows=-4, cols=8>": "found rows=-4",
+    "!pto.tile_buf<loc=vec, dtype=f32, rows=8.0, cols=8>": "found '8.0', expected an integer",
+    "!pto.tile_buf<loc=vec, dtype=f32, rows=8, cols=8, v_row=-2>": "found v_row=-2",
+    "!pto.tile_buf<loc=ub, dtype=f32, rows=8, cols=8>": "unknown loc 'ub'; allowed: vec, mat, left",
+    "!pto.tile_buf<loc=vec, dtype=f31, rows=8, cols=8>": "unknown element type 'f31'",
+    "!pto.tile_buf<loc=vec, dtype=index, rows=8, cols=8>": "tile of 'index'",
+    "!pto.tile_buf<vec, 8x8xf32, blayout=diagonal>": "unknown blayout 'diagonal'; allowed: row_major",
+    "!pto.tile_buf<vec, 8x8xf32, pad=7>": "unknown pad 7; allowed: 0, 1, 2, 3",
+    "!pto.tile_buf<vec, 8x8xf32, valid=8>": "found a 'valid' that is not two sizes",
+    "!pto.tile_buf<vec, 8x8xf32, valid=8x8, v_row=8>": "found 'v_row' twice",
+    "!pto.tile_buf<vec, 8x8x8xf32>": "two static dimensions",
+    "!pto.tile_buf<8x8xf32, #pto.address_space<gm>>": "holds no tiles",
+    "!pto.tile<f32, 16>": "without cols",
+    "!pto.tile<f32, 16, 16": "expected '>' to close '<' of line 1, column 10",
+    "!pto.tensor_view<0x8xf32>": "found the dimension 0",
+    "!pto.tensor_view<8x8>": "expected an element type after the dimensions",
+    "!pto.tensor_view<1x1x1x1x1x1xf32>": "of rank 6",
+    "!pto.tensor_view<99999999999999999999x8xf32>": "does not fit 64 bits",
+    "!pto.tile_bfu<f32, 8, 8>": "did you mean '!pto.tile_buf'",
+    "!llvm.ptr": "unknown type '!llvm.ptr'",
+    "vector<?xf32>": "vectors are static",
+    "memref<8xf32, 17>": "unknown address_space 17",
+    "f33": "expected a type",
+}
+
+
+@pytest.mark.parametrize(("text", "message"), BROKEN.items(), ids=BROKEN.keys())
+def test_broken_type_is_refused(text: str, message: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        read(text)
+    assert message in caught.value.diagnostics[0].message
+
+
+def test_old_spelling_of_a_rank_agrees_with_the_operands() -> None:
+    text = """
+    func.func @f(%p: !pto.ptr<f32>, %n: index) {
+      %v = pto.make_tensor_view %p, shape = [%n, %n], strides = [%n, %n] : !pto.tensor_view<2xf32>
+      %w = pto.subview %v, offsets = [%n, %n], sizes = [8, 8]
+        : !pto.tensor_view<2xf32> -> !pto.tile_view<8x8xf32>
+      return
+    }
+    """
+    view, window, _ = parse(text).functions[0].body.ops
+    assert view.results[0].type == window.ins[0].type == TensorViewType((None, None), F32)
