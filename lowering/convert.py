@@ -129,6 +129,8 @@ def simulated(words: Array, src: DType, dst: DType, mode: RoundMode, saturate: b
 
 def cast(words: Array, src: DType, dst: DType) -> Array:
     """A plain C++ conversion: floats truncate to integers, everything else rounds once, to even."""
+    if src == dst:
+        return words
     if src.is_integer and dst.is_float:
         return bits.encode(to_float64(words, src), dst)
     return simulated(words, src, dst, RoundMode.TRUNC, saturate=False)

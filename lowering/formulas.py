@@ -96,7 +96,8 @@ def integer_power(a: Integer, x: Array, y: Array) -> Array:
     one = a.const(1)
     signed = lax.bitcast_convert_type(y, np.dtype(f"i{a.dtype.bits // 8}"))
     negative = signed < 0 if a.dtype.is_signed or a.dtype.bits == 64 else jnp.zeros(y.shape, bool)
-    power, square = jnp.broadcast_to(one, base.shape), base
+    # The loop carry starts from an input: shard_map tracks over which axes a value varies.
+    power, square = (base & a.const(0)) | one, base
 
     def step(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
         power, square = carry
@@ -111,6 +112,39 @@ def integer_power(a: Integer, x: Array, y: Array) -> Array:
         base == one, one, jnp.where((base == minus_one), jnp.where(odd, minus_one, one), a.const(0))
     )
     return a.out(jnp.where(negative, inverse, power))
+
+
+def host_power(a: Integer, x: Array, y: Array) -> Array:
+    """Integer power as the simulator's tpows has it: the float64 power of the operands, cast back.
+
+    The power is the correctly rounded one: exact in 64 bits below 2^64, an approximation above, where
+    the cast cannot hold it anyway.
+    """
+    x, y = jnp.broadcast_arrays(x, y)
+    base, exponent = (lax.convert_element_type(a.num(w), np.float64) for w in (x, y))
+    magnitude, one, limit = lax.abs(base), np.float64(1), np.float64(2.0**64)
+    count = lax.convert_element_type(lax.abs(exponent), np.uint64)
+    whole = lax.convert_element_type(jnp.where(magnitude < limit, magnitude, 0), np.uint64)
+
+    def step(i: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+        exact, exact_square, rough, rough_square = carry
+        bit = (count >> i.astype(np.uint64)) & np.uint64(1) != 0
+        exact = jnp.where(bit, exact * exact_square, exact)
+        rough = jnp.where(bit, rough * rough_square, rough)
+        return exact, exact_square * exact_square, rough, rough_square * rough_square
+
+    start = (
+        (whole & np.uint64(0)) | np.uint64(1),
+        whole,
+        jnp.where(magnitude < 0, magnitude, one),
+        magnitude,
+    )
+    exact, _, rough, _ = lax.fori_loop(np.int32(0), np.int32(64), step, start)
+    power = jnp.where(rough < limit, lax.convert_element_type(exact, np.float64), rough)
+    inverse = jnp.where(magnitude == 0, np.float64(np.inf), jnp.where(magnitude == one, one, 0))
+    power = jnp.where(exponent < 0, inverse, power)
+    odd = (count & np.uint64(1)) != 0
+    return a.out(c_cast(jnp.where((base < 0) & odd, -power, power), a.dtype))
 
 
 def c_pow(x: Array, y: Array) -> Array:

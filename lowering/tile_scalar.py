@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import jax.numpy as jnp
-import numpy as np
-from jax import Array, lax
+from jax import Array
 
 from pto_jax.dtypes import BF16
 from pto_jax.types import CmpMode, Loc
@@ -95,8 +94,7 @@ def _tpows(c: Context, x: Array, s: Array) -> Array:
         return formulas.float_power(a, x, s)
     if c.profile != "cpu_sim":
         return formulas.integer_power(a, x, s)
-    base, exponent = (lax.convert_element_type(a.num(w), np.float64) for w in (x, s))
-    return a.out(formulas.c_cast(formulas.c_pow(base, exponent), a.dtype))
+    return formulas.host_power(a, x, s)
 
 
 @elementwise("tlrelu", "src", "scalar")

@@ -40,12 +40,7 @@ def as_array(x: Any, dtype: DType, what: str) -> Any:
     Raises ArgumentError naming both types when they differ.
     """
     if not hasattr(x, "dtype"):
-        try:
-            return np.asarray(x, dtype.numpy)
-        except (TypeError, ValueError, OverflowError) as error:
-            raise ArgumentError(
-                f"{what}: found {type(x).__name__}, not an array of {dtype.name} ({error})"
-            ) from None
+        return _converted(x, dtype, what)
     x = settled(x)
     if not accepts(dtype, np.dtype(x.dtype)):
         narrowed = ""
@@ -55,6 +50,44 @@ def as_array(x: Any, dtype: DType, what: str) -> Any:
             f"{what}: found an array of {np.dtype(x.dtype).name}, the program declares {dtype.name} "
             f"(array type {np.dtype(dtype.numpy).name} or raw {dtype.word.name}){narrowed}"
         )
+    return x
+
+
+def _converted(x: Any, dtype: DType, what: str) -> np.ndarray[Any, Any]:
+    """Python numbers, nested or not, as an array of ``dtype``; only rounding may change a value."""
+    try:
+        given = np.asarray(x)
+    except ValueError:
+        given = np.empty(0, object)
+    kinds = {"uint": "iu", "int": "iu", "float": "iuf"}[dtype.kind] if dtype.numpy != np.bool_ else "b"
+    if given.size == 0 and given.dtype != object:
+        return given.astype(dtype.numpy)
+    raw = dtype.numpy == dtype.word
+    if given.dtype.kind not in (kinds if not raw or dtype.numpy == np.bool_ else "iu"):
+        found = type(x).__name__ if given.ndim or given.dtype != object else f"{type(x).__name__} {x!r:.40}"
+        raise ArgumentError(f"{what}: found {found}, the program declares {dtype.name}")
+    with np.errstate(over="ignore"):
+        array = given.astype(dtype.numpy)
+    if dtype.numpy.kind in "iu":
+        lost = array.astype(object) != given.astype(object)
+    else:
+        lost = np.isfinite(given) & ~np.isfinite(array.astype(np.float32))
+    if np.any(lost):
+        value = given.reshape(-1)[np.argmax(lost)]
+        raise ArgumentError(f"{what}: found {value}, which {dtype.name} cannot hold")
+    return array
+
+
+def as_index(x: Any, what: str) -> Any:
+    """``x`` as an integer for a scalar of type ``index``; arrays of every integer type are allowed."""
+    if not hasattr(x, "dtype"):
+        if isinstance(x, bool) or not isinstance(x, int) or not -(2**63) <= x < 2**63:
+            found = f"{x}" if isinstance(x, int) else type(x).__name__
+            raise ArgumentError(f"{what}: found {found}, the program declares index (a 64-bit integer)")
+        return np.int64(x)
+    x = settled(x)
+    if np.dtype(x.dtype).kind not in "iu":
+        raise ArgumentError(f"{what}: found {x.dtype}, the program declares index (an integer)")
     return x
 
 
@@ -73,11 +106,10 @@ def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:
     ``elements`` says that the words of a packed type hold one element each, in the low bits.
     """
     array = jax.numpy.asarray(x)
-    if array.dtype == dtype.word:
-        return array & dtype.word.type((1 << dtype.bits) - 1) if elements and dtype.packed else array
     if array.dtype == np.bool_:
         return array.astype(dtype.word)
-    return _opaque(array)
+    words = array if array.dtype == dtype.word else _opaque(array)
+    return words & dtype.word.type((1 << dtype.bits) - 1) if elements and dtype.packed else words
 
 
 def from_words(words: Array, like: np.dtype[Any]) -> Array:
@@ -88,7 +120,9 @@ def from_words(words: Array, like: np.dtype[Any]) -> Array:
 def opaque_scalar(x: Any, dtype: DType) -> Array:
     """A scalar argument as a traced value of its type that has no derivative."""
     array = jax.numpy.asarray(x)
-    if dtype.kind == "index" or array.dtype == np.bool_:
+    if dtype.kind == "index":
+        return array.astype(np.int64)
+    if array.dtype == np.bool_:
         return array
     return lax.bitcast_convert_type(to_words(array, dtype), dtype.numpy)
 

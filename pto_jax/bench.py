@@ -110,7 +110,8 @@ def _program(body: list[str], buffers: dict[str, str], tiles: dict[str, str]) ->
         view, window = f"!pto.tensor_view<?x?x{d}>", _window(d)
         lines += [
             f"    %v{n} = pto.make_tensor_view %{n}, shape = [%r, %c], strides = [%c, %c1] : {view}",
-            f"    %p{n} = pto.partition_view %v{n}, offsets = [%c0, %c0], sizes = [%r, %c] : {view} -> {window}",
+            f"    %p{n} = pto.partition_view %v{n}, offsets = [%c0, %c0], sizes = [%r, %c]"
+            f" : {view} -> {window}",
         ]
     lines += [f"    %{n} = pto.alloc_tile : {_tile(d)}" for n, d in tiles.items()]
     return text.parse(

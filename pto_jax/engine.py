@@ -67,11 +67,11 @@ class Kernel:
             return self.program.fragment_results
         return written_buffers(self.program, self.function)
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         outputs, report, _ = self._run(args, kwargs, jit=True)
         return (outputs, report) if self.checks else outputs
 
-    def eager(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def eager(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Execute instruction by instruction, each from the compile cache.
 
         Raises ExecutionError where a run-time rule is broken.
@@ -80,11 +80,11 @@ class Kernel:
         report.raise_if_broken()
         return outputs
 
-    def eager_unchecked(self, *args: Any, **kwargs: Any) -> dict[str, Any]:
+    def eager_unchecked(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Like :meth:`eager`, computing the formula where a run-time rule is broken."""
         return self._run(args, kwargs, jit=False)[0]
 
-    def with_state(self, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], State]:
+    def with_state(self, /, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], State]:
         """The outputs, and every tile and memory space as the program left it."""
         outputs, report, state = self._run(args, kwargs, jit=True, keep_state=True)
         report.raise_if_broken()
@@ -218,17 +218,9 @@ def _sizes(valid: tuple[int | None, int | None]) -> str:
 
 def _prepare_scalar(what: str, t: ScalarType, value: Any) -> Any:
     dtype = t.dtype
-    if dtype.kind == "index":
-        if hasattr(value, "dtype") and np.dtype(value.dtype).kind not in "iu":
-            raise ArgumentError(f"{what}: found {value.dtype}, the program declares index (an integer)")
-        if not hasattr(value, "dtype") and not isinstance(value, int):
-            raise ArgumentError(
-                f"{what}: found {type(value).__name__}, the program declares index (an integer)"
-            )
-        return np.int32(value) if isinstance(value, int) else arrays.settled(value)
-    if dtype.is_integer and isinstance(value, float):
-        raise ArgumentError(f"{what}: found a float, the program declares {dtype.name}")
-    array = arrays.as_array(value, dtype, what)
+    array = (
+        arrays.as_index(value, what) if dtype.kind == "index" else arrays.as_array(value, dtype, what)
+    )
     if getattr(array, "shape", ()) != ():
         raise ArgumentError(
             f"{what}: found shape {tuple(array.shape)}, the program declares a scalar {dtype.name}"

@@ -6,6 +6,7 @@ computed is canonical; a lane that is chosen keeps its bits.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 
 import numpy as np
@@ -124,9 +125,23 @@ def power(d: DType, base: Array, exponent: Array) -> Array:
 
 
 def double_power(d: DType, base: Array, exponent: Array) -> Array:
-    """Power through float64 for every type, truncated for integers."""
+    """Power through float64 for every type, truncated for integers.
+
+    The float64 power of integers is the correctly rounded one, which a host's ``pow`` may miss.
+    """
     x, y = np.broadcast_arrays(decode(base, d).astype(np.float64), decode(exponent, d).astype(np.float64))
+    if d.is_integer:
+        return from_double(np.vectorize(_rounded_power, otypes=[np.float64])(x, y), d)
     return from_double(np.power(x.copy(), y.copy()), d)
+
+
+def _rounded_power(base: float, exponent: float) -> float:
+    """``base ** exponent`` of whole numbers, rounded once."""
+    if exponent < 0:
+        return math.inf if base == 0 else base**exponent
+    if abs(base) > 1 and exponent * math.log2(abs(base)) > 65:
+        return math.copysign(math.inf, base) if exponent % 2 else math.inf
+    return float(int(base) ** int(exponent)) if abs(base) > 1 else base**exponent
 
 
 def _integer_power(base: Array, exponent: Array) -> Array:

@@ -119,7 +119,10 @@ def named_member(cursor: Cursor, cls: type[E], role: str, *, text: str, start: i
     """The member called ``text``, or an error at ``start`` that lists the members."""
     found = member(cls, text)
     if found is None:
-        close = suggestion(text.lower(), [m.name.lower() for m in cls])
+        style = BY_CLASS.get(cls)
+        known = [style.word(m) if style else m.name for m in cls]
+        upper = style is None or style.upper
+        close = suggestion(text.upper() if upper else text.lower(), known)
         cursor.fail(
             f"found the unknown {role} '{text}'{close}; allowed: {words(cls)}",
             start=start,

@@ -106,6 +106,7 @@ class Cursor:
                 f"the text has {len(source)} characters; at most {MAX_CHARACTERS} are read", start=0, end=1
             )
         self._lexer = _Lexer(Input(source, file))
+        self._lexer.pos = 1 if source.startswith("\ufeff") else 0
         self.advance()
 
     # -- tokens --------------------------------------------------------------------------------------

@@ -189,13 +189,13 @@ class Reader:
         name_start = c.start
         spelled = c.string("")
         name = canonical(spelled)
+        if find_format(name) or name in CONTROL:
+            c.fail(
+                f"found '{spelled}' in the generic form, which only tile instructions may use",
+                start=name_start,
+                end=c.last_end,
+            )
         if name not in instruction_names():
-            if find_format(name) or name in CONTROL:
-                c.fail(
-                    f"found '{spelled}' in the generic form, which only tile instructions may use",
-                    start=name_start,
-                    end=c.last_end,
-                )
             self._unknown(spelled, name_start)
         return read_generic(self, TileOp(name, results, start))
 

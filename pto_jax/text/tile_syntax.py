@@ -93,24 +93,28 @@ def _clause(reader: Reader, head: TileOp) -> list[TileOperand]:
         elif c.kind is not Kind.COLON:
             c.unexpected("a value '%name', ':' and types, or ')'")
         if c.accept(Kind.COLON):
-            _clause_types(reader, head, operands[typed:])
+            more = _clause_types(reader, head, operands[typed:])
             typed = len(operands)
+            if not more:
+                break
         elif not c.accept(Kind.COMMA) and c.kind not in (Kind.L_BRACE, Kind.R_PAREN):
             c.unexpected("',', ':' and types, or ')'")
     c.close(Kind.R_PAREN, opened)
     return operands
 
 
-def _clause_types(reader: Reader, head: TileOp, operands: list[TileOperand]) -> None:
-    """The types after a colon; a comma before a value ends them."""
+def _clause_types(reader: Reader, head: TileOp, operands: list[TileOperand]) -> bool:
+    """The types after a colon; whether a comma and a further value follow them."""
     c = reader.cursor
     start = c.start
     types = [reader.types.read()]
-    while c.accept(Kind.COMMA):
-        if c.kind is Kind.PERCENT_IDENT:
-            break
-        types.append(reader.types.read())
+    more = False
+    while not more and c.accept(Kind.COMMA):
+        more = c.kind is Kind.PERCENT_IDENT
+        if not more:
+            types.append(reader.types.read())
     give_types(reader, head.name, operands, types, start)
+    return more
 
 
 # -- assembly and SSA form ---------------------------------------------------------------------------

@@ -39,9 +39,7 @@ def read_tile_body(reader: TypeReader, name: str, start: int) -> TileType:
     c = reader.cursor
     fields = _Fields()
     while True:
-        begin = c.start
-        key = _read_parameter(reader, fields)
-        fields.places.setdefault(key, (begin, c.last_end))
+        _read_parameter(reader, fields)
         if not c.accept(Kind.COMMA):
             break
     missing = [k for k in ("dtype", "rows", "cols") if k not in fields.values]
@@ -52,12 +50,12 @@ def read_tile_body(reader: TypeReader, name: str, start: int) -> TileType:
     return TileType(**fields.values)
 
 
-def _read_parameter(reader: TypeReader, fields: _Fields) -> str:
+def _read_parameter(reader: TypeReader, fields: _Fields) -> None:
     c = reader.cursor
+    start = c.start
     if c.kind is Kind.BARE_IDENT and c.peek()[0] is Kind.EQUAL:
-        return _read_keyed(reader, fields)
-    if c.kind is Kind.HASH_IDENT:
-        start = c.start
+        _read_keyed(reader, fields)
+    elif c.kind is Kind.HASH_IDENT:
         space = enumeration(c, AddressSpace, "address_space")
         if space.name not in Loc.__members__:
             c.fail(
@@ -65,21 +63,18 @@ def _read_parameter(reader: TypeReader, fields: _Fields) -> str:
                 start=start,
                 end=c.last_end,
             )
-        _store(reader, fields, "loc", Loc[space.name])
-        return "loc"
-    if c.at_word("strided"):
+        _store(reader, fields, "loc", Loc[space.name], start)
+    elif c.at_word("strided"):
         reader.strided()
-        return "strided"
-    if c.kind is Kind.BARE_IDENT and "loc" not in fields.values and member(Loc, c.text) is not None:
-        _store(reader, fields, "loc", member(Loc, c.take()))
-        return "loc"
-    following = c.peek()
-    if c.kind in (Kind.QUESTION, Kind.INTEGER_LIT) and following[0] is Kind.BARE_IDENT:
-        return _read_dims(reader, fields)
-    return _read_positional(reader, fields)
+    elif c.kind is Kind.BARE_IDENT and "loc" not in fields.values and member(Loc, c.text) is not None:
+        _store(reader, fields, "loc", member(Loc, c.take()), start)
+    elif c.kind in (Kind.QUESTION, Kind.INTEGER_LIT) and c.peek()[0] is Kind.BARE_IDENT:
+        _read_dims(reader, fields)
+    else:
+        _read_positional(reader, fields)
 
 
-def _read_dims(reader: TypeReader, fields: _Fields) -> str:
+def _read_dims(reader: TypeReader, fields: _Fields) -> None:
     c = reader.cursor
     start = c.start
     dims, element = reader.shaped("the dimensions of a tile, as in 16x16xf32")
@@ -90,46 +85,47 @@ def _read_dims(reader: TypeReader, fields: _Fields) -> str:
             end=c.last_end,
         )
     for key, value in zip(("dtype", "rows", "cols"), (element, *dims), strict=True):
-        _store(reader, fields, key, value)
-    return "dtype"
+        _store(reader, fields, key, value, start)
 
 
-def _read_keyed(reader: TypeReader, fields: _Fields) -> str:
+def _read_keyed(reader: TypeReader, fields: _Fields) -> None:
     c = reader.cursor
-    key = c.text
+    start, key = c.start, c.text
     if key not in KEYS:
-        c.fail(
-            f"found the unknown key '{key}' in a tile type{suggestion(key, KEYS)}; allowed: {', '.join(KEYS)}"
-        )
-    if key in fields.values:
-        line = c.span(*fields.places[key])
-        c.fail(f"found '{key}' twice in a tile type (first on line {line.line}, column {line.col})")
+        close = suggestion(key, KEYS)
+        c.fail(f"found the unknown key '{key}' in a tile type{close}; allowed: {', '.join(KEYS)}")
     c.advance()
     c.advance()
     if key != "valid":
-        fields.values[key] = _read_value(reader, key)
-        return key
+        _store(reader, fields, key, _read_value(reader, key), start)
+        return
     for part, size in zip(("v_row", "v_col"), _valid(reader), strict=True):
-        _store(reader, fields, part, size)
-    return key
+        _store(reader, fields, part, size, start)
 
 
-def _store(reader: TypeReader, fields: _Fields, key: str, value: object) -> None:
+def _store(reader: TypeReader, fields: _Fields, key: str, value: object, start: int) -> None:
+    """Keep a parameter; one that is already there is an error naming both places."""
     c = reader.cursor
     if key in fields.values:
-        c.fail(f"found '{key}' of a tile type twice", start=c.last_end - 1, end=c.last_end)
+        first = c.span(*fields.places[key])
+        c.fail(
+            f"found '{key}' twice in a tile type (first on line {first.line}, column {first.col})",
+            start=start,
+            end=c.last_end,
+        )
     fields.values[key] = value
+    fields.places[key] = (start, c.last_end)
 
 
-def _read_positional(reader: TypeReader, fields: _Fields) -> str:
+def _read_positional(reader: TypeReader, fields: _Fields) -> None:
     c = reader.cursor
+    start = c.start
     key = next((k for k in _POSITIONS if k not in fields.values), None)
     if key is None or c.kind is Kind.GREATER:
         c.unexpected("a parameter of the tile type, as in key=value")
     if key == "dtype" and (c.kind is not Kind.BARE_IDENT or find_dtype(c.text) is None):
         c.unexpected("an element type, dimensions (16x16xf32) or key=value")
-    fields.values[key] = _read_value(reader, key)
-    return key
+    _store(reader, fields, key, _read_value(reader, key), start)
 
 
 def _read_value(reader: TypeReader, key: str) -> Any:

@@ -240,7 +240,9 @@ class TypeReader:
             if c.accept(Kind.QUESTION):
                 sizes.append(None)
             elif c.at(Kind.INTEGER_LIT):
-                sizes.append(self._size(c.integer(role), c.last_end))
+                hexadecimal = "x" in c.text
+                size = c.integer(role)
+                sizes.append(self._size(0 if hexadecimal else size, c.last_end))
             else:
                 c.unexpected(role)
             adjacent = c.start == c.last_end and c.kind is Kind.BARE_IDENT and c.text[0] == "x"

@@ -347,7 +347,7 @@ def test_a_scalar_argument_of_another_type_is_rejected() -> None:
         pto.ops.taddsc(x, x, x)
 
 
-@pytest.mark.parametrize("value", [1.5, 2**31, -(2**31) - 1, 10**400])
+@pytest.mark.parametrize("value", [1.5, 2**31, -(2**31) - 1, 10**400], ids=["1.5", "max", "min", "huge"])
 def test_a_number_that_is_no_value_of_the_type_is_rejected(value: Any) -> None:
     x = pto.tile(np.ones((16, 64), np.int32))
     with pytest.raises(pto.PtoError, match="i32"):

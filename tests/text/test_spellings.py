@@ -42,17 +42,13 @@ TADDSC_MANUAL = f"""\
 {TADDSC_SSA}"""
 TADDSC_FORM = f"{TADDSC_AS}\n# AS Level 2 (DPS)\n{TADDSC_DPS}"
 TROWEXPANDADD_AS = "%dst = trowexpandadd %src0, %src1 : !pto.tile<...>, !pto.tile<...> -> !pto.tile<...>"
-TROWEXPANDADD_SSA = (
-    "%dst = pto.trowexpandadd %src0, %src1 : !pto.tile<...>, !pto.tile<...> -> !pto.tile<...>"
-)
+TROWEXPANDADD_SSA = "%dst = pto.trowexpandadd %src0, %src1 : !pto.tile<...>, !pto.tile<...> -> !pto.tile<...>"
 TROWEXPANDADD_DPS = (
     "pto.trowexpandadd ins(%src0, %src1 : !pto.tile_buf<...>, !pto.tile_buf<...>) "
     "outs(%dst : !pto.tile_buf<...>)"
 )
 TADDRELUCONV_AS = "%dst = taddreluconv %src0, %src1 : !pto.tile<...>"
-TADDRELUCONV_SSA = (
-    "%dst = pto.taddreluconv %src0, %src1 : (!pto.tile<...>, !pto.tile<...>) -> !pto.tile<...>"
-)
+TADDRELUCONV_SSA = "%dst = pto.taddreluconv %src0, %src1 : (!pto.tile<...>, !pto.tile<...>) -> !pto.tile<...>"
 TADDRELUCONV_DPS = (
     "pto.taddreluconv ins(%src0, %src1 : !pto.tile_buf<...>, !pto.tile_buf<...>) "
     "outs(%dst : !pto.tile_buf<...>)"
