@@ -6,7 +6,8 @@ if __name__ != "pto_jax.lowering":
     raise ImportError("the folder 'lowering' is imported as pto_jax.lowering, never by itself")
 
 from . import elementwise, elementwise_fused, elementwise_select, layout, tile_scalar
-from .program import JaxMachine as JaxMachine, placements as placements
+from .planning import plan as plan
+from .program import JaxMachine as JaxMachine
 from .rules import RULES as RULES, Semantics as Semantics
 from .storage import Plan as Plan
 

@@ -55,18 +55,18 @@ class Window:
         return (rows // (d1 * d2 * d3), rows // (d2 * d3) % d1, rows // d3 % d2, rows % d3, cols)
 
     def addresses(self, shape: tuple[int, int]) -> Array:
-        """Buffer positions of the lanes of a tile shape, int32 [rows, cols]."""
-        rows, cols = np.indices(shape, dtype=np.int32, sparse=True)
-        total: Scalar = np.int32(0)
+        """Buffer positions of the lanes of a tile shape, int64 [rows, cols]."""
+        rows, cols = np.indices(shape, dtype=np.int64, sparse=True)
+        total: Scalar = np.int64(0)
         for extent, stride, index in zip(self.shape, self.strides, self._guarded(rows, cols), strict=True):
             if not (isinstance(extent, int) and extent == 1):
-                total = total + index * _int32(stride)
-        return jnp.broadcast_to(jnp.asarray(total + _int32(self.offset), np.int32), shape)
+                total = total + index * _wide(stride)
+        return jnp.broadcast_to(jnp.asarray(total + _wide(self.offset), np.int64), shape)
 
     def _guarded(self, rows: np.ndarray, cols: np.ndarray) -> Sequence[Scalar]:
         """Indices with extents kept positive, so that empty windows do not divide by zero."""
         positive = tuple(max(n, 1) if isinstance(n, int) else jnp.maximum(n, 1) for n in self.shape)
-        shape = tuple(_int32(n) for n in positive)
+        shape = tuple(_wide(n) for n in positive)
         return Window(self.offset, shape, self.strides, self.dn).indices(rows, cols)
 
     def rows_by_cols(self) -> tuple[int, int, int] | None:
@@ -84,8 +84,15 @@ class Window:
         return extent, cols, pitch if extent > 1 else cols
 
 
-def _int32(n: Scalar) -> Scalar:
-    return np.int32(n) if isinstance(n, int) else lax.convert_element_type(n, np.int32)
+def _wide(n: Scalar) -> Scalar:
+    """An address part in 64 bits, where products of sizes and strides cannot wrap."""
+    return np.int64(n) if isinstance(n, int) else lax.convert_element_type(n, np.int64)
+
+
+def _within(where: Array, buffer: Array) -> Array:
+    """int32 positions; those outside the buffer become its size, which gathers and scatters skip."""
+    size = np.int64(buffer.shape[0])
+    return lax.convert_element_type(jnp.where((where < 0) | (where > size), size, where), np.int32)
 
 
 def pad_word(dtype: DType, pad: Pad, profile: str) -> np.unsignedinteger:
@@ -112,7 +119,7 @@ def leaves_buffer(t: TileType, lanes: Lanes, view: View, buffer: Array) -> Array
         rows, cols, pitch = regular
         return bool(window.offset < 0 or window.offset + (rows - 1) * pitch + cols > buffer.shape[0])
     where = window.addresses(t.shape)
-    outside = (where < 0) | (where >= np.int32(buffer.shape[0]))
+    outside = (where < 0) | (where >= np.int64(buffer.shape[0]))
     inside = region.mask(t, lanes)
     return jnp.any(outside if inside is None else outside & inside)
 
@@ -127,8 +134,7 @@ def _fetch(buffer: Array, window: Window, shape: tuple[int, int]) -> Array:
             flat = buffer[window.offset : end]
             block = jnp.pad(flat, (0, rows * pitch - flat.shape[0])).reshape(rows, pitch)
             return region.fit(block[:, :cols], shape, buffer.dtype.type(0))
-    where = window.addresses(shape)
-    where = jnp.where(where < 0, np.int32(buffer.shape[0]), where)
+    where = _within(window.addresses(shape), buffer)
     return buffer.at[where].get(mode="fill", fill_value=0)
 
 
@@ -167,12 +173,10 @@ def tstore(c: Context, src: Lanes, view: View, buffer: Array) -> Array:
     stored = _store_regular(t, src, window, buffer)
     if stored is not None:
         return stored
-    where = window.addresses(t.shape)
+    where = _within(window.addresses(t.shape), buffer)
     inside = region.mask(t, src)
-    outside = np.int32(buffer.shape[0])
-    where = jnp.where(where < 0, outside, where)
     if inside is not None:
-        where = jnp.where(inside, where, outside)
+        where = jnp.where(inside, where, np.int32(buffer.shape[0]))
     return buffer.at[where.reshape(-1)].set(src.words.reshape(-1), mode="drop")
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import jax.numpy as jnp
@@ -11,35 +12,14 @@ from jax import Array, lax
 
 from pto_jax.dtypes import DType
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
-from pto_jax.ir import Op, Program, Value
+from pto_jax.ir import Op, Value
 from pto_jax.isa.declare import Operand
 from pto_jax.types import ScalarType, TileType
 from pto_jax.walk import Execution, Pointer, Scalar, TileRef, View
 
 from . import memory, scalars, storage
-from .rules import RULES, Context, Inputs, Lanes, Semantics, jitted
-from .storage import Cell, Placement, Plan, Slot
-
-
-def placements(program: Program) -> list[Placement]:
-    """Allocations (and rebindings) of a program at addresses its constants give."""
-    found: list[Placement] = []
-    for function in program.functions:
-        constants: dict[str, object] = {}
-        for op in function.walk():
-            if op.name == "arith.constant":
-                constants[op.results[0].name] = op.attrs["value"]
-            elif op.name == "alloc_tile" and op.group("addr"):
-                _place(found, op.results[0].type, constants.get(op.group("addr")[0].name))
-            elif op.name == "tassign":
-                target = (op.results or op.ins)[0].type
-                _place(found, target, constants.get(op.ins[1].name))
-    return found
-
-
-def _place(found: list[Placement], t: object, address: object) -> None:
-    if isinstance(t, TileType) and isinstance(address, int):
-        found.append(Placement(t, address))
+from .rules import RULES, Context, Lanes, Semantics, jitted
+from .storage import Cell, Plan, Slot
 
 
 @dataclass(frozen=True)
@@ -64,7 +44,8 @@ class JaxMachine:
     written: dict[str, None] = field(default_factory=dict)
     checks: bool = False
     violations: list[Violation] = field(default_factory=list)
-    _fresh: int = 0
+    _own_keys: dict[int, str] = field(default_factory=dict)
+    _names: Counter[str] = field(default_factory=Counter)
 
     def begin(self, op: Op) -> None:
         """Nothing to do before an operation; eager execution overrides this."""
@@ -99,7 +80,8 @@ class JaxMachine:
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Slot:
         if address is None:
-            return self._own(f"%{op.results[0].name}", type)
+            key = self._own_keys.get(id(op)) or self._key(op.results[0].name)
+            return self._own(self._own_keys.setdefault(id(op), key), type)
         if not isinstance(address, int):
             raise NotExecutableError(
                 Diagnostic(
@@ -109,8 +91,7 @@ class JaxMachine:
         return self._touch(self.plan.slot(type, address))
 
     def fresh(self, op: Op, result: Value, type: TileType) -> Slot:
-        self._fresh += 1
-        return self._own(f"%{result.name}.{self._fresh}", type)
+        return self._own(self._key(result.name), type)
 
     def rebind(self, ref: TileRef, type: TileType, address: Scalar) -> Slot:
         if not isinstance(address, int):
@@ -123,13 +104,13 @@ class JaxMachine:
 
     def adopt(self, name: str, type: TileType, words: Array) -> Slot:
         """Storage of a tile that is an argument."""
-        slot = self._own(f"%{name}", type)
+        slot = self._own(self._key(name), type)
         self.cells[slot.cell.key] = words
         return slot
 
     def blank(self, name: str, type: TileType) -> Slot:
         """Storage of a tile argument that was left out: a fresh tile."""
-        return self._own(f"%{name}", type)
+        return self._own(self._key(name), type)
 
     def words(self, ref: TileRef) -> Array:
         assert isinstance(ref.storage, Slot)
@@ -142,6 +123,12 @@ class JaxMachine:
             self._tstore(execution)
         else:
             self._compute(execution)
+
+    def _key(self, name: str) -> str:
+        """A cell name; functions and sections may use one tile name for different tiles."""
+        self._names[name] += 1
+        count = self._names[name]
+        return f"%{name}" if count == 1 else f"%{name}#{count}"
 
     def _own(self, key: str, type: TileType) -> Slot:
         cell = Cell(key, type, 0, type.bytes, type.dtype.word_bits)
@@ -178,7 +165,7 @@ class JaxMachine:
         if self.checks:
             broken = memory.leaves_buffer(self.context(e).tile(tile), lanes, view, buffer)
             allowed = f"transfers inside the buffer ({buffer.shape[0]} elements)"
-            self._require(e.op, "in-bounds", allowed, broken, "addresses outside")
+            self.violations.append(Violation(e.op, "in-bounds", allowed, jnp.asarray(broken, bool)))
 
     def _compute(self, e: Execution) -> None:
         if e.instruction.name not in RULES:
@@ -256,7 +243,8 @@ def _static(size: Scalar) -> int | None:
 def _traced(size: Scalar) -> Array | None:
     if isinstance(size, int | np.integer):
         return None
-    return lax.convert_element_type(size, np.int32)
+    limits = np.iinfo(np.int32)
+    return lax.convert_element_type(jnp.clip(size, -1, limits.max), np.int32)
 
 
 def _contains(outer: Scalar, extent: int, inner: Scalar) -> bool:
@@ -281,6 +269,3 @@ def _covered(e: Execution) -> list[str]:
         if rows and _contains(ref.v_col, over.type.cols, over.v_col):
             names.append(name)
     return names
-
-
-__all__ = ["Inputs", "JaxMachine", "Mapping", "Semantics", "Violation", "placements", "region_rules"]

@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import I1, DType
+from pto_jax.dtypes import I1, I64, DType, dtype as find_dtype
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.types import CmpMode
+from pto_jax.types import CmpMode, RoundMode
 from pto_jax.walk import Scalar
 
-from .numerics import Integer
+from . import bits, convert
+from .numerics import Float, Integer
 from .rules import Semantics
 
 
 def native(dtype: DType) -> np.dtype:
-    """Array type of a scalar; ``index`` is 32 bits wide, as buffers have fewer than 2^31 elements."""
-    return np.dtype(np.int32) if dtype.kind == "index" else np.dtype(dtype.numpy)
+    """Array type of a scalar; ``index`` has 64 bits."""
+    return np.dtype(dtype.numpy)
 
 
 def to_native(value: Scalar, dtype: DType) -> Array:
@@ -40,62 +42,207 @@ def to_word(value: Scalar, dtype: DType) -> Array:
     return lax.bitcast_convert_type(lax.convert_element_type(value, dtype.numpy), dtype.word)
 
 
-_COMPARISONS = {
-    "eq": CmpMode.EQ, "ne": CmpMode.NE,
-    "slt": CmpMode.LT, "sle": CmpMode.LE, "sgt": CmpMode.GT, "sge": CmpMode.GE,
-    "ult": CmpMode.LT, "ule": CmpMode.LE, "ugt": CmpMode.GT, "uge": CmpMode.GE,
-    "oeq": CmpMode.EQ, "une": CmpMode.NE,
-    "olt": CmpMode.LT, "ole": CmpMode.LE, "ogt": CmpMode.GT, "oge": CmpMode.GE,
-}  # fmt: skip
+def compute(semantics: Semantics, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Array:
+    """One ``arith`` operation; raises NotExecutableError for operations this version lacks."""
+    operation, _, predicate = name.removeprefix("arith.").partition(".")
+    if operation == "select":
+        chosen, other = (to_native(a, result) for a in args[1:])
+        return jnp.where(to_native(args[0], I1), chosen, other)
+    values = [to_native(a, source) for a in args]
+    if operation == "cmpi":
+        return _compare_integers(predicate, *values)
+    if operation in _INTEGER:
+        return _integer(operation, values, source)
+    if operation in _CONVERSIONS:
+        return _CONVERSIONS[operation](values[0], source, result)
+    if operation == "cmpf" or operation in _FLOAT:
+        a = semantics.arithmetic(source)
+        assert not isinstance(a, Integer)
+        words = [lax.bitcast_convert_type(v, source.word) for v in values]
+        if operation == "cmpf":
+            return _compare_floats(predicate, a, *words)
+        return lax.bitcast_convert_type(_FLOAT[operation](a, *words), source.numpy)
+    raise NotExecutableError(Diagnostic("error", "is not executed by this version", None, name))
+
+
+_ORDER: dict[str, CmpMode] = {m.name.lower(): m for m in CmpMode}
 _COMPARE: dict[CmpMode, Callable[[Array, Array], Array]] = {
     CmpMode.EQ: lax.eq, CmpMode.NE: lax.ne, CmpMode.LT: lax.lt,
     CmpMode.LE: lax.le, CmpMode.GT: lax.gt, CmpMode.GE: lax.ge,
 }  # fmt: skip
-_INTEGER: dict[str, Callable[..., Array]] = {
+
+
+def _compare_integers(predicate: str, x: Array, y: Array) -> Array:
+    if predicate.startswith("u"):
+        x, y = _unsigned(x), _unsigned(y)
+    return _COMPARE[_ORDER[predicate[-2:]]](x, y)
+
+
+def _compare_floats(predicate: str, a: Float, x: Array, y: Array) -> Array:
+    """``o`` predicates are false and ``u`` predicates true where an operand is NaN."""
+    u, v = a.num(x), a.num(y)
+    unordered = a.is_nan(u) | a.is_nan(v)
+    match predicate:
+        case "true" | "false":
+            return jnp.full(unordered.shape, predicate == "true")
+        case "uno":
+            return unordered
+        case "ord":
+            return ~unordered
+    holds = a.compare(_ORDER[predicate[1:]], u, v)
+    return holds | unordered if predicate[0] == "u" else holds & ~unordered
+
+
+def _unsigned(x: Array) -> Array:
+    if x.dtype == np.bool_:
+        return lax.convert_element_type(x, np.uint8)
+    return lax.bitcast_convert_type(x, np.dtype(f"u{x.dtype.itemsize}"))
+
+
+def _integer(operation: str, values: Sequence[Array], source: DType) -> Array:
+    """An integer operation in the source type; booleans are computed in a byte, of which bit 0 counts."""
+    target = native(source)
+    if source == I1 or operation in _UNSIGNED:
+        values = [_unsigned(v) for v in values]
+    found = _INTEGER[operation](*values)
+    if source == I1:
+        return (found & found.dtype.type(1)) != found.dtype.type(0)
+    return found if found.dtype == target else lax.bitcast_convert_type(found, target)
+
+
+def _floor(x: Array, y: Array) -> Array:
+    quotient, rest = lax.div(x, y), lax.rem(x, y)
+    below = (y != 0) & (rest != 0) & ((rest < 0) != (y < 0))
+    return jnp.where(below, quotient - quotient.dtype.type(1), quotient)
+
+
+def _ceil(x: Array, y: Array) -> Array:
+    quotient, rest = lax.div(x, y), lax.rem(x, y)
+    above = (y != 0) & (rest != 0) & ((rest < 0) == (y < 0))
+    return jnp.where(above, quotient + quotient.dtype.type(1), quotient)
+
+
+def _shift(shift: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+    """The count is taken modulo the width, as instructions take it."""
+
+    def apply(x: Array, y: Array) -> Array:
+        return shift(x, y & y.dtype.type(x.dtype.itemsize * 8 - 1))
+
+    return apply
+
+
+#: Operations on the operands as unsigned numbers.
+_UNSIGNED = frozenset({"divui", "ceildivui", "remui", "minui", "maxui", "shrui"})
+_INTEGER: dict[str, Callable[[Array, Array], Array]] = {
     "addi": lax.add,
     "subi": lax.sub,
     "muli": lax.mul,
     "divsi": lax.div,
+    "divui": lax.div,
+    "ceildivsi": _ceil,
+    "ceildivui": _ceil,
+    "floordivsi": _floor,
     "remsi": lax.rem,
+    "remui": lax.rem,
     "minsi": lax.min,
+    "minui": lax.min,
     "maxsi": lax.max,
+    "maxui": lax.max,
     "andi": lax.bitwise_and,
     "ori": lax.bitwise_or,
     "xori": lax.bitwise_xor,
-    "shli": lax.shift_left,
-    "shrsi": lax.shift_right_arithmetic,
-    "shrui": lax.shift_right_logical,
+    "shli": _shift(lax.shift_left),
+    "shrsi": _shift(lax.shift_right_arithmetic),
+    "shrui": _shift(lax.shift_right_logical),
 }
-_FLOAT = {"addf": "add", "subf": "sub", "mulf": "mul", "divf": "div"}
-_CASTS = ("index_cast", "extsi", "trunci")
 
 
-def compute(semantics: Semantics, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Array:
-    """One ``arith`` operation; raises NotExecutableError for operations this version lacks."""
-    operation = name.removeprefix("arith.")
-    if operation.startswith("cmp"):
-        return _compare(operation, args, source)
-    if operation == "select":
-        chosen, other = (to_native(a, result) for a in args[1:])
-        return jnp.where(to_native(args[0], I1), chosen, other)
-    if operation in _CASTS:
-        return to_native(args[0], result)
-    values = [to_native(a, source) for a in args]
-    if operation in _INTEGER:
-        return _INTEGER[operation](*values)
-    if operation in _FLOAT:
-        a = semantics.arithmetic(source)
-        assert not isinstance(a, Integer)
-        x, y = (a.num(lax.bitcast_convert_type(v, source.word)) for v in values)
-        words = a.out(getattr(a, _FLOAT[operation])(x, y))
-        return lax.bitcast_convert_type(words, source.numpy)
-    raise NotExecutableError(Diagnostic("error", "is not executed by this version", None, name))
+def _binary(operation: str, a: Float, x: Array, y: Array) -> Array:
+    return a.out(getattr(a, operation)(a.num(x), a.num(y)))
 
 
-def _compare(operation: str, args: Sequence[Scalar], source: DType) -> Array:
-    predicate = operation.split(".")[1]
-    x, y = (to_native(a, source) for a in args)
-    if predicate.startswith("u") and source.kind != "float":
-        unsigned = np.dtype(f"u{x.dtype.itemsize}")
-        x, y = (lax.bitcast_convert_type(v, unsigned) for v in (x, y))
-    return _COMPARE[_COMPARISONS[predicate]](x, y)
+def _extreme(mode: CmpMode, keeps_nan: bool, a: Float, x: Array, y: Array) -> Array:
+    """The operand that ``mode`` prefers; of two zeros the one with the preferred sign."""
+    u, v = a.num(x), a.num(y)
+    zeros = x & y if mode == CmpMode.GT else x | y
+    chosen = jnp.where(a.compare(CmpMode.EQ, u, v), zeros, jnp.where(a.compare(mode, u, v), x, y))
+    if keeps_nan:
+        nan = a.dtype.word.type(a.dtype.canonical_nan)
+        return jnp.where(a.is_nan(u) | a.is_nan(v), nan, chosen)
+    return jnp.where(a.is_nan(u), y, jnp.where(a.is_nan(v), x, chosen))
+
+
+def _negated(a: Float, x: Array) -> Array:
+    return x ^ a.dtype.word.type(1 << (a.dtype.bits - 1))
+
+
+_FLOAT: dict[str, Callable[..., Array]] = {
+    "addf": partial(_binary, "add"),
+    "subf": partial(_binary, "sub"),
+    "mulf": partial(_binary, "mul"),
+    "divf": partial(_binary, "div"),
+    "remf": partial(_binary, "fmod"),
+    "negf": _negated,
+    "maximumf": partial(_extreme, CmpMode.GT, True),
+    "minimumf": partial(_extreme, CmpMode.LT, True),
+    "maxnumf": partial(_extreme, CmpMode.GT, False),
+    "minnumf": partial(_extreme, CmpMode.LT, False),
+}
+
+
+def _extend(x: Array, source: DType, result: DType) -> Array:
+    wide = lax.convert_element_type(x, native(result))
+    return -wide if source == I1 else wide
+
+
+def _extend_unsigned(x: Array, source: DType, result: DType) -> Array:
+    return lax.convert_element_type(_unsigned(x), native(result))
+
+
+def _truncate(x: Array, source: DType, result: DType) -> Array:
+    if result == I1:
+        return (x & x.dtype.type(1)) != x.dtype.type(0)
+    return lax.convert_element_type(x, native(result))
+
+
+def _refloat(x: Array, source: DType, result: DType) -> Array:
+    words = lax.bitcast_convert_type(x, source.word)
+    return lax.bitcast_convert_type(bits.encode(bits.decode(words, source), result), result.numpy)
+
+
+def _to_float(x: Array, result: DType) -> Array:
+    """Integers of the array's own type, rounded once."""
+    if x.dtype == np.bool_:
+        x = lax.convert_element_type(x, np.uint8)
+    element = find_dtype(f"{x.dtype.kind}{x.dtype.itemsize * 8}")
+    value = convert.to_float64(lax.bitcast_convert_type(x, element.word), element)
+    return lax.bitcast_convert_type(bits.encode(value, result), result.numpy)
+
+
+def _to_integer(x: Array, source: DType, result: DType, signed: bool) -> Array:
+    """Truncated and clamped to the signed or unsigned range; NaN gives zero."""
+    value = bits.decode(lax.bitcast_convert_type(x, source.word), source)
+    width = native(result).itemsize * 8
+    target = find_dtype(f"{'i' if signed else 'u'}{width}") if result != I1 else I64
+    words = convert.clamp_to_int(convert.round_whole(value, RoundMode.TRUNC), target, 0)
+    return _truncate(lax.bitcast_convert_type(words, target.numpy), target, result)
+
+
+def _bitcast(x: Array, source: DType, result: DType) -> Array:
+    return lax.bitcast_convert_type(x, native(result))
+
+
+_CONVERSIONS: dict[str, Callable[[Array, DType, DType], Array]] = {
+    "index_cast": _truncate,
+    "index_castui": _extend_unsigned,
+    "extsi": _extend,
+    "extui": _extend_unsigned,
+    "trunci": _truncate,
+    "extf": _refloat,
+    "truncf": _refloat,
+    "sitofp": lambda x, s, r: _to_float(x, r),
+    "uitofp": lambda x, s, r: _to_float(_unsigned(x), r),
+    "fptosi": partial(_to_integer, signed=True),
+    "fptoui": partial(_to_integer, signed=False),
+    "bitcast": _bitcast,
+}

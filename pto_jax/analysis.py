@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from . import isa
 from .errors import ArgumentError
-from .ir import Function, Op, Program, Symbol
-from .types import MemRefType, PtrType, Type
+from .ir import Function, Op, Program, Symbol, Value
+from .types import MemRefType, PartitionViewType, PtrType, TensorViewType, Type
+
+GlobalTypes = PtrType | MemRefType | TensorViewType | PartitionViewType
 
 
 @dataclass(frozen=True)
@@ -45,14 +48,46 @@ def arguments(program: Program, function: Function) -> tuple[Argument, ...]:
     return tuple(Argument(a.name, a.type, needs.get(a.name), a.name in written) for a in function.args)
 
 
-def _roots(function: Function) -> dict[str, str]:
-    """For every pointer, view and handle derived from a buffer argument: the argument's name."""
-    roots = {a.name: a.name for a in function.args if isinstance(a.type, PtrType | MemRefType)}
+def fragment_outputs(program: Program) -> tuple[str, ...]:
+    """Names of a fragment's results that instructions wrote; its constants and views are not results."""
+    written: set[str] = set()
+    for op in program.walk():
+        instruction = isa.find(op.name)
+        if instruction is not None and instruction.syntax == "tile":
+            written |= {v.name for v in op.destinations}
+    return tuple(n for n in program.fragment_results if n in written)
+
+
+_DERIVING = frozenset({"make_tensor_view", "partition_view", "subview", "addptr"})
+
+
+def _roots(program: Program, function: Function) -> dict[str, str]:
+    """For every pointer and view derived from an argument: the argument's name."""
+    roots = {a.name: a.name for a in function.args if isinstance(a.type, GlobalTypes)}
     for op in function.walk():
-        for base in op.ins[:1]:
-            if base.name in roots and op.name in ("make_tensor_view", "partition_view", "subview", "addptr"):
-                roots.update({r.name: roots[base.name] for r in op.results})
+        if op.name in _DERIVING and op.ins and op.ins[0].name in roots:
+            roots.update({r.name: roots[op.ins[0].name] for r in op.results})
+        elif op.name == "call":
+            forwarded = zip(op.results, _forwarded(program, op), strict=False)
+            roots.update({r.name: roots[v.name] for r, v in forwarded if v is not None and v.name in roots})
     return roots
+
+
+def _forwarded(program: Program, call: Op) -> Iterator[Value | None]:
+    """For every result of a call: the operand it is, or is derived from."""
+    callee = _callee(program, call)
+    if callee is None:
+        return
+    inner = _roots(program, callee)
+    given = {p.name: v for p, v in zip(callee.args, call.ins, strict=False)}
+    for op in callee.body.ops:
+        if op.name == "return":
+            yield from (given.get(inner.get(v.name, "")) for v in op.ins)
+
+
+def _callee(program: Program, call: Op) -> Function | None:
+    callee = call.attrs.get("callee")
+    return program.function(callee.name) if isinstance(callee, Symbol) else None
 
 
 def written_buffers(program: Program, function: Function) -> tuple[str, ...]:
@@ -61,20 +96,18 @@ def written_buffers(program: Program, function: Function) -> tuple[str, ...]:
 
 
 def _writes(program: Program, function: Function, active: frozenset[str]) -> Iterator[str]:
-    roots = _roots(function)
+    roots = _roots(program, function)
     for op in function.walk():
         if op.name in ("tstore", "store_scalar", "tstore_fp", "mscatter"):
             for target in op.outs:
                 if target.name in roots:
                     yield roots[target.name]
-        callee = op.attrs.get("callee") if op.name == "call" else None
-        if isinstance(callee, Symbol) and callee.name not in active:
-            called = program.function(callee.name)
-            if called is not None:
-                inner = set(_writes(program, called, active | {function.name}))
-                for parameter, value in zip(called.args, op.ins, strict=False):
-                    if parameter.name in inner and value.name in roots:
-                        yield roots[value.name]
+        called = _callee(program, op) if op.name == "call" else None
+        if called is not None and called.name not in active:
+            given = {p.name: v.name for p, v in zip(called.args, op.ins, strict=False)}
+            for inner in _writes(program, called, active | {function.name}):
+                if given.get(inner) in roots:
+                    yield roots[given[inner]]
 
 
 def _needs(function: Function) -> dict[str, int]:

@@ -8,7 +8,7 @@ import jax
 import numpy as np
 from jax import Array, lax
 
-from .dtypes import DType
+from .dtypes import I64, DType
 from .errors import ArgumentError, DifferentiationError
 
 
@@ -59,12 +59,9 @@ def _converted(x: Any, dtype: DType, what: str) -> np.ndarray[Any, Any]:
         given = np.asarray(x)
     except ValueError:
         given = np.empty(0, object)
-    kinds = {"uint": "iu", "int": "iu", "float": "iuf"}[dtype.kind] if dtype.numpy != np.bool_ else "b"
-    if given.size == 0 and given.dtype != object:
-        return given.astype(dtype.numpy)
-    raw = dtype.numpy == dtype.word
-    if given.dtype.kind not in (kinds if not raw or dtype.numpy == np.bool_ else "iu"):
-        found = type(x).__name__ if given.ndim or given.dtype != object else f"{type(x).__name__} {x!r:.40}"
+    if given.dtype.kind not in _kinds(dtype) and (given.size or given.dtype == object):
+        wide = isinstance(x, int) and not isinstance(x, bool)
+        found = f"an integer of {x.bit_length()} bits" if wide else type(x).__name__
         raise ArgumentError(f"{what}: found {found}, the program declares {dtype.name}")
     with np.errstate(over="ignore"):
         array = given.astype(dtype.numpy)
@@ -78,13 +75,25 @@ def _converted(x: Any, dtype: DType, what: str) -> np.ndarray[Any, Any]:
     return array
 
 
-def as_index(x: Any, what: str) -> Any:
-    """``x`` as an integer for a scalar of type ``index``; arrays of every integer type are allowed."""
+def _kinds(dtype: DType) -> str:
+    """Kinds of array types whose numbers may become elements of ``dtype``."""
+    if dtype.numpy == np.bool_:
+        return "b"
+    return "iu" if dtype.numpy == dtype.word or dtype.is_integer else "iuf"
+
+
+def as_scalar(x: Any, dtype: DType, what: str) -> Any:
+    """``x`` as a 0-d array of ``dtype``; ``index`` takes integers of every width."""
+    array = _as_index(x, what) if dtype.kind == "index" else as_array(x, dtype, what)
+    if np.shape(array) != ():
+        found = tuple(np.shape(array))
+        raise ArgumentError(f"{what}: found shape {found}, the program declares a scalar {dtype.name}")
+    return array
+
+
+def _as_index(x: Any, what: str) -> Any:
     if not hasattr(x, "dtype"):
-        if isinstance(x, bool) or not isinstance(x, int) or not -(2**63) <= x < 2**63:
-            found = f"{x}" if isinstance(x, int) else type(x).__name__
-            raise ArgumentError(f"{what}: found {found}, the program declares index (a 64-bit integer)")
-        return np.int64(x)
+        return _converted(x, I64, what)
     x = settled(x)
     if np.dtype(x.dtype).kind not in "iu":
         raise ArgumentError(f"{what}: found {x.dtype}, the program declares index (an integer)")

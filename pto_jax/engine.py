@@ -12,10 +12,10 @@ import numpy as np
 from jax import Array
 
 from . import arrays, infer
-from .analysis import Argument, arguments, select_entry, written_buffers
+from .analysis import Argument, arguments, fragment_outputs, select_entry, written_buffers
 from .errors import ArgumentError, VerifyError
 from .ir import Function, Program
-from .lowering import JaxMachine, Plan, Semantics, placements
+from .lowering import JaxMachine, Semantics, plan
 from .profiles import Profile, profile as find_profile, profile_of_arch
 from .state import Report, State
 from .tiles import Tile, tile
@@ -64,7 +64,7 @@ class Kernel:
     def outputs(self) -> tuple[str, ...]:
         """Names of the results, in order (jit sorts the keys of dictionaries it returns)."""
         if self.program.fragment:
-            return self.program.fragment_results
+            return fragment_outputs(self.program)
         return written_buffers(self.program, self.function)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
@@ -105,7 +105,7 @@ class Kernel:
 
     def _typed(self, given: Mapping[str, Any]) -> Kernel:
         """This kernel with the types a fragment leaves open taken from the arguments, verified."""
-        if not infer.is_open(self.program):
+        if not self._open:
             return self
         types: list[tuple[str, Type]] = []
         for a in self.arguments:
@@ -134,6 +134,10 @@ class Kernel:
         return given
 
     @cached_property
+    def _open(self) -> bool:
+        return infer.is_open(self.program)
+
+    @cached_property
     def _optional(self) -> frozenset[str]:
         """Destinations of a fragment that it does not read: they may be left out."""
         if not self.program.fragment:
@@ -148,7 +152,7 @@ class Kernel:
                 inout = {o.name for o in instruction.operands if o.role == "inout"}
                 bound = isa.bind(instruction, op).values
                 read |= {v.name for n, v in bound.items() if n in inout}
-        return frozenset(self.program.fragment_results) - read
+        return frozenset(self.outputs) - read
 
 
 def _list(names: Sequence[str]) -> str:
@@ -194,7 +198,7 @@ def _prepare(argument: Argument, value: Any) -> Any:
     if isinstance(t, TileType):
         return _prepare_tile(what, t, value)
     if isinstance(t, ScalarType):
-        return _prepare_scalar(what, t, value)
+        return arrays.as_scalar(value, t.dtype, what)
     raise ArgumentError(f"{what}: arguments of type {t} are not supported by this version")
 
 
@@ -203,6 +207,7 @@ def _prepare_tile(what: str, t: TileType, given: Any) -> Tile:
     value: Tile = given if isinstance(given, Tile) else tile(given, type=full)
     if value.type.with_valid(None, None) != t.with_valid(None, None):
         raise ArgumentError(f"{what}: found a tile {value.type}, the program declares {t}")
+    value = value.single(what)
     static = (value.type.v_row, value.type.v_col)
     for found, declared in zip(static, t.valid, strict=True):
         if declared is not None and found != declared:
@@ -216,18 +221,6 @@ def _sizes(valid: tuple[int | None, int | None]) -> str:
     return "x".join("?" if n is None else str(n) for n in valid)
 
 
-def _prepare_scalar(what: str, t: ScalarType, value: Any) -> Any:
-    dtype = t.dtype
-    array = (
-        arrays.as_index(value, what) if dtype.kind == "index" else arrays.as_array(value, dtype, what)
-    )
-    if getattr(array, "shape", ()) != ():
-        raise ArgumentError(
-            f"{what}: found shape {tuple(array.shape)}, the program declares a scalar {dtype.name}"
-        )
-    return array
-
-
 @lru_cache(maxsize=1024)
 def _jitted(kernel: Kernel, check: bool, keep_state: bool) -> Any:
     return jax.jit(partial(_execute, kernel, check, keep_state))
@@ -237,8 +230,7 @@ def _execute(
     kernel: Kernel, check: bool, keep_state: bool, prepared: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Report, State]:
     """Walk the program on a JAX machine; traced whole under jit, executed directly when eager."""
-    plan = Plan(placements(kernel.program))
-    machine = JaxMachine(kernel.semantics, plan, {}, checks=check)
+    machine = JaxMachine(kernel.semantics, plan(kernel.program, kernel.entry), {}, checks=check)
     operands = [_operand(machine, a, prepared.get(a.name)) for a in kernel.arguments]
     scope = Scope()
     walker = Walker(kernel.program, machine)

@@ -100,7 +100,10 @@ def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[
     )
     op = Op(instruction.name, ins, outs, attributes=attrs(attributes), form="dps")
     bound = _checked(op, semantics.profile)
-    values = {v.name: s for v, s in zip(ins, sources, strict=True)}
+    values = {
+        v.name: s if isinstance(s, Tile) else arrays.as_scalar(s, v.type.dtype, f"{op.name}: source {i}")
+        for i, (v, s) in enumerate(zip(ins, sources, strict=True))
+    }
     values |= {v.name: d for v, d in zip(outs, destinations, strict=True)}
     with arrays.x64():
         return _execute(op, bound, semantics, values, first)
@@ -140,7 +143,9 @@ def _destinations(
     first = next((s for s in sources if isinstance(s, Tile)), None)
     found: list[Tile | TileType] = []
     for operand, dst in zip(wanted, listed, strict=True):
-        if isinstance(dst, Tile | TileType):
+        if isinstance(dst, Tile):
+            found.append(dst.single(f"{instruction.name}: dst"))
+        elif isinstance(dst, TileType):
             found.append(dst)
         elif dst is not None:
             raise ArgumentError(
@@ -159,7 +164,7 @@ def _destinations(
 
 def _type(instruction: isa.Instruction, index: int, source: Any, first: Tile | None) -> Type:
     if isinstance(source, Tile):
-        return source.type
+        return source.single(f"{instruction.name}: source {index}").type
     if not hasattr(source, "dtype") and isinstance(source, int | float):
         return ScalarType(_scalar_dtype(instruction, index, first))
     if hasattr(source, "dtype") and getattr(source, "shape", None) == ():
@@ -219,9 +224,7 @@ def _operand(machine: JaxMachine, name: str, value: Value, given: Any, first: Ti
         sizes = (r if n is None else n for n, r in zip(given.valid, region, strict=True))
         return TileRef(given, machine.blank(name, given), *sizes)
     assert isinstance(t, ScalarType)
-    if isinstance(given, int | float) and not hasattr(given, "dtype"):
-        return given
-    return arrays.opaque_scalar(arrays.as_array(given, t.dtype, value.name), t.dtype)
+    return arrays.opaque_scalar(given, t.dtype)
 
 
 __all__ = ["OutOfRegion", "Subnormals", "names"]

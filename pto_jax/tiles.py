@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from . import arrays
-from .dtypes import DType, dtype as find_dtype, from_numpy
+from .dtypes import F32, DType, dtype as find_dtype, from_numpy
 from .errors import ArgumentError
 from .types import TileType
 from .walk import TileRef
@@ -73,6 +73,16 @@ class Tile:
         logical = np.asarray(self.words).view(self.dtype.numpy)
         return logical if dtype is None else logical.astype(dtype)
 
+    def single(self, what: str) -> Tile:
+        """The tile itself; ArgumentError when it is a batch, which instructions take under vmap."""
+        for array, rank in ((self.words, 2), (self.v_row, 0), (self.v_col, 0)):
+            batch = () if array is None else array.shape[: array.ndim - rank]
+            if batch:
+                raise ArgumentError(
+                    f"{what}: found a batch of tiles of shape {batch}, allowed: one tile; use jax.vmap"
+                )
+        return self
+
     def dynamic(self) -> Tile:
         """The same tile with its valid sizes as arrays, so that they can differ within a batch."""
         batch = self.words.shape[:-2]
@@ -106,7 +116,7 @@ def tile(
     if type is None:
         named = find_dtype(dtype) if dtype is not None else None
         if not hasattr(x, "dtype"):
-            x = np.asarray(x, named.numpy if named else np.float32)
+            x = arrays.as_array(x, named or F32, "tile")
         element = named or from_numpy(x.dtype)
         if len(x.shape) != 2:
             raise ArgumentError(f"a tile needs a [rows, cols] array, found shape {tuple(x.shape)}")

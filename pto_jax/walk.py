@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol, TypeAlias
 
 from . import isa
+from .analysis import fragment_outputs
 from .dtypes import I1, INDEX, DType
 from .errors import Diagnostic, NotExecutableError
 from .ir import AttrValue, Function, Op, Program, Region, Symbol, Value
@@ -180,7 +181,7 @@ class Walker:
             scope.bind(value, operand)
         returned = self.block(function.body, scope)
         if self.program.fragment:
-            return tuple(scope[Value(n, UnknownType())] for n in self.program.fragment_results)
+            return tuple(scope[Value(n, UnknownType())] for n in fragment_outputs(self.program))
         return returned
 
     def block(self, region: Region, scope: Scope) -> tuple[Operand, ...]:
@@ -373,6 +374,13 @@ def _talias(walker: Walker, op: Op, scope: Scope) -> None:
     scope.bind(op.destinations[0], scope[op.ins[0]])
 
 
+@_handles("section.cube", "section.vector")
+def _section(walker: Walker, op: Op, scope: Scope) -> None:
+    """One machine stands for both cores; the reader keeps the names of sections apart."""
+    for region in op.regions:
+        walker.block(region, scope)
+
+
 @_handles("call")
 def _call(walker: Walker, op: Op, scope: Scope) -> None:
     callee = op.attrs["callee"]
@@ -405,20 +413,34 @@ def _arith(walker: Walker, op: Op, scope: Scope) -> None:
     name = op.name
     if name in ("arith.cmpi", "arith.cmpf"):
         name = f"{name}.{op.attrs['predicate']}"
-    scope.bind(op.results[0], walker.scalar(name, args, source, result))
+    try:
+        value = walker.scalar(name, args, source, result)
+    except NotExecutableError:
+        finding = Diagnostic("error", "is not executed by this version", op.span, op.name, rule="executable")
+        raise NotExecutableError(finding) from None
+    scope.bind(op.results[0], value)
+
+
+def _quotient(a: int, b: int) -> int:
+    """Truncated towards zero; all ones for a zero divisor, as instructions give it."""
+    if b == 0:
+        return -1
+    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
 
 
 _INTEGER: dict[str, Callable[..., int]] = {
     "arith.addi": lambda a, b: a + b,
     "arith.subi": lambda a, b: a - b,
     "arith.muli": lambda a, b: a * b,
+    "arith.divsi": _quotient,
+    "arith.remsi": lambda a, b: a - b * _quotient(a, b) if b else a,
     "arith.minsi": min,
     "arith.maxsi": max,
     "arith.andi": lambda a, b: a & b,
     "arith.ori": lambda a, b: a | b,
     "arith.xori": lambda a, b: a ^ b,
     "arith.index_cast": lambda a: a,
-    "arith.extsi": lambda a: a,
+    "arith.extsi": lambda a: -int(a) if isinstance(a, bool) else a,
     "arith.trunci": lambda a: a,
     "arith.select": lambda c, a, b: a if c else b,
     "arith.cmpi.eq": lambda a, b: a == b,
@@ -436,7 +458,7 @@ def _is(a: Scalar, n: int) -> bool:
 
 def _wrap(value: int, d: DType) -> int:
     if d == I1:
-        return bool(value)
+        return bool(value & 1)
     bits = d.bits
     low = int(value) & ((1 << bits) - 1)
     return low - (1 << bits) if d.kind != "uint" and low >> (bits - 1) else low

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import infer
+from ..analysis import fragment_outputs
 from ..dtypes import DType
 from ..errors import ArgumentError
 from ..ir import Function, Program, Value
@@ -78,7 +79,7 @@ def run(
         for v in function.args
         if v.name in machine.written
     }
-    for name, operand in zip(program.fragment_results, returned, strict=False):
+    for name, operand in zip(fragment_outputs(program), returned, strict=True):
         if isinstance(operand, TileRef):
             outputs[name] = _tile(operand)
     return outputs

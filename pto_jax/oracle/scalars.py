@@ -43,7 +43,7 @@ def wrap(value: int, d: DType) -> int:
     (-56, 255)
     """
     if d == I1:
-        return bool(value)
+        return bool(int(value) & 1)
     low = int(value) & ((1 << d.bits) - 1)
     return low - (1 << d.bits) if d.kind != "uint" and low >> (d.bits - 1) else low
 

@@ -1,0 +1,214 @@
+"""Random operands for single instructions, and the engine's answers next to the interpreter's.
+
+One case is one legal operation (:mod:`pto_jax.isa.samples`) on a batch of random bit patterns, with a
+different valid region per batch element. The engine runs on the batch, the interpreter on its elements.
+
+>>> from pto_jax import isa
+>>> from pto_jax.isa.samples import legal_samples
+>>> from pto_jax.profiles import A5
+>>> case = make_case(next(legal_samples(isa.instructions()["tadd"], A5)), A5)
+>>> result = jax.vmap(lambda tiles: case.kernel(**tiles))(arguments(case.given))
+>>> bool(differing(case.dtype("dst"), np.asarray(result["dst"].words[1]), case.reference(1)["dst"]).any())
+False
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from numpy.typing import NDArray
+
+from .. import oracle
+from ..arrays import x64
+from ..dtypes import DType
+from ..engine import Kernel, choices
+from ..ir import Program, Region, Value
+from ..isa.declare import Instruction
+from ..isa.samples import Sample, to_program
+from ..profiles import Profile
+from ..tiles import Tile
+from ..types import ScalarType, TileType
+from .compare import is_nan, ulp_distance
+
+#: Valid regions of destinations per batch element: full, partial, empty, odd.
+REGIONS = ((32, 64), (5, 17), (0, 9), (31, 63))
+#: Where a rule allows it, sources get other regions, some smaller than the destination's.
+SOURCE_REGIONS = ((32, 64), (5, 17), (7, 3), (30, 64))
+BATCH = len(REGIONS)
+#: Instructions whose rules make equal regions a condition, or that iterate over a source's region.
+SAME_REGIONS = frozenset({"tcvt", "taddsc", "tsubsc", "taddreluconv", "tsubreluconv", "tcmp", "tcmps"})
+
+
+@dataclass(frozen=True)
+class Given:
+    """One argument of a batch: raw words [batch, rows, cols] or [batch], and a tile's valid sizes
+    [batch, 2] where they are run-time values."""
+
+    type: TileType | ScalarType
+    words: NDArray[Any]
+    regions: NDArray[np.int32] | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One operation under one profile, and a batch of operands for it."""
+
+    sample: Sample
+    profile: Profile
+    program: Program
+    kernel: Kernel
+    given: Mapping[str, Given]
+
+    @property
+    def label(self) -> str:
+        return label(self.sample)
+
+    def dtype(self, result: str) -> DType:
+        return self.given[result].type.dtype
+
+    def ulp(self, result: str) -> int:
+        """How far a result may be from the interpreter's, as the declaration says."""
+        return self.sample.instruction.ulp.get(self.dtype(result).name, 0)
+
+    def reference(self, index: int) -> dict[str, NDArray[Any]]:
+        """Raw words of every result of one batch element, computed by the interpreter."""
+        return reference(self.program, self.given, index, self.profile)
+
+
+def make_case(sample: Sample, profile: Profile, seed: int = 0) -> Case:
+    """A sample with random operands; equal seeds give equal operands."""
+    program = open_regions(to_program(sample))
+    kernel = Kernel(program, program.functions[0].name, choices(profile, "exact", None, "keep"))
+    rng = np.random.default_rng(zlib.crc32(label(sample).encode(), seed))
+    return Case(sample, profile, program, kernel, inputs(rng, program, sample.instruction.name))
+
+
+def label(sample: Sample) -> str:
+    return f"{sample.instruction.name} {[str(t) for t in sample.types.values()]}"
+
+
+def computes(instruction: Instruction) -> bool:
+    """Whether an instruction turns tiles and scalars into tiles, without touching global memory."""
+    operands = instruction.operands
+    return (
+        instruction.syntax == "tile"
+        and any(o.role in ("out", "inout") for o in operands)
+        and not any(o.kind in ("gm", "ptr") for o in operands)
+    )
+
+
+def open_regions(program: Program) -> Program:
+    """The program with every full tile's valid region made a run-time value."""
+
+    def opened(v: Value) -> Value:
+        if isinstance(v.type, TileType) and v.type.is_full:
+            return replace(v, type=v.type.with_valid(None, None))
+        return v
+
+    (function,) = program.functions
+    ops = tuple(
+        replace(
+            op,
+            ins=tuple(map(opened, op.ins)),
+            outs=tuple(map(opened, op.outs)),
+            results=tuple(map(opened, op.results)),
+        )
+        for op in function.body.ops
+    )
+    args = tuple(map(opened, function.args))
+    return replace(program, functions=(replace(function, args=args, body=Region(ops)),))
+
+
+def random_words(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Random bit patterns with many special values, and many values near 1 or small integers."""
+    top = (1 << d.bits) - 1
+    words = rng.integers(0, top, shape, np.uint64, endpoint=True)
+    if d.is_float and d.bits >= 16:
+        m, infinity = d.mantissa, ((1 << d.exponent) - 1) << d.mantissa
+        special = [
+            0,
+            infinity,
+            infinity - 1,
+            infinity | 1,
+            1,
+            (1 << m) - 1,
+            1 << m,
+            d.bias << m,
+            (d.bias + 3) << m,
+        ]
+        special += [s | 1 << (d.bits - 1) for s in special]
+        exponents = rng.integers(d.bias - 6, d.bias + 12, shape).astype(np.uint64) << np.uint64(m)
+        usual = exponents | (words & np.uint64(((1 << m) - 1) | 1 << (d.bits - 1)))
+    else:
+        special = [0, 1, 2, 3, top, top >> 1, (top >> 1) + 1, top - 1, 7 & top, 31 & top]
+        usual = rng.integers(0, 20, shape).astype(np.uint64) & np.uint64(top)
+    kind = rng.random(shape)
+    words = np.where(kind < 0.3, rng.choice(np.array(special, np.uint64), shape), words)
+    return np.where(kind > 0.8, usual, words).astype(d.word)
+
+
+def inputs(rng: np.random.Generator, program: Program, instruction: str) -> dict[str, Given]:
+    """Random operands of a fragment with one instruction, for the whole batch."""
+    given: dict[str, Given] = {}
+    for a in program.functions[0].args:
+        t = a.type
+        if isinstance(t, ScalarType):
+            given[a.name] = Given(t, random_words(rng, t.dtype, (BATCH,)))
+            continue
+        assert isinstance(t, TileType), t
+        regions = None
+        if not t.is_static:
+            same = a.name in program.fragment_results or instruction in SAME_REGIONS
+            listed = REGIONS if same else SOURCE_REGIONS
+            regions = np.array([(min(r, t.rows), min(c, t.cols)) for r, c in listed], np.int32)
+        given[a.name] = Given(t, random_words(rng, t.dtype, (BATCH, *t.shape)), regions)
+    return given
+
+
+def arguments(given: Mapping[str, Given], index: int | slice = slice(None)) -> dict[str, Any]:
+    """Arguments of the kernel by name: those of one batch element, or of the batch (for vmap)."""
+    found: dict[str, Any] = {}
+    with x64():
+        for name, g in given.items():
+            found[name] = jnp.asarray(g.words[index])
+            if isinstance(g.type, TileType):
+                sizes = None if g.regions is None else jnp.asarray(g.regions[index])
+                rows, cols = (None, None) if sizes is None else (sizes[..., 0], sizes[..., 1])
+                found[name] = Tile(found[name], rows, cols, g.type)
+    return found
+
+
+def reference(
+    program: Program, given: Mapping[str, Given], index: int, profile: Profile
+) -> dict[str, NDArray[Any]]:
+    """Raw words of every result of one batch element, computed by the interpreter."""
+    found: dict[str, Any] = {}
+    for name, g in given.items():
+        if isinstance(g.type, TileType):
+            sizes = (None, None) if g.regions is None else map(int, g.regions[index])
+            found[name] = oracle.OracleTile(g.type, g.words[index].copy(), *sizes)
+        else:
+            found[name] = g.words[index].view(g.type.dtype.numpy)
+    results = oracle.run(program, found, profile=profile)
+    return {n: np.ascontiguousarray(r.data).view(r.type.dtype.word) for n, r in results.items()}
+
+
+def differing(d: DType, got: NDArray[Any], wanted: NDArray[Any], ulp: int = 0) -> NDArray[np.bool_]:
+    """Lanes that differ by more than ``ulp``. A NaN equals every NaN.
+
+    >>> from pto_jax.dtypes import F16
+    >>> differing(F16, np.array([0x7E00, 0x3C01], np.uint16), np.array([0xFE01, 0x3C00], np.uint16))
+    array([False,  True])
+    """
+    different = got != wanted
+    if d.is_float and ulp:
+        different &= ~(ulp_distance(d, got, wanted) <= ulp)
+    if d.is_float:
+        different &= ~(is_nan(d, got) & is_nan(d, wanted))
+    return np.asarray(different)
