@@ -11,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias, TypeAlias
 
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from ..types import Pipe, TileType, Type
 
 if TYPE_CHECKING:
+    from .samples import Sample
     from ..ir import AttrValue, Op, Value
 
 Role = Literal["out", "in", "inout", "tmp"]
@@ -150,6 +151,10 @@ class Decision:
     source: str
 
 
+#: Legal operations of an instruction on a profile, for instructions whose operands do not follow from the
+#: element types alone (:mod:`pto_jax.isa.samples` builds the others).
+Sampler: TypeAlias = "Callable[[Instruction, Profile], Iterator[Sample]]"
+
 Domain = Literal["dst", "src", "src0", "none", "custom"]
 InstructionClass = Literal[
     "sync_config",
@@ -172,7 +177,8 @@ class Instruction:
     one form, the in, inout-free operands in declared order, with and without trailing optional ones.
     ``type_vars`` names the columns of ``types``: per profile the legal combinations of element types.
     ``domain`` says whose valid region the instruction iterates over. ``ulp`` is the accuracy per
-    element type for instructions without a correctly rounded definition.
+    element type for instructions without a correctly rounded definition. ``sampler`` makes legal sample
+    operations where the generic ones do not fit.
     """
 
     name: str
@@ -192,6 +198,7 @@ class Instruction:
     sources: tuple[str, ...] = ()
     syntax: Literal["tile", "custom"] = "tile"
     executable: bool = True
+    sampler: Sampler | None = None
 
     def __post_init__(self) -> None:
         if not self.forms and self.syntax == "tile":

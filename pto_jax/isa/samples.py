@@ -47,6 +47,9 @@ def legal_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample
     >>> len(list(legal_samples(instructions()["trelu"], profile("a5"))))
     3
     """
+    if instruction.sampler is not None:
+        yield from instruction.sampler(instruction, profile)
+        return
     if instruction.name in _BUILT:
         yield _built(instruction)
         return
