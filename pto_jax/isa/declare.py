@@ -11,14 +11,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Literal, TypeAlias, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from ..types import Pipe, TileType, Type
 
 if TYPE_CHECKING:
-    from .samples import Sample
     from ..ir import AttrValue, Op, Value
+    from .samples import Sample
 
 Role = Literal["out", "in", "inout", "tmp"]
 OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event"]
