@@ -5,13 +5,49 @@ from __future__ import annotations
 if __name__ != "pto_jax.lowering":
     raise ImportError("the folder 'lowering' is imported as pto_jax.lowering, never by itself")
 
-from . import elementwise, elementwise_fused, elementwise_select, layout, tile_scalar
+from . import (
+    elementwise,
+    elementwise_fused,
+    elementwise_select,
+    irregular,
+    irregular_gather,
+    irregular_index,
+    irregular_partial,
+    irregular_quant,
+    irregular_quant_mx,
+    irregular_sort,
+    layout,
+    matrix,
+    matrix_mx,
+    reduce_expand,
+    reduce_expand_binary,
+    reduce_expand_index,
+    tile_scalar,
+)
 from .planning import plan as plan
 from .program import JaxMachine as JaxMachine
 from .rules import RULES as RULES, Semantics as Semantics
 from .storage import Plan as Plan
 
 #: Modules whose import registers instruction rules.
-RULE_MODULES = (elementwise, elementwise_fused, elementwise_select, tile_scalar, layout)
+RULE_MODULES = (
+    elementwise,
+    elementwise_fused,
+    elementwise_select,
+    tile_scalar,
+    reduce_expand,
+    reduce_expand_binary,
+    reduce_expand_index,
+    layout,
+    matrix,
+    matrix_mx,
+    irregular,
+    irregular_gather,
+    irregular_index,
+    irregular_partial,
+    irregular_quant,
+    irregular_quant_mx,
+    irregular_sort,
+)
 #: Instructions whose rule needs global memory; the machine executes them itself.
 MEMORY_RULES = frozenset({"tload", "tstore"})

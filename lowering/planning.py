@@ -34,7 +34,8 @@ class _Surveyor:
 
     def region(self, op: Op, ref: TileRef) -> None: ...
 
-    def execute(self, execution: Execution) -> None: ...
+    def execute(self, execution: Execution) -> dict[str, None]:
+        return dict.fromkeys(execution.vectors)
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         return _Unknown()

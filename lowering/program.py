@@ -10,10 +10,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from pto_jax import arrays
 from pto_jax.dtypes import DType
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.ir import Op, Value
 from pto_jax.isa.declare import Operand
+from pto_jax.profiles import ProfileName
 from pto_jax.types import ScalarType, TileType
 from pto_jax.walk import Execution, Pointer, Scalar, TileRef, View
 
@@ -116,13 +118,14 @@ class JaxMachine:
         assert isinstance(ref.storage, Slot)
         return storage.load(self.cells, ref.storage, ref.type)
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: Execution) -> dict[str, Array]:
         if execution.instruction.name == "tload":
             self._tload(execution)
         elif execution.instruction.name == "tstore":
             self._tstore(execution)
         else:
-            self._compute(execution)
+            return self._compute(execution)
+        return {}
 
     def _key(self, name: str) -> str:
         """A cell name; functions and sections may use one tile name for different tiles."""
@@ -167,7 +170,7 @@ class JaxMachine:
             allowed = f"transfers inside the buffer ({buffer.shape[0]} elements)"
             self.violations.append(Violation(e.op, "in-bounds", allowed, jnp.asarray(broken, bool)))
 
-    def _compute(self, e: Execution) -> None:
+    def _compute(self, e: Execution) -> dict[str, Array]:
         if e.instruction.name not in RULES:
             raise NotExecutableError(
                 Diagnostic("error", "is not executed by this version", e.op.span, e.instruction.name)
@@ -183,11 +186,14 @@ class JaxMachine:
                 inputs[name] = self._lanes(operand)
             else:
                 inputs[name] = scalars.to_word(operand, context.dtype(name))
-        for name, words in jitted(context)(inputs).items():
-            self._write(e.tile(name), words)
+        results = jitted(context)(inputs)
+        for name, words in results.items():
+            if name not in e.vectors:
+                self._write(e.tile(name), words)
+        return {n: arrays.from_words(results[n], t.dtype.numpy) for n, t in e.vectors.items()}
 
     def _check(self, e: Execution) -> None:
-        for rule, allowed, broken in region_rules(e):
+        for rule, allowed, broken in region_rules(e, self.semantics.profile.name):
             self.violations.append(Violation(e.op, rule, allowed, jnp.asarray(broken, bool)))
 
     def context(self, e: Execution) -> Context:
@@ -217,23 +223,17 @@ def scalar_dtype(e: Execution, operand: Operand) -> DType:
     return e.tile(reference).type.dtype
 
 
-def region_rules(e: Execution) -> list[tuple[str, str, Array | bool]]:
+def region_rules(e: Execution, profile: ProfileName) -> list[tuple[str, str, Array | bool]]:
     """Run-time rules on valid regions: (rule, what is allowed, broken?)."""
-    found: list[tuple[str, str, Array | bool]] = []
-    for constraint in e.instruction.constraints:
-        region = constraint.region
-        if region is None:
-            continue
-        refs = [e.tile(n) for n in region.operands if n in e.operands]
-        broken: Array | bool = False
-        if region.kind == "equal-valid":
-            for ref in refs[1:]:
-                broken = broken | (ref.v_row != refs[0].v_row) | (ref.v_col != refs[0].v_col)
-        else:
-            for ref in refs:
-                broken = broken | (ref.v_row <= 0) | (ref.v_col <= 0)
-        found.append((constraint.rule, constraint.allowed, broken))
-    return found
+    tiles = {n: ref for n, ref in e.operands.items() if isinstance(ref, TileRef)}
+    sizes = {n: (ref.v_row, ref.v_col) for n, ref in tiles.items()}
+    types = {n: ref.type for n, ref in tiles.items()}
+    return [
+        (c.rule, c.allowed, c.region.broken(sizes, types))
+        for c in e.instruction.constraints
+        if c.severity == "error" and profile in c.profiles and c.region is not None
+        if c.region.applies(sizes)
+    ]
 
 
 def _static(size: Scalar) -> int | None:

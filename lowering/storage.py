@@ -123,7 +123,7 @@ def load(state: Mapping[str, Array], slot: Slot, t: TileType) -> Array:
     step = slot.cell.width // 8
     first = (slot.address - slot.cell.begin) // step
     part = payload[first : first + -(-t.bytes // step)]
-    return to_logical(_reword(part, t.dtype.word_bits), t)
+    return to_logical(regroup(part, t.dtype.word_bits), t)
 
 
 def store(state: dict[str, Array], slot: Slot, t: TileType, words: Array) -> None:
@@ -131,12 +131,12 @@ def store(state: dict[str, Array], slot: Slot, t: TileType, words: Array) -> Non
     if slot.cell.logical is not None:
         state[slot.cell.key] = words
         return
-    part = _reword(to_physical(words, t), slot.cell.width)
+    part = regroup(to_physical(words, t), slot.cell.width)
     first = (slot.address - slot.cell.begin) * 8 // slot.cell.width
     state[slot.cell.key] = lax.dynamic_update_slice(state[slot.cell.key], part, (np.int32(first),))
 
 
-def _reword(words: Array, width: int) -> Array:
+def regroup(words: Array, width: int) -> Array:
     """Flat little-endian words regrouped to another width."""
     have = words.dtype.itemsize * 8
     target = np.dtype(f"u{width // 8}")

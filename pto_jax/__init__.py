@@ -18,6 +18,7 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from . import ops as ops, oracle as oracle
     from .api import load as load, parse as parse, verify as verify
+    from .cost import cost as cost
     from .dtypes import DType as DType, dtype as dtype
     from .engine import Kernel as Kernel, compile as compile
     from .errors import (
@@ -48,6 +49,7 @@ _PUBLIC: dict[str, str] = {
     "tile": "tiles",
     "Tile": "tiles",
     "ops": "",
+    "cost": "",
     "oracle": "",
     "TileType": "types",
     "PtrType": "types",

@@ -105,6 +105,25 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("instruction", nargs="?", metavar="NAME")
     sub.add_argument("--json", action="store_true", help="print JSON")
 
+    sub = command("cost", _cost, "Estimated cycles per instruction and per pipe.")
+    sub.add_argument("file", metavar="FILE", help="a .pto file")
+    sub.add_argument(
+        "--model",
+        choices=("doc_formula", "analytic_legacy", "cce_stub", "fit", "a5_fit"),
+        default="doc_formula",
+        help="cycle model (default: doc_formula)",
+    )
+    profile(sub)
+    sub.add_argument("--entry", metavar="FUNCTION", help="function the program starts with")
+    sub.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="value of a scalar argument, which sizes and loop bounds may depend on",
+    )
+    sub.add_argument("--json", action="store_true", help="print JSON")
+
     sub = command("bench", _bench, "Run benchmarks.")
     sub.add_argument("names", nargs="*", metavar="NAME")
     sub.add_argument("--json", metavar="OUT", help="write the figures as JSON")
@@ -196,6 +215,26 @@ def _isa(args: argparse.Namespace) -> int:
 
     print(reference(args.instruction, "json" if args.json else "text"))
     return ACCEPTED
+
+
+def _cost(args: argparse.Namespace) -> int:
+    from .api import load
+    from .cost import cost
+
+    program = load(args.file)
+    given = dict(_scalar(text) for text in args.arg)
+    report = cost(program, args.profile, args.model, entry=args.entry, arguments=given)
+    print(report.to_json() if args.json else f"{args.file}: {report}")
+    return ACCEPTED
+
+
+def _scalar(text: str) -> tuple[str, int]:
+    """A scalar argument written ``name=number``."""
+    name, _, number = text.partition("=")
+    try:
+        return name.removeprefix("%"), int(number, 0)
+    except ValueError:
+        raise ArgumentError(f"--arg {text}: allowed: NAME=N with an integer N") from None
 
 
 def _bench(args: argparse.Namespace) -> int:

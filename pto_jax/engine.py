@@ -19,7 +19,7 @@ from .lowering import JaxMachine, Semantics, plan
 from .profiles import Profile, profile as find_profile, profile_of_arch
 from .state import Report, State
 from .tiles import Tile, tile
-from .types import MemRefType, PtrType, ScalarType, TileType, Type, UnknownType
+from .types import MemRefType, PtrType, ScalarType, TileType, Type, UnknownType, VectorType
 from .walk import Operand, Pointer, Scope, TileRef, View, Walker
 
 MAX_BUFFER_ELEMENTS = 2**31 - 1
@@ -199,6 +199,11 @@ def _prepare(argument: Argument, value: Any) -> Any:
         return _prepare_tile(what, t, value)
     if isinstance(t, ScalarType):
         return arrays.as_scalar(value, t.dtype, what)
+    if isinstance(t, VectorType):
+        vector = arrays.as_array(value, t.dtype, what)
+        if vector.shape != t.dims:
+            raise ArgumentError(f"{what}: found shape {vector.shape}, the program declares {t}")
+        return vector
     raise ArgumentError(f"{what}: arguments of type {t} are not supported by this version")
 
 
@@ -263,6 +268,8 @@ def _operand(machine: JaxMachine, argument: Argument, value: Any) -> Operand:
             return TileRef(t, slot, _or(t.v_row, t.rows), _or(t.v_col, t.cols))
         slot = machine.adopt(argument.name, t, value.words)
         return TileRef(t, slot, value.valid_rows, value.valid_cols)
+    if isinstance(t, VectorType):
+        return value
     assert isinstance(t, ScalarType)
     return arrays.opaque_scalar(value, t.dtype)
 
@@ -272,9 +279,11 @@ def _or(size: int | None, otherwise: int) -> int:
 
 
 def _result(machine: JaxMachine, prepared: Mapping[str, Any], ref: Operand) -> Any:
-    """A fragment's result: a Tile, or the buffer behind a written view."""
+    """A fragment's result: a Tile, a vector, or the buffer behind a written view."""
     if isinstance(ref, View | Pointer):
         return _buffer(machine, prepared, ref.buffer)
+    if isinstance(ref, Array):
+        return ref
     assert isinstance(ref, TileRef)
     return Tile.of(machine.words(ref), ref)
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from . import isa
+from .dtypes import find_dtype
 from .errors import Diagnostic, VerifyError
 from .ir import Function, Op, Program, Region, Value
 from .types import ScalarType, TileType, Type, UnknownType
@@ -74,8 +75,10 @@ def _op(op: Op, known: dict[str, Type]) -> Op:
 
 def _infer(instruction: isa.Instruction, name: str, value: Value, source: TileType, op: Op) -> Type:
     operand = instruction.operand(name)
+    if operand.kind == "vector":
+        return operand.vector
     if operand.kind == "scalar":
-        return ScalarType(source.dtype)
+        return ScalarType(find_dtype(operand.dtype or "") or source.dtype)
     reference = next(o for o in instruction.operands if o.role == "in" and o.kind == "tile")
     if operand.role in ("out", "inout") and operand.dtype == reference.dtype:
         return source

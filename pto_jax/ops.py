@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import arrays, isa
-from .dtypes import DType
+from .dtypes import F32, DType
 from .engine import choices
 from .errors import ArgumentError, VerifyError
 from .ir import AttrValue, Op, Value, attrs
@@ -28,7 +28,7 @@ from .lowering import JaxMachine, Plan, Semantics
 from .profiles import OutOfRegion, Profile, Subnormals
 from .state import Report
 from .tiles import Tile
-from .types import ScalarType, TileType, Type
+from .types import ScalarType, TileType, Type, VectorType
 from .verifier import check_op
 from .walk import Execution, Operand, TileRef
 
@@ -47,14 +47,19 @@ def _is_function(instruction: isa.Instruction) -> bool:
 
 def names() -> tuple[str, ...]:
     """The instructions that exist as functions of this module."""
-    return tuple(name for name, instruction in isa.instructions().items() if _is_function(instruction))
+    return tuple(_python_name(i) for i in isa.instructions().values() if _is_function(i))
+
+
+def _python_name(instruction: isa.Instruction) -> str:
+    """``tmatmul_acc`` for tmatmul.acc."""
+    return instruction.name.replace(".", "_")
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
     instruction = isa.find(name) if not name.startswith("_") else None
-    if instruction is None or instruction.name != name or not _is_function(instruction):
+    if instruction is None or _python_name(instruction) != name or not _is_function(instruction):
         raise AttributeError(f"module {__name__!r} has no instruction {name!r}; ops.names() lists them")
-    return _function(name)
+    return _function(instruction.name)
 
 
 def __dir__() -> list[str]:
@@ -64,6 +69,7 @@ def __dir__() -> list[str]:
 @cache
 def _function(name: str) -> Callable[..., Any]:
     instruction = isa.instructions()[name]
+    name = _python_name(instruction)
 
     def call(*sources: Any, **options: Any) -> Any:
         return _call(instruction, sources, options)
@@ -92,19 +98,18 @@ def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[
     attributes = {_key(instruction, k): _member(instruction, k, v) for k, v in options.items()}
     destinations = _destinations(instruction, sources, given)
     first = next((s for s in sources if isinstance(s, Tile)), None)
-    first = first or next((d for d in destinations if isinstance(d, Tile)), None)
-    ins = tuple(Value(f"arg{i}", _type(instruction, i, s, first)) for i, s in enumerate(sources))
-    outs = tuple(
-        Value(o.name, d.type if isinstance(d, Tile) else d)
-        for o, d in zip(instruction.destinations, destinations, strict=True)
-    )
+    first = first or next((d for d in destinations.values() if isinstance(d, Tile)), None)
+    like = first.type if first is not None else next(iter(destinations.values()), None)
+    element = like.dtype if isinstance(like, TileType) else F32
+    ins = tuple(Value(f"arg{i}", _type(instruction, i, s, element)) for i, s in enumerate(sources))
+    outs = tuple(Value(n, d.type if isinstance(d, Tile) else d) for n, d in destinations.items())
     op = Op(instruction.name, ins, outs, attributes=attrs(attributes), form="dps")
     bound = _checked(op, semantics.profile)
-    values = {
-        v.name: s if isinstance(s, Tile) else arrays.as_scalar(s, v.type.dtype, f"{op.name}: source {i}")
-        for i, (v, s) in enumerate(zip(ins, sources, strict=True))
-    }
-    values |= {v.name: d for v, d in zip(outs, destinations, strict=True)}
+    values: dict[str, Any] = dict(destinations)
+    for i, (v, s) in enumerate(zip(ins, sources, strict=True)):
+        if isinstance(v.type, ScalarType):
+            s = arrays.as_scalar(s, v.type.dtype, f"{op.name}: source {i}")
+        values[v.name] = s
     with arrays.x64():
         return _execute(op, bound, semantics, values, first)
 
@@ -129,11 +134,27 @@ def _member(instruction: isa.Instruction, key: str, value: Any) -> AttrValue:
     return value  # type: ignore[no-any-return]
 
 
+def _wanted(instruction: isa.Instruction, sources: tuple[Any, ...], given: Any) -> tuple[isa.Operand, ...]:
+    """The destinations of the overload that the sources fit, and further ones that are given."""
+    tiles = [isinstance(s, Tile) for s in sources]
+    form = next(
+        (f for f in instruction.forms if [instruction.operand(n).kind == "tile" for n in f] == tiles), ()
+    )
+    wanted = instruction.destinations_of(form)
+    spare = len(given) - len(wanted) if isinstance(given, tuple) else 0
+    further = [o for o in instruction.destinations if o not in wanted][: max(spare, 0)]
+    return tuple(o for o in instruction.destinations if o in wanted or o in further)
+
+
 def _destinations(
     instruction: isa.Instruction, sources: tuple[Any, ...], given: Any
-) -> tuple[Tile | TileType, ...]:
+) -> dict[str, Tile | TileType | VectorType]:
     """Destination tiles or types; those not given take the first source tile's type and region."""
-    wanted = instruction.destinations
+    wanted = _wanted(instruction, sources, given)
+    tiles = [o for o in wanted if o.kind != "vector"]
+    if isinstance(given, tuple) and len(given) == len(tiles) < len(wanted):
+        entries = iter(given)
+        given = tuple(None if o.kind == "vector" else next(entries) for o in wanted)
     listed = given if isinstance(given, tuple) else (given,) * len(wanted)
     if len(listed) != len(wanted):
         raise ArgumentError(
@@ -141,12 +162,14 @@ def _destinations(
         )
     reference = next((o for o in instruction.operands if o.role == "in" and o.kind == "tile"), None)
     first = next((s for s in sources if isinstance(s, Tile)), None)
-    found: list[Tile | TileType] = []
+    found: dict[str, Tile | TileType | VectorType] = {}
     for operand, dst in zip(wanted, listed, strict=True):
-        if isinstance(dst, Tile):
-            found.append(dst.single(f"{instruction.name}: dst"))
+        if operand.kind == "vector":
+            found[operand.name] = operand.vector
+        elif isinstance(dst, Tile):
+            found[operand.name] = dst.single(f"{instruction.name}: dst")
         elif isinstance(dst, TileType):
-            found.append(dst)
+            found[operand.name] = dst
         elif dst is not None:
             raise ArgumentError(
                 f"{instruction.name}: dst must be a Tile or a TileType, found {type(dst).__name__}"
@@ -158,17 +181,17 @@ def _destinations(
                 f"{instruction.name}: dst= is required, its type does not follow from the sources"
             )
         else:
-            found.append(first.type)
-    return tuple(found)
+            found[operand.name] = first.type
+    return found
 
 
-def _type(instruction: isa.Instruction, index: int, source: Any, first: Tile | None) -> Type:
+def _type(instruction: isa.Instruction, index: int, source: Any, element: DType) -> Type:
     if isinstance(source, Tile):
         return source.single(f"{instruction.name}: source {index}").type
     if not hasattr(source, "dtype") and isinstance(source, int | float):
-        return ScalarType(_scalar_dtype(instruction, index, first))
+        return ScalarType(_scalar_dtype(instruction, index, element))
     if hasattr(source, "dtype") and getattr(source, "shape", None) == ():
-        declared = _scalar_dtype(instruction, index, first)
+        declared = _scalar_dtype(instruction, index, element)
         if arrays.accepts(declared, np.dtype(source.dtype)):
             return ScalarType(declared)
         from .dtypes import from_numpy
@@ -180,16 +203,16 @@ def _type(instruction: isa.Instruction, index: int, source: Any, first: Tile | N
     )
 
 
-def _scalar_dtype(instruction: isa.Instruction, index: int, first: Tile | None) -> DType:
+def _scalar_dtype(instruction: isa.Instruction, index: int, element: DType) -> DType:
     """A Python number takes the declared type, or that of the tile it is combined with."""
-    from .dtypes import F32, find_dtype
+    from .dtypes import find_dtype
 
     for form in instruction.forms:
         if index < len(form) and instruction.operand(form[index]).kind in ("scalar", "index"):
             declared = find_dtype(instruction.operand(form[index]).dtype or "")
             if declared is not None:
                 return declared
-    return first.dtype if first is not None else F32
+    return element
 
 
 @lru_cache(maxsize=8192)
@@ -205,13 +228,19 @@ def _execute(
 ) -> Any:
     machine = JaxMachine(semantics, Plan([]), {}, checks=True)
     operands: dict[str, Operand] = {}
+    vectors: dict[str, VectorType] = {}
     for name, value in bound.values.items():
-        operands[name] = _operand(machine, name, value, values[value.name], first)
-    machine.execute(Execution(op, bound.instruction, operands, bound.attrs, bound.form))
+        if isinstance(value.type, VectorType):
+            vectors[name] = value.type
+        else:
+            operands[name] = _operand(machine, name, value, values[value.name], first)
+    made = machine.execute(Execution(op, bound.instruction, operands, bound.attrs, bound.form, vectors))
     Report.of(machine.violations).raise_if_broken()
-    results = [operands[o.name] for o in bound.instruction.destinations]
-    tiles = tuple(Tile.of(machine.words(ref), ref) for ref in results)
-    return tiles[0] if len(tiles) == 1 else tiles
+    written = [o.name for o in bound.instruction.destinations if o.name in bound.values]
+    results = tuple(
+        made[n] if n in vectors else Tile.of(machine.words(operands[n]), operands[n]) for n in written
+    )
+    return results[0] if len(results) == 1 else results
 
 
 def _operand(machine: JaxMachine, name: str, value: Value, given: Any, first: Tile | None) -> Operand:

@@ -134,6 +134,54 @@ class MaskPattern(IntEnum):
     P1111 = 7
 
 
+class GatherAxis(IntEnum):
+    """What a masked gather packs: elements of a row, or whole rows."""
+
+    GATHER_ROW = 0
+    GATHER_COL = 1
+
+
+class ScatterAxis(IntEnum):
+    """What a masked scatter spreads: elements of a row, or whole rows."""
+
+    SCATTER_ROW = 0
+    SCATTER_COL = 1
+
+
+class HistByte(IntEnum):
+    """The byte of an element that a histogram counts; 0 is the lowest."""
+
+    BYTE_0 = 0
+    BYTE_1 = 1
+    BYTE_2 = 2
+    BYTE_3 = 3
+
+
+class QuantType(IntEnum):
+    MXFP8 = 0
+    MXFP4_E2M1 = 1
+    INT8_SYM = 2
+    INT8_ASYM = 3
+
+
+class MxQuantAlg(IntEnum):
+    """Element format and shared-exponent rule of block-scaled quantisation."""
+
+    OCP_MX_FP8_E4M3 = 0
+    NV_MX_FP8_E4M3 = 1
+    OCP_MX_FP4_E2M1 = 2
+    NV_MX_FP4_E2M1 = 3
+    HIF4 = 4
+
+
+class PrintFormat(IntEnum):
+    """Field width and digits after the point of printed floats."""
+
+    WIDTH8_PRECISION4 = 0
+    WIDTH8_PRECISION2 = 1
+    WIDTH10_PRECISION6 = 2
+
+
 class AtomicType(IntEnum):
     ATOMIC_NONE = 0
     ATOMIC_ADD = 1
@@ -152,6 +200,14 @@ class AccToVecMode(IntEnum):
 
 
 class StPhase(IntEnum):
+    UNSPECIFIED = 0
+    PARTIAL = 2
+    FINAL = 3
+
+
+class AccPhase(IntEnum):
+    """When a multiplication hands its accumulator over to the stores."""
+
     UNSPECIFIED = 0
     PARTIAL = 2
     FINAL = 3

@@ -12,12 +12,13 @@ from dataclasses import dataclass, replace
 from . import isa
 from .errors import Diagnostic, Span
 from .ir import Function, Op, Program, Region, Symbol, Value
-from .isa.check import Valid, check_op, run_time_rules, unsupported
+from .isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from .isa.tile_legality import check_type
 from .isa.views import extents as static_extents
 from .profiles import PROFILES, Profile
 from .types import Loc, PartitionViewType, TensorViewType, TileType, Type, UnknownType
-from .verifier_memory import Place, overlaps
+from .verifier_memory import Place, Reserved, in_reserved, overlaps
+from .verifier_pipes import pipe_findings
 from .verifier_scalars import fold
 
 __all__ = ["Limits", "check_op", "run_time_rules", "verify_program"]
@@ -71,9 +72,12 @@ def _merge(by_profile: dict[str, list[Diagnostic]], selected: Profile) -> list[D
 def _verify(program: Program, profile: Profile, limits: Limits) -> list[Diagnostic]:
     sink = _Sink()
     if _within_limits(program, limits, sink):
+        checkers = {f.name: _Checker(program, f, profile, sink) for f in program.functions}
+        for checker in checkers.values():
+            checker.run()
         for function in program.functions:
-            _Checker(program, function, profile, sink).run()
-        for finding in _call_cycles(program):
+            _check_reserved(function, checkers, sink)
+        for finding in (*_call_cycles(program), *pipe_findings(program)):
             sink.add(finding)
     return _in_source_order(list(sink.found))
 
@@ -156,6 +160,23 @@ def _call_cycles(program: Program) -> Iterator[Diagnostic]:
                 )
 
 
+def _check_reserved(function: Function, checkers: dict[str, _Checker], sink: _Sink) -> None:
+    """Tiles of a function and its callees in bytes that an operation of any of them overwrites."""
+    names, pending = dict[str, None](), [function.name]
+    while pending:
+        name = pending.pop()
+        if name in checkers and name not in names:
+            names[name] = None
+            pending += [callee for callee, _ in _callees(checkers[name].function)]
+    seen = [checkers[n] for n in names]
+    reserved = [r for c in seen for r in c.reserved]
+    if reserved:
+        for finding in in_reserved(
+            [p for c in seen for p in c.places], [p for c in seen for p in c.unplaced], reserved
+        ):
+            sink.add(finding)
+
+
 class _Checker:
     """One walk over a function; knows what is defined, constant, and where tiles lie."""
 
@@ -169,6 +190,8 @@ class _Checker:
         self.constants: dict[str, int] = {}
         self.shapes: dict[str, tuple[int | None, ...]] = {}
         self.places: list[Place] = []
+        self.unplaced: list[Place] = []
+        self.reserved: list[Reserved] = []
 
     def run(self) -> None:
         function = self.function
@@ -220,6 +243,9 @@ class _Checker:
                 op, self.profile, valid=self.valid, constants=self.constants, shapes=self.shapes, types=False
             ):
                 self.sink.add(finding)
+            overwritten = hidden_scratch(op, self.profile, self.valid)
+            if overwritten is not None:
+                self.reserved.append(Reserved(*overwritten, op.name, op.span))
         elif op.name == "call":
             self.call(op)
         elif op.name == "return":
@@ -328,7 +354,10 @@ class _Checker:
                 t.v_row if t.v_row is not None else row,
                 t.v_col if t.v_col is not None else col,
             )
-        if address is not None:
+        if address is None:
+            if op.name == "alloc_tile" and not op.group("addr"):
+                self.unplaced.append(Place(t.loc, 0, t.bytes, value.name, op.span, op.name))
+        else:
             self.places.append(Place(t.loc, address, address + t.bytes, value.name, op.span, op.name))
 
 

@@ -1,4 +1,4 @@
-"""Tiles at constant addresses whose byte ranges overlap without being equal."""
+"""Tiles at constant addresses: ranges that overlap without being equal, and ranges that are reserved."""
 
 from __future__ import annotations
 
@@ -52,3 +52,38 @@ def overlaps(places: list[Place]) -> Iterator[Diagnostic]:
                 rule="overlap",
             )
         active.append(place)
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """Bytes [start, end) of the unified buffer that an operation overwrites without naming them."""
+
+    start: int
+    end: int
+    instruction: str
+    span: Span | None
+
+
+def in_reserved(places: list[Place], sizes: list[Place], reserved: list[Reserved]) -> Iterator[Diagnostic]:
+    """An error for every tile in bytes that some operation of the same kernel overwrites.
+
+    ``sizes`` are tiles without an address, as if placed at 0: automatic allocation ends below the range.
+    """
+    for place in dict.fromkeys((*places, *sizes)):
+        user = next((r for r in reserved if r.start < place.end and place.start < r.end), None)
+        if place.loc != Loc.VEC or user is None:
+            continue
+        where = f" ({user.span})" if user.span else ""
+        what = (
+            f"takes bytes [{place.start}, {place.end}) of the vec buffer"
+            if place in places
+            else f"has {place.end} bytes and no address"
+        )
+        yield Diagnostic(
+            "error",
+            f"%{place.name} {what}, and {user.instruction}{where} without tmp overwrites "
+            f"[{user.start}, {user.end}); allowed: tiles that end at {user.start} or below, or a tmp operand",
+            place.span,
+            place.instruction,
+            rule="hidden-scratch",
+        )

@@ -9,7 +9,7 @@ machine's own scalars afterwards, so views and addresses fold to constants where
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeAlias
 
 from . import isa
@@ -17,8 +17,10 @@ from .analysis import fragment_outputs
 from .dtypes import I1, INDEX, DType
 from .errors import Diagnostic, NotExecutableError
 from .ir import AttrValue, Function, Op, Program, Region, Symbol, Value
+from .isa.matrix import ROUNDING_STATE
 from .types import (
     GlobalLayout,
+    OpaqueType,
     PartitionViewType,
     PtrType,
     ScalarType,
@@ -26,6 +28,7 @@ from .types import (
     TileType,
     Type,
     UnknownType,
+    VectorType,
 )
 
 #: A Python number, or whatever the machine computes scalars with.
@@ -69,13 +72,17 @@ Operand: TypeAlias = Any
 
 @dataclass(frozen=True)
 class Execution:
-    """One instruction about to execute: its operands by declared name, attributes with defaults."""
+    """One instruction about to execute: its operands by declared name, attributes with defaults.
+
+    ``vectors`` gives the types of destinations outside tile memory, which are no operands.
+    """
 
     op: Op
     instruction: isa.Instruction
     operands: Mapping[str, Operand]
     attrs: Mapping[str, AttrValue]
     form: tuple[str, ...]
+    vectors: Mapping[str, VectorType] = field(default_factory=dict)
 
     def tile(self, name: str) -> TileRef:
         ref = self.operands[name]
@@ -106,8 +113,9 @@ class Machine(Protocol):
     def rebind(self, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
         """Storage of an existing tile's memory space at another address."""
 
-    def execute(self, execution: Execution) -> None:
-        """Compute one instruction and write its destinations."""
+    def execute(self, execution: Execution) -> Mapping[str, Operand]:
+        """Compute one instruction and write its destinations; returns the values of those that are
+        vectors outside tile memory."""
 
     def region(self, op: Op, ref: TileRef) -> None:
         """Called where a handle gets its valid sizes; they must lie within its physical shape."""
@@ -168,6 +176,8 @@ class Walker:
     def __init__(self, program: Program, machine: Machine) -> None:
         self.program = program
         self.machine = machine
+        #: How multiplications round f32 operands, while an f32 mode is on.
+        self.f32_rounding: AttrValue = None
 
     def run(
         self, function: Function, arguments: Sequence[Operand], scope: Scope | None = None
@@ -213,29 +223,45 @@ class Walker:
     def instruction(self, bound: isa.Bound, op: Op, scope: Scope) -> None:
         operands: dict[str, Operand] = {}
         destinations = {o.name for o in bound.instruction.destinations}
+        vectors = _vectors(bound)
         for name, value in bound.values.items():
-            if name not in destinations or op.outs:
+            if name not in vectors and (name not in destinations or op.outs):
                 operands[name] = scope[value]
         if op.groups:
             operands = {n: _indexed(self, op, v, operands, scope) for n, v in operands.items()}
         if not op.outs:
-            for name in (o.name for o in bound.instruction.destinations):
+            for name in (o.name for o in bound.instruction.destinations if o.name in bound.values):
+                if name in vectors:
+                    continue
                 result = bound.values[name]
                 ref = self.fresh(op, result, operands)
                 operands[name] = ref
                 scope.bind(result, ref)
-        self.machine.execute(Execution(op, bound.instruction, operands, bound.attrs, bound.form))
+        made = self.machine.execute(
+            Execution(op, bound.instruction, operands, self._attrs(bound), bound.form, vectors)
+        )
+        for name in vectors:
+            store = scope.update if op.outs else scope.bind
+            store(bound.values[name], made[name])
+
+    def _attrs(self, bound: isa.Bound) -> Mapping[str, AttrValue]:
+        """The attributes of an instruction, and what modes set earlier add to them."""
+        if self.f32_rounding is None or bound.instruction.cls != "matrix":
+            return bound.attrs
+        return {**bound.attrs, ROUNDING_STATE: self.f32_rounding}
 
     def fresh(self, op: Op, result: Value, operands: Mapping[str, Operand]) -> TileRef:
         t = result.type
         assert isinstance(t, TileType), f"untyped result {result}"
         source = next((o for o in operands.values() if isinstance(o, TileRef)), None)
+        # A product has the rows of its left tile and the columns of its right one.
+        above, beside = operands.get("a", source), operands.get("b", source)
         rows, cols = t.v_row, t.v_col
         return TileRef(
             t,
             self.machine.fresh(op, result, t),
-            rows if rows is not None else source.v_row if source else t.rows,
-            cols if cols is not None else source.v_col if source else t.cols,
+            rows if rows is not None else above.v_row if above else t.rows,
+            cols if cols is not None else beside.v_col if beside else t.cols,
         )
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
@@ -265,6 +291,14 @@ class Walker:
             hit = self.scalar("arith.cmpi.eq", (index, i), INDEX, I1)
             chosen = self.scalar("arith.select", (hit, choice, chosen), INDEX, INDEX)
         return chosen
+
+
+def _vectors(bound: isa.Bound) -> dict[str, VectorType]:
+    """The destinations of an operation that are small vectors outside tile memory."""
+    named = {
+        o.name: bound.values[o.name].type for o in bound.instruction.destinations if o.name in bound.values
+    }
+    return {name: t for name, t in named.items() if isinstance(t, VectorType)}
 
 
 def _indexed(
@@ -372,6 +406,51 @@ def _tassign(walker: Walker, op: Op, scope: Scope) -> None:
 @_handles("talias")
 def _talias(walker: Walker, op: Op, scope: Scope) -> None:
     scope.bind(op.destinations[0], scope[op.ins[0]])
+
+
+@_handles("sethf32mode", "settf32mode")
+def _set_f32_mode(walker: Walker, op: Op, scope: Scope) -> None:
+    instruction = isa.find(op.name)
+    assert instruction is not None
+    attrs = isa.bind(instruction, op).attrs
+    walker.f32_rounding = attrs["mode"] if attrs["enable"] else None
+
+
+@_handles("tget_scale_addr")
+def _scale_address(walker: Walker, op: Op, scope: Scope) -> None:
+    """Scales have storage of their own; nothing moves."""
+    for result in op.results:
+        scope.bind(result, walker.fresh(op, result, {}))
+
+
+@_handles("tprefetch_async")
+def _prefetch(walker: Walker, op: Op, scope: Scope) -> None:
+    for result in op.results:
+        scope.bind(result, None)
+
+
+@_handles("declare_eventid_array")
+def _declare_events(walker: Walker, op: Op, scope: Scope) -> None:
+    t = op.results[0].type
+    assert isinstance(t, OpaqueType)
+    scope.bind(op.results[0], (0,) * int(t.params))
+
+
+@_handles("eventid_array_get")
+def _get_event(walker: Walker, op: Op, scope: Scope) -> None:
+    array, index = (scope[v] for v in op.ins)
+    scope.bind(op.results[0], walker.select(index, array))
+
+
+@_handles("eventid_array_set")
+def _set_event(walker: Walker, op: Op, scope: Scope) -> None:
+    array, index, value = (scope[v] for v in op.ins)
+    hits = [walker.scalar("arith.cmpi.eq", (index, i), INDEX, I1) for i in range(len(array))]
+    chosen = [
+        walker.scalar("arith.select", (hit, value, old), INDEX, INDEX)
+        for hit, old in zip(hits, array, strict=True)
+    ]
+    scope.update(op.ins[0], tuple(chosen))
 
 
 @_handles("section.cube", "section.vector")

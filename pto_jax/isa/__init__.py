@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from .aliases import ALIASES as ALIASES
 from .bind import Bound as Bound, bind as bind
 from .declare import (
     Attribute as Attribute,
@@ -17,13 +18,31 @@ from .declare import (
 #: Class files, in the order of the overview page.
 CLASSES = (
     "sync_config",
+    "sync_modes",
+    "sync_handles",
+    "sync_events",
     "views",
     "elementwise",
     "elementwise_fused",
     "elementwise_select",
     "tile_scalar",
+    "reduce_expand",
+    "reduce_expand_index",
+    "reduce_expand_binary",
     "memory",
     "layout",
+    "matrix",
+    "matrix_mx",
+    "irregular",
+    "irregular_sort",
+    "irregular_gather",
+    "irregular_index",
+    "irregular_quant",
+    "irregular_quant_mx",
+    "irregular_partial",
+    "pipes",
+    "communication",
+    "communication_async",
 )
 
 
@@ -42,5 +61,10 @@ def instructions() -> dict[str, Instruction]:
 
 
 def find(name: str) -> Instruction | None:
-    """The declaration of an instruction, by its text name with or without ``pto.``, any case."""
-    return instructions().get(name.lower().removeprefix("pto."))
+    """The declaration of an instruction, by its text name with or without ``pto.``, any case.
+
+    >>> find("pto.TMATMUL_ACC").name
+    'tmatmul.acc'
+    """
+    key = name.lower().removeprefix("pto.")
+    return instructions().get(ALIASES.get(key, key))

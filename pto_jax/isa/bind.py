@@ -9,6 +9,7 @@ from ..errors import Diagnostic, VerifyError
 from ..ir import AttrValue, Op, Value
 from ..types import (
     MemRefType,
+    OpaqueType,
     PartitionViewType,
     PtrType,
     ScalarType,
@@ -16,6 +17,7 @@ from ..types import (
     TileType,
     Type,
     UnknownType,
+    VectorType,
 )
 from .declare import Instruction, Operand
 
@@ -43,6 +45,10 @@ def accepts(operand: Operand, t: Type) -> bool:
             return isinstance(t, TensorViewType | PartitionViewType | MemRefType)
         case "ptr":
             return isinstance(t, PtrType | MemRefType)
+        case "vector":
+            return isinstance(t, VectorType)
+        case "handle":
+            return isinstance(t, OpaqueType)
         case "event":
             return True
 
@@ -60,17 +66,27 @@ def bind(instruction: Instruction, op: Op) -> Bound:
         chosen, values = _by_group(instruction, op)
     else:
         chosen, values = _by_position(instruction, op)
-    destinations = instruction.destinations
-    required = sum(not o.optional for o in destinations)
-    if chosen is None or not required <= len(op.destinations) <= len(destinations):
+    destinations = _destinations(instruction, len(op.destinations))
+    if chosen is None or destinations is None:
         raise VerifyError(_mismatch(instruction, op))
-    values.update(zip((o.name for o in destinations), op.destinations, strict=False))
+    values.update(zip((o.name for o in destinations), op.destinations, strict=True))
     given: dict[str, AttrValue] = {}
     for key, value in op.attributes:
         attribute = instruction.attribute(key)
         given[attribute.name if attribute else key] = value
     attrs = {a.name: given.pop(a.name, a.default) for a in instruction.attributes}
     return Bound(instruction, values, {**attrs, **given}, chosen)
+
+
+def _destinations(instruction: Instruction, count: int) -> list[Operand] | None:
+    """The destinations that ``count`` values stand for: the required ones and the first optional ones."""
+    spare = count - sum(not o.optional for o in instruction.destinations)
+    chosen = []
+    for operand in instruction.destinations:
+        if not operand.optional or spare > 0:
+            chosen.append(operand)
+            spare -= operand.optional
+    return chosen if spare == 0 else None
 
 
 def _by_position(instruction: Instruction, op: Op) -> tuple[tuple[str, ...] | None, dict[str, Value]]:

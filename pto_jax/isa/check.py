@@ -29,6 +29,8 @@ _KINDS = {
     "gm": "a view of global memory",
     "ptr": "a pointer",
     "event": "an event",
+    "vector": "a vector",
+    "handle": "a handle",
 }
 
 
@@ -149,6 +151,31 @@ def run_time_rules(op: Op, profile: Profile) -> tuple[Constraint, ...]:
     return tuple(c for c in instruction.constraints if c.region is not None and profile.name in c.profiles)
 
 
+def hidden_scratch(
+    op: Op, profile: Profile, valid: Mapping[str, Valid] = _NOTHING
+) -> tuple[int, int] | None:
+    """The byte range of the unified buffer that an operation overwrites without naming it.
+
+    >>> from pto_jax.dtypes import F32
+    >>> from pto_jax.ir import Op, Value
+    >>> from pto_jax.profiles import profile
+    >>> from pto_jax.types import BLayout, TileType
+    >>> t, s = Value("t", TileType(F32, 16, 16)), Value("s", TileType(F32, 16, 1, blayout=BLayout.COL_MAJOR))
+    >>> hidden_scratch(Op("trowexpandadd", (t, s), (t,)), profile("a2a3"))
+    (188416, 196608)
+    """
+    from . import find
+
+    instruction = find(op.name)
+    if profile.ub_scratch is None or instruction is None or instruction.hidden_scratch is None:
+        return None
+    try:
+        site = build_site(bind(instruction, op), op, profile, valid)
+    except VerifyError:
+        return None
+    return profile.ub_scratch if instruction.hidden_scratch(site) else None
+
+
 def _findings(constraint: Constraint, site: Site) -> Iterator[Diagnostic]:
     for operand, found in constraint.check(site):
         value = site.values.get(operand) if operand else None
@@ -236,4 +263,5 @@ def _fits(attribute: Attribute, value: AttrValue) -> bool:
 def _values(attribute: Attribute) -> str:
     if issubclass(attribute.type, IntEnum):
         return ", ".join(m.name for m in attribute.type)
-    return {bool: "true, false", int: "an integer", str: "text"}[attribute.type]
+    words: dict[type, str] = {bool: "true, false", int: "an integer", str: "text"}
+    return words.get(attribute.type, "a function, as in @name")

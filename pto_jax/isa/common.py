@@ -4,7 +4,16 @@ from __future__ import annotations
 
 from ..types import Precision
 from .constraints import in_vec, row_major, same_types, scalar_types, type_row
-from .declare import Attribute, Constraint, Decision, Domain, Instruction, InstructionClass, Operand
+from .declare import (
+    Attribute,
+    Constraint,
+    Decision,
+    Domain,
+    Instruction,
+    InstructionClass,
+    Operand,
+    Sampler,
+)
 from .regions import covers
 from .typesets import TypeTable
 
@@ -88,6 +97,7 @@ def tile_instruction(
     decisions: tuple[Decision, ...] = (),
     ulp: dict[str, int] | None = None,
     sources: tuple[str, ...] = (),
+    sampler: Sampler | None = None,
 ) -> Instruction:
     """Declare a tile instruction with the common rules for types, places and valid regions.
 
@@ -124,6 +134,7 @@ def tile_instruction(
         ulp=ulp or {},
         decisions=(*decisions, TYPES_BY_HEADER, *(REGION_DECISIONS if lane_sources else ())),
         sources=sources or (f"page {name}", "pto-isa headers", SIMULATOR_VALUES),
+        sampler=sampler,
     )
 
 

@@ -8,26 +8,30 @@ verifier, the documentation and the generators derive from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
+from ..dtypes import dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
-from ..types import Pipe, TileType, Type
+from ..types import Pipe, TileType, Type, VectorType
 
 if TYPE_CHECKING:
-    from ..ir import AttrValue, Op, Value
+    from ..ir import AttrValue, Op, Symbol, Value
     from .samples import Sample
 
 Role = Literal["out", "in", "inout", "tmp"]
-OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event"]
+#: ``vector`` is a vector of four elements outside tile memory (``vector<4xi16>``).
+#: ``handle`` is a type without data (``!pto.pipe``).
+OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event", "vector", "handle"]
 
 
 @dataclass(frozen=True)
 class Operand:
     """An operand. ``dtype`` is a type variable of the declaration ("T", "S", "D" ...), the name of an
-    element type, or None when the operand's element type is free."""
+    element type, or None when the operand's element type is free. An optional destination may name the
+    source operand ``beside`` which it is written."""
 
     name: str
     role: Role
@@ -35,6 +39,12 @@ class Operand:
     dtype: str | None = "T"
     optional: bool = False
     note: str = ""
+    beside: str | None = None
+
+    @property
+    def vector(self) -> VectorType:
+        """The type of a ``vector`` operand."""
+        return VectorType((4,), dtype(self.dtype or "i16"))
 
     @property
     def is_read(self) -> bool:
@@ -43,11 +53,11 @@ class Operand:
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute. ``type`` is an enumeration, bool, int or str; ``spellings`` are the keys it is
-    written under in programs (the first is printed)."""
+    """An attribute. ``type`` is an enumeration, bool, int, str or the name of a function; ``spellings``
+    are the keys it is written under in programs (the first is printed)."""
 
     name: str
-    type: type[IntEnum] | type[bool] | type[int] | type[str]
+    type: type[IntEnum] | type[bool] | type[int] | type[str] | type[Symbol]
     default: AttrValue
     meaning: str = ""
     spellings: tuple[str, ...] = ()
@@ -112,16 +122,52 @@ AttrMap: TypeAlias = "dict[str, AttrValue]"
 Breaker: TypeAlias = "Callable[[dict[str, Type], AttrMap, Profile], bool]"
 
 
+#: Valid rows and columns per operand: numbers, or values of an engine that has ``!= <= | &`` for them.
+Sizes: TypeAlias = "Mapping[str, tuple[Any, Any]]"
+#: Whether sizes break a rule, given the tiles' types; one truth value of the kind the sizes are.
+RegionTest: TypeAlias = "Callable[[Sizes, Mapping[str, TileType]], Any]"
+
+
 @dataclass(frozen=True)
 class RegionRule:
     """A rule on run-time valid regions in a form an engine can evaluate on traced sizes.
 
-    ``equal-valid``: all named operands have the same valid region; ``non-empty``: each of them has at
-    least one valid lane. Operands that an operation leaves out do not take part.
+    ``equal-valid``, ``equal-rows``, ``equal-cols``: all named operands have the same valid region, or
+    that part of it; ``non-empty``: each of them has at least one valid lane. Operands that an operation
+    leaves out do not take part. ``custom``: what ``test`` says, where all operands are present.
     """
 
-    kind: Literal["equal-valid", "non-empty"]
+    kind: Literal["equal-valid", "equal-rows", "equal-cols", "non-empty", "custom"]
     operands: tuple[str, ...]
+    test: RegionTest | None = None
+
+    def applies(self, present: Container[str]) -> bool:
+        """Whether the operation has the operands the rule is about."""
+        named = [n in present for n in self.operands]
+        return all(named) if self.kind == "custom" else any(named)
+
+    def broken(self, sizes: Sizes, types: Mapping[str, TileType]) -> Any:
+        """Whether the valid sizes of an operation's tiles break the rule.
+
+        >>> RegionRule("equal-rows", ("dst", "src")).broken({"dst": (8, 1), "src": (7, 16)}, {})
+        True
+        """
+        found: Any = False
+        if not self.applies(sizes):
+            return found
+        if self.test is not None:
+            return self.test(sizes, types)
+        present = [sizes[n] for n in self.operands if n in sizes]
+        if self.kind == "non-empty":
+            for rows, cols in present:
+                found = found | (rows <= 0) | (cols <= 0)
+            return found
+        for rows, cols in present[1:]:
+            if self.kind != "equal-cols":
+                found = found | (rows != present[0][0])
+            if self.kind != "equal-rows":
+                found = found | (cols != present[0][1])
+        return found
 
 
 @dataclass(frozen=True)
@@ -165,6 +211,8 @@ InstructionClass = Literal[
     "matrix",
     "layout",
     "irregular",
+    "pipes",
+    "communication",
 ]
 
 
@@ -176,7 +224,8 @@ class Instruction:
     read-operand orders the text accepts, one tuple of operand names per overload; by default there is
     one form, the in, inout-free operands in declared order, with and without trailing optional ones.
     ``type_vars`` names the columns of ``types``: per profile the legal combinations of element types.
-    ``domain`` says whose valid region the instruction iterates over. ``ulp`` is the accuracy per
+    ``domain`` says whose valid region the instruction iterates over. ``hidden_scratch`` says of an
+    operation whether it overwrites the profile's ``ub_scratch`` bytes. ``ulp`` is the accuracy per
     element type for instructions without a correctly rounded definition. ``sampler`` makes legal sample
     operations where the generic ones do not fit.
     """
@@ -199,6 +248,7 @@ class Instruction:
     syntax: Literal["tile", "custom"] = "tile"
     executable: bool = True
     sampler: Sampler | None = None
+    hidden_scratch: Callable[[Site], bool] | None = None
 
     def __post_init__(self) -> None:
         if not self.forms and self.syntax == "tile":
@@ -214,6 +264,10 @@ class Instruction:
     @property
     def destinations(self) -> tuple[Operand, ...]:
         return tuple(o for o in self.operands if o.role in ("out", "inout"))
+
+    def destinations_of(self, form: tuple[str, ...]) -> tuple[Operand, ...]:
+        """The destinations that an overload has: the required ones and those beside one of its sources."""
+        return tuple(o for o in self.destinations if not o.optional or o.beside in form)
 
     def attribute(self, key: str) -> Attribute | None:
         """The attribute written as ``key`` in some spelling."""

@@ -57,7 +57,8 @@ def _alignment(t: TileType, profile: Profile) -> Iterator[str]:
     # A single row is the same bytes in either order, and programs write such tiles as col_major.
     row_major = t.layout == "ND" or t.rows == 1
     count, what = (t.cols, "row of a row_major") if row_major else (t.rows, "column of a col_major")
-    stored = count * t.dtype.storage_bits
+    # The header counts a byte for each 4-bit element.
+    stored = count * t.dtype.word_bits
     if stored % (_BLOCK * 8):
         taken = f"one {what} tile ({count} x {t.dtype}) takes {stored / 8:g} bytes"
         yield f"{taken}; allowed: a multiple of {_BLOCK}"

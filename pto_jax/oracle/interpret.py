@@ -82,6 +82,8 @@ def run(
     for name, operand in zip(fragment_outputs(program), returned, strict=True):
         if isinstance(operand, TileRef):
             outputs[name] = _tile(operand)
+        elif isinstance(operand, np.ndarray):
+            outputs[name] = operand
     return outputs
 
 

@@ -15,8 +15,20 @@ from . import (
     elementwise,
     elementwise_fused,
     elementwise_select,
+    irregular,
+    irregular_gather,
+    irregular_index,
+    irregular_partial,
+    irregular_quant,
+    irregular_quant_mx,
+    irregular_sort,
     layout,
+    matrix,
+    matrix_mx,
     memory,
+    reduce_expand,
+    reduce_expand_binary,
+    reduce_expand_index,
     scalars,
     tile_scalar,
 )
@@ -25,7 +37,26 @@ from .step import RULES, Policy, Step, not_executable
 from .storage import Buffer, Place, storage_size
 
 #: Importing a class file registers its rules.
-CLASS_FILES = (elementwise, elementwise_fused, elementwise_select, tile_scalar, memory, layout)
+CLASS_FILES = (
+    elementwise,
+    elementwise_fused,
+    elementwise_select,
+    tile_scalar,
+    reduce_expand,
+    reduce_expand_index,
+    reduce_expand_binary,
+    memory,
+    layout,
+    matrix,
+    matrix_mx,
+    irregular,
+    irregular_sort,
+    irregular_gather,
+    irregular_index,
+    irregular_quant,
+    irregular_quant_mx,
+    irregular_partial,
+)
 
 
 class ReferenceMachine:
@@ -89,7 +120,7 @@ class ReferenceMachine:
             message = f"a valid region of {rows}x{cols} in a tile of {ref.type.rows}x{ref.type.cols}"
             raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="region"))
 
-    def execute(self, execution: Execution) -> None:
+    def execute(self, execution: Execution) -> dict[str, Array]:
         rule = RULES.get(execution.instruction.name)
         if rule is None:
             raise not_executable(execution.op, "has no rule in the reference interpreter")
@@ -106,3 +137,4 @@ class ReferenceMachine:
         )
         with np.errstate(all="ignore"):
             rule(step)
+        return {name: step.made[name].view(t.dtype.numpy) for name, t in execution.vectors.items()}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeAlias
 
@@ -37,6 +37,7 @@ class Policy:
 class Step:
     """The operands of one instruction.
 
+    ``made`` receives the words of destinations outside tile memory.
     ``words`` and ``values`` give an operand over the destination's valid region, where source lanes
     outside the source's own valid region follow the policy; scalars come as a 1x1 array.
     """
@@ -47,6 +48,7 @@ class Step:
     attrs: Mapping[str, AttrValue]
     form: tuple[str, ...]
     memory: Callable[[str], Array]
+    made: dict[str, Array] = field(default_factory=dict)
 
     def tile(self, name: str = "dst") -> TileRef:
         ref = self.operands[name]
@@ -97,9 +99,18 @@ class Step:
         ones = t.dtype.word.type((1 << t.dtype.word_bits) - 1)
         return words if known.all() else np.where(known & stored, words, ones)
 
+    def stored(self, name: str) -> Array:
+        """Words of the whole physical tile, whatever its valid region."""
+        ref = self.tile(name)
+        place = _place(ref)
+        return storage.read_words(place.buffer.bytes, storage.map_of(ref.type), ref.type.dtype, place.address)
+
     def words(self, name: str, region: tuple[int, int] | None = None) -> Array:
-        """Words as arithmetic sees them: subnormals flushed where the run says so."""
-        words = self.raw(name, region)
+        """Words as arithmetic sees them."""
+        return self.flushed(self.raw(name, region), name)
+
+    def flushed(self, words: Array, name: str) -> Array:
+        """Words of an operand's element type with subnormals flushed where the run says so."""
         return flush(words, self.dtype(name)) if self.policy.flush_subnormals else words
 
     def values(self, name: str, region: tuple[int, int] | None = None) -> Array:
@@ -119,9 +130,9 @@ class Step:
         positions = storage.map_of(self.type())[:rows, :cols]
         self.scatter(np.broadcast_to(words, positions.shape), positions)
 
-    def scatter(self, words: Array, positions: Array) -> None:
-        """Write words at storage positions of the destination."""
-        ref = self.tile()
+    def scatter(self, words: Array, positions: Array, name: str = "dst") -> None:
+        """Write words at storage positions of a destination."""
+        ref = self.tile(name)
         place = _place(ref)
         storage.write_words(place.buffer.bytes, positions, words, ref.type.dtype, place.address)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from enum import IntEnum
+from typing import TypeAlias
 
 from .. import isa
 from ..dtypes import INDEX
@@ -17,8 +18,11 @@ from ..types import (
     ScalarType,
     TensorViewType,
     Type,
+    VectorType,
 )
-from .vectors import Case, GmOperand, OtherOperand, ScalarOperand, TileOperand
+from .vectors import Case, GmOperand, OtherOperand, ScalarOperand, TileOperand, VectorOperand
+
+_Given: TypeAlias = TileOperand | GmOperand | ScalarOperand | VectorOperand
 
 #: Attribute keys of vector files and the declared attributes they set.
 ATTRIBUTES = {
@@ -26,9 +30,28 @@ ATTRIBUTES = {
     "roundMode": "rmode",
     "saturationMode": "sat_mode",
     "precision": "precision",
+    "descending": "descending",
+    "isUpperOrLower": "upperOrLower",
+    "rounds": "rounds",
+    "byte": "byte",
+    "exhausted": "exhausted",
+    "mask": "maskPattern",
+    "axis": "axis",
+    "quant_type": "quant_type",
+    "mx_alg": "mx_alg",
+    "grp_axis": "grp_axis",
 }
+#: Recorded forms that are instructions of their own.
+FORMS = {("tquant", "mx"): "tquant.mx"}
 #: Value of a vector attribute that stands for the overload without that parameter.
 UNSPECIFIED = "unspecified"
+
+
+def case_instruction(case: Case) -> isa.Instruction | None:
+    """The declaration a case is executed by; block-scaled products carry their form as an attribute."""
+    variant = case.attrs.get("variant")
+    name = f"{case.instruction}_{variant}" if variant in ("acc", "bias") else case.instruction
+    return isa.find(FORMS.get((name, str(case.attrs.get("form"))), name))
 
 
 def unsupported_reason(case: Case) -> str | None:
@@ -36,7 +59,7 @@ def unsupported_reason(case: Case) -> str | None:
 
     This is the only place that decides which recorded forms are out of reach.
     """
-    instruction = isa.find(case.instruction)
+    instruction = case_instruction(case)
     if instruction is None:
         return "the instruction is not declared"
     if not instruction.executable:
@@ -71,58 +94,91 @@ def case_program(case: Case) -> Program:
     memory operands are pointers from which the program makes the recorded view. The result is named
     like the case's destination. Raises FileError when the operands fit no declared form.
     """
-    instruction = isa.find(case.instruction)
+    instruction = case_instruction(case)
     if instruction is None:
         raise FileError(f"{case.file}: case {case.id}: unknown instruction {case.instruction!r}")
-    outs = tuple(o for o in case.operands if o.name in {d.name for d in _destinations(case)})
+    outs = _destinations(case, instruction)
     ins = _read_operands(case, instruction)
     ops: list[Op] = []
     args: list[Value] = []
 
-    def argument(operand: TileOperand | GmOperand | ScalarOperand) -> Value:
+    def argument(operand: _Given) -> Value:
         if not isinstance(operand, GmOperand):
-            args.append(Value(operand.name, _type(operand)))
-            return args[-1]
+            value = Value(operand.name, _type(operand))
+            args.extend([value] if value not in args else [])
+            return value
         args.append(Value(operand.name, PtrType(operand.dtype)))
         made, view = _view_ops(operand, args[-1])
         ops.extend(made)
         return view
 
     in_values = tuple(argument(o) for o in ins)
-    out_values = tuple(argument(o) for o in outs if not isinstance(o, OtherOperand))
+    out_values = tuple(argument(o) for o in outs)
     attributes = _attributes(case, instruction)
-    ops.append(Op(case.instruction, ins=in_values, outs=out_values, attributes=attrs(attributes), form="dps"))
+    ops.append(Op(instruction.name, ins=in_values, outs=out_values, attributes=attrs(attributes), form="dps"))
     body = Function(FRAGMENT, tuple(args), Region(tuple(ops)))
     results = tuple(o.name for o in outs)
     return Program((body,), fragment=True, fragment_results=results, has_module=False, source=case.file)
 
 
-def _destinations(case: Case) -> tuple[TileOperand | GmOperand | OtherOperand, ...]:
-    return tuple(o for o in case.operands if not isinstance(o, ScalarOperand) and o.role in ("out", "inout"))
+def written_operands(case: Case) -> frozenset[str]:
+    """Names of the recorded operands that the instruction writes."""
+    instruction = case_instruction(case)
+    return frozenset(o.name for o in _destinations(case, instruction)) if instruction else frozenset()
 
 
-def _type(operand: TileOperand | ScalarOperand) -> Type:
+def _destinations(
+    case: Case, instruction: isa.Instruction
+) -> tuple[TileOperand | GmOperand | VectorOperand, ...]:
+    """The recorded operands that are written; some that are recorded as inout are only read."""
+    read = {o.name for o in instruction.operands if o.role in ("in", "tmp")}
+    return tuple(
+        o
+        for o in case.operands
+        if isinstance(o, TileOperand | GmOperand | VectorOperand)
+        and (o.role == "out" or (o.role == "inout" and o.name not in read))
+    )
+
+
+def _type(operand: TileOperand | ScalarOperand | VectorOperand) -> Type:
+    if isinstance(operand, VectorOperand):
+        return VectorType((operand.before.size // operand.dtype.word.itemsize,), operand.dtype)
     return operand.type if isinstance(operand, TileOperand) else ScalarType(operand.dtype)
 
 
 def _read_operands(
     case: Case, instruction: isa.Instruction
 ) -> tuple[TileOperand | GmOperand | ScalarOperand, ...]:
-    """The operands a declared form reads, in the form's order."""
-    written = {o.name for o in _destinations(case)}
-    recorded = [o for o in case.operands if o.name not in written and not isinstance(o, OtherOperand)]
+    """The operands a declared form reads, in the form's order.
+
+    A form that also reads the tile it writes takes it as a source too.
+    """
+    written = {o.name for o in _destinations(case, instruction)}
+    operands = [o for o in case.operands if not isinstance(o, OtherOperand | VectorOperand)]
+    recorded = [o for o in operands if o.name not in written]
+    in_place = [o for o in operands if isinstance(o, ScalarOperand) or o.role != "out"]
+    for candidates in (recorded, in_place):
+        fitting = _as_form(candidates, instruction)
+        if fitting is not None:
+            return fitting
+    forms = " or ".join("(" + ", ".join(f) + ")" for f in instruction.forms)
+    found = ", ".join(o.name for o in recorded)
+    raise FileError(f"{case.file}: case {case.id}: {case.instruction} reads {forms}, recorded are ({found})")
+
+
+def _as_form(
+    recorded: Sequence[TileOperand | GmOperand | ScalarOperand], instruction: isa.Instruction
+) -> tuple[TileOperand | GmOperand | ScalarOperand, ...] | None:
+    """The operands in the order of a form that reads exactly them, scratch tiles aside."""
     names = _declared_names(recorded, instruction)
     by_name = dict(zip(names, recorded, strict=True))
-    order = [n for n in names if n]
     tmp = {o.name for o in instruction.operands if o.role == "tmp"}
-    for wanted in (order, [n for n in order if n not in tmp]):
+    for wanted in (names, [n for n in names if n not in tmp]):
         fitting = [f for f in instruction.forms if sorted(f) == sorted(wanted)]
         if fitting:
             form = next((f for f in fitting if list(f) == wanted), fitting[0])
             return tuple(by_name[n] for n in form)
-    forms = " or ".join("(" + ", ".join(f) + ")" for f in instruction.forms)
-    found = ", ".join(o.name for o in recorded)
-    raise FileError(f"{case.file}: case {case.id}: {case.instruction} reads {forms}, recorded are ({found})")
+    return None
 
 
 def _declared_names(
@@ -162,14 +218,20 @@ def _attributes(case: Case, instruction: isa.Instruction) -> dict[str, AttrValue
         if attribute is None:
             continue
         if not issubclass(attribute.type, IntEnum):
-            result[attribute.name] = text
+            result[attribute.name] = {bool: bool, int: int}.get(attribute.type, str)(text)
             continue
-        member = attribute.type.__members__.get(str(text).removeprefix("CAST_"))
+        member = _member(attribute.type, str(text).removeprefix("CAST_"))
         if member is None:
             known = ", ".join(attribute.type.__members__)
             raise FileError(f"{case.file}: case {case.id}: {key} is {text!r}; known: {known}")
         result[attribute.name] = member
     return result
+
+
+def _member(kind: type[IntEnum], text: str) -> IntEnum | None:
+    """The member of an enumeration, whatever the case and underscores of its name."""
+    name = text.replace("_", "").lower()
+    return next((m for m in kind if m.name.replace("_", "").lower() == name), None)
 
 
 def _view_ops(operand: GmOperand, pointer: Value) -> tuple[list[Op], Value]:

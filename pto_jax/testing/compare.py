@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from ..dtypes import DType
 from ..types import TileType
 from .physical import element_offsets, unpack_elements
-from .vectors import GmOperand, OtherOperand, Rule, TileOperand
+from .vectors import GmOperand, OtherOperand, Rule, TileOperand, VectorOperand
 
 EXACT = Rule(ulp=0, any_nan=False)
 
@@ -71,7 +71,7 @@ class Comparison:
 
 
 def compare_operand(
-    operand: TileOperand | GmOperand | OtherOperand, actual: NDArray[Any], rule: Rule
+    operand: TileOperand | GmOperand | VectorOperand | OtherOperand, actual: NDArray[Any], rule: Rule
 ) -> Comparison:
     """Compare an operand's bytes after execution with the recorded ones.
 

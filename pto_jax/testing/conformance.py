@@ -12,10 +12,10 @@ from typing import Any, Literal, TypeAlias
 from numpy.typing import NDArray
 
 from ..errors import FileError, PtoError
-from .cases import case_program as case_program, unsupported_reason as unsupported_reason
+from .cases import case_program as case_program, unsupported_reason as unsupported_reason, written_operands
 from .compare import Comparison, compare_operand
 from .exclusions import exclusion, not_required
-from .vectors import Case, GmOperand, TileOperand, load_file, vector_files
+from .vectors import Case, GmOperand, TileOperand, VectorOperand, load_file, vector_files
 
 #: Executes a case: raw bytes of each written operand afterwards, by name. Operands that were only read
 #: may be included; they must be unchanged.
@@ -160,15 +160,17 @@ def run_case(case: Case, execute: Executor) -> CaseResult:
 def compare_case(case: Case, after: Mapping[str, NDArray[Any]]) -> list[Comparison]:
     """Compare every recorded output, and check that read operands given back are unchanged."""
     results: list[Comparison] = []
-    known = {o.name for o in case.operands}
+    known, written = {o.name for o in case.operands}, written_operands(case)
     for name in after:
         if name not in known:
             results.append(Comparison(name, False, reason="the case has no operand of this name"))
     for operand in case.operands:
-        if not isinstance(operand, TileOperand | GmOperand):
+        if not isinstance(operand, TileOperand | GmOperand | VectorOperand):
             continue
         if operand.name in after:
             results.append(compare_operand(operand, after[operand.name], case.rule))
+        elif operand.after is not None and operand.name not in written:
+            results.append(compare_operand(operand, operand.before, case.rule))
         elif operand.after is not None:
             results.append(Comparison(operand.name, False, reason="the implementation gave no result"))
     return results

@@ -19,7 +19,6 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +32,7 @@ from ..isa.declare import Instruction
 from ..isa.samples import Sample, to_program
 from ..profiles import Profile
 from ..tiles import Tile
-from ..types import ScalarType, TileType
+from ..types import ScalarType, TileType, VectorType
 from .compare import is_nan, ulp_distance
 
 #: Valid regions of destinations per batch element: full, partial, empty, odd.
@@ -47,10 +46,10 @@ SAME_REGIONS = frozenset({"tcvt", "taddsc", "tsubsc", "taddreluconv", "tsubreluc
 
 @dataclass(frozen=True)
 class Given:
-    """One argument of a batch: raw words [batch, rows, cols] or [batch], and a tile's valid sizes
-    [batch, 2] where they are run-time values."""
+    """One argument of a batch: raw words [batch, rows, cols], [batch] or [batch, elements], and a tile's
+    valid sizes [batch, 2] where they are run-time values."""
 
-    type: TileType | ScalarType
+    type: TileType | ScalarType | VectorType
     words: NDArray[Any]
     regions: NDArray[np.int32] | None = None
 
@@ -161,6 +160,9 @@ def inputs(rng: np.random.Generator, program: Program, instruction: str) -> dict
         if isinstance(t, ScalarType):
             given[a.name] = Given(t, random_words(rng, t.dtype, (BATCH,)))
             continue
+        if isinstance(t, VectorType):
+            given[a.name] = Given(t, random_words(rng, t.dtype, (BATCH, *t.dims)))
+            continue
         assert isinstance(t, TileType), t
         regions = None
         if not t.is_static:
@@ -177,7 +179,9 @@ def arguments(given: Mapping[str, Given], index: int | slice = slice(None)) -> d
     with x64():
         for name, g in given.items():
             found[name] = jnp.asarray(g.words[index])
-            if isinstance(g.type, TileType):
+            if isinstance(g.type, VectorType):
+                found[name] = jnp.asarray(g.words[index].view(g.type.dtype.numpy))
+            elif isinstance(g.type, TileType):
                 sizes = None if g.regions is None else jnp.asarray(g.regions[index])
                 rows, cols = (None, None) if sizes is None else (sizes[..., 0], sizes[..., 1])
                 found[name] = Tile(found[name], rows, cols, g.type)
@@ -196,7 +200,15 @@ def reference(
         else:
             found[name] = g.words[index].view(g.type.dtype.numpy)
     results = oracle.run(program, found, profile=profile)
-    return {n: np.ascontiguousarray(r.data).view(r.type.dtype.word) for n, r in results.items()}
+    return {n: result_words(given[n].type.dtype, r) for n, r in results.items()}
+
+
+def result_words(d: DType, result: Any, index: int | None = None) -> NDArray[Any]:
+    """Raw words of a result, a vector as one row; ``index`` picks an element of a batch."""
+    vector = not isinstance(result, Tile | oracle.OracleTile)
+    words = result if vector else result.words if isinstance(result, Tile) else result.data
+    array = np.asarray(words if index is None else words[index])
+    return np.ascontiguousarray(array[None] if vector else array).view(d.word)
 
 
 def differing(d: DType, got: NDArray[Any], wanted: NDArray[Any], ulp: int = 0) -> NDArray[np.bool_]:

@@ -11,7 +11,7 @@ from .. import oracle
 from ..profiles import Profile
 from .cases import case_program
 from .physical import pack_elements, to_logical, to_physical, unpack_elements
-from .vectors import Case, GmOperand, ScalarOperand, TileOperand
+from .vectors import Case, GmOperand, ScalarOperand, TileOperand, VectorOperand
 
 
 def run_case_oracle(
@@ -33,6 +33,8 @@ def _argument(operand: Any) -> Any:
         return oracle.OracleTile(operand.type, to_logical(operand.type, operand.before))
     if isinstance(operand, GmOperand):
         return unpack_elements(operand.dtype, operand.before)
+    if isinstance(operand, VectorOperand):
+        return operand.before.view(operand.dtype.word)
     assert isinstance(operand, ScalarOperand)
     return operand.value
 
@@ -42,5 +44,7 @@ def _bytes(case: Case, name: str, result: Any) -> NDArray[np.uint8]:
     if isinstance(operand, TileOperand):
         t = operand.type
         return to_physical(t, np.ascontiguousarray(result.data).view(t.dtype.word), operand.before)
+    if isinstance(operand, VectorOperand):
+        return np.ascontiguousarray(result).view(np.uint8)
     assert isinstance(operand, GmOperand)
     return pack_elements(operand.dtype, result)

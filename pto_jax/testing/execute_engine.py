@@ -15,7 +15,7 @@ from ..profiles import CPU_SIM, Profile
 from ..tiles import Tile
 from .cases import case_program
 from .physical import to_logical, to_physical
-from .vectors import Case, GmOperand, ScalarOperand, TileOperand
+from .vectors import Case, GmOperand, ScalarOperand, TileOperand, VectorOperand
 
 
 def run_case_engine(
@@ -38,7 +38,7 @@ def _argument(case: Case, name: str) -> Any:
         words = to_logical(operand.type, operand.before)
         with x64():
             return Tile(jnp.asarray(words), None, None, operand.type)
-    if isinstance(operand, GmOperand):
+    if isinstance(operand, GmOperand | VectorOperand):
         return np.asarray(operand.before).view(operand.dtype.word)
     assert isinstance(operand, ScalarOperand)
     return np.array(operand.bits, operand.dtype.word)

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Literal, TypeAlias, TypeVar, cast
+from typing import Any, TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,83 +22,21 @@ from numpy.typing import NDArray
 from ..dtypes import DType, find_dtype
 from ..errors import FileError
 from ..types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType
+from .operands import (
+    Bytes as Bytes,
+    GmOperand as GmOperand,
+    Operand as Operand,
+    OtherOperand as OtherOperand,
+    Role as Role,
+    ScalarOperand as ScalarOperand,
+    TileOperand as TileOperand,
+    VectorOperand as VectorOperand,
+)
 
-Bytes: TypeAlias = NDArray[np.uint8]
-Role = Literal["out", "in", "inout", "tmp"]
 AttrMap: TypeAlias = Mapping[str, str | int | float | bool | None]
 
 #: A vector file may not unpack to more than this; the largest recorded one has 3 MB.
 MAX_BYTES = 1 << 30
-
-
-@dataclass(frozen=True, eq=False)
-class TileOperand:
-    """A tile: its type, and the bytes of the whole physical tile before and after.
-
-    ``after`` is None for tiles the instruction only reads. ``undef`` marks physical elements whose
-    recorded value is not a requirement. ``extra`` holds manifest entries this reader gives no meaning.
-    """
-
-    name: str
-    role: Role
-    type: TileType
-    before: Bytes
-    after: Bytes | None
-    undef: NDArray[np.bool_] | None
-    extra: Mapping[str, object]
-
-    @property
-    def dtype(self) -> DType:
-        return self.type.dtype
-
-
-@dataclass(frozen=True, eq=False)
-class GmOperand:
-    """A view of global memory whose element 0 is the first element of the recorded buffer.
-
-    ``elements`` is the length of that buffer (in bytes for 4-bit types).
-    """
-
-    name: str
-    role: Role
-    dtype: DType
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-    layout: GlobalLayout
-    elements: int
-    before: Bytes
-    after: Bytes | None
-    extra: Mapping[str, object]
-
-
-@dataclass(frozen=True)
-class ScalarOperand:
-    """A scalar operand by its exact bits."""
-
-    name: str
-    dtype: DType
-    bits: int
-
-    @property
-    def value(self) -> int | float:
-        """The scalar as a Python number (NaN payloads are lost)."""
-        word = np.array(self.bits, dtype=self.dtype.word).view(self.dtype.numpy)[()]
-        return int(word) if self.dtype.is_integer else float(word)
-
-
-@dataclass(frozen=True, eq=False)
-class OtherOperand:
-    """An operand that is neither a plain tile, a view nor a scalar (``kind``: "conv", "host" ...)."""
-
-    name: str
-    role: str
-    kind: str
-    metadata: Mapping[str, object]
-    before: Bytes | None
-    after: Bytes | None
-
-
-Operand: TypeAlias = TileOperand | GmOperand | ScalarOperand | OtherOperand
 
 
 @dataclass(frozen=True)
@@ -135,7 +73,7 @@ class Case:
         return found
 
     @property
-    def outputs(self) -> tuple[TileOperand | GmOperand | OtherOperand, ...]:
+    def outputs(self) -> tuple[TileOperand | GmOperand | VectorOperand | OtherOperand, ...]:
         """The operands with a recorded result."""
         return tuple(o for o in self.operands if not isinstance(o, ScalarOperand) and o.after is not None)
 
@@ -289,6 +227,8 @@ class _Reader:
             return self.scalar(name, entry)
         if role == "gm":
             return self.gm(name, key, entry)
+        if role in _ROLES and entry.get("loc") == "host":
+            return self.vector(name, key, cast(Role, role), entry)
         if role not in _ROLES or "rows" not in entry:
             kind = str(entry.get("kind", role))
             metadata = MappingProxyType({k: v for k, v in entry.items() if k not in ("name", "role")})
@@ -311,6 +251,13 @@ class _Reader:
         if not 0 <= bits < 1 << d.word_bits:
             raise self.fail(f"entry 'bits' is {text}, which does not fit {d.word_bits} bits of {d}")
         return ScalarOperand(name, d, bits)
+
+    def vector(self, name: str, key: str, role: Role, entry: Mapping[str, Any]) -> VectorOperand:
+        d = self.dtype(entry)
+        before = self.raw(key, "before")
+        if before is None or before.size % d.word.itemsize:
+            raise self.fail(f"array '{key}/before' is missing or holds no whole number of {d}")
+        return VectorOperand(name, role, d, before, self.sized(key, "after", before.size))
 
     def tile(self, name: str, key: str, role: Role, entry: Mapping[str, Any]) -> TileOperand:
         t = self.tile_type(entry)

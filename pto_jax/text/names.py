@@ -6,51 +6,18 @@ from collections.abc import Iterable
 from functools import cache
 
 from .. import isa
+from ..isa.aliases import ALIASES
 
 #: Tile instructions that programs use and this package cannot describe yet. They are listed so that
 #: such programs can be read, printed and reported on; a name that gets a declaration leaves the list.
 UNDECLARED = frozenset(
     """
-    trowsum trowprod trowmax trowmin trowargmax trowargmin
-    tcolsum tcolprod tcolmax tcolmin tcolargmax tcolargmin tpairreducesum
-    trowexpand trowexpandadd trowexpandsub trowexpandmul trowexpanddiv trowexpandmax trowexpandmin
-    trowexpandexpdif
-    tcolexpand tcolexpandadd tcolexpandsub tcolexpandmul tcolexpanddiv tcolexpandmax tcolexpandmin
-    tcolexpandexpdif
-    tmatmul tmatmul.acc tmatmul.bias tmatmul.mx tmatmul.mx.acc tmatmul.mx.bias
-    tgemv tgemv.acc tgemv.bias tgemv.mx tgemv.mx.acc tgemv.mx.bias
-    tload tstore tstore_fp tprefetch tprefetch_async mgather mscatter
+    tload tstore tstore_fp tprefetch mgather mscatter
     tmov tmov.fp ttrans textract textract_fp tinsert tinsert_fp tconcat tpack
     tfillpad tfillpad_inplace tfillpad_expand timg2col tinterleave tdeinterleave
-    tsync talias syncall sethf32mode settf32mode setfmatrix set_img2col_rpt set_img2col_padding
-    set_quant_scalar set_quant_vector subview tget_scale_addr
-    tci ttri tsort32 tmrgsort tgather tgatherb tscatter tquant tquant.mx tquant.hif4 tdequant
-    thistogram trandom tpartadd tpartmul tpartmax tpartmin tpartargmax tpartargmin
-    tprint talloc tsetval
+    tsync talias subview tsetval
     """.split()
 )
-
-#: Those of them whose first operand is a scalar, so that one type is that of the tile.
-SCALAR_FIRST = frozenset(["tci", "ttri", "trandom"])
-
-#: Spellings of the documentation that mean the name on the right.
-ALIASES = {
-    **{
-        f"t{base}{mx}_{kind}": f"t{base}{dotted}.{kind}"
-        for base in ("matmul", "gemv")
-        for mx, dotted in (("", ""), ("_mx", ".mx"))
-        for kind in ("acc", "bias")
-    },
-    "tmatmul_mx": "tmatmul.mx",
-    "tgemv_mx": "tgemv.mx",
-    "tmov_fp": "tmov.fp",
-    **{f"tmov.{route}": "tmov" for route in ("m2l", "m2r", "m2b", "m2s", "a2v", "v2v", "s2d")},
-    "tstore.fp": "tstore_fp",
-    "textract.fp": "textract_fp",
-    "tinsert.fp": "tinsert_fp",
-    "tquant_mx": "tquant.mx",
-    "get_scale_addr": "tget_scale_addr",
-}
 
 #: Instructions that bind no result and name their sources first, each with the number of destinations
 #: that follow; every other instruction without a result names its destination first.
@@ -68,7 +35,8 @@ SOURCE_FIRST = {
     "set_img2col_padding": 0,
     "set_quant_scalar": 0,
     "set_quant_vector": 0,
-    "talloc": 0,
+    **dict.fromkeys(("tpush", "tpop", "tfree", "talloc", "grid_tpush"), 0),
+    **dict.fromkeys(("tnotify", "twait", "comm.tscatter", "tbroadcast", "tprefetch_async"), 0),
 }
 
 #: Instructions whose operand ``%v[%r, %c]`` names a place in global memory; the read operands before

@@ -172,6 +172,8 @@ class Reader:
         c = self.cursor
         if c.at_word("ins") and name not in ("tgetval", "print"):
             return True
+        if name in ("tpush", "tpop", "tfree"):
+            return c.kind is not Kind.L_PAREN
         return name == "subview" and self._third_token_is_not("offsets")
 
     def _third_token_is_not(self, word: str) -> bool:

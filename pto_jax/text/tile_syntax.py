@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
 
+from .. import isa
 from ..dtypes import INDEX
 from ..errors import Span
 from ..ir import AttrValue, Form, Op, Value
@@ -166,7 +167,7 @@ def _with_results(
     if head.results and not result_types and given == len(head.results) and types:
         types, result_types = types[: len(operands)], types[len(operands) :]
     elif head.results and not result_types and len(types) == 1 and not is_scalar(types[0]):
-        result_types = types * len(head.results)
+        result_types = [UnknownType() if v else types[0] for v in _vectors(head)]
     give_types(reader, head.name, operands, types, start)
     destinations = 0 if head.results else SOURCE_FIRST[head.name]
     if len(operands) < destinations:
@@ -178,6 +179,13 @@ def _with_results(
     cut = len(operands) - destinations
     form: Form = "ssa" if prefixed else "as"
     return finish(reader, head, operands[:cut], operands[cut:], result_types, form)
+
+
+def _vectors(head: TileOp) -> list[bool]:
+    """For each bound result whether it is a vector, which a type of tiles says nothing about."""
+    instruction = isa.find(head.name)
+    kinds = [o.kind for o in instruction.destinations] if instruction is not None else []
+    return [i < len(kinds) and kinds[i] == "vector" for i in range(len(head.results))]
 
 
 def _destination_first(reader: Reader, head: TileOp, operands: list[TileOperand], typed: _Types) -> Op:

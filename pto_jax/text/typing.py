@@ -6,7 +6,6 @@ from collections.abc import Sequence
 
 from .. import isa
 from ..types import ScalarType, Type, UnknownType
-from .names import SCALAR_FIRST
 
 Maybe = Type | None
 
@@ -15,7 +14,7 @@ def takes_scalar(name: str, index: int, count: int) -> bool | None:
     """Whether read operand ``index`` of ``count`` is a scalar by declaration; None when that is open."""
     declaration = isa.find(name)
     if declaration is None:
-        return True if name in SCALAR_FIRST and index == 0 else None
+        return None
     kinds = {
         declaration.operand(form[index]).kind in ("scalar", "index")
         for form in declaration.forms
@@ -34,11 +33,12 @@ def distribute(
     """The written type of each operand, None for operands without one.
 
     ``known`` has the type of each operand as far as its definition gives it; the first
-    ``destinations`` operands are destinations. A single type is the type of every tile. Returns None
-    when the number of types fits no reading.
+    ``destinations`` operands are destinations. A single type is the type of every tile, also where the only
+    operand is a scalar. Returns None when the number of types fits no reading.
     """
     count = len(known)
-    if len(written) == count:
+    of_result = count == 1 and not is_scalar(known[0]) and not any(map(is_scalar, written))
+    if len(written) == count and not (of_result and takes_scalar(name, 0, 1)):
         return list(written)
     if not written:
         return [None] * count

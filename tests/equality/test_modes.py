@@ -22,7 +22,7 @@ from pto_jax.dtypes import DType
 from pto_jax.engine import Kernel
 from pto_jax.isa.samples import Sample, legal_samples
 from pto_jax.profiles import PROFILES, Profile
-from pto_jax.testing.differential import BATCH, arguments, computes, differing, make_case
+from pto_jax.testing.differential import BATCH, arguments, computes, differing, make_case, result_words
 
 
 def _samples() -> Iterator[Any]:
@@ -58,13 +58,14 @@ def _check(sample: Sample, profile: Profile, eager: bool) -> None:
     for b in range(BATCH):
         single = case.kernel.eager_unchecked(**arguments(case.given, b)) if eager else {}
         for name, wanted in case.reference(b).items():
-            got = np.asarray(batched[name].words[b])
+            got = result_words(case.dtype(name), batched[name], b)
             what = f"{case.label}, batch {b}"
             _assert_equal(
-                batched[name].type.dtype, got, wanted, case.ulp(name), f"{what}, engine and interpreter"
+                case.dtype(name), got, wanted, case.ulp(name), f"{what}, engine and interpreter"
             )
             if eager:
-                np.testing.assert_array_equal(np.asarray(single[name].words), got, f"{what}, eager")
+                alone = result_words(case.dtype(name), single[name])
+                np.testing.assert_array_equal(alone, got, f"{what}, eager")
 
 
 @pytest.mark.parametrize(("instruction", "profile"), list(_samples()))

@@ -28,6 +28,12 @@ TILE_SCALAR = (
     "tadds tsubs tmuls tdivs tmaxs tmins tands tors txors tshls tshrs trems tfmods tpows tlrelu taxpy "
     "texpands tcmps tsels taddsc tsubsc"
 ).split()
+_EXPANDED = [f"expand{operation}" for operation in ("", *"add sub mul div max min expdif".split())]
+_REDUCED = "sum prod max min argmax argmin".split()
+REDUCE_EXPAND = [
+    "tpairreducesum",
+    *(f"t{a}{name}" for a in ("row", "col") for name in (*_REDUCED, *_EXPANDED)),
+]
 OTHERS = (
     "tload tstore tmov tassign tsync talias record_event wait_event set_flag wait_flag set_flag_dyn "
     "wait_flag_dyn barrier barrier_sync sync.set sync.wait get_buf rls_buf alloc_tile "
@@ -36,12 +42,16 @@ OTHERS = (
 #: The simulator has no implementation of these, so there are no vectors.
 NO_VECTORS = ("taddreluconv", "tsubreluconv")
 
+WITH_VECTORS = [n for n in (*ELEMENTWISE, *TILE_SCALAR, *REDUCE_EXPAND) if n not in NO_VECTORS]
+
 
 def test_every_instruction_of_the_class_is_declared() -> None:
     assert len(ELEMENTWISE) == 36 and len(TILE_SCALAR) == 21
     assert {n for n, i in TABLE.items() if i.cls == "elementwise"} == set(ELEMENTWISE)
     assert {n for n, i in TABLE.items() if i.cls == "tile_scalar"} == set(TILE_SCALAR)
-    assert set(TABLE) == {*ELEMENTWISE, *TILE_SCALAR, *OTHERS}
+    assert {n for n, i in TABLE.items() if i.cls == "reduce_expand"} == set(REDUCE_EXPAND)
+    assert len(REDUCE_EXPAND) == 29
+    assert set(TABLE) >= {*ELEMENTWISE, *TILE_SCALAR, *OTHERS}
 
 
 def cases(name: str) -> list[dict[str, Any]]:
@@ -50,7 +60,7 @@ def cases(name: str) -> list[dict[str, Any]]:
     return found
 
 
-@pytest.mark.parametrize("name", [n for n in (*ELEMENTWISE, *TILE_SCALAR) if n not in NO_VECTORS])
+@pytest.mark.parametrize("name", WITH_VECTORS)
 def test_simulator_types_cover_the_recorded_vectors(name: str) -> None:
     instruction = TABLE[name]
     legal = set(instruction.types["cpu_sim"])
@@ -65,7 +75,7 @@ def recorded_row(instruction: Instruction, operands: list[dict[str, Any]]) -> tu
     values = tuple(Value(o["name"], value_type(o)) for o in sources)
     destinations = tuple(Value(o["name"], value_type(o)) for o in operands if o["role"] in ("out", "inout"))
     bound = bind(instruction, Op(instruction.name, values, destinations))
-    assert len(names) == 1
+    assert len(names) in (1, len(instruction.destinations))
     by_operand = {n: v.type for n, v in bound.values.items()}
     row = []
     for variable in instruction.type_vars:
@@ -85,7 +95,7 @@ def value_type(operand: dict[str, Any]) -> TileType | ScalarType:
     return ScalarType(d) if operand["role"] == "scalar" else TileType(d, operand["rows"], operand["cols"])
 
 
-@pytest.mark.parametrize("name", [n for n in (*ELEMENTWISE, *TILE_SCALAR) if n not in NO_VECTORS])
+@pytest.mark.parametrize("name", WITH_VECTORS)
 def test_recorded_operations_break_no_rule_but_those_on_regions(name: str) -> None:
     """The simulator also executes what a page forbids: valid regions that differ."""
     for case in cases(name):
@@ -159,9 +169,12 @@ def test_the_scalar_comes_first_where_it_is_written_first() -> None:
 
 
 def test_only_transcendental_functions_have_an_error_bound() -> None:
-    bounded = {n: dict(i.ulp) for n, i in TABLE.items() if i.ulp}
+    classes = ("elementwise", "tile_scalar", "reduce_expand")
+    bounded = {n: dict(i.ulp) for n, i in TABLE.items() if i.ulp and i.cls in classes}
     one = {"f32": 1, "f16": 1, "bf16": 1}
-    assert bounded == dict.fromkeys(("texp", "tlog", "tpow", "tpows"), one)
+    halves = {"f32": 1, "f16": 1}
+    differences = dict.fromkeys(("trowexpandexpdif", "tcolexpandexpdif"), halves)
+    assert bounded == dict.fromkeys(("texp", "tlog", "tpow", "tpows"), one) | differences
 
 
 @pytest.mark.parametrize(
@@ -196,7 +209,7 @@ def test_declarations_are_complete(name: str) -> None:
             assert all(find_dtype(d) is not None and find_dtype(d).name == d for d in row)  # type: ignore[union-attr]
         rows = instruction.types.get(profile_name, ())
         assert len(rows) == len(set(rows))
-    if name in (*ELEMENTWISE, *TILE_SCALAR):
+    if name in (*ELEMENTWISE, *TILE_SCALAR, *REDUCE_EXPAND):
         assert set(instruction.types) == set(PROFILE_NAMES) and all(instruction.types.values())
         assert instruction.decisions
     for decision in instruction.decisions:

@@ -36,7 +36,7 @@ def broken(sample: Sample, constraint: Constraint, profile_name: str) -> Sample 
 @pytest.mark.parametrize("name", NAMES)
 def test_samples_are_accepted(name: str, profile_name: str) -> None:
     found = samples(name, profile_name)
-    assert found
+    assert bool(found) == exists(TABLE[name], profile_name)
     for sample in found:
         errors = [
             d for d in verify_program(to_program(sample), profile(profile_name)) if d.severity == "error"
@@ -44,10 +44,24 @@ def test_samples_are_accepted(name: str, profile_name: str) -> None:
         assert not errors, (sample.types, errors)
 
 
+def exists(instruction: Instruction, profile_name: str) -> bool:
+    """Whether a profile has the instruction: its type table, where there is one, has a row."""
+    return not instruction.types or bool(instruction.types.get(profile(profile_name).name))
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if not all(exists(TABLE[n], p) for p in PROFILE_NAMES)])
+def test_what_a_profile_does_not_have_is_rejected_there(name: str) -> None:
+    legal = [s for p in PROFILE_NAMES for s in samples(name, p)]
+    for profile_name in PROFILE_NAMES:
+        if not exists(TABLE[name], profile_name):
+            for sample in legal:
+                assert "types" in {d.rule for d in verify_program(to_program(sample), profile(profile_name))}
+
+
 @pytest.mark.parametrize("profile_name", PROFILE_NAMES)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_constraint_rejects_what_breaks_it(name: str, profile_name: ProfileName) -> None:
-    for constraint in constraints(TABLE[name], profile_name):
+    for constraint in constraints(TABLE[name], profile_name) if exists(TABLE[name], profile_name) else ():
         cases = [
             b for s in samples(name, profile_name) if (b := broken(s, constraint, profile_name)) is not None
         ]

@@ -1,0 +1,204 @@
+"""Reductions along one axis, in the order and with the roundings the ISA gives.
+
+All functions work on *lines*: words [n, m] whose first axis is the one reduced. Lines beyond a valid
+region are replaced by the operation's identity before the fold (:func:`mask_lines`), so that the fold
+itself needs no masks: x + -0 and x * 1 leave every x as it is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Literal, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.dtypes import F32, DType
+
+from . import bits, formulas
+from .numerics import ExactFloat, FastFloat, Float, Real, dtype_sign
+
+Operation: TypeAlias = Literal["add", "mul"]
+
+
+def mask_lines(lines: Array, size: Array | int, fill: np.integer[Any]) -> Array:
+    """The lines before ``size``, ``fill`` in the others; a known size cuts them off instead."""
+    if isinstance(size, int):
+        return lines[:size]
+    line = lax.broadcasted_iota(np.int32, (lines.shape[0], 1), 0)
+    return jnp.where(line < size, lines, fill)
+
+
+def identity(operation: Operation, dtype: DType) -> np.unsignedinteger[Any]:
+    """The word that changes nothing: -0 (0 for integers) in sums, 1 in products."""
+    if operation == "add":
+        return dtype_sign(dtype) if dtype.is_float else dtype.word.type(0)
+    return dtype.word.type(dtype.bias << dtype.mantissa if dtype.is_float else 1)
+
+
+def left_fold(a: Float, source: Float, operation: Operation, lines: Array) -> Array:
+    """``+0 + line0 + line1 ...`` or ``1 * line0 * line1 ...``, rounded to ``a``'s type after every step.
+
+    The lines are words of ``source``. Under fast numerics order and roundings are XLA's choice.
+    """
+    if isinstance(a, FastFloat):
+        values = a.single(source.num(lines))
+        return a.out((jnp.sum if operation == "add" else jnp.prod)(values, axis=0))
+    assert isinstance(source, ExactFloat)
+    step = _step(a, operation)
+
+    def fold(i: Array, total: Array) -> Array:
+        return step(total, bits.decode(lax.dynamic_index_in_dim(lines, i, 0, keepdims=False), source.dtype))
+
+    total = bits.decode(_start(lines, a.dtype, operation), a.dtype)
+    if lines.shape[0] == 1:
+        total = fold(jnp.asarray(np.int32(0)), total)
+    elif lines.shape[0]:
+        # One line per iteration: unrolled bodies take longer to compile and run slower on a CPU.
+        total = lax.fori_loop(np.int32(0), np.int32(lines.shape[0]), fold, total)
+    words = a.out(Real(total))
+    return positive_zero(words, a.dtype) if operation == "add" else words
+
+
+def _start(lines: Array, dtype: DType, operation: Operation) -> Array:
+    """The identity in every lane, derived from an input: shard_map tracks over which axes a carry varies.
+
+    Sums start from -0 because XLA takes +0 + x for x; :func:`positive_zero` makes up for it.
+    """
+    some = jnp.zeros(lines.shape[1:], dtype.word) if not lines.shape[0] else lines[0] & lines.dtype.type(0)
+    return lax.convert_element_type(some, dtype.word) | identity(operation, dtype)
+
+
+def positive_zero(words: Array, dtype: DType) -> Array:
+    """What adding to +0 leaves: -0 as +0, everything else as it is."""
+    return jnp.where(words == dtype_sign(dtype), words.dtype.type(0), words)
+
+
+def _step(a: ExactFloat, operation: Operation) -> Callable[[Array, Array], Array]:
+    """One operation on float64 values on the grid of ``a``'s type, rounded back to that grid."""
+    if a.dtype != F32:
+        return lambda x, y: a.step(getattr(a, operation)(Real(x), Real(y))).value
+    if operation == "mul":
+        return lambda x, y: bits.settle32(x * y)
+    return lambda x, y: _settle_sum(x + y)
+
+
+def _settle_sum(r: Array) -> Array:
+    """:func:`bits.settle32` for sums: below the normal range they are on the grid already."""
+    normal = lax.convert_element_type(lax.convert_element_type(r, np.float32), np.float64)
+    return jnp.where(lax.abs(r) < np.float64(2.0**-126), r, normal)
+
+
+def integer_fold(operation: Operation, lines: Array) -> Array:
+    """Words of the sum or product modulo 2^bits; its order does not matter."""
+    combine, start = (lax.add, 0) if operation == "add" else (lax.mul, 1)
+    total: Array = lax.reduce(lines, lines.dtype.type(start), combine, (0,))
+    return total
+
+
+def tree_sum(a: Float, lines: Array, size: Array | int, odd: Literal["first", "last"]) -> Array:
+    """Words of the sum of the first ``size`` lines: neighbouring pairs, then pairs of those sums.
+
+    At every level an odd last line is added to the first or the last sum. A single line is copied when
+    odd lines go to the first sum, else added to +0.
+    """
+    if isinstance(size, int):
+        lines = lines[: max(size, 1)]
+    count: Array = jnp.asarray(size, np.int32)
+    alone, single = lines[0], count == 1
+    while lines.shape[0] > 1:
+        lines = jnp.pad(lines, ((0, lines.shape[0] % 2), (0, 0)))
+        half = lax.shift_right_logical(count, np.int32(1))
+        sums = formulas.binary(a, "add", lines[0::2], lines[1::2])
+        more = formulas.binary(a, "add", sums, pick(lines, count - np.int32(1)))
+        target = np.int32(0) if odd == "first" else half - np.int32(1)
+        line = lax.broadcasted_iota(np.int32, sums.shape, 0)
+        sums = jnp.where((line == target) & (count & np.int32(1) == 1), more, sums)
+        lines = jnp.where(count > 1, sums, lines[: sums.shape[0]])
+        count = jnp.where(count > 1, half, count)
+    if odd == "last":
+        alone = positive_zero(a.out(a.num(alone)), a.dtype)
+    return jnp.where(single, alone, lines[0])
+
+
+def first_extreme(lines: Array, dtype: DType, largest: bool, size: Array | int) -> tuple[Array, Array]:
+    """Line number (int32) and word of the first strict extreme of the first ``size`` lines.
+
+    A NaN in line 0 stays the extreme, no other NaN becomes one, and zeros of both signs are equal. Line 0
+    takes part even where ``size`` is 0.
+    """
+    keys = ordered(lines, dtype)
+    keys = keys if largest else ~keys
+    lowest = keys.dtype.type(np.iinfo(keys.dtype).min)
+    if dtype.is_float:
+        keys = jnp.where(is_nan(lines, dtype), lowest, keys)
+    size = max(size, 1) if isinstance(size, int) else jnp.maximum(size, np.int32(1))
+    keys = mask_lines(keys, size, lowest)
+    lines = lines[: keys.shape[0]]
+    best, index, negative = _best(keys, lines, dtype)
+    word = _unordered(best if largest else ~best, negative, dtype)
+    if dtype.is_float:
+        first_is_nan = is_nan(lines[0], dtype)
+        index = jnp.where(first_is_nan, np.int32(0), index)
+        word = jnp.where(first_is_nan, lines[0], word)
+    return index, word
+
+
+def _best(keys: Array, lines: Array, dtype: DType) -> tuple[Array, Array, Array]:
+    """The largest key, the first line that has it, and that line's sign bit.
+
+    One reduction finds all three where a wider integer holds them: the key above the position counted
+    from the end, above the sign.
+    """
+    count = keys.shape[0]
+    position = lax.broadcasted_iota(np.int32, keys.shape, 0)
+    if dtype.bits == 64:
+        best = lax.reduce(keys, np.int64(np.iinfo(np.int64).min), lax.max, (0,))
+        found = jnp.where(keys == best, position, np.int32(count))
+        return best, lax.reduce(found, np.int32(count), lax.min, (0,)), best < 0
+    wide, shift = (np.int32, 16) if dtype.bits <= 16 and count <= 1 << 15 else (np.int64, 32)
+    sign = lax.shift_right_logical(lines, lines.dtype.type(dtype.bits - 1))
+    low = (np.int32(count - 1) - position) << np.int32(1) | lax.convert_element_type(sign, np.int32)
+    packed = lax.convert_element_type(keys, wide) << wide(shift) | lax.convert_element_type(low, wide)
+    best = lax.reduce(packed, wide(np.iinfo(wide).min), lax.max, (0,))
+    low = lax.convert_element_type(best & wide((1 << shift) - 1), np.int32)
+    index = np.int32(count - 1) - lax.shift_right_logical(low, np.int32(1))
+    key = lax.convert_element_type(lax.shift_right_arithmetic(best, wide(shift)), keys.dtype)
+    return key, index, low & np.int32(1) == 1
+
+
+def _unordered(keys: Array, negative: Array, dtype: DType) -> Array:
+    """The words with the given keys of :func:`ordered` and signs (NaN apart)."""
+    sign = dtype_sign(dtype)
+    if dtype.is_integer:
+        flip = sign.dtype.type(0) if dtype.is_signed else sign
+        return lax.bitcast_convert_type(keys, dtype.word) ^ flip
+    magnitude = lax.bitcast_convert_type(lax.abs(keys), dtype.word)
+    return magnitude | jnp.where(negative, sign, sign.dtype.type(0))
+
+
+def ordered(words: Array, dtype: DType) -> Array:
+    """Signed integers in the order of the words' values, equal for both zeros."""
+    signed = np.dtype(f"i{words.dtype.itemsize}")
+    if dtype.is_integer:
+        flip = words.dtype.type(0) if dtype.is_signed else dtype_sign(dtype)
+        return lax.bitcast_convert_type(words ^ flip, signed)
+    magnitude = lax.bitcast_convert_type(words & ~dtype_sign(dtype), signed)
+    value = lax.bitcast_convert_type(words, signed)
+    negative = lax.shift_right_arithmetic(value, signed.type(dtype.bits - 1))
+    return (magnitude ^ negative) - negative
+
+
+def is_nan(words: Array, dtype: DType) -> Array:
+    infinity = words.dtype.type(((1 << dtype.exponent) - 1) << dtype.mantissa)
+    nan: Array = (words & ~dtype_sign(dtype)) > infinity
+    return nan
+
+
+def pick(lines: Array, index: Array) -> Array:
+    """The word of line ``index[lane]`` in every lane."""
+    line = lax.broadcasted_iota(np.int32, lines.shape, 0)
+    zero = lines.dtype.type(0)
+    picked: Array = lax.reduce(jnp.where(line == index, lines, zero), zero, lax.bitwise_or, (0,))
+    return picked

@@ -1,0 +1,66 @@
+"""Combining two tiles of which each may be valid in a part of the destination only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax.numpy as jnp
+from jax import Array
+
+from pto_jax.types import CmpMode
+
+from . import formulas
+from .irregular_storage import inside
+from .masks import lanes
+from .numerics import Arithmetic
+from .region import fit, flush, merge
+from .rules import Context, Inputs, rule
+
+
+def _words(c: Context, inputs: Inputs, name: str) -> Array:
+    """A source's stored words over the destination's lanes."""
+    words = lanes(inputs, name).words
+    return fit(words, c.tile("dst").shape, words.dtype.type(0))
+
+
+def _either(second: Array, y: Array) -> Array:
+    return jnp.where(second, y, y.dtype.type(0))
+
+
+def _partial(name: str, combine: Callable[[Arithmetic, Array, Array], Array]) -> None:
+    @rule(name)
+    def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
+        shape, d = c.tile("dst").shape, c.dtype("dst")
+        first, second = (inside(c, inputs, n, shape) for n in ("src0", "src1"))
+        x, y = (_words(c, inputs, n) for n in ("src0", "src1"))
+        both = flush(c, combine(c.arithmetic(), flush(c, x, d), flush(c, y, d)), d)
+        new = jnp.where(first & second, both, jnp.where(first, x, _either(second, y)))
+        return {"dst": merge(c, inputs, new)}
+
+
+_partial("tpartadd", lambda a, x, y: formulas.binary(a, "add", x, y))
+_partial("tpartmul", lambda a, x, y: formulas.binary(a, "mul", x, y))
+_partial("tpartmax", formulas.maximum)
+_partial("tpartmin", formulas.minimum)
+
+
+def _partial_arg(name: str, mode: CmpMode) -> None:
+    @rule(name)
+    def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
+        """The value tiles' regions decide for the index tiles too."""
+        shape, d, a = c.tile("dst").shape, c.dtype("dst"), c.arithmetic()
+        first, second = (inside(c, inputs, n, shape) for n in ("src0", "src1"))
+        x, y = (flush(c, _words(c, inputs, n), d) for n in ("src0", "src1"))
+        taken = first & (~second | a.compare(mode, a.num(x), a.num(y)))
+        value = jnp.where(taken, x, _either(second, y))
+        i, j = (_words(c, inputs, n) for n in ("src0Idx", "src1Idx"))
+        index = jnp.where(taken, i, _either(second, j))
+        index = fit(index, c.tile("dstIdx").shape, index.dtype.type(0))
+        return {
+            "dst": merge(c, inputs, value),
+            "dstIdx": merge(c, inputs, index, "dstIdx", region="dst"),
+        }
+
+
+_partial_arg("tpartargmax", CmpMode.GT)
+_partial_arg("tpartargmin", CmpMode.LT)

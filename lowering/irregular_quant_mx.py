@@ -1,0 +1,166 @@
+"""Block-scaled quantisation: groups of 32 elements share an exponent."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.dtypes import BF16, F4E2M1, F8E4M3, F32
+from pto_jax.isa.irregular_quant_mx import FP4_ALGS, GROUP
+from pto_jax.types import MxQuantAlg
+
+from . import bits, convert, storage
+from .irregular_storage import flat, iota, source, store_first
+from .masks import lanes
+from .numerics import Integer
+from .region import fit, flush, sizes
+from .rules import Context, Inputs, rule
+
+_U32 = np.uint32
+_ABS, _INF = _U32(0x7FFFFFFF), _U32(0x7F800000)
+_MANTISSA, _NAN = _U32(0x7FFFFF), _U32(F32.canonical_nan)
+_NV = (MxQuantAlg.NV_MX_FP8_E4M3, MxQuantAlg.NV_MX_FP4_E2M1)
+
+
+class _Groups(NamedTuple):
+    """Results per group [lines, groups] (largest magnitude and factor as float32 words, exponents as
+    bytes) and codes [lines, elements]."""
+
+    largest: Array
+    exponent: Array
+    factor: Array
+    codes: Array
+
+
+def _largest(single: Array, alg: MxQuantAlg) -> Array:
+    """float32 words of the largest magnitude of each group [lines, groups, 32]."""
+    magnitude = single & _ABS
+    if alg == MxQuantAlg.OCP_MX_FP4_E2M1:
+        # The largest bit pattern cut to bf16: a NaN is larger than infinity.
+        return _maximum(magnitude & _U32(0xFFFF0000))
+    nan = magnitude > _INF
+    found = _maximum(jnp.where(nan, _U32(0), magnitude))
+    if alg == MxQuantAlg.NV_MX_FP4_E2M1:
+        return jnp.where(jnp.any(nan, axis=2), _NAN, found)
+    return found
+
+
+def _maximum(words: Array) -> Array:
+    found: Array = lax.reduce(words, _U32(0), lax.max, (2,))
+    return found
+
+
+def _exponent(c: Context, largest: Array, alg: MxQuantAlg) -> Array:
+    """The shared exponents (biased by 127) as 32-bit words; 255 where the magnitude is NaN."""
+    nan = largest > _INF
+    if alg not in _NV:
+        below = _U32(2 if alg in FP4_ALGS else 8)
+        field = largest >> _U32(23)
+        return jnp.where(nan, _U32(255), jnp.maximum(field, below) - below)
+    a = c.semantics.arithmetic(F32)
+    assert not isinstance(a, Integer)
+    inverse = np.float32(1) / np.float32(6 if alg in FP4_ALGS else 448)
+    scaled = a.out(a.mul(a.num(largest), a.const(float(inverse))))
+    field, mantissa = scaled >> _U32(23), scaled & _MANTISSA
+    stays = (field == _U32(254)) | ((field == _U32(0)) & (mantissa <= _U32(0x400000)))
+    up = (mantissa != _U32(0)) & ~stays
+    exponent = jnp.where(scaled == _INF, _U32(254), field + lax.convert_element_type(up, _U32))
+    return jnp.where(nan, _U32(255), exponent)
+
+
+def _factor(exponent: Array, largest: Array) -> Array:
+    """2^(127 - exponent), subnormal for 254; the magnitude itself where the exponent is 255."""
+    field = jnp.where(exponent < _U32(254), (_U32(254) - exponent) << _U32(23), _U32(0x400000))
+    return jnp.where(exponent == _U32(255), largest, field)
+
+
+def _encode(single: Array, alg: MxQuantAlg) -> Array:
+    """Codes of float32 words: nearest, ties to even, clamped to the largest finite value."""
+    magnitude = single & _ABS
+    if alg in FP4_ALGS:
+        codes = bits.narrow(single, F4E2M1, saturate=True)
+        return jnp.where(magnitude > _INF, np.uint8(7), codes)
+    codes = bits.narrow(single, F8E4M3, saturate=True)
+    codes = jnp.where((codes & np.uint8(0x7F)) == np.uint8(0), np.uint8(0), codes)
+    if alg not in _NV:
+        return codes
+    sign = lax.convert_element_type((single >> _U32(24)) & _U32(0x80), np.uint8)
+    return jnp.where(magnitude < _U32(0x3A800000), sign, codes)
+
+
+def _quantise(c: Context, words: Array, alg: MxQuantAlg) -> _Groups:
+    """Words [lines, elements] of the source, grouped along the second axis."""
+    a, d = c.semantics.arithmetic(F32), c.dtype("src")
+    assert not isinstance(a, Integer)
+    lines, elements = words.shape
+    single = bits.to_single(flush(c, words, d), d).reshape(lines, elements // GROUP, GROUP)
+    largest = _largest(single, alg)
+    exponent = _exponent(c, largest, alg)
+    factor = _factor(exponent, largest)
+    scaled = flush(c, a.out(a.mul(a.num(single), a.num(factor[:, :, None]))), F32)
+    if d == BF16 and alg in FP4_ALGS:
+        scaled = bits.bf16_to_f32(bits.f32_to_bf16(scaled))
+    codes = _encode(scaled, alg).reshape(lines, elements)
+    return _Groups(largest, lax.convert_element_type(exponent, np.uint8), factor, codes)
+
+
+@rule("tquant.mx", "tquant_dn")
+def _tquant_mx(c: Context, inputs: Inputs) -> dict[str, Array]:
+    """Groups run over the static extent of the grouped axis, and so do the codes."""
+    alg, src, t = c.attrs["mx_alg"], c.tile("src"), c.tile("dst")
+    assert isinstance(alg, MxQuantAlg)
+    along_rows = c.instruction == "tquant_dn" or c.attrs.get("grp_axis") == 0
+    v_row, v_col = sizes(src, lanes(inputs, "src"))
+    words = source(c, inputs, "src")
+    found = _quantise(c, words.T if along_rows else words, alg)
+    codes = found.codes.T if along_rows else found.codes
+    written = iota(t.shape, 1) < v_col if along_rows else iota(t.shape, 0) < v_row
+    old = lanes(inputs, "dst").words
+    if c.profile == "cpu_sim" and t.dtype.packed:
+        old = jnp.zeros_like(old)
+    place = _place_columns if along_rows else _place_rows
+    count = v_col if along_rows else v_row
+    results = place(c, inputs, found, count)
+    return {"dst": jnp.where(written, fit(codes, t.shape, np.uint8(0)), old), **results}
+
+
+def _place_rows(c: Context, inputs: Inputs, found: _Groups, rows: Array) -> dict[str, Array]:
+    """Group g of row r: exponent at (r, g), the others at element r * groups + g."""
+    groups, t, old = found.exponent.shape[1], c.tile("exp"), lanes(inputs, "exp").words
+    count = rows * np.int32(groups)
+    results = {n: store_first(c, inputs, n, w, count) for n, w in _converted(c, found)}
+    if c.profile == "a5" and t.rows == 1:
+        return results | {"exp": store_first(c, inputs, "exp", found.exponent, count)}
+    written = (iota(t.shape, 0) < rows) & (iota(t.shape, 1) < np.int32(groups))
+    return results | {"exp": jnp.where(written, fit(found.exponent, t.shape, np.uint8(0)), old)}
+
+
+def _place_columns(c: Context, inputs: Inputs, found: _Groups, cols: Array) -> dict[str, Array]:
+    """Group g of column j: exponent at (g, j), the others at element g * (valid columns) + j."""
+    groups, t, old = found.exponent.shape[1], c.tile("exp"), lanes(inputs, "exp").words
+    results = {n: _store_dense(c, inputs, n, w.T, cols) for n, w in _converted(c, found)}
+    exponents = found.exponent.T
+    if c.attrs.get("interleave"):
+        pairs = jnp.pad(exponents, ((0, groups % 2), (0, 0)))
+        pairs = pairs.reshape(-1, 2, pairs.shape[1]).transpose(0, 2, 1)
+        exponents, cols = pairs.reshape(pairs.shape[0], -1), cols * np.int32(2)
+    written = (iota(t.shape, 0) < np.int32(exponents.shape[0])) & (iota(t.shape, 1) < cols)
+    return results | {"exp": jnp.where(written, fit(exponents, t.shape, np.uint8(0)), old)}
+
+
+def _converted(c: Context, found: _Groups) -> list[tuple[str, Array]]:
+    """Magnitudes and factors in the element types of their tiles."""
+    pairs = (("max", found.largest), ("scaling", found.factor))
+    return [(n, convert.cast(w, F32, c.dtype(n))) for n, w in pairs]
+
+
+def _store_dense(c: Context, inputs: Inputs, name: str, values: Array, cols: Array) -> Array:
+    """A tile whose storage begins with the first ``cols`` columns of ``values``, row by row."""
+    old = flat(c, inputs, name)
+    place, divisor = iota(old.shape, 0), jnp.maximum(cols, np.int32(1))
+    taken = values.at[place // divisor, place % divisor].get(mode="fill", fill_value=0)
+    written = place < np.int32(values.shape[0]) * cols
+    return storage.to_logical(jnp.where(written, taken, old), c.tile(name))

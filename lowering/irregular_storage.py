@@ -1,0 +1,59 @@
+"""What irregular instructions share: filled sources, integer positions, and tiles as flat storage."""
+
+from __future__ import annotations
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.dtypes import DType
+
+from . import convert, storage
+from .masks import lanes
+from .region import all_ones, fit, mask
+from .rules import Context, Inputs
+
+
+def iota(shape: tuple[int, ...], axis: int) -> Array:
+    """int32 numbers along one axis."""
+    return lax.broadcasted_iota(np.int32, shape, axis)
+
+
+def source(c: Context, inputs: Inputs, name: str, shape: tuple[int, int] | None = None) -> Array:
+    """A source's words over ``shape`` (default: its own), with the profile's fill outside its valid
+    region. Unlike :func:`region.read` it does not rely on the destination's region to be inside."""
+    t = c.tile(name)
+    shape = shape or t.shape
+    fill = all_ones(t.dtype)
+    words = fit(lanes(inputs, name).words, shape, fill)
+    if c.semantics.out_of_region != "ones":
+        return words
+    inside = mask(t, lanes(inputs, name), shape)
+    return words if inside is None else jnp.where(inside, words, fill)
+
+
+def inside(c: Context, inputs: Inputs, name: str, shape: tuple[int, int] | None = None) -> Array:
+    """Lanes of ``shape`` inside a tile's valid region, as an array even where that is every lane."""
+    shape = shape or c.tile(name).shape
+    found = mask(c.tile(name), lanes(inputs, name), shape)
+    return jnp.ones(shape, np.bool_) if found is None else found
+
+
+def positions(words: Array, dtype: DType, size: int) -> Array:
+    """Integer words as int32 positions; negative ones and those not below ``size`` become ``size``."""
+    wide = lax.convert_element_type(convert.integer(words, dtype), np.int64)
+    legal = (wide >= np.int64(0)) & (wide < np.int64(size))
+    return lax.convert_element_type(jnp.where(legal, wide, np.int64(size)), np.int32)
+
+
+def flat(c: Context, inputs: Inputs, name: str) -> Array:
+    """A tile's words in storage order."""
+    return storage.to_physical(lanes(inputs, name).words, c.tile(name))
+
+
+def store_first(c: Context, inputs: Inputs, name: str, values: Array, count: Array) -> Array:
+    """A tile whose first ``count`` elements in storage order are ``values``; what does not fit is
+    dropped."""
+    old = flat(c, inputs, name)
+    line = fit(values.reshape(1, -1), (1, old.shape[0]), old.dtype.type(0))[0]
+    return storage.to_logical(jnp.where(iota(old.shape, 0) < count, line, old), c.tile(name))

@@ -1,0 +1,177 @@
+"""Matrix and matrix-vector products into an accumulator tile.
+
+M and K are the valid rows and columns of ``a``, N the valid columns of ``b``; the M x N corner of the
+destination is written, whatever its own valid region.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.dtypes import BF16, F16, F32
+from pto_jax.isa.matrix import ROUNDING_STATE, SHORT_MANTISSA
+from pto_jax.types import RoundMode
+
+from . import bits, products
+from .masks import lanes
+from .numerics import dtype_sign
+from .products import Precision
+from .region import all_ones, fit, flush, mask
+from .rules import Context, Inputs, Lanes, rule
+
+#: Computes the finished sums [m, n] as words of the destination's type.
+Product: TypeAlias = Callable[[Context, Inputs], Array]
+#: A valid size: static or traced.
+Size: TypeAlias = int | Array
+
+_PRECISIONS = {F32: Precision(46, exact=False), BF16: Precision(14, exact=True)}
+#: float16 and 8-bit floats: the smallest product is far above the subnormal range of float32.
+_NARROW = Precision(None, exact=True)
+
+
+class Extents(NamedTuple):
+    """M, K and N of a multiplication."""
+
+    m: Size
+    k: Size
+    n: Size
+
+    @classmethod
+    def of(cls, c: Context, inputs: Inputs) -> Extents:
+        a, b = c.tile("a"), c.tile("b")
+        left, right = lanes(inputs, "a"), lanes(inputs, "b")
+        return cls(_size(a.v_row, left.v_row), _size(a.v_col, left.v_col), _size(b.v_col, right.v_col))
+
+    def bounds(self, c: Context) -> tuple[int, int, int]:
+        """The sizes where they are static, else the physical ones, which they cannot exceed."""
+        physical = (*c.tile("a").shape, c.tile("b").cols)
+        m, k, n = (s if isinstance(s, int) else p for s, p in zip(self, physical, strict=True))
+        return m, k, n
+
+
+def _size(static: int | None, traced: Array | None) -> Size:
+    size = traced if static is None else static
+    assert size is not None
+    return size
+
+
+def within(c: Context, inputs: Inputs, shape: tuple[int, int], rows: Size, cols: Size) -> Array | None:
+    """Lanes of ``shape`` in the first ``rows`` and ``cols``, or None when that is every lane."""
+    static = (s if isinstance(s, int) else None for s in (rows, cols))
+    traced = (None if isinstance(s, int) else s for s in (rows, cols))
+    return mask(c.tile("dst").with_valid(*static), Lanes(lanes(inputs, "dst").words, *traced), shape)
+
+
+def fetch(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Array:
+    """A source's words over ``shape``, with the profile's fill outside its valid region."""
+    t, source = c.tile(name), lanes(inputs, name)
+    words, fill = source.words, all_ones(t.dtype)
+    inside = mask(t, source) if c.semantics.out_of_region == "ones" else None
+    if inside is not None:
+        words = jnp.where(inside, words, fill)
+    return flush(c, fit(words, shape, fill), t.dtype)
+
+
+def _factors(c: Context, inputs: Inputs) -> tuple[Array, Array]:
+    """Words of a [m, k] and b [k, n]; products from K on are -0, which leaves every sum as it is.
+
+    Types without a -0, or too narrow for sums of -0, take +0.
+    """
+    size = Extents.of(c, inputs)
+    m, k, n = size.bounds(c)
+    x, y = fetch(c, inputs, "a", (m, k)), fetch(c, inputs, "b", (k, n))
+    d = c.dtype("a")
+    nothing = dtype_sign(d) if d in (F32, F16, BF16) else x.dtype.type(0)
+    left, right = within(c, inputs, (m, k), size.m, size.k), within(c, inputs, (k, n), size.k, size.n)
+    x = x if left is None else jnp.where(left, x, nothing)
+    return x, y if right is None else jnp.where(right, y, y.dtype.type(0))
+
+
+def _product(c: Context, inputs: Inputs) -> Array:
+    x, y = _factors(c, inputs)
+    left, right = c.dtype("a"), c.dtype("b")
+    if left.is_integer:
+        return _integer_product(c, x, y)
+    fast = c.semantics.numerics == "fast"
+    if fast and left == right and left in (F16, BF16):
+        halves = (lax.bitcast_convert_type(w, left.numpy) for w in (x, y))
+        return lax.bitcast_convert_type(products.dot(*halves), np.uint32)
+    x, y = _shortened(c, bits.to_single(x, left)), _shortened(c, bits.to_single(y, right))
+    if fast:
+        singles = (lax.bitcast_convert_type(w, np.float32) for w in (x, y))
+        return lax.bitcast_convert_type(products.dot(*singles), np.uint32)
+    return products.fold(x, y, _PRECISIONS.get(left, _NARROW))
+
+
+def _integer_product(c: Context, x: Array, y: Array) -> Array:
+    """int8 products summed modulo 2^32; the order does not matter."""
+    total = lax.dot_general(
+        lax.bitcast_convert_type(x, c.dtype("a").numpy),
+        lax.bitcast_convert_type(y, c.dtype("b").numpy),
+        (((1,), (0,)), ((), ())),
+        preferred_element_type=np.int32,
+    )
+    return lax.bitcast_convert_type(total, np.uint32)
+
+
+def _shortened(c: Context, words: Array) -> Array:
+    """float32 operands rounded to the short format while an f32 mode is on."""
+    mode, mantissa = c.attrs.get(ROUNDING_STATE), SHORT_MANTISSA.get(c.semantics.profile.name)
+    if mode is None or mantissa is None or c.dtype("a") != F32:
+        return words
+    drop = 23 - mantissa
+    rounded = words + np.uint32(1 << (drop - 1))
+    if mode == RoundMode.RINT:
+        rounded = rounded - ((~words >> np.uint32(drop)) & np.uint32(1))
+    rounded = rounded & np.uint32(0x100000000 - (1 << drop))
+    is_nan = (words & np.uint32(0x7FFFFFFF)) > np.uint32(0x7F800000)
+    return jnp.where(is_nan, words, rounded)
+
+
+def _write_corner(c: Context, inputs: Inputs, total: Array) -> Array:
+    """``total`` in the M x N corner of the destination, its old words elsewhere."""
+    t, old = c.tile("dst"), lanes(inputs, "dst").words
+    size = Extents.of(c, inputs)
+    inside = within(c, inputs, t.shape, size.m, size.n)
+    total = fit(total, t.shape, total.dtype.type(0))
+    return total if inside is None else jnp.where(inside, total, old)
+
+
+def _add(c: Context, x: Array, y: Array) -> Array:
+    """The sum rounded to the destination's type."""
+    a = c.arithmetic()
+    return flush(c, a.out(a.add(a.num(x), a.num(y))), a.dtype)
+
+
+def family(base: str, product: Product) -> None:
+    """Register a product, its form added to an accumulator, and its form with a bias."""
+
+    def finished(c: Context, inputs: Inputs) -> Array:
+        return flush(c, product(c, inputs), c.dtype("dst"))
+
+    @rule(base)
+    def plain(c: Context, inputs: Inputs) -> dict[str, Array]:
+        return {"dst": _write_corner(c, inputs, finished(c, inputs))}
+
+    @rule(f"{base}.acc")
+    def accumulated(c: Context, inputs: Inputs) -> dict[str, Array]:
+        total = finished(c, inputs)
+        acc = fetch(c, inputs, "acc" if c.has("acc") else "dst", (total.shape[0], total.shape[1]))
+        return {"dst": _write_corner(c, inputs, _add(c, acc, total))}
+
+    @rule(f"{base}.bias")
+    def biased(c: Context, inputs: Inputs) -> dict[str, Array]:
+        t = c.tile("dst")
+        total = _write_corner(c, inputs, finished(c, inputs))
+        result = _add(c, flush(c, total, t.dtype), fetch(c, inputs, "bias", (1, t.cols)))
+        inside = mask(t, lanes(inputs, "dst"))
+        return {"dst": result if inside is None else jnp.where(inside, result, total)}
+
+
+family("tmatmul", _product)
+family("tgemv", _product)

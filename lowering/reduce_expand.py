@@ -1,0 +1,153 @@
+"""Reductions of rows and columns to one value each, and copies of one column or row over a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Literal, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.dtypes import F32, DType
+
+from . import convert, folds, formulas, masks
+from .numerics import Integer
+from .region import all_ones, fit, flush, mask, merge, operand, sizes
+from .rules import Context, Inputs, rule
+
+#: What is reduced: every row into column 0, or every column into row 0.
+Along: TypeAlias = Literal["row", "col"]
+_BOTH: tuple[Along, ...] = ("row", "col")
+
+
+def source_lines(c: Context, inputs: Inputs, along: Along) -> tuple[Array, Array | int]:
+    """The source's words with the reduced axis first, and how many of these lines are valid."""
+    lanes, t = masks.lanes(inputs, "src"), c.tile("src")
+    static, traced = (t.v_col, lanes.v_col) if along == "row" else (t.v_row, lanes.v_row)
+    words = flush(c, lanes.words, t.dtype)
+    size = traced if static is None else static
+    assert size is not None
+    return words.T if along == "row" else words, size
+
+
+def store_line(
+    c: Context, inputs: Inputs, along: Along, line: Array, name: str = "dst", unless_empty: bool = True
+) -> Array:
+    """The destination with ``line`` in column 0 over the source's valid rows (row 0, valid columns).
+
+    The destination's own valid region does not matter. Where there is nothing to reduce the result of
+    the empty reduction is stored only if ``unless_empty`` is false.
+    """
+    t, old = c.tile(name), masks.lanes(inputs, name).words
+    rows, cols = sizes(c.tile("src"), masks.lanes(inputs, "src"))
+    shape = (line.shape[0], 1) if along == "row" else (1, line.shape[0])
+    new = fit(line.reshape(shape), t.shape, line.dtype.type(0))
+    row, col = (lax.broadcasted_iota(np.int32, t.shape, axis) for axis in (0, 1))
+    inside = (row < rows) & (col == 0) if along == "row" else (col < cols) & (row == 0)
+    if unless_empty:
+        inside = inside & ((cols if along == "row" else rows) > 0)
+    return jnp.where(inside, new, old)
+
+
+def _accumulation(name: str, along: Along, operation: folds.Operation) -> None:
+    @rule(name)
+    def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
+        lines, size = source_lines(c, inputs, along)
+        dst = c.dtype("dst")
+        wide = along == "row" and operation == "add" and dst.is_float
+        result = _accumulate(c, operation, F32 if wide else dst, lines, size)
+        result = flush(c, convert.cast(result, F32 if wide else dst, dst), dst)
+        return {"dst": store_line(c, inputs, along, result, unless_empty=c.profile != "cpu_sim")}
+
+
+def _accumulate(
+    c: Context, operation: folds.Operation, total: DType, lines: Array, size: Array | int
+) -> Array:
+    """Words of the sum or product of the lines, accumulated in the type ``total``."""
+    a, source = c.semantics.arithmetic(total), c.dtype("src")
+    if isinstance(a, Integer):
+        lines = folds.mask_lines(convert.cast(lines, source, total), size, folds.identity(operation, total))
+        return folds.integer_fold(operation, lines)
+    given = c.arithmetic("src")
+    assert not isinstance(given, Integer)
+    if c.attrs.get("isBinary") and c.profile != "cpu_sim":
+        return folds.tree_sum(a, lines, size, odd="first" if c.profile == "a2a3" else "last")
+    lines = folds.mask_lines(lines, size, folds.identity(operation, source))
+    return folds.left_fold(a, given, operation, lines)
+
+
+for _along in _BOTH:
+    _accumulation(f"t{_along}sum", _along, "add")
+    _accumulation(f"t{_along}prod", _along, "mul")
+
+
+def _extreme(name: str, along: Along, largest: bool) -> None:
+    @rule(name)
+    def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
+        source, dst = c.dtype("src"), c.dtype("dst")
+        lines, size = source_lines(c, inputs, along)
+        _, found = folds.first_extreme(lines, source, largest, size)
+        result = flush(c, convert.cast(found, source, dst), dst)
+        return {
+            "dst": store_line(c, inputs, along, result, unless_empty=c.profile != "cpu_sim" or not largest)
+        }
+
+
+for _along in _BOTH:
+    _extreme(f"t{_along}max", _along, largest=True)
+    _extreme(f"t{_along}min", _along, largest=False)
+
+
+@rule("tpairreducesum")
+def _tpairreducesum(c: Context, inputs: Inputs) -> dict[str, Array]:
+    """The simulator clears the whole destination first."""
+    a, t, lanes = c.arithmetic(), c.tile("dst"), masks.lanes(inputs, "dst")
+    cols = sizes(t, lanes)[1]
+    lines = folds.mask_lines(operand(c, inputs, "src").T, cols, folds.identity("add", t.dtype))
+    lines = jnp.pad(lines, ((0, t.cols % 2), (0, 0)))
+    sums = formulas.binary(a, "add", lines[0::2], lines[1::2])
+    if t.dtype.is_float:
+        alone = lax.broadcasted_iota(np.int32, sums.shape, 0) * np.int32(2) + np.int32(1) == cols
+        sums = jnp.where(alone, folds.positive_zero(sums, t.dtype), sums)
+    zero = sums.dtype.type(0)
+    sums = folds.mask_lines(sums, (cols + np.int32(1)) // np.int32(2), zero)
+    new = fit(flush(c, sums, t.dtype).T, t.shape, zero)
+    if c.profile != "cpu_sim":
+        return {"dst": merge(c, inputs, new)}
+    inside = mask(t, lanes)
+    return {"dst": new if inside is None else jnp.where(inside, new, zero)}
+
+
+def first_column(c: Context, inputs: Inputs, name: str) -> Array:
+    """Column 0 of a source over dst's rows [rows, 1], filled as the profile says where it is not valid."""
+    return _first(c, inputs, name, (c.tile("dst").rows, 1))
+
+
+def first_row(c: Context, inputs: Inputs, name: str) -> Array:
+    """Row 0 of a source over dst's columns [1, cols]."""
+    return _first(c, inputs, name, (1, c.tile("dst").cols))
+
+
+def _first(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Array:
+    lanes, t = masks.lanes(inputs, name), c.tile(name)
+    words = fit(lanes.words, shape, all_ones(t.dtype))
+    if c.semantics.out_of_region != "ones":
+        return words
+    inside = mask(t, lanes, shape)
+    return words if inside is None else jnp.where(inside, words, all_ones(t.dtype))
+
+
+def _expansion(name: str, take: Callable[[Context, Inputs, str], Array]) -> None:
+    @rule(name)
+    def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
+        """Equal types move bits; the simulator also casts."""
+        source, dst = c.dtype("src"), c.dtype("dst")
+        words = take(c, inputs, "src")
+        if source != dst:
+            words = flush(c, convert.cast(flush(c, words, source), source, dst), dst)
+        return {"dst": merge(c, inputs, words)}
+
+
+_expansion("trowexpand", first_column)
+_expansion("tcolexpand", first_row)

@@ -1,0 +1,30 @@
+"""Positions of the extreme values of rows and columns, alone or together with the values."""
+
+from __future__ import annotations
+
+from jax import Array, lax
+
+from . import folds
+from .reduce_expand import Along, source_lines, store_line
+from .region import flush
+from .rules import Context, Inputs, rule
+
+
+def _positions(name: str, along: Along, largest: bool) -> None:
+    @rule(name)
+    def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
+        source, unless_empty = c.dtype("src"), c.profile != "cpu_sim"
+        lines, size = source_lines(c, inputs, along)
+        index, value = folds.first_extreme(lines, source, largest, size)
+        words = lax.convert_element_type(index, c.dtype("dst").word)
+        results = {"dst": store_line(c, inputs, along, words, unless_empty=unless_empty)}
+        if c.has("dstVal"):
+            value = flush(c, value, source)
+            results["dstVal"] = store_line(c, inputs, along, value, "dstVal", unless_empty)
+        return results
+
+
+_positions("trowargmax", "row", largest=True)
+_positions("trowargmin", "row", largest=False)
+_positions("tcolargmax", "col", largest=True)
+_positions("tcolargmin", "col", largest=False)

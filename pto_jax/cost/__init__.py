@@ -1,0 +1,32 @@
+"""Cycle models: what an instruction or a program costs, by a model that every figure names.
+
+>>> from pto_jax.cost import cycles
+>>> cycles("tadd", "f32", 16, 64)
+2575
+>>> import numpy as np
+>>> cycles("tadd", "f32", np.array([0, 1, 16]), 64).tolist()
+[0, 175, 2575]
+"""
+
+from __future__ import annotations
+
+import sys
+from types import ModuleType
+from typing import Any
+
+from .instruction import MODELS as MODELS, cycles as cycles, estimate as estimate
+from .program import cost as cost
+from .report import CostLine as CostLine, CostReport as CostReport
+from .work import Figure as Figure, Model as Model, Path as Path
+
+__all__ = ["MODELS", "CostLine", "CostReport", "Figure", "Model", "Path", "cost", "cycles", "estimate"]
+
+
+class _Callable(ModuleType):
+    """Lets ``pto_jax.cost`` be called whether it names the function or this module."""
+
+    def __call__(self, *args: Any, **options: Any) -> CostReport:
+        return cost(*args, **options)
+
+
+sys.modules[__name__].__class__ = _Callable

@@ -1,0 +1,134 @@
+"""Model ``cce_stub``: head, slope and tail of each hardware call; transfers by measured bandwidth."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from .analytic_legacy import binary_repeats, contiguous_repeats, padded_repeats, unary_repeats
+from .doc_formula import PRODUCTS, TRANSFERS, product_repeats
+from .sizes import Size, where, whole
+from .work import Figure, Model, ModelName, Work, lacks
+
+NAME: Final = "cce_stub"
+FREQUENCY = 1.85e9
+#: Cycles that arithmetic on a partial repeat costs on top, and the two calls that set and reset its mask.
+_FLOOR, _MASK_CALLS = 16, 2
+#: Cost of a call that only controls (flags, barriers).
+CONTROL = 1
+
+
+@dataclass(frozen=True)
+class Call:
+    """Cost of a hardware call; ``floor``: a partial mask costs extra."""
+
+    head: int
+    slope: int
+    tail: int
+    floor: bool = False
+
+
+_ADD = Call(10, 2, 14, floor=True)
+_LOGIC = Call(8, 2, 12, floor=True)
+BINARY: Mapping[str, Call] = {
+    **dict.fromkeys(("tadd", "tsub", "tmax", "tmin"), _ADD),
+    "tmul": Call(10, 2, 15, floor=True),
+    "tdiv": Call(11, 4, 19, floor=True),
+    "tand": _LOGIC,
+    "tor": _LOGIC,
+}
+TILE_SCALAR: Mapping[str, Call] = {
+    "tadds": Call(13, 1, 18),
+    "tmuls": Call(11, 1, 15),
+    "tmins": Call(14, 1, 16),
+    "tmaxs": Call(10, 1, 13),
+    "tlrelu": Call(11, 1, 15),
+}
+UNARY: Mapping[str, Call] = {
+    "tabs": Call(13, 1, 16),
+    "trelu": Call(10, 1, 13),
+    "tnot": Call(8, 2, 12),
+    "texp": Call(13, 2, 18),
+    "tlog": Call(13, 2, 20),
+    "tsqrt": Call(14, 2, 25),
+    "trsqrt": Call(10, 1, 14),
+}
+#: GiB per second by the two ends of a transfer.
+BANDWIDTH: Mapping[str, float] = {
+    "GM->Vec": 100.9,
+    "GM->Mat": 135.0,
+    "Vec->GM": 188.46,
+    "Mat->GM": 32.0,
+    "Vec->Vec": 1024.0,
+    "Acc->GM": 70.0,
+    "Acc->Mat": 128.0,
+    "Mat->Left": 441.0,
+    "Mat->Right": 220.5,
+    "Mat->Bias": 32.0,
+    "Mat->Scaling": 32.0,
+}
+
+
+def _row_repeats(work: Work) -> Size:
+    """A tile-scalar instruction goes over whole tiles in one run, over run-time sizes row by row."""
+    whole_tile = (work.valid_col == work.cols) & work.static
+    return where(whole_tile, contiguous_repeats(work), padded_repeats(work))
+
+
+def _partial(work: Work) -> Size:
+    """Whether rows go one by one and end in a partial repeat, so that a mask is set."""
+    return (work.cols < work.per_repeat) | (work.valid_col % work.per_repeat != 0)
+
+
+def _row_partial(work: Work) -> Size:
+    return work.valid_col % work.per_repeat != 0
+
+
+def _never(work: Work) -> Size:
+    return False
+
+
+_Kind = tuple[Mapping[str, Call], Callable[[Work], Size], Callable[[Work], Size]]
+_KINDS: tuple[_Kind, ...] = (
+    (BINARY, binary_repeats, _partial),
+    (TILE_SCALAR, _row_repeats, _row_partial),
+    (UNARY, unary_repeats, _never),
+)
+
+
+def estimate(work: Work) -> Figure:
+    """The figure of head, slope and tail."""
+    for table, repeats_of, partial in _KINDS:
+        if work.instruction in table:
+            return _call(table[work.instruction], repeats_of(work), partial(work))
+    if work.instruction in PRODUCTS:
+        return _call(Call(6, 2 if work.dtype.name == "f32" else 1, 0), product_repeats(work), False)
+    if work.instruction in TRANSFERS:
+        return transfer(NAME, work)
+    return lacks(NAME, work)
+
+
+def _call(call: Call, repeats: Size, partial: Size) -> Figure:
+    extra = where(partial, _MASK_CALLS + (_FLOOR if call.floor else 0), 0)
+    terms = {"head": call.head, "slope": call.slope, "tail": call.tail, "repeats": repeats, "mask": extra}
+    return Figure(NAME, call.head + call.slope * repeats + call.tail + extra, terms)
+
+
+def transfer(model: ModelName, work: Work) -> Figure:
+    """Cycles of a transfer at the bandwidth of its ends, its fraction cut off."""
+    bandwidth = BANDWIDTH.get(work.route)
+    if bandwidth is None:
+        return lacks(model, work, f"from {work.route.replace('->', ' to ')}" if work.route else "")
+    cycles = whole(work.bytes / 2**30 / bandwidth * FREQUENCY)
+    return Figure(model, cycles, {"bytes": work.bytes, "GiB per second": bandwidth})
+
+
+MODEL = Model(
+    NAME,
+    "head, slope and tail per hardware call",
+    ("a2a3",),
+    frozenset((*BINARY, *TILE_SCALAR, *UNARY, *PRODUCTS, *TRANSFERS)),
+    estimate,
+    "pto-isa cost model, stub of hardware calls",
+)

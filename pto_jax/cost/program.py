@@ -1,0 +1,299 @@
+"""Walking a program: which instructions run, on what sizes, how often."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from .. import isa
+from ..analysis import select_entry
+from ..api import resolve_profile
+from ..errors import ArgumentError, VerifyError
+from ..ir import Function, Op, Program, Region, Symbol, Value
+from ..profiles import Profile
+from ..types import Loc, Pipe, TileType
+from .cce_stub import CONTROL
+from .instruction import figure_of, model_called
+from .report import CostLine, CostReport
+from .sizes import Size, at_least, at_most, ceil_div
+from .work import Figure, Model, Work, no_data
+
+_PRODUCT_PREFIXES = ("tmatmul", "tgemv")
+#: Instructions whose work is the size of another operand than the destination.
+_SOURCE_SIZED = ("trow", "tcol", "tpairreducesum", "tsort32", "ttrans", "tstore", "tmov", "textract")
+_SOURCE_UNLESS = ("trowexpand", "tcolexpand")
+_PLACES = {loc: loc.name.capitalize() for loc in Loc}
+_ARITHMETIC: Mapping[str, Callable[[Size, Size], Size]] = {
+    "arith.addi": lambda a, b: a + b,
+    "arith.subi": lambda a, b: a - b,
+    "arith.muli": lambda a, b: a * b,
+    "arith.minsi": at_most,
+    "arith.maxsi": at_least,
+    "arith.ceildivsi": ceil_div,
+}
+_UNCHANGED = frozenset(("arith.index_cast", "arith.extsi", "arith.trunci", "arith.extui"))
+
+
+def cost(
+    program: Program,
+    profile: str | Profile | None = None,
+    model: str = "doc_formula",
+    *,
+    entry: str | None = None,
+    arguments: Mapping[str, Size] | None = None,
+) -> CostReport:
+    """The cycles a model gives a program: per instruction, and per pipe.
+
+    Loops with constant bounds count their body as often as it runs. ``arguments`` gives scalar arguments
+    of the entry by name, which sizes and loop bounds may depend on; they may be arrays, for a whole
+    search space at once. Synchronisation, addresses and scalar operations cost nothing in models without
+    a figure for them and are not listed.
+
+    >>> import pto_jax as pto
+    >>> report = cost(pto.parse("%d = tadd %a, %b : !pto.tile<16x64xf32>"))
+    >>> report.serial, report.model
+    (2575, 'doc_formula')
+    """
+    chosen = model_called(model)
+    selected = resolve_profile(program, profile)
+    function = select_entry(program, entry)
+    unknown = sorted(set(arguments or ()) - {value.name for value in function.args})
+    if unknown:
+        names = ", ".join(value.name for value in function.args) or "none"
+        raise ArgumentError(f"@{function.name} has no argument {', '.join(unknown)}; it has: {names}")
+    walk = _Walk(program, chosen, selected)
+    given = [(arguments or {}).get(value.name) for value in function.args]
+    lines = walk.function(function, given, 1, ())
+    return CostReport(chosen.name, selected.name, tuple(lines), tuple(walk.notes))
+
+
+@dataclass
+class _Frame:
+    """What is known while a function is walked."""
+
+    name: str
+    known: dict[str, Size]
+    valid: dict[str, tuple[Size | None, Size | None]]
+
+
+class _Walk:
+    def __init__(self, program: Program, model: Model, profile: Profile) -> None:
+        self.program = program
+        self.model = model
+        self.profile = profile
+        self.notes: dict[str, None] = {}
+
+    def function(
+        self, function: Function, given: Sequence[Size | None], times: Size | None, above: tuple[str, ...]
+    ) -> list[CostLine]:
+        if function.name in above:
+            self.notes[f"@{function.name} calls itself; the inner call is not counted"] = None
+            return []
+        known = {v.name: g for v, g in zip(function.args, given, strict=False) if g is not None}
+        frame = _Frame(function.name, known, {})
+        return self.region(function.body, frame, times, (*above, function.name))
+
+    def region(
+        self, region: Region, frame: _Frame, times: Size | None, above: tuple[str, ...]
+    ) -> list[CostLine]:
+        lines: list[CostLine] = []
+        for op in region.ops:
+            lines += self.op(op, frame, times, above)
+        return lines
+
+    def op(self, op: Op, frame: _Frame, times: Size | None, above: tuple[str, ...]) -> list[CostLine]:
+        match op.name:
+            case "scf.for":
+                return self.loop(op, frame, times, above)
+            case "scf.while":
+                place = f"line {op.span.line}: " if op.span else ""
+                self.notes[f"{place}the number of iterations of scf.while is not known"] = None
+                return [line for r in op.regions for line in self.region(r, frame, None, above)]
+            case "scf.if":
+                return self.branch(op, frame, times, above)
+            case "call":
+                return self.call(op, frame, times, above)
+        if op.regions:
+            return [line for r in op.regions for line in self.region(r, frame, times, above)]
+        self.learn(op, frame)
+        return self.instruction(op, frame, times)
+
+    def loop(self, op: Op, frame: _Frame, times: Size | None, above: tuple[str, ...]) -> list[CostLine]:
+        bounds = [frame.known.get(op.group(g)[0].name) for g in ("lb", "ub", "step")]
+        trips: Size | None = None
+        if any(b is None for b in bounds):
+            place = f"line {op.span.line}: " if op.span else ""
+            self.notes[f"{place}the bounds of scf.for are not known; its body counts once"] = None
+        else:
+            lower, upper, step = bounds
+            trips = at_least(ceil_div(upper - lower, at_least(step, 1)), 0)
+        total = None if trips is None or times is None else times * trips
+        return self.region(op.regions[0], frame, total, above)
+
+    def branch(self, op: Op, frame: _Frame, times: Size | None, above: tuple[str, ...]) -> list[CostLine]:
+        """The dearer branch, as far as its figures are plain numbers."""
+        branches = [self.region(r, frame, times, above) for r in op.regions]
+        spent = [sum(line.total for line in b if isinstance(line.total, int)) for b in branches]
+        dearest = spent.index(max(spent))
+        lines: list[CostLine] = []
+        for i, listed in enumerate(branches):
+            if i == dearest:
+                lines += [_noted(line, "in a branch, counted as taken") for line in listed]
+            else:
+                lines += [replace(_noted(line, "in the cheaper branch"), times=0) for line in listed]
+        return lines
+
+    def call(self, op: Op, frame: _Frame, times: Size | None, above: tuple[str, ...]) -> list[CostLine]:
+        callee = op.attrs.get("callee")
+        function = self.program.function(callee.name) if isinstance(callee, Symbol) else None
+        if function is None:
+            return []
+        return self.function(function, [frame.known.get(v.name) for v in op.ins], times, above)
+
+    def learn(self, op: Op, frame: _Frame) -> None:
+        """Constants, and valid sizes that handles are given."""
+        value = _fold(op, frame.known)
+        if value is not None:
+            frame.known[op.results[0].name] = value
+        if op.name == "alloc_tile" and op.results:
+            sizes = [op.group(n) for n in ("valid_row", "valid_col")]
+            frame.valid[op.results[0].name] = tuple(  # type: ignore[assignment]
+                frame.known.get(v[0].name) if v else None for v in sizes
+            )
+        if op.name == "set_validshape" and len(op.ins) == 3:
+            tile, row, col = op.ins
+            frame.valid[tile.name] = (frame.known.get(row.name), frame.known.get(col.name))
+
+    def instruction(self, op: Op, frame: _Frame, times: Size | None) -> list[CostLine]:
+        declared = isa.find(op.name)
+        control = declared is not None and declared.cls == "sync_config"
+        if op.name.startswith(("arith.", "scf.", "memref.")) or op.name == "return":
+            return []
+        if control and (self.model.name != "cce_stub" or not _is_control(op.name)):
+            return []
+        pipe, notes = Pipe.S if declared is None else declared.pipe, tuple[str, ...]()
+        if declared is None:
+            figure = no_data(self.model.name, f"{op.name} is not declared")
+        elif control:
+            figure = Figure(self.model.name, CONTROL, note="control call")
+        else:
+            try:
+                values = isa.bind(declared, op).values
+            except VerifyError as error:
+                figure = no_data(self.model.name, str(error.diagnostics[0].message))
+            else:
+                pipe = _pipe(declared, values)
+                figure, notes = self.figure(op, values, frame)
+        return [CostLine(op.name, frame.name, pipe, figure, times, op.span, notes)]
+
+    def figure(self, op: Op, values: Mapping[str, Value], frame: _Frame) -> tuple[Figure, tuple[str, ...]]:
+        sized = _sized_by(op, values)
+        value = values.get(sized)
+        t = value.type if value is not None else None
+        if value is None or not isinstance(t, TileType):
+            return no_data(self.model.name, f"the tile type of {sized} is not given"), ()
+        (row, col), notes = _valid(value, t, frame)
+        work = Work(
+            op.name,
+            t.dtype,
+            row,
+            col,
+            t.rows,
+            t.cols,
+            t.layout,
+            route=_route(op, values),
+            static=t.is_static,
+            binary=bool(op.attrs.get("isBinary")),
+            block=_block(values, frame),
+            lists=sum(name.startswith("src") for name in values),
+        )
+        if op.name.startswith(_PRODUCT_PREFIXES):
+            work, more = _product(work, values, frame)
+            notes += more
+        return figure_of(self.model, work, self.profile), notes
+
+
+def _noted(line: CostLine, note: str) -> CostLine:
+    return replace(line, notes=(*line.notes, note))
+
+
+def _fold(op: Op, known: Mapping[str, Size]) -> Size | None:
+    if len(op.results) != 1:
+        return None
+    if op.name == "arith.constant":
+        value: Any = op.attrs.get("value")
+        return value if isinstance(value, int) and not isinstance(value, bool) else None
+    args = [known.get(v.name) for v in op.ins]
+    if any(a is None for a in args):
+        return None
+    if op.name in _UNCHANGED and len(args) == 1:
+        return args[0]
+    if op.name in _ARITHMETIC and len(args) == 2:
+        return _ARITHMETIC[op.name](*args)
+    return None
+
+
+def _is_control(name: str) -> bool:
+    return name.startswith(("barrier", "sync.", "set_flag", "wait_flag", "get_buf", "rls_buf", "syncall"))
+
+
+def _sized_by(op: Op, values: Mapping[str, Value]) -> str:
+    """The operand whose valid region is the amount of work."""
+    if op.name.startswith(_PRODUCT_PREFIXES):
+        return "a"
+    if op.name == "tscatter":
+        return "indexes" if "indexes" in values else "src"
+    if op.name == "tmrgsort":
+        return "src0"
+    if op.name.startswith(_SOURCE_SIZED) and not op.name.startswith(_SOURCE_UNLESS):
+        return "src"
+    return "dst"
+
+
+def _valid(value: Value, t: TileType, frame: _Frame) -> tuple[tuple[Size, Size], tuple[str, ...]]:
+    """Valid sizes of a tile; the physical ones where the program does not say."""
+    given = frame.valid.get(value.name, (None, None))
+    sizes: list[Size] = []
+    unknown = False
+    for static, dynamic, physical in zip(t.valid, given, t.shape, strict=True):
+        unknown = unknown or (static is None and dynamic is None)
+        sizes.append(static if static is not None else physical if dynamic is None else dynamic)
+    note = (f"valid size of {value} not known, physical size taken",) if unknown else ()
+    return (sizes[0], sizes[1]), note
+
+
+def _product(work: Work, values: Mapping[str, Value], frame: _Frame) -> tuple[Work, tuple[str, ...]]:
+    """Rows and reduced size from the left operand, columns from the right one."""
+    right = values["b"]
+    if not isinstance(right.type, TileType):
+        return work, ()
+    (_, columns), notes = _valid(right, right.type, frame)
+    return replace(work, k=work.valid_col, valid_col=columns), notes
+
+
+def _block(values: Mapping[str, Value], frame: _Frame) -> Size:
+    value = values.get("blockLen")
+    found = None if value is None else frame.known.get(value.name)
+    return 64 if found is None else found
+
+
+def _place(value: Value | None) -> str:
+    t = None if value is None else value.type
+    return _PLACES[t.loc] if isinstance(t, TileType) else "GM"
+
+
+def _route(op: Op, values: Mapping[str, Value]) -> str:
+    return f"{_place(values.get('src'))}->{_place(values.get('dst'))}"
+
+
+def _pipe(declared: isa.Instruction, values: Mapping[str, Value]) -> Pipe:
+    """The pipe an instruction runs on; moves go by the place they start from."""
+    source = values.get("src")
+    t = source.type if source is not None else None
+    if declared.cls in ("memory", "layout") and isinstance(t, TileType):
+        if t.loc == Loc.ACC:
+            return Pipe.FIX
+        if t.loc == Loc.MAT and declared.cls == "layout":
+            return Pipe.MTE1
+    return declared.pipe

@@ -1,0 +1,227 @@
+"""Communication between processors: remote copies, flags, collectives, asynchronous copies."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ..dtypes import F32, I1, I32
+from ..types import (
+    AtomicType,
+    Loc,
+    OpaqueType,
+    PartitionViewType,
+    ScalarType,
+    TileType,
+    Type,
+)
+from .communication_rules import PAGE, comm, engine, equal_elements, gm, staging
+from .constraints import HARDWARE, fixed_type, place, type_row
+from .declare import Attribute, Constraint, Decision, Instruction, Operand
+from .handle_rules import Shown, handle, handle_operand
+from .modes import CollectiveEngine, NotifyOp, ReduceOp, WaitCmp
+from .sync_config import required
+from .typesets import table
+
+if TYPE_CHECKING:
+    from ..ir import AttrValue
+
+GROUP = OpaqueType("parallel_group")
+_VIEW = PartitionViewType((4, 64), F32)
+_FLAGS = PartitionViewType((1, 8), I32)
+_STAGING = TileType(F32, 4, 64)
+#: Order in which the ranks of a reduction are added.
+_ORDER = Decision(
+    "In which order are the ranks combined?",
+    "The root's own data first, then the other ranks in rising order.",
+    "public CPU simulator",
+)
+_NAMES = Decision(
+    "Tile instructions have the names of these collectives. How do texts tell them apart?",
+    "The collectives are called comm.tgather and comm.tscatter, as in their C++ name space.",
+    "PTO ISA communication pages (name space pto::comm)",
+)
+
+
+def _integers(name: str) -> Constraint:
+    return fixed_type(name, ("i32",), ("cpu_sim", "a2a3", "a5"), PAGE)
+
+
+def _in_vec(*names: str) -> Constraint:
+    return place(tuple(staging(n) for n in names), (Loc.VEC,), HARDWARE)
+
+
+def _copy(name: str, summary: str, semantics: str, attributes: tuple[Attribute, ...]) -> Instruction:
+    operands = (
+        gm("dst", "out", "remote" if name == "tput" else "local"),
+        gm("src", note="local" if name == "tput" else "remote"),
+        staging("staging", note="bounds the size of one piece"),
+        staging("pong", optional=True, note="second piece in flight"),
+    )
+    forms = (("src", "staging"), ("src", "staging", "pong"))
+    types: dict[str, Type] = {"dst": _VIEW, "src": _VIEW, "staging": _STAGING, "pong": _STAGING}
+    return comm(
+        name,
+        summary,
+        semantics,
+        operands,
+        forms,
+        tuple(Shown({n: types[n] for n in ("dst", *f)}, f) for f in forms),
+        attributes,
+        (equal_elements("dst", "src", "staging", "pong"), _in_vec("staging", "pong")),
+    )
+
+
+def _flag_test(name: str, summary: str, semantics: str, *, result: bool) -> Instruction:
+    form = ("signal", "value")
+    types: dict[str, Type] = {"signal": _FLAGS, "value": ScalarType(I32)}
+    completed = (Operand("completed", "out", "scalar", "i1"),) if result else ()
+    if result:
+        types["completed"] = ScalarType(I1)
+    return comm(
+        name,
+        summary,
+        semantics,
+        (gm("signal", note="local flags"), Operand("value", "in", "scalar", "i32"), *completed),
+        (form,),
+        (Shown(types, form, {"cmp": WaitCmp.EQ}),),
+        (Attribute("cmp", WaitCmp, None, "comparison of every flag with the value"),),
+        (required("cmp"), _integers("signal"), _integers("value")),
+        (
+            Decision(
+                "Comparisons of flags and of tiles are numbered differently. Which numbers hold here?",
+                "EQ 0, NE 1, GT 2, GE 3, LT 4, LE 5.",
+                "comm_types.hpp (WaitCmp)",
+            ),
+        ),
+    )
+
+
+def _collective(
+    name: str,
+    summary: str,
+    semantics: str,
+    view: Operand,
+    tiles: tuple[str, ...],
+    attributes: tuple[Attribute, ...] = (),
+    decisions: tuple[Decision, ...] = (),
+    given: Mapping[str, AttrValue] | None = None,
+) -> Instruction:
+    """A collective that its root calls on the views of all ranks."""
+    sources = ("group", *(() if view.role == "out" else (view.name,)))
+    forms = ((*sources, *tiles), (*sources, *tiles, "pong"))
+    types: dict[str, Type] = {"group": GROUP, view.name: _VIEW, **dict.fromkeys((*tiles, "pong"), _STAGING)}
+    scratch = tuple(staging(t) for t in tiles)
+    shown = tuple({n: types[n] for n in types if n in f or n == view.name} for f in forms)
+    rules: tuple[Constraint, ...] = (
+        handle("group", "parallel_group", PAGE),
+        equal_elements(view.name, *tiles, "pong"),
+        _in_vec(*tiles, "pong"),
+    )
+    return comm(
+        name,
+        summary,
+        semantics,
+        (
+            handle_operand("group", note="views of all ranks, and the root"),
+            view,
+            *scratch,
+            staging("pong", optional=True),
+        ),
+        forms,
+        tuple(Shown(t, f, dict(given or {})) for t, f in zip(shown, forms, strict=True)),
+        (*attributes, engine(CollectiveEngine)),
+        (*((required(*given),) if given else ()), *rules),
+        decisions,
+    )
+
+
+_HASH_TYPES = table(("i32",), (), ())
+_HASH_FORM = ("table_keys", "table_vals", "queries")
+_HASH_OPERANDS = (
+    Operand("dst", "out", "gm", "T"),
+    *(Operand(name, "in", "gm", "T") for name in _HASH_FORM),
+)
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    _copy(
+        "tput",
+        "Copy a local view of global memory to a remote one.",
+        "dst[i] = src[i], or dst[i] += src[i] with atomicType add, over the whole view.",
+        (Attribute("atomicType", AtomicType, AtomicType.ATOMIC_NONE, "store or add"),),
+    ),
+    _copy("tget", "Copy a remote view of global memory to a local one.", "dst[i] = src[i].", ()),
+    comm(
+        "tnotify",
+        "Change a remote flag.",
+        "signal = value, or signal += value as one atomic step.",
+        (gm("signal", note="remote flag"), Operand("value", "in", "scalar", "i32")),
+        (("signal", "value"),),
+        (Shown({"signal": _FLAGS, "value": ScalarType(I32)}, ("signal", "value"), {"op": NotifyOp.SET}),),
+        (Attribute("op", NotifyOp, None, "set or atomic add"),),
+        (required("op"), _integers("signal"), _integers("value")),
+    ),
+    _flag_test(
+        "twait", "Wait until every flag compares true.", "Returns once signal cmp value.", result=False
+    ),
+    _flag_test(
+        "ttest", "Ask whether every flag compares true.", "completed = signal cmp value.", result=True
+    ),
+    _collective(
+        "comm.tgather",
+        "Concatenate the views of all ranks at the root.",
+        "dst[a, b, c, r * H + i, j] = view of rank r [a, b, c, i, j], H its extent in the fourth dimension.",
+        gm("dst", "out"),
+        ("staging",),
+        decisions=(_NAMES,),
+    ),
+    _collective(
+        "comm.tscatter",
+        "Split the root's view over all ranks.",
+        "view of rank r [a, b, c, i, j] = src[a, b, c, r * H + i, j], H its extent in the fourth dimension.",
+        gm("src"),
+        ("staging",),
+        decisions=(_NAMES,),
+    ),
+    _collective(
+        "tbroadcast",
+        "Copy the root's view to all ranks.",
+        "view of rank r = src for every r.",
+        gm("src"),
+        ("staging",),
+    ),
+    _collective(
+        "treduce",
+        "Combine the views of all ranks at the root.",
+        "dst = the elements of all ranks combined by op.",
+        gm("dst", "out"),
+        ("acc", "recv"),
+        (Attribute("op", ReduceOp, None, "sum, maximum or minimum"),),
+        (_ORDER,),
+        {"op": ReduceOp.SUM},
+    ),
+    comm(
+        "hashfind",
+        "Look keys up in a hash table with linear probing.",
+        "Per query: the value at the first of 64 probes whose key is equal, else -1; probe p looks at slot "
+        "(hash + p) modulo the capacity, a power of two.",
+        _HASH_OPERANDS,
+        (_HASH_FORM,),
+        (
+            Shown(
+                dict.fromkeys(("dst", *_HASH_FORM), PartitionViewType((16, 16), I32)),
+                _HASH_FORM,
+                profiles=("cpu_sim",),
+            ),
+        ),
+        constraints=(type_row(_HASH_OPERANDS, ("T",), _HASH_TYPES),),
+        decisions=(
+            Decision(
+                "Is it an instruction?",
+                "No: a test program of tile instructions; declared so that its name is known.",
+                "public CPU simulator, test hashfind",
+            ),
+        ),
+        types=_HASH_TYPES,
+    ),
+)

@@ -1,0 +1,174 @@
+"""Asynchronous copies between processors, their sessions and events."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..dtypes import F32, I1, I8, U8
+from ..profiles import Profile
+from ..types import (
+    AddressSpace,
+    Loc,
+    MemRefType,
+    OpaqueType,
+    PartitionViewType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+)
+from .communication_rules import DIALECT, comm, engine, equal_elements, gm, staging
+from .constraints import fixed_type, place
+from .declare import Attribute, AttrMap, Constraint, Finding, Instruction, Operand, Site
+from .handle_rules import Shown, handle, handle_operand, number_in
+from .modes import DmaEngine
+
+if TYPE_CHECKING:
+    pass
+
+SESSION, EVENT = OpaqueType("async_session"), OpaqueType("async_event")
+_FLAT = MemRefType((128,), F32, AddressSpace.GM)
+_SCRATCH = TileType(I8, 1, 256)
+_WORKSPACE = MemRefType((1024,), I8, AddressSpace.GM)
+
+
+def _dims(t: Type | None) -> tuple[int | None, ...] | None:
+    return t.dims if isinstance(t, MemRefType | TensorViewType | PartitionViewType) else None
+
+
+def _flat(*names: str) -> Constraint:
+    """Asynchronous copies move one run of elements whose number the types say."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        for name in names:
+            dims = _dims(site.types.get(name))
+            if dims is None:
+                continue
+            if None in dims or any(d != 1 for d in dims[:-1]):
+                shape = "x".join("?" if d is None else str(d) for d in dims)
+                yield name, f"{name} has shape {shape}; allowed: one dimension of known extent"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        for name in names:
+            t = types[name]
+            if isinstance(t, MemRefType | TensorViewType | PartitionViewType):
+                types[name] = replace(t, dims=(4, 32))
+        return True
+
+    return Constraint("flat", f"{', '.join(names)} are flat", check, source=DIALECT, breaks=breaks)
+
+
+def _equal_shapes() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        dst, src = _dims(site.types.get("dst")), _dims(site.types.get("src"))
+        if dst is not None and src is not None and dst != src:
+            yield "src", f"src has shape {src}, dst has {dst}; allowed: equal shapes"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        types["src"] = MemRefType((64,), F32, AddressSpace.GM)
+        return True
+
+    return Constraint("shape-equal", "src and dst have one shape", check, source=DIALECT, breaks=breaks)
+
+
+def _scratch_bytes() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t = site.tile("scratch")
+        if t is not None and t.bytes < 8:
+            yield "scratch", f"scratch has {t.bytes} bytes; allowed: at least 8"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        types["scratch"] = MemRefType((4,), I8, AddressSpace.VEC)
+        return True
+
+    return Constraint("scratch-size", "scratch has at least 8 bytes", check, source=DIALECT, breaks=breaks)
+
+
+def _async_copy(name: str, summary: str) -> Instruction:
+    form = ("dst", "src", "session")
+    operands = (
+        gm("dst", note="destination"),
+        gm("src"),
+        handle_operand("session"),
+        handle_operand("event", out=True),
+    )
+    types: dict[str, Type] = {"dst": _FLAT, "src": _FLAT, "session": SESSION, "event": EVENT}
+    return comm(
+        name,
+        summary,
+        "Starts the copy and returns an event; the data is there once the event completed.",
+        operands,
+        (form,),
+        (Shown(types, form),),
+        (engine(DmaEngine),),
+        (
+            equal_elements("dst", "src"),
+            _flat("dst", "src"),
+            _equal_shapes(),
+            handle("session", "async_session", DIALECT),
+            handle("event", "async_event", DIALECT),
+        ),
+    )
+
+
+def _async_event(name: str, summary: str, semantics: str) -> Instruction:
+    form = ("event", "session")
+    types: dict[str, Type] = {"event": EVENT, "session": SESSION, "completed": ScalarType(I1)}
+    return comm(
+        name,
+        summary,
+        semantics,
+        (handle_operand("event"), handle_operand("session"), Operand("completed", "out", "scalar", "i1")),
+        (form,),
+        (Shown(types, form),),
+        constraints=(
+            handle("event", "async_event", DIALECT),
+            handle("session", "async_session", DIALECT),
+        ),
+    )
+
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    _async_copy("tput_async", "Start a copy to remote global memory."),
+    _async_copy("tget_async", "Start a copy from remote global memory."),
+    comm(
+        "build_async_session",
+        "Make the session that asynchronous copies use.",
+        "The session owns the scratch tile and the workspace.",
+        (
+            staging("scratch"),
+            Operand("workspace", "in", "ptr", None, note="bytes of global memory"),
+            handle_operand("session", out=True),
+        ),
+        (("scratch", "workspace"),),
+        (
+            Shown(
+                {"scratch": _SCRATCH, "workspace": _WORKSPACE, "session": SESSION},
+                ("scratch", "workspace"),
+                {"sync_id": 0},
+            ),
+        ),
+        (
+            Attribute("sync_id", int, None, "flag of the session"),
+            Attribute("block_bytes", int, None, "bytes of one piece"),
+            Attribute("comm_block_offset", int, None, "offset of the session's block"),
+            Attribute("queue_num", int, None, "queues"),
+            Attribute("channel_group_idx", int, None, "channel group"),
+        ),
+        (
+            place((staging("scratch"),), (Loc.VEC,), ("cpu_sim", "a2a3", "a5")),
+            _scratch_bytes(),
+            fixed_type("workspace", (I8.name, U8.name), ("cpu_sim", "a2a3", "a5"), DIALECT),
+            number_in("sync_id", lambda n: 0 <= n <= 7, "0 to 7", 8, DIALECT),
+            number_in("block_bytes", lambda n: n > 0, "more than 0", 0, DIALECT),
+            number_in("comm_block_offset", lambda n: n >= 0, "0 or more", -1, DIALECT),
+            number_in("queue_num", lambda n: n > 0, "more than 0", 0, DIALECT),
+            number_in("channel_group_idx", lambda n: 0 <= n < 1 << 32, "0 to 2^32 - 1", -1, DIALECT),
+            handle("session", "async_session", DIALECT),
+        ),
+    ),
+    _async_event("wait_async_event", "Wait for an asynchronous copy.", "Returns true once it completed."),
+    _async_event("test_async_event", "Ask whether an asynchronous copy completed.", "Returns at once."),
+)

@@ -1,0 +1,352 @@
+"""Gathering inside on-chip tiles: by index, by a repeating pattern, or the indices of matches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..dtypes import BF16, I16, I32, U8, U32, DType, dtype
+from ..profiles import Profile, ProfileName
+from ..types import CmpMode, GatherAxis, MaskPattern, ScalarType, TileType, Type
+from .common import SIMULATOR_VALUES, tile_instruction
+from .constraints import HARDWARE, HEADERS, element_type, in_vec, same_element
+from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .elementwise_select import CMP_MODE
+from .irregular_patterns import MASK_PATTERN, breaks_pattern_given, period, picked
+from .irregular_rules import matches, one_block, plain, retyped, row_cols, sample, scratch_bytes
+from .regions import covers
+from .samples import Sample
+from .typesets import BYTE_FLOATS, INT32, STANDARD, table
+
+# -- tgather -----------------------------------------------------------------------------------------
+
+_BYTES_2_4 = ("i16", "u16", "i32", "u32", "f16", "bf16", "f32")
+_COMPARED = {"a2a3": ("f32", "f16", "i32"), "a5": (*INT32, "f16", "f32")}
+_INDEXED: dict[ProfileName, tuple[str, ...]] = {"cpu_sim": STANDARD, "a2a3": _BYTES_2_4, "a5": STANDARD}
+_INDICES: dict[ProfileName, tuple[str, ...]] = {
+    "cpu_sim": ("i32", "u32"),
+    "a2a3": ("i32", "u32"),
+    "a5": ("i32", "u32", "i16", "u16"),
+}
+_GATHER_OPERANDS = (
+    Operand("dst", "out"),
+    Operand(
+        "cdst",
+        "out",
+        dtype=None,
+        optional=True,
+        note="matches per row; comparison form only",
+        beside="kValue",
+    ),
+    Operand("src", "in"),
+    Operand("indices", "in", dtype=None, optional=True, note="flat element index"),
+    Operand("kValue", "in", "scalar", optional=True, note="threshold; comparison form only"),
+    Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
+)
+
+
+def gather_form(site: Site) -> str:
+    """Which of the three gathers an operation is: ``index``, ``compare`` or ``mask``."""
+    return "index" if "indices" in site.values else "compare" if "kValue" in site.values else "mask"
+
+
+def _check_gather_types(site: Site) -> Iterator[Finding]:
+    src, dst = element_type(site.types.get("src")), element_type(site.types.get("dst"))
+    if src is None or dst is None:
+        return
+    form, legal = gather_form(site), [r[0] for r in site.instruction.types[site.profile.name]]
+    if form == "index":
+        legal = [d for d in legal if d in _INDEXED[site.profile.name]]
+    if form == "compare":
+        legal = list(_COMPARED.get(site.profile.name, ()))
+    if src.name not in legal:
+        listed = ", ".join(legal) or "nothing (the form does not exist there)"
+        yield (
+            "src",
+            f"src has element type {src}; allowed in the {form} form on {site.profile.name}: {listed}",
+        )
+    elif form == "compare":
+        if dst.name not in ("i32", "u32"):
+            yield "dst", f"dst has element type {dst}; allowed for indices that are written: i32, u32"
+    elif form == "index" and dst != src:
+        yield "dst", f"dst has element type {dst}, src has {src}; allowed: one element type for both"
+    elif dst.bits != src.bits or (dst.is_float and dst.name not in legal):
+        yield "dst", f"dst has element type {dst}, src has {src}; allowed: element types of one size"
+
+
+def _breaks_gather_types(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    return retyped("src", "i4")(types, attrs, profile)
+
+
+def _check_mask_given(site: Site) -> Iterator[Finding]:
+    form, pattern = gather_form(site), site.attrs.get("maskPattern")
+    if form == "mask" and pattern is None:
+        yield "src", "a single source without maskPattern; allowed: maskPattern, or indices, or a threshold"
+    if form != "mask" and pattern is not None:
+        yield "src", f"maskPattern in the {form} form; allowed with a single source only"
+
+
+def _check_counts(site: Site) -> Iterator[Finding]:
+    compare = gather_form(site) == "compare"
+    if compare != ("cdst" in site.values):
+        found = "dst and cdst" if "cdst" in site.values else "dst alone"
+        allowed = "dst and cdst (matches per row)" if compare else "dst"
+        yield None, f"destinations {found} in the {gather_form(site)} form; allowed: {allowed}"
+    dst, cdst = element_type(site.types.get("dst")), element_type(site.types.get("cdst"))
+    if compare and cdst is not None and dst is not None and cdst != dst:
+        yield "cdst", f"cdst has element type {cdst}, dst has {dst}; allowed: one element type for both"
+
+
+def _breaks_counts(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    if "cdst" in types:
+        del types["cdst"]
+    else:
+        types["cdst"] = TileType(I32, 1, 8)
+    return True
+
+
+def _check_relation(site: Site) -> Iterator[Finding]:
+    if gather_form(site) != "compare":
+        return
+    mode, src = site.attrs.get("cmpMode"), element_type(site.types.get("src"))
+    if mode not in (CmpMode.EQ, CmpMode.GT):
+        found = mode.name if isinstance(mode, CmpMode) else mode
+        yield None, f"cmpMode is {found}; allowed in the comparison form: EQ, GT"
+    elif site.profile.name == "a2a3" and src is not None and src.is_integer and mode != CmpMode.EQ:
+        yield "src", f"{src} compared with GT; allowed on a2a3: EQ"
+
+
+def _breaks_relation(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    attrs["cmpMode"] = CmpMode.LE
+    return "cdst" in types
+
+
+def _check_threshold(site: Site) -> Iterator[Finding]:
+    k, src = element_type(site.types.get("kValue")), element_type(site.types.get("src"))
+    if k is not None and src is not None and not same_element(k, src):
+        yield "kValue", f"kValue has type {k}, src has element type {src}; allowed: a scalar of type {src}"
+
+
+def _breaks_threshold(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    if "kValue" not in types:
+        return False
+    types["kValue"] = ScalarType(BF16)
+    return True
+
+
+def _check_index_type(site: Site) -> Iterator[Finding]:
+    d, src = element_type(site.types.get("indices")), element_type(site.types.get("src"))
+    if d is None:
+        return
+    allowed = _INDICES[site.profile.name]
+    if src is not None and src.bits == 64:
+        allowed = allowed[:2]
+    if d.name not in allowed:
+        yield (
+            "indices",
+            f"indices have element type {d}; allowed on {site.profile.name}: {', '.join(allowed)}",
+        )
+
+
+def _check_dense(site: Site) -> Iterator[Finding]:
+    """Packed results run on through dst's storage, so its rows must be valid to the end."""
+    if gather_form(site) == "compare":
+        return
+    axis, dst = site.attrs.get("axis"), site.tile("dst")
+    cols = site.valid.get("dst", (None, None))[1]
+    if gather_form(site) == "mask" and axis != GatherAxis.GATHER_ROW:
+        return
+    if dst is not None and cols is not None and cols != dst.cols:
+        yield "dst", f"dst has {cols} valid columns of {dst.cols}; allowed: all columns valid"
+
+
+def _breaks_dense(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    t = types["dst"]
+    if not isinstance(t, TileType) or "cdst" in types or attrs.get("axis") == GatherAxis.GATHER_COL:
+        return False
+    types["dst"] = t.with_valid(t.v_row, t.cols - 1)
+    return True
+
+
+def _packed(site: Site) -> int | None:
+    pattern, (r, c) = site.attrs.get("maskPattern"), site.valid.get("src", (None, None))
+    if not isinstance(pattern, MaskPattern) or r is None or c is None:
+        return None
+    if site.attrs.get("axis") == GatherAxis.GATHER_COL:
+        return picked(pattern, r)
+    return r * picked(pattern, c)
+
+
+def _check_packed(site: Site) -> Iterator[Finding]:
+    dst, count = site.tile("dst"), _packed(site)
+    if gather_form(site) != "mask" or dst is None or count is None:
+        return
+    if site.attrs.get("axis") == GatherAxis.GATHER_COL:
+        cols = site.valid["src"][1] or 0
+        if dst.rows < count or dst.cols < cols:
+            yield "dst", f"dst is {dst.rows}x{dst.cols}; allowed: room for {count} picked rows of {cols}"
+    elif dst.elements < count:
+        yield "dst", f"dst has {dst.elements} elements; allowed: room for {count} picked ones"
+
+
+def _breaks_packed(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    return "maskPattern" in attrs and one_block("dst")(types, attrs, profile)
+
+
+def _gather_scratch(site: Site) -> int | None:
+    src, tmp, dst = site.tile("src"), site.tile("tmp"), site.tile("dst")
+    if src is None or tmp is None or dst is None:
+        return None
+    if gather_form(site) == "index":
+        idx = site.tile("indices")
+        return idx.bytes if idx is not None and src.dtype.bits == 16 else None
+    return src.elements * dst.dtype.bits // 8 + src.rows * src.dtype.bits // 8
+
+
+def _gather_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    patterns = list(MaskPattern)
+    for i, (name,) in enumerate(instruction.types[profile.name]):
+        d = dtype(name)
+        tile = TileType(d, 8, max(row_cols(d), 8))
+        if name in _INDEXED[profile.name]:
+            index = TileType(U32 if i % 2 else I32, *tile.shape)
+            types: dict[str, Type] = {"src": tile, "indices": index, "tmp": index, "dst": tile}
+            yield sample(instruction, ("src", "indices", "tmp"), types)
+        if d.name in _BYTES_2_4 or profile.name == "a5":
+            pattern, wide = patterns[i % 7], replace(tile, cols=4 * tile.cols, v_col=4 * tile.cols)
+            axis = GatherAxis.GATHER_COL if i % 3 == 1 and d.bits < 64 else GatherAxis.GATHER_ROW
+            out = replace(wide, rows=picked(pattern, 8), v_row=picked(pattern, 8))
+            if axis == GatherAxis.GATHER_ROW:
+                out = replace(wide, cols=wide.cols // period(pattern)[0], v_col=-1)
+            yield sample(
+                instruction, ("src",), {"src": wide, "dst": out}, {"maskPattern": pattern, "axis": axis}
+            )
+        if name in _COMPARED.get(profile.name, ()):
+            yield _compare_sample(instruction, d, CmpMode.EQ if d.is_integer else CmpMode.GT)
+    if profile.name == "a5":
+        tile, index = TileType(dtype("f32"), 4, 16), TileType(I16, 4, 16)
+        yield sample(instruction, ("src", "indices"), {"src": tile, "indices": index, "dst": tile})
+
+
+def _compare_sample(instruction: Instruction, d: DType, mode: CmpMode) -> Sample:
+    types: dict[str, Type] = {
+        "src": TileType(d, 4, 32),
+        "kValue": ScalarType(d),
+        "tmp": TileType(U8, 32, 64),
+        "dst": TileType(I32, 4, 32),
+        "cdst": TileType(I32, 1, 8),
+    }
+    return sample(instruction, ("src", "kValue", "tmp"), types, {"cmpMode": mode, "offset": 7})
+
+
+_GATHER_TYPES = table(STANDARD, _BYTES_2_4, (*STANDARD, *BYTE_FLOATS))
+TGATHER = tile_instruction(
+    "tgather",
+    "Collect elements by index, by a repeating pattern, or the indices of matching elements.",
+    "Index form: dst[i,j] = the element of src at row n / cols, column n mod cols (static columns of src) "
+    "for n = indices[i,j]; 0 where n is negative or not below the physical size of src. The valid region "
+    "of src is not consulted. Mask form, GATHER_ROW: the elements of the valid region of src whose column "
+    "fits the pattern are packed in row-major order from the start of dst's storage on, across its rows. "
+    "GATHER_COL: the rows of src that fit the pattern are copied to consecutive rows of dst, over the valid "
+    "columns of src. Bits are copied; what does not fit dst is dropped, other elements stay. Comparison "
+    "form: for each valid row r of src, the numbers offset + r * cols + c (static columns of src) of its "
+    "valid columns c with src[r,c] <mode> kValue are packed from column 0 of row r of dst; the element r of "
+    "cdst in storage order is how many they are. Comparisons with NaN are false.",
+    _GATHER_OPERANDS,
+    _GATHER_TYPES,
+    cls="irregular",
+    domain="custom",
+    forms=(
+        ("src", "indices"),
+        ("src", "indices", "tmp"),
+        ("src",),
+        ("src", "kValue"),
+        ("src", "kValue", "tmp"),
+    ),
+    attributes=(
+        MASK_PATTERN,
+        Attribute(
+            "axis", GatherAxis, GatherAxis.GATHER_ROW, "what the mask form packs", ("axis", "gatherType")
+        ),
+        CMP_MODE,
+        Attribute("offset", int, 0, "number of the first element; comparison form"),
+    ),
+    placement=(),
+)
+TGATHER = replace(
+    TGATHER,
+    sampler=_gather_samples,
+    constraints=(
+        matches(
+            "types", "element types of the form on the profile", _check_gather_types, _breaks_gather_types
+        ),
+        matches(
+            "scalar-type",
+            "the threshold has the element type of src",
+            _check_threshold,
+            _breaks_threshold,
+            HARDWARE,
+        ),
+        in_vec(_GATHER_OPERANDS),
+        plain(("dst", "src", "cdst", "indices"), HARDWARE),
+        matches(
+            "indices-type", "integer indices of the profile", _check_index_type, retyped("indices", "f32")
+        ),
+        matches(
+            "mask-given", "maskPattern with a single source only", _check_mask_given, breaks_pattern_given
+        ),
+        matches("counts-given", "cdst in the comparison form only", _check_counts, _breaks_counts),
+        matches(
+            "compare-mode",
+            "the comparison form compares with EQ or GT, integers on a2a3 with EQ",
+            _check_relation,
+            _breaks_relation,
+            HARDWARE,
+        ),
+        matches(
+            "dense",
+            "all columns of dst are valid where results are packed",
+            _check_dense,
+            _breaks_dense,
+            HARDWARE,
+        ),
+        matches("mask-room", "dst has room for the picked elements", _check_packed, _breaks_packed),
+        *covers(("indices",), "dst"),
+        scratch_bytes("tmp", _gather_scratch, "indices and comparison results"),
+    ),
+    decisions=(
+        Decision(
+            "Pages wrap or clamp an index out of range; what is the value?",
+            "0, on every profile (hardware does not check).",
+            SIMULATOR_VALUES,
+        ),
+        Decision(
+            "Does a source element outside the valid region of src read as the profile's fill?",
+            "No: the index addresses the tile's storage, and the stored bits are taken on every profile.",
+            f"{SIMULATOR_VALUES}; {HEADERS}",
+        ),
+        Decision(
+            "Does the pattern run on across rows?",
+            "No: it restarts at column 0 of every row; results are packed across rows.",
+            SIMULATOR_VALUES,
+        ),
+        Decision(
+            "GATHER_COL of the hardware headers expects a source 2 or 4 times as tall; which rows count?",
+            "The rows that fit the pattern, as the simulator.",
+            SIMULATOR_VALUES,
+        ),
+        Decision(
+            "The C++ comparison form has a tile of thresholds per row, the text a scalar.",
+            "A scalar of the source's type, compared in that type.",
+            "PTOAS dialect definition",
+        ),
+        Decision(
+            "A5 numbers rows in steps of 64 elements, A2/A3 in steps of the static columns.",
+            "The static columns, on both; they agree where a row is a whole number of 64 elements.",
+            HEADERS,
+        ),
+        *TGATHER.decisions,
+    ),
+)
+
+INSTRUCTIONS: tuple[Instruction, ...] = (TGATHER,)

@@ -1,0 +1,200 @@
+"""Combining two tiles of which each may be valid in a part of the destination only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ..dtypes import dtype
+from ..profiles import Profile
+from ..types import TileType, Type
+from .common import SIMULATOR_VALUES, tile_instruction
+from .constraints import HARDWARE, HEADERS, in_vec, row_major, size
+from .declare import Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site
+from .irregular_rules import row_cols, sample
+from .regions import equal_shape
+from .samples import Sample
+from .typesets import FLOATS, INT32, INTS, Rows, TypeTable, pairs, table
+
+_SIMULATED = ("i32", "i16", "f16", "bf16", "f32", "i8", "u8")
+_A2A3 = ("i32", "i16", "f16", "f32")
+_DST, _SRC0, _SRC1 = Operand("dst", "out"), Operand("src0", "in"), Operand("src1", "in")
+
+NEITHER_VALID = Decision(
+    "What does a lane hold that is valid in neither source?",
+    "Zero bits, on every profile; pages leave it open.",
+    SIMULATOR_VALUES,
+)
+
+
+def _part_regions() -> Constraint:
+    """On hardware the larger source is valid exactly where the destination is."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        regions = [site.valid.get(n, (None, None)) for n in ("dst", "src0", "src1")]
+        if any(n is None for region in regions for n in region):
+            return
+        sizes = dict(zip(("dst", "src0", "src1"), regions, strict=True))
+        if _broken(sizes, {}):
+            found = " and ".join(f"{size(r)}x{size(c)}" for r, c in regions[1:])
+            (r, c) = regions[0]
+            yield (
+                "src0",
+                f"the valid regions of src0 and src1 are {found}; allowed: one equal to the "
+                f"{size(r)}x{size(c)} of dst, the other within it",
+            )
+
+    def breaks(types: dict[str, Type], attrs: Any, profile: Profile) -> bool:
+        for name in ("src0", "src1", "src0Idx", "src1Idx"):
+            t = types.get(name)
+            if isinstance(t, TileType):
+                types[name] = t.with_valid(t.rows - 1, t.cols)
+        return True
+
+    return Constraint(
+        "part-region",
+        "one source is valid exactly where dst is, the other within it",
+        check,
+        HARDWARE,
+        stage="run-time",
+        source=HEADERS,
+        breaks=breaks,
+        region=RegionRule("custom", ("dst", "src0", "src1"), _broken),
+    )
+
+
+def _broken(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType]) -> Any:
+    (r, c), (r0, c0), (r1, c1) = (sizes[n] for n in ("dst", "src0", "src1"))
+    differ0, differ1 = (r0 != r) | (c0 != c), (r1 != r) | (c1 != c)
+    exceed = (r0 > r) | (c0 > c) | (r1 > r) | (c1 > c)
+    return (differ0 & differ1) | exceed
+
+
+def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    for (name,) in instruction.types[profile.name]:
+        tile = TileType(dtype(name), 8, row_cols(dtype(name), 2))
+        yield sample(instruction, ("src0", "src1"), {"src0": tile, "src1": tile, "dst": tile})
+
+
+def _partial(name: str, summary: str, both: str, a5: tuple[str, ...], *decisions: Decision) -> Instruction:
+    operands = (_DST, _SRC0, _SRC1)
+    return tile_instruction(
+        name,
+        summary,
+        f"Over the valid region of dst: {both} where both sources are valid, the source's bits where only "
+        "one is, zero bits where neither is. Lanes of a source outside its own valid region are not read.",
+        operands,
+        table(_SIMULATED, _A2A3, a5),
+        cls="irregular",
+        reads=(),
+        placement=(in_vec(operands), row_major(operands)),
+        extra=(_part_regions(),),
+        decisions=(NEITHER_VALID, *decisions),
+        sampler=_samples,
+    )
+
+
+_NAN = Decision(
+    "Which operand wins when the comparison is unordered or equal?",
+    "The first: a NaN in src0 stays, one in src1 is ignored, zeros of both signs keep src0.",
+    SIMULATOR_VALUES,
+)
+TPARTADD = _partial(
+    "tpartadd",
+    "Sum of two partially valid tiles.",
+    "src0 + src1 in the element type (floats round once, integers wrap)",
+    (*INTS, *FLOATS),
+)
+TPARTMUL = _partial(
+    "tpartmul",
+    "Product of two partially valid tiles.",
+    "src0 * src1 in the element type (floats round once, integers wrap)",
+    (*INT32, *FLOATS),
+)
+TPARTMAX = _partial(
+    "tpartmax",
+    "Maximum of two partially valid tiles.",
+    "src1 where src0 < src1, else src0,",
+    (*INTS, *FLOATS),
+    _NAN,
+)
+TPARTMIN = _partial(
+    "tpartmin",
+    "Minimum of two partially valid tiles.",
+    "src1 where src1 < src0, else src0,",
+    (*INTS, *FLOATS),
+    _NAN,
+)
+
+# -- with indices ------------------------------------------------------------------------------------
+
+_VALUES = ("i32", "i16", "f16", "bf16", "f32", "i8", "u8")
+_INDICES = ("i32", "u32", "i16", "u16")
+_ARG_HARDWARE: Rows = (("f32", "i32"), ("f32", "u32"), *(("f16", i) for i in _INDICES))
+_ARG_TYPES: TypeTable = pairs(tuple((v, i) for v in _VALUES for i in _INDICES), _ARG_HARDWARE, _ARG_HARDWARE)
+_ARG_OPERANDS = (
+    _DST,
+    Operand("dstIdx", "out", dtype="I"),
+    _SRC0,
+    _SRC1,
+    Operand("src0Idx", "in", dtype="I"),
+    Operand("src1Idx", "in", dtype="I"),
+)
+
+
+def _arg_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    for value, index in instruction.types[profile.name]:
+        cols = max(row_cols(dtype(value)), row_cols(dtype(index)))
+        values, indices = TileType(dtype(value), 16, cols), TileType(dtype(index), 16, cols)
+        types: dict[str, Type] = dict.fromkeys(("src0", "src1", "dst"), values)
+        types |= dict.fromkeys(("src0Idx", "src1Idx", "dstIdx"), indices)
+        yield sample(instruction, ("src0", "src1", "src0Idx", "src1Idx"), types)
+
+
+def _partial_arg(name: str, relation: str, summary: str) -> Instruction:
+    return tile_instruction(
+        name,
+        summary,
+        f"Over the valid region of dst: value and index of src0 where both sources are valid and src0 "
+        f"{relation} src1, of src1 where both are valid otherwise; of the valid source where only one is; "
+        "zero bits where neither is. The valid regions of the value tiles decide for the index tiles too.",
+        _ARG_OPERANDS,
+        _ARG_TYPES,
+        cls="irregular",
+        type_vars=("T", "I"),
+        reads=(),
+        placement=(in_vec(_ARG_OPERANDS), row_major(_ARG_OPERANDS)),
+        extra=(
+            _part_regions(),
+            *(_same_shape(v, i) for v, i in (("dst", "dstIdx"), ("src0", "src0Idx"), ("src1", "src1Idx"))),
+        ),
+        decisions=(
+            NEITHER_VALID,
+            Decision(
+                "Which pair is taken when values are equal or one is NaN?",
+                "That of src1: src0 is taken on a strict comparison only.",
+                SIMULATOR_VALUES,
+            ),
+        ),
+        sampler=_arg_samples,
+    )
+
+
+def _same_shape(value: str, index: str) -> Constraint:
+    from dataclasses import replace
+
+    base = equal_shape(value, index, ("cpu_sim", "a2a3", "a5"), HEADERS)
+    return replace(base, rule=f"{index}-shape")
+
+
+TPARTARGMAX = _partial_arg("tpartargmax", ">", "Maximum of two partially valid tiles, with indices.")
+TPARTARGMIN = _partial_arg("tpartargmin", "<", "Minimum of two partially valid tiles, with indices.")
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    TPARTADD,
+    TPARTMUL,
+    TPARTMAX,
+    TPARTMIN,
+    TPARTARGMAX,
+    TPARTARGMIN,
+)

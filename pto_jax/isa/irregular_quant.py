@@ -1,0 +1,196 @@
+"""Quantisation to 8-bit integers with row parameters, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..dtypes import F32, I8, U8, dtype
+from ..profiles import PROFILE_NAMES, Profile
+from ..types import BLayout, QuantType, TileType, Type
+from .common import SIMULATOR_VALUES, tile_instruction
+from .constraints import HARDWARE, HEADERS, element_type, fixed_type, in_vec, row_major
+from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .irregular_rules import (
+    Want,
+    matches,
+    room,
+    row_cols,
+    sample,
+    scratch_bytes,
+)
+from .samples import Sample
+from .typesets import FLOATS, Rows, pairs
+
+_SOURCE = Operand("src", "in", dtype="S")
+
+
+# -- tquant ------------------------------------------------------------------------------------------
+
+_INT8_ROWS: Rows = (("i8", "f32"), ("u8", "f32"))
+_INT8_OPERANDS = (
+    Operand("dst", "out", dtype="D"),
+    _SOURCE,
+    Operand("scale", "in", dtype="f32", note="factor per row, in column 0"),
+    Operand("offset", "in", dtype="f32", optional=True, note="zero point per row; asymmetric only"),
+    Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
+)
+QUANT_TYPE = Attribute("quant_type", QuantType, QuantType.INT8_SYM, "INT8_SYM or INT8_ASYM")
+
+
+def _check_quant_type(site: Site) -> Iterator[Finding]:
+    kind, d = site.attrs.get("quant_type"), element_type(site.types.get("dst"))
+    if not isinstance(kind, QuantType) or kind not in (QuantType.INT8_SYM, QuantType.INT8_ASYM):
+        found = kind.name if isinstance(kind, QuantType) else kind
+        yield None, f"quant_type is {found}; allowed: INT8_SYM, INT8_ASYM (tquant.mx makes the others)"
+        return
+    asymmetric = kind == QuantType.INT8_ASYM
+    wanted = "u8" if asymmetric else "i8"
+    if d is not None and d.name in ("i8", "u8") and d.name != wanted:
+        yield "dst", f"dst has element type {d} with {kind.name}; allowed: {wanted}"
+    if asymmetric != ("offset" in site.values):
+        allowed = "one, with INT8_ASYM" if asymmetric else "none, with INT8_SYM"
+        found = "an" if "offset" in site.values else "no"
+        yield "offset" if not asymmetric else None, f"found {found} offset; allowed: {allowed}"
+
+
+def _breaks_quant_type(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    attrs["quant_type"] = QuantType.MXFP8
+    return True
+
+
+def _source_region(site: Site) -> Want:
+    return site.valid.get("src", (None, None))
+
+
+def _source_bytes(site: Site) -> int | None:
+    t = site.tile("src")
+    return None if t is None else t.bytes
+
+
+def _int8_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    scale = TileType(F32, 16, 1, blayout=BLayout.COL_MAJOR)
+    types: dict[str, Type] = {"src": TileType(F32, 8, 32), "scale": scale, "dst": TileType(I8, 8, 32)}
+    yield sample(instruction, ("src", "scale"), types, {"quant_type": QuantType.INT8_SYM})
+    types |= {"offset": scale, "dst": TileType(U8, 8, 32)}
+    yield sample(instruction, ("src", "scale", "offset"), types, {"quant_type": QuantType.INT8_ASYM})
+    types["tmp"] = TileType(F32, 8, 32)
+    yield sample(instruction, ("src", "scale", "tmp", "offset"), types, {"quant_type": QuantType.INT8_ASYM})
+
+
+TQUANT = tile_instruction(
+    "tquant",
+    "Quantise to 8-bit integers with a factor and a zero point per row.",
+    "Over the valid region of src: q = src * scale[p,0], with an offset + offset[p,0], each in f32 rounded "
+    "to nearest even; p is the row, or the last valid row of the parameter tile where that is smaller. dst "
+    "= q rounded to the nearest integer, ties to even, clamped to [-128, 127] (INT8_SYM) or [0, 255] "
+    "(INT8_ASYM); NaN gives 0. A parameter tile without valid rows is read at row 0.",
+    _INT8_OPERANDS,
+    pairs(_INT8_ROWS, _INT8_ROWS, _INT8_ROWS),
+    cls="irregular",
+    type_vars=("D", "S"),
+    domain="src",
+    reads=(),
+    forms=(
+        ("src", "scale"),
+        ("src", "scale", "offset"),
+        ("src", "scale", "tmp", "offset"),
+    ),
+    attributes=(QUANT_TYPE,),
+    placement=(in_vec(_INT8_OPERANDS), row_major((_INT8_OPERANDS[0], _SOURCE), ("a2a3",))),
+    extra=(
+        matches(
+            "quant-type",
+            "INT8_SYM with an i8 dst and no offset, INT8_ASYM with a u8 dst and an offset",
+            _check_quant_type,
+            _breaks_quant_type,
+            source="PTOAS verifier; pto-isa headers",
+        ),
+        fixed_type("scale", ("f32",), PROFILE_NAMES, HEADERS),
+        fixed_type("offset", ("f32",), PROFILE_NAMES, HEADERS),
+        room("dst", _source_region, "the valid region of src"),
+        scratch_bytes("tmp", _source_bytes, "the scaled source"),
+    ),
+    decisions=(
+        Decision(
+            "Pages divide by the parameter and clip to [-128, 127]; what is computed?",
+            "The parameter is multiplied, the offset added before rounding; asymmetric results clip to "
+            "[0, 255].",
+            f"{HEADERS}; {SIMULATOR_VALUES}",
+        ),
+        Decision(
+            "A2/A3 scales src in place; does src change?",
+            "No: sources never change.",
+            SIMULATOR_VALUES,
+        ),
+        Decision(
+            "Hardware rounds to i32, then f16, then saturates to 8 bits; are the values the same?",
+            "Yes: integers up to 2048 are exact in f16, larger ones saturate.",
+            HEADERS,
+        ),
+        Decision(
+            "What does NaN give?",
+            "0, the hardware's conversion; it is not defined in the simulator.",
+            HEADERS,
+        ),
+    ),
+    sampler=_int8_samples,
+)
+
+# -- tdequant ----------------------------------------------------------------------------------------
+
+_DEQUANTISED: Rows = tuple((d, s) for d in FLOATS for s in ("i8", "u8", "i16", "i32"))
+_DEQUANT_HARDWARE: Rows = (("f32", "i8"), ("f32", "i16"))
+_DEQUANT_OPERANDS = (
+    Operand("dst", "out", dtype="D"),
+    _SOURCE,
+    Operand("scale", "in", dtype="f32"),
+    Operand("offset", "in", dtype="f32"),
+)
+
+
+def _parameters(site: Site) -> Want:
+    return site.valid.get("dst", (None, None))[0], 1
+
+
+def _dequant_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    for i, (d, s) in enumerate(instruction.types[profile.name]):
+        para = TileType(F32, 8, 16) if i % 2 else TileType(F32, 16, 1, blayout=BLayout.COL_MAJOR)
+        cols = max(row_cols(dtype(s)), row_cols(dtype(d)))
+        types: dict[str, Type] = {
+            "src": TileType(dtype(s), 8, cols),
+            "scale": para,
+            "offset": para,
+            "dst": TileType(dtype(d), 8, cols),
+        }
+        yield sample(instruction, ("src", "scale", "offset"), types)
+
+
+TDEQUANT = tile_instruction(
+    "tdequant",
+    "Turn quantised integers into floats with scale and offset per row.",
+    "dst[r,c] = (src[r,c] - offset[r,p]) * scale[r,p] with p = min(c, valid columns of scale - 1), at least "
+    "0. The code and both parameters are first rounded to the type of dst; in f32 the difference and the "
+    "product each round once, for f16 and bf16 both are computed in f32 and the result rounds once.",
+    _DEQUANT_OPERANDS,
+    pairs(_DEQUANTISED, _DEQUANT_HARDWARE, _DEQUANT_HARDWARE),
+    cls="irregular",
+    type_vars=("D", "S"),
+    reads=("src",),
+    placement=(in_vec(_DEQUANT_OPERANDS), row_major((_DEQUANT_OPERANDS[0], _SOURCE), HARDWARE)),
+    extra=(
+        fixed_type("scale", ("f32",), PROFILE_NAMES, HEADERS),
+        fixed_type("offset", ("f32",), PROFILE_NAMES, HEADERS),
+        room("scale", _parameters, "a factor for every valid row of dst"),
+        room("offset", _parameters, "an offset for every valid row of dst"),
+    ),
+    decisions=(
+        Decision(
+            "The page has one parameter per row; are several columns legal?",
+            "Yes: column c uses parameter column c, the last one from there on.",
+            SIMULATOR_VALUES,
+        ),
+    ),
+    sampler=_dequant_samples,
+)
+
+INSTRUCTIONS: tuple[Instruction, ...] = (TQUANT, TDEQUANT)

@@ -1,0 +1,330 @@
+"""Block-scaled quantisation: groups of 32 elements share an exponent."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..dtypes import F32, U8, dtype
+from ..profiles import Profile
+from ..types import MxQuantAlg, TileType, Type
+from .common import SIMULATOR_VALUES, tile_instruction
+from .constraints import HEADERS, element_type, fixed_type, in_vec
+from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .irregular_rules import (
+    A5_AND_SIMULATOR,
+    Want,
+    matches,
+    one_block,
+    one_of,
+    plain,
+    retyped,
+    room,
+    sample,
+)
+from .regions import equal_shape
+from .samples import Sample
+from .typesets import FLOATS, Rows, pairs
+
+GROUP = 32
+_SOURCE = Operand("src", "in", dtype="S")
+MX_ALG = Attribute("mx_alg", MxQuantAlg, MxQuantAlg.OCP_MX_FP8_E4M3, "element format and exponent rule")
+FP8_ALGS = (MxQuantAlg.OCP_MX_FP8_E4M3, MxQuantAlg.NV_MX_FP8_E4M3)
+FP4_ALGS = (MxQuantAlg.OCP_MX_FP4_E2M1, MxQuantAlg.NV_MX_FP4_E2M1)
+_MX_OPERANDS = (
+    Operand("dst", "out", dtype="D", note="codes"),
+    Operand("exp", "out", dtype="u8", note="e8m0 exponent per group"),
+    Operand("max", "out", dtype=None, note="largest magnitude per group"),
+    Operand("scaling", "out", dtype=None, note="factor per group"),
+    _SOURCE,
+)
+_MX_SIMULATED: Rows = tuple((d, s) for d in ("i8", "f4e2m1x2") for s in FLOATS)
+_MX_A5: Rows = (
+    *((d, s) for d in ("i8", "f8e4m3") for s in FLOATS),
+    ("f4e2m1x2", "f16"),
+    ("f4e2m1x2", "bf16"),
+)
+_MX_VALUES = (
+    "Per group, m is the largest |src| as f32, starting from 0; e is its exponent field. FP8 skips NaNs; "
+    "NV FP4 makes m NaN when an element is; OCP FP4 takes the largest bit pattern of |src| cut to bf16. "
+    "exponent = 255 where m is NaN. OCP: max(e - 8, 0) for FP8, max(e - 2, 0) for FP4. NV: 0 for m = 0; "
+    "otherwise d = m * f32(1/448) for FP8, m * f32(1/6) for FP4, rounded in f32: the exponent field of d, "
+    "plus 1 where its mantissa is not 0, unless the field is 254, or 0 with a mantissa of at most 0x400000; "
+    "254 where d is infinite. factor = m where the exponent is 255, otherwise 2^(127 - exponent). v = src * "
+    "factor in f32, for a bf16 source with FP4 rounded to bf16. FP8 codes: e4m3, nearest, ties to even, "
+    "clamped to +-448, NaN 0x7F, a zero result 0x00 whatever its sign; NV: |v| below 2^-10 gives a zero of "
+    "the sign of v. FP4 codes: e2m1, nearest, ties to even, clamped to +-6, the sign kept; 7 where the "
+    "factor or v is NaN, 15 where the factor is -infinity. exp, max and scaling receive exponent, m and "
+    "factor, max and scaling converted to their element types."
+)
+
+
+def _check_format(site: Site) -> Iterator[Finding]:
+    alg, d = site.attrs.get("mx_alg"), element_type(site.types.get("dst"))
+    if not isinstance(alg, MxQuantAlg) or d is None:
+        return
+    if alg == MxQuantAlg.HIF4:
+        yield None, "mx_alg is HIF4; allowed: the four OCP and NV algorithms"
+    elif (alg in FP4_ALGS) != d.packed:
+        wanted = "f4e2m1x2" if alg in FP4_ALGS else "i8"
+        yield "dst", f"dst has element type {d} with {alg.name}; allowed: {wanted}"
+
+
+def _breaks_format(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    attrs["mx_alg"] = MxQuantAlg.HIF4
+    return True
+
+
+def _check_groups(site: Site) -> Iterator[Finding]:
+    t, along_rows = site.tile("src"), _along_rows(site)
+    if t is None:
+        return
+    extent, what = (t.rows, "rows") if along_rows else (t.cols, "columns")
+    if extent % GROUP:
+        yield "src", f"src has {extent} {what}; allowed: a multiple of {GROUP}, the group size"
+
+
+def _along_rows(site: Site) -> bool:
+    return site.instruction.name == "tquant_dn" or site.attrs.get("grp_axis") == 0
+
+
+def _breaks_groups(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    if "interleave" in attrs:
+        return False
+    for name in ("src", "dst"):
+        t = types[name]
+        assert isinstance(t, TileType)
+        types[name] = replace(t, rows=24, v_row=24)
+    if types["exp"] == TileType(U8, 8, 32):
+        attrs["grp_axis"], types["exp"] = 0, TileType(U8, 1, 64)
+    return True
+
+
+def _groups(site: Site) -> Want:
+    """Rows and columns of one exponent per group."""
+    src, (rows, cols) = site.tile("src"), site.valid.get("src", (None, None))
+    if src is None:
+        return None, None
+    if not _along_rows(site):
+        dense = site.profile.name == "a5" and (t := site.tile("exp")) is not None and t.rows == 1
+        groups = src.cols // GROUP
+        return (1, None if rows is None else rows * groups) if dense else (rows, groups)
+    if site.attrs.get("interleave"):
+        return -(-src.rows // 64), None if cols is None else 2 * cols
+    return src.rows // GROUP, cols
+
+
+def _breaks_exponents(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    t = types["exp"]
+    if not isinstance(t, TileType) or t.rows <= 2:
+        return one_block("exp")(types, attrs, profile)
+    types["exp"] = replace(t, rows=2, v_row=2)
+    return True
+
+
+def _flat_room(name: str) -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t, src, (rows, cols) = site.tile(name), site.tile("src"), site.valid.get("src", (None, None))
+        if t is None or src is None:
+            return
+        count = src.rows // GROUP * (cols or 0) if _along_rows(site) else (rows or 0) * (src.cols // GROUP)
+        if t.elements < count:
+            yield name, f"{name} has {t.elements} elements; allowed: at least {count}, one per group"
+
+    return matches(f"{name}-room", f"{name} has an element per group", check, one_block(name))
+
+
+def _scratch_type(name: str) -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        d, s = element_type(site.types.get(name)), element_type(site.types.get("src"))
+        allowed = {"f32"} | ({s.name} if s is not None and site.profile.name == "a5" else set())
+        if d is not None and d.name not in allowed:
+            listed = " or ".join(sorted(allowed))
+            yield name, f"{name} has element type {d}; allowed on {site.profile.name}: {listed}"
+
+    return matches(
+        f"{name}-type", f"{name} has element type f32, on a5 also that of src", check, retyped(name, "u8")
+    )
+
+
+def _check_interleave(site: Site) -> Iterator[Finding]:
+    src = site.tile("src")
+    if not site.attrs.get("interleave") or src is None:
+        return
+    if site.profile.name == "cpu_sim":
+        yield None, "interleave on cpu_sim; allowed on a5 only"
+    elif src.rows % 64 or (site.valid["src"][0] or 0) % 64:
+        yield "src", f"src has {src.rows} rows; allowed with interleave: whole pairs of groups (64 rows)"
+
+
+def _breaks_interleave(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    t = types["src"]
+    attrs["interleave"] = True
+    if not isinstance(t, TileType) or (t.rows % 64 == 0 and profile.name == "a5"):
+        return False
+    types["exp"] = TileType(U8, t.rows // GROUP, 4 * t.cols)
+    return True
+
+
+def _mx_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    for i, (d, s) in enumerate(instruction.types[profile.name]):
+        algs = FP4_ALGS if dtype(d).packed else FP8_ALGS
+        for alg in algs if i < 2 or dtype(d).packed else algs[i % 2 : i % 2 + 1]:
+            yield _mx_sample(instruction, profile, d, s, alg)
+
+
+def _mx_sample(instruction: Instruction, profile: Profile, d: str, s: str, alg: MxQuantAlg) -> Sample:
+    scratch = dtype(s) if profile.name == "a5" else F32
+    attrs: dict[str, object] = {"mx_alg": alg}
+    if instruction.name == "tquant_dn":
+        rows, cols, exp = (64, 32, TileType(U8, 2, 32)) if alg in FP8_ALGS else (32, 64, TileType(U8, 1, 64))
+        if profile.name == "a5" and alg in FP8_ALGS:
+            attrs["interleave"], exp = True, TileType(U8, 1, 64)
+        flat = 64
+    else:
+        rows, cols, exp, flat = 8, 64, TileType(U8, 8, 32), 32
+    types: dict[str, Type] = {
+        "src": TileType(dtype(s), rows, cols),
+        "dst": TileType(dtype(d), rows, cols),
+        "exp": exp,
+        "max": TileType(scratch, 1, flat),
+        "scaling": TileType(scratch, 1, flat),
+    }
+    return sample(instruction, ("src",), types, attrs)
+
+
+def _mx_rules() -> tuple[Constraint, ...]:
+    return (
+        matches(
+            "mx-format",
+            "an FP8 algorithm with 8-bit codes, FP4 with f4e2m1x2",
+            _check_format,
+            _breaks_format,
+            A5_AND_SIMULATOR,
+        ),
+        fixed_type("exp", ("u8",), A5_AND_SIMULATOR, HEADERS),
+        replace(_scratch_type("max"), profiles=A5_AND_SIMULATOR),
+        replace(_scratch_type("scaling"), profiles=A5_AND_SIMULATOR),
+        equal_shape("src", "dst", A5_AND_SIMULATOR, HEADERS),
+        matches(
+            "group-size",
+            "whole groups of 32 along the grouped axis",
+            _check_groups,
+            _breaks_groups,
+            A5_AND_SIMULATOR,
+        ),
+        room("exp", _groups, "an exponent per group", A5_AND_SIMULATOR, breaks=_breaks_exponents),
+        replace(_flat_room("max"), profiles=A5_AND_SIMULATOR),
+        replace(_flat_room("scaling"), profiles=A5_AND_SIMULATOR),
+    )
+
+
+_MX_PLACES = (
+    in_vec(_MX_OPERANDS, A5_AND_SIMULATOR),
+    plain(tuple(o.name for o in _MX_OPERANDS), A5_AND_SIMULATOR),
+)
+_MX_DECISIONS = (
+    Decision(
+        "The page subtracts 1 for e2m1; which exponent offset holds?",
+        "2, as the code does: the largest e2m1 value is 1.5 * 2^2.",
+        f"{SIMULATOR_VALUES}; {HEADERS}",
+    ),
+    Decision(
+        "The page rounds stochastically; which rounding holds?",
+        "To nearest even.",
+        SIMULATOR_VALUES,
+    ),
+    Decision(
+        "Groups run over the physical extent of the grouped axis; what are its invalid lanes?",
+        "What any source lane outside is on the profile.",
+        SIMULATOR_VALUES,
+    ),
+    Decision(
+        "The simulator clears twice the bytes of an FP4 destination, also behind the tile.",
+        "Exactly the tile is cleared, on cpu_sim only.",
+        "public CPU simulator, recorded vectors (only the tile is recorded)",
+    ),
+    Decision(
+        "May MXFP4 have an f32 source?",
+        "On cpu_sim; the header of A5 forbids it.",
+        HEADERS,
+    ),
+    Decision(
+        "Are the NZ store mode and its reordered exponents offered?",
+        "No: the simulator's result is not defined; tmov reorders exponents.",
+        "public CPU simulator",
+    ),
+)
+
+TQUANT_MX = tile_instruction(
+    "tquant.mx",
+    "Quantise to block-scaled FP8 or FP4 with shared exponents.",
+    "grp_axis 1: each valid row of src is cut into groups of 32 physical columns; exp[row, group], and the "
+    "elements row * groups + group of max and scaling in storage order, belong to a group; on a5 an exp "
+    "tile of one row is filled in that order too. grp_axis 0: as tquant_dn. " + _MX_VALUES + " On cpu_sim "
+    "an FP4 dst is zeroed first.",
+    _MX_OPERANDS,
+    pairs(_MX_SIMULATED, (), _MX_A5),
+    cls="irregular",
+    type_vars=("D", "S"),
+    domain="src",
+    reads=(),
+    attributes=(MX_ALG, Attribute("grp_axis", int, 1, "1: groups along columns, 0: along rows")),
+    placement=_MX_PLACES,
+    extra=(*_mx_rules(), replace(one_of("grp_axis", (0, 1), HEADERS), profiles=A5_AND_SIMULATOR)),
+    decisions=_MX_DECISIONS,
+    sampler=_mx_samples,
+)
+
+TQUANT_DN = tile_instruction(
+    "tquant_dn",
+    "Quantise to block-scaled FP8 or FP4 with groups along rows.",
+    "Each valid column c of src is cut into groups of 32 physical rows; exp[group, c], and the elements "
+    "group * (valid columns) + c of max and scaling in storage order, belong to a group. With interleave, "
+    "exp[group / 2, 2 * c + group mod 2] instead. " + _MX_VALUES + " On cpu_sim an FP4 dst is zeroed first.",
+    _MX_OPERANDS,
+    pairs(_MX_SIMULATED, (), _MX_A5),
+    cls="irregular",
+    type_vars=("D", "S"),
+    domain="src",
+    reads=(),
+    attributes=(MX_ALG, Attribute("interleave", bool, False, "exponents of group pairs side by side; a5")),
+    placement=_MX_PLACES,
+    extra=(
+        *_mx_rules(),
+        matches(
+            "interleave",
+            "interleave on a5 with whole pairs of groups",
+            _check_interleave,
+            _breaks_interleave,
+            A5_AND_SIMULATOR,
+        ),
+    ),
+    decisions=_MX_DECISIONS,
+    sampler=_mx_samples,
+)
+
+TQUANT_HIF4 = replace(
+    tile_instruction(
+        "tquant.hif4",
+        "Quantise bf16 to 4-bit floats with a three-level scale.",
+        "Groups of 64 elements share a scale; each 8 and each 4 of them a further bit. The instruction "
+        "exists on A6 targets only.",
+        (Operand("dst", "out", dtype="D"), _SOURCE),
+        pairs((), (), ()),
+        cls="irregular",
+        type_vars=("D", "S"),
+        domain="custom",
+        placement=(),
+        decisions=(
+            Decision(
+                "Is it executed?",
+                "No: none of the three profiles has it, and the simulator maps its tag to another algorithm.",
+                "page TQUANT_HIF4; pto-isa headers (A6 only)",
+            ),
+        ),
+    ),
+    executable=False,
+)
+
+INSTRUCTIONS: tuple[Instruction, ...] = (TQUANT_MX, TQUANT_DN, TQUANT_HIF4)

@@ -1,0 +1,327 @@
+"""Sorting: blocks of 32 elements with their indices, and merging of sorted record lists.
+
+A record takes 8 bytes: a value first, in 4-byte types the index after it, in 2-byte types a zero and
+the two halves of the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..dtypes import I16, U32, dtype
+from ..profiles import Profile
+from ..types import TileType, Type, VectorType
+from .common import PAGES, SIMULATOR_VALUES, tile_instruction
+from .constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
+from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .irregular_rules import (
+    Want,
+    matches,
+    one_block,
+    plain,
+    room,
+    sample,
+    scratch_bytes,
+    shrunk,
+    single_row,
+)
+from .samples import Sample
+from .typesets import HALVES, STANDARD, table
+
+RECORD_BYTES = 8
+BLOCK = 32
+_OUT = Operand("dst", "out")
+
+
+def slots(bits: int) -> int:
+    """Elements of a ``bits``-bit type that one record takes.
+
+    >>> slots(32), slots(16)
+    (2, 4)
+    """
+    return RECORD_BYTES * 8 // bits
+
+
+# -- tsort32 -----------------------------------------------------------------------------------------
+
+_SORT_OPERANDS = (
+    Operand("dst", "out", note="records"),
+    Operand("src", "in"),
+    Operand("idx", "in", dtype="u32", note="index of each element of src"),
+    Operand("tmp", "tmp", dtype=None, optional=True, note="needed on hardware for a short last block"),
+)
+
+
+def _records(site: Site) -> Want:
+    src = site.tile("src")
+    rows, cols = site.valid.get("src", (None, None))
+    return rows, None if src is None or cols is None else slots(src.dtype.bits) * cols
+
+
+def _check_index_lanes(site: Site) -> Iterator[Finding]:
+    idx, (rows, cols) = site.tile("idx"), site.valid.get("src", (None, None))
+    if idx is None:
+        return
+    one_row = site.profile.name != "cpu_sim" and site.valid["idx"][0] == 1
+    if idx.cols < (cols or 0) or (idx.rows < (rows or 0) and not one_row):
+        yield (
+            "idx",
+            f"idx is {idx.rows}x{idx.cols}; allowed: an index for each of the {size(rows)}x{size(cols)} "
+            "valid elements of src"
+            + ("" if site.profile.name == "cpu_sim" else ", or one valid row of them for all rows"),
+        )
+
+
+def _check_tail(site: Site) -> Iterator[Finding]:
+    cols = site.valid.get("src", (None, None))[1]
+    if cols is not None and cols % BLOCK and "tmp" not in site.values:
+        yield "src", f"src has {cols} valid columns and tmp is missing; allowed without it: multiples of 32"
+
+
+def _sort_scratch(site: Site) -> int | None:
+    src, cols = site.tile("src"), site.valid.get("src", (None, None))[1]
+    if src is None or cols is None:
+        return None
+    width = src.dtype.bits // 8
+    return (-(-cols // BLOCK) * BLOCK if cols * width <= 8160 else BLOCK) * width
+
+
+def _sort_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    for i, (name,) in enumerate(instruction.types[profile.name]):
+        d = dtype(name)
+        types: dict[str, Type] = {
+            "src": TileType(d, 4, 64),
+            "idx": TileType(U32, 4, 64),
+            "dst": TileType(d, 4, 64 * slots(d.bits)),
+        }
+        yield sample(instruction, ("src", "idx"), types)
+        if i == 0:
+            types["tmp"] = TileType(d, 1, 64)
+            yield sample(instruction, ("src", "idx", "tmp"), types)
+
+
+TSORT32 = tile_instruction(
+    "tsort32",
+    "Sort each block of 32 elements of a row, descending, with attached indices.",
+    "For each valid row of src and each block of columns 32b to 32b+31 (the last may be shorter): the "
+    "pairs (src, idx) by value descending, equal values by unsigned index ascending, are written as "
+    "records from column 32*b*R of dst, R = 2 elements per record for 4-byte types, 4 for 2-byte types. "
+    "-0 equals +0; a NaN with sign bit 0 sorts before +infinity, one with sign bit 1 after -infinity, "
+    "NaNs of one sign are equal. Values keep their bits. Elements of dst without a record, and records "
+    "without an element in dst, are left out.",
+    _SORT_OPERANDS,
+    table(("i32", "i16", "f16", "bf16", "f32"), HALVES, HALVES),
+    cls="irregular",
+    domain="src",
+    reads=(),
+    placement=(in_vec(_SORT_OPERANDS), plain(("dst", "src", "idx"))),
+    extra=(
+        fixed_type("idx", ("u32",), ("cpu_sim", "a2a3", "a5"), HEADERS),
+        same_as("tmp", "src", HARDWARE, HEADERS),
+        matches(
+            "idx-lanes",
+            "idx has an index for every valid element of src",
+            _check_index_lanes,
+            one_block("idx"),
+        ),
+        room("dst", _records, "the records of all valid elements of src", severity="warning"),
+        replace(
+            equal_valid(("src", "idx"), "public CPU simulator"),
+            rule="idx-region",
+            allowed="src and idx: equal valid regions, otherwise nothing is written",
+            profiles=SIMULATOR,
+            severity="warning",
+        ),
+        matches(
+            "tail-needs-tmp",
+            "without tmp the valid columns of src are a multiple of 32",
+            _check_tail,
+            shrunk("src", cols=1),
+            HARDWARE,
+        ),
+        scratch_bytes("tmp", _sort_scratch, "a row padded to whole blocks"),
+    ),
+    decisions=(
+        Decision(
+            "The simulator places 16-bit blocks 64 elements apart although a block's records take 128.",
+            "Blocks do not overlap: 128 elements apart, as the page and the headers have it.",
+            f"{PAGES}; {HEADERS}",
+        ),
+        Decision(
+            "Where do NaNs go?",
+            "First when positive, last when negative; hardware pads a short block with negative NaNs, which "
+            "go last. The simulator's order is not defined for them.",
+            HEADERS,
+        ),
+        Decision(
+            "What happens when the valid regions of src and idx differ?",
+            "cpu_sim writes nothing. a2a3 and a5 iterate over src; an idx with one valid row serves every "
+            "row.",
+            f"{SIMULATOR_VALUES}; {HEADERS}",
+        ),
+        Decision(
+            "What does hardware write behind the records of a short last block?",
+            "Nothing: programs may not rely on the filler records.",
+            SIMULATOR_VALUES,
+        ),
+    ),
+    sampler=_sort_samples,
+)
+
+# -- tmrgsort ----------------------------------------------------------------------------------------
+
+_LISTS = ("src0", "src1", "src2", "src3")
+_MERGE_OPERANDS = (
+    _OUT,
+    Operand(
+        "executed",
+        "out",
+        "vector",
+        "i16",
+        optional=True,
+        note="records taken from each list; several lists only",
+        beside="src1",
+    ),
+    Operand("src0", "in"),
+    Operand("src1", "in", optional=True),
+    Operand("src2", "in", optional=True),
+    Operand("src3", "in", optional=True),
+    Operand("blockLen", "in", "scalar", "u32", optional=True, note="elements per block, indices included"),
+    Operand("tmp", "tmp", optional=True, note="scratch of hardware; ignored elsewhere"),
+)
+_MERGE_FORMS = (("src0", "blockLen"), *((*_LISTS[:n], "tmp") for n in (2, 3, 4)))
+#: Type of the counts: one per list, zero for absent lists.
+EXECUTED = VectorType((4,), I16)
+
+
+def _several(site: Site) -> bool:
+    return "src1" in site.values
+
+
+def _check_executed(site: Site) -> Iterator[Finding]:
+    if _several(site) != ("executed" in site.values):
+        what = "several lists" if _several(site) else "one list"
+        allowed = "dst and the counts, vector<4xi16>" if _several(site) else "dst only"
+        yield (
+            "executed" if not _several(site) else None,
+            f"{what} of records; allowed destinations: {allowed}",
+        )
+
+
+def _breaks_executed(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    if "executed" in types:
+        del types["executed"]
+    else:
+        types["executed"] = EXECUTED
+    return True
+
+
+def _single_source(site: Site) -> Want:
+    return 1, None if _several(site) else site.valid.get("dst", (None, None))[1]
+
+
+def _breaks_source_room(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    t = types["dst"]
+    if "src1" in types or not isinstance(t, TileType):
+        return False
+    types["dst"] = TileType(t.dtype, 1, 2 * t.cols)
+    return True
+
+
+def _check_blocks(site: Site) -> Iterator[Finding]:
+    length, cols = site.constant("blockLen"), site.valid.get("src0", (None, None))[1]
+    if length is None:
+        return
+    if length < 1 or length % 64:
+        yield "blockLen", f"blockLen is {length}; allowed: a positive multiple of 64"
+    elif cols is not None and not (cols and cols % (4 * length) == 0 and cols // (4 * length) <= 255):
+        yield (
+            "src0",
+            f"src0 has {cols} valid columns with blocks of {length}; allowed: 1 to 255 groups of four blocks",
+        )
+
+
+def _merge_scratch(site: Site) -> int | None:
+    lists = [t for name, t in site.tiles("in") if name in _LISTS]
+    return sum(t.cols * t.dtype.bits // 8 for t in lists)
+
+
+def _merge_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    block = 16 if profile.name == "cpu_sim" else 64
+    for i, (name,) in enumerate(instruction.types[profile.name]):
+        tile = TileType(dtype(name), 1, 4 * block)
+        types: dict[str, Type] = {"src0": tile, "dst": tile}
+        yield sample(instruction, _MERGE_FORMS[0], types, constants={"blockLen": (block,)})
+        for form in _MERGE_FORMS[1:] if i < 2 else _MERGE_FORMS[1 + i % 3 : 2 + i % 3]:
+            part = TileType(dtype(name), 1, 64)
+            wide = TileType(dtype(name), 1, 64 * (len(form) - 1))
+            given: dict[str, Type] = dict.fromkeys(form[:-1], part)
+            given |= {"tmp": wide, "dst": wide, "executed": EXECUTED}
+            yield sample(instruction, form, given, {"exhausted": len(form) % 2 == i % 2})
+
+
+TMRGSORT = tile_instruction(
+    "tmrgsort",
+    "Merge sorted lists of records, descending.",
+    "Records take R = 8 / element size elements, the value first; comparisons are of the element type, "
+    "and false for NaN. A merge step takes the record whose value is strictly greater than those of all "
+    "lower-numbered lists that still have one, so ties go to the lowest list; whole records move. One "
+    "source: each complete group of four blocks of blockLen elements that fits the valid columns of dst "
+    "is merged into the same columns of dst; a blockLen of 0 or not a multiple of R does nothing. Two to "
+    "four sources: the first floor(valid columns / R) records of each are merged into dst until it has "
+    "floor(valid columns / R) records or all lists are empty; with exhausted, also until any list given "
+    "is empty after a step. executed holds the records taken from each list. The rest of dst stays. "
+    "Valid rows are not consulted.",
+    _MERGE_OPERANDS,
+    table(STANDARD, HALVES, HALVES),
+    cls="irregular",
+    domain="custom",
+    forms=_MERGE_FORMS,
+    attributes=(Attribute("exhausted", bool, False, "stop when any list is used up"),),
+    placement=(in_vec(_MERGE_OPERANDS), plain(("dst", *_LISTS))),
+    extra=(
+        single_row(("dst", *_LISTS)),
+        matches(
+            "executed-given",
+            "the counts are a destination exactly where several lists are merged",
+            _check_executed,
+            _breaks_executed,
+            source="PTOAS verifier; pto_instr.hpp",
+        ),
+        room(
+            "src0",
+            _single_source,
+            "the blocks that are merged into the valid columns of dst",
+            breaks=_breaks_source_room,
+        ),
+        matches(
+            "block-length",
+            "blockLen is a positive multiple of 64, and src0 has 1 to 255 whole groups of four blocks",
+            _check_blocks,
+            shrunk("src0", cols=2),
+            HARDWARE,
+        ),
+        scratch_bytes("tmp", _merge_scratch, "all source lists"),
+    ),
+    decisions=(
+        Decision(
+            "The overview names it TMREGSORT with an order argument; which orders exist?",
+            "Descending only.",
+            f"{HEADERS}; {SIMULATOR_VALUES}",
+        ),
+        Decision(
+            "Hardware counts only with exhausted; what does executed hold without it?",
+            "The counts, always.",
+            SIMULATOR_VALUES,
+        ),
+        Decision(
+            "Hardware copies all valid columns from tmp, also behind the records; what is there?",
+            "The old elements of dst.",
+            SIMULATOR_VALUES,
+        ),
+    ),
+    sampler=_merge_samples,
+)
+
+INSTRUCTIONS: tuple[Instruction, ...] = (TSORT32, TMRGSORT)

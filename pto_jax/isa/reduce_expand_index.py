@@ -1,0 +1,241 @@
+"""Positions of the extreme values of rows and columns, alone or together with the values."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Literal
+
+from ..dtypes import dtype
+from ..profiles import PROFILE_NAMES, Profile
+from ..types import BLayout, TileType, Type
+from .common import SCRATCH_OPTIONAL, SIMULATOR_VALUES, tile_instruction
+from .constraints import HARDWARE, HEADERS, in_vec, same_as, with_dtype
+from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site, Sizes
+from .elementwise import TMP
+from .reduce_expand import WHOLE_SOURCE
+from .reduce_expand_rules import (
+    column_vector,
+    equal_extent,
+    filled_source,
+    holds,
+    no_boxes,
+    plain,
+)
+from .reduce_expand_samples import positions
+from .regions import scratch
+from .typesets import STANDARD, Rows, pairs
+
+Along = Literal["row", "col"]
+_WORDS = ("i32", "u32")
+_HALF_WORDS = ("i16", "u16")
+_TILES = (
+    Operand("dstVal", "out", dtype="S", optional=True, note="the extreme values; written before dst"),
+    Operand("dst", "out", dtype="I", note="their positions"),
+    Operand("src", "in", dtype="S"),
+)
+_OPERANDS = (*_TILES, TMP)
+_PAGE = "instruction pages (output index only; output both value and index)"
+
+_VALUE_FORM = Decision(
+    "How is the form with values written? Pages print the index form only.",
+    "With two destinations in the order of the C++ interface: the values, then the positions.",
+    "pto_instr.hpp",
+)
+_FIRST_POSITION = Decision(
+    "NaN and ties?",
+    "The first strict extreme: equal values, +0 and -0 included, give the lower position; a NaN in first "
+    "place gives 0, later ones are never chosen. The value form stores that element with its bits.",
+    SIMULATOR_VALUES,
+)
+_EMPTY = Decision(
+    "What does an empty source give?",
+    "An error on a2a3 and a5 (nothing is written). cpu_sim, whose assertion is not a rule: position 0 and "
+    "the stored first lane for every line that exists.",
+    f"{HEADERS}; simulator source",
+)
+
+
+def _rows_of(indices: tuple[str, ...], sources: tuple[str, ...]) -> Rows:
+    return tuple((i, s) for s in sources for i in indices)
+
+
+def _hardware_rows(sources: tuple[str, ...]) -> Rows:
+    """32-bit positions; 16-bit ones next to 16-bit values too."""
+    narrow = tuple(s for s in sources if dtype(s).bits == 16)
+    return (*_rows_of(_WORDS, sources), *_rows_of(_HALF_WORDS, narrow))
+
+
+def _index_type(along: Along) -> Constraint:
+    """The form says how wide positions are."""
+
+    def allowed(src: TileType, *, valued: bool) -> tuple[str, ...]:
+        if not valued:
+            return _WORDS
+        if along == "row":
+            return (*_WORDS, *_HALF_WORDS) if src.dtype.bits == 16 else _WORDS
+        return {8: (), 16: _HALF_WORDS}.get(src.dtype.bits, _WORDS)
+
+    def check(site: Site) -> Iterator[Finding]:
+        dst, src = site.tile("dst"), site.tile("src")
+        if dst is None or src is None:
+            return
+        row, values = (dst.dtype.name, src.dtype.name), site.tile("dstVal")
+        if row not in site.instruction.types[site.profile.name]:
+            return
+        if values is not None and values.dtype != src.dtype:
+            return
+        valued = "dstVal" in site.values
+        legal = allowed(src, valued=valued)
+        if dst.dtype.name not in legal:
+            form = "with values" if valued else "without values"
+            yield (
+                "dst",
+                (
+                    f"positions of type {dst.dtype} in {src.dtype} {form}; allowed on {site.profile.name}: "
+                    + (", ".join(legal) or "the form without values")
+                ),
+            )
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        dst, src = types.get("dst"), types.get("src")
+        if not isinstance(dst, TileType) or not isinstance(src, TileType):
+            return False
+        if "dstVal" not in types:
+            types["dst"] = with_dtype(dst, dtype("i16"))
+            return src.dtype.bits == 16 and (dst.rows if dst.cols == 1 else dst.cols) % 16 == 0
+        types["dst"] = with_dtype(dst, dtype("i32"))
+        return along == "col" and src.dtype.bits == 16
+
+    return Constraint(
+        "index-type",
+        "positions are i32 or u32 alone; next to 16-bit values also (columns: only) i16 or u16",
+        check,
+        HARDWARE,
+        source=_PAGE,
+        breaks=breaks,
+    )
+
+
+def _one_row() -> Constraint:
+    """Results of columns lie in a tile with one valid row."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        for name in ("dst", "dstVal"):
+            rows = site.valid.get(name, (None, None))[0]
+            if rows not in (None, 1):
+                yield name, f"{name} has {rows} valid rows; allowed: 1"
+
+    def broken(sizes: Sizes, types: Any) -> Any:
+        return sizes["dst"][0] != 1
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        t = types.get("dst")
+        if not isinstance(t, TileType):
+            return False
+        types["dst"] = TileType(t.dtype, 2, t.cols, blayout=BLayout.ROW_MAJOR)
+        return True
+
+    return Constraint(
+        "one-row",
+        "dst and dstVal have one valid row",
+        check,
+        HARDWARE,
+        stage="run-time",
+        source=f"{_PAGE}; {HEADERS}",
+        breaks=breaks,
+        region=RegionRule("custom", ("dst",), broken),
+    )
+
+
+def _stages(site: Site) -> tuple[int, int] | None:
+    """Rows and columns of the scratch tile of A2/A3's row form, a value-position pair per repeat."""
+    src, (rows, cols), tmp = site.tile("src"), site.valid.get("src", (None, None)), site.tile("tmp")
+    if src is None or tmp is None or rows is None or cols is None or tmp.blayout == BLayout.COL_MAJOR:
+        return None
+    repeat, unit = 2048 // src.dtype.bits, 256 // src.dtype.bits
+
+    def aligned(n: int) -> int:
+        return -(-n // unit) * unit
+
+    first = -(-cols // repeat)
+    if cols <= repeat:
+        return (rows, 2) if "dstVal" in site.values else None
+    if cols <= repeat * repeat:
+        return rows, aligned(2 * first) + aligned(first)
+    second = -(-first // repeat)
+    return rows, max(aligned(2 * first), aligned(first) + aligned(2 * second)) + 2
+
+
+def _counters(site: Site) -> tuple[int, int] | None:
+    """Columns of the scratch tile of A2/A3's column form: up to three lines of counters.
+
+    They are used as one run, so more rows do as well.
+    """
+    src, tmp, cols = site.tile("src"), site.tile("tmp"), site.valid.get("src", (None, None))[1]
+    if src is None or tmp is None or cols is None:
+        return None
+    repeat, unit = 2048 // src.dtype.bits, 256 // src.dtype.bits
+    gap = repeat if cols >= repeat else -(-cols // unit) * unit
+    needed = gap * (3 if src.dtype.name == "f16" and "dstVal" not in site.values else 1)
+    rows, have = site.valid["tmp"]
+    return None if rows and have and rows * have >= needed else (1, needed)
+
+
+def _positions(along: Along, extreme: Literal["max", "min"]) -> Instruction:
+    line, other = ("row", "column") if along == "row" else ("column", "row")
+    word = "largest" if extreme == "max" else "smallest"
+    placement: tuple[Constraint, ...]
+    extra: tuple[Constraint, ...]
+    a2a3: tuple[str, ...]
+    a5: tuple[str, ...]
+    lanes = ("dst(r, 0)", "dstVal(r, 0)") if along == "row" else ("dst(0, c)", "dstVal(0, c)")
+    if along == "row":
+        placement = (
+            in_vec(_TILES, PROFILE_NAMES),
+            plain(("src",), PROFILE_NAMES),
+            column_vector(("dst", "dstVal"), one_valid=True),
+        )
+        extra = (holds(("dst",), "rows"), equal_extent(("src", "dst", "dstVal"), "rows"))
+        a2a3, a5 = ("f16", "f32", "i32", "i16"), ("f16", "bf16", "i16", "u16", "f32", "i32", "u32")
+        size = scratch("tmp", _stages, "the partial results of a row", f"page trowarg{extreme} (tmp)")
+    else:
+        placement = (
+            in_vec(_TILES, PROFILE_NAMES),
+            no_boxes(("src",)),
+            plain(("dst", "dstVal"), PROFILE_NAMES),
+        )
+        extra = (holds(("dst",), "cols"), equal_extent(("src", "dst", "dstVal"), "cols"), _one_row())
+        a2a3 = ("f16", "f32", "u16", "u32")
+        a5 = ("i8", "u8", "i16", "u16", "i32", "u32", "f16", "f32")
+        size = scratch("tmp", _counters, "the counters of a row", f"page tcolarg{extreme} (tmp)")
+    return tile_instruction(
+        f"t{along}arg{extreme}",
+        f"Position of the {'maximum' if extreme == 'max' else 'minimum'} of each {line}.",
+        f"{lanes[0]} = the {other} of the first {word} value of a {line} of src; with two destinations "
+        f"{lanes[1]} = that value.",
+        _OPERANDS,
+        pairs(_rows_of(_WORDS, STANDARD), _hardware_rows(a2a3), _hardware_rows(a5)),
+        cls="reduce_expand",
+        type_vars=("I", "S"),
+        forms=(("src",), ("src", "tmp")),
+        domain="src",
+        reads=(),
+        placement=placement,
+        extra=(
+            *extra,
+            _index_type(along),
+            filled_source("cols" if along == "row" else "rows"),
+            same_as("tmp", "src", ("a2a3",), HEADERS),
+            size,
+        ),
+        decisions=(WHOLE_SOURCE, _FIRST_POSITION, _EMPTY, _VALUE_FORM, SCRATCH_OPTIONAL),
+        sampler=positions,
+    )
+
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    _positions("row", "max"),
+    _positions("row", "min"),
+    _positions("col", "max"),
+    _positions("col", "min"),
+)

@@ -1,0 +1,148 @@
+"""Sync and config: arrays of event identifiers, flag addresses, prefetch hints."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..dtypes import F32, I64, INDEX
+from ..profiles import PROFILE_NAMES, Profile
+from ..types import (
+    MemRefType,
+    OpaqueType,
+    PartitionViewType,
+    ScalarType,
+    Type,
+)
+from .constraints import fixed_type
+from .declare import AttrMap, Constraint, Finding, Instruction, Operand, Site
+from .handle_rules import Shown, handle, handle_operand
+from .sync_handles import config
+
+_PAGE, _HEADERS = "PTO ISA page of the instruction", "pto-isa headers; PTOAS dialect definition"
+_EVENTS, _INDEX = OpaqueType("eventid_array", "4"), ScalarType(INDEX)
+
+
+def _event_index() -> Constraint:
+    """A constant index lies inside the array."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        t, index = site.types.get("array"), site.constant("index")
+        if not isinstance(t, OpaqueType) or not t.params.isdigit() or index is None:
+            return
+        if not 0 <= index < int(t.params):
+            yield "index", f"index {index} of {t.params} events; allowed: 0 to {int(t.params) - 1}"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        types["array"] = OpaqueType("eventid_array", "0")
+        return True
+
+    return Constraint("event-index", "an index inside the array", check, source=_HEADERS, breaks=breaks)
+
+
+def _array_size() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t = site.types.get("result")
+        counted = isinstance(t, OpaqueType) and t.name == _EVENTS.name
+        if isinstance(t, OpaqueType) and counted and (not t.params.isdigit() or int(t.params) < 1):
+            yield "result", f"the array has {t.params or 'no'} events; allowed: 1 or more"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        types["result"] = OpaqueType("eventid_array", "0")
+        return True
+
+    return Constraint("event-count", "an array of 1 or more events", check, source=_HEADERS, breaks=breaks)
+
+
+def _flat_region() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t = site.types.get("src")
+        dims = t.dims if isinstance(t, PartitionViewType | MemRefType) else ()
+        if any(d != 1 for d in dims[:-1]):
+            yield "src", f"src has {len(dims)} dimensions; allowed: a packed one-dimensional region"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        types["src"] = PartitionViewType((16, 16), F32)
+        return True
+
+    return Constraint("flat", "src is a packed one-dimensional region", check, source=_PAGE, breaks=breaks)
+
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    config(
+        "set_ffts",
+        "Set the base address of the cross-core flags.",
+        "Later cross-core signals use it.",
+        (Operand("ffts", "in", "gm", None, note="flags in global memory"),),
+        (("ffts",),),
+        (Shown({"ffts": MemRefType((256,), I64)}, ("ffts",)),),
+        constraints=(fixed_type("ffts", ("i64", "u64"), PROFILE_NAMES, _HEADERS),),
+    ),
+    config(
+        "declare_eventid_array",
+        "Declare an array of run-time event identifiers.",
+        "Its elements are 0 until they are set.",
+        (handle_operand("result", out=True),),
+        ((),),
+        (Shown({"result": _EVENTS}, ()),),
+        constraints=(handle("result", "eventid_array", _HEADERS), _array_size()),
+    ),
+    config(
+        "eventid_array_get",
+        "Read an event identifier.",
+        "result = array[index].",
+        (
+            handle_operand("array"),
+            Operand("index", "in", "scalar", None),
+            Operand("result", "out", "scalar", None),
+        ),
+        (("array", "index"),),
+        (
+            Shown(
+                {"array": _EVENTS, "index": _INDEX, "result": _INDEX}, ("array", "index"), {}, {"index": (3,)}
+            ),
+        ),
+        constraints=(handle("array", "eventid_array", _HEADERS), _event_index()),
+    ),
+    config(
+        "eventid_array_set",
+        "Write an event identifier.",
+        "array[index] = value.",
+        (
+            handle_operand("array"),
+            Operand("index", "in", "scalar", None),
+            Operand("value", "in", "scalar", None),
+        ),
+        (("array", "index", "value"),),
+        (
+            Shown(
+                {"array": _EVENTS, "index": _INDEX, "value": _INDEX},
+                ("array", "index", "value"),
+                {},
+                {"index": (0,), "value": (2,)},
+            ),
+        ),
+        constraints=(handle("array", "eventid_array", _HEADERS), _event_index()),
+    ),
+    config(
+        "tprefetch_async",
+        "Hint that a region of global memory will be read.",
+        "No effect on values; the event it returns is complete.",
+        (
+            Operand("src", "in", "gm", None, note="flat region"),
+            handle_operand("context"),
+            handle_operand("event", out=True),
+        ),
+        (("src", "context"),),
+        (
+            Shown(
+                {
+                    "src": PartitionViewType((1, 256), F32),
+                    "context": OpaqueType("prefetch_context"),
+                    "event": OpaqueType("async_event"),
+                },
+                ("src", "context"),
+            ),
+        ),
+        constraints=(_flat_region(), handle("event", "async_event", _PAGE)),
+    ),
+)

@@ -1,0 +1,283 @@
+"""Sync and config: barriers over cores, convolution and quantisation state, event arrays, scale addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..dtypes import F16, F32, I32, INDEX, dtype
+from ..profiles import PROFILE_NAMES, Profile
+from ..types import (
+    AddressSpace,
+    BLayout,
+    Loc,
+    MemRefType,
+    OpaqueType,
+    Pipe,
+    ScalarType,
+    SLayout,
+    TileType,
+    Type,
+)
+from .constraints import fixed_type, place
+from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .handle_rules import Shown, handle, only_on, sampler
+from .modes import CoreType, FmatrixMode, SyncMode
+from .samples import Sample
+from .sync_config import NO_VALUE_EFFECT, required
+from .typesets import SIMULATED, STANDARD, table
+
+_SOURCES = ("PTO ISA page of the instruction", "pto-isa headers; PTOAS dialect definition")
+_PAGE, _HEADERS = _SOURCES
+_CONFIG = OpaqueType("fmatrix_config")
+_EVENTS = OpaqueType("eventid_array", "4")
+_SCALED_TYPES = table(SIMULATED, (), (*STANDARD, "f8e4m3", "f8e5m2", "hif8", "f4e2m1x2", "f4e1m2x2"))
+_SCALE_PLACES = (Loc.SCALING, Loc.SCALELEFT, Loc.SCALERIGHT)
+_UNREAD = Decision(
+    "Which instruction reads the state?",
+    "None that is executed: timg2col takes its geometry from its configuration operand, as the simulator "
+    "does.",
+    "public CPU simulator",
+)
+_QUANT_STATE = Decision(
+    "Which instruction reads the state?",
+    "The quantising push into a pipe, which is not executed.",
+    "pages SET_QUANT_SCALAR, SET_QUANT_VECTOR",
+)
+
+
+def config(
+    name: str,
+    summary: str,
+    semantics: str,
+    operands: tuple[Operand, ...],
+    forms: tuple[tuple[str, ...], ...],
+    shown: tuple[Shown, ...],
+    attributes: tuple[Attribute, ...] = (),
+    constraints: tuple[Constraint, ...] = (),
+    decisions: tuple[Decision, ...] = (NO_VALUE_EFFECT,),
+) -> Instruction:
+    return Instruction(
+        name,
+        "sync_config",
+        summary,
+        semantics,
+        operands,
+        {},
+        (),
+        attributes,
+        constraints,
+        forms,
+        "none",
+        Pipe.S,
+        decisions=decisions,
+        sources=_SOURCES,
+        syntax="custom",
+        sampler=sampler(*shown),
+    )
+
+
+def _convolution(name: str, summary: str, semantics: str) -> Instruction:
+    return config(
+        name,
+        summary,
+        semantics,
+        (
+            Operand("config", "in", "handle", None, optional=True, note="convolution geometry"),
+            Operand("tile", "in", "tile", None, optional=True, note="convolution tile with the geometry"),
+        ),
+        (("config",), ("tile",)),
+        (
+            Shown({"config": _CONFIG}, ("config",), {"mode": FmatrixMode.FMATRIX_A_MANUAL}),
+            Shown({"tile": TileType(F16, 16, 16, loc=Loc.MAT)}, ("tile",)),
+        ),
+        (
+            Attribute(
+                "mode",
+                FmatrixMode,
+                FmatrixMode.FMATRIX_A_MANUAL,
+                "register; automatic modes leave it",
+                ("mode", "fmatrixMode"),
+            ),
+        ),
+        (handle("config", "fmatrix_config", _PAGE),),
+        (_UNREAD,),
+    )
+
+
+def _soft_barrier() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        soft = site.attrs.get("mode") == SyncMode.SOFT
+        if soft and "workspace" not in site.values:
+            yield None, "mode is SOFT and workspace is missing; allowed: a workspace of i32 counters"
+        if not soft and "workspace" in site.values:
+            yield "workspace", "workspace is given; allowed: only with mode SOFT"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        attrs["mode"] = SyncMode.HARD if "workspace" in types else SyncMode.SOFT
+        attrs["core"] = CoreType.AIV_ONLY
+        return True
+
+    return Constraint(
+        "barrier-workspace", "a workspace exactly in mode SOFT", check, source=_HEADERS, breaks=breaks
+    )
+
+
+def _barrier_cores() -> Constraint:
+    allowed = {
+        SyncMode.HARD: (CoreType.AIV_ONLY, CoreType.AIC_ONLY),
+        SyncMode.SOFT: (CoreType.AIV_ONLY, CoreType.MIX),
+    }
+
+    def check(site: Site) -> Iterator[Finding]:
+        mode, core = site.attrs.get("mode"), site.attrs.get("core")
+        if isinstance(mode, SyncMode) and isinstance(core, CoreType) and core not in allowed[mode]:
+            names = ", ".join(c.name for c in allowed[mode])
+            yield None, f"core is {core.name} in mode {mode.name}; allowed on a5: {names}"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        attrs["core"] = CoreType.AIC_ONLY if attrs.get("mode") == SyncMode.SOFT else CoreType.MIX
+        return True
+
+    return Constraint(
+        "barrier-cores",
+        "hard: AIV_ONLY, AIC_ONLY; soft: AIV_ONLY, MIX",
+        check,
+        ("a5",),
+        source=_HEADERS,
+        breaks=breaks,
+    )
+
+
+def _out_type() -> Constraint:
+    allowed = ("i8", "u8", "i16", "f16", "bf16")
+
+    def check(site: Site) -> Iterator[Finding]:
+        t = site.attrs.get("out_type")
+        found = t.dtype.name if isinstance(t, ScalarType) else t
+        if found is not None and found not in allowed:
+            yield None, f"out_type is {found}; allowed: {', '.join(allowed)}"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        attrs["out_type"] = "f32"
+        return True
+
+    return Constraint(
+        "out-type", f"out_type is one of {', '.join(allowed)}", check, source=_PAGE, breaks=breaks
+    )
+
+
+def _scale_places() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        for name, places in (("dst", _SCALE_PLACES), ("src", (Loc.LEFT, Loc.RIGHT))):
+            t = site.tile(name)
+            if t is not None and t.loc not in places:
+                words = ", ".join(p.name.lower() for p in places)
+                yield name, f"{name} is a {t.loc.name.lower()} tile; allowed: {words}"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        types["dst"] = TileType(F16, 16, 16)
+        return True
+
+    return Constraint(
+        "location", "src in left or right, dst in a place for scales", check, source=_HEADERS, breaks=breaks
+    )
+
+
+def _scale_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    for (name,) in instruction.types[profile.name]:
+        yield Sample(instruction, {"dst": _SCALES, "src": _LEFT.with_dtype(dtype(name))}, ("src",))
+
+
+_INDEX = ScalarType(INDEX)
+_LEFT = TileType(dtype("f8e4m3"), 16, 64, loc=Loc.LEFT, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
+_SCALES = TileType(dtype("f8e8m0"), 16, 2, loc=Loc.SCALELEFT, slayout=SLayout.ROW_MAJOR, fractal=32)
+_SCALE_DST = Operand("dst", "out", "tile", None, note="scale tile")
+_COUNTERS = MemRefType((16,), I32, AddressSpace.GM)
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    config(
+        "syncall",
+        "Barrier over all cores of a kind.",
+        "No core passes before all have arrived; it says nothing about the visibility of data.",
+        (
+            Operand("workspace", "in", "gm", None, optional=True, note="zeroed i32 counters, mode SOFT"),
+            Operand("cores", "in", "scalar", None, optional=True, note="number of cores; 0: all"),
+        ),
+        ((), ("workspace",), ("workspace", "cores")),
+        (
+            Shown({}, ()),
+            Shown({"workspace": _COUNTERS}, ("workspace",), {"mode": SyncMode.SOFT}),
+            Shown(
+                {"workspace": _COUNTERS, "cores": ScalarType(I32)},
+                ("workspace", "cores"),
+                {"mode": SyncMode.SOFT, "core": CoreType.MIX},
+            ),
+        ),
+        (
+            Attribute("core", CoreType, CoreType.AIV_ONLY, "cores that take part", ("core", "coreType")),
+            Attribute("mode", SyncMode, SyncMode.HARD, "hardware flags or polling"),
+        ),
+        (_soft_barrier(), fixed_type("workspace", ("i32",), PROFILE_NAMES, _HEADERS), _barrier_cores()),
+    ),
+    _convolution(
+        "setfmatrix",
+        "Load the feature-map register of timg2col.",
+        "Width, height and the four padding amounts of the geometry go to the register of the mode.",
+    ),
+    _convolution(
+        "set_img2col_rpt",
+        "Load the repeat register of timg2col.",
+        "Repeat stride, count and mode of the geometry go to the register of the mode.",
+    ),
+    _convolution(
+        "set_img2col_padding",
+        "Load the padding value of timg2col.",
+        "The value of taps outside the image goes to the register of the mode.",
+    ),
+    config(
+        "set_quant_scalar",
+        "Set the scale of quantising pushes.",
+        "The scale and the signedness of 8-bit results are kept for later pushes.",
+        (Operand("scale", "in", "scalar", None),),
+        (("scale",),),
+        (Shown({"scale": ScalarType(F32)}, ("scale",), {"out_type": "i8"}),),
+        (Attribute("out_type", str, None, "element type of the results", ("out_type", "outType")),),
+        (required("out_type"), _out_type(), fixed_type("scale", ("f32",), PROFILE_NAMES, _PAGE)),
+        (_QUANT_STATE,),
+    ),
+    config(
+        "set_quant_vector",
+        "Set the scales of quantising pushes.",
+        "The place of the scaling tile is kept for later pushes.",
+        (Operand("fp", "in", "tile", None, note="scaling tile"),),
+        (("fp",),),
+        (Shown({"fp": TileType(dtype("u64"), 1, 16, loc=Loc.SCALING)}, ("fp",)),),
+        constraints=(place((Operand("fp", "in", "tile", None),), (Loc.SCALING,), PROFILE_NAMES),),
+        decisions=(_QUANT_STATE,),
+    ),
+    Instruction(
+        "tget_scale_addr",
+        "sync_config",
+        "Bind a scale tile to the scales of a left or right tile.",
+        "dst denotes the scale buffer that belongs to the address of src; nothing moves.",
+        (_SCALE_DST, Operand("src", "in", note="left or right tile")),
+        _SCALED_TYPES,
+        ("T",),
+        (),
+        (only_on(("cpu_sim", "a5"), _PAGE), _scale_places()),
+        (("src",),),
+        "none",
+        Pipe.S,
+        decisions=(
+            Decision(
+                "Sources disagree on the shift from data to scale address (2 or 4), and the simulator gives "
+                "dst the bytes of the data tile. Where are the scales?",
+                "In storage of their own, which loads of dst fill.",
+                "pto_tile.hpp (separate scale buffer); the simulator's alias would overwrite the data",
+            ),
+        ),
+        sources=_SOURCES,
+        syntax="custom",
+        sampler=_scale_samples,
+    ),
+)

@@ -1,0 +1,81 @@
+"""Blocks gathered by byte offset, and scattering by offset or by a repeating pattern."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..types import MaskPattern, ScatterAxis
+from . import storage
+from .irregular_gather import chosen
+from .numbers import Array, decode
+from .step import Step, rule
+
+_BLOCK = 32
+
+
+@rule("tgatherb")
+def _tgatherb(step: Step) -> None:
+    """Whole blocks; hardware also writes the valid part of a last short one."""
+    t, (rows, cols) = step.type(), step.region
+    source = step.stored("src").reshape(-1).view(np.uint8)
+    width = t.dtype.word.itemsize
+    per_block = _BLOCK // width
+    blocks = cols // per_block if step.policy.simulator else -(-cols // per_block)
+    for row in range(rows):
+        for block in range(blocks):
+            offset = int(step.gather("offset", np.array([[row]]), np.array([[block]]))[0, 0])
+            if offset + _BLOCK > source.size:
+                continue
+            first = block * per_block
+            count = min(per_block, cols - first)
+            words = source[offset : offset + count * width].copy().view(t.dtype.word)
+            step.scatter(words, storage.map_of(t)[row, first : first + count])
+
+
+@rule("tscatter")
+def _tscatter(step: Step) -> None:
+    if not step.policy.simulator:
+        everything = np.arange(step.type().elements)
+        step.scatter(np.zeros(everything.shape, step.dtype().word), everything)
+    if "indexes" in step.operands:
+        _by_offset(step)
+    elif step.attrs["maskPattern"] == MaskPattern.P1111:
+        step.put(step.raw("src"))
+    elif step.attrs["axis"] == ScatterAxis.SCATTER_ROW:
+        _over_columns(step)
+    else:
+        _over_rows(step)
+
+
+def _by_offset(step: Step) -> None:
+    """One element after the other, so that the last one stays."""
+    region, size = step.valid("indexes"), step.type().elements
+    offsets = decode(step.raw("indexes", region), step.dtype("indexes")).reshape(-1)
+    words = step.raw("src", region).reshape(-1)
+    for offset, word in zip(offsets.tolist(), words, strict=True):
+        if 0 <= offset < size:
+            step.scatter(np.array([word]), np.array([offset]))
+
+
+def _over_columns(step: Step) -> None:
+    (rows, cols), source = step.region, step.type("src")
+    picked = chosen(step, cols)
+    order = np.cumsum(picked) - 1
+    i = np.arange(rows)[:, None]
+    if step.policy.simulator:
+        flat = i * int(picked.sum()) + order
+        at = flat // source.cols, flat % source.cols
+    else:
+        at = i, np.broadcast_to(order, (rows, cols))
+    step.put(_where(picked[None, :], step.gather("src", *(np.maximum(x, 0) for x in at))))
+
+
+def _over_rows(step: Step) -> None:
+    rows, cols = step.region
+    picked = chosen(step, rows)
+    order = np.maximum(np.cumsum(picked) - 1, 0)
+    step.put(_where(picked[:, None], step.gather("src", order[:, None], np.arange(cols)[None, :])))
+
+
+def _where(picked: Array, words: Array) -> Array:
+    return np.where(picked, words, np.zeros_like(words))

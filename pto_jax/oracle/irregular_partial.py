@@ -1,0 +1,55 @@
+"""Two tiles of which each may be valid in a part of the destination only."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from . import arithmetic, storage
+from .numbers import Array, decode
+from .step import Lane, Step, rule
+
+
+def _inside(step: Step, name: str) -> Array:
+    """Which lanes of the destination's region a source has."""
+    rows, cols = step.valid(name)
+    i, j = np.ogrid[tuple(map(slice, step.region))]
+    return np.asarray((i < rows) & (j < cols))
+
+
+def _choose(step: Step, names: tuple[str, str], both: Array) -> Array:
+    """``both`` where both value sources are valid, the valid one's bits elsewhere, else zero."""
+    in0, in1 = _inside(step, "src0"), _inside(step, "src1")
+    a, b = (step.raw(n) for n in names)
+    return np.where(in0 & in1, both, np.where(in0, a, np.where(in1, b, np.zeros_like(a))))
+
+
+def _partial(name: str, lane: Lane) -> None:
+    @rule(name)
+    def execute(step: Step) -> None:
+        both = lane(step.dtype(), step.words("src0"), step.words("src1"))
+        step.put(_choose(step, ("src0", "src1"), step.flushed(both, "dst")))
+
+
+_partial("tpartadd", arithmetic.add)
+_partial("tpartmul", arithmetic.multiply)
+_partial("tpartmax", arithmetic.larger)
+_partial("tpartmin", arithmetic.smaller)
+
+
+def _partial_arg(name: str, better: Callable[[Array, Array], Array]) -> None:
+    @rule(name)
+    def execute(step: Step) -> None:
+        d = step.dtype()
+        first = better(decode(step.words("src0"), d), decode(step.words("src1"), d))
+        for suffix in ("", "Idx"):
+            names = (f"src0{suffix}", f"src1{suffix}")
+            words = _choose(step, names, np.where(first, step.raw(names[0]), step.raw(names[1])))
+            rows, cols = step.region
+            target = f"dst{suffix}"
+            step.scatter(words, storage.map_of(step.type(target))[:rows, :cols], target)
+
+
+_partial_arg("tpartargmax", np.greater)
+_partial_arg("tpartargmin", np.less)

@@ -1,0 +1,125 @@
+"""Sorting of blocks and merging of sorted lists of 8-byte records."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..dtypes import DType
+from ..isa.irregular_sort import BLOCK, slots
+from . import storage
+from .numbers import Array, decode
+from .step import Step, rule
+
+
+@rule("tsort32")
+def _tsort32(step: Step) -> None:
+    t, (rows, cols) = step.type(), step.valid("src")
+    if step.policy.simulator and step.valid("idx") != (rows, cols):
+        return
+    width = slots(t.dtype.bits)
+    words, indices = step.raw("src", (rows, cols)), _indices(step, rows, cols)
+    for row in range(min(rows, t.rows)):
+        for base in range(0, cols, BLOCK):
+            end = min(base + BLOCK, cols)
+            order = _descending(words[row, base:end], indices[row, base:end], step.dtype("src"))
+            for k, column in enumerate(order):
+                record = _record(words[row, base + column], indices[row, base + column], t.dtype)
+                _write(step, row, (base + k) * width, record)
+
+
+def _indices(step: Step, rows: int, cols: int) -> Array:
+    """The index of every element; on hardware one valid row serves all rows."""
+    if not step.policy.simulator and step.valid("idx")[0] == 1:
+        return np.broadcast_to(step.raw("idx", (1, cols)), (rows, cols))
+    return step.raw("idx", (rows, cols))
+
+
+def _descending(words: Array, indices: Array, d: DType) -> list[int]:
+    """Positions by value descending, then index ascending; NaNs of either sign at the ends."""
+    sign = d.word.type(1 << (d.bits - 1))
+
+    def key(k: int) -> tuple[int, Any, int]:
+        value = decode(words[k : k + 1], d)[0].item()
+        if d.is_float and math.isnan(value):
+            return (1 if words[k] & sign else -1, 0, int(indices[k]))
+        return (0, -value, int(indices[k]))
+
+    return sorted(range(len(words)), key=key)
+
+
+def _record(word: Any, index: Any, d: DType) -> Array:
+    if d.bits == 32:
+        return np.array([word, index], np.uint32)
+    return np.array([word, 0, int(index) & 0xFFFF, int(index) >> 16], np.uint16)
+
+
+def _write(step: Step, row: int, column: int, record: Array) -> None:
+    t = step.type()
+    if column + len(record) <= t.cols:
+        step.scatter(record, storage.map_of(t)[row, column : column + len(record)])
+
+
+# -- merging -----------------------------------------------------------------------------------------
+
+
+class _List:
+    """Records of one source and how many have been taken."""
+
+    def __init__(self, words: Array, d: DType) -> None:
+        width = slots(d.bits)
+        self.records = words[: len(words) // width * width].reshape(-1, width)
+        self.values = decode(self.records[:, 0], d).tolist() if len(self.records) else []
+        self.taken = 0
+
+    @property
+    def empty(self) -> bool:
+        return self.taken == len(self.records)
+
+
+def _merge(lists: list[_List], count: int, *, stop_when_empty: bool) -> list[Array]:
+    """Up to ``count`` records, greatest value first; ties go to the lowest list."""
+    merged: list[Array] = []
+    while len(merged) < count:
+        best = None
+        for source in lists:
+            if not source.empty and (best is None or source.values[source.taken] > best.values[best.taken]):
+                best = source
+        if best is None:
+            break
+        merged.append(best.records[best.taken])
+        best.taken += 1
+        if stop_when_empty and any(source.empty for source in lists):
+            break
+    return merged
+
+
+@rule("tmrgsort")
+def _tmrgsort(step: Step) -> None:
+    d, cols = step.dtype(), step.region[1]
+    if "blockLen" in step.operands:
+        _merge_blocks(step, d, cols)
+        return
+    names = [n for n in step.form if n.startswith("src")]
+    lists = [_List(step.gather(n, np.array([0]), np.arange(step.valid(n)[1])), d) for n in names]
+    merged = _merge(lists, cols // slots(d.bits), stop_when_empty=bool(step.attrs["exhausted"]))
+    _store(step, 0, merged)
+    counts = [source.taken for source in lists] + [0] * (4 - len(lists))
+    step.made["executed"] = np.array(counts).astype(np.uint16)
+
+
+def _merge_blocks(step: Step, d: DType, cols: int) -> None:
+    length = int(step.operands["blockLen"]) & 0xFFFFFFFF
+    if length == 0 or length % slots(d.bits):
+        return
+    for base in range(0, cols - 4 * length + 1, 4 * length):
+        starts = [base + n * length for n in range(4)]
+        lists = [_List(step.gather("src0", np.array([0]), np.arange(s, s + length)), d) for s in starts]
+        _store(step, base, _merge(lists, 4 * length // slots(d.bits), stop_when_empty=False))
+
+
+def _store(step: Step, column: int, records: list[Array]) -> None:
+    for k, record in enumerate(records):
+        _write(step, 0, column + k * len(record), record)

@@ -1,0 +1,52 @@
+"""Block-scaled products: each step scales in float64 and rounds the running sum to f32."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..isa.matrix_rules import SCALE_GROUP, groups
+from .matrix import add_bias, extents, finish
+from .numbers import Array
+from .step import Step, rule
+
+
+@rule("tmatmul.mx", "tgemv.mx")
+def _product(step: Step) -> None:
+    finish(step, scaled_products(step))
+
+
+@rule("tmatmul.mx.acc", "tgemv.mx.acc")
+def _accumulate(step: Step) -> None:
+    finish(step, scaled_products(step), added=True)
+
+
+@rule("tmatmul.mx.bias", "tgemv.mx.bias")
+def _with_bias(step: Step) -> None:
+    finish(step, scaled_products(step))
+    add_bias(step)
+
+
+def scaled_products(step: Step) -> Array:
+    """The M x N sums as f32 values."""
+    m, k, n = extents(step)
+    return scaled_sum(
+        step.values("a", (m, k)),
+        step.values("b", (k, n)),
+        step.values("a_scale", (m, groups(k))),
+        step.values("b_scale", (groups(k), n)),
+    )
+
+
+def scaled_sum(a: Array, b: Array, a_scale: Array, b_scale: Array) -> Array:
+    """``a @ b`` with one scale of each side per 32 consecutive k; every value is a float64.
+
+    >>> half = np.full((1, 1), 0.5)
+    >>> scaled_sum(np.ones((1, 3)), np.ones((3, 1)), half, half)
+    array([[0.75]], dtype=float32)
+    """
+    total = np.zeros((len(a), b.shape[1]), np.float32)
+    for k in range(len(b)):
+        g = k // SCALE_GROUP
+        scale = a_scale[:, g : g + 1] * b_scale[g : g + 1]
+        total = (total + a[:, k : k + 1] * b[k : k + 1] * scale).astype(np.float32)
+    return total

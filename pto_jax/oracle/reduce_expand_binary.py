@@ -1,0 +1,54 @@
+"""Arithmetic with one operand expanded along rows or columns."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..dtypes import DType
+from . import arithmetic as lane
+from .numbers import Array
+from .step import Lane, Step, rule
+
+
+def _exponential_of_difference(d: DType, a: Array, b: Array) -> Array:
+    """The difference is rounded to the element type before the exponential."""
+    return lane.precise(np.exp)(d, lane.subtract(d, a, b))
+
+
+OPERATIONS: dict[str, Lane] = {
+    "add": lane.add,
+    "sub": lane.subtract,
+    "mul": lane.multiply,
+    "div": lane.divide,
+    "max": lane.larger,
+    "min": lane.smaller,
+    "expdif": _exponential_of_difference,
+}
+
+
+def _repeated(step: Step, name: str) -> Array:
+    """Lane (r, c) of dst reads lane (r, c modulo the source's valid columns)."""
+    rows, cols = np.ogrid[tuple(map(slice, step.region))]
+    return step.flushed(step.gather(name, rows, cols % max(step.valid(name)[1], 1)), name)
+
+
+def _row_zero(step: Step, name: str) -> Array:
+    rows, cols = np.ogrid[:1, : step.region[1]]
+    return step.flushed(step.gather(name, rows, cols), name)
+
+
+def _by_rows(operation: str, compute: Lane) -> None:
+    @rule(f"trowexpand{operation}")
+    def execute(step: Step) -> None:
+        step.store(compute(step.dtype(), _repeated(step, "src0"), _repeated(step, "src1")))
+
+
+def _by_columns(operation: str, compute: Lane) -> None:
+    @rule(f"tcolexpand{operation}")
+    def execute(step: Step) -> None:
+        step.store(compute(step.dtype(), step.words("src0"), _row_zero(step, "src1")))
+
+
+for _name, _compute in OPERATIONS.items():
+    _by_rows(_name, _compute)
+    _by_columns(_name, _compute)

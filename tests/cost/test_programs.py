@@ -1,0 +1,188 @@
+"""Cost of whole programs: loops, branches, calls, pipes, and what is not known."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax.cli import main
+from pto_jax.cost import CostReport, cycles
+from pto_jax.examples import EXAMPLES
+from pto_jax.types import Pipe
+
+TILE = "!pto.tile_buf<vec, 16x64xf32>"
+DYNAMIC = "!pto.tile_buf<vec, 16x64xf32, valid=?x?>"
+ADD = f"pto.tadd ins(%a, %a : {TILE}, {TILE}) outs(%a : {TILE})\n"
+ABS = f"pto.tabs ins(%a : {TILE}) outs(%a : {TILE})\n"
+
+
+def program(body: str, arguments: str = "%n: index, %flag: i1", others: str = "") -> pto.Program:
+    constants = "".join(f"%c{i} = arith.constant {i} : index\n" for i in (0, 1, 2, 10))
+    text = (
+        f"module {{\nfunc.func @main({arguments}) attributes {{pto.entry}} {{\n{constants}"
+        f"%a = pto.alloc_tile : {TILE}\n{body}return\n}}\n{others}}}"
+    )
+    return pto.parse(text)
+
+
+def times(report: CostReport) -> list[object]:
+    return [line.times for line in report.lines]
+
+
+def test_lines_and_totals_of_a_straight_program() -> None:
+    report = pto.cost(pto.load(EXAMPLES["vector_add"].path))
+    assert [(line.instruction, line.pipe) for line in report.lines] == [
+        ("tload", Pipe.MTE2),
+        ("tload", Pipe.MTE2),
+        ("tadd", Pipe.V),
+        ("tstore", Pipe.MTE3),
+    ]
+    add = cycles("tadd", "f32", 64, 64)
+    assert dict(report.totals) == {Pipe.V: add, Pipe.MTE2: 256}
+    assert report.serial == add + 256 and report.overlapped == add
+    assert report.model == "doc_formula" and not report.complete
+    assert "tstore from Vec to GM" in str(report) and "no data" in str(report)
+
+
+def test_complete_reports_say_so() -> None:
+    report = pto.cost(pto.load(EXAMPLES["vector_add"].path), model="cce_stub")
+    assert report.complete and {line.figure.model for line in report.lines} == {"cce_stub"}
+
+
+def test_a_loop_counts_its_body_as_often_as_it_runs() -> None:
+    inner = f"scf.for %j = %c0 to %c2 step %c1 {{\n{ADD}}}\n"
+    report = pto.cost(program(f"scf.for %i = %c1 to %c10 step %c2 {{\n{ABS}{inner}}}\n"))
+    assert times(report) == [5, 10]
+    assert report.serial == 5 * cycles("tabs", "f32", 16, 64) + 10 * 2575
+    assert times(pto.cost(program(f"scf.for %i = %c10 to %c1 step %c1 {{\n{ADD}}}\n"))) == [0]
+
+
+def test_an_unknown_trip_count_is_said_and_can_be_given() -> None:
+    text = f"scf.for %i = %c0 to %n step %c1 {{\n{ADD}}}\n"
+    report = pto.cost(program(text))
+    assert times(report) == [None] and not report.complete and report.serial == 2575
+    assert "bounds of scf.for are not known" in report.notes[0] and "unknown number of times" in str(report)
+    assert pto.cost(program(text), arguments={"n": 7}).serial == 7 * 2575
+    many = pto.cost(program(text), arguments={"n": np.array([0, 3])})
+    assert many.serial.tolist() == [0, 3 * 2575] and "array" in str(many)
+    assert json.loads(many.to_json())["serial"] == [0, 3 * 2575]
+
+
+def test_a_while_loop_runs_an_unknown_number_of_times() -> None:
+    body = (
+        "%r = scf.while (%x = %flag) : (i1) -> (i1) {\n scf.condition(%x) %x : i1\n} do {\n"
+        f"^bb0(%y: i1):\n{ADD}scf.yield %y : i1\n}}\n"
+    )
+    report = pto.cost(program(body))
+    assert times(report) == [None] and "scf.while" in report.notes[0]
+
+
+def test_the_dearer_branch_counts() -> None:
+    report = pto.cost(program(f"scf.if %flag {{\n{ABS}}} else {{\n{ADD}}}\n"))
+    assert times(report) == [0, 1] and report.serial == 2575
+    assert report.lines[1].notes == ("in a branch, counted as taken",)
+
+
+def test_calls_count_the_callee_with_the_arguments_given() -> None:
+    callee = (
+        f"func.func private @work(%m: index, %t: {TILE}) {{\n%z = arith.constant 0 : index\n"
+        "%o = arith.constant 1 : index\n"
+        f"scf.for %i = %z to %m step %o {{\npto.tadd ins(%t, %t : {TILE}, {TILE}) outs(%t : {TILE})\n}}\n"
+        "return\n}\n"
+    )
+    call = f"func.call @work(%c10, %a) : (index, {TILE}) -> ()\n"
+    report = pto.cost(program(f"scf.for %i = %c0 to %c2 step %c1 {{\n{call}}}\n", others=callee))
+    assert times(report) == [20] and report.lines[0].function == "work"
+
+
+def test_run_time_valid_sizes() -> None:
+    body = (
+        f"%d = pto.alloc_tile valid_row = %n valid_col = %c10 : {DYNAMIC}\n"
+        f"pto.tadd ins(%d, %d : {DYNAMIC}, {DYNAMIC}) outs(%d : {DYNAMIC})\n"
+        f"pto.set_validshape %d, %c1, %c2 : {DYNAMIC}\n"
+        f"pto.tadd ins(%d, %d : {DYNAMIC}, {DYNAMIC}) outs(%d : {DYNAMIC})\n"
+    )
+    unknown, known = pto.cost(program(body)), pto.cost(program(body), arguments={"n": 4})
+    assert unknown.lines[0].notes == ("valid size of %d not known, physical size taken",)
+    found = [line.figure.cycles for line in known.lines]
+    assert found == [cycles("tadd", "f32", 4, 10), cycles("tadd", "f32", 1, 2)]
+    assert all(line.figure.lower_bound for line in known.lines)
+
+
+def test_products_take_their_sizes_from_both_operands() -> None:
+    left = "!pto.tile_buf<left, 48x64xf16, valid=40x50>"
+    right = "!pto.tile_buf<right, 64x64xf16, valid=50x60>"
+    acc = "!pto.tile_buf<acc, 48x64xf32, valid=40x60>"
+    for model, expected in (("doc_formula", 62), ("analytic_legacy", 62), ("cce_stub", 54)):
+        report = pto.cost(
+            pto.parse(f"pto.tmatmul ins(%x, %y : {left}, {right}) outs(%z : {acc})"), model=model
+        )
+        assert report.lines[0].figure.cycles == expected and report.lines[0].pipe == Pipe.M
+
+
+def test_pipes_of_moves_follow_their_source() -> None:
+    text = (
+        "pto.tmov ins(%a : !pto.tile_buf<mat, 16x16xf16>) outs(%b : !pto.tile_buf<left, 16x16xf16>)\n"
+        "pto.tmov ins(%c : !pto.tile_buf<acc, 16x16xf32>) outs(%d : !pto.tile_buf<mat, 16x16xf16>)\n"
+        "pto.tmov ins(%e : !pto.tile_buf<vec, 16x16xf32>) outs(%f : !pto.tile_buf<vec, 16x16xf32>)\n"
+    )
+    report = pto.cost(pto.parse(text))
+    assert [(line.pipe, line.figure.cycles) for line in report.lines] == [
+        (Pipe.MTE1, 2),
+        (Pipe.FIX, 8),
+        (Pipe.V, 8),
+    ]
+
+
+def test_control_calls_count_where_the_model_has_a_figure() -> None:
+    text = program("pto.barrier <PIPE_V>\n" + ADD)
+    assert [line.instruction for line in pto.cost(text).lines] == ["tadd"]
+    stub = pto.cost(text, model="cce_stub")
+    assert [line.figure.cycles for line in stub.lines] == [1, 56]
+
+
+def test_a5_has_data_in_its_own_model_only() -> None:
+    text = program(ADD)
+    report = pto.cost(text, profile="a5")
+    assert report.lines[0].figure.cycles is None and "no data for a5" in str(report)
+    assert report.serial == 0 and not report.totals
+    assert pto.cost(text, profile="a5", model="a5_fit").serial == 75
+
+
+def test_types_that_are_not_given() -> None:
+    report = pto.cost(pto.parse("%d = tadd %a, %b"))
+    assert "the tile type of dst is not given" in report.lines[0].figure.note
+
+
+def test_wrong_arguments_are_named() -> None:
+    with pytest.raises(pto.ArgumentError, match="@main has no argument m; it has: n, flag"):
+        pto.cost(program(ADD), arguments={"m": 1})
+    with pytest.raises(pto.ArgumentError, match="no function 'start'"):
+        pto.cost(program(ADD), entry="start")
+
+
+def test_the_module_and_the_function_have_one_name() -> None:
+    import pto_jax.cost
+
+    module = sys.modules["pto_jax.cost"]
+    assert pto_jax.cost(program(ADD)).serial == module(program(ADD)).serial == 2575
+
+
+def test_the_command_prints_a_table_and_json(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    path = tmp_path / "p.pto"
+    path.write_text(str(program(f"scf.for %i = %c0 to %n step %c1 {{\n{ADD}}}\n")), encoding="utf-8")
+    assert main(["cost", str(path)]) == 0
+    out = capsys.readouterr().out
+    assert "model doc_formula, profile a2a3" in out and "2575" in out and "counted once: 1" in out
+    assert main(["cost", str(path), "--arg", "n=3", "--model", "analytic_legacy", "--json"]) == 0
+    record = json.loads(capsys.readouterr().out)
+    assert record["model"] == "analytic_legacy" and record["complete"] and record["serial"] == 3 * 46
+    assert record["lines"][0]["model"] == "analytic_legacy" and record["lines"][0]["times"] == 3
+    assert main(["cost", str(path), "--arg", "n"]) == 2
+    assert "--arg n: allowed: NAME=N" in capsys.readouterr().err
+    assert main(["cost", str(tmp_path / "none.pto")]) == 2

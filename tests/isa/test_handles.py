@@ -1,0 +1,224 @@
+"""Pipes, communication and configuration: what the text says, what is rejected, what is not executed."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax import isa, oracle
+from pto_jax.isa import communication, communication_async, pipes, sync_events, sync_handles
+
+NAMES = [i.name for m in (pipes, communication, communication_async) for i in m.INSTRUCTIONS]
+CONFIGURATION = [i.name for m in (sync_handles, sync_events) for i in m.INSTRUCTIONS]
+VEC, ACC = (
+    "!pto.tile_buf<vec, 16x16xf32>",
+    "!pto.tile_buf<acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024>",
+)
+
+TEXTS = [
+    'pto.reserve_buffer {auto = true, location = #pto.address_space<vec>, name = "f", size = 64} -> i32',
+    'pto.import_reserved_buffer {name = "f", peer_func = @other} -> i32',
+    f"pto.tpush_to_aiv(%t : {ACC}) {{split = 1}}",
+    f"pto.tpush(%t, %p : {ACC}, !pto.pipe) {{split = 0}}",
+    f"pto.tpush %t, %p : {ACC}, !pto.pipe",
+    f"%t = pto.tpop %p {{split = 1}} : (!pto.pipe) -> {VEC}",
+    f"pto.tpop(%t, %p : {VEC}, !pto.pipe) {{split = 1}}",
+    "pto.tfree %p : !pto.pipe",
+    "pto.tfree(%p : !pto.pipe) {split = 0}",
+    "%v = pto.talloc %p {split = 0} : (!pto.pipe) -> !pto.partition_tensor_view<16x16xf32>",
+    "pto.comm.tput %dst, %src, %t : !pto.partition_tensor_view<4x64xf32>, "
+    "!pto.partition_tensor_view<4x64xf32>, !pto.tile_buf<vec, 4x64xf32>",
+    "pto.tnotify %s, %v {op = SET} : !pto.partition_tensor_view<1x8xi32>, i32",
+    "pto.twait %s, %v {cmp = GE} : !pto.partition_tensor_view<1x8xi32>, i32",
+    "%b = pto.ttest %s, %v {cmp = GE} : (!pto.partition_tensor_view<1x8xi32>, i32) -> i1",
+    "pto.comm.tgather %dst, %g, %t : !pto.partition_tensor_view<4x64xf32>, !pto.parallel_group, "
+    "!pto.tile_buf<vec, 4x64xf32>",
+    "pto.syncall",
+    "pto.setfmatrix %c {mode = FMATRIX_B_MANUAL} : !pto.fmatrix_config",
+    "pto.set_quant_scalar %s {out_type = i8} : f32",
+    "%e = pto.tprefetch_async %v, %c : (!pto.partition_tensor_view<1x256xf32>, !pto.ctx) -> !pto.async_event",
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
+@pytest.mark.parametrize("form", [None, "ssa", "dps"])
+def test_texts_are_read_accepted_and_printed_back(text: str, form: str | None) -> None:
+    from pto_jax.text import print_program
+
+    program = pto.parse(text)
+    assert [d for d in pto.verify(program, profile="a5") if d.severity == "error"] == []
+    printed = print_program(program, form=form)  # type: ignore[arg-type]
+    assert pto.parse(printed) == program or form is not None
+    assert [op.name for op in pto.parse(printed).walk()] == [op.name for op in program.walk()]
+
+
+def test_collectives_have_names_of_their_own() -> None:
+    for name in ("pto.comm.tgather", "COMM_TGATHER", "comm.tgather"):
+        found = isa.find(name)
+        assert found is not None and found.name == "comm.tgather"
+    assert isa.find("TGATHER") is not isa.find("COMM_TGATHER")
+    assert isa.find("pto.comm.tput") is isa.find("tput")
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_is_not_executed_says_so(name: str) -> None:
+    instruction = isa.instructions()[name]
+    assert not instruction.executable and any("executed" in d.question for d in instruction.decisions)
+
+
+def test_configuration_is_executed() -> None:
+    assert all(isa.instructions()[name].executable for name in CONFIGURATION)
+
+
+KERNEL = """
+func.func @main(%out: !pto.ptr<f32>) {
+  %p = pto.initialize_l2l_pipe {dir_mask = 1, slot_size = 1024, slot_num = 8, flag_base = 0}(%n : i32) -> !pto.pipe
+  return
+}
+"""
+
+
+def test_execution_ends_with_the_instruction_named() -> None:
+    text = """
+    func.func @main(%n: i32, %out: !pto.ptr<f32>) {
+      %p = pto.initialize_l2l_pipe {dir_mask = 1, slot_size = 1024, slot_num = 8, flag_base = 0}(%n : i32) -> !pto.pipe
+      return
+    }
+    """
+    program = pto.parse(text)
+    assert pto.verify(program) == []
+    with pytest.raises(pto.NotExecutableError, match="initialize_l2l_pipe: is not executed"):
+        oracle.run(program, {"n": 0, "out": np.zeros(4, np.float32)})
+
+
+EVENTS = """
+func.func @main(%x: !pto.ptr<f32>, %n: index) {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c8 = arith.constant 8 : index
+  %a = pto.declare_eventid_array -> !pto.eventid_array<4>
+  pto.eventid_array_set %a[%c1], %c2 : !pto.eventid_array<4>
+  pto.eventid_array_set %a[%n], %c1 : !pto.eventid_array<4>
+  %e = pto.eventid_array_get %a[%c1] : !pto.eventid_array<4>
+  %o = pto.eventid_array_get %a[%n] : !pto.eventid_array<4>
+  pto.set_flag_dyn [#pto.pipe<PIPE_MTE2>, #pto.pipe<PIPE_V>, %e]
+  pto.wait_flag_dyn [#pto.pipe<PIPE_MTE2>, #pto.pipe<PIPE_V>, %e]
+  %shift = arith.muli %e, %c8 : index
+  %more = arith.addi %shift, %o : index
+  %v = pto.make_tensor_view %x, shape = [%c1, %c8], strides = [%c8, %c1] : !pto.tensor_view<?x?xf32>
+  %w = pto.partition_view %v, offsets = [%c0, %more], sizes = [%c1, %c8] : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<1x8xf32>
+  %t = pto.alloc_tile : !pto.tile_buf<vec, 1x8xf32>
+  pto.tstore ins(%t : !pto.tile_buf<vec, 1x8xf32>) outs(%w : !pto.partition_tensor_view<1x8xf32>)
+  return
+}
+"""
+
+
+@pytest.mark.parametrize(("n", "start"), [(0, 17), (1, 9)])
+def test_event_arrays_hold_what_was_set(n: int, start: int) -> None:
+    """The identifiers read back move a store: element 1 is 2, or 1 where the second write meets it."""
+    written = oracle.run(pto.parse(EVENTS), {"x": np.ones(32, np.float32), "n": n}, profile="cpu_sim")["x"]
+    assert np.flatnonzero(written == 0).tolist() == list(range(start, start + 8))
+
+
+def test_scale_tiles_have_storage_of_their_own() -> None:
+    left = "!pto.tile_buf<left, 16x64xf8E4M3, blayout=col_major, slayout=row_major>"
+    scale = "!pto.tile_buf<scaleleft, 16x2xf8e8m0, slayout=row_major, fractal=32>"
+    program = pto.parse(f"%s = pto.tget_scale_addr %a : ({left}) -> {scale}")
+    assert [d.rule for d in pto.verify(program, profile="a2a3") if d.severity == "error"].count("types") == 1
+    assert all(d.severity != "error" for d in pto.verify(program, profile="a5"))
+
+
+# -- rules that span operations and functions --------------------------------------------------------
+
+RESERVE = (
+    'pto.reserve_buffer {name = "f", size = 4096, location = #pto.address_space<vec>, auto = true} -> i32'
+)
+IMPORT = 'pto.import_reserved_buffer {name = "f", peer_func = @vector} -> i32'
+RING = "{dir_mask = 1, slot_size = 1024}"
+
+
+def kernels(
+    cube: str = f"pto.tpush_to_aiv(%t : {ACC}) {{split = 1}}",
+    vector: str = f"%r = pto.tpop_from_aic {{split = 1}} -> {VEC}\npto.tfree_from_aic {{split = 1}}",
+    *,
+    reserve: str = RESERVE,
+    imported: str = IMPORT,
+    cube_ring: str = RING,
+    cube_kind: str = "cube",
+    cube_init: str = "aic",
+) -> pto.Program:
+    def init(core: str, buffer: str, ring: str) -> str:
+        names = f"(c2v_consumer_buf = {buffer} : i32, v2c_consumer_buf = {buffer} : i32)"
+        return f"pto.{core}_initialize_pipe {ring} {names}\n"
+
+    return pto.parse(
+        f"""module {{
+        func.func @cube() attributes {{pto.kernel_kind = #pto.kernel_kind<{cube_kind}>}} {{
+          %b = {imported}
+          {init(cube_init, "%b", cube_ring)}%t = pto.alloc_tile : {ACC}
+          {cube}
+          return
+        }}
+        func.func @vector() attributes {{pto.kernel_kind = #pto.kernel_kind<vector>}} {{
+          %b = {reserve}
+          {init("aiv", "%b", RING)}{vector}
+          return
+        }}
+        }}"""
+    )
+
+
+def errors(program: pto.Program) -> set[str | None]:
+    return {d.rule for d in pto.verify(program, profile="a5") if d.severity == "error"}
+
+
+def test_a_pipe_with_both_sides_is_accepted() -> None:
+    assert errors(kernels()) == set()
+
+
+@pytest.mark.parametrize(
+    ("program", "rule"),
+    [
+        (kernels(f"pto.tpush_to_aiv(%t : {ACC}) {{split = 0}}"), "pipe-split"),
+        (kernels(cube_ring="{dir_mask = 1, slot_size = 1024, nosplit = true}"), "pipe-split"),
+        (kernels(imported=IMPORT.replace('"f"', '"g"')), "pipe-peer"),
+        (kernels(imported=IMPORT.replace("@vector", "@nobody")), "pipe-peer"),
+        (kernels(cube_kind="vector"), "pipe-kernel"),
+        (kernels(f"pto.tpush_to_aiv(%t : {ACC}) {{split = 1}}\n%c = {RESERVE}\n%d = {RESERVE}"), "pipe-once"),
+        (kernels(cube_ring="{dir_mask = 4, slot_size = 1024}"), "dir-mask"),
+    ],
+)
+def test_pipes_whose_sides_do_not_fit(program: pto.Program, rule: str) -> None:
+    assert errors(program) == {rule}
+
+
+def lowered(body: str, kind: str = "attributes {pto.kernel_kind = #pto.kernel_kind<cube>}") -> pto.Program:
+    return pto.parse(f"func.func @cube(%n: i32) {kind} {{\n{body}\nreturn\n}}")
+
+
+HANDLE = "{dir_mask = 1, slot_size = 1024, slot_num = 8}"
+
+
+def test_pipe_handles() -> None:
+    ring = f"%p = pto.initialize_l2l_pipe {HANDLE}(%n : i32) -> !pto.pipe"
+    given = ring.replace("slot_num = 8", "slot_num = 8, flag_base = 0")
+    assert errors(lowered(ring)) == {"pipe-buffer"}
+    assert errors(lowered(given)) == set()
+    push = f"%t = pto.alloc_tile : {ACC}\npto.tpush(%t, %p : {ACC}, !pto.pipe) {{split = 0}}"
+    assert errors(lowered(f"{given}\n{push}")) == set()
+    assert errors(lowered(f"{given}\n{push}", "")) == {"pipe-kernel"}
+    alone = f"%b = {RESERVE}\n" + ring.replace("%n", "%b")
+    assert errors(lowered(alone)) == {"pipe-pair"}
+    section = f"{given}\npto.section.cube {{\n{push}\n}}"
+    assert errors(lowered(section, "")) == set()
+
+
+def test_dynamic_pops_need_both_sizes_and_an_open_type() -> None:
+    def pop(t: str) -> pto.Program:
+        return pto.parse(f"%r = pto.tpop_from_aic(%m, %n) {{split = 0}} -> {t}")
+
+    assert errors(pop("!pto.tile_buf<vec, 16x16xf32, valid=?x?>")) == set()
+    assert errors(pop(VEC)) == {"valid-dynamic"}
