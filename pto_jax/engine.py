@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache, partial
@@ -12,14 +13,24 @@ import numpy as np
 from jax import Array
 
 from . import arrays, infer
-from .analysis import Argument, arguments, fragment_outputs, select_entry, written_buffers
+from .analysis import Argument, GlobalTypes, arguments, fragment_outputs, select_entry, written_buffers
+from .dtypes import DType, from_numpy
 from .errors import ArgumentError, VerifyError
-from .ir import Function, Program
+from .ir import Function, Op, Program
 from .lowering import JaxMachine, Semantics, plan
 from .profiles import Profile, profile as find_profile, profile_of_arch
 from .state import Report, State
 from .tiles import Tile, tile
-from .types import MemRefType, PtrType, ScalarType, TileType, Type, UnknownType
+from .types import (
+    MemRefType,
+    PartitionViewType,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+    UnknownType,
+)
 from .walk import Operand, Pointer, Scope, TileRef, View, Walker
 
 MAX_BUFFER_ELEMENTS = 2**31 - 1
@@ -163,8 +174,6 @@ def _type_of(value: Any) -> Type | None:
     if isinstance(value, Tile):
         return value.type
     if hasattr(value, "dtype") and len(getattr(value, "shape", ())) == 2:
-        from .dtypes import from_numpy
-
         return TileType(from_numpy(value.dtype), *value.shape)
     return None
 
@@ -185,16 +194,8 @@ def _prepare(argument: Argument, value: Any) -> Any:
     """An argument checked against its declared type, as the traced function takes it."""
     what = f"argument {argument.name!r}"
     t = argument.type
-    if isinstance(t, PtrType | MemRefType):
-        array = arrays.as_array(value, t.dtype, what)
-        size = int(np.prod(array.shape)) * (2 if t.dtype.packed else 1)
-        if argument.min_elements is not None and size < argument.min_elements:
-            raise ArgumentError(
-                f"{what}: found {size} elements, the program's views need {argument.min_elements}"
-            )
-        if size > MAX_BUFFER_ELEMENTS:
-            raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")
-        return array
+    if isinstance(t, GlobalTypes):
+        return _prepare_buffer(what, argument, t.dtype, value)
     if isinstance(t, TileType):
         return _prepare_tile(what, t, value)
     if isinstance(t, ScalarType):
@@ -202,12 +203,41 @@ def _prepare(argument: Argument, value: Any) -> Any:
     raise ArgumentError(f"{what}: arguments of type {t} are not supported by this version")
 
 
+def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> Any:
+    array = arrays.as_array(value, dtype, what)
+    size = math.prod(array.shape) * (2 if dtype.packed else 1)
+    if argument.min_elements is not None and size < argument.min_elements:
+        raise ArgumentError(
+            f"{what}: found {size} elements, the program's views need {argument.min_elements}"
+        )
+    if size > MAX_BUFFER_ELEMENTS:
+        raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")
+    if isinstance(argument.type, TensorViewType | PartitionViewType):
+        found, declared = _extents(array, dtype), argument.type.dims
+        fits = len(found) == len(declared) and all(
+            d in (None, n) for d, n in zip(declared, found, strict=True)
+        )
+        if not fits:
+            raise ArgumentError(f"{what}: found shape {found}, the program declares {argument.type}")
+    return array
+
+
+def _extents(array: Any, dtype: DType) -> tuple[int, ...]:
+    """Shape of an array in elements."""
+    *lead, last = array.shape or (1,)
+    return (*lead, last * 2 if dtype.packed else last)
+
+
 def _prepare_tile(what: str, t: TileType, given: Any) -> Tile:
-    full = t if t.is_static else t.with_valid(t.rows, t.cols)
-    value: Tile = given if isinstance(given, Tile) else tile(given, type=full)
+    if isinstance(given, Tile):
+        value = given.single(what)
+    else:
+        array = arrays.as_array(given, t.dtype, what)
+        if np.shape(array) != t.shape:
+            raise ArgumentError(f"{what}: found shape {np.shape(array)}, the program declares {t}")
+        value = tile(array, type=t if t.is_static else t.with_valid(t.rows, t.cols))
     if value.type.with_valid(None, None) != t.with_valid(None, None):
         raise ArgumentError(f"{what}: found a tile {value.type}, the program declares {t}")
-    value = value.single(what)
     static = (value.type.v_row, value.type.v_col)
     for found, declared in zip(static, t.valid, strict=True):
         if declared is not None and found != declared:
@@ -257,12 +287,19 @@ def _operand(machine: JaxMachine, argument: Argument, value: Any) -> Operand:
     if isinstance(t, PtrType | MemRefType):
         machine.bind_buffer(argument.name, t.dtype, arrays.to_words(value, t.dtype).reshape(-1))
         return Pointer(argument.name, t.dtype)
+    if isinstance(t, TensorViewType | PartitionViewType):
+        machine.bind_buffer(argument.name, t.dtype, arrays.to_words(value, t.dtype).reshape(-1))
+        shape = _extents(value, t.dtype)
+        strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+        return View(argument.name, t.dtype, 0, shape, strides)
     if isinstance(t, TileType):
         if value is None:
             slot = machine.blank(argument.name, t)
             return TileRef(t, slot, _or(t.v_row, t.rows), _or(t.v_col, t.cols))
         slot = machine.adopt(argument.name, t, value.words)
-        return TileRef(t, slot, value.valid_rows, value.valid_cols)
+        ref = TileRef(t, slot, value.valid_rows, value.valid_cols)
+        machine.region(Op(f"argument %{argument.name}"), ref)
+        return ref
     assert isinstance(t, ScalarType)
     return arrays.opaque_scalar(value, t.dtype)
 

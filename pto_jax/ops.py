@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import arrays, isa
-from .dtypes import DType
+from .dtypes import F32, DType, find_dtype, from_numpy
 from .engine import choices
 from .errors import ArgumentError, VerifyError
 from .ir import AttrValue, Op, Value, attrs
@@ -101,7 +101,7 @@ def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[
     op = Op(instruction.name, ins, outs, attributes=attrs(attributes), form="dps")
     bound = _checked(op, semantics.profile)
     values = {
-        v.name: s if isinstance(s, Tile) else arrays.as_scalar(s, v.type.dtype, f"{op.name}: source {i}")
+        v.name: _value(v, s, f"{op.name}: source {i}")
         for i, (v, s) in enumerate(zip(ins, sources, strict=True))
     }
     values |= {v.name: d for v, d in zip(outs, destinations, strict=True)}
@@ -171,19 +171,28 @@ def _type(instruction: isa.Instruction, index: int, source: Any, first: Tile | N
         declared = _scalar_dtype(instruction, index, first)
         if arrays.accepts(declared, np.dtype(source.dtype)):
             return ScalarType(declared)
-        from .dtypes import from_numpy
-
-        return ScalarType(from_numpy(source.dtype))
+        return ScalarType(_named(source.dtype, f"{instruction.name}: source {index}", declared))
     raise ArgumentError(
         f"{instruction.name}: source {index} must be a Tile (pto.tile makes one) or a scalar, "
         f"found {type(source).__name__}"
     )
 
 
+def _value(declared: Value, source: Any, what: str) -> Any:
+    if isinstance(declared.type, ScalarType):
+        return arrays.as_scalar(source, declared.type.dtype, what)
+    return source
+
+
+def _named(given: Any, what: str, declared: DType) -> DType:
+    try:
+        return from_numpy(given)
+    except ArgumentError:
+        raise ArgumentError(f"{what}: found a scalar of {given}, allowed: {declared.name}") from None
+
+
 def _scalar_dtype(instruction: isa.Instruction, index: int, first: Tile | None) -> DType:
     """A Python number takes the declared type, or that of the tile it is combined with."""
-    from .dtypes import F32, find_dtype
-
     for form in instruction.forms:
         if index < len(form) and instruction.operand(form[index]).kind in ("scalar", "index"):
             declared = find_dtype(instruction.operand(form[index]).dtype or "")
@@ -207,6 +216,8 @@ def _execute(
     operands: dict[str, Operand] = {}
     for name, value in bound.values.items():
         operands[name] = _operand(machine, name, value, values[value.name], first)
+        if isinstance(operands[name], TileRef):
+            machine.region(op, operands[name])
     machine.execute(Execution(op, bound.instruction, operands, bound.attrs, bound.form))
     Report.of(machine.violations).raise_if_broken()
     results = [operands[o.name] for o in bound.instruction.destinations]

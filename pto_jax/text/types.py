@@ -46,6 +46,8 @@ VIEWS = ("tensor_view", "partition_tensor_view", "tile_view")
 #: What the documentation writes for "some element type" and for "some dimensions".
 OPEN_DTYPE = "dtype"
 _OPEN_DIMS = re.compile(r"(?:[A-Za-z?0-9]+x)+dtype")
+#: What the overview writes for some tile: element type, rows and columns by a letter each.
+_OPEN_TILE = re.compile(r"T\s*,\s*R\s*,\s*C\s*>")
 #: A type with at most one inner pair of angle brackets, which is all that programs write.
 _EXTENT = re.compile(r"[!\w.]*<(?:[^<>]++|<[^<>]*+>)*+>")
 _DIM = re.compile(r"(\d+)x")
@@ -133,8 +135,11 @@ class TypeReader:
         return found
 
     def _left_open(self, name: str, start: int) -> UnknownType | None:
-        """A type whose parameters a page leaves open: ``!pto.tile<...>``, ``<MxNxdtype>``."""
+        """A type whose parameters a page leaves open: ``<...>``, ``<T, R, C>``, ``<MxNxdtype>``."""
         c = self.cursor
+        if name in TILE_NAMES and (letters := _OPEN_TILE.match(c.source, c.start)) is not None:
+            c.seek(letters.end())
+            return UnknownType(f"!pto.{name}<T, R, C>", "tile")
         is_open = c.kind is Kind.ELLIPSIS or (c.kind is Kind.BARE_IDENT and _OPEN_DIMS.fullmatch(c.text))
         if not is_open:
             return None

@@ -59,10 +59,8 @@ def _check(sample: Sample, profile: Profile, eager: bool) -> None:
         single = case.kernel.eager_unchecked(**arguments(case.given, b)) if eager else {}
         for name, wanted in case.reference(b).items():
             got = np.asarray(batched[name].words[b])
-            what = f"{case.label}, batch {b}"
-            _assert_equal(
-                batched[name].type.dtype, got, wanted, case.ulp(name), f"{what}, engine and interpreter"
-            )
+            d, what = batched[name].dtype, f"{case.label}, batch {b}"
+            _assert_equal(d, got, wanted, case.ulp(d), f"{what}, engine and interpreter")
             if eager:
                 np.testing.assert_array_equal(np.asarray(single[name].words), got, f"{what}, eager")
 
