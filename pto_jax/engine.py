@@ -97,7 +97,8 @@ class Kernel:
         kernel = self._typed(given)
         prepared = {a.name: _prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
         check = self.checks or keep_state or not jit
-        run = _jitted(kernel, check, keep_state) if jit else partial(_execute, kernel, check, keep_state)
+        mode = _Mode(check, keep_state, whole=jit)
+        run = _jitted(kernel, mode) if jit else partial(_execute, kernel, mode)
         with arrays.x64():
             results, report, state = run(prepared)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
@@ -221,22 +222,33 @@ def _sizes(valid: tuple[int | None, int | None]) -> str:
     return "x".join("?" if n is None else str(n) for n in valid)
 
 
+@dataclass(frozen=True)
+class _Mode:
+    """How a program is walked: with run-time rules, keeping the final state, traced as a whole."""
+
+    check: bool
+    keep_state: bool
+    whole: bool
+
+
 @lru_cache(maxsize=1024)
-def _jitted(kernel: Kernel, check: bool, keep_state: bool) -> Any:
-    return jax.jit(partial(_execute, kernel, check, keep_state))
+def _jitted(kernel: Kernel, mode: _Mode) -> Any:
+    return jax.jit(partial(_execute, kernel, mode))
 
 
 def _execute(
-    kernel: Kernel, check: bool, keep_state: bool, prepared: Mapping[str, Any]
+    kernel: Kernel, mode: _Mode, prepared: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Report, State]:
     """Walk the program on a JAX machine; traced whole under jit, executed directly when eager."""
-    machine = JaxMachine(kernel.semantics, plan(kernel.program, kernel.entry), {}, checks=check)
+    machine = JaxMachine(
+        kernel.semantics, plan(kernel.program, kernel.entry), {}, checks=mode.check, carry=mode.whole
+    )
     operands = [_operand(machine, a, prepared.get(a.name)) for a in kernel.arguments]
     scope = Scope()
     walker = Walker(kernel.program, machine)
     returned = walker.run(kernel.function, operands, scope)
     report = Report.of(machine.violations)
-    state = State.of(machine, scope) if keep_state else State({}, {})
+    state = State.of(machine, scope) if mode.keep_state else State({}, {})
     if kernel.program.fragment:
         results = zip(kernel.outputs, returned, strict=True)
         return {n: _result(machine, prepared, value) for n, value in results}, report, state
