@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -11,7 +11,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from . import arrays, infer
+from . import arrays, infer, isa
 from .analysis import Argument, arguments, fragment_outputs, select_entry, written_buffers
 from .errors import ArgumentError, VerifyError
 from .ir import Function, Program
@@ -36,6 +36,7 @@ class Kernel:
     fragment to a Tile. With ``checks`` the result is ``(outputs, report)``. Composes with jit, vmap,
     shard_map and lax control flow.
 
+    ``places`` tells apart equal programs from different texts, whose diagnostics name different lines.
     Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
     arguments are illegal.
     """
@@ -44,6 +45,7 @@ class Kernel:
     entry: str
     semantics: Semantics
     checks: bool = False
+    places: str = ""
 
     @cached_property
     def function(self) -> Function:
@@ -140,20 +142,20 @@ class Kernel:
 
     @cached_property
     def _optional(self) -> frozenset[str]:
-        """Destinations of a fragment that it does not read: they may be left out."""
+        """Tiles of a fragment that it writes before it reads them: they may be left out."""
         if not self.program.fragment:
             return frozenset()
-        from . import isa
-
-        read: set[str] = set()
+        needed: set[str] = set()
+        written: set[str] = set()
         for op in self.function.walk():
-            read |= {v.name for v in op.ins}
+            read = {v.name for v in op.ins}
             instruction = isa.find(op.name)
             if instruction is not None and instruction.syntax == "tile":
-                inout = {o.name for o in instruction.operands if o.role == "inout"}
                 bound = isa.bind(instruction, op).values
-                read |= {v.name for n, v in bound.items() if n in inout}
-        return frozenset(self.outputs) - read
+                read |= {bound[o.name].name for o in instruction.operands if o.role == "inout"}
+            needed |= read - written
+            written |= {v.name for v in op.destinations}
+        return frozenset(self.outputs) - needed
 
 
 def _list(names: Sequence[str]) -> str:
@@ -179,7 +181,7 @@ def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...]) -> Kernel:
     errors = [d for d in findings if d.severity == "error"]
     if errors:
         raise VerifyError(errors)
-    return Kernel(program, kernel.entry, kernel.semantics, kernel.checks)
+    return replace(kernel, program=program)
 
 
 def _prepare(argument: Argument, value: Any) -> Any:
@@ -326,8 +328,8 @@ def compile(
     semantics = choices(resolve(program, profile), numerics, out_of_region, subnormals)
     function = select_entry(program, entry)
     if not infer.is_open(program):
-        _verified(program, semantics.profile)
-    return _kernel(program, function.name, semantics, checks)
+        _verified(program, semantics.profile, program.places)
+    return _kernel(program, function.name, semantics, checks, program.places)
 
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
@@ -346,7 +348,8 @@ def _kernel(*fields: Any) -> Kernel:
 
 
 @lru_cache(maxsize=4096)
-def _verified(program: Program, target: Profile) -> None:
+def _verified(program: Program, target: Profile, places: str) -> None:
+    # Equal programs may stand in different places, which the diagnostics name.
     from .verifier import verify_program
 
     errors = [d for d in verify_program(program, target) if d.severity == "error"]
