@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from . import arrays, infer
+from . import arrays, infer, isa
 from .analysis import Argument, GlobalTypes, arguments, fragment_outputs, select_entry, written_buffers
 from .dtypes import DType, from_numpy
 from .errors import ArgumentError, VerifyError
@@ -47,6 +47,7 @@ class Kernel:
     fragment to a Tile. With ``checks`` the result is ``(outputs, report)``. Composes with jit, vmap,
     shard_map and lax control flow.
 
+    ``places`` tells apart equal programs from different texts, whose diagnostics name different lines.
     Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
     arguments are illegal.
     """
@@ -55,6 +56,7 @@ class Kernel:
     entry: str
     semantics: Semantics
     checks: bool = False
+    places: str = ""
 
     @cached_property
     def function(self) -> Function:
@@ -108,7 +110,8 @@ class Kernel:
         kernel = self._typed(given)
         prepared = {a.name: _prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
         check = self.checks or keep_state or not jit
-        run = _jitted(kernel, check, keep_state) if jit else partial(_execute, kernel, check, keep_state)
+        mode = _Mode(check, keep_state, whole=jit)
+        run = _jitted(kernel, mode) if jit else partial(_execute, kernel, mode)
         with arrays.x64():
             results, report, state = run(prepared)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
@@ -150,20 +153,20 @@ class Kernel:
 
     @cached_property
     def _optional(self) -> frozenset[str]:
-        """Destinations of a fragment that it does not read: they may be left out."""
+        """Tiles of a fragment that it writes before it reads them: they may be left out."""
         if not self.program.fragment:
             return frozenset()
-        from . import isa
-
-        read: set[str] = set()
+        needed: set[str] = set()
+        written: set[str] = set()
         for op in self.function.walk():
-            read |= {v.name for v in op.ins}
+            read = {v.name for v in op.ins}
             instruction = isa.find(op.name)
             if instruction is not None and instruction.syntax == "tile":
-                inout = {o.name for o in instruction.operands if o.role == "inout"}
                 bound = isa.bind(instruction, op).values
-                read |= {v.name for n, v in bound.items() if n in inout}
-        return frozenset(self.outputs) - read
+                read |= {bound[o.name].name for o in instruction.operands if o.role == "inout"}
+            needed |= read - written
+            written |= {v.name for v in op.destinations}
+        return frozenset(self.outputs) - needed
 
 
 def _list(names: Sequence[str]) -> str:
@@ -187,7 +190,7 @@ def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...]) -> Kernel:
     errors = [d for d in findings if d.severity == "error"]
     if errors:
         raise VerifyError(errors)
-    return Kernel(program, kernel.entry, kernel.semantics, kernel.checks)
+    return replace(kernel, program=program)
 
 
 def _prepare(argument: Argument, value: Any) -> Any:
@@ -251,22 +254,33 @@ def _sizes(valid: tuple[int | None, int | None]) -> str:
     return "x".join("?" if n is None else str(n) for n in valid)
 
 
+@dataclass(frozen=True)
+class _Mode:
+    """How a program is walked: with run-time rules, keeping the final state, traced as a whole."""
+
+    check: bool
+    keep_state: bool
+    whole: bool
+
+
 @lru_cache(maxsize=1024)
-def _jitted(kernel: Kernel, check: bool, keep_state: bool) -> Any:
-    return jax.jit(partial(_execute, kernel, check, keep_state))
+def _jitted(kernel: Kernel, mode: _Mode) -> Any:
+    return jax.jit(partial(_execute, kernel, mode))
 
 
 def _execute(
-    kernel: Kernel, check: bool, keep_state: bool, prepared: Mapping[str, Any]
+    kernel: Kernel, mode: _Mode, prepared: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Report, State]:
     """Walk the program on a JAX machine; traced whole under jit, executed directly when eager."""
-    machine = JaxMachine(kernel.semantics, plan(kernel.program, kernel.entry), {}, checks=check)
+    machine = JaxMachine(
+        kernel.semantics, plan(kernel.program, kernel.entry), {}, checks=mode.check, carry=mode.whole
+    )
     operands = [_operand(machine, a, prepared.get(a.name)) for a in kernel.arguments]
     scope = Scope()
     walker = Walker(kernel.program, machine)
     returned = walker.run(kernel.function, operands, scope)
     report = Report.of(machine.violations)
-    state = State.of(machine, scope) if keep_state else State({}, {})
+    state = State.of(machine, scope) if mode.keep_state else State({}, {})
     if kernel.program.fragment:
         results = zip(kernel.outputs, returned, strict=True)
         return {n: _result(machine, prepared, value) for n, value in results}, report, state
@@ -351,8 +365,8 @@ def compile(
     semantics = choices(resolve(program, profile), numerics, out_of_region, subnormals)
     function = select_entry(program, entry)
     if not infer.is_open(program):
-        _verified(program, semantics.profile)
-    return _kernel(program, function.name, semantics, checks)
+        _verified(program, semantics.profile, program.places)
+    return _kernel(program, function.name, semantics, checks, program.places)
 
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
@@ -371,7 +385,8 @@ def _kernel(*fields: Any) -> Kernel:
 
 
 @lru_cache(maxsize=4096)
-def _verified(program: Program, target: Profile) -> None:
+def _verified(program: Program, target: Profile, places: str) -> None:
+    # Equal programs may stand in different places, which the diagnostics name.
     from .verifier import verify_program
 
     errors = [d for d in verify_program(program, target) if d.severity == "error"]

@@ -237,36 +237,39 @@ class TypeReader:
             )
         return found
 
-    def dims(self, role: str) -> tuple[Dims, str]:
+    def dims(self, role: str, least: int = 1) -> tuple[Dims, str]:
         """``16x?xf32`` as sizes and the text after the last ``x`` ("" when nothing follows)."""
         c = self.cursor
         sizes: list[int | None] = []
         while True:
+            rest = ""
             if c.accept(Kind.QUESTION):
                 sizes.append(None)
+            elif c.at(Kind.INTEGER_LIT) and "x" in c.text:
+                # ``0x64`` is a hexadecimal literal to the lexer; as dimensions it is 0 by 64.
+                rest = c.take()[1:]
+                sizes.append(self._size(0, c.last_end, least))
             elif c.at(Kind.INTEGER_LIT):
-                hexadecimal = "x" in c.text
-                size = c.integer(role)
-                sizes.append(self._size(0 if hexadecimal else size, c.last_end))
+                sizes.append(self._size(c.integer(role), c.last_end, least))
             else:
                 c.unexpected(role)
-            adjacent = c.start == c.last_end and c.kind is Kind.BARE_IDENT and c.text[0] == "x"
-            if not adjacent:
+            if c.start == c.last_end and c.kind is Kind.BARE_IDENT and (rest or c.text[0] == "x"):
+                rest += c.take()
+            if not rest:
                 return tuple(sizes), ""
-            rest = c.take()[1:]
+            rest = rest[1:]
             while (leading := _DIM.match(rest)) is not None:
-                sizes.append(self._size(int(leading.group(1)[:20]), c.last_end))
+                sizes.append(self._size(int(leading.group(1)[:20]), c.last_end, least))
                 rest = rest[leading.end() :]
             if rest.isdigit():
-                return (*sizes, self._size(int(rest[:20]), c.last_end)), ""
+                return (*sizes, self._size(int(rest[:20]), c.last_end, least)), ""
             if rest:
                 return tuple(sizes), rest
 
-    def _size(self, size: int, end: int) -> int:
-        if not 0 < size <= MAX_DIMENSION:
-            self.cursor.fail(
-                f"found the dimension {size}; allowed: a positive size or '?'", start=end - 1, end=end
-            )
+    def _size(self, size: int, end: int, least: int) -> int:
+        if not least <= size <= MAX_DIMENSION:
+            allowed = "a positive size" if least else "a size"
+            self.cursor.fail(f"found the dimension {size}; allowed: {allowed} or '?'", start=end - 1, end=end)
         return size
 
     def shaped(self, role: str) -> tuple[Dims, DType]:
