@@ -12,7 +12,7 @@ from pto_jax.dtypes import F16, F32, I8, DType
 from pto_jax.types import CmpMode, RoundMode
 
 from . import bits
-from .numerics import ExactFloat, Float, Integer, Num, dtype_sign
+from .numerics import ExactFloat, Float, Integer, Num, Real, dtype_sign
 
 Arithmetic = Float | Integer
 
@@ -170,6 +170,7 @@ def float_power(a: Float, x: Array, y: Array) -> Array:
 def function(a: Arithmetic, f: Callable[[Array], Array], x: Num) -> Num:
     """A float64 function rounded once; integers go through float64 and truncate."""
     if isinstance(a, Integer):
+        assert not isinstance(x, Real)
         return c_cast(f(lax.convert_element_type(x, np.float64)), a.dtype)
     return a.evaluate(f, x)
 

@@ -176,7 +176,7 @@ class JaxMachine:
     def _in_bounds(self, e: Execution, tile: str, lanes: Lanes, view: View, buffer: Array) -> None:
         if self.checks:
             broken = memory.leaves_buffer(self.context(e).tile(tile), lanes, view, buffer)
-            allowed = f"transfers inside the buffer ({buffer.shape[0]} elements)"
+            allowed = f"transfers inside the window and the buffer ({buffer.shape[0]} elements)"
             self.violations.append(Violation(e.op, "in-bounds", allowed, jnp.asarray(broken, bool)))
 
     def _compute(self, e: Execution) -> None:

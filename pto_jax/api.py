@@ -48,9 +48,10 @@ def verify(
     >>> [d.severity for d in verify(parse(text), profile="a5")][:1]
     ['error']
     """
+    from .infer import complete
     from .verifier import verify_program
 
-    found = list(verify_program(program, resolve_profile(program, profile), portable=portable))
+    found = list(verify_program(complete(program), resolve_profile(program, profile), portable=portable))
     errors = [d for d in found if d.severity == "error"]
     if raise_on_error and errors:
         raise VerifyError(errors)

@@ -14,11 +14,12 @@ from jax import Array
 
 from . import arrays, infer, isa
 from .analysis import Argument, GlobalTypes, arguments, fragment_outputs, select_entry, written_buffers
+from .api import resolve_profile
 from .dtypes import DType, from_numpy
 from .errors import ArgumentError, VerifyError
 from .ir import Function, Op, Program
 from .lowering import JaxMachine, Semantics, plan
-from .profiles import Profile, profile as find_profile, profile_of_arch
+from .profiles import Profile, profile as find_profile
 from .state import Report, State
 from .tiles import Tile, tile
 from .types import (
@@ -330,14 +331,6 @@ def _result(machine: JaxMachine, prepared: Mapping[str, Any], ref: Operand) -> A
     return Tile.of(machine.words(ref), ref)
 
 
-def resolve(program: Program, profile: str | Profile | None) -> Profile:
-    """Argument over the text's ``pto.target_arch`` over a2a3."""
-    if profile is not None:
-        return find_profile(profile)
-    arch = program.attrs.get("pto.target_arch")
-    return profile_of_arch(arch) if arch is not None else find_profile("a2a3")
-
-
 def compile(
     program: Program,
     profile: str | Profile | None = None,
@@ -362,8 +355,9 @@ def compile(
     >>> k(np.ones((1, 8), np.float32), np.ones((1, 8), np.float32))["d"].array[0, 0].item()
     2.0
     """
-    semantics = choices(resolve(program, profile), numerics, out_of_region, subnormals)
+    semantics = choices(resolve_profile(program, profile), numerics, out_of_region, subnormals)
     function = select_entry(program, entry)
+    program = infer.complete(program)
     if not infer.is_open(program):
         _verified(program, semantics.profile, program.places)
     return _kernel(program, function.name, semantics, checks, program.places)

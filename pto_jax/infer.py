@@ -32,6 +32,17 @@ def fill(program: Program, given: Mapping[str, Type]) -> Program:
     return replace(program, functions=tuple(_function(f, given) for f in program.functions))
 
 
+def complete(program: Program) -> Program:
+    """The program with the types filled in that follow from types it gives; others stay open."""
+    if not is_open(program):
+        return program
+    try:
+        return fill(program, {})
+    except VerifyError:
+        # A type that cannot follow from others is the verifier's to report, with all other findings.
+        return program
+
+
 def _function(function: Function, given: Mapping[str, Type]) -> Function:
     known: dict[str, Type] = {}
     for a in function.args:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from . import isa
 from .errors import Diagnostic, Span
+from .fold import fold_op
 from .ir import Function, Op, Program, Region, Symbol, Value
 from .isa.check import Valid, check_op, run_time_rules, unsupported
 from .isa.tile_legality import check_type
@@ -18,7 +19,6 @@ from .isa.views import extents as static_extents
 from .profiles import PROFILES, Profile
 from .types import Loc, PartitionViewType, TensorViewType, TileType, Type, UnknownType
 from .verifier_memory import Place, overlaps
-from .verifier_scalars import fold
 
 __all__ = ["Limits", "check_op", "run_time_rules", "verify_program"]
 
@@ -291,7 +291,7 @@ class _Checker:
 
     def learn(self, op: Op) -> None:
         """What later operations may rely on: constants, valid regions, extents, addresses."""
-        value = fold(op, self.constants)
+        value = fold_op(op, self.constants)
         if value is not None:
             self.constants[op.results[0].name] = value
         match op.name:
