@@ -83,3 +83,11 @@ def read_text(path: str | Path) -> str:
         ) from None
     except (OSError, ValueError) as error:
         raise FileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a file, or raise FileError saying why it cannot be written."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None

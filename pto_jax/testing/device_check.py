@@ -1,10 +1,11 @@
 """Does this device compute PTO exactly? Every instruction on it against the NumPy interpreter.
 
-``python -m pto_jax.testing.device_check [--seed N] [--device gpu|cpu] [--only NAME...] [--jobs N]`` runs one legal operation per
-declaration, type row and profile on random bit patterns as ``jit(vmap(kernel))``, and compares every
-lane bit for bit (within the declared ULP bound where there is one; a NaN equals every NaN, and how often
-NaN bits differ is printed). Then float32 add, multiply, divide and square root, and multiply followed by
-add, on 2^20 lanes against NumPy. Exit status: 0 equal, 1 something differs, 2 wrong use.
+``python -m pto_jax.testing.device_check [--seed N] [--device gpu|cpu] [--only NAME...] [--jobs N]``
+runs one legal operation per declaration, type row and profile on random bit patterns as
+``jit(vmap(kernel))``, and compares every lane bit for bit (within the declared ULP bound where there is
+one; a NaN equals every NaN, and how often NaN bits differ is printed). Then float32 add, multiply, divide
+and square root, and multiply followed by add, on 2^20 lanes against NumPy. Exit status: 0 equal,
+1 something differs, 2 wrong use.
 """
 
 from __future__ import annotations
