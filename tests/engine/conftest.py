@@ -22,6 +22,7 @@ class Source:
         self.args, self.before, self.arch = args, before, arch
         self.lines: list[str] = []
         self.types: dict[str, str] = {}
+        self._elements: dict[str, str] = {}
         self._pointers = dict(re.findall(r"(%\w+): !pto\.ptr<(\w+)>", args))
 
     def _name(self, value: Size, kind: str) -> str:
@@ -79,6 +80,7 @@ class Source:
         t = f"!pto.tensor_view<{'?x' * len(shape)}{d}>"
         shapes, steps = self._list(shape), self._list(strides)
         self.types[f"{name}v"] = t
+        self._elements[f"{name}v"] = d
         self.do(
             f"{name}v = pto.make_tensor_view {pointer}, shape = {shapes}, strides = {steps} "
             f"{{layout = #pto.layout<{layout}>}} : {t}"
@@ -89,12 +91,12 @@ class Source:
         self, name: str, view: str, offsets: tuple[Size, ...], sizes: tuple[Size, ...]
     ) -> Source:
         """``partition_view``."""
-        source = self.types[view]
-        d = source.rstrip(">").rsplit("x", 1)[1]
+        source, d = self.types[view], self._elements[view]
         dims = "x".join("?" if isinstance(n, str) else str(n) for n in sizes)
         t = f"!pto.partition_tensor_view<{dims}x{d}>"
         starts, counts = self._list(offsets), self._list(sizes)
         self.types[name] = t
+        self._elements[name] = d
         return self.do(
             f"{name} = pto.partition_view {view}, offsets = {starts}, sizes = {counts} : {source} -> {t}"
         )
