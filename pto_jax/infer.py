@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from . import isa
+from .dtypes import find_dtype
 from .errors import Diagnostic, VerifyError
 from .ir import Function, Op, Program, Region, Value
 from .types import ScalarType, TileType, Type, UnknownType
@@ -74,7 +75,9 @@ def _op(op: Op, known: dict[str, Type]) -> Op:
     source = next((v.type for v in bound.values.values() if isinstance(v.type, TileType)), None)
     for name, value in bound.values.items():
         if isinstance(value.type, UnknownType) and source is not None:
-            known[value.name] = _infer(instruction, name, value, source, op)
+            same = (v.type for n, v in bound.values.items() if _same_variable(instruction, name, n))
+            partner = next((t for t in same if isinstance(t, TileType)), source)
+            known[value.name] = _infer(instruction, name, value, source, partner, op)
     return replace(
         op,
         ins=tuple(map(typed, op.ins)),
@@ -83,10 +86,17 @@ def _op(op: Op, known: dict[str, Type]) -> Op:
     )
 
 
-def _infer(instruction: isa.Instruction, name: str, value: Value, source: TileType, op: Op) -> Type:
+def _same_variable(instruction: isa.Instruction, a: str, b: str) -> bool:
+    return instruction.operand(a).dtype == instruction.operand(b).dtype
+
+
+def _infer(
+    instruction: isa.Instruction, name: str, value: Value, source: TileType, partner: TileType, op: Op
+) -> Type:
+    """``partner`` is a tile that must have the operand's element type."""
     operand = instruction.operand(name)
     if operand.kind == "scalar":
-        return ScalarType(source.dtype)
+        return ScalarType(find_dtype(operand.dtype or "") or partner.dtype)
     reference = next(o for o in instruction.operands if o.role == "in" and o.kind == "tile")
     if operand.role in ("out", "inout") and operand.dtype == reference.dtype:
         return source

@@ -12,7 +12,7 @@ raises ExecutionError.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import cache, lru_cache
 from typing import Any
@@ -24,7 +24,7 @@ from .dtypes import F32, DType, find_dtype, from_numpy
 from .engine import choices
 from .errors import ArgumentError, VerifyError
 from .ir import AttrValue, Op, Value, attrs
-from .lowering import JaxMachine, Plan, Semantics
+from .lowering import RULES, JaxMachine, Plan, Semantics
 from .profiles import OutOfRegion, Profile, Subnormals
 from .state import Report
 from .tiles import Tile
@@ -39,7 +39,7 @@ def _is_function(instruction: isa.Instruction) -> bool:
     operands = instruction.operands
     return (
         instruction.syntax == "tile"
-        and instruction.executable
+        and instruction.name in RULES
         and any(o.role in ("out", "inout") for o in operands)
         and not any(o.kind in _GLOBAL_MEMORY for o in operands)
     )
@@ -93,7 +93,9 @@ def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[
     destinations = _destinations(instruction, sources, given)
     first = next((s for s in sources if isinstance(s, Tile)), None)
     first = first or next((d for d in destinations if isinstance(d, Tile)), None)
-    ins = tuple(Value(f"arg{i}", _type(instruction, i, s, first)) for i, s in enumerate(sources))
+    tiles = [t.type if isinstance(t, Tile) else None for t in sources]
+    tiles += [d.type if isinstance(d, Tile) else d for d in destinations]
+    ins = tuple(Value(f"arg{i}", _type(instruction, i, s, tiles)) for i, s in enumerate(sources))
     outs = tuple(
         Value(o.name, d.type if isinstance(d, Tile) else d)
         for o, d in zip(instruction.destinations, destinations, strict=True)
@@ -162,13 +164,15 @@ def _destinations(
     return tuple(found)
 
 
-def _type(instruction: isa.Instruction, index: int, source: Any, first: Tile | None) -> Type:
+def _type(
+    instruction: isa.Instruction, index: int, source: Any, tiles: Sequence[TileType | None]
+) -> Type:
     if isinstance(source, Tile):
         return source.single(f"{instruction.name}: source {index}").type
     if not hasattr(source, "dtype") and isinstance(source, int | float):
-        return ScalarType(_scalar_dtype(instruction, index, first))
+        return ScalarType(_scalar_dtype(instruction, index, tiles))
     if hasattr(source, "dtype") and getattr(source, "shape", None) == ():
-        declared = _scalar_dtype(instruction, index, first)
+        declared = _scalar_dtype(instruction, index, tiles)
         if arrays.accepts(declared, np.dtype(source.dtype)):
             return ScalarType(declared)
         return ScalarType(_named(source.dtype, f"{instruction.name}: source {index}", declared))
@@ -191,14 +195,24 @@ def _named(given: Any, what: str, declared: DType) -> DType:
         raise ArgumentError(f"{what}: found a scalar of {given}, allowed: {declared.name}") from None
 
 
-def _scalar_dtype(instruction: isa.Instruction, index: int, first: Tile | None) -> DType:
-    """A Python number takes the declared type, or that of the tile it is combined with."""
+def _scalar_dtype(instruction: isa.Instruction, index: int, tiles: Sequence[TileType | None]) -> DType:
+    """A Python number takes the declared type, or that of a tile that must have the same one.
+
+    ``tiles`` are the types of the sources (None for scalars), then of the destinations.
+    """
+    results = tuple(o.name for o in instruction.destinations)
     for form in instruction.forms:
-        if index < len(form) and instruction.operand(form[index]).kind in ("scalar", "index"):
-            declared = find_dtype(instruction.operand(form[index]).dtype or "")
-            if declared is not None:
-                return declared
-    return first.dtype if first is not None else F32
+        names = (*form, *results)
+        if len(names) != len(tiles) or instruction.operand(form[index]).kind not in ("scalar", "index"):
+            continue
+        wanted = instruction.operand(form[index]).dtype
+        declared = find_dtype(wanted or "")
+        if declared is not None:
+            return declared
+        for name, t in zip(names, tiles, strict=True):
+            if t is not None and instruction.operand(name).dtype == wanted:
+                return t.dtype
+    return next((t.dtype for t in tiles if t is not None), F32)
 
 
 @lru_cache(maxsize=8192)

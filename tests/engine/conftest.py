@@ -87,9 +87,7 @@ class Source:
         )
         return self.window(name, f"{name}v", (0,) * len(shape), shape)
 
-    def window(
-        self, name: str, view: str, offsets: tuple[Size, ...], sizes: tuple[Size, ...]
-    ) -> Source:
+    def window(self, name: str, view: str, offsets: tuple[Size, ...], sizes: tuple[Size, ...]) -> Source:
         """``partition_view``."""
         source, d = self.types[view], self._elements[view]
         dims = "x".join("?" if isinstance(n, str) else str(n) for n in sizes)

@@ -267,7 +267,10 @@ def test_fragments_take_tiles_and_arrays() -> None:
         (np.ones((2, 9), np.float32), r"argument 'a': found shape \(2, 9\), the program declares"),
         (np.ones(16, np.float32), r"argument 'a': found shape \(16,\)"),
         (pto.tile(np.ones((2, 8), np.int32)), "argument 'a': found a tile vec 2x8xi32, the program declares"),
-        (pto.tile(np.ones((2, 8), np.float32), valid=(1, 8)), r"valid region \?x\?, the program declares 2x8"),
+        (
+            pto.tile(np.ones((2, 8), np.float32), valid=(1, 8)),
+            r"valid region \?x\?, the program declares 2x8",
+        ),
         (jax.vmap(pto.tile)(np.ones((3, 2, 8), np.float32)), r"batch of tiles of shape \(3,\).*jax.vmap"),
     ],
 )

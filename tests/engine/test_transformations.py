@@ -57,9 +57,7 @@ ROWS, COLS = np.array([8, 5, 0, 3], np.int32), np.array([8, 3, 8, 7], np.int32)
 
 
 def one_by_one(k: pto.Kernel) -> NDArray[Any]:
-    return np.stack(
-        [np.asarray(k(X[b], Y[b], Z[b], S[b], ROWS[b], COLS[b])["z"]) for b in range(BATCH)]
-    )
+    return np.stack([np.asarray(k(X[b], Y[b], Z[b], S[b], ROWS[b], COLS[b])["z"]) for b in range(BATCH)])
 
 
 def test_one_call_agrees_with_the_interpreter(agree: Any, source: Source) -> None:
@@ -139,7 +137,7 @@ def test_cond_and_switch(k: pto.Kernel) -> None:
 
 
 def test_checkpoint_and_stop_gradient_pass_through(k: pto.Kernel) -> None:
-    remat: Any = jax.checkpoint(lambda x: k(x, Y[0], Z[0], 1.0, 8, 8)["z"])  # type: ignore[attr-defined]
+    remat: Any = jax.checkpoint(lambda x: k(x, Y[0], Z[0], 1.0, 8, 8)["z"])
     same(remat(X[0]), k(X[0], Y[0], Z[0], 1.0, 8, 8)["z"])
 
     def loss(w: Any) -> Any:

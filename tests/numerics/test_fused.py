@@ -1,172 +1,147 @@
-"""Instructions keep their own roundings when XLA sees them in one computation.
-
-Kernels run inside an outer jit that has no arguments but the data: a guard that needs a run-time value of
-its own would become a constant there. Every test has a naive formula beside it that fails on the same
-data, so that the data is known to show the fault.
-"""
+"""Every instruction on floats directly after a multiplication whose results are subnormal, and before
+another one, all in one kernel inside the user's jit: neighbours that XLA would like to fuse."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import isa, oracle
+from pto_jax.dtypes import DType
+from pto_jax.engine import Kernel, choices
 from pto_jax.ir import FRAGMENT, Function, Op, Program, Region, Value, attrs
-from pto_jax.isa.samples import legal_samples
-from pto_jax.profiles import CPU_SIM
-from pto_jax.types import ScalarType, TileType
+from pto_jax.isa.samples import Sample, legal_samples
+from pto_jax.lowering import RULES
+from pto_jax.profiles import PROFILES
+from pto_jax.testing.differential import differing
+from pto_jax.types import TileType, Type
 
-Words = NDArray[np.uint32]
-ROWS, COLS = 32, 64
-
-
-def _random(seed: int, low: int, high: int, shape: tuple[int, ...] = (ROWS, COLS)) -> NDArray[np.float32]:
-    """Random float32 values with biased exponents in [low, high)."""
-    rng = np.random.default_rng(seed)
-    words = rng.integers(0, 2**32, shape, np.uint32) & np.uint32(0x807FFFFF)
-    return (words | (rng.integers(low, high, shape).astype(np.uint32) << np.uint32(23))).view(np.float32)
+SHAPES = [("f32", "a5"), ("f16", "cpu_sim"), ("bf16", "cpu_sim")]
 
 
-def _differ(got: Any, wanted: NDArray[np.float32]) -> int:
-    """Lanes with different bits, any NaN equal to any NaN."""
-    found = np.asarray(got, np.float32)
-    same = (found.view(np.uint32) == wanted.view(np.uint32)) | (np.isnan(found) & np.isnan(wanted))
-    return int((~same).sum())
+def first_source(sample: Sample, d: str) -> str | None:
+    """The first source tile of the element type."""
+    for name in sample.form:
+        t = sample.types[name]
+        operand = sample.instruction.operand(name)
+        if isinstance(t, TileType) and operand.role == "in" and operand.kind == "tile" and t.dtype.name == d:
+            return name
+    return None
 
 
-MULTIPLY_ADD = "%p = tmul %a, %b : !pto.tile<f32, 64, 64>\n%d = tadd %p, %c : !pto.tile<f32, 64, 64>"
-
-
-def test_a_multiply_and_an_add_round_separately() -> None:
-    kernel = pto.compile(pto.parse(MULTIPLY_ADD))
-    a, b, c = (_random(i, 120, 134, (16, 64, 64)) for i in range(3))
-    wanted = a * b + c
-    assert wanted.size == 2**16
-    assert _differ(jax.jit(lambda x, y, z: x * y + z)(a, b, c), wanted) > 1000
-
-    def call(x: Any, y: Any, z: Any) -> Any:
-        return kernel(x, y, z)["d"].array
-
-    assert _differ(jax.jit(jax.vmap(call))(a, b, c), wanted) == 0
-    assert _differ(jax.vmap(call)(a, b, c), wanted) == 0
-    alone = jax.jit(call)
-    assert _differ(np.stack([alone(*tiles) for tiles in zip(a, b, c, strict=True)]), wanted) == 0
-
-
-def test_the_users_own_arithmetic_around_a_kernel_does_not_leak_in() -> None:
-    kernel = pto.compile(pto.parse("%d = tmul %a, %b : !pto.tile<f32, 64, 64>"))
-    a, b = (_random(i, 120, 134, (64, 64)) for i in range(2))
-
-    @jax.jit
-    def around(x: Any, y: Any) -> Any:
-        product = kernel(x, y)["d"].array
-        return product, product + y
-
-    product, total = around(a, b)
-    assert _differ(product, a * b) == 0
-    assert _differ(total, a * b + b) == 0
-
-
-@pytest.mark.parametrize("name", ["tadd", "tsub", "tmul", "tdiv"])
-@pytest.mark.parametrize(("low", "high"), [(0, 2), (0, 256), (40, 90)])
-def test_subnormal_operands_and_results_are_exact(name: str, low: int, high: int) -> None:
-    kernel = pto.compile(pto.parse(f"%d = {name} %a, %b : !pto.tile<f32, {ROWS}, {COLS}>"))
-    a, b = _random(1, low, high), _random(2, low, high)
-    operation = {"tadd": np.add, "tsub": np.subtract, "tmul": np.multiply, "tdiv": np.divide}[name]
-    with np.errstate(all="ignore"):
-        wanted = operation(a, b)
-    assert _differ(jax.jit(lambda x, y: kernel(x, y)["d"].array)(a, b), wanted) == 0
-
-
-def test_naive_arithmetic_flushes_the_subnormals_of_these_tests() -> None:
-    a, b = _random(1, 0, 2), _random(2, 0, 2)
-    assert _differ(jax.jit(jnp.add)(a, b), a + b) > 100
-
-
-def test_bfloat16_chains_keep_no_excess_precision() -> None:
-    text = "%s = tadd %a, %b : !pto.tile<bf16, 32, 64>\n%d = tsub %s, %a : !pto.tile<bf16, 32, 64>"
-    kernel = pto.compile(pto.parse(text), profile="a5")
-    bf16 = pto.dtype("bf16").numpy
-    a, b = (_random(i, 124, 134).astype(bf16) for i in range(2))
-    single = (a.astype(np.float32) + b.astype(np.float32)).astype(bf16).astype(np.float32)
-    wanted = (single - a.astype(np.float32)).astype(bf16)
-    got = jax.jit(lambda x, y: kernel(x, y)["d"].array)(a, b)
-    assert np.array_equal(np.asarray(got).view(np.uint16), wanted.view(np.uint16))
-
-
-def _float_rules() -> Iterator[str]:
-    """Instructions that compute float32 tiles from float32 tiles and scalars."""
+@cache
+def samples(d: str, profile: str) -> dict[str, Sample]:
+    found: dict[str, Sample] = {}
     for name, instruction in isa.instructions().items():
-        if instruction.cls not in ("elementwise", "tile_scalar"):
-            continue
-        for sample in legal_samples(instruction, CPU_SIM):
-            if {t.dtype.name for t in sample.types.values() if hasattr(t, "dtype")} == {"f32"}:
-                yield name
-                break
+        for sample in legal_samples(instruction, PROFILES[profile]) if name in RULES else ():
+            if first_source(sample, d) is not None:
+                found.setdefault(name, sample)
+    return found
 
 
-def _between_multiplies(name: str) -> Program:
-    """``t = a * b; u = RULE(t, b ...); v = u * a``, with fresh tiles for everything written."""
-    instruction = isa.instructions()[name]
-    t = TileType(pto.dtype("f32"), ROWS, COLS)
-
-    def tile(called: str) -> Value:
-        return Value(called, t)
-
-    form = min(instruction.forms, key=len)
-    tiles = iter(["t", "b", "a", "b"])
-    ins = tuple(
-        Value("s", ScalarType(t.dtype)) if instruction.operand(n).kind == "scalar" else tile(next(tiles))
-        for n in form
-    )
-    inout = instruction.destinations[0].role == "inout"
-    target = "t" if inout else "u"
-    given = attrs({"rmode": isa.instructions()["tcvt"].attributes[0].default} if name == "tcvt" else {})
-    ops = (
-        Op("tmul", (tile("a"), tile("b")), (tile("t"),), form="dps"),
-        Op(name, ins, (tile(target),), attributes=given, form="dps"),
-        Op("tmul", (tile(target), tile("a")), (tile("v"),), form="dps"),
-    )
-    names = dict.fromkeys(v.name for op in ops for v in (*op.ins, *op.outs))
-    args = tuple(Value(n, ScalarType(t.dtype) if n == "s" else t) for n in names)
-    results = tuple(dict.fromkeys(v.name for op in ops for v in op.outs))
-    return Program((Function(FRAGMENT, args, Region(ops)),), fragment=True, fragment_results=results)
+def words(d: DType, shape: tuple[int, ...], seed: int, low: int, high: int) -> NDArray[Any]:
+    """Random numbers with biased exponents in a range, as words; random patterns for other types."""
+    rng = np.random.default_rng(seed)
+    raw = rng.integers(0, 1 << d.bits, shape, dtype=np.uint64)
+    if d.name in ("f32", "f16", "bf16"):
+        keep = (1 << d.mantissa) - 1 | 1 << (d.bits - 1)
+        raw = raw & np.uint64(keep) | rng.integers(low, high, shape).astype(np.uint64) << np.uint64(
+            d.mantissa
+        )
+    return raw.astype(d.word)
 
 
-@pytest.mark.parametrize("name", list(_float_rules()))
-def test_every_rule_between_multiplies_on_subnormals(name: str) -> None:
-    program = _between_multiplies(name)
-    kernel = pto.compile(program, profile="cpu_sim")
-    ulp = isa.instructions()[name].ulp.get("f32", 0)
-    for seed, (low, high) in enumerate([(0, 3), (60, 68), (120, 136)]):
-        a, b, s = _random(seed, low, high), _random(seed + 9, 118, 130), np.float32(1.2345678)
-        takes_scalar = any(x.name == "s" for x in kernel.arguments)
+@cache
+def program(d: str, profile: str) -> tuple[Program, dict[str, Any]]:
+    """One fragment with all instructions, and its arguments."""
+    ops: list[Op] = []
+    args: dict[str, Value] = {}
+    given: dict[str, Any] = {}
+    element = pto.dtype(d)
+    half = 2 ** (element.exponent - 2)
 
-        @jax.jit
-        def outer(x: Any, y: Any, scalar: bool = takes_scalar, value: Any = s) -> Any:
-            return kernel(a=x, b=y, **({"s": value} if scalar else {}))
-
-        found = outer(a, b)
-        tiles = {v.name: v.type for v in program.functions[0].args}
-        given: dict[str, Any] = {"a": a, "b": b, "s": s}
-        arguments = {
-            n: oracle.OracleTile(t, given.get(n, np.zeros((ROWS, COLS), np.float32)))
-            if isinstance(t, TileType)
-            else given[n]
-            for n, t in tiles.items()
-        }
-        wanted = oracle.run(program, arguments, profile="cpu_sim")
-        for result, tile in wanted.items():
-            got, expected = np.asarray(found[result]), np.asarray(tile.data).view(np.float32)
-            if ulp:
-                # The last multiply may spread one unit in the last place of its operand over two.
-                np.testing.assert_allclose(got, expected, rtol=3 * 2.0**-23, atol=3 * 2.0**-149)
+    def argument(name: str, t: Type, low: int, high: int) -> Value:
+        if name not in args:
+            args[name] = Value(name, t)
+            if isinstance(t, TileType):
+                given[name] = words(t.dtype, t.shape, len(args), low, high)
             else:
-                assert _differ(got, expected) == 0, f"{result}, exponents {low} to {high}"
+                assert isinstance(t, pto.ScalarType)
+                given[name] = np.asarray(3 if t.dtype.is_integer else 1.5, t.dtype.numpy)
+        return args[name]
+
+    for name, sample in samples(d, profile).items():
+        source = first_source(sample, d)
+        assert source is not None
+        t = sample.types[source]
+        x, y = (argument(f"{n}{t}", t, half - element.mantissa // 2, half) for n in "xy")
+        product = Value(f"{name}.product", t)
+        ops.append(Op("tmul", (x, y), (), (product,), form="ssa"))
+        ins = [
+            product if n == source else argument(f"{name}.{n}", sample.types[n], 0, 4) for n in sample.form
+        ]
+        outs = [
+            argument(f"{name}.{o.name}", sample.types[o.name], 0, 4) for o in sample.instruction.destinations
+        ]
+        ops.append(Op(name, tuple(ins), tuple(outs), attributes=attrs(sample.attrs), form="dps"))
+        if outs[0].type == t:
+            factor = argument(f"w{t}", t, 2 * half - 8, 2 * half + 2)
+            ops.append(Op("tmul", (outs[0], factor), (), (Value(f"{name}.after", t),), form="ssa"))
+    results = tuple(v.name for op in ops for v in op.destinations)
+    function = Function(FRAGMENT, tuple(args.values()), Region(tuple(ops)))
+    return Program((function,), fragment=True, fragment_results=results, has_module=False), given
+
+
+@cache
+def answers(d: str, profile: str) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The engine's results and the interpreter's; the user's jit has no arguments but the factors, so
+    nothing the kernel might hide behind an argument of its own survives as one."""
+    built, given = program(d, profile)
+    kernel = Kernel(built, FRAGMENT, choices(profile, "exact", None, "keep"))
+    types = {v.name: v.type for v in built.functions[0].args}
+    tiles = {n: pto.tile(g, type=types[n]) if isinstance(types[n], TileType) else g for n, g in given.items()}
+    factors = {n: t for n, t in tiles.items() if n[0] in "xyw" and n[1:].startswith("vec")}
+    jitted = jax.jit(lambda factors: kernel(**(tiles | factors)))(factors)
+    plain = {
+        n: oracle.OracleTile(types[n], g) if isinstance(types[n], TileType) else g for n, g in given.items()
+    }
+    return jitted, oracle.run(built, plain, profile=profile)
+
+
+def _parameters() -> Iterator[Any]:
+    for d, profile in SHAPES:
+        for name in samples(d, profile):
+            yield pytest.param(d, profile, name, id=f"{name}-{d}")
+
+
+@pytest.mark.parametrize(("d", "profile", "name"), list(_parameters()))
+def test_between_multiplications(d: str, profile: str, name: str) -> None:
+    jitted, wanted = answers(d, profile)
+    sample = samples(d, profile)[name]
+    results = [f"{name}.{o.name}" for o in sample.instruction.destinations]
+    for result in (f"{name}.product", *results, f"{name}.after"):
+        if result not in wanted:
+            continue
+        t = wanted[result].type
+        reference = wanted[result].data.view(t.dtype.word)
+        ulp = sample.instruction.ulp.get(t.dtype.name, 0) if result in results else 0
+        if result.endswith(".after") and sample.instruction.ulp.get(t.dtype.name, 0):
+            continue
+        different = differing(t.dtype, np.asarray(jitted[result].words), reference, ulp)
+        assert not different.any(), f"{result}: {different.sum()} lanes differ"
+
+
+@pytest.mark.parametrize(("d", "profile"), SHAPES)
+def test_the_products_are_subnormal(d: str, profile: str) -> None:
+    element = pto.dtype(d)
+    field = ((1 << element.exponent) - 1) << element.mantissa
+    product = answers(d, profile)[1]["trelu.product"].data.view(element.word)
+    assert np.mean((product & field) == 0) > 0.5 and np.mean(product & ~np.array(1 << (element.bits - 1))) > 0
+    assert len(samples("f32", "a5")) > 30
