@@ -10,15 +10,16 @@ from jax import Array, lax
 from pto_jax.types import CmpMode
 
 from . import formulas
-from .numerics import Integer
-from .region import elementwise
+from .formulas import Arithmetic
+from .numerics import Integer, Num
+from .region import elementwise, numeric
 from .rules import Context
 
 
 def _arithmetic(name: str, operation: str) -> None:
-    @elementwise(name, "src0", "src1")
-    def formula(c: Context, x: Array, y: Array) -> Array:
-        return formulas.binary(c.arithmetic(), operation, x, y)
+    @numeric(name, "src0", "src1")
+    def formula(a: Arithmetic, x: Num, y: Num) -> Num:
+        return getattr(a, operation)(x, y)  # type: ignore[no-any-return]
 
 
 for _name in ("add", "sub", "mul", "div"):
@@ -70,10 +71,9 @@ def _trem(c: Context, x: Array, y: Array) -> Array:
     return formulas.floored_remainder(c.arithmetic(), x, y)
 
 
-@elementwise("tfmod", "src0", "src1")
-def _tfmod(c: Context, x: Array, y: Array) -> Array:
-    a = c.arithmetic()
-    return a.out(a.fmod(a.num(x), a.num(y)))
+@numeric("tfmod", "src0", "src1")
+def _tfmod(a: Arithmetic, x: Num, y: Num) -> Num:
+    return a.fmod(x, y)
 
 
 @elementwise("tpow", "base", "exp")
@@ -103,9 +103,9 @@ def _trelu(c: Context, x: Array) -> Array:
 
 
 def _function(name: str, function: Callable[[Array], Array]) -> None:
-    @elementwise(name, "src")
-    def formula(c: Context, x: Array) -> Array:
-        return formulas.function(c.arithmetic(), function, x)
+    @numeric(name, "src")
+    def formula(a: Arithmetic, x: Num) -> Num:
+        return formulas.function(a, function, x)
 
 
 _function("texp", jnp.exp)
@@ -114,7 +114,6 @@ _function("tsqrt", lax.sqrt)
 _function("trsqrt", lambda v: v.dtype.type(1) / lax.sqrt(v))
 
 
-@elementwise("trecip", "src")
-def _trecip(c: Context, x: Array) -> Array:
-    a = c.arithmetic()
-    return a.out(a.div(a.const(1), a.num(x)))
+@numeric("trecip", "src")
+def _trecip(a: Arithmetic, x: Num) -> Num:
+    return a.div(a.const(1), x)

@@ -9,8 +9,9 @@ from jax import Array
 from pto_jax.dtypes import F32
 
 from . import formulas
-from .numerics import Integer
-from .region import elementwise
+from .formulas import Arithmetic
+from .numerics import Integer, Num
+from .region import elementwise, numeric
 from .rules import Context
 
 
@@ -31,16 +32,14 @@ _three_sources("taddc", "add")
 _three_sources("tsubc", "sub")
 
 
-@elementwise("tmuladddst", "src0", "src1", "dst")
-def _tmuladddst(c: Context, x: Array, y: Array, old: Array) -> Array:
-    a = c.arithmetic()
-    return a.out(a.add(a.step(a.mul(a.num(x), a.num(y))), a.num(old)))
+@numeric("tmuladddst", "src0", "src1", "dst")
+def _tmuladddst(a: Arithmetic, x: Num, y: Num, old: Num) -> Num:
+    return a.add(a.step(a.mul(x, y)), old)
 
 
-@elementwise("tfusedmuladd", "src0", "dst", "src1")
-def _tfusedmuladd(c: Context, x: Array, old: Array, y: Array) -> Array:
-    a = c.arithmetic()
-    return a.out(a.add(a.mul(a.num(x), a.num(old)), a.num(y)))
+@numeric("tfusedmuladd", "src0", "dst", "src1")
+def _tfusedmuladd(a: Arithmetic, x: Num, old: Num, y: Num) -> Num:
+    return a.add(a.mul(x, old), y)
 
 
 @elementwise("tfusedmuladdrelu", "src0", "dst", "src1")

@@ -12,7 +12,7 @@ from pto_jax.dtypes import F16, F32, I8, DType
 from pto_jax.types import CmpMode, RoundMode
 
 from . import bits
-from .numerics import ExactFloat, Float, Integer, Num, dtype_sign
+from .numerics import ExactFloat, Float, Integer, Num, Real, dtype_sign
 
 Arithmetic = Float | Integer
 
@@ -167,12 +167,12 @@ def float_power(a: Float, x: Array, y: Array) -> Array:
     return a.out(a.evaluate(c_pow, a.num(x), a.num(y)))
 
 
-def function(a: Arithmetic, f: Callable[[Array], Array], x: Array) -> Array:
+def function(a: Arithmetic, f: Callable[[Array], Array], x: Num) -> Num:
     """A float64 function rounded once; integers go through float64 and truncate."""
     if isinstance(a, Integer):
-        value = lax.convert_element_type(a.num(x), np.float64)
-        return a.out(c_cast(f(value), a.dtype))
-    return a.out(a.evaluate(f, a.num(x)))
+        assert not isinstance(x, Real)
+        return c_cast(f(lax.convert_element_type(x, np.float64)), a.dtype)
+    return a.evaluate(f, x)
 
 
 def c_cast(value: Array, dtype: DType) -> Array:

@@ -2,7 +2,7 @@
 
 Global memory is one flat array of words per buffer. A window whose shape, strides and offset are
 static and regular becomes slices and reshapes; every other window becomes a gather or scatter by
-computed addresses, in which lanes outside the buffer read zero and are not written.
+computed addresses. Lanes outside the window or the buffer read zero and are not written.
 """
 
 from __future__ import annotations
@@ -55,13 +55,22 @@ class Window:
         return (rows // (d1 * d2 * d3), rows // (d2 * d3) % d1, rows // d3 % d2, rows % d3, cols)
 
     def addresses(self, shape: tuple[int, int]) -> Array:
-        """Buffer positions of the lanes of a tile shape, int64 [rows, cols]."""
+        """Buffer positions of the lanes of a tile shape, int64 [rows, cols]; -1 beyond the window."""
         rows, cols = np.indices(shape, dtype=np.int64, sparse=True)
         total: Scalar = np.int64(0)
         for extent, stride, index in zip(self.shape, self.strides, self._guarded(rows, cols), strict=True):
             if not (isinstance(extent, int) and extent == 1):
                 total = total + index * _wide(stride)
-        return jnp.broadcast_to(jnp.asarray(total + _wide(self.offset), np.int64), shape)
+        where = jnp.asarray(total + _wide(self.offset), np.int64)
+        for index, extent, size in zip((rows, cols), self.lanes(), shape, strict=True):
+            if not isinstance(extent, int) or extent < size:
+                where = jnp.where(index < extent, where, np.int64(-1))
+        return jnp.broadcast_to(where, shape)
+
+    def lanes(self) -> tuple[Scalar, Scalar]:
+        """Rows and columns of the tile lanes that the window stands for."""
+        d0, d1, d2, d3, d4 = (n if isinstance(n, int) else _wide(n) for n in self.shape)
+        return (d3, d0 * d1 * d2 * d4) if self.dn else (d0 * d1 * d2 * d3, d4)
 
     def _guarded(self, rows: np.ndarray, cols: np.ndarray) -> Sequence[Scalar]:
         """Indices with extents kept positive, so that empty windows do not divide by zero."""
@@ -112,12 +121,14 @@ def pad_word(dtype: DType, pad: Pad, profile: str) -> np.unsignedinteger:
 
 
 def leaves_buffer(t: TileType, lanes: Lanes, view: View, buffer: Array) -> Array | bool:
-    """Whether a transfer of the tile's valid region touches addresses outside the buffer."""
+    """Whether a transfer of the tile's valid region leaves the window or the buffer."""
     window = Window.of(view)
     regular = window.rows_by_cols()
     if regular is not None and t.is_static and regular[0] >= (t.v_row or 0) and regular[1] >= (t.v_col or 0):
-        rows, cols, pitch = regular
-        return bool(window.offset < 0 or window.offset + (rows - 1) * pitch + cols > buffer.shape[0])
+        if not t.v_row or not t.v_col:
+            return False
+        last = window.offset + (t.v_row - 1) * regular[2] + t.v_col - 1
+        return bool(window.offset < 0 or last >= buffer.shape[0])
     where = window.addresses(t.shape)
     outside = (where < 0) | (where >= np.int64(buffer.shape[0]))
     inside = region.mask(t, lanes)
@@ -125,7 +136,7 @@ def leaves_buffer(t: TileType, lanes: Lanes, view: View, buffer: Array) -> Array
 
 
 def _fetch(buffer: Array, window: Window, shape: tuple[int, int]) -> Array:
-    """The window's elements on a tile shape; lanes beyond the window are unspecified."""
+    """The window's elements on a tile shape; lanes beyond the window or the buffer are zero."""
     regular = window.rows_by_cols()
     if regular is not None:
         rows, cols, pitch = regular

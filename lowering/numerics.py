@@ -103,6 +103,8 @@ class ExactFloat:
 
     def step(self, x: Num) -> Real:
         """The value rounded to the element type, as when it is stored and read back."""
+        if self.dtype == F32:
+            return Real(self.single(x))
         return Real(bits.decode(self.out(x), self.dtype))
 
     def single(self, x: Num) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax import arrays
-from pto_jax.dtypes import DType
+from pto_jax.dtypes import F32, DType
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.ir import Op, Value
 from pto_jax.isa.declare import Operand
@@ -20,7 +20,7 @@ from pto_jax.types import ScalarType, TileType
 from pto_jax.walk import Execution, Pointer, Scalar, TileRef, View
 
 from . import memory, scalars, storage
-from .rules import RULES, Context, Lanes, Semantics, jitted
+from .rules import RULES, VALUE, Context, Lanes, Semantics, jitted
 from .storage import Cell, Plan, Slot
 
 
@@ -36,7 +36,11 @@ class Violation:
 
 @dataclass
 class JaxMachine:
-    """Executes instructions on arrays; all state is in ``cells`` and ``buffers``."""
+    """Executes instructions on arrays; all state is in ``cells`` and ``buffers``.
+
+    ``carry`` keeps the values of freshly written float32 tiles besides their words; it pays only where the
+    program is traced whole, so that XLA drops whichever of the two nobody reads.
+    """
 
     semantics: Semantics
     plan: Plan
@@ -45,7 +49,9 @@ class JaxMachine:
     packed: dict[str, bool] = field(default_factory=dict)
     written: dict[str, None] = field(default_factory=dict)
     checks: bool = False
+    carry: bool = False
     violations: list[Violation] = field(default_factory=list)
+    _values: dict[str, Array] = field(default_factory=dict)
     _own_keys: dict[int, str] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
 
@@ -143,11 +149,17 @@ class JaxMachine:
         return slot
 
     def _lanes(self, ref: TileRef) -> Lanes:
-        return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col))
-
-    def _write(self, ref: TileRef, words: Array) -> None:
         assert isinstance(ref.storage, Slot)
+        value = self._values.get(ref.storage.cell.key) if ref.type.dtype == F32 else None
+        return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col), value)
+
+    def _write(self, ref: TileRef, words: Array, value: Array | None = None) -> None:
+        assert isinstance(ref.storage, Slot)
+        cell = ref.storage.cell
         storage.store(self.cells, ref.storage, ref.type, words)
+        self._values.pop(cell.key, None)
+        if value is not None and cell.logical is not None:
+            self._values[cell.key] = value
 
     def _tload(self, e: Execution) -> None:
         ref, view = e.tile("dst"), e.operands["src"]
@@ -167,7 +179,7 @@ class JaxMachine:
     def _in_bounds(self, e: Execution, tile: str, lanes: Lanes, view: View, buffer: Array) -> None:
         if self.checks:
             broken = memory.leaves_buffer(self.context(e).tile(tile), lanes, view, buffer)
-            allowed = f"transfers inside the buffer ({buffer.shape[0]} elements)"
+            allowed = f"transfers inside the window and the buffer ({buffer.shape[0]} elements)"
             self.violations.append(Violation(e.op, "in-bounds", allowed, jnp.asarray(broken, bool)))
 
     def _compute(self, e: Execution) -> dict[str, Array]:
@@ -188,8 +200,8 @@ class JaxMachine:
                 inputs[name] = scalars.to_word(operand, context.dtype(name))
         results = jitted(context)(inputs)
         for name, words in results.items():
-            if name not in e.vectors:
-                self._write(e.tile(name), words)
+            if name not in e.vectors and not name.startswith(VALUE):
+                self._write(e.tile(name), words, results.get(VALUE + name))
         return {n: arrays.from_words(results[n], t.dtype.numpy) for n, t in e.vectors.items()}
 
     def _check(self, e: Execution) -> None:
@@ -211,6 +223,7 @@ class JaxMachine:
             e.form,
             self.semantics,
             frozenset(_covered(e)),
+            self.carry,
         )
 
 

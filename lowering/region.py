@@ -9,10 +9,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import DType
+from pto_jax.dtypes import F32, DType
 from pto_jax.types import TileType
 
-from .rules import Context, Inputs, Lanes, rule
+from .numerics import ExactFloat, Num, Real
+from .rules import VALUE, Context, Inputs, Lanes, rule
 
 
 def sizes(t: TileType, lanes: Lanes) -> tuple[Array, Array]:
@@ -101,6 +102,52 @@ def merge(context: Context, inputs: Inputs, new: Array, name: str = "dst", regio
     inside = mask(context.tile(region), lanes, context.tile(name).shape)
     new = jnp.broadcast_to(new, context.tile(name).shape)
     return new if inside is None else jnp.where(inside, new, old.words)
+
+
+#: Computes a destination's numbers from the numbers of the operands: ``formula(arithmetic, *numbers)``.
+NumberFormula = Callable[..., Num]
+
+
+def numeric(name: str, *reads: str) -> Callable[[NumberFormula], NumberFormula]:
+    """Register an arithmetic rule over dst's valid region; values are carried where that is possible."""
+
+    def register(formula: NumberFormula) -> NumberFormula:
+        @rule(name)
+        def apply(context: Context, inputs: Inputs) -> dict[str, Array]:
+            a = context.arithmetic()
+            result = formula(a, *(number(context, inputs, n) for n in reads if context.has(n)))
+            words = flush(context, a.out(result), context.dtype("dst"))
+            outputs = {"dst": merge(context, inputs, words)}
+            if _carries(context, inputs):
+                assert isinstance(a, ExactFloat)
+                value = a.single(result)
+                outputs[VALUE + "dst"] = jnp.broadcast_to(value, context.tile("dst").shape)
+            return outputs
+
+        return formula
+
+    return register
+
+
+def _carries(context: Context, inputs: Inputs) -> bool:
+    """Whether the result's value is known on every lane of the destination."""
+    lanes = inputs["dst"]
+    assert isinstance(lanes, Lanes)
+    semantics = context.semantics
+    exact = semantics.numerics == "exact" and semantics.subnormals == "keep"
+    return (
+        exact and context.carry and context.dtype("dst") == F32 and mask(context.tile("dst"), lanes) is None
+    )
+
+
+def number(context: Context, inputs: Inputs, name: str) -> Num:
+    """A source as numbers over the destination's lanes: its carried value, else its decoded words."""
+    lanes = inputs[name]
+    if isinstance(lanes, Lanes) and lanes.value is not None:
+        same = lanes.value.shape == context.tile("dst").shape
+        if same and (name in context.covered or context.semantics.out_of_region != "ones"):
+            return Real(lanes.value)
+    return context.arithmetic(name).num(operand(context, inputs, name))
 
 
 #: Computes a destination's words lane by lane from the words of the operands it names.

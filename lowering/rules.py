@@ -38,11 +38,16 @@ class Semantics:
 
 
 class Lanes(NamedTuple):
-    """A tile as a rule sees it: logical words [rows, cols] and the valid sizes where they are traced."""
+    """A tile as a rule sees it: logical words [rows, cols] and the valid sizes where they are traced.
+
+    ``value`` is the float64 value of the words, for float32 tiles an exact instruction has just written:
+    a chain of instructions then rounds once per step instead of encoding and decoding.
+    """
 
     words: Array
     v_row: Array | None = None
     v_col: Array | None = None
+    value: Array | None = None
 
 
 #: Tiles and scalars (0-d words) by declared operand name.
@@ -55,6 +60,7 @@ class Context:
 
     ``types`` have the static valid sizes that are known at this site (None: traced); ``covered`` names
     the sources whose valid region is known to contain the destination's, so that they need no fill.
+    ``carry`` asks for values besides words (:data:`VALUE`), where the caller can use them.
     """
 
     instruction: str
@@ -63,6 +69,7 @@ class Context:
     form: tuple[str, ...]
     semantics: Semantics
     covered: frozenset[str] = frozenset()
+    carry: bool = False
 
     @cached_property
     def _types(self) -> dict[str, TileType | ScalarType]:
@@ -90,6 +97,9 @@ class Context:
     def arithmetic(self, name: str = "dst") -> Float | Integer:
         return self.semantics.arithmetic(self.dtype(name))
 
+
+#: Prefix of a result that is the value of a destination's words, not the words.
+VALUE = "value of "
 
 Rule: TypeAlias = Callable[[Context, Inputs], Mapping[str, Array]]
 RULES: dict[str, Rule] = {}

@@ -106,7 +106,7 @@ def _integer(operation: str, values: Sequence[Array], source: DType) -> Array:
         values = [_unsigned(v) for v in values]
     found = _INTEGER[operation](*values)
     if source == I1:
-        return (found & found.dtype.type(1)) != found.dtype.type(0)
+        return _truncate(found, source, I1)
     return found if found.dtype == target else lax.bitcast_convert_type(found, target)
 
 
@@ -190,19 +190,24 @@ _FLOAT: dict[str, Callable[..., Array]] = {
 }
 
 
+def _resize(x: Array, result: DType) -> Array:
+    resized: Array = lax.convert_element_type(x, native(result))
+    return resized
+
+
 def _extend(x: Array, source: DType, result: DType) -> Array:
-    wide = lax.convert_element_type(x, native(result))
+    wide = _resize(x, result)
     return -wide if source == I1 else wide
 
 
 def _extend_unsigned(x: Array, source: DType, result: DType) -> Array:
-    return lax.convert_element_type(_unsigned(x), native(result))
+    return _resize(_unsigned(x), result)
 
 
 def _truncate(x: Array, source: DType, result: DType) -> Array:
     if result == I1:
-        return (x & x.dtype.type(1)) != x.dtype.type(0)
-    return lax.convert_element_type(x, native(result))
+        return lax.ne(x & x.dtype.type(1), x.dtype.type(0))
+    return _resize(x, result)
 
 
 def _refloat(x: Array, source: DType, result: DType) -> Array:

@@ -9,15 +9,16 @@ from pto_jax.dtypes import BF16
 from pto_jax.types import CmpMode, Loc
 
 from . import formulas, masks
-from .numerics import Integer
-from .region import elementwise, mask, merge, operand, read
+from .formulas import Arithmetic
+from .numerics import Integer, Num
+from .region import elementwise, mask, merge, numeric, operand, read
 from .rules import Context, Inputs, rule
 
 
 def _arithmetic(name: str, operation: str) -> None:
-    @elementwise(name, "src", "scalar")
-    def formula(c: Context, x: Array, s: Array) -> Array:
-        return formulas.binary(c.arithmetic(), operation, x, s)
+    @numeric(name, "src", "scalar")
+    def formula(a: Arithmetic, x: Num, s: Num) -> Num:
+        return getattr(a, operation)(x, s)  # type: ignore[no-any-return]
 
 
 for _name in ("add", "sub", "mul"):
@@ -126,9 +127,9 @@ def _texpands(c: Context, inputs: Inputs) -> dict[str, Array]:
 
 
 def _with_scalar_first(name: str, first: str) -> None:
-    @elementwise(name, "src0", "scalar", "src1")
-    def formula(c: Context, x: Array, s: Array, y: Array) -> Array:
-        return formulas.chain(c.arithmetic(), first, x, s, y)
+    @numeric(name, "src0", "scalar", "src1")
+    def formula(a: Arithmetic, x: Num, s: Num, y: Num) -> Num:
+        return a.add(getattr(a, first)(x, s), y)
 
 
 _with_scalar_first("taddsc", "add")

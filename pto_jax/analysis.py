@@ -55,6 +55,8 @@ def fragment_outputs(program: Program) -> tuple[str, ...]:
         instruction = isa.find(op.name)
         if instruction is not None and instruction.syntax == "tile":
             written |= {v.name for v in op.destinations}
+    for function in program.functions:
+        written |= set(written_buffers(program, function))
     return tuple(n for n in program.fragment_results if n in written)
 
 

@@ -48,9 +48,10 @@ def verify(
     >>> [d.severity for d in verify(parse(text), profile="a5")][:1]
     ['error']
     """
+    from .infer import complete
     from .verifier import verify_program
 
-    found = list(verify_program(program, resolve_profile(program, profile), portable=portable))
+    found = list(verify_program(complete(program), resolve_profile(program, profile), portable=portable))
     errors = [d for d in found if d.severity == "error"]
     if raise_on_error and errors:
         raise VerifyError(errors)
@@ -82,3 +83,11 @@ def read_text(path: str | Path) -> str:
         ) from None
     except (OSError, ValueError) as error:
         raise FileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def write_text(path: str, text: str) -> None:
+    """Write a file, or raise FileError saying why it cannot be written."""
+    try:
+        Path(path).write_text(text, encoding="utf-8")
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None

@@ -18,7 +18,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import text
-from .cli import write_text
+from .api import write_text
 from .engine import Kernel, compile
 from .errors import ArgumentError
 from .ir import Program

@@ -11,7 +11,6 @@ import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
-from pathlib import Path
 
 from . import __version__
 from .errors import ArgumentError, Diagnostic, FileError, ParseError, PtoError
@@ -186,6 +185,7 @@ def _fmt(args: argparse.Namespace) -> int:
 
 
 def _conformance(args: argparse.Namespace) -> int:
+    from .api import write_text
     from .profiles import profile
     from .testing.conformance import Executor, run_conformance
 
@@ -241,14 +241,6 @@ def _bench(args: argparse.Namespace) -> int:
     from . import bench
 
     return bench.main(args.names, args.json)
-
-
-def write_text(path: str, text: str) -> None:
-    """Write a file, or raise FileError saying why it cannot be written."""
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None
 
 
 if __name__ == "__main__":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -11,15 +12,27 @@ import jax
 import numpy as np
 from jax import Array
 
-from . import arrays, infer
-from .analysis import Argument, arguments, fragment_outputs, select_entry, written_buffers
+from . import arrays, infer, isa
+from .analysis import Argument, GlobalTypes, arguments, fragment_outputs, select_entry, written_buffers
+from .api import resolve_profile
+from .dtypes import DType, from_numpy
 from .errors import ArgumentError, VerifyError
-from .ir import Function, Program
+from .ir import Function, Op, Program
 from .lowering import JaxMachine, Semantics, plan
-from .profiles import Profile, profile as find_profile, profile_of_arch
+from .profiles import Profile, profile as find_profile
 from .state import Report, State
 from .tiles import Tile, tile
-from .types import MemRefType, PtrType, ScalarType, TileType, Type, UnknownType, VectorType
+from .types import (
+    MemRefType,
+    PartitionViewType,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+    UnknownType,
+    VectorType,
+)
 from .walk import Operand, Pointer, Scope, TileRef, View, Walker
 
 MAX_BUFFER_ELEMENTS = 2**31 - 1
@@ -36,6 +49,7 @@ class Kernel:
     fragment to a Tile. With ``checks`` the result is ``(outputs, report)``. Composes with jit, vmap,
     shard_map and lax control flow.
 
+    ``places`` tells apart equal programs from different texts, whose diagnostics name different lines.
     Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
     arguments are illegal.
     """
@@ -44,6 +58,7 @@ class Kernel:
     entry: str
     semantics: Semantics
     checks: bool = False
+    places: str = ""
 
     @cached_property
     def function(self) -> Function:
@@ -97,7 +112,8 @@ class Kernel:
         kernel = self._typed(given)
         prepared = {a.name: _prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
         check = self.checks or keep_state or not jit
-        run = _jitted(kernel, check, keep_state) if jit else partial(_execute, kernel, check, keep_state)
+        mode = _Mode(check, keep_state, whole=jit)
+        run = _jitted(kernel, mode) if jit else partial(_execute, kernel, mode)
         with arrays.x64():
             results, report, state = run(prepared)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
@@ -139,20 +155,20 @@ class Kernel:
 
     @cached_property
     def _optional(self) -> frozenset[str]:
-        """Destinations of a fragment that it does not read: they may be left out."""
+        """Tiles of a fragment that it writes before it reads them: they may be left out."""
         if not self.program.fragment:
             return frozenset()
-        from . import isa
-
-        read: set[str] = set()
+        needed: set[str] = set()
+        written: set[str] = set()
         for op in self.function.walk():
-            read |= {v.name for v in op.ins}
+            read = {v.name for v in op.ins}
             instruction = isa.find(op.name)
             if instruction is not None and instruction.syntax == "tile":
-                inout = {o.name for o in instruction.operands if o.role == "inout"}
                 bound = isa.bind(instruction, op).values
-                read |= {v.name for n, v in bound.items() if n in inout}
-        return frozenset(self.outputs) - read
+                read |= {bound[o.name].name for o in instruction.operands if o.role == "inout"}
+            needed |= read - written
+            written |= {v.name for v in op.destinations}
+        return frozenset(self.outputs) - needed
 
 
 def _list(names: Sequence[str]) -> str:
@@ -163,8 +179,6 @@ def _type_of(value: Any) -> Type | None:
     if isinstance(value, Tile):
         return value.type
     if hasattr(value, "dtype") and len(getattr(value, "shape", ())) == 2:
-        from .dtypes import from_numpy
-
         return TileType(from_numpy(value.dtype), *value.shape)
     return None
 
@@ -178,23 +192,15 @@ def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...]) -> Kernel:
     errors = [d for d in findings if d.severity == "error"]
     if errors:
         raise VerifyError(errors)
-    return Kernel(program, kernel.entry, kernel.semantics, kernel.checks)
+    return replace(kernel, program=program)
 
 
 def _prepare(argument: Argument, value: Any) -> Any:
     """An argument checked against its declared type, as the traced function takes it."""
     what = f"argument {argument.name!r}"
     t = argument.type
-    if isinstance(t, PtrType | MemRefType):
-        array = arrays.as_array(value, t.dtype, what)
-        size = int(np.prod(array.shape)) * (2 if t.dtype.packed else 1)
-        if argument.min_elements is not None and size < argument.min_elements:
-            raise ArgumentError(
-                f"{what}: found {size} elements, the program's views need {argument.min_elements}"
-            )
-        if size > MAX_BUFFER_ELEMENTS:
-            raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")
-        return array
+    if isinstance(t, GlobalTypes):
+        return _prepare_buffer(what, argument, t.dtype, value)
     if isinstance(t, TileType):
         return _prepare_tile(what, t, value)
     if isinstance(t, ScalarType):
@@ -207,12 +213,41 @@ def _prepare(argument: Argument, value: Any) -> Any:
     raise ArgumentError(f"{what}: arguments of type {t} are not supported by this version")
 
 
+def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> Any:
+    array = arrays.as_array(value, dtype, what)
+    size = math.prod(array.shape) * (2 if dtype.packed else 1)
+    if argument.min_elements is not None and size < argument.min_elements:
+        raise ArgumentError(
+            f"{what}: found {size} elements, the program's views need {argument.min_elements}"
+        )
+    if size > MAX_BUFFER_ELEMENTS:
+        raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")
+    if isinstance(argument.type, TensorViewType | PartitionViewType):
+        found, declared = _extents(array, dtype), argument.type.dims
+        fits = len(found) == len(declared) and all(
+            d in (None, n) for d, n in zip(declared, found, strict=True)
+        )
+        if not fits:
+            raise ArgumentError(f"{what}: found shape {found}, the program declares {argument.type}")
+    return array
+
+
+def _extents(array: Any, dtype: DType) -> tuple[int, ...]:
+    """Shape of an array in elements."""
+    *lead, last = array.shape or (1,)
+    return (*lead, last * 2 if dtype.packed else last)
+
+
 def _prepare_tile(what: str, t: TileType, given: Any) -> Tile:
-    full = t if t.is_static else t.with_valid(t.rows, t.cols)
-    value: Tile = given if isinstance(given, Tile) else tile(given, type=full)
+    if isinstance(given, Tile):
+        value = given.single(what)
+    else:
+        array = arrays.as_array(given, t.dtype, what)
+        if np.shape(array) != t.shape:
+            raise ArgumentError(f"{what}: found shape {np.shape(array)}, the program declares {t}")
+        value = tile(array, type=t if t.is_static else t.with_valid(t.rows, t.cols))
     if value.type.with_valid(None, None) != t.with_valid(None, None):
         raise ArgumentError(f"{what}: found a tile {value.type}, the program declares {t}")
-    value = value.single(what)
     static = (value.type.v_row, value.type.v_col)
     for found, declared in zip(static, t.valid, strict=True):
         if declared is not None and found != declared:
@@ -226,22 +261,33 @@ def _sizes(valid: tuple[int | None, int | None]) -> str:
     return "x".join("?" if n is None else str(n) for n in valid)
 
 
+@dataclass(frozen=True)
+class _Mode:
+    """How a program is walked: with run-time rules, keeping the final state, traced as a whole."""
+
+    check: bool
+    keep_state: bool
+    whole: bool
+
+
 @lru_cache(maxsize=1024)
-def _jitted(kernel: Kernel, check: bool, keep_state: bool) -> Any:
-    return jax.jit(partial(_execute, kernel, check, keep_state))
+def _jitted(kernel: Kernel, mode: _Mode) -> Any:
+    return jax.jit(partial(_execute, kernel, mode))
 
 
 def _execute(
-    kernel: Kernel, check: bool, keep_state: bool, prepared: Mapping[str, Any]
+    kernel: Kernel, mode: _Mode, prepared: Mapping[str, Any]
 ) -> tuple[dict[str, Any], Report, State]:
     """Walk the program on a JAX machine; traced whole under jit, executed directly when eager."""
-    machine = JaxMachine(kernel.semantics, plan(kernel.program, kernel.entry), {}, checks=check)
+    machine = JaxMachine(
+        kernel.semantics, plan(kernel.program, kernel.entry), {}, checks=mode.check, carry=mode.whole
+    )
     operands = [_operand(machine, a, prepared.get(a.name)) for a in kernel.arguments]
     scope = Scope()
     walker = Walker(kernel.program, machine)
     returned = walker.run(kernel.function, operands, scope)
     report = Report.of(machine.violations)
-    state = State.of(machine, scope) if keep_state else State({}, {})
+    state = State.of(machine, scope) if mode.keep_state else State({}, {})
     if kernel.program.fragment:
         results = zip(kernel.outputs, returned, strict=True)
         return {n: _result(machine, prepared, value) for n, value in results}, report, state
@@ -262,12 +308,19 @@ def _operand(machine: JaxMachine, argument: Argument, value: Any) -> Operand:
     if isinstance(t, PtrType | MemRefType):
         machine.bind_buffer(argument.name, t.dtype, arrays.to_words(value, t.dtype).reshape(-1))
         return Pointer(argument.name, t.dtype)
+    if isinstance(t, TensorViewType | PartitionViewType):
+        machine.bind_buffer(argument.name, t.dtype, arrays.to_words(value, t.dtype).reshape(-1))
+        shape = _extents(value, t.dtype)
+        strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
+        return View(argument.name, t.dtype, 0, shape, strides)
     if isinstance(t, TileType):
         if value is None:
             slot = machine.blank(argument.name, t)
             return TileRef(t, slot, _or(t.v_row, t.rows), _or(t.v_col, t.cols))
         slot = machine.adopt(argument.name, t, value.words)
-        return TileRef(t, slot, value.valid_rows, value.valid_cols)
+        ref = TileRef(t, slot, value.valid_rows, value.valid_cols)
+        machine.region(Op(f"argument %{argument.name}"), ref)
+        return ref
     if isinstance(t, VectorType):
         return value
     assert isinstance(t, ScalarType)
@@ -286,14 +339,6 @@ def _result(machine: JaxMachine, prepared: Mapping[str, Any], ref: Operand) -> A
         return ref
     assert isinstance(ref, TileRef)
     return Tile.of(machine.words(ref), ref)
-
-
-def resolve(program: Program, profile: str | Profile | None) -> Profile:
-    """Argument over the text's ``pto.target_arch`` over a2a3."""
-    if profile is not None:
-        return find_profile(profile)
-    arch = program.attrs.get("pto.target_arch")
-    return profile_of_arch(arch) if arch is not None else find_profile("a2a3")
 
 
 def compile(
@@ -320,11 +365,12 @@ def compile(
     >>> k(np.ones((1, 8), np.float32), np.ones((1, 8), np.float32))["d"].array[0, 0].item()
     2.0
     """
-    semantics = choices(resolve(program, profile), numerics, out_of_region, subnormals)
+    semantics = choices(resolve_profile(program, profile), numerics, out_of_region, subnormals)
     function = select_entry(program, entry)
+    program = infer.complete(program)
     if not infer.is_open(program):
-        _verified(program, semantics.profile)
-    return _kernel(program, function.name, semantics, checks)
+        _verified(program, semantics.profile, program.places)
+    return _kernel(program, function.name, semantics, checks, program.places)
 
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
@@ -343,7 +389,8 @@ def _kernel(*fields: Any) -> Kernel:
 
 
 @lru_cache(maxsize=4096)
-def _verified(program: Program, target: Profile) -> None:
+def _verified(program: Program, target: Profile, places: str) -> None:
+    # Equal programs may stand in different places, which the diagnostics name.
     from .verifier import verify_program
 
     errors = [d for d in verify_program(program, target) if d.severity == "error"]

@@ -33,6 +33,17 @@ def fill(program: Program, given: Mapping[str, Type]) -> Program:
     return replace(program, functions=tuple(_function(f, given) for f in program.functions))
 
 
+def complete(program: Program) -> Program:
+    """The program with the types filled in that follow from types it gives; others stay open."""
+    if not is_open(program):
+        return program
+    try:
+        return fill(program, {})
+    except VerifyError:
+        # A type that cannot follow from others is the verifier's to report, with all other findings.
+        return program
+
+
 def _function(function: Function, given: Mapping[str, Type]) -> Function:
     known: dict[str, Type] = {}
     for a in function.args:
@@ -64,7 +75,9 @@ def _op(op: Op, known: dict[str, Type]) -> Op:
     source = next((v.type for v in bound.values.values() if isinstance(v.type, TileType)), None)
     for name, value in bound.values.items():
         if isinstance(value.type, UnknownType) and source is not None:
-            known[value.name] = _infer(instruction, name, value, source, op)
+            same = (v.type for n, v in bound.values.items() if _same_variable(instruction, name, n))
+            partner = next((t for t in same if isinstance(t, TileType)), source)
+            known[value.name] = _infer(instruction, name, value, source, partner, op)
     return replace(
         op,
         ins=tuple(map(typed, op.ins)),
@@ -73,12 +86,19 @@ def _op(op: Op, known: dict[str, Type]) -> Op:
     )
 
 
-def _infer(instruction: isa.Instruction, name: str, value: Value, source: TileType, op: Op) -> Type:
+def _same_variable(instruction: isa.Instruction, a: str, b: str) -> bool:
+    return instruction.operand(a).dtype == instruction.operand(b).dtype
+
+
+def _infer(
+    instruction: isa.Instruction, name: str, value: Value, source: TileType, partner: TileType, op: Op
+) -> Type:
+    """``partner`` is a tile that must have the operand's element type."""
     operand = instruction.operand(name)
     if operand.kind == "vector":
         return operand.vector
     if operand.kind == "scalar":
-        return ScalarType(find_dtype(operand.dtype or "") or source.dtype)
+        return ScalarType(find_dtype(operand.dtype or "") or partner.dtype)
     reference = next(o for o in instruction.operands if o.role == "in" and o.kind == "tile")
     if operand.role in ("out", "inout") and operand.dtype == reference.dtype:
         return source

@@ -80,7 +80,7 @@ class Op:
     attributes: Attrs = ()
     regions: tuple[Region, ...] = ()
     groups: tuple[tuple[str, int], ...] = ()
-    form: Form = field(default="custom", compare=False)
+    form: Form = field(default="custom", compare=False, repr=False)
     span: Span | None = field(default=None, compare=False, repr=False)
 
     @cached_property
@@ -150,8 +150,8 @@ class Program:
     attributes: Attrs = ()
     fragment: bool = False
     fragment_results: tuple[str, ...] = ()
-    has_module: bool = field(default=True, compare=False)
-    source: str = field(default="<text>", compare=False)
+    has_module: bool = field(default=True, compare=False, repr=False)
+    source: str = field(default="<text>", compare=False, repr=False)
 
     @cached_property
     def attrs(self) -> dict[str, AttrValue]:
@@ -171,6 +171,12 @@ class Program:
     def digest(self) -> str:
         """A stable identifier of what the program says."""
         return hashlib.sha256(repr(self).encode()).hexdigest()
+
+    @cached_property
+    def places(self) -> str:
+        """A stable identifier of where its operations stand: equal programs may differ in it."""
+        spans = "\n".join(f"{op.span} {[str(v.span) for v in (*op.ins, *op.outs)]}" for op in self.walk())
+        return hashlib.sha256(spans.encode()).hexdigest()
 
     def __hash__(self) -> int:
         return hash(self.digest)

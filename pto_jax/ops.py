@@ -12,7 +12,7 @@ raises ExecutionError.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import cache, lru_cache
 from typing import Any
@@ -20,11 +20,11 @@ from typing import Any
 import numpy as np
 
 from . import arrays, isa
-from .dtypes import F32, DType
+from .dtypes import F32, DType, find_dtype, from_numpy
 from .engine import choices
 from .errors import ArgumentError, VerifyError
 from .ir import AttrValue, Op, Value, attrs
-from .lowering import JaxMachine, Plan, Semantics
+from .lowering import RULES, JaxMachine, Plan, Semantics
 from .profiles import OutOfRegion, Profile, Subnormals
 from .state import Report
 from .tiles import Tile
@@ -39,7 +39,7 @@ def _is_function(instruction: isa.Instruction) -> bool:
     operands = instruction.operands
     return (
         instruction.syntax == "tile"
-        and instruction.executable
+        and instruction.name in RULES
         and any(o.role in ("out", "inout") for o in operands)
         and not any(o.kind in _GLOBAL_MEMORY for o in operands)
     )
@@ -99,17 +99,15 @@ def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[
     destinations = _destinations(instruction, sources, given)
     first = next((s for s in sources if isinstance(s, Tile)), None)
     first = first or next((d for d in destinations.values() if isinstance(d, Tile)), None)
-    like = first.type if first is not None else next(iter(destinations.values()), None)
-    element = like.dtype if isinstance(like, TileType) else F32
-    ins = tuple(Value(f"arg{i}", _type(instruction, i, s, element)) for i, s in enumerate(sources))
+    tiles = [t.type if isinstance(t, Tile) else None for t in sources]
+    tiles += [_tile_type(d) for d in destinations.values()]
+    ins = tuple(Value(f"arg{i}", _type(instruction, i, s, tiles)) for i, s in enumerate(sources))
     outs = tuple(Value(n, d.type if isinstance(d, Tile) else d) for n, d in destinations.items())
     op = Op(instruction.name, ins, outs, attributes=attrs(attributes), form="dps")
     bound = _checked(op, semantics.profile)
     values: dict[str, Any] = dict(destinations)
     for i, (v, s) in enumerate(zip(ins, sources, strict=True)):
-        if isinstance(v.type, ScalarType):
-            s = arrays.as_scalar(s, v.type.dtype, f"{op.name}: source {i}")
-        values[v.name] = s
+        values[v.name] = _value(v, s, f"{op.name}: source {i}")
     with arrays.x64():
         return _execute(op, bound, semantics, values, first)
 
@@ -185,34 +183,57 @@ def _destinations(
     return found
 
 
-def _type(instruction: isa.Instruction, index: int, source: Any, element: DType) -> Type:
+def _tile_type(destination: Any) -> TileType | None:
+    given = destination.type if isinstance(destination, Tile) else destination
+    return given if isinstance(given, TileType) else None
+
+
+def _type(instruction: isa.Instruction, index: int, source: Any, tiles: Sequence[TileType | None]) -> Type:
     if isinstance(source, Tile):
         return source.single(f"{instruction.name}: source {index}").type
     if not hasattr(source, "dtype") and isinstance(source, int | float):
-        return ScalarType(_scalar_dtype(instruction, index, element))
+        return ScalarType(_scalar_dtype(instruction, index, tiles))
     if hasattr(source, "dtype") and getattr(source, "shape", None) == ():
-        declared = _scalar_dtype(instruction, index, element)
+        declared = _scalar_dtype(instruction, index, tiles)
         if arrays.accepts(declared, np.dtype(source.dtype)):
             return ScalarType(declared)
-        from .dtypes import from_numpy
-
-        return ScalarType(from_numpy(source.dtype))
+        return ScalarType(_named(source.dtype, f"{instruction.name}: source {index}", declared))
     raise ArgumentError(
         f"{instruction.name}: source {index} must be a Tile (pto.tile makes one) or a scalar, "
         f"found {type(source).__name__}"
     )
 
 
-def _scalar_dtype(instruction: isa.Instruction, index: int, element: DType) -> DType:
-    """A Python number takes the declared type, or that of the tile it is combined with."""
-    from .dtypes import find_dtype
+def _value(declared: Value, source: Any, what: str) -> Any:
+    if isinstance(declared.type, ScalarType):
+        return arrays.as_scalar(source, declared.type.dtype, what)
+    return source
 
+
+def _named(given: Any, what: str, declared: DType) -> DType:
+    try:
+        return from_numpy(given)
+    except ArgumentError:
+        raise ArgumentError(f"{what}: found a scalar of {given}, allowed: {declared.name}") from None
+
+
+def _scalar_dtype(instruction: isa.Instruction, index: int, tiles: Sequence[TileType | None]) -> DType:
+    """A Python number takes the declared type, or that of a tile that must have the same one.
+
+    ``tiles`` are the types of the sources (None for scalars), then of the destinations.
+    """
     for form in instruction.forms:
-        if index < len(form) and instruction.operand(form[index]).kind in ("scalar", "index"):
-            declared = find_dtype(instruction.operand(form[index]).dtype or "")
-            if declared is not None:
-                return declared
-    return element
+        names = (*form, *(o.name for o in instruction.destinations_of(form)))
+        if len(names) != len(tiles) or instruction.operand(form[index]).kind not in ("scalar", "index"):
+            continue
+        wanted = instruction.operand(form[index]).dtype
+        declared = find_dtype(wanted or "")
+        if declared is not None:
+            return declared
+        for name, t in zip(names, tiles, strict=True):
+            if t is not None and instruction.operand(name).dtype == wanted:
+                return t.dtype
+    return next((t.dtype for t in tiles if t is not None), F32)
 
 
 @lru_cache(maxsize=8192)
@@ -232,8 +253,10 @@ def _execute(
     for name, value in bound.values.items():
         if isinstance(value.type, VectorType):
             vectors[name] = value.type
-        else:
-            operands[name] = _operand(machine, name, value, values[value.name], first)
+            continue
+        operands[name] = _operand(machine, name, value, values[value.name], first)
+        if isinstance(operands[name], TileRef):
+            machine.region(op, operands[name])
     made = machine.execute(Execution(op, bound.instruction, operands, bound.attrs, bound.form, vectors))
     Report.of(machine.violations).raise_if_broken()
     written = [o.name for o in bound.instruction.destinations if o.name in bound.values]

@@ -11,7 +11,7 @@ import numpy as np
 from jax import Array
 
 from . import arrays
-from .dtypes import F32, DType, dtype as find_dtype, from_numpy
+from .dtypes import F32, TILE_DTYPES, DType, dtype as find_dtype, from_numpy
 from .errors import ArgumentError
 from .types import TileType
 from .walk import TileRef
@@ -114,13 +114,9 @@ def tile(
     True
     """
     if type is None:
-        named = find_dtype(dtype) if dtype is not None else None
-        if not hasattr(x, "dtype"):
-            x = arrays.as_array(x, named or F32, "tile")
-        element = named or from_numpy(x.dtype)
-        if len(x.shape) != 2:
-            raise ArgumentError(f"a tile needs a [rows, cols] array, found shape {tuple(x.shape)}")
-        type = TileType(element, *x.shape)
+        type = _type_of(x, find_dtype(dtype) if dtype is not None else None)
+    elif not isinstance(type, TileType):
+        raise ArgumentError(f"tile: type is {type!r}, allowed: a TileType")
     x = arrays.as_array(x, type.dtype, "tile")
     if tuple(x.shape) != type.shape:
         raise ArgumentError(f"tile: found shape {tuple(x.shape)}, the type says {type.shape}")
@@ -130,18 +126,29 @@ def tile(
         if not type.is_static:
             raise ArgumentError(f"tile: the type {type} has dynamic valid sizes; give valid=(rows, cols)")
         return Tile(words, None, None, type)
-    sizes = [
-        _size(v, extent, axis) for v, extent, axis in zip(valid, type.shape, ("rows", "cols"), strict=True)
-    ]
-    return Tile(words, sizes[0], sizes[1], type.with_valid(None, None))
+    if not isinstance(valid, tuple | list) or len(valid) != 2:
+        raise ArgumentError(f"tile: valid is {valid!r}, allowed: (rows, cols)")
+    rows, cols = (_size(v, n, axis) for v, n, axis in zip(valid, type.shape, ("rows", "cols"), strict=True))
+    return Tile(words, rows, cols, type.with_valid(None, None))
+
+
+def _type_of(x: Any, named: DType | None) -> TileType:
+    """The type of a fully valid tile that holds an array; plain Python numbers count as f32."""
+    shape = np.shape(x) if hasattr(x, "dtype") else np.shape(arrays.as_array(x, named or F32, "tile"))
+    element = named or (from_numpy(x.dtype) if hasattr(x, "dtype") else F32)
+    if element not in TILE_DTYPES:
+        raise ArgumentError(f"no tile has elements of type {element.name}")
+    if len(shape) != 2:
+        raise ArgumentError(f"a tile needs a [rows, cols] array, found shape {tuple(shape)}")
+    return TileType(element, *shape)
 
 
 def _size(size: Any, extent: int, axis: str) -> Array:
-    if isinstance(size, int | np.integer) and not 0 <= size <= extent:
-        raise ArgumentError(f"tile: {size} valid {axis} found, allowed: 0 to {extent}")
     array: Array = arrays.settled(jnp.asarray(size))
     if array.ndim or not jnp.issubdtype(array.dtype, jnp.integer):
         raise ArgumentError(
             f"tile: valid {axis} must be an integer scalar, found {array.dtype}{list(array.shape)}"
         )
+    if not isinstance(array, jax.core.Tracer) and not 0 <= int(array) <= extent:
+        raise ArgumentError(f"tile: {int(array)} valid {axis} found, allowed: 0 to {extent}")
     return array.astype(np.int32)

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 
 from . import isa
 from .errors import Diagnostic, Span
+from .fold import fold_op
 from .ir import Function, Op, Program, Region, Symbol, Value
 from .isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from .isa.tile_legality import check_type
@@ -19,7 +20,6 @@ from .profiles import PROFILES, Profile
 from .types import Loc, PartitionViewType, TensorViewType, TileType, Type, UnknownType
 from .verifier_memory import Place, Reserved, in_reserved, overlaps
 from .verifier_pipes import pipe_findings
-from .verifier_scalars import fold
 
 __all__ = ["Limits", "check_op", "run_time_rules", "verify_program"]
 
@@ -317,7 +317,7 @@ class _Checker:
 
     def learn(self, op: Op) -> None:
         """What later operations may rely on: constants, valid regions, extents, addresses."""
-        value = fold(op, self.constants)
+        value = fold_op(op, self.constants)
         if value is not None:
             self.constants[op.results[0].name] = value
         match op.name:

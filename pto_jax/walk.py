@@ -16,17 +16,13 @@ from . import isa
 from .analysis import fragment_outputs
 from .dtypes import I1, INDEX, DType
 from .errors import Diagnostic, NotExecutableError
+from .fold import fold, operation, scalar_dtype
 from .ir import AttrValue, Function, Op, Program, Region, Symbol, Value
 from .isa.matrix import ROUNDING_STATE
 from .types import (
     GlobalLayout,
     OpaqueType,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    TensorViewType,
     TileType,
-    Type,
     UnknownType,
     VectorType,
 )
@@ -266,10 +262,8 @@ class Walker:
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         """An ``arith`` operation, folded when every operand is a Python integer."""
-        fold = _INTEGER.get(name)
-        if fold is not None and all(isinstance(a, int) for a in args):
-            return _wrap(fold(*args), result)
-        return self.machine.scalar(name, args, source, result)
+        known = fold(name, args, result)
+        return known if known is not None else self.machine.scalar(name, args, source, result)
 
     def index(self, name: str, a: Scalar, b: Scalar) -> Scalar:
         """Index arithmetic that keeps constants constant."""
@@ -476,68 +470,17 @@ def _constant(walker: Walker, op: Op, scope: Scope) -> None:
     scope.bind(op.results[0], op.attrs["value"])
 
 
-def scalar_dtype(t: Type) -> DType:
-    """Element type of a scalar value's type."""
-    if isinstance(t, ScalarType):
-        return t.dtype
-    if isinstance(t, PtrType | TensorViewType | PartitionViewType | TileType):
-        return t.dtype
-    return INDEX
-
-
 def _arith(walker: Walker, op: Op, scope: Scope) -> None:
     args = [scope[v] for v in op.ins]
     source = scalar_dtype(op.ins[-1].type)
     result = scalar_dtype(op.results[0].type)
-    name = op.name
-    if name in ("arith.cmpi", "arith.cmpf"):
-        name = f"{name}.{op.attrs['predicate']}"
     try:
-        value = walker.scalar(name, args, source, result)
+        value = walker.scalar(operation(op), args, source, result)
     except NotExecutableError:
         finding = Diagnostic("error", "is not executed by this version", op.span, op.name, rule="executable")
         raise NotExecutableError(finding) from None
     scope.bind(op.results[0], value)
 
 
-def _quotient(a: int, b: int) -> int:
-    """Truncated towards zero; all ones for a zero divisor, as instructions give it."""
-    if b == 0:
-        return -1
-    return abs(a) // abs(b) * (1 if (a < 0) == (b < 0) else -1)
-
-
-_INTEGER: dict[str, Callable[..., int]] = {
-    "arith.addi": lambda a, b: a + b,
-    "arith.subi": lambda a, b: a - b,
-    "arith.muli": lambda a, b: a * b,
-    "arith.divsi": _quotient,
-    "arith.remsi": lambda a, b: a - b * _quotient(a, b) if b else a,
-    "arith.minsi": min,
-    "arith.maxsi": max,
-    "arith.andi": lambda a, b: a & b,
-    "arith.ori": lambda a, b: a | b,
-    "arith.xori": lambda a, b: a ^ b,
-    "arith.index_cast": lambda a: a,
-    "arith.extsi": lambda a: -int(a) if isinstance(a, bool) else a,
-    "arith.trunci": lambda a: a,
-    "arith.select": lambda c, a, b: a if c else b,
-    "arith.cmpi.eq": lambda a, b: a == b,
-    "arith.cmpi.ne": lambda a, b: a != b,
-    "arith.cmpi.slt": lambda a, b: a < b,
-    "arith.cmpi.sle": lambda a, b: a <= b,
-    "arith.cmpi.sgt": lambda a, b: a > b,
-    "arith.cmpi.sge": lambda a, b: a >= b,
-}
-
-
 def _is(a: Scalar, n: int) -> bool:
     return isinstance(a, int) and a == n
-
-
-def _wrap(value: int, d: DType) -> int:
-    if d == I1:
-        return bool(value & 1)
-    bits = d.bits
-    low = int(value) & ((1 << bits) - 1)
-    return low - (1 << bits) if d.kind != "uint" and low >> (bits - 1) else low

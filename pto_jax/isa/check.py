@@ -200,7 +200,7 @@ def _operands(instruction: Instruction, bound: Bound, op: Op) -> Iterator[Diagno
         if isinstance(value.type, UnknownType):
             written = f" (written {value.type.text})" if value.type.text else ""
             message = (
-                f"the type of {value} is not given{written}; allowed: {_KINDS[operand.kind]} with a full type"
+                f"type not given for {value}{written}; allowed: {_KINDS[operand.kind]} with a full type"
             )
             rule = "type-given"
         elif not accepts(operand, value.type):

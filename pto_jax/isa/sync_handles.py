@@ -152,8 +152,7 @@ def _out_type() -> Constraint:
     allowed = ("i8", "u8", "i16", "f16", "bf16")
 
     def check(site: Site) -> Iterator[Finding]:
-        t = site.attrs.get("out_type")
-        found = t.dtype.name if isinstance(t, ScalarType) else t
+        found = site.attrs.get("out_type")
         if found is not None and found not in allowed:
             yield None, f"out_type is {found}; allowed: {', '.join(allowed)}"
 

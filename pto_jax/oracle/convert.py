@@ -33,7 +33,7 @@ def convert_tile(step: Step) -> None:
     values = step.values("src", (rows, cols))
     if not step.policy.simulator:
         words = _hardware(values, source, target, mode, saturate)
-    elif source == target and is_small(target):
+    elif source == target and (is_small(target) or not (saturate or step.policy.flush_subnormals)):
         words = step.raw("src", (rows, cols))
     else:
         words = _simulated(values, source, target, mode, saturate)

@@ -95,6 +95,10 @@ def padded_region(t: TileType, rows: int, cols: int) -> tuple[int, int]:
 
 def _positions(step: Step, view: View, region: tuple[int, int], memory: Array) -> Array:
     """Element positions in the buffer of every lane of a transfer; all must be inside it."""
+    lanes = _window_lanes(view)
+    if all(region) and any(n > limit for n, limit in zip(region, lanes, strict=True)):
+        message = f"the window has {lanes[0]}x{lanes[1]} lanes; {region[0]}x{region[1]} are transferred"
+        raise ExecutionError(Diagnostic("error", message, step.op.span, step.op.name, rule="bounds"))
     at = global_map(view, *np.ogrid[tuple(map(slice, region))])
     at = np.broadcast_to(at, region)
     available = len(memory) * 8 // view.dtype.storage_bits
@@ -105,6 +109,13 @@ def _positions(step: Step, view: View, region: tuple[int, int], memory: Array) -
         )
         raise ExecutionError(Diagnostic("error", message, step.op.span, step.op.name, rule="bounds"))
     return at
+
+
+def _window_lanes(view: View) -> tuple[int, int]:
+    """Rows and columns of a tile that a view has elements for."""
+    n = [1] * (5 - len(view.shape)) + [int(n) for n in view.shape]
+    lead = n[0] * n[1] * n[2]
+    return (n[3], lead * n[4]) if view.layout == GlobalLayout.DN else (lead * n[3], n[4])
 
 
 def global_map(view: View, r: Array, c: Array) -> Array:

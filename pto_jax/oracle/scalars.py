@@ -54,7 +54,8 @@ def _number(value: Any, d: DType) -> Number:
     if d.is_float:
         if array.dtype == d.word and d.numpy != d.word and d.word_bits < 32:
             array = decode(array.reshape(1), d)
-        return float(array.reshape(-1)[0])
+            return float(array[0])
+        return _rounded(array.reshape(-1)[0], d)
     return wrap(int(array.reshape(-1)[0]), d)
 
 

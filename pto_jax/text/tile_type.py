@@ -177,7 +177,7 @@ def _dynamic(size: int) -> int | None:
 def _valid(reader: TypeReader) -> Dims:
     c = reader.cursor
     start = c.start
-    dims, element = reader.dims("the valid sizes, as in 16x?")
+    dims, element = reader.dims("the valid sizes, as in 16x?", least=0)
     if len(dims) != 2 or element:
         c.fail("found a 'valid' that is not two sizes; allowed: 16x16, 16x?", start=start, end=c.last_end)
     return dims

@@ -46,6 +46,8 @@ VIEWS = ("tensor_view", "partition_tensor_view", "tile_view")
 #: What the documentation writes for "some element type" and for "some dimensions".
 OPEN_DTYPE = "dtype"
 _OPEN_DIMS = re.compile(r"(?:[A-Za-z?0-9]+x)+dtype")
+#: What the overview writes for some tile: element type, rows and columns by a letter each.
+_OPEN_TILE = re.compile(r"T\s*,\s*R\s*,\s*C\s*>")
 #: A type with at most one inner pair of angle brackets, which is all that programs write.
 _EXTENT = re.compile(r"[!\w.]*<(?:[^<>]++|<[^<>]*+>)*+>")
 _DIM = re.compile(r"(\d+)x")
@@ -133,8 +135,11 @@ class TypeReader:
         return found
 
     def _left_open(self, name: str, start: int) -> UnknownType | None:
-        """A type whose parameters a page leaves open: ``!pto.tile<...>``, ``<MxNxdtype>``."""
+        """A type whose parameters a page leaves open: ``<...>``, ``<T, R, C>``, ``<MxNxdtype>``."""
         c = self.cursor
+        if name in TILE_NAMES and (letters := _OPEN_TILE.match(c.source, c.start)) is not None:
+            c.seek(letters.end())
+            return UnknownType(f"!pto.{name}<T, R, C>", "tile")
         is_open = c.kind is Kind.ELLIPSIS or (c.kind is Kind.BARE_IDENT and _OPEN_DIMS.fullmatch(c.text))
         if not is_open:
             return None
@@ -232,36 +237,39 @@ class TypeReader:
             )
         return found
 
-    def dims(self, role: str) -> tuple[Dims, str]:
+    def dims(self, role: str, least: int = 1) -> tuple[Dims, str]:
         """``16x?xf32`` as sizes and the text after the last ``x`` ("" when nothing follows)."""
         c = self.cursor
         sizes: list[int | None] = []
         while True:
+            rest = ""
             if c.accept(Kind.QUESTION):
                 sizes.append(None)
+            elif c.at(Kind.INTEGER_LIT) and "x" in c.text:
+                # ``0x64`` is a hexadecimal literal to the lexer; as dimensions it is 0 by 64.
+                rest = c.take()[1:]
+                sizes.append(self._size(0, c.last_end, least))
             elif c.at(Kind.INTEGER_LIT):
-                hexadecimal = "x" in c.text
-                size = c.integer(role)
-                sizes.append(self._size(0 if hexadecimal else size, c.last_end))
+                sizes.append(self._size(c.integer(role), c.last_end, least))
             else:
                 c.unexpected(role)
-            adjacent = c.start == c.last_end and c.kind is Kind.BARE_IDENT and c.text[0] == "x"
-            if not adjacent:
+            if c.start == c.last_end and c.kind is Kind.BARE_IDENT and (rest or c.text[0] == "x"):
+                rest += c.take()
+            if not rest:
                 return tuple(sizes), ""
-            rest = c.take()[1:]
+            rest = rest[1:]
             while (leading := _DIM.match(rest)) is not None:
-                sizes.append(self._size(int(leading.group(1)[:20]), c.last_end))
+                sizes.append(self._size(int(leading.group(1)[:20]), c.last_end, least))
                 rest = rest[leading.end() :]
             if rest.isdigit():
-                return (*sizes, self._size(int(rest[:20]), c.last_end)), ""
+                return (*sizes, self._size(int(rest[:20]), c.last_end, least)), ""
             if rest:
                 return tuple(sizes), rest
 
-    def _size(self, size: int, end: int) -> int:
-        if not 0 < size <= MAX_DIMENSION:
-            self.cursor.fail(
-                f"found the dimension {size}; allowed: a positive size or '?'", start=end - 1, end=end
-            )
+    def _size(self, size: int, end: int, least: int) -> int:
+        if not least <= size <= MAX_DIMENSION:
+            allowed = "a positive size" if least else "a size"
+            self.cursor.fail(f"found the dimension {size}; allowed: {allowed} or '?'", start=end - 1, end=end)
         return size
 
     def shaped(self, role: str) -> tuple[Dims, DType]:

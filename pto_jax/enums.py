@@ -1,0 +1,245 @@
+"""Enumerations of the tile ISA.
+
+Numeric values are those of the C++ headers; the ones the text form numbers differently (address spaces,
+pipes) have their own classes.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+
+class Loc(IntEnum):
+    """TileType of the C++ interface: which on-chip buffer a tile lives in."""
+
+    VEC = 0
+    MAT = 1
+    LEFT = 2
+    RIGHT = 3
+    ACC = 4
+    BIAS = 5
+    SCALING = 6
+    SCALELEFT = 7
+    SCALERIGHT = 8
+    CTRL = 9
+
+
+class AddressSpace(IntEnum):
+    """Address spaces as the text form numbers them."""
+
+    ZERO = 0
+    GM = 1
+    MAT = 2
+    LEFT = 3
+    RIGHT = 4
+    ACC = 5
+    VEC = 6
+    BIAS = 7
+    SCALING = 8
+
+
+class BLayout(IntEnum):
+    ROW_MAJOR = 0
+    COL_MAJOR = 1
+
+
+class SLayout(IntEnum):
+    NONE_BOX = 0
+    ROW_MAJOR = 1
+    COL_MAJOR = 2
+
+
+class Pad(IntEnum):
+    NULL = 0
+    ZERO = 1
+    MAX = 2
+    MIN = 3
+
+
+class Compact(IntEnum):
+    NULL = 0
+    NORMAL = 1
+    ROW_PLUS_ONE = 2
+    ROW_ALIGNED_PADDING = 3
+
+
+class GlobalLayout(IntEnum):
+    """Layouts of a global-memory view."""
+
+    ND = 0
+    DN = 1
+    NZ = 2
+    SCALE = 3
+    MX_A_ND = 4
+    MX_A_DN = 5
+    MX_A_ZZ = 6
+    MX_B_ND = 7
+    MX_B_DN = 8
+    MX_B_NN = 9
+    HIF4_A_ZZ = 10
+    HIF4_B_NN = 11
+    NC1HWC0 = 12
+    GNC1HWC0 = 13
+    NCHW = 14
+    GNCHW = 15
+    NHWC = 16
+    NDC1HWC0 = 17
+    NCDHW = 18
+    FRACTAL_Z = 19
+    FRACTAL_Z_S16S8 = 20
+    FRACTAL_Z_3D = 21
+
+
+class RoundMode(IntEnum):
+    NONE = 0
+    RINT = 1
+    ROUND = 2
+    FLOOR = 3
+    CEIL = 4
+    TRUNC = 5
+    ODD = 6
+
+
+class SaturationMode(IntEnum):
+    ON = 0
+    OFF = 1
+
+
+class CmpMode(IntEnum):
+    EQ = 0
+    NE = 1
+    LT = 2
+    LE = 3
+    GT = 4
+    GE = 5
+
+
+class Precision(IntEnum):
+    DEFAULT = 0
+    HIGH_PRECISION = 1
+
+
+class MaskPattern(IntEnum):
+    P0101 = 1
+    P1010 = 2
+    P0001 = 3
+    P0010 = 4
+    P0100 = 5
+    P1000 = 6
+    P1111 = 7
+
+
+class AtomicType(IntEnum):
+    ATOMIC_NONE = 0
+    ATOMIC_ADD = 1
+
+
+class ReluPreMode(IntEnum):
+    NO_RELU = 0
+    NORMAL_RELU = 1
+
+
+class AccToVecMode(IntEnum):
+    SINGLE_MODE_VEC0 = 0
+    SINGLE_MODE_VEC1 = 1
+    DUAL_MODE_SPLIT_M = 2
+    DUAL_MODE_SPLIT_N = 3
+
+
+class StPhase(IntEnum):
+    UNSPECIFIED = 0
+    PARTIAL = 2
+    FINAL = 3
+
+
+class Pipe(IntEnum):
+    """Pipelines as the text form numbers them (the simulator's own numbers differ)."""
+
+    S = 0
+    V = 1
+    M = 2
+    MTE1 = 3
+    MTE2 = 4
+    MTE3 = 5
+    ALL = 6
+    MTE4 = 7
+    MTE5 = 8
+    V2 = 9
+    FIX = 10
+
+
+class PipeEventType(IntEnum):
+    """End points of high-level events."""
+
+    TLOAD = 0
+    TSTORE_ACC = 1
+    TSTORE_VEC = 2
+    TMOV_M2L = 3
+    TMOV_M2S = 4
+    TMOV_M2B = 5
+    TMOV_M2V = 6
+    TMOV_V2M = 7
+    TMATMUL = 8
+    TVEC = 9
+    TVECWAIT_EVENT = 10
+
+
+class KernelKind(IntEnum):
+    CUBE = 0
+    VECTOR = 1
+
+
+class AccPhase(IntEnum):
+    """When a multiplication hands its accumulator over to the stores."""
+
+    UNSPECIFIED = 0
+    PARTIAL = 2
+    FINAL = 3
+
+
+class GatherAxis(IntEnum):
+    """What a masked gather packs: elements of a row, or whole rows."""
+
+    GATHER_ROW = 0
+    GATHER_COL = 1
+
+
+class ScatterAxis(IntEnum):
+    """What a masked scatter spreads: elements of a row, or whole rows."""
+
+    SCATTER_ROW = 0
+    SCATTER_COL = 1
+
+
+class HistByte(IntEnum):
+    """The byte of an element that a histogram counts; 0 is the lowest."""
+
+    BYTE_0 = 0
+    BYTE_1 = 1
+    BYTE_2 = 2
+    BYTE_3 = 3
+
+
+class QuantType(IntEnum):
+    MXFP8 = 0
+    MXFP4_E2M1 = 1
+    INT8_SYM = 2
+    INT8_ASYM = 3
+
+
+class MxQuantAlg(IntEnum):
+    """Element format and shared-exponent rule of block-scaled quantisation."""
+
+    OCP_MX_FP8_E4M3 = 0
+    NV_MX_FP8_E4M3 = 1
+    OCP_MX_FP4_E2M1 = 2
+    NV_MX_FP4_E2M1 = 3
+    HIF4 = 4
+
+
+class PrintFormat(IntEnum):
+    """Field width and digits after the point of printed floats."""
+
+    WIDTH8_PRECISION4 = 0
+    WIDTH8_PRECISION2 = 1
+    WIDTH10_PRECISION6 = 2

@@ -1,0 +1,115 @@
+"""Valid regions that only a call knows: empty ones, ones that do not fit, and how they are reported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax.types import TileType
+
+Source = Callable[..., Any]
+Agree = Callable[..., dict[str, Any]]
+X = np.arange(1, 65, dtype=np.float32)
+
+
+def summed(source: Source) -> pto.Program:
+    """z = x + x + x by taddsc, whose tiles must agree on their valid region; %r and %q may not."""
+    s = source("%x: !pto.ptr<f32>, %z: !pto.ptr<f32>, %r: index, %q: index")
+    s.view("%a", "%x", (8, 8), (8, 1)).view("%b", "%z", (8, 8), (8, 1))
+    s.tile("%t", "f32", 8, 8, valid=("%r", 8)).tile("%u", "f32", 8, 8, valid=("%q", 8))
+    s.do("%k = arith.constant 1.0 : f32").load("%a", "%t").load("%a", "%u")
+    program: pto.Program = s.op("taddsc", "%t", "%k: f32", "%u", out="%t").store("%t", "%b").program
+    return program
+
+
+def same(got: Any, wanted: Any) -> None:
+    assert np.asarray(got).tobytes() == np.asarray(wanted).tobytes()
+
+
+@pytest.mark.parametrize("valid", [(0, 8), (0, 0), (3, 0)])
+@pytest.mark.parametrize("arch", ["a3", "cpu_sim"])
+def test_empty_valid_regions(source: Source, agree: Agree, valid: tuple[int, int], arch: str) -> None:
+    s = source("%x: !pto.ptr<f32>, %z: !pto.ptr<f32>, %r: index, %c: index", arch=arch)
+    s.view("%a", "%x", (8, 8), (8, 1)).view("%b", "%z", (8, 8), (8, 1))
+    s.tile("%t", "f32", 8, 8, valid=("%r", "%c")).load("%a", "%t")
+    s.op("tadd", "%t", "%t", out="%t").store("%t", "%b")
+    assert (agree(s.program, X, -X, *valid)["z"] == -X).all()
+
+
+def test_a_broken_rule_is_reported_with_its_place(source: Source) -> None:
+    kernel = pto.compile(summed(source), checks=True)
+    out, report = kernel(X, 0 * X, 4, 4)
+    assert not report.problems() and (np.asarray(out["z"])[:32] == 2 * X[:32] + 1).all()
+    _, report = kernel(X, 0 * X, 4, 3)
+    (problem,) = report.problems()
+    assert problem.instruction == "taddsc" and problem.rule == "valid-equal"
+    line = summed(source).functions[0].body.ops[-3].span
+    assert problem.span == line and "batch" not in problem.message
+    with pytest.raises(pto.ExecutionError, match="taddsc"):
+        report.raise_if_broken()
+
+
+def test_a_report_names_batch_elements(source: Source) -> None:
+    kernel = pto.compile(summed(source), checks=True)
+    rows = np.array([1, 2, 3, 4])
+    _, report = jax.jit(jax.vmap(kernel, in_axes=(None, None, 0, None)))(X, 0 * X, rows, 3)
+    (problem,) = report.problems()
+    assert problem.message.endswith("; batch index 0, 1, 3")
+    _, report = jax.vmap(kernel, in_axes=(None, None, 0, None))(X, 0 * X, np.arange(1, 13) % 8, 9)
+    assert "and 4 more" in " ".join(d.message for d in report.problems())
+    grid = jax.vmap(jax.vmap(kernel, in_axes=(None, None, 0, None)), in_axes=(None, None, None, 0))
+    _, report = grid(X, 0 * X, rows[:2], rows[:2])
+    assert [d.message.rsplit("index ")[-1] for d in report.problems()] == ["(0, 1), (1, 0)"]
+
+
+def test_without_checks_the_formula_is_computed(source: Source) -> None:
+    plain, checked = pto.compile(summed(source)), pto.compile(summed(source), checks=True)
+    for q in (3, 4):
+        same(plain(X, X, 4, q)["z"], checked(X, X, 4, q)[0]["z"])
+    with pytest.raises(pto.ExecutionError, match="taddsc"):
+        plain.eager(X, X, 4, 3)
+    with pytest.raises(pto.ExecutionError, match="taddsc"):
+        plain.with_state(X, X, 4, 3)
+    same(plain.eager_unchecked(X, X, 4, 3)["z"], plain(X, X, 4, 3)["z"])
+
+
+@pytest.mark.parametrize(("r", "q"), [(9, 9), (-1, -1), (2**32 + 4, 2**32 + 4)])
+def test_valid_sizes_beyond_the_tile_are_reported(source: Source, r: int, q: int) -> None:
+    _, report = pto.compile(summed(source), checks=True)(X, 0 * X, r, q)
+    found = [(d.instruction, d.rule) for d in report.problems()]
+    assert found[:2] == [("alloc_tile", "region")] * 2
+    with pytest.raises(pto.ExecutionError, match="a valid region within 8x8"):
+        pto.compile(summed(source)).eager(X, 0 * X, r, q)
+
+
+def test_static_valid_sizes_beyond_the_tile_are_rejected(source: Source) -> None:
+    s = source("%x: !pto.ptr<f32>").tile("%t", "f32", 8, 8, valid=(9, 8)).op("tneg", "%t", out="%t")
+    with pytest.raises(pto.PtoError, match="9"):
+        pto.compile(s.program)
+
+
+def test_valid_sizes_of_tile_arguments_are_checked() -> None:
+    text = "%d = tadd %a, %b : !pto.tile<4x8xf32, valid=?x?>"
+    made = pto.tile(np.ones((4, 8), np.float32))
+    rows = jnp.array([4, 5], np.int32)
+    batch = jax.vmap(lambda r: pto.tile(np.ones((4, 8), np.float32), valid=(r, 8)))(rows)
+    _, report = jax.vmap(pto.compile(pto.parse(text), checks=True), in_axes=(0, None))(batch, made)
+    assert [d.message.rsplit("; ")[-1] for d in report.problems()] == ["batch index 1"]
+
+
+def test_concrete_tiles_given_to_an_instruction_are_checked() -> None:
+    a = pto.tile(np.ones((4, 8), np.float32), valid=(3, 8))
+    b = pto.tile(np.ones((4, 8), np.float32), valid=(2, 8))
+    with pytest.raises(pto.ExecutionError, match="taddsc"):
+        pto.ops.taddsc(a, 1.0, b)
+    jax.jit(lambda a, b: pto.ops.taddsc(a, 1.0, b))(a, b)
+    small = TileType(pto.dtype("f32"), 2, 8, None, None)
+    for source in (a, pto.tile(np.ones((4, 8), np.float32))):
+        with pytest.raises(pto.ExecutionError, match="a valid region within 2x8"):
+            pto.ops.tadd(source, source, dst=small)

@@ -1,0 +1,190 @@
+"""Irregular instructions: what neither recorded cases nor random operands show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pto_jax as pto
+from pto_jax.arrays import x64
+from pto_jax.lowering.irregular import advance, philox
+from pto_jax.lowering.irregular_quant_mx import _encode, _factor
+from pto_jax.types import MxQuantAlg
+
+
+def u32(values: Any) -> Any:
+    return jnp.asarray(np.asarray(values, np.uint32))
+
+
+@pytest.mark.parametrize(
+    ("word", "rounds", "expected"),
+    [
+        (0, 10, (0x6627E8D5, 0xE169C58D, 0xBC57AC4C, 0x9B00DBD8)),
+        (0xFFFFFFFF, 10, (0x408F276D, 0x41C83B0E, 0xA20BC7C6, 0x6D5451FD)),
+        (0, 7, (0x5F6FB709, 0x0D893F64, 0x4F121F81, 0x4F730A48)),
+    ],
+)
+def test_philox_gives_the_known_blocks(word: int, rounds: int, expected: tuple[int, ...]) -> None:
+    with x64():
+        found = philox([u32(word)] * 4, [u32(word)] * 2, rounds)
+    assert tuple(int(w) for w in found) == expected
+
+
+def test_the_counter_carries_through_all_four_words() -> None:
+    found = advance([u32(0xFFFFFFFE), u32(0xFFFFFFFF), u32(0xFFFFFFFF), u32(4)], u32([1, 2, 5]))
+    assert np.stack(found, axis=1).tolist() == [
+        [0xFFFFFFFF, 0xFFFFFFFF, 0xFFFFFFFF, 4],
+        [0, 0, 0, 5],
+        [3, 0, 0, 5],
+    ]
+
+
+def run(text: str, *tiles: NDArray[Any], profile: str = "cpu_sim") -> dict[str, Any]:
+    return pto.compile(pto.parse(text), profile=profile)(*tiles)  # type: ignore[no-any-return]
+
+
+SORT = (
+    "pto.tsort32 ins(%x, %i : !pto.tile_buf<f32, 1, 32>, !pto.tile_buf<ui32, 1, 32>) "
+    "outs(%d : !pto.tile_buf<f32, 1, 64>)"
+)
+
+
+def test_sort_keeps_subnormals_zeros_and_nans_in_order() -> None:
+    """XLA's own sort takes subnormals for zeros and has one place for NaNs."""
+    words = np.full(32, 0xFF800000, np.uint32)
+    words[:8] = [0x80000001, 0x00000001, 0xFFC00000, 0x80000000, 0, 0x7F800000, 0x7FC00000, 0x00000002]
+    index = np.arange(32, dtype=np.uint32)
+    index[3], index[4] = 4, 3
+    found = run(SORT, words.view(np.float32)[None], index[None])["d"].array
+    records = np.asarray(found).view(np.uint32).reshape(32, 2)
+    expected = [0x7FC00000, 0x7F800000, 2, 1, 0, 0x80000000, 0x80000001]
+    assert records[:7, 0].tolist() == expected
+    assert records[4:6, 1].tolist() == [3, 4]
+    assert records[31].tolist() == [0xFFC00000, 2]
+
+
+SCATTER = (
+    "pto.tscatter ins(%s, %i : !pto.tile_buf<f32, 4, 8>, !pto.tile_buf<i32, 4, 8>) "
+    "outs(%d : !pto.tile_buf<f32, 4, 8>)"
+)
+
+
+def test_the_last_of_many_writers_wins_in_batches_too() -> None:
+    """The order in which XLA scatters equal indices is not defined."""
+    kernel = pto.compile(pto.parse(SCATTER), profile="cpu_sim")
+    source = np.arange(3 * 32, dtype=np.float32).reshape(3, 4, 8)
+    index = np.random.default_rng(5).integers(-2, 12, (3, 4, 8)).astype(np.int32)
+    index[:, 0, :2] = 32, 100
+    found = jax.vmap(lambda s, i, d: kernel(s=s, i=i, d=d)["d"].words)(source, index, -source)
+    for b in range(3):
+        expected = -source[b].reshape(-1)
+        for value, where in zip(source[b].reshape(-1), index[b].reshape(-1), strict=True):
+            if 0 <= where < 32:
+                expected[where] = value
+        np.testing.assert_array_equal(np.asarray(found[b]).view(np.float32).reshape(-1), expected)
+
+
+def _singles(rng: np.random.Generator) -> NDArray[np.uint32]:
+    """float32 words: random ones around the formats' ranges, and all ties between 8-bit codes."""
+    exponents = rng.integers(127 - 14, 127 + 12, 4000).astype(np.uint32) << np.uint32(23)
+    random = exponents | rng.integers(0, 1 << 23, 4000, np.uint32) | rng.integers(0, 2, 4000, np.uint32) << 31
+    values = np.sort(np.arange(0x7F, dtype=np.uint8).view(ml_dtypes.float8_e4m3fn).astype(np.float32))
+    ties = (values[1:] + values[:-1]) / 2
+    return np.concatenate([random, ties.view(np.uint32), (-ties).view(np.uint32), values.view(np.uint32)])
+
+
+def test_fp8_codes_are_those_of_the_format() -> None:
+    words = _singles(np.random.default_rng(1))
+    values = words.view(np.float32)
+    expected = np.clip(values, -448, 448).astype(ml_dtypes.float8_e4m3fn).view(np.uint8)
+    expected[(expected & 0x7F) == 0] = 0
+    found = np.asarray(_encode(u32(words), MxQuantAlg.OCP_MX_FP8_E4M3))
+    np.testing.assert_array_equal(found, expected)
+    tiny = np.abs(values) < 2.0**-10
+    expected[tiny & np.signbit(values)] = 0x80
+    found = np.asarray(_encode(u32(words), MxQuantAlg.NV_MX_FP8_E4M3))
+    np.testing.assert_array_equal(found, expected)
+    special = _encode(u32([0x7FC00000, 0xFFC00000, 0x7F800000, 0xFF800000]), MxQuantAlg.OCP_MX_FP8_E4M3)
+    assert special.tolist() == [0x7F, 0x7F, 0x7E, 0xFE]
+
+
+def test_fp4_codes_are_those_of_the_format() -> None:
+    words = _singles(np.random.default_rng(2))
+    expected = words.view(np.float32).astype(ml_dtypes.float4_e2m1fn).view(np.uint8) & 0xF
+    found = np.asarray(_encode(u32(words), MxQuantAlg.OCP_MX_FP4_E2M1))
+    np.testing.assert_array_equal(found, expected)
+    special = _encode(u32([0x7FC00000, 0xFFC00000, 0x7F800000, 0xFF800000]), MxQuantAlg.OCP_MX_FP4_E2M1)
+    assert special.tolist() == [7, 7, 7, 15]
+
+
+def test_factors_are_the_inverse_powers_of_two() -> None:
+    exponents = np.arange(255)
+    found = np.asarray(_factor(u32(exponents), u32(np.zeros(255)))).view(np.float32)
+    np.testing.assert_array_equal(found.astype(np.float64), np.exp2(127.0 - exponents))
+
+
+PRINT = "pto.tprint ins(%x : !pto.tile_buf<i16, 2, 16, valid=1x3>)"
+
+
+def test_printing_works_inside_jit_and_gives_nothing_back(capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = pto.compile(pto.parse(PRINT))
+    values = np.arange(-1, 31, dtype=np.int16).reshape(2, 16)
+    assert jax.jit(lambda x: kernel(x))(values) == {}
+    jax.effects_barrier()
+    assert capsys.readouterr().out == "TPRINT 1x3\n      -1        0        1\n"
+
+
+@pytest.mark.parametrize(
+    ("dtype", "values", "expected"),
+    [
+        ("f32", np.float32([1.5, -np.inf, 1e-3]), "    1.50     -inf     0.00"),
+        ("f16", np.float16([1.5, np.nan, 1e-3]), "1.5 nan 0.00100040"),
+        ("u8", np.uint8([1, 255, 0]), "       1      255        0"),
+    ],
+)
+def test_printed_elements(
+    dtype: str, values: NDArray[Any], expected: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = (
+        f"pto.tprint ins(%x : !pto.tile_buf<{dtype}, 1, 32, valid=1x3>) "
+        "{format = #pto<print_format WIDTH8_PRECISION2>}"
+    )
+    tile = np.zeros((1, 32), values.dtype)
+    tile[0, :3] = values
+    pto.compile(pto.parse(text))(tile)
+    jax.effects_barrier()
+    assert capsys.readouterr().out == f"TPRINT 1x3\n{expected}\n"
+
+
+def test_printing_in_a_batch_prints_every_tile(capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = pto.compile(pto.parse(PRINT))
+    values = np.zeros((3, 2, 16), np.int16) + np.arange(3, dtype=np.int16)[:, None, None]
+    jax.block_until_ready(jax.vmap(kernel)(values))
+    jax.effects_barrier()
+    lines = capsys.readouterr().out.splitlines()
+    assert sorted(lines) == sorted(
+        line for n in range(3) for line in ("TPRINT 1x3", " ".join([f"{n:8d}"] * 3))
+    )
+
+
+MERGE = (
+    "pto.tmrgsort ins(%a, %b, %t : !pto.tile_buf<f32, 1, 8>, !pto.tile_buf<f32, 1, 8>, "
+    "!pto.tile_buf<f32, 1, 16>) outs(%d, %n : !pto.tile_buf<f32, 1, 16>, vector<4xi16>) "
+    "{exhausted = true}"
+)
+
+
+def test_merging_stops_when_a_list_is_used_up() -> None:
+    a = np.float32([[9, 0, 7, 1, 5, 2, 3, 3]])
+    b = np.float32([[8, 4, 7, 5, 7, 6, 6, 7]])
+    tmp, old = np.zeros((1, 16), np.float32), np.full((1, 16), -1, np.float32)
+    found = pto.compile(pto.parse(MERGE), profile="cpu_sim")(a=a, b=b, t=tmp, d=old, n=np.zeros(4, np.int16))
+    merged = np.asarray(found["d"].array)[0]
+    assert merged.tolist() == [9, 0, 8, 4, 7, 1, 7, 5, 7, 6, 6, 7, -1, -1, -1, -1]
+    assert np.asarray(found["n"]).tolist() == [2, 4, 0, 0]
