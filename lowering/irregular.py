@@ -16,20 +16,12 @@ from pto_jax.isa.irregular import counted_byte
 from pto_jax.types import PrintFormat
 
 from . import bits, convert
-from .irregular_storage import iota, source
+from .irregular_storage import iota, scalar, source
 from .masks import lanes
 from .region import fit, flush, merge, sizes
-from .rules import Context, Inputs, Lanes, rule
+from .rules import Context, Inputs, rule
 
 _U32 = np.uint32
-
-
-def scalar(inputs: Inputs, name: str) -> Array:
-    """The word of a scalar operand."""
-    word = inputs[name]
-    assert not isinstance(word, Lanes)
-    return word
-
 
 # -- sequences and triangles -------------------------------------------------------------------------
 

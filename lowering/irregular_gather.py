@@ -6,12 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.isa.irregular_patterns import period
-from pto_jax.types import CmpMode, GatherAxis, MaskPattern
+from pto_jax.types import CmpMode, GatherAxis
 
 from . import storage
-from .irregular import scalar
-from .irregular_storage import flat, inside, iota, positions, source, store_first
+from .irregular_storage import flat, inside, iota, pattern, positions, scalar, source, store_first
 from .masks import lanes
 from .region import fit, flush, merge, sizes
 from .rules import Context, Inputs, rule
@@ -36,16 +34,9 @@ def _by_index(c: Context, inputs: Inputs) -> Array:
     return merge(c, inputs, words.at[where].get(mode="fill", fill_value=0))
 
 
-def _pattern(c: Context) -> tuple[np.int32, np.int32]:
-    pattern = c.attrs["maskPattern"]
-    assert isinstance(pattern, MaskPattern)
-    n, k = period(pattern)
-    return np.int32(n), np.int32(k)
-
-
 def _packed(c: Context, inputs: Inputs) -> Array:
     """The picked elements of all valid rows, from the start of dst's storage on."""
-    n, k = _pattern(c)
+    n, k = pattern(c)
     v_row, v_col = sizes(c.tile("src"), lanes(inputs, "src"))
     words, old = lanes(inputs, "src").words, flat(c, inputs, "dst")
     per_row = jnp.maximum((v_col + n - np.int32(1) - k) // n, np.int32(0))
@@ -57,7 +48,7 @@ def _packed(c: Context, inputs: Inputs) -> Array:
 
 
 def _picked_rows(c: Context, inputs: Inputs) -> Array:
-    n, k = _pattern(c)
+    n, k = pattern(c)
     t, old = c.tile("dst"), lanes(inputs, "dst").words
     picked = lanes(inputs, "src").words[int(k) :: int(n)]
     v_row, v_col = sizes(c.tile("src"), lanes(inputs, "src"))

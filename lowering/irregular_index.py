@@ -6,11 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.isa.irregular_patterns import period
-from pto_jax.types import MaskPattern, ScatterAxis
+from pto_jax.types import ScatterAxis
 
 from . import storage
-from .irregular_storage import flat, inside, iota, positions, source
+from .irregular_storage import flat, inside, iota, pattern, positions, source
 from .masks import lanes
 from .region import fit, merge, sizes
 from .rules import Context, Inputs, rule
@@ -66,19 +65,12 @@ def _scattered(c: Context, inputs: Inputs, old: Array) -> Array:
     return storage.to_logical(jnp.where(writers >= np.int32(0), new, stored), t)
 
 
-def _pattern(c: Context) -> tuple[np.int32, np.int32]:
-    pattern = c.attrs["maskPattern"]
-    assert isinstance(pattern, MaskPattern)
-    n, k = period(pattern)
-    return np.int32(n), np.int32(k)
-
-
 def _elements(c: Context, inputs: Inputs) -> Array:
     """Columns that fit the pattern take the source's elements in order, the others 0.
 
     The simulator's order runs on through the whole source, except where every column fits.
     """
-    (n, k), t, src = _pattern(c), c.tile("dst"), c.tile("src")
+    (n, k), t, src = pattern(c), c.tile("dst"), c.tile("src")
     words, row, column = source(c, inputs, "src"), iota(t.shape, 0), iota(t.shape, 1)
     number = column // n
     if c.profile == "cpu_sim" and n > 1:
@@ -91,7 +83,7 @@ def _elements(c: Context, inputs: Inputs) -> Array:
 
 def _rows(c: Context, inputs: Inputs) -> Array:
     """Rows that fit the pattern take the source's rows in order, the others 0."""
-    (n, k), t = _pattern(c), c.tile("dst")
+    (n, k), t = pattern(c), c.tile("dst")
     words = source(c, inputs, "src", (-(-t.rows // int(n)), t.cols))
     words = fit(jnp.repeat(words, int(n), axis=0), t.shape, words.dtype.type(0))
     return jnp.where(iota(t.shape, 0) % n == k, words, words.dtype.type(0))

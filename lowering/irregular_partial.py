@@ -12,7 +12,7 @@ from pto_jax.types import CmpMode
 from . import formulas
 from .irregular_storage import inside
 from .masks import lanes
-from .numerics import Arithmetic
+from .numerics import Float, Integer
 from .region import fit, flush, merge
 from .rules import Context, Inputs, rule
 
@@ -27,7 +27,7 @@ def _either(second: Array, y: Array) -> Array:
     return jnp.where(second, y, y.dtype.type(0))
 
 
-def _partial(name: str, combine: Callable[[Arithmetic, Array, Array], Array]) -> None:
+def _partial(name: str, combine: Callable[[Float | Integer, Array, Array], Array]) -> None:
     @rule(name)
     def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
         shape, d = c.tile("dst").shape, c.dtype("dst")

@@ -17,8 +17,7 @@ from pto_jax.dtypes import DType
 from pto_jax.isa.irregular_sort import BLOCK, RECORD_BYTES, slots
 
 from . import folds
-from .irregular import scalar
-from .irregular_storage import iota, source
+from .irregular_storage import iota, scalar, source
 from .masks import lanes
 from .region import all_ones, fit, flush, sizes
 from .rules import Context, Inputs, rule

@@ -1,4 +1,4 @@
-"""What irregular instructions share: filled sources, integer positions, and tiles as flat storage."""
+"""What irregular instructions share: their operands, integer positions, and tiles as flat storage."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.dtypes import DType
+from pto_jax.isa.irregular_patterns import period
+from pto_jax.types import MaskPattern
 
 from . import convert, storage
 from .masks import lanes
 from .region import all_ones, fit, mask
-from .rules import Context, Inputs
+from .rules import Context, Inputs, Lanes
 
 
 def iota(shape: tuple[int, ...], axis: int) -> Array:
@@ -57,3 +59,18 @@ def store_first(c: Context, inputs: Inputs, name: str, values: Array, count: Arr
     old = flat(c, inputs, name)
     line = fit(values.reshape(1, -1), (1, old.shape[0]), old.dtype.type(0))[0]
     return storage.to_logical(jnp.where(iota(old.shape, 0) < count, line, old), c.tile(name))
+
+
+def scalar(inputs: Inputs, name: str) -> Array:
+    """The word of a scalar operand."""
+    word = inputs[name]
+    assert not isinstance(word, Lanes)
+    return word
+
+
+def pattern(c: Context) -> tuple[np.int32, np.int32]:
+    """The pair (n, k) of the operation's mask pattern: element i takes part where ``i % n == k``."""
+    given = c.attrs["maskPattern"]
+    assert isinstance(given, MaskPattern)
+    n, k = period(given)
+    return np.int32(n), np.int32(k)

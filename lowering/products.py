@@ -35,7 +35,7 @@ U32 = np.uint32
 #: Multiplications of a batch from which the native way repays its checks and its compile time.
 NATIVE_WORK = 1 << 18
 #: Multiplications per native step: large enough to hide the loop, small enough to stay in the caches.
-STEP_WORK = 1 << 23
+STEP_WORK = 1 << 24
 #: Elements of the largest operand that gets a canary, which is a constant of the compiled program.
 CANARY_ELEMENTS = 1 << 18
 #: XLA's product of fewer columns takes other paths, which are no folds.
@@ -201,7 +201,7 @@ def _exponent(words: Array) -> Array:
     """A lower bound of the exponent fields of the nonzero words; 255 if there are none."""
     keys = (words << U32(1)) - U32(1)
     # A reduction is a scalar loop, minima of slices are vector instructions.
-    slices = next(s for s in (16, 8, 4, 2, 1) if words[0].size % s == 0)
+    slices = next(s for s in (32, 16, 8, 4, 2, 1) if words[0].size % s == 0)
     keys = keys.reshape(words.shape[0], slices, -1)
     least = keys[:, 0]
     for i in range(1, slices):

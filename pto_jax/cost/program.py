@@ -122,11 +122,11 @@ class _Walk:
     def loop(self, op: Op, frame: _Frame, times: Size | None, above: tuple[str, ...]) -> list[CostLine]:
         bounds = [frame.known.get(op.group(g)[0].name) for g in ("lb", "ub", "step")]
         trips: Size | None = None
-        if any(b is None for b in bounds):
+        lower, upper, step = bounds
+        if lower is None or upper is None or step is None:
             place = f"line {op.span.line}: " if op.span else ""
             self.notes[f"{place}the bounds of scf.for are not known; its body counts once"] = None
         else:
-            lower, upper, step = bounds
             trips = at_least(ceil_div(upper - lower, at_least(step, 1)), 0)
         total = None if trips is None or times is None else times * trips
         return self.region(op.regions[0], frame, total, above)
@@ -157,13 +157,14 @@ class _Walk:
         if value is not None:
             frame.known[op.results[0].name] = value
         if op.name == "alloc_tile" and op.results:
-            sizes = [op.group(n) for n in ("valid_row", "valid_col")]
-            frame.valid[op.results[0].name] = tuple(  # type: ignore[assignment]
-                frame.known.get(v[0].name) if v else None for v in sizes
+            row, col = (op.group(n) for n in ("valid_row", "valid_col"))
+            frame.valid[op.results[0].name] = (
+                frame.known.get(row[0].name) if row else None,
+                frame.known.get(col[0].name) if col else None,
             )
         if op.name == "set_validshape" and len(op.ins) == 3:
-            tile, row, col = op.ins
-            frame.valid[tile.name] = (frame.known.get(row.name), frame.known.get(col.name))
+            tile, rows, cols = op.ins
+            frame.valid[tile.name] = (frame.known.get(rows.name), frame.known.get(cols.name))
 
     def instruction(self, op: Op, frame: _Frame, times: Size | None) -> list[CostLine]:
         declared = isa.find(op.name)

@@ -130,7 +130,10 @@ def _text(report: CostReport) -> Iterator[str]:
     widths = [max(len(r[i]) for r in rows) for i in range(len(header) - 1)]
     left = (1, 2)
     for row in rows:
-        cells = [c.ljust(w) if i in left else c.rjust(w) for i, (c, w) in enumerate(zip(row[:-1], widths, strict=True))]
+        cells = [
+            c.ljust(w) if i in left else c.rjust(w)
+            for i, (c, w) in enumerate(zip(row[:-1], widths, strict=True))
+        ]
         yield "  ".join([*cells, row[-1]]).rstrip()
     for pipe, total in report.totals.items():
         yield f"pipe {pipe.name}: {_shown(total)} cycles ({report.model})"

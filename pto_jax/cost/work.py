@@ -69,7 +69,7 @@ class Figure:
     """
 
     model: ModelName
-    cycles: Size | None
+    cycles: Size
     terms: Mapping[str, Size] = field(default_factory=dict)
     path: Size | None = None
     layout: LayoutName = "ND"

@@ -208,7 +208,7 @@ def _operands(instruction: Instruction, bound: Bound, op: Op) -> Iterator[Diagno
             rule = "operand-kind"
         else:
             continue
-        if operand.kind != "event":
+        if operand.kind not in ("event", "handle"):
             yield Diagnostic("error", message, _place(value, op), instruction.name, name, rule)
     fresh = [o.name for o in instruction.destinations if o.role == "inout"]
     if fresh and op.results and not op.outs:

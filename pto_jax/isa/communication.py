@@ -26,7 +26,7 @@ from .typesets import table
 if TYPE_CHECKING:
     from ..ir import AttrValue
 
-GROUP = OpaqueType("parallel_group")
+GROUP = OpaqueType("group")
 _VIEW = PartitionViewType((4, 64), F32)
 _FLAGS = PartitionViewType((1, 8), I32)
 _STAGING = TileType(F32, 4, 64)
@@ -55,10 +55,10 @@ def _copy(name: str, summary: str, semantics: str, attributes: tuple[Attribute, 
     operands = (
         gm("dst", "out", "remote" if name == "tput" else "local"),
         gm("src", note="local" if name == "tput" else "remote"),
-        staging("staging", note="bounds the size of one piece"),
+        staging("staging", optional=True, note="bounds one piece; absent: the compiler's"),
         staging("pong", optional=True, note="second piece in flight"),
     )
-    forms = (("src", "staging"), ("src", "staging", "pong"))
+    forms = (("src",), ("src", "staging"), ("src", "staging", "pong"))
     types: dict[str, Type] = {"dst": _VIEW, "src": _VIEW, "staging": _STAGING, "pong": _STAGING}
     return comm(
         name,
@@ -109,12 +109,12 @@ def _collective(
 ) -> Instruction:
     """A collective that its root calls on the views of all ranks."""
     sources = ("group", *(() if view.role == "out" else (view.name,)))
-    forms = ((*sources, *tiles), (*sources, *tiles, "pong"))
+    forms = (sources, (*sources, *tiles), (*sources, *tiles, "pong"))
     types: dict[str, Type] = {"group": GROUP, view.name: _VIEW, **dict.fromkeys((*tiles, "pong"), _STAGING)}
-    scratch = tuple(staging(t) for t in tiles)
+    scratch = tuple(staging(t, optional=True) for t in tiles)
     shown = tuple({n: types[n] for n in types if n in f or n == view.name} for f in forms)
     rules: tuple[Constraint, ...] = (
-        handle("group", "parallel_group", PAGE),
+        handle("group", "group", PAGE),
         equal_elements(view.name, *tiles, "pong"),
         _in_vec(*tiles, "pong"),
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from enum import IntEnum
 from typing import TypeAlias
 
@@ -10,9 +11,11 @@ from .. import isa
 from ..dtypes import INDEX
 from ..errors import FileError
 from ..ir import FRAGMENT, AttrValue, Function, Op, Program, Region, Value, attrs
+from ..oracle.memory import pad_word
 from ..types import (
     GlobalLayout,
     Loc,
+    Pad,
     PartitionViewType,
     PtrType,
     ScalarType,
@@ -40,6 +43,8 @@ ATTRIBUTES = {
     "quant_type": "quant_type",
     "mx_alg": "mx_alg",
     "grp_axis": "grp_axis",
+    "relu": "reluPreMode",
+    "acc_to_vec_mode": "accToVecMode",
 }
 #: Recorded forms that are instructions of their own.
 FORMS = {("tquant", "mx"): "tquant.mx"}
@@ -64,6 +69,8 @@ def unsupported_reason(case: Case) -> str | None:
         return "the instruction is not declared"
     if not instruction.executable:
         return "the instruction is declared but not executed"
+    if case.attrs.get("dst_aliases_src"):
+        return "source and destination are one recorded buffer"
     for operand in case.operands:
         if isinstance(operand, OtherOperand):
             return f"operand {operand.name} is a {operand.kind} operand"
@@ -76,6 +83,8 @@ def _unsupported_form(case: Case) -> str | None:
     tiles = [o for o in case.operands if isinstance(o, TileOperand)]
     if case.instruction == "tmov" and any(o.type.loc != Loc.VEC for o in tiles):
         return "move between " + " and ".join(sorted({o.type.loc.name.lower() for o in tiles}))
+    if case.instruction in ("textract", "tinsert") and case.attrs.get("quant", "none") != "none":
+        return "window with quantisation"
     if case.instruction == "tstore":
         if any(o.type.loc == Loc.ACC for o in tiles):
             return "store from an accumulator tile"
@@ -105,6 +114,9 @@ def case_program(case: Case) -> Program:
     def argument(operand: _Given) -> Value:
         if not isinstance(operand, GmOperand):
             value = Value(operand.name, _type(operand))
+            if isinstance(operand, ScalarOperand) and operand.dtype == INDEX:
+                ops.append(Op("arith.constant", results=(value,), attributes=attrs(value=operand.bits)))
+                return value
             args.extend([value] if value not in args else [])
             return value
         args.append(Value(operand.name, PtrType(operand.dtype)))
@@ -132,12 +144,16 @@ def _destinations(
 ) -> tuple[TileOperand | GmOperand | VectorOperand, ...]:
     """The recorded operands that are written; some that are recorded as inout are only read."""
     read = {o.name for o in instruction.operands if o.role in ("in", "tmp")}
-    return tuple(
+    written = [
         o
         for o in case.operands
         if isinstance(o, TileOperand | GmOperand | VectorOperand)
         and (o.role == "out" or (o.role == "inout" and o.name not in read))
-    )
+    ]
+    declared = [o.name for o in instruction.destinations]
+    if all(o.name in declared for o in written):
+        written.sort(key=lambda o: declared.index(o.name))
+    return tuple(written)
 
 
 def _type(operand: TileOperand | ScalarOperand | VectorOperand) -> Type:
@@ -155,6 +171,7 @@ def _read_operands(
     """
     written = {o.name for o in _destinations(case, instruction)}
     operands = [o for o in case.operands if not isinstance(o, OtherOperand | VectorOperand)]
+    operands += _recorded_indices(case, instruction)
     recorded = [o for o in operands if o.name not in written]
     in_place = [o for o in operands if isinstance(o, ScalarOperand) or o.role != "out"]
     for candidates in (recorded, in_place):
@@ -164,6 +181,12 @@ def _read_operands(
     forms = " or ".join("(" + ", ".join(f) + ")" for f in instruction.forms)
     found = ", ".join(o.name for o in recorded)
     raise FileError(f"{case.file}: case {case.id}: {case.instruction} reads {forms}, recorded are ({found})")
+
+
+def _recorded_indices(case: Case, instruction: isa.Instruction) -> list[ScalarOperand]:
+    """Index operands, which vector files keep among the attributes."""
+    given = ((o.name, case.attrs.get(o.name)) for o in instruction.operands if o.kind == "index")
+    return [ScalarOperand(name, INDEX, value) for name, value in given if isinstance(value, int)]
 
 
 def _as_form(
@@ -225,7 +248,21 @@ def _attributes(case: Case, instruction: isa.Instruction) -> dict[str, AttrValue
             known = ", ".join(attribute.type.__members__)
             raise FileError(f"{case.file}: case {case.id}: {key} is {text!r}; known: {known}")
         result[attribute.name] = member
+    pads = (str(o.extra.get("pad")) for o in case.operands if isinstance(o, TileOperand))
+    custom = next((p.removeprefix("custom:") for p in pads if p.startswith("custom:")), None)
+    if custom is not None and instruction.attribute("padValue"):
+        result["padValue"] = int(custom, 0)
+    if "pad_val" in case.attrs:
+        result["padValue"] = _pad_bits(case, str(case.attrs["pad_val"]))
     return result
+
+
+def _pad_bits(case: Case, pad: str) -> int:
+    """The bits of a pad value that is recorded beside the destination's type."""
+    member, dst = _member(Pad, pad), case.operand("dst")
+    if member is None or not isinstance(dst, TileOperand):
+        raise FileError(f"{case.file}: case {case.id}: pad_val is {pad!r}; known: {', '.join(Pad.__members__)}")
+    return int(pad_word(replace(dst.type, pad=member), wide=False))
 
 
 def _member(kind: type[IntEnum], text: str) -> IntEnum | None:

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
 
+from ..isa.modes import NotifyOp, ReduceOp, WaitCmp
 from ..types import (
     AccPhase,
     AccToVecMode,
@@ -95,6 +96,9 @@ ENUMERATIONS = (
     EnumText(Pad, "pad_value", dotted=True, also=("pad",)),
     EnumText(Compact, "compact_mode", dotted=True, also=("compact",)),
     EnumText(Loc, "loc", dotted=True),
+    EnumText(NotifyOp, "notify_op", dotted=True, upper=True),
+    EnumText(ReduceOp, "reduce_op", dotted=True, upper=True),
+    EnumText(WaitCmp, "wait_cmp", dotted=True, upper=True),
 )
 BY_MNEMONIC = {name: e for e in ENUMERATIONS for name in (e.mnemonic, *e.also)}
 BY_CLASS = {e.cls: e for e in ENUMERATIONS}

@@ -35,8 +35,9 @@ SOURCE_FIRST = {
     "set_img2col_padding": 0,
     "set_quant_scalar": 0,
     "set_quant_vector": 0,
+    **dict.fromkeys(("treduce", "comm.tgather"), 1),
     **dict.fromkeys(("tpush", "tpop", "tfree", "talloc", "grid_tpush"), 0),
-    **dict.fromkeys(("tnotify", "twait", "comm.tscatter", "tbroadcast", "tprefetch_async"), 0),
+    **dict.fromkeys(("tnotify", "twait", "ttest", "comm.tscatter", "tbroadcast", "tprefetch_async"), 0),
 }
 
 #: Instructions whose operand ``%v[%r, %c]`` names a place in global memory; the read operands before

@@ -11,7 +11,7 @@ from ..ir import Function, Op, Program, Region, Value
 from ..types import ScalarType, Type, UnknownType, VectorType
 from .custom_text import custom_text
 from .dictionaries import print_attributes, print_float, print_symbol
-from .formats import find_format
+from .formats import TWO_SPELLINGS, find_format
 from .names import SOURCE_FIRST
 from .tile_text import Spelling, spelling, tile_lines
 from .type_text import Style, print_type, print_types
@@ -109,7 +109,7 @@ class Printer:
         yield from tile_lines(op, self._spelling(op, top=top), style, fragment=self.program.fragment)
 
     def _spelling(self, op: Op, *, top: bool) -> Spelling:
-        if find_format(op.name) is not None and op.name != "subview":
+        if find_format(op.name) is not None and op.name not in TWO_SPELLINGS:
             return Spelling("dps")
         if self.form is None or self.form == "dps":
             return spelling(op, self.form, fragment=self.program.fragment)

@@ -41,6 +41,8 @@ OPAQUE = (
     "global",
     "memref",
     "group",
+    "fmatrix_config",
+    "prefetch_context",
 )
 VIEWS = ("tensor_view", "partition_tensor_view", "tile_view")
 #: What the documentation writes for "some element type" and for "some dimensions".

@@ -25,6 +25,7 @@ RUN_TIME_SIZES = ("TADDS", "TMULS", "TMINS", "TDIVS")
 
 def figure_of(point: dict[str, Any], *, arrays: bool = False) -> Figure:
     shape = point["shape"]
+    sizes: tuple[Any, Any]
     name, options = point["instruction"], dict[str, Any](static=point["instruction"] not in RUN_TIME_SIZES)
     if "M" in shape:
         sizes = (shape["M"], shape["N"])
@@ -41,7 +42,7 @@ def figure_of(point: dict[str, Any], *, arrays: bool = False) -> Figure:
     options["binary"] = shape.get("binary", False)
     options["route"] = shape.get("path", f"GM->{shape['loc']}" if "loc" in shape else "")
     if arrays:
-        sizes = tuple(np.array([s, s]) for s in sizes)
+        sizes = (np.array([sizes[0]] * 2), np.array([sizes[1]] * 2))
         options |= {k: np.array([options[k]] * 2) for k in ("rows", "cols", "k") if options.get(k)}
     return estimate(name, point["dtype"], *sizes, model=point["model"], **options)
 
@@ -208,11 +209,11 @@ def test_a_search_space_is_one_evaluation_under_jit() -> None:
 
     rows = jnp.arange(0, 256, 5)
 
-    def total(r: jax.Array) -> jax.Array:
+    def total(r: Any) -> Any:
         return sum(
             cycles("tadd", "f32", r, 64, model=m, rows=256, cols=64)
             for m in ("doc_formula", "analytic_legacy", "cce_stub", "a5_fit")
         )
 
     found = jax.jit(total)(rows)
-    assert found.tolist() == [int(total(int(r))) for r in rows]  # type: ignore[arg-type]
+    assert found.tolist() == [total(int(r)) for r in rows]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -169,7 +170,7 @@ def test_wrong_arguments_are_named() -> None:
 def test_the_module_and_the_function_have_one_name() -> None:
     import pto_jax.cost
 
-    module = sys.modules["pto_jax.cost"]
+    module: Any = sys.modules["pto_jax.cost"]
     assert pto_jax.cost(program(ADD)).serial == module(program(ADD)).serial == 2575
 
 

@@ -32,12 +32,17 @@ TEXTS = [
     "pto.tnotify %s, %v {op = SET} : !pto.partition_tensor_view<1x8xi32>, i32",
     "pto.twait %s, %v {cmp = GE} : !pto.partition_tensor_view<1x8xi32>, i32",
     "%b = pto.ttest %s, %v {cmp = GE} : (!pto.partition_tensor_view<1x8xi32>, i32) -> i1",
-    "pto.comm.tgather %dst, %g, %t : !pto.partition_tensor_view<4x64xf32>, !pto.parallel_group, "
-    "!pto.tile_buf<vec, 4x64xf32>",
+    "pto.comm.tgather %g, %dst : !pto.group<4>, !pto.partition_tensor_view<4x64xf32>",
+    "treduce %g, %t, %t, %dst {op = #pto.reduce_op<Sum>} : !pto.group, !pto.tile_buf<vec, 4x64xf32>, "
+    "!pto.tile_buf<vec, 4x64xf32>, !pto.partition_tensor_view<4x64xf32>",
+    "tbroadcast %g, %src : !pto.group<...>, !pto.partition_tensor_view<4x64xf32>",
+    "tnotify %s, %v {op = #pto.notify_op<AtomicAdd>} : !pto.partition_tensor_view<1x8xi32>, i32",
+    "twait %s, %v {cmp = #pto.cmp<EQ>} : !pto.partition_tensor_view<1x8xi32>, i32",
     "pto.syncall",
     "pto.setfmatrix %c {mode = FMATRIX_B_MANUAL} : !pto.fmatrix_config",
-    "pto.set_quant_scalar %s {out_type = i8} : f32",
-    "%e = pto.tprefetch_async %v, %c : (!pto.partition_tensor_view<1x256xf32>, !pto.ctx) -> !pto.async_event",
+    'pto.set_quant_scalar %s {out_type = "i8"} : f32',
+    "%e = pto.tprefetch_async %v, %c : (!pto.partition_tensor_view<1x256xf32>, !pto.prefetch_context) -> "
+    "!pto.async_event",
 ]
 
 
@@ -71,18 +76,11 @@ def test_configuration_is_executed() -> None:
     assert all(isa.instructions()[name].executable for name in CONFIGURATION)
 
 
-KERNEL = """
-func.func @main(%out: !pto.ptr<f32>) {
-  %p = pto.initialize_l2l_pipe {dir_mask = 1, slot_size = 1024, slot_num = 8, flag_base = 0}(%n : i32) -> !pto.pipe
-  return
-}
-"""
-
-
 def test_execution_ends_with_the_instruction_named() -> None:
     text = """
     func.func @main(%n: i32, %out: !pto.ptr<f32>) {
-      %p = pto.initialize_l2l_pipe {dir_mask = 1, slot_size = 1024, slot_num = 8, flag_base = 0}(%n : i32) -> !pto.pipe
+      %p = pto.initialize_l2l_pipe {dir_mask = 1, slot_size = 64, slot_num = 8, flag_base = 0}(%n : i32)
+        -> !pto.pipe
       return
     }
     """
@@ -108,7 +106,8 @@ func.func @main(%x: !pto.ptr<f32>, %n: index) {
   %shift = arith.muli %e, %c8 : index
   %more = arith.addi %shift, %o : index
   %v = pto.make_tensor_view %x, shape = [%c1, %c8], strides = [%c8, %c1] : !pto.tensor_view<?x?xf32>
-  %w = pto.partition_view %v, offsets = [%c0, %more], sizes = [%c1, %c8] : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<1x8xf32>
+  %w = pto.partition_view %v, offsets = [%c0, %more], sizes = [%c1, %c8]
+    : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<1x8xf32>
   %t = pto.alloc_tile : !pto.tile_buf<vec, 1x8xf32>
   pto.tstore ins(%t : !pto.tile_buf<vec, 1x8xf32>) outs(%w : !pto.partition_tensor_view<1x8xf32>)
   return

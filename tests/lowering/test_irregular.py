@@ -13,9 +13,11 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax.arrays import x64
+from pto_jax.dtypes import dtype
+from pto_jax.ir import FRAGMENT, Function, Op, Program, Region, Value, attrs
 from pto_jax.lowering.irregular import advance, philox
 from pto_jax.lowering.irregular_quant_mx import _encode, _factor
-from pto_jax.types import MxQuantAlg
+from pto_jax.types import MxQuantAlg, PrintFormat, TileType, Type, VectorType
 
 
 def u32(values: Any) -> Any:
@@ -45,14 +47,17 @@ def test_the_counter_carries_through_all_four_words() -> None:
     ]
 
 
-def run(text: str, *tiles: NDArray[Any], profile: str = "cpu_sim") -> dict[str, Any]:
-    return pto.compile(pto.parse(text), profile=profile)(*tiles)  # type: ignore[no-any-return]
+def kernel(name: str, ins: dict[str, Type], outs: dict[str, Type], **attributes: Any) -> pto.Kernel:
+    """One instruction whose operands are arguments by their names."""
+    reads, writes = (tuple(Value(n, t) for n, t in given.items()) for given in (ins, outs))
+    op = Op(name, ins=reads, outs=writes, attributes=attrs(attributes), form="dps")
+    function = Function(FRAGMENT, (*reads, *writes), Region((op,)))
+    program = Program((function,), fragment=True, fragment_results=tuple(outs))
+    return pto.compile(program, profile="cpu_sim")
 
 
-SORT = (
-    "pto.tsort32 ins(%x, %i : !pto.tile_buf<f32, 1, 32>, !pto.tile_buf<ui32, 1, 32>) "
-    "outs(%d : !pto.tile_buf<f32, 1, 64>)"
-)
+def tile(name: str, rows: int, cols: int, **fields: Any) -> TileType:
+    return TileType(dtype(name), rows, cols, **fields)
 
 
 def test_sort_keeps_subnormals_zeros_and_nans_in_order() -> None:
@@ -61,7 +66,8 @@ def test_sort_keeps_subnormals_zeros_and_nans_in_order() -> None:
     words[:8] = [0x80000001, 0x00000001, 0xFFC00000, 0x80000000, 0, 0x7F800000, 0x7FC00000, 0x00000002]
     index = np.arange(32, dtype=np.uint32)
     index[3], index[4] = 4, 3
-    found = run(SORT, words.view(np.float32)[None], index[None])["d"].array
+    sort = kernel("tsort32", {"x": tile("f32", 1, 32), "i": tile("u32", 1, 32)}, {"d": tile("f32", 1, 64)})
+    found = sort(x=words.view(np.float32)[None], i=index[None])["d"].array
     records = np.asarray(found).view(np.uint32).reshape(32, 2)
     expected = [0x7FC00000, 0x7F800000, 2, 1, 0, 0x80000000, 0x80000001]
     assert records[:7, 0].tolist() == expected
@@ -69,19 +75,14 @@ def test_sort_keeps_subnormals_zeros_and_nans_in_order() -> None:
     assert records[31].tolist() == [0xFFC00000, 2]
 
 
-SCATTER = (
-    "pto.tscatter ins(%s, %i : !pto.tile_buf<f32, 4, 8>, !pto.tile_buf<i32, 4, 8>) "
-    "outs(%d : !pto.tile_buf<f32, 4, 8>)"
-)
-
-
 def test_the_last_of_many_writers_wins_in_batches_too() -> None:
     """The order in which XLA scatters equal indices is not defined."""
-    kernel = pto.compile(pto.parse(SCATTER), profile="cpu_sim")
+    types: dict[str, Type] = {"s": tile("f32", 4, 8), "i": tile("i32", 4, 8)}
+    scatter = kernel("tscatter", types, {"d": tile("f32", 4, 8)})
     source = np.arange(3 * 32, dtype=np.float32).reshape(3, 4, 8)
     index = np.random.default_rng(5).integers(-2, 12, (3, 4, 8)).astype(np.int32)
     index[:, 0, :2] = 32, 100
-    found = jax.vmap(lambda s, i, d: kernel(s=s, i=i, d=d)["d"].words)(source, index, -source)
+    found = jax.vmap(lambda s, i, d: scatter(s=s, i=i, d=d)["d"].words)(source, index, -source)
     for b in range(3):
         expected = -source[b].reshape(-1)
         for value, where in zip(source[b].reshape(-1), index[b].reshape(-1), strict=True):
@@ -129,62 +130,52 @@ def test_factors_are_the_inverse_powers_of_two() -> None:
     np.testing.assert_array_equal(found.astype(np.float64), np.exp2(127.0 - exponents))
 
 
-PRINT = "pto.tprint ins(%x : !pto.tile_buf<i16, 2, 16, valid=1x3>)"
-
-
 def test_printing_works_inside_jit_and_gives_nothing_back(capsys: pytest.CaptureFixture[str]) -> None:
-    kernel = pto.compile(pto.parse(PRINT))
+    printing = kernel("tprint", {"x": tile("i16", 2, 16, v_row=1, v_col=3)}, {})
     values = np.arange(-1, 31, dtype=np.int16).reshape(2, 16)
-    assert jax.jit(lambda x: kernel(x))(values) == {}
-    jax.effects_barrier()
+    assert jax.jit(lambda x: printing(x))(values) == {}
+    jax.effects_barrier()  # type: ignore[no-untyped-call]
     assert capsys.readouterr().out == "TPRINT 1x3\n      -1        0        1\n"
 
 
 @pytest.mark.parametrize(
-    ("dtype", "values", "expected"),
+    ("name", "values", "expected"),
     [
-        ("f32", np.float32([1.5, -np.inf, 1e-3]), "    1.50     -inf     0.00"),
-        ("f16", np.float16([1.5, np.nan, 1e-3]), "1.5 nan 0.00100040"),
-        ("u8", np.uint8([1, 255, 0]), "       1      255        0"),
+        ("f32", np.array([1.5, -np.inf, 1e-3], np.float32), "    1.50     -inf     0.00"),
+        ("f16", np.array([1.5, np.nan, 1e-3], np.float16), "1.5 nan 0.0010004"),
+        ("u8", np.array([1, 255, 0], np.uint8), "       1      255        0"),
     ],
 )
 def test_printed_elements(
-    dtype: str, values: NDArray[Any], expected: str, capsys: pytest.CaptureFixture[str]
+    name: str, values: NDArray[Any], expected: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    text = (
-        f"pto.tprint ins(%x : !pto.tile_buf<{dtype}, 1, 32, valid=1x3>) "
-        "{format = #pto<print_format WIDTH8_PRECISION2>}"
-    )
-    tile = np.zeros((1, 32), values.dtype)
-    tile[0, :3] = values
-    pto.compile(pto.parse(text))(tile)
-    jax.effects_barrier()
+    words = np.zeros((1, 32), values.dtype)
+    words[0, :3] = values
+    x = tile(name, 1, 32, v_row=1, v_col=3)
+    kernel("tprint", {"x": x}, {}, format=PrintFormat.WIDTH8_PRECISION2)(words)
+    jax.effects_barrier()  # type: ignore[no-untyped-call]
     assert capsys.readouterr().out == f"TPRINT 1x3\n{expected}\n"
 
 
 def test_printing_in_a_batch_prints_every_tile(capsys: pytest.CaptureFixture[str]) -> None:
-    kernel = pto.compile(pto.parse(PRINT))
+    printing = kernel("tprint", {"x": tile("i16", 2, 16, v_row=1, v_col=3)}, {})
     values = np.zeros((3, 2, 16), np.int16) + np.arange(3, dtype=np.int16)[:, None, None]
-    jax.block_until_ready(jax.vmap(kernel)(values))
-    jax.effects_barrier()
+    jax.vmap(lambda x: printing(x))(values)
+    jax.effects_barrier()  # type: ignore[no-untyped-call]
     lines = capsys.readouterr().out.splitlines()
     assert sorted(lines) == sorted(
         line for n in range(3) for line in ("TPRINT 1x3", " ".join([f"{n:8d}"] * 3))
     )
 
 
-MERGE = (
-    "pto.tmrgsort ins(%a, %b, %t : !pto.tile_buf<f32, 1, 8>, !pto.tile_buf<f32, 1, 8>, "
-    "!pto.tile_buf<f32, 1, 16>) outs(%d, %n : !pto.tile_buf<f32, 1, 16>, vector<4xi16>) "
-    "{exhausted = true}"
-)
-
-
 def test_merging_stops_when_a_list_is_used_up() -> None:
-    a = np.float32([[9, 0, 7, 1, 5, 2, 3, 3]])
-    b = np.float32([[8, 4, 7, 5, 7, 6, 6, 7]])
+    a = np.array([[9, 0, 7, 1, 5, 2, 3, 3]], np.float32)
+    b = np.array([[8, 4, 7, 5, 7, 6, 6, 7]], np.float32)
     tmp, old = np.zeros((1, 16), np.float32), np.full((1, 16), -1, np.float32)
-    found = pto.compile(pto.parse(MERGE), profile="cpu_sim")(a=a, b=b, t=tmp, d=old, n=np.zeros(4, np.int16))
+    lists: dict[str, Type] = {"a": tile("f32", 1, 8), "b": tile("f32", 1, 8), "t": tile("f32", 1, 16)}
+    outs: dict[str, Type] = {"d": tile("f32", 1, 16), "n": VectorType((4,), dtype("i16"))}
+    merge = kernel("tmrgsort", lists, outs, exhausted=True)
+    found = merge(a=a, b=b, t=tmp, d=old, n=np.zeros(4, np.int16))
     merged = np.asarray(found["d"].array)[0]
     assert merged.tolist() == [9, 0, 8, 4, 7, 1, 7, 5, 7, 6, 6, 7, -1, -1, -1, -1]
     assert np.asarray(found["n"]).tolist() == [2, 4, 0, 0]

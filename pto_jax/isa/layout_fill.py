@@ -1,0 +1,195 @@
+"""Layout and rearrangement: copies that fill what is not valid with a pad value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..dtypes import dtype
+from ..profiles import Profile
+from ..types import BLayout, Loc, Pad, SLayout, TileType, Type
+from .common import DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, tile_instruction
+from .constraints import HARDWARE, HEADERS
+from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Site
+from .irregular_rules import matches, row_cols, sample
+from .regions import equal_shape
+from .samples import Sample
+from .typesets import FLOATS, INT32, table
+
+_MOVED = (*FLOATS, *INT32)
+_TYPES = table(_MOVED, _MOVED, _MOVED)
+_PADS = (Pad.ZERO, Pad.MAX, Pad.MIN)
+
+
+def _check_pad(site: Site) -> Iterator[Finding]:
+    dst = site.tile("dst")
+    if dst is None or dst.loc == Loc.MAT or site.attrs.get("padValue") is not None:
+        return
+    if dst.pad == Pad.NULL:
+        yield "dst", "dst has pad null; allowed: pad zero, max or min, or the attribute padValue"
+
+
+def _breaks_pad(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    t = types["dst"]
+    if not isinstance(t, TileType) or t.loc == Loc.MAT:
+        return False
+    types["dst"] = replace(t, pad=Pad.NULL)
+    attrs.pop("padValue", None)
+    return True
+
+
+def _check_place(site: Site) -> Iterator[Finding]:
+    for name, t in site.tiles():
+        mat = t.loc == Loc.MAT and site.instruction.name == "tfillpad" and t.layout == "NZ"
+        if not mat and not (t.loc == Loc.VEC and t.layout == "ND"):
+            layout = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}"
+            also = " (or mat in NZ order)" if site.instruction.name == "tfillpad" else ""
+            yield (
+                name,
+                f"{name} is a {t.loc.name.lower()} tile, {layout}; allowed on {site.profile.name}: vec, "
+                f"row_major with none_box{also}",
+            )
+
+
+def _breaks_place(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    for name in ("dst", "src"):
+        t = types[name]
+        if not isinstance(t, TileType) or t.loc == Loc.MAT:
+            return False
+        types[name] = replace(t, loc=Loc.MAT)
+    return True
+
+
+def _check_one_place(site: Site) -> Iterator[Finding]:
+    dst, src = site.tile("dst"), site.tile("src")
+    if dst is not None and src is not None and dst.loc != src.loc:
+        found = f"src is a {src.loc.name.lower()} tile, dst a {dst.loc.name.lower()} tile"
+        yield "src", f"{found}; allowed: both in one place"
+
+
+def _breaks_one_place(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    t = types["src"]
+    if not isinstance(t, TileType) or profile.name != "cpu_sim" or t.loc == Loc.MAT:
+        return False
+    types["src"] = replace(t, loc=Loc.MAT)
+    return True
+
+
+def _larger() -> Constraint:
+    """The destination holds the whole source."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        dst, src = site.tile("dst"), site.tile("src")
+        if dst is not None and src is not None and (dst.rows < src.rows or dst.cols < src.cols):
+            yield (
+                "dst",
+                f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}; allowed: dst at least as large",
+            )
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        t = types["src"]
+        if not isinstance(t, TileType):
+            return False
+        types["src"] = replace(t, rows=4 * t.rows)
+        return True
+
+    return matches("dst-room", "dst is at least as large as src", check, breaks)
+
+
+def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    grown = 2 if instruction.name == "tfillpad_expand" else 1
+    for i, (name,) in enumerate(instruction.types[profile.name]):
+        d = dtype(name)
+        src = TileType(d, 8, row_cols(d, 2))
+        dst = TileType(d, 8 * grown, row_cols(d, 2 * grown), pad=_PADS[i % 3])
+        yield sample(instruction, ("src",), {"src": src, "dst": dst})
+    src = TileType(dtype("f16"), 8, 32)
+    dst = TileType(dtype("f16"), 8 * grown, 32 * grown)
+    yield sample(instruction, ("src",), {"src": src, "dst": dst}, {"padValue": 0x1BC00})
+    if instruction.name == "tfillpad":
+        boxed = TileType(
+            dtype("f16"), 16, 32, loc=Loc.MAT, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR
+        )
+        yield sample(instruction, ("src",), {"src": boxed, "dst": boxed})
+
+
+_SEMANTICS = (
+    "dst(r, c) = src(r, c) for r, c in the valid region of src, the pad value for every other r, c of the "
+    "filled extent; nothing happens where the valid region of dst is empty. The filled extent (both copied "
+    "and padded elements lie in it) is the whole physical dst on cpu_sim and for mat tiles, and the first "
+    "rows of dst up to its valid rows, in all physical columns, elsewhere. The pad value follows from the "
+    "pad of dst's type: zero bits for zero and null, the infinities for max and min of floats, the "
+    "limits of the type for max and min of integers; padValue gives its low bits instead. What src is valid in beyond the physical dst is dropped."
+)
+_DECISIONS = (
+    Decision(
+        "The page fills every element of dst, the hardware headers stop at its valid rows; which holds?",
+        "The whole physical tile on cpu_sim, the valid rows of dst in all physical columns on a2a3 and a5.",
+        f"{SIMULATOR_VALUES}; {HEADERS}",
+    ),
+    Decision(
+        "How is a pad value written that is none of zero, max and min?",
+        "As attribute padValue, an integer whose low bits are the element's bits.",
+        f"{HEADERS} (custom pad values); the text format has no such pad",
+    ),
+    Decision(
+        "The hardware form on mat tiles never copies; what if src and dst are not one storage?",
+        "The source is copied, as the simulator does; for one storage both agree.",
+        SIMULATOR_VALUES,
+    ),
+    Decision(
+        "What do max and min mean for f16 and bf16, whose limits some C++ libraries lack?",
+        "The infinities, as for f32.",
+        f"{PAGES}; {SIMULATOR_VALUES}",
+    ),
+)
+
+
+def _fill(name: str, summary: str, shape: Constraint) -> Instruction:
+    return tile_instruction(
+        name,
+        summary,
+        _SEMANTICS,
+        UNARY,
+        _TYPES,
+        cls="layout",
+        domain="custom",
+        attributes=(
+            Attribute("padValue", int, None, "bits of a pad value of one's own", ("padValue", "pad_value")),
+        ),
+        placement=(
+            matches(
+                "place",
+                "vec tiles in row_major order, for tfillpad mat tiles in NZ order too",
+                _check_place,
+                _breaks_place if name != "tfillpad" else _breaks_layout,
+                HARDWARE,
+            ),
+            matches(
+                "one-place", "src and dst in one place", _check_one_place, _breaks_one_place, ("cpu_sim",)
+            ),
+            matches("pad-given", "dst has a pad value", _check_pad, _breaks_pad),
+            shape,
+        ),
+        decisions=_DECISIONS,
+        sampler=_samples,
+    )
+
+
+def _breaks_layout(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    for operand in (DST, SRC):
+        t = types[operand.name]
+        if not isinstance(t, TileType) or t.rows * t.dtype.storage_bits % 256 or t.boxed:
+            return False
+        types[operand.name] = replace(t, blayout=BLayout.COL_MAJOR)
+    return True
+
+
+_EQUAL = equal_shape("dst", "src", ("cpu_sim", "a2a3", "a5"), HEADERS)
+TFILLPAD = _fill("tfillpad", "Copy, and fill everything outside the source's valid region.", _EQUAL)
+TFILLPAD_INPLACE = _fill(
+    "tfillpad_inplace", "Fill everything outside the source's valid region of one storage.", _EQUAL
+)
+TFILLPAD_EXPAND = _fill("tfillpad_expand", "Copy into a larger tile, and fill the rest of it.", _larger())
+
+INSTRUCTIONS: tuple[Instruction, ...] = (TFILLPAD, TFILLPAD_INPLACE, TFILLPAD_EXPAND)

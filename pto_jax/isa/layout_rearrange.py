@@ -1,0 +1,285 @@
+"""Layout and rearrangement: transposition, concatenation, interleaving and narrowing of tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..dtypes import dtype
+from ..profiles import Profile
+from ..types import TileType, Type
+from .common import DST, SIMULATOR_VALUES, SRC, SRC0, SRC1, UNARY, tile_instruction
+from .constraints import HEADERS, element_type, equal_valid, in_vec, row_major
+from .declare import AttrMap, Decision, Finding, Instruction, Operand, Site
+from .irregular_rules import matches, retyped, row_cols, sample
+from .layout_rules import columns_sum, equal_rows, even_columns, halves, mirrored
+from .samples import Sample
+from .typesets import FLOATS, INT32, Rows, pairs, table
+
+_Types = dict[str, Type]
+_MOVED = (*FLOATS, *INT32)
+
+# -- transposition -----------------------------------------------------------------------------------
+
+
+def _transposed(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    for i, (name,) in enumerate(instruction.types[profile.name]):
+        n = row_cols(dtype(name))
+        src, dst = TileType(dtype(name), n, 2 * n), TileType(dtype(name), 2 * n, n)
+        form = ("src", "tmp") if i % 2 else ("src",)
+        yield sample(
+            instruction, form, {n: t for n, t in (("src", src), ("tmp", dst)) if n in form} | {"dst": dst}
+        )
+
+
+TTRANS = tile_instruction(
+    "ttrans",
+    "Transpose a tile.",
+    "dst(c, r) = src(r, c) for r, c in the valid region of src, through both physical layouts. What has no "
+    "place in the physical dst is dropped; all other elements of dst stay, whatever its valid region.",
+    (DST, SRC, Operand("tmp", "tmp", dtype=None, optional=True)),
+    table(_MOVED, _MOVED, _MOVED),
+    cls="layout",
+    domain="custom",
+    placement=(in_vec(UNARY), row_major(UNARY)),
+    extra=(mirrored(),),
+    decisions=(
+        Decision(
+            "The page prints the instruction without tmp, the C++ interface has it; which is legal?",
+            "Both. tmp is never read or written as far as values go.",
+            f"pto_instr.hpp; {SIMULATOR_VALUES}",
+        ),
+        Decision(
+            "Are the forms on convolution tiles part of this instruction here?",
+            "No: this version has no type for such tiles.",
+            "scope of this version",
+        ),
+        Decision(
+            "Does hardware transpose the valid region or the whole tile?",
+            "The valid region of src, whose extents the hardware headers pass.",
+            f"{HEADERS}; {SIMULATOR_VALUES}",
+        ),
+    ),
+    sampler=_transposed,
+)
+
+# -- concatenation -----------------------------------------------------------------------------------
+
+_INDEX_TYPES = INT32
+_CONCAT = (
+    DST,
+    Operand("dstIdx", "out", dtype=None, optional=True, beside="src0Idx"),
+    SRC0,
+    SRC1,
+    Operand("src0Idx", "in", dtype=None, optional=True),
+    Operand("src1Idx", "in", dtype=None, optional=True),
+)
+
+
+def _check_rows(site: Site) -> Iterator[Finding]:
+    rows = site.valid.get("dst", (None, None))[0]
+    for name, t in site.tiles():
+        if name != "dst" and rows is not None and t.rows < rows:
+            yield name, f"{name} has {t.rows} rows; allowed: at least the {rows} valid rows of dst"
+
+
+def _breaks_rows(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    t = types["src1"]
+    if not isinstance(t, TileType):
+        return False
+    types["src1"] = replace(t, rows=1, v_row=None)
+    return True
+
+
+def _check_index_type(site: Site) -> Iterator[Finding]:
+    first = element_type(site.types.get("src0Idx"))
+    for name in ("src0Idx", "src1Idx", "dstIdx"):
+        d = element_type(site.types.get(name))
+        if d is not None and first is not None and (d.name not in _INDEX_TYPES or d != first):
+            listed = ", ".join(_INDEX_TYPES)
+            yield name, f"{name} has element type {d}; allowed: one type for all counts, of {listed}"
+
+
+def _check_counts_given(site: Site) -> Iterator[Finding]:
+    if "dstIdx" in site.types and "src0Idx" not in site.types:
+        yield "dstIdx", "dstIdx without counts of the sources; allowed: with src0Idx and src1Idx only"
+
+
+def _breaks_counts_given(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    if "src0Idx" in types:
+        return False
+    types["dstIdx"] = TileType(dtype("i32"), 8, 8, v_col=1)
+    return True
+
+
+def _concatenated(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    for i, (name,) in enumerate(instruction.types[profile.name]):
+        d = dtype(name)
+        tile, dst = TileType(d, 8, row_cols(d)), TileType(d, 8, row_cols(d, 2))
+        given: _Types = {"src0": tile, "src1": tile, "dst": dst}
+        yield sample(instruction, ("src0", "src1"), given)
+        index = dtype(_INDEX_TYPES[i % len(_INDEX_TYPES)])
+        counts = TileType(index, 8, row_cols(index), v_col=1)
+        given |= {"src0Idx": counts, "src1Idx": counts}
+        if i % 2:
+            given["dstIdx"] = counts
+        yield sample(instruction, ("src0", "src1", "src0Idx", "src1Idx"), given)
+
+
+TCONCAT = tile_instruction(
+    "tconcat",
+    "Concatenate the rows of two tiles, optionally with a number of columns per row.",
+    "For each valid row r of dst: dst(r, c) = src0(r, c) for c < n0 and dst(r, n0 + c) = src1(r, c) for "
+    "c < n1; other elements stay, and what lies beyond the columns of dst is dropped. n0 and n1 are the "
+    "valid columns of src0 and src1. With counts, n0 = src0Idx(r, 0) / s and n1 = src1Idx(r, 0) / s, s the "
+    "bytes of an element of the counts; a negative count is 0, a count beyond the physical columns of its "
+    "source is those columns. On a2a3 and a5 the counts are further cut so that n0 and n0 + n1 are at most "
+    "the valid columns of dst. dstIdx(r, 0) = src0Idx(r, 0) + src1Idx(r, 0), wrapping, on cpu_sim and "
+    "(n0 + n1) * s, wrapping, elsewhere; its other elements stay. With counts, sources are read as "
+    "stored, their valid regions are not consulted.",
+    _CONCAT,
+    table(_MOVED, _MOVED, _MOVED),
+    cls="layout",
+    forms=(("src0", "src1"), ("src0", "src1", "src0Idx", "src1Idx")),
+    domain="custom",
+    placement=(in_vec(_CONCAT), row_major(_CONCAT)),
+    extra=(
+        matches("rows", "every tile has the valid rows of dst", _check_rows, _breaks_rows),
+        matches(
+            "counts-type", "one integer type for all counts", _check_index_type, retyped("src1Idx", "f32")
+        ),
+        matches("counts-given", "dstIdx with counts only", _check_counts_given, _breaks_counts_given),
+        equal_rows(),
+        columns_sum(exact=True),
+        columns_sum(exact=False),
+    ),
+    decisions=(
+        Decision(
+            "Are counts measured in elements of the data or of the counts?",
+            "The number stored is divided by the bytes of an element of the counts.",
+            SIMULATOR_VALUES,
+        ),
+        Decision(
+            "Simulator and hardware headers differ in cutting counts and in dstIdx; which holds?",
+            "Each on its own profile.",
+            f"{HEADERS}; {SIMULATOR_VALUES}",
+        ),
+        Decision(
+            "What does a negative count, or one beyond the columns of its source, give?",
+            "Nothing, and all physical columns; sources leave it undefined.",
+            "no source defines it",
+        ),
+    ),
+    sampler=_concatenated,
+)
+
+# -- interleaving ------------------------------------------------------------------------------------
+
+_DST0, _DST1 = Operand("dst0", "out"), Operand("dst1", "out")
+_FOUR = (_DST0, _DST1, SRC0, SRC1)
+_A5_ONLY = table(_MOVED, (), _MOVED)
+_TEXT_ORDER = Decision(
+    "The C++ interface names the second tile of each pair first; what is the order here?",
+    "dst0, dst1 and src0, src1, as the assembly syntax of the pages.",
+    "instruction page (assembly syntax)",
+)
+
+
+def _woven(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    for i, (name,) in enumerate(instruction.types.get(profile.name, ())):
+        d = dtype(name)
+        tile, wide = TileType(d, 8, row_cols(d)), TileType(d, 8, row_cols(d, 2))
+        given: _Types = dict.fromkeys(("src0", "src1", "dst0", "dst1"), tile)
+        yield sample(instruction, ("src0", "src1"), given)
+        if instruction.name == "tdeinterleave" and i % 3 == 0:
+            yield sample(instruction, ("src0",), {"src0": wide, "dst0": tile, "dst1": tile})
+
+
+TINTERLEAVE = tile_instruction(
+    "tinterleave",
+    "Interleave the columns of two tiles into two tiles.",
+    "With C the valid columns of dst0, the row r of src0 and src1 makes the sequence s[2k] = src0(r, k), "
+    "s[2k + 1] = src1(r, k); dst0(r, j) = s[j] and dst1(r, j) = s[C + j] for j < C, over the valid rows of "
+    "dst0.",
+    _FOUR,
+    _A5_ONLY,
+    cls="layout",
+    domain="custom",
+    placement=(in_vec(_FOUR), row_major(_FOUR)),
+    extra=(equal_valid(("dst0", "dst1", "src0", "src1"), HEADERS), even_columns()),
+    decisions=(
+        _TEXT_ORDER,
+        Decision(
+            "The page's introduction deals even and odd elements to dst0 and dst1; its formula does not.",
+            "The formula: dst0 is the first half of the sequence, dst1 the second.",
+            SIMULATOR_VALUES,
+        ),
+    ),
+    sampler=_woven,
+)
+
+
+_UNWOVEN = (_DST0, _DST1, SRC0, replace(SRC1, optional=True))
+TDEINTERLEAVE = tile_instruction(
+    "tdeinterleave",
+    "Split the even and odd columns of one or two tiles.",
+    "With C the valid columns of dst0, s is the first C columns of row r of src0 followed by those of src1, "
+    "or the first 2C columns of a single source; dst0(r, k) = s[2k] and dst1(r, k) = s[2k + 1] for k < C, "
+    "over the valid rows of dst0.",
+    _UNWOVEN,
+    _A5_ONLY,
+    cls="layout",
+    domain="custom",
+    forms=(("src0", "src1"), ("src0",)),
+    placement=(in_vec(_UNWOVEN), row_major(_UNWOVEN)),
+    extra=(equal_valid(("dst0", "dst1", "src1"), HEADERS), halves(), even_columns()),
+    decisions=(
+        _TEXT_ORDER,
+        Decision(
+            "Is an odd number of result columns legal with a single source?",
+            "No: the simulator refuses it; only the number of source columns is checked elsewhere.",
+            HEADERS,
+        ),
+    ),
+    sampler=_woven,
+)
+
+# -- narrowing ---------------------------------------------------------------------------------------
+
+_WIDE, _HALF, _BYTE = ("i32", "u32", "f32"), ("i16", "u16", "f16", "bf16"), ("i8", "u8")
+_PACKED: Rows = tuple((d, s) for s in (*_WIDE, *_HALF) for d in ((*_HALF, *_BYTE) if s in _WIDE else _BYTE))
+_PACK = (DST, Operand("src", "in", dtype="S"))
+
+
+def _packed_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    for narrow, wide in instruction.types.get(profile.name, ())[::3]:
+        cols = row_cols(dtype(narrow))
+        yield sample(
+            instruction,
+            ("src",),
+            {"src": TileType(dtype(wide), 8, cols), "dst": TileType(dtype(narrow), 8, cols)},
+        )
+
+
+TPACK = tile_instruction(
+    "tpack",
+    "Keep the low bytes of every element.",
+    "dst(r, c) = the low bytes of src(r, c), as many as an element of dst has, over the valid region of "
+    "dst. Bits are cut, no value is converted.",
+    _PACK,
+    pairs((), (), _PACKED),
+    cls="layout",
+    type_vars=("T", "S"),
+    placement=(in_vec(_PACK), row_major(_PACK)),
+    extra=(equal_valid(("dst", "src"), HEADERS),),
+    decisions=(
+        Decision(
+            "The page leaves the arithmetic open and says both narrow and convert; which holds?",
+            "The low bytes of the bits, as the A5 header stores them.",
+            HEADERS,
+        ),
+    ),
+    sampler=_packed_samples,
+)
+
+INSTRUCTIONS: tuple[Instruction, ...] = (TTRANS, TCONCAT, TINTERLEAVE, TDEINTERLEAVE, TPACK)
