@@ -81,6 +81,18 @@ def _broadcast(op: Callable[[Array, Array], Array]) -> Callable[[Array, Array], 
     return apply
 
 
+def _sum(x: Array, y: Array) -> Array:
+    """float64 sum with the right sign of zero.
+
+    XLA replaces a sum with a constant zero by the other operand, which is wrong for -0 + +0. A sum is zero
+    only where both operands are zeros or cancel: it is -0 where both signs are negative.
+    """
+    total = x + y
+    signs = lax.bitcast_convert_type(x, np.uint64) & lax.bitcast_convert_type(y, np.uint64)
+    zero = lax.bitcast_convert_type(signs & np.uint64(1 << 63), np.float64)
+    return jnp.where(total == 0, zero, total)
+
+
 class ExactFloat:
     """IEEE-754 arithmetic of a float format, one rounding per operation, subnormals kept."""
 
@@ -119,10 +131,10 @@ class ExactFloat:
         return bits.encode32(self.single(x))
 
     def add(self, x: Num, y: Num) -> Real:
-        return self._operate(lax.add, x, y)
+        return self._operate(_sum, x, y)
 
     def sub(self, x: Num, y: Num) -> Real:
-        return self._operate(lax.sub, x, y)
+        return self._operate(lambda u, v: _sum(u, -v), x, y)
 
     def mul(self, x: Num, y: Num) -> Real:
         return self._operate(lax.mul, x, y)

@@ -288,11 +288,6 @@ def test_scalar_conversions_agree_with_the_interpreter(source: Source) -> None:
 
 def test_unsupported_operations_name_their_place(source: Source) -> None:
     s = copying(source, ", %k: f32").do("%e = math.exp %k : f32")
-    try:
-        program = s.program
-    except pto.ParseError as error:
-        assert "math.exp" in str(error)
-        return
     with pytest.raises(pto.PtoError, match=r"math\.exp") as found:
-        pto.compile(program)(X, X, 1.0)
+        pto.compile(s.program)(X, X, 1.0)
     assert found.value.diagnostics[0].span is not None

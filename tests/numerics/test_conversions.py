@@ -78,7 +78,7 @@ def test_every_16_bit_code_to_every_float(source: str, d: str, profile: str) -> 
 def test_every_16_bit_code_to_every_integer(source: str, d: str, mode: str, saturate: bool) -> None:
     x = ALL.view(ARRAY[source])
     whole = rounded(x.astype(np.float64), 1.0, RoundMode[mode])
-    limits = np.iinfo(pto.dtype(d).numpy if saturate else np.int32)
+    limits = np.iinfo(str(pto.dtype(d).numpy) if saturate else "int32")
     clamped = np.clip(np.nan_to_num(whole, nan=0.0, posinf=2**40, neginf=-(2**40)), limits.min, limits.max)
     sat = SaturationMode.ON if saturate else SaturationMode.OFF
     got = convert(x, d, rmode=mode, sat_mode=sat).view(pto.dtype(d).numpy)
@@ -154,9 +154,10 @@ def _modes() -> list[Any]:
 @pytest.mark.parametrize(("d", "mode", "saturate"), _modes())
 def test_f32_in_every_rounding_mode(d: str, mode: RoundMode, saturate: bool) -> None:
     x = numbers(d)
-    given = {"sat_mode": SaturationMode.ON if saturate else SaturationMode.OFF}
-    attributes = given if conversion("a5", "f32", d).saturation_selectable else {}
-    same_floats(convert(x, d, rmode=mode, **attributes), reference(x, d, mode, saturate), d)
+    attributes: dict[str, Any] = {"rmode": mode}
+    if conversion("a5", "f32", d).saturation_selectable:
+        attributes["sat_mode"] = SaturationMode.ON if saturate else SaturationMode.OFF
+    same_floats(convert(x, d, **attributes), reference(x, d, mode, saturate), d)
 
 
 @pytest.mark.parametrize("d", FORMAT)

@@ -28,7 +28,7 @@ def normal(seed: int, low: int = -30, high: int = 30) -> NDArray[np.float32]:
     """2^16 random normal numbers with exponents in a range."""
     rng = np.random.default_rng(seed)
     mantissa = rng.uniform(1, 2, SHAPE) * rng.choice([-1, 1], SHAPE)
-    return (mantissa * 2.0 ** rng.integers(low, high, SHAPE)).astype(np.float32)
+    return np.asarray(mantissa * 2.0 ** rng.integers(low, high, SHAPE), np.float32)
 
 
 def mixed(seed: int) -> NDArray[np.float32]:

@@ -106,12 +106,14 @@ def answers(d: str, profile: str) -> tuple[dict[str, Any], dict[str, Any]]:
     built, given = program(d, profile)
     kernel = Kernel(built, FRAGMENT, choices(profile, "exact", None, "keep"))
     types = {v.name: v.type for v in built.functions[0].args}
-    tiles = {n: pto.tile(g, type=types[n]) if isinstance(types[n], TileType) else g for n, g in given.items()}
+    tiles: dict[str, Any] = {}
+    plain: dict[str, Any] = {}
+    for n, g in given.items():
+        t = types[n]
+        tiles[n] = pto.tile(g, type=t) if isinstance(t, TileType) else g
+        plain[n] = oracle.OracleTile(t, g) if isinstance(t, TileType) else g
     factors = {n: t for n, t in tiles.items() if n[0] in "xyw" and n[1:].startswith("vec")}
     jitted = jax.jit(lambda factors: kernel(**(tiles | factors)))(factors)
-    plain = {
-        n: oracle.OracleTile(types[n], g) if isinstance(types[n], TileType) else g for n, g in given.items()
-    }
     return jitted, oracle.run(built, plain, profile=profile)
 
 

@@ -18,7 +18,7 @@ TYPES = ["i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64"]
 def data(d: str, seed: int) -> NDArray[Any]:
     """Random patterns and every pair of edge values, as a 1 x 2048 row."""
     dtype = pto.dtype(d).numpy
-    limits = np.iinfo(dtype)
+    limits = np.iinfo(str(dtype))
     rng = np.random.default_rng(seed)
     values = rng.integers(0, 2**64, 2048, dtype=np.uint64).astype(dtype)
     edges = np.array([0, 1, 2, 3, limits.max, limits.max - 1, limits.min, limits.min // 2], dtype)
