@@ -7,6 +7,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.dtypes import DType
+from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.types import ReluPreMode
 
 from . import bits, convert
@@ -21,7 +22,8 @@ def relu(words: Array, dtype: DType) -> Array:
     if dtype.is_float:
         positive = bits.decode(words, dtype) > np.float64(0)
     else:
-        positive = convert.integer(words, dtype) > dtype.numpy.type(0)
+        native = convert.integer(words, dtype)
+        positive = native > native.dtype.type(0)
     return jnp.where(positive, words, dtype.word.type(0))
 
 
@@ -36,6 +38,10 @@ def _start(c: Context, inputs: Inputs, name: str) -> tuple[Array, Array]:
 
 
 def _converted(c: Context, words: Array) -> Array:
+    if c.has("preQuantScalar"):
+        raise NotExecutableError(
+            Diagnostic("error", "is not executed with preQuantScalar by this version", None, c.instruction)
+        )
     if c.attrs.get("reluPreMode") == ReluPreMode.NORMAL_RELU:
         words = relu(words, c.dtype("src"))
     return convert.cast(words, c.dtype("src"), c.dtype("dst"))

@@ -16,10 +16,8 @@ from .rules import Context, Inputs, rule
 
 
 def _pad(c: Context) -> np.unsignedinteger:
-    """The word to fill with: the low bits of padValue, else what dst's type says; zero in mat tiles."""
+    """The word to fill with: the low bits of padValue, else what dst's type says."""
     t, custom = c.tile("dst"), c.attrs.get("padValue")
-    if t.loc == Loc.MAT:
-        return t.dtype.word.type(0)
     if isinstance(custom, int):
         return t.dtype.word.type(custom & ((1 << t.dtype.storage_bits) - 1))
     return pad_word(t.dtype, t.pad, c.profile)

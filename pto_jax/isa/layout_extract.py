@@ -47,6 +47,7 @@ _PATHS: dict[str, dict[str, tuple[tuple[Loc, Loc], ...]]] = {
             (_VEC, _MAT),
             (_MAT, Loc.SCALELEFT),
             (_MAT, Loc.SCALERIGHT),
+            (_MAT, Loc.SCALING),
         ),
     },
     "tinsert": {
@@ -285,7 +286,8 @@ TEXTRACT = _window(
     "dst(r, c) = src(r + indexRow, c + indexCol) over the valid region of dst, through both physical "
     "layouts. An element outside the valid region of src reads as the profile's fill, one beyond the "
     "physical src as all ones, and so does all of a window that starts outside it. Where the element "
-    "types differ, values convert as in tmov (round to nearest even); reluPreMode then makes +0 of everything that is not greater than zero.",
+    "types differ, values convert as in tmov (round to nearest even); reluPreMode then makes +0 of "
+    "everything that is not greater than zero.",
     "out",
 )
 TINSERT = _window(

@@ -260,8 +260,9 @@ def _attributes(case: Case, instruction: isa.Instruction) -> dict[str, AttrValue
 def _pad_bits(case: Case, pad: str) -> int:
     """The bits of a pad value that is recorded beside the destination's type."""
     member, dst = _member(Pad, pad), case.operand("dst")
-    if member is None or not isinstance(dst, TileOperand):
-        raise FileError(f"{case.file}: case {case.id}: pad_val is {pad!r}; known: {', '.join(Pad.__members__)}")
+    if not isinstance(member, Pad) or not isinstance(dst, TileOperand):
+        known = ", ".join(Pad.__members__)
+        raise FileError(f"{case.file}: case {case.id}: pad_val is {pad!r}; known: {known}")
     return int(pad_word(replace(dst.type, pad=member), wide=False))
 
 

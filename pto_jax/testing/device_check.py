@@ -31,7 +31,17 @@ from ..errors import ArgumentError
 from ..isa.samples import Sample, legal_samples
 from ..profiles import PROFILES, Profile
 from .compare import is_nan, number, ulp_distance
-from .differential import BATCH, Case, arguments, computes, differing, label, make_case, random_words
+from .differential import (
+    BATCH,
+    Case,
+    arguments,
+    computes,
+    differing,
+    label,
+    make_case,
+    random_words,
+    result_words,
+)
 
 TILE = (32, 64)
 #: 512 tiles of 32x64 are 2^20 lanes.
@@ -94,8 +104,8 @@ def _compare(case: Case, device: jax.Device) -> Outcome:
     for index in range(BATCH):
         what = f"{case.label} [{case.profile.name}], batch {index}"
         for name, wanted in case.reference(index).items():
-            d, got = batch[name].dtype, np.asarray(batch[name].words[index])
-            found.compare(what, d, got, wanted, case.ulp(d))
+            d = case.dtype(name)
+            found.compare(what, d, result_words(d, batch[name], index), wanted, case.ulp(name))
     return found
 
 

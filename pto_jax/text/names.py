@@ -13,8 +13,7 @@ from ..isa.aliases import ALIASES
 UNDECLARED = frozenset(
     """
     tload tstore tstore_fp tprefetch mgather mscatter
-    tmov tmov.fp ttrans textract textract_fp tinsert tinsert_fp tconcat tpack
-    tfillpad tfillpad_inplace tfillpad_expand timg2col tinterleave tdeinterleave
+    tmov tmov.fp textract_fp tinsert_fp timg2col
     tsync talias subview tsetval
     """.split()
 )

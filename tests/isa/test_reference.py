@@ -34,7 +34,7 @@ def test_matrix_lists_every_instruction() -> None:
     assert set(json.loads(matrix(every.values(), "json"))) == set(every)
     text = reference()
     assert "a2a3            f32 f16 bf16 i32 i16" in text
-    assert max(len(line) for line in text.splitlines()) < 250
+    assert max(len(line) for line in text.splitlines()) < 300
 
 
 def test_names_are_found_in_any_spelling() -> None:

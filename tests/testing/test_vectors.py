@@ -45,8 +45,13 @@ def golden() -> list[Case]:
     return load_vectors(GOLDEN)
 
 
+def recorded_cases() -> int:
+    """Cases that the files' manifests list, counted without the reader under test."""
+    return sum(len(json.loads(str(np.load(p)["manifest"]))) for p in GOLDEN.glob("*.npz"))
+
+
 def test_every_recorded_case_is_read(golden: list[Case]) -> None:
-    assert len(golden) == 3486
+    assert len(golden) == recorded_cases() > 3000
     assert len({c.id for c in golden}) == len(golden)
     assert {c.instruction for c in golden} == {p.stem for p in GOLDEN.glob("*.npz")}
     assert all(c.outputs for c in golden)

@@ -1,0 +1,74 @@
+"""Windows whose place is only known at run time, in batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pto_jax as pto
+from pto_jax.errors import NotExecutableError
+
+#: Row and column offsets: inside, reaching over the end, starting at and beyond it, negative.
+OFFSETS = ((0, 0), (1, 2), (3, 7), (4, 0), (0, 8), (2, 1000), (-1, 3))
+
+
+def window(
+    name: str, small: tuple[int, int], large: NDArray[np.int32], other: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """The results over all offsets, ``large`` being the tile the window lies in."""
+    r, c = large.shape
+    src, dst = ((r, c), small) if name == "textract" else (small, (r, c))
+    program = pto.parse(
+        f"pto.{name} ins(%src, %r, %c : !pto.tile<{src[0]}x{src[1]}xi32>, index, index) "
+        f"outs(%dst : !pto.tile<{dst[0]}x{dst[1]}xi32>)"
+    )
+    kernel = pto.compile(program, profile="cpu_sim")
+    given: dict[str, Any] = (
+        {"src": large, "dst": other} if name == "textract" else {"src": other, "dst": large}
+    )
+
+    def run(row: jax.Array, col: jax.Array) -> jax.Array:
+        found: jax.Array = kernel(**given, r=row, c=col)["dst"].array
+        return found
+
+    rows, cols = (jnp.asarray([o[axis] for o in OFFSETS], jnp.int32) for axis in (0, 1))
+    return np.asarray(jax.jit(jax.vmap(run))(rows, cols))
+
+
+def _outside(row: int, col: int) -> bool:
+    return not (0 <= row < 4 and 0 <= col < 8)
+
+
+def test_an_extracted_window_reads_ones_beyond_its_source() -> None:
+    source = np.arange(32, dtype=np.int32).reshape(4, 8)
+    found = window("textract", (2, 8), source, np.zeros((2, 8), np.int32))
+    padded = np.pad(source, ((0, 2), (0, 8)), constant_values=-1)
+    for (row, col), got in zip(OFFSETS, found, strict=True):
+        wanted = np.full((2, 8), -1) if _outside(row, col) else padded[row : row + 2, col : col + 8]
+        np.testing.assert_array_equal(got, wanted)
+
+
+def test_an_inserted_window_is_cut_at_the_end_of_its_destination() -> None:
+    small, large = -np.arange(1, 17, dtype=np.int32).reshape(2, 8), np.zeros((4, 8), np.int32)
+    found = window("tinsert", (2, 8), large, small)
+    for (row, col), got in zip(OFFSETS, found, strict=True):
+        wanted = np.zeros((6, 16), np.int32)
+        if not _outside(row, col):
+            wanted[row : row + 2, col : col + 8] = small
+        np.testing.assert_array_equal(got, wanted[:4, :8])
+
+
+def test_quantised_windows_are_refused() -> None:
+    program = pto.parse(
+        "pto.textract ins(%src, %q, %r, %c : !pto.tile<4x8xi32>, i64, index, index) "
+        "outs(%dst : !pto.tile<4x8xi32>)"
+    )
+    kernel = pto.compile(program, profile="cpu_sim")
+    tile = np.zeros((4, 8), np.int32)
+    with pytest.raises(NotExecutableError, match="preQuantScalar"):
+        kernel(src=tile, q=1, r=0, c=0, dst=tile)

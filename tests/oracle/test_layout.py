@@ -1,0 +1,66 @@
+"""Windows, pads and counts where the recorded vectors do not reach."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax import oracle
+from pto_jax.errors import NotExecutableError
+from pto_jax.types import TileType
+
+I32 = pto.dtype("i32")
+
+
+def tile(values: object, v_row: int | None = None, v_col: int | None = None) -> oracle.OracleTile:
+    data = np.asarray(values, np.int32)
+    return oracle.OracleTile(TileType(I32, *data.shape), data, v_row, v_col)
+
+
+def run(text: str, profile: str = "cpu_sim", **given: Any) -> dict[str, Any]:
+    return dict(oracle.run(pto.parse(text), given, profile=profile))
+
+
+def test_a_window_that_leaves_the_source_reads_ones() -> None:
+    text = """
+    %dst = textract %src[%r, %c] : !pto.tile<4x8xi32>, index, index -> !pto.tile<2x8xi32>
+    """
+    source = np.arange(32).reshape(4, 8)
+    for row, wanted in ((1, source[1:3]), (3, np.vstack([source[3], [-1] * 8])), (-1, np.full((2, 8), -1))):
+        result = run(text, src=tile(source), r=row, c=0)["dst"]
+        np.testing.assert_array_equal(result.data, wanted)
+
+
+def test_quantised_windows_are_refused() -> None:
+    text = """
+    pto.textract ins(%src, %q, %r, %c : !pto.tile<4x8xi32>, i64, index, index) outs(%dst : !pto.tile<4x8xi32>)
+    """
+    given: dict[str, Any] = {
+        "src": tile(np.zeros((4, 8))),
+        "q": 1,
+        "r": 0,
+        "c": 0,
+        "dst": tile(np.zeros((4, 8))),
+    }
+    with pytest.raises(NotExecutableError, match="preQuantScalar"):
+        run(text, **given)
+
+
+@pytest.mark.parametrize(("profile", "rows"), [("cpu_sim", 4), ("a2a3", 3), ("a5", 3)])
+def test_hardware_fills_the_valid_rows_of_the_destination(profile: str, rows: int) -> None:
+    text = """
+    pto.tfillpad ins(%src : !pto.tile<4x8xi32>) outs(%dst : !pto.tile<4x8xi32>) {padValue = 7}
+    """
+    given = {
+        "src": tile(np.ones((4, 8)), 2, 3),
+        "dst": tile(np.zeros((4, 8)), 3, 5),
+    }
+    program = pto.parse(text)
+    result = oracle.run(program, given, profile=profile)["dst"]
+    wanted = np.zeros((4, 8), np.int32)
+    wanted[:rows] = 7
+    wanted[:2, :3] = 1
+    np.testing.assert_array_equal(result.data, wanted)
