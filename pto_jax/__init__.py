@@ -84,6 +84,5 @@ def __getattr__(name: str) -> object:
     return value
 
 
-
 def __dir__() -> list[str]:
     return sorted({*globals(), *_PUBLIC})

@@ -31,9 +31,7 @@ class Symbol:
 
 #: Attribute values. Enumerations of :mod:`pto_jax.types` are stored as members; an enumeration the
 #: reader does not know stays text.
-AttrValue: TypeAlias = (
-    bool | int | float | str | IntEnum | Symbol | Type | tuple["AttrValue", ...] | None
-)
+AttrValue: TypeAlias = bool | int | float | str | IntEnum | Symbol | Type | tuple["AttrValue", ...] | None
 Attrs: TypeAlias = tuple[tuple[str, AttrValue], ...]
 
 

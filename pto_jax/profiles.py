@@ -48,9 +48,7 @@ class Profile:
 _EIGHT_BIT_AND_LESS = frozenset({"f8e4m3", "f8e5m2", "hif8", "f8e8m0", "f4e2m1x2", "f4e1m2x2", "i4"})
 
 
-def _capacity(
-    vec: int, acc: int, bias: int, scaling: int, scale: int
-) -> Mapping[Loc, int]:
+def _capacity(vec: int, acc: int, bias: int, scaling: int, scale: int) -> Mapping[Loc, int]:
     return MappingProxyType(
         {
             Loc.VEC: vec * KIB,

@@ -151,9 +151,7 @@ def run_time_rules(op: Op, profile: Profile) -> tuple[Constraint, ...]:
     return tuple(c for c in instruction.constraints if c.region is not None and profile.name in c.profiles)
 
 
-def hidden_scratch(
-    op: Op, profile: Profile, valid: Mapping[str, Valid] = _NOTHING
-) -> tuple[int, int] | None:
+def hidden_scratch(op: Op, profile: Profile, valid: Mapping[str, Valid] = _NOTHING) -> tuple[int, int] | None:
     """The byte range of the unified buffer that an operation overwrites without naming it.
 
     >>> from pto_jax.dtypes import F32
@@ -199,9 +197,7 @@ def _operands(instruction: Instruction, bound: Bound, op: Op) -> Iterator[Diagno
         operand = instruction.operand(name)
         if isinstance(value.type, UnknownType):
             written = f" (written {value.type.text})" if value.type.text else ""
-            message = (
-                f"type not given for {value}{written}; allowed: {_KINDS[operand.kind]} with a full type"
-            )
+            message = f"type not given for {value}{written}; allowed: {_KINDS[operand.kind]} with a full type"
             rule = "type-given"
         elif not accepts(operand, value.type):
             message = f"{value} is {describe(value.type)}; allowed: {_KINDS[operand.kind]}"

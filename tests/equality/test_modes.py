@@ -60,9 +60,7 @@ def _check(sample: Sample, profile: Profile, eager: bool) -> None:
         for name, wanted in case.reference(b).items():
             got = result_words(case.dtype(name), batched[name], b)
             what = f"{case.label}, batch {b}"
-            _assert_equal(
-                case.dtype(name), got, wanted, case.ulp(name), f"{what}, engine and interpreter"
-            )
+            _assert_equal(case.dtype(name), got, wanted, case.ulp(name), f"{what}, engine and interpreter")
             if eager:
                 alone = result_words(case.dtype(name), single[name])
                 np.testing.assert_array_equal(alone, got, f"{what}, eager")
