@@ -69,7 +69,7 @@ class Case:
         return label(self.sample)
 
     def dtype(self, result: str) -> DType:
-        return self.given[result].type.dtype
+        return result_dtype(self.program, result)
 
     def ulp(self, result: str) -> int:
         """How far a result may be from the interpreter's, as the declaration says."""
@@ -200,7 +200,15 @@ def reference(
         else:
             found[name] = g.words[index].view(g.type.dtype.numpy)
     results = oracle.run(program, found, profile=profile)
-    return {n: result_words(given[n].type.dtype, r) for n, r in results.items()}
+    return {n: result_words(result_dtype(program, n), r) for n, r in results.items()}
+
+
+def result_dtype(program: Program, result: str) -> DType:
+    """Element type of a result, which an instruction may bind instead of taking it as an argument."""
+    written = (v for op in program.walk() for v in op.destinations if v.name == result)
+    t = next(written).type
+    assert isinstance(t, TileType | VectorType)
+    return t.dtype
 
 
 def result_words(d: DType, result: Any, index: int | None = None) -> NDArray[Any]:
