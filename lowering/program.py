@@ -150,7 +150,8 @@ class JaxMachine:
 
     def _lanes(self, ref: TileRef) -> Lanes:
         assert isinstance(ref.storage, Slot)
-        value = self._values.get(ref.storage.cell.key) if ref.type.dtype == F32 else None
+        carried = ref.type.dtype == F32 and storage.sees_logical(ref.storage, ref.type)
+        value = self._values.get(ref.storage.cell.key) if carried else None
         return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col), value)
 
     def _write(self, ref: TileRef, words: Array, value: Array | None = None) -> None:
@@ -158,7 +159,7 @@ class JaxMachine:
         cell = ref.storage.cell
         storage.store(self.cells, ref.storage, ref.type, words)
         self._values.pop(cell.key, None)
-        if value is not None and cell.logical is not None:
+        if value is not None and storage.sees_logical(ref.storage, ref.type):
             self._values[cell.key] = value
 
     def _tload(self, e: Execution) -> None:

@@ -115,11 +115,18 @@ def initial(cell: Cell, profile: Profile) -> Array:
     return jnp.full(shape, fill, dtype)
 
 
+def sees_logical(slot: Slot, t: TileType) -> bool:
+    """Whether a handle of the type sees the cell's array as it is carried (an alias may not)."""
+    return slot.cell.logical is not None and _view(slot.cell.logical) == _view(t)
+
+
 def load(state: Mapping[str, Array], slot: Slot, t: TileType) -> Array:
     """Logical words [rows, cols] of a tile."""
     payload = state[slot.cell.key]
-    if slot.cell.logical is not None:
+    if sees_logical(slot, t):
         return payload
+    if slot.cell.logical is not None:
+        payload = to_physical(payload, slot.cell.logical)
     step = slot.cell.width // 8
     first = (slot.address - slot.cell.begin) // step
     part = payload[first : first + -(-t.bytes // step)]
@@ -128,12 +135,16 @@ def load(state: Mapping[str, Array], slot: Slot, t: TileType) -> Array:
 
 def store(state: dict[str, Array], slot: Slot, t: TileType, words: Array) -> None:
     """Write logical words [rows, cols] of a tile."""
-    if slot.cell.logical is not None:
+    logical = slot.cell.logical
+    if sees_logical(slot, t):
         state[slot.cell.key] = words
         return
     part = regroup(to_physical(words, t), slot.cell.width)
     first = (slot.address - slot.cell.begin) * 8 // slot.cell.width
-    state[slot.cell.key] = lax.dynamic_update_slice(state[slot.cell.key], part, (np.int32(first),))
+    old = state[slot.cell.key]
+    flat = old if logical is None else to_physical(old, logical)
+    new = lax.dynamic_update_slice(flat, part, (np.int32(first),))
+    state[slot.cell.key] = new if logical is None else to_logical(new, logical)
 
 
 def regroup(words: Array, width: int) -> Array:

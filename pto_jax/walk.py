@@ -399,7 +399,13 @@ def _tassign(walker: Walker, op: Op, scope: Scope) -> None:
 
 @_handles("talias")
 def _talias(walker: Walker, op: Op, scope: Scope) -> None:
-    scope.bind(op.destinations[0], scope[op.ins[0]])
+    ref, t = scope[op.ins[0]], op.destinations[0].type
+    assert isinstance(t, TileType)
+    same = t.shape == ref.type.shape
+    rows, cols = _region(t, ref.v_row if same else None, ref.v_col if same else None)
+    alias = replace(ref, type=t, v_row=rows, v_col=cols)
+    walker.machine.region(op, alias)
+    scope.bind(op.destinations[0], alias)
 
 
 @_handles("sethf32mode", "settf32mode")
