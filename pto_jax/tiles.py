@@ -71,7 +71,11 @@ class Tile:
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
         logical = np.asarray(self.words).view(self.dtype.numpy)
-        return logical if dtype is None else logical.astype(dtype)
+        if dtype is None:
+            return logical
+        # Converting a signalling NaN to a wider float raises the invalid flag, and is no news to anybody.
+        with np.errstate(invalid="ignore" if np.dtype(dtype).kind == "f" else "warn"):
+            return logical.astype(dtype)
 
     def single(self, what: str) -> Tile:
         """The tile itself; ArgumentError when it is a batch, which instructions take under vmap."""
