@@ -10,14 +10,19 @@ from collections.abc import Hashable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 from pto_jax.dtypes import DType
 from pto_jax.errors import NotExecutableError
 from pto_jax.ir import Op, Program, Value
+from pto_jax.profiles import Profile
 from pto_jax.types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
-from pto_jax.walk import Execution, Operand, Pointer, Scalar, TileRef, View, Walker
+from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, TileRef, View, Walker
 
 from .storage import Placement, Plan
+
+if TYPE_CHECKING:
+    from pto_jax.walk.walker import After, Arm, Before, Body
 
 
 class _Unknown:
@@ -29,6 +34,7 @@ class _Surveyor:
     """A machine that computes nothing and notes the constant addresses of tiles."""
 
     found: list[Placement] = field(default_factory=list)
+    max_steps: int = 0
 
     def begin(self, op: Op) -> None: ...
 
@@ -37,23 +43,59 @@ class _Surveyor:
     def execute(self, execution: Execution) -> dict[str, None]:
         return dict.fromkeys(execution.vectors)
 
+    def require(self, op: Op, rule: str, allowed: str, broken: Scalar) -> None: ...
+
+    def known(self, value: Scalar) -> int | None:
+        return int(value) if isinstance(value, int) else None
+
+    def unrolls(self, op: Op, trips: int) -> bool:
+        return False
+
+    def counter(self, value: int) -> Scalar:
+        return _Unknown()
+
+    def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
+        first, second = (arm() for arm in arms)
+        return tuple(map(_either, first, second))
+
+    def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
+        carried = tuple(map(_opened, inits))
+        return tuple(map(_either, carried, body(_Unknown(), carried)))
+
+    def repeat(
+        self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
+    ) -> tuple[Operand, ...]:
+        passed = before(tuple(map(_opened, inits)))[1]
+        after(passed)
+        return passed
+
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         return _Unknown()
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
-        if isinstance(address, int):
-            self.found.append(Placement(type, address))
+        if address is not None:
+            self.found.append(Placement(type, address if isinstance(address, int) else None))
         return None
 
     def fresh(self, op: Op, result: Value, type: TileType) -> Hashable:
         return None
 
-    def rebind(self, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
-        return self.allocate(Op("tassign"), type, address)
+    def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
+        return self.allocate(op, type, address)
+
+
+def _opened(operand: Operand) -> Operand:
+    """What a loop carries: its scalars change from trip to trip."""
+    kept = operand is None or isinstance(operand, TileRef | View | Pointer | tuple)
+    return operand if kept else _Unknown()
+
+
+def _either(first: Operand, second: Operand) -> Operand:
+    return first if first is second else _opened(first)
 
 
 @lru_cache(maxsize=1024)
-def plan(program: Program, entry: str) -> Plan:
+def plan(program: Program, entry: str, profile: Profile) -> Plan:
     """The memory plan of one execution of a function.
 
     A program that execution will stop in is planned up to the place where it stops.
@@ -62,7 +104,7 @@ def plan(program: Program, entry: str) -> Plan:
     assert function is not None, entry
     with suppress(NotExecutableError):
         Walker(program, surveyor).run(function, [_operand(a) for a in function.args])
-    return Plan(surveyor.found)
+    return Plan(surveyor.found, profile.capacity)
 
 
 def _operand(argument: Value) -> Operand:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -17,11 +19,33 @@ from pto_jax.ir import Op, Value
 from pto_jax.isa.declare import Operand
 from pto_jax.profiles import ProfileName
 from pto_jax.types import ScalarType, TileType
-from pto_jax.walk import Execution, Pointer, Scalar, TileRef, View
+from pto_jax.walk import (
+    Choice,
+    Execution,
+    Frame,
+    Operand as WalkOperand,
+    Pointer,
+    Scalar,
+    TileRef,
+    View,
+    step_by_step,
+    with_storage,
+)
 
-from . import memory, scalars, storage
+from . import control, memory, scalars, storage
 from .rules import RULES, VALUE, Context, Lanes, Semantics, jitted
+from .shapes import Carried
 from .storage import Cell, Plan, Slot
+
+if TYPE_CHECKING:
+    from pto_jax.walk.walker import After, Arm, Before, Body
+
+#: Trips after which a while loop is stopped, unless told otherwise.
+MAX_STEPS = 1_000_000
+#: Name of the run-time rule that stops it.
+STEPS = "steps"
+#: Operations up to which a loop of known length is written out in a traced program.
+MAX_UNROLLED = 16
 
 
 @dataclass(frozen=True)
@@ -38,8 +62,10 @@ class Violation:
 class JaxMachine:
     """Executes instructions on arrays; all state is in ``cells`` and ``buffers``.
 
-    ``carry`` keeps the values of freshly written float32 tiles besides their words; it pays only where the
-    program is traced whole, so that XLA drops whichever of the two nobody reads.
+    ``whole`` says that the program is traced as a whole: control flow becomes ``lax`` control flow, and the
+    values of freshly written float32 tiles are kept besides their words, as XLA drops whichever of the two
+    nobody reads. ``temporaries`` are the cells of results that no allocation names; ``axes`` the mesh axes
+    that arguments vary over; ``max_steps`` bounds while loops.
     """
 
     semantics: Semantics
@@ -49,9 +75,13 @@ class JaxMachine:
     packed: dict[str, bool] = field(default_factory=dict)
     written: dict[str, None] = field(default_factory=dict)
     checks: bool = False
-    carry: bool = False
+    whole: bool = False
+    max_steps: int = MAX_STEPS
+    axes: frozenset[str] = frozenset()
     violations: list[Violation] = field(default_factory=list)
-    _values: dict[str, Array] = field(default_factory=dict)
+    values: dict[str, Array] = field(default_factory=dict)
+    temporaries: set[str] = field(default_factory=set)
+    _layout: dict[str, Cell] = field(default_factory=dict)
     _own_keys: dict[int, str] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
 
@@ -72,9 +102,9 @@ class JaxMachine:
         broken: Scalar = False
         for size, extent in zip(sizes, extents, strict=True):
             broken = broken | (size < 0) | (size > extent)
-        self._require(op, "region", allowed, broken, f"{sizes[0]}x{sizes[1]}")
+        self.require(op, "region", allowed, broken, f"{sizes[0]}x{sizes[1]}")
 
-    def _require(self, op: Op, rule: str, allowed: str, broken: Scalar, found: str) -> None:
+    def require(self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "another") -> None:
         """Record a run-time rule; one that is known to be broken is an error at once."""
         if isinstance(broken, bool):
             if broken:
@@ -83,6 +113,38 @@ class JaxMachine:
         elif self.checks:
             self.violations.append(Violation(op, rule, allowed, jnp.asarray(broken, bool)))
 
+    def stop(self, op: Op, stopped: Array) -> None:
+        """Note that a loop was stopped, whether or not run-time rules are checked."""
+        allowed = f"at most {self.max_steps} trips"
+        self.violations.append(Violation(op, STEPS, allowed, stopped))
+
+    def known(self, value: Scalar) -> int | None:
+        if isinstance(value, Array) and not isinstance(value, jax.core.Tracer):
+            return int(value)
+        return int(value) if isinstance(value, int | np.integer) else None
+
+    def unrolls(self, op: Op, trips: int) -> bool:
+        body = sum(1 for _ in op.walk()) - 1
+        return not self.whole or trips * body <= MAX_UNROLLED
+
+    def counter(self, value: int) -> Scalar:
+        return value if self.whole else jnp.asarray(np.int64(value))
+
+    def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[WalkOperand, ...]:
+        return control.branch(self, frame, condition, arms)
+
+    def loop(
+        self, frame: Frame, trips: Scalar, inits: Sequence[WalkOperand], body: Body
+    ) -> tuple[WalkOperand, ...]:
+        return control.loop(self, frame, trips, inits, body)
+
+    def repeat(
+        self, frame: Frame, inits: Sequence[WalkOperand], before: Before, after: After
+    ) -> tuple[WalkOperand, ...]:
+        if self.whole:
+            return control.repeat(self, frame, inits, before, after)
+        return step_by_step(self, frame.op, inits, before, after)
+
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         return scalars.compute(self.semantics, name, args, source, result)
 
@@ -90,25 +152,33 @@ class JaxMachine:
         if address is None:
             key = self._own_keys.get(id(op)) or self._key(op.results[0].name)
             return self._own(self._own_keys.setdefault(id(op), key), type)
-        if not isinstance(address, int):
-            raise NotExecutableError(
-                Diagnostic(
-                    "error", "the address is only known at run time; allowed: a constant", op.span, op.name
-                )
-            )
-        return self._touch(self.plan.slot(type, address))
+        return self._placed(op, type, address)
 
     def fresh(self, op: Op, result: Value, type: TileType) -> Slot:
-        return self._own(self._key(result.name), type)
+        slot = self._own(self._key(result.name), type)
+        self.temporaries.add(slot.cell.key)
+        return slot
 
-    def rebind(self, ref: TileRef, type: TileType, address: Scalar) -> Slot:
+    def temporary(self, type: TileType, words: Array) -> Slot:
+        """Storage of a value that control flow handed on."""
+        slot = self._own(self._key("carried"), type)
+        self.temporaries.add(slot.cell.key)
+        self.cells[slot.cell.key] = words
+        return slot
+
+    def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Slot:
+        return self._placed(op, type, address)
+
+    def _placed(self, op: Op, type: TileType, address: Scalar) -> Slot:
+        """Storage at an address; one that only execution knows must be in the memory and aligned."""
+        slot = self.plan.slot(type, address)
         if not isinstance(address, int):
-            raise NotExecutableError(
-                Diagnostic(
-                    "error", "the address is only known at run time; allowed: a constant", None, "tassign"
-                )
-            )
-        return self._touch(self.plan.slot(type, address))
+            cell, step = slot.cell, max(slot.cell.width // 8, 1)
+            last = cell.end - type.bytes
+            broken = (address < 0) | (address > last) | (address % step != 0)
+            allowed = f"a multiple of {step} in [0, {last}]"
+            self.require(op, "address", allowed, broken, str(address))
+        return self._touch(slot)
 
     def adopt(self, name: str, type: TileType, words: Array) -> Slot:
         """Storage of a tile that is an argument."""
@@ -121,6 +191,14 @@ class JaxMachine:
         return self._own(self._key(name), type)
 
     def words(self, ref: TileRef) -> Array:
+        if isinstance(ref.storage, Choice):
+            choices = [self.words(with_storage(ref, option)) for option in ref.storage.options]
+            found = choices[0]
+            for i, words in enumerate(choices[1:], 1):
+                found = jnp.where(ref.storage.index == i, words, found)
+            return found
+        if isinstance(ref.storage, Carried):
+            return ref.storage.words
         assert isinstance(ref.storage, Slot)
         return storage.load(self.cells, ref.storage, ref.type)
 
@@ -144,23 +222,32 @@ class JaxMachine:
         return self._touch(Slot(cell))
 
     def _touch(self, slot: Slot) -> Slot:
-        if slot.cell.key not in self.cells:
-            self.cells[slot.cell.key] = storage.initial(slot.cell, self.semantics.profile)
+        self._layout[slot.cell.key] = slot.cell
+        self.touch(slot.cell.key)
         return slot
+
+    def touch(self, key: str) -> None:
+        """Give a cell its first contents, unless it has some."""
+        if key not in self.cells:
+            self.cells[key] = storage.initial(self._layout[key], self.semantics.profile)
+
+    def set_cell(self, key: str, words: Array) -> None:
+        self.cells[key] = words
+        self.values.pop(key, None)
 
     def _lanes(self, ref: TileRef) -> Lanes:
         assert isinstance(ref.storage, Slot)
         carried = ref.type.dtype == F32 and storage.sees_logical(ref.storage, ref.type)
-        value = self._values.get(ref.storage.cell.key) if carried else None
+        value = self.values.get(ref.storage.cell.key) if carried else None
         return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col), value)
 
     def _write(self, ref: TileRef, words: Array, value: Array | None = None) -> None:
         assert isinstance(ref.storage, Slot)
         cell = ref.storage.cell
         storage.store(self.cells, ref.storage, ref.type, words)
-        self._values.pop(cell.key, None)
+        self.values.pop(cell.key, None)
         if value is not None and storage.sees_logical(ref.storage, ref.type):
-            self._values[cell.key] = value
+            self.values[cell.key] = value
 
     def _tload(self, e: Execution) -> None:
         ref, view = e.tile("dst"), e.operands["src"]
@@ -224,7 +311,7 @@ class JaxMachine:
             e.form,
             self.semantics,
             frozenset(_covered(e)),
-            self.carry,
+            self.whole,
         )
 
 

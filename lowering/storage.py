@@ -19,6 +19,7 @@ from jax import Array, lax
 
 from pto_jax.profiles import Profile
 from pto_jax.types import Loc, SLayout, TileType
+from pto_jax.walk import Scalar
 
 
 @dataclass(frozen=True)
@@ -38,19 +39,19 @@ class Slot:
     """Where a tile handle's bytes are: a cell and the byte address inside its memory space."""
 
     cell: Cell
-    address: int = 0
+    address: Scalar = 0
 
 
 @dataclass(frozen=True)
 class Placement:
-    """An allocation at a static byte address."""
+    """An allocation at a byte address, None where only execution knows it."""
 
     type: TileType
-    address: int
+    address: int | None
 
     @property
     def end(self) -> int:
-        return self.address + max(1, self.type.bytes)
+        return (self.address or 0) + max(1, self.type.bytes)
 
 
 def _view(t: TileType) -> tuple[object, ...]:
@@ -59,31 +60,39 @@ def _view(t: TileType) -> tuple[object, ...]:
 
 
 class Plan:
-    """Cells of the statically addressed allocations of a program."""
+    """Cells of the allocations of a program that have addresses.
 
-    def __init__(self, placements: Sequence[Placement]) -> None:
+    A memory space in which some address is only known at run time is one cell.
+    """
+
+    def __init__(self, placements: Sequence[Placement], capacity: Mapping[Loc, int]) -> None:
         self._cells: dict[Loc, list[Cell]] = {}
         by_space: dict[Loc, list[Placement]] = {}
         for p in placements:
             by_space.setdefault(p.type.loc, []).append(p)
         for space, members in by_space.items():
-            self._cells[space] = _cells(space, members)
+            moving = any(p.address is None for p in members)
+            found = [_whole(space, members, capacity[space])] if moving else _cells(space, members)
+            self._cells[space] = found
 
-    def slot(self, t: TileType, address: int) -> Slot:
+    def slot(self, t: TileType, address: Scalar) -> Slot:
         """The slot of a planned placement."""
+        cells = self._cells.get(t.loc, [])
+        if not isinstance(address, int):
+            return Slot(cells[0], address)
         end = Placement(t, address).end
-        for cell in self._cells.get(t.loc, ()):
+        for cell in cells:
             if cell.begin <= address and end <= cell.end:
                 return Slot(cell, address)
         raise KeyError((t, address))
 
 
 def _cells(space: Loc, members: Sequence[Placement]) -> list[Cell]:
-    ordered = sorted(set(members), key=lambda p: (p.address, p.end))
+    ordered = sorted(set(members), key=lambda p: (p.address or 0, p.end))
     groups: list[list[Placement]] = []
     end = -1
     for p in ordered:
-        if groups and p.address < end:
+        if groups and (p.address or 0) < end:
             groups[-1].append(p)
         else:
             groups.append([p])
@@ -91,8 +100,17 @@ def _cells(space: Loc, members: Sequence[Placement]) -> list[Cell]:
     return [_cell(space, group) for group in groups]
 
 
+def _whole(space: Loc, members: Sequence[Placement], capacity: int) -> Cell:
+    """A whole memory space as flat words of a width that suits every placement in it."""
+    end = max(capacity, *(p.end for p in members))
+    width = min(p.type.dtype.word_bits for p in members)
+    aligned = all(p.address is None or p.address * 8 % width == 0 for p in members)
+    width = width if aligned else 8
+    return Cell(f"{space.name.lower()}@0", None, 0, -(-end * 8 // width) * width // 8, width)
+
+
 def _cell(space: Loc, group: Sequence[Placement]) -> Cell:
-    begin, end = group[0].address, max(p.end for p in group)
+    begin, end = group[0].address or 0, max(p.end for p in group)
     key = f"{space.name.lower()}@{begin}"
     alike = {(_view(p.type), p.address) for p in group}
     if len(alike) == 1:
@@ -100,7 +118,7 @@ def _cell(space: Loc, group: Sequence[Placement]) -> Cell:
         return Cell(key, t, begin, end, t.dtype.word_bits)
     width = Counter(p.type.dtype.word_bits for p in group).most_common(1)[0][0]
     step = width // 8
-    aligned = all(p.address % step == 0 and p.type.bytes % step == 0 for p in group)
+    aligned = all((p.address or 0) % step == 0 and p.type.bytes % step == 0 for p in group)
     width, step = (width, step) if aligned else (8, 1)
     return Cell(key, None, begin, begin + -(-(end - begin) // step) * step, width)
 
@@ -127,9 +145,8 @@ def load(state: Mapping[str, Array], slot: Slot, t: TileType) -> Array:
         return payload
     if slot.cell.logical is not None:
         payload = to_physical(payload, slot.cell.logical)
-    step = slot.cell.width // 8
-    first = (slot.address - slot.cell.begin) // step
-    part = payload[first : first + -(-t.bytes // step)]
+    count = -(-t.bytes * 8 // slot.cell.width)
+    part = lax.dynamic_slice(payload, (_first(slot),), (count,))
     return to_logical(regroup(part, t.dtype.word_bits), t)
 
 
@@ -140,11 +157,16 @@ def store(state: dict[str, Array], slot: Slot, t: TileType, words: Array) -> Non
         state[slot.cell.key] = words
         return
     part = regroup(to_physical(words, t), slot.cell.width)
-    first = (slot.address - slot.cell.begin) * 8 // slot.cell.width
     old = state[slot.cell.key]
     flat = old if logical is None else to_physical(old, logical)
-    new = lax.dynamic_update_slice(flat, part, (np.int32(first),))
+    new = lax.dynamic_update_slice(flat, part, (_first(slot),))
     state[slot.cell.key] = new if logical is None else to_logical(new, logical)
+
+
+def _first(slot: Slot) -> Array | np.int32:
+    """Where a tile's words start in its cell."""
+    first = (slot.address - slot.cell.begin) * 8 // slot.cell.width
+    return np.int32(first) if isinstance(first, int) else lax.convert_element_type(first, np.int32)
 
 
 def regroup(words: Array, width: int) -> Array:

@@ -18,7 +18,7 @@ from .api import resolve_profile
 from .dtypes import DType, from_numpy
 from .errors import ArgumentError, VerifyError
 from .ir import Function, Op, Program
-from .lowering import JaxMachine, Semantics, plan
+from .lowering import MAX_STEPS, JaxMachine, Semantics, plan, varying_axes
 from .profiles import Profile, profile as find_profile
 from .state import Report, State
 from .tiles import Tile, tile
@@ -59,6 +59,7 @@ class Kernel:
     semantics: Semantics
     checks: bool = False
     places: str = ""
+    max_steps: int = MAX_STEPS
 
     @cached_property
     def function(self) -> Function:
@@ -84,7 +85,11 @@ class Kernel:
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         outputs, report, _ = self._run(args, kwargs, jit=True)
-        return (outputs, report) if self.checks else outputs
+        if self.checks:
+            return outputs, report
+        # Without checks the report only has loops that were stopped, for programs with while loops.
+        report.raise_if_broken()
+        return outputs
 
     def eager(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Execute instruction by instruction, each from the compile cache.
@@ -280,7 +285,13 @@ def _execute(
 ) -> tuple[dict[str, Any], Report, State]:
     """Walk the program on a JAX machine; traced whole under jit, executed directly when eager."""
     machine = JaxMachine(
-        kernel.semantics, plan(kernel.program, kernel.entry), {}, checks=mode.check, carry=mode.whole
+        kernel.semantics,
+        plan(kernel.program, kernel.entry, kernel.profile),
+        {},
+        checks=mode.check,
+        whole=mode.whole,
+        max_steps=kernel.max_steps,
+        axes=_axes(prepared),
     )
     operands = [_operand(machine, a, prepared.get(a.name)) for a in kernel.arguments]
     scope = Scope()
@@ -293,6 +304,11 @@ def _execute(
         return {n: _result(machine, prepared, value) for n, value in results}, report, state
     outputs = {name: _buffer(machine, prepared, name) for name in machine.written}
     return outputs, report, state
+
+
+def _axes(prepared: Mapping[str, Any]) -> frozenset[str]:
+    """The mesh axes that some argument varies over."""
+    return frozenset().union(*(varying_axes(x) for x in jax.tree.leaves(dict(prepared))))
 
 
 def _buffer(machine: JaxMachine, prepared: Mapping[str, Any], name: str) -> Array:
@@ -349,6 +365,7 @@ def compile(
     out_of_region: str | None = None,
     subnormals: str = "keep",
     checks: bool = False,
+    max_steps: int = MAX_STEPS,
 ) -> Kernel:
     """A program as a pure function of arrays.
 
@@ -356,7 +373,8 @@ def compile(
     (every instruction as if executed alone, the same bits in every execution mode) or "fast".
     ``out_of_region`` overrides what source lanes outside a valid region read: "ones" or "backing".
     ``subnormals="flush"`` models hardware in flush mode. ``checks`` makes calls return
-    ``(outputs, report)`` with the run-time rules that were broken.
+    ``(outputs, report)`` with the run-time rules that were broken. A while loop is stopped after
+    ``max_steps`` trips (ExecutionError).
 
     Raises VerifyError when the profile does not allow the program.
 
@@ -370,7 +388,9 @@ def compile(
     program = infer.complete(program)
     if not infer.is_open(program):
         _verified(program, semantics.profile, program.places)
-    return _kernel(program, function.name, semantics, checks, program.places)
+    if max_steps < 1:
+        raise ArgumentError(f"max_steps: found {max_steps}, allowed: a positive number")
+    return _kernel(program, function.name, semantics, checks, program.places, max_steps)
 
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:

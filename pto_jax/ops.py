@@ -247,7 +247,7 @@ def _checked(op: Op, profile: Profile) -> isa.Bound:
 def _execute(
     op: Op, bound: isa.Bound, semantics: Semantics, values: Mapping[str, Any], first: Tile | None
 ) -> Any:
-    machine = JaxMachine(semantics, Plan([]), {}, checks=True)
+    machine = JaxMachine(semantics, Plan([], {}), {}, checks=True)
     operands: dict[str, Operand] = {}
     vectors: dict[str, VectorType] = {}
     for name, value in bound.values.items():

@@ -259,5 +259,5 @@ def _fits(attribute: Attribute, value: AttrValue) -> bool:
 def _values(attribute: Attribute) -> str:
     if issubclass(attribute.type, IntEnum):
         return ", ".join(m.name for m in attribute.type)
-    words: dict[type, str] = {bool: "true, false", int: "an integer", str: "text"}
+    words: dict[type, str] = {bool: "true, false", int: "an integer", str: "text", tuple: "integers"}
     return words.get(attribute.type, "a function, as in @name")

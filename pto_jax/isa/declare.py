@@ -53,11 +53,11 @@ class Operand:
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute. ``type`` is an enumeration, bool, int, str or the name of a function; ``spellings``
-    are the keys it is written under in programs (the first is printed)."""
+    """An attribute. ``type`` is an enumeration, bool, int, str, a list of integers or the name of a
+    function; ``spellings`` are the keys it is written under in programs (the first is printed)."""
 
     name: str
-    type: type[IntEnum] | type[bool] | type[int] | type[str] | type[Symbol]
+    type: type[IntEnum] | type[bool] | type[int] | type[str] | type[Symbol] | type[tuple[int, ...]]
     default: AttrValue
     meaning: str = ""
     spellings: tuple[str, ...] = ()

@@ -12,6 +12,7 @@ from .common import SIMULATOR_VALUES, tile_instruction
 from .constraints import HARDWARE
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Role, Site
 from .irregular_rules import matches, sample
+from .layout_windows import converted_accumulator, unboxed_vec
 from .samples import Sample
 from .typesets import BYTE_FLOATS, FLOATS, INT32, STANDARD, Row, Rows, TypeTable, pairs
 
@@ -272,6 +273,8 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
                 _breaks_aligned,
                 HARDWARE,
             ),
+            converted_accumulator(),
+            *((unboxed_vec(),) if name == "textract" else ()),
         ),
         decisions=_MATRIX_DECISIONS,
         sampler=_samples,

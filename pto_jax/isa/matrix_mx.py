@@ -7,6 +7,7 @@ from .constraints import fixed_type
 from .declare import Decision, Instruction, Operand
 from .matrix import ACC, BIAS, PAIRS_F8, A, B, product
 from .matrix_rules import scale_rules
+from .matrix_scales import with_printed_scales
 from .typesets import NIBBLE_FLOATS, Rows, TypeTable
 
 A_SCALE = Operand("a_scale", "in", dtype="f8e8m0", note="M x K/32 scales of a")
@@ -28,9 +29,10 @@ _SCALES = Decision(
     "public CPU simulator, recorded vectors",
 )
 _SCALE_TILES = Decision(
-    "Compiler tests give scale tiles of f16 in scaling, with one scale per element; are they legal?",
-    "No: f8e8m0 in scaleleft and scaleright, one scale per 32 elements, boxes of 32 bytes.",
-    "pto-isa headers and tile aliases",
+    "Compilers print scale tiles of f16 in scaling, of the shape of the data; are they legal?",
+    "With a warning: such a tile says nothing about storage, so only f8e8m0 in scaleleft and scaleright, one "
+    "scale per 32 elements, boxes of 32 bytes, has values.",
+    "PTOAS programs; pto-isa headers and tile aliases",
 )
 _SPECIAL_CODES = Decision(
     "Do the small formats have NaN and infinity here?",
@@ -71,18 +73,20 @@ def _family(base: str, noun: str, *, vector: bool) -> tuple[Instruction, ...]:
         ),
     )
     return tuple(
-        product(
-            f"{base}{suffix}",
-            f"Block-scaled {noun}{more}.",
-            semantics,
-            sources,
-            TYPES,
-            vector=vector,
-            strict=PROFILE_NAMES,
-            extra=_RULES,
-            decisions=_DECISIONS,
-            k=64,
-            sampled=3 if suffix else 1,
+        with_printed_scales(
+            product(
+                f"{base}{suffix}",
+                f"Block-scaled {noun}{more}.",
+                semantics,
+                sources,
+                TYPES,
+                vector=vector,
+                strict=PROFILE_NAMES,
+                extra=_RULES,
+                decisions=_DECISIONS,
+                k=64,
+                sampled=3 if suffix else 1,
+            )
         )
         for suffix, more, semantics, sources in forms
     )

@@ -25,14 +25,23 @@ class TypeFinding:
     severity: Literal["error", "warning"] = "error"
 
 
+def _never(t: TileType) -> bool:
+    return False
+
+
 @dataclass(frozen=True)
 class TypeRule:
-    """A rule on tile types, as documentation prints it."""
+    """A rule on tile types, as documentation prints it; tiles that are ``tolerated`` only get a warning."""
 
     name: str
     statement: str
     check: Callable[[TileType, Profile], Iterator[str]]
     source: str = "pto-isa pto_tile.hpp (static checks, equal on all profiles)"
+    tolerated: Callable[[TileType], bool] = _never
+
+    def findings(self, t: TileType, profile: Profile) -> Iterator[TypeFinding]:
+        for message in self.check(t, profile):
+            yield TypeFinding(self.name, message, "warning" if self.tolerated(t) else "error")
 
 
 def _sizes(t: TileType, profile: Profile) -> Iterator[str]:
@@ -64,6 +73,16 @@ def _alignment(t: TileType, profile: Profile) -> Iterator[str]:
         yield f"{taken}; allowed: a multiple of {_BLOCK}"
 
 
+def _single_column(t: TileType) -> bool:
+    """Compilers print filters and indices as one col_major column of any length; tools round it up."""
+    return t.cols == 1 and t.layout == "DN"
+
+
+def _scaling(t: TileType) -> bool:
+    """Compilers print scaling tiles as large as the data they scale; no tool checks that they fit."""
+    return t.loc == Loc.SCALING
+
+
 def _boxes(t: TileType, profile: Profile) -> Iterator[str]:
     if not t.boxed or t.fractal not in FRACTALS:
         return
@@ -93,16 +112,20 @@ TYPE_RULES: tuple[TypeRule, ...] = (
     TypeRule("tile-valid", "static valid sizes lie between 0 and the physical sizes", _valid),
     TypeRule("tile-fractal", "fractal is 512, 1024 or 32", _fractal),
     TypeRule(
-        "tile-alignment", "a row (row_major) or column (col_major) is a multiple of 32 bytes", _alignment
+        "tile-alignment",
+        "a row (row_major) or column (col_major) is a multiple of 32 bytes; a warning for a single column",
+        _alignment,
+        tolerated=_single_column,
     ),
     TypeRule(
         "tile-boxes", "boxed tiles consist of whole boxes; rows are free in vec and MX scale tiles", _boxes
     ),
     TypeRule(
         "tile-capacity",
-        "the tile fits into its on-chip buffer, which exists on the profile",
+        "the tile fits into its on-chip buffer, which exists on the profile; a warning for scaling tiles",
         _capacity,
         "pto-isa buffer_limits.hpp",
+        _scaling,
     ),
 )
 
@@ -129,7 +152,7 @@ def check_type(t: Type, profile: Profile) -> list[TypeFinding]:
     d = element_type(t)
     found = list(check_element_type(d, profile)) if d is not None else []
     if isinstance(t, TileType):
-        found += [TypeFinding(r.name, message) for r in TYPE_RULES for message in r.check(t, profile)]
+        found += [finding for r in TYPE_RULES for finding in r.findings(t, profile)]
     return found
 
 

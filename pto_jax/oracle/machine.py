@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -10,7 +11,7 @@ from ..dtypes import DType
 from ..errors import Diagnostic, ExecutionError
 from ..ir import Op, Value
 from ..types import Loc, TileType
-from ..walk import Execution, Scalar, TileRef
+from ..walk import Execution, Frame, Operand, Scalar, TileRef, step_by_step
 from . import (
     elementwise,
     elementwise_fused,
@@ -64,6 +65,9 @@ CLASS_FILES = (
     irregular_partial,
 )
 
+if TYPE_CHECKING:
+    from ..walk.walker import After, Arm, Before, Body
+
 
 class ReferenceMachine:
     """Executes instructions one at a time.
@@ -73,10 +77,11 @@ class ReferenceMachine:
     written in place; ``written`` names the buffers that were stored to.
     """
 
-    def __init__(self, policy: Policy, buffers: Mapping[str, Array]) -> None:
+    def __init__(self, policy: Policy, buffers: Mapping[str, Array], max_steps: int = 1_000_000) -> None:
         self.policy = policy
         self.buffers = buffers
         self.written: set[str] = set()
+        self.max_steps = max_steps
         self._fill = 0 if policy.profile.fresh_tile == "zero" else 0xFF
         self._spaces: dict[Loc, Buffer] = {}
         self._allocated: dict[int, Buffer] = {}
@@ -100,13 +105,41 @@ class ReferenceMachine:
         buffer.reserve(storage_size(type))
         return Place(buffer)
 
-    def rebind(self, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
-        return self._at(type, address, None)
+    def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
+        return self._at(type, address, op)
 
-    def _at(self, t: TileType, address: Scalar, op: Op | None) -> Place:
+    def known(self, value: Scalar) -> int | None:
+        return int(value)
+
+    def unrolls(self, op: Op, trips: int) -> bool:
+        return True
+
+    def counter(self, value: int) -> Scalar:
+        return value
+
+    def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
+        return arms[0 if condition else 1]()
+
+    def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
+        carried = tuple(inits)
+        for trip in range(int(trips)):
+            carried = body(trip, carried)
+        return carried
+
+    def repeat(
+        self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
+    ) -> tuple[Operand, ...]:
+        return step_by_step(self, frame.op, inits, before, after)
+
+    def require(self, op: Op, rule: str, allowed: str, broken: Scalar) -> None:
+        if broken:
+            message = f"a run-time rule is broken; allowed: {allowed}"
+            raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule=rule))
+
+    def _at(self, t: TileType, address: Scalar, op: Op) -> Place:
         start, size = int(address), storage_size(t)
         capacity = self.policy.profile.capacity[t.loc]
-        name, span = (op.name, op.span) if op else (None, None)
+        name, span = op.name, op.span
         if start < 0 or start + size > capacity:
             message = (
                 f"a tile {t} at address {start} takes bytes [{start}, {start + size}); "

@@ -220,6 +220,52 @@ def read_while(reader: Reader, results: Results, start: int) -> Op:
     )
 
 
+def read_execute_region(reader: Reader, results: Results, start: int) -> Op:
+    """``[%r =] scf.execute_region [-> (T)] { ... scf.yield }``."""
+    c = reader.cursor
+    types = reader.type_list() if c.accept(Kind.ARROW) else []
+    _need(reader, results, len(types), "scf.execute_region", start)
+    region = reader.region([])
+    _check_yield(reader, region, types, "scf.execute_region")
+    return Op(
+        "scf.execute_region",
+        results=_define(reader, results, types),
+        regions=(region,),
+        span=c.span(start, c.last_end),
+    )
+
+
+def read_index_switch(reader: Reader, results: Results, start: int) -> Op:
+    """``[%r =] scf.index_switch %i [-> (T)] case 2 { ... } ... default { ... }``: the last region is the
+    default's."""
+    c = reader.cursor
+    index = reader.scopes.use(reader.mention(), ScalarType(INDEX))
+    types = reader.type_list() if c.accept(Kind.ARROW) else []
+    _need(reader, results, len(types), "scf.index_switch", start)
+    cases: list[int] = []
+    regions: list[Region] = []
+    while c.at_word("case"):
+        c.advance()
+        at = c.start
+        number = c.integer("the number of the case")
+        if number in cases:
+            c.fail(f"found a second case {number}; allowed: one of each number", start=at, end=c.last_end)
+        cases.append(number)
+        regions.append(reader.region([]))
+    c.expect_word("default")
+    regions.append(reader.region([]))
+    for region in regions:
+        _check_yield(reader, region, types, "scf.index_switch")
+    return Op(
+        "scf.index_switch",
+        ins=(index,),
+        results=_define(reader, results, types),
+        attributes=(("cases", tuple(cases)),),
+        regions=tuple(regions),
+        span=c.span(start, c.last_end),
+    )
+
+
 def _check_yield(
     reader: Reader, region: Region, types: list[Type], parent: str, terminator: str = "scf.yield"
 ) -> None:
@@ -308,6 +354,8 @@ CONTROL: dict[str, Callable[[Reader, Results, int], Op]] = {
     "scf.for": read_for,
     "scf.if": read_if,
     "scf.while": read_while,
+    "scf.execute_region": read_execute_region,
+    "scf.index_switch": read_index_switch,
     "call": read_call,
     "section.cube": read_section("section.cube"),
     "section.vector": read_section("section.vector"),

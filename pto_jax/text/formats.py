@@ -139,7 +139,7 @@ UNGROUPED = frozenset(
     ["scf.condition", "scf.yield", "return", "sync.set", "sync.wait", "initialize_l2l_pipe"]
 )
 #: Operations that are also written as tile instructions.
-TWO_SPELLINGS = frozenset(["subview", "tpush", "tpop", "tfree"])
+TWO_SPELLINGS = frozenset(["tpush", "tpop", "tfree"])
 #: Operands whose type is not written: what a name without a definition (fragments) is taken as.
 INDEX_OPERANDS = frozenset(
     """

@@ -12,9 +12,9 @@ from ..isa.aliases import ALIASES
 #: such programs can be read, printed and reported on; a name that gets a declaration leaves the list.
 UNDECLARED = frozenset(
     """
-    tload tstore tstore_fp tprefetch mgather mscatter
+    tload tstore tstore_fp mgather mscatter
     tmov tmov.fp textract_fp tinsert_fp timg2col
-    tsync talias subview tsetval
+    tsync talias tsetval
     """.split()
 )
 

@@ -84,6 +84,8 @@ class Printer:
                 yield indent + "}"
             case "scf.while":
                 yield from self._while(op, indent, binding)
+            case "scf.execute_region" | "scf.index_switch":
+                yield from self._alternatives(op, indent, binding)
             case "call":
                 callee = op.attrs["callee"]
                 name = print_symbol(getattr(callee, "name", ""))
@@ -138,6 +140,20 @@ class Printer:
             yield f"{indent}^bb0({args}):"
         yield from self._body(after, indent)
         yield indent + "}"
+
+    def _alternatives(self, op: Op, indent: str, binding: str) -> Iterator[str]:
+        arrow = f" -> ({_types_of(op.results)})" if op.results else ""
+        cases = op.attrs.get("cases")
+        labels = [f"case {n}" for n in cases] if isinstance(cases, tuple) else []
+        labels += ["default"] if op.ins else []
+        yield f"{indent}{binding}{op.name}{f' {op.ins[0]}' if op.ins else ''}{arrow}" + (
+            "" if labels else " {"
+        )
+        for label, region in zip(labels or [""], op.regions, strict=True):
+            if label:
+                yield f"{indent}{label} {{"
+            yield from self._body(region, indent)
+            yield indent + "}"
 
 
 def print_binding(results: tuple[Value, ...]) -> str:

@@ -164,7 +164,8 @@ class Reader:
         c.advance()
         if fmt is not None and not self._tile_spelling(name):
             return read_custom(self, fmt, results, start)
-        head = TileOp(name, results, start)
+        # One name for two instructions: a window of a global view, and of a tile.
+        head = TileOp("tsubview" if name == "subview" else name, results, start)
         return read_tile_op(self, head, prefixed=spelled.startswith("pto."))
 
     def _tile_spelling(self, name: str) -> bool:

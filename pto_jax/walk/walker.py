@@ -8,34 +8,42 @@ machine's own scalars afterwards, so views and addresses fold to constants where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias, TypeVar
 
-from . import isa
-from .analysis import fragment_outputs
-from .dtypes import I1, INDEX, DType
-from .errors import Diagnostic, NotExecutableError
-from .fold import fold, operation, scalar_dtype
-from .ir import AttrValue, Function, Op, Program, Region, Symbol, Value
-from .isa.matrix import ROUNDING_STATE
-from .types import (
-    GlobalLayout,
-    OpaqueType,
-    TileType,
-    UnknownType,
-    VectorType,
-)
+from .. import isa
+from ..analysis import fragment_outputs
+from ..dtypes import I1, INDEX, DType
+from ..errors import Diagnostic, NotExecutableError
+from ..fold import fold, operation, scalar_dtype
+from ..ir import AttrValue, Function, Op, Program, Region, Value
+from ..isa.matrix import ROUNDING_STATE
+from ..types import GlobalLayout, TileType, UnknownType, VectorType
+
+T = TypeVar("T")
 
 #: A Python number, or whatever the machine computes scalars with.
 Scalar: TypeAlias = Any
+
+
+#: The name of a global buffer, or a Choice of names.
+Buffer: TypeAlias = Any
+
+
+@dataclass(frozen=True)
+class Choice:
+    """One of several storages or buffers, by a number that only execution knows."""
+
+    index: Scalar
+    options: tuple[Hashable, ...]
 
 
 @dataclass(frozen=True)
 class Pointer:
     """A position in a global-memory buffer, ``offset`` in elements."""
 
-    buffer: str
+    buffer: Buffer
     dtype: DType
     offset: Scalar = 0
 
@@ -44,7 +52,7 @@ class Pointer:
 class View:
     """A strided window of a buffer: element (i0, i1, ...) is at ``offset + sum(i_k * strides[k])``."""
 
-    buffer: str
+    buffer: Buffer
     dtype: DType
     offset: Scalar
     shape: tuple[Scalar, ...]
@@ -54,7 +62,10 @@ class View:
 
 @dataclass(frozen=True)
 class TileRef:
-    """A tile handle: a typed view of storage, with its run-time valid region."""
+    """A tile handle: a typed view of storage, with its run-time valid region.
+
+    Handles are values: changing one (``set_validshape``, ``tassign``) leaves copies of it alone.
+    """
 
     type: TileType
     storage: Hashable
@@ -95,7 +106,9 @@ class Execution:
 
 
 class Machine(Protocol):
-    """Storage and arithmetic behind the walker."""
+    """Storage and arithmetic behind the walker; ``max_steps`` bounds the trips of a while loop."""
+
+    max_steps: int
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         """An ``arith`` operation on scalars of type ``source`` of which at least one is not a number."""
@@ -106,7 +119,7 @@ class Machine(Protocol):
     def fresh(self, op: Op, result: Value, type: TileType) -> Hashable:
         """Storage of a result that no allocation names; its contents start over at every execution."""
 
-    def rebind(self, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
+    def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
         """Storage of an existing tile's memory space at another address."""
 
     def execute(self, execution: Execution) -> Mapping[str, Operand]:
@@ -118,6 +131,29 @@ class Machine(Protocol):
 
     def begin(self, op: Op) -> None:
         """Called before each operation, for traces and reports."""
+
+    def known(self, value: Scalar) -> int | None:
+        """The number a scalar is already known to be, if it is."""
+
+    def unrolls(self, op: Op, trips: int) -> bool:
+        """Whether a loop with a known number of trips is executed trip by trip."""
+
+    def counter(self, value: int) -> Scalar:
+        """The induction variable of such a trip."""
+
+    def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
+        """What the first arm gives where a run-time condition holds, else the second."""
+
+    def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
+        """A loop of a run-time number of trips, or of too many to repeat its text."""
+
+    def require(self, op: Op, rule: str, allowed: str, broken: Scalar) -> None:
+        """Note where a run-time rule is broken."""
+
+    def repeat(
+        self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
+    ) -> tuple[Operand, ...]:
+        """A while loop."""
 
 
 class Scope:
@@ -142,6 +178,10 @@ class Scope:
             scope = scope._parent
         raise KeyError(value.name)
 
+    def chain(self) -> list[dict[str, Operand]]:
+        """The names of this scope and of those around it."""
+        return [self._names, *(self._parent.chain() if self._parent else [])]
+
     def update(self, value: Value, operand: Operand) -> None:
         """Change what an existing name stands for, in the scope that owns it."""
         scope: Scope | None = self
@@ -153,14 +193,68 @@ class Scope:
         raise KeyError(value.name)
 
 
-Handler: TypeAlias = Callable[["Walker", Op, Scope], None]
-_HANDLERS: dict[str, Handler] = {}
+#: An arm of a branch gives its results; the body of a loop maps the trip and what it carries; the first
+#: region of a while loop gives its condition too.
+Arm: TypeAlias = Callable[[], tuple[Operand, ...]]
+Body: TypeAlias = Callable[[Scalar, tuple[Operand, ...]], tuple[Operand, ...]]
+Before: TypeAlias = Callable[[tuple[Operand, ...]], tuple[Scalar, tuple[Operand, ...]]]
+After: TypeAlias = Callable[[tuple[Operand, ...]], tuple[Operand, ...]]
 
 
-def _handles(*names: str) -> Callable[[Handler], Handler]:
+class Frame:
+    """Everything besides memory that the operations of a region may change: names around it, and modes."""
+
+    def __init__(self, walker: Walker, scope: Scope, op: Op) -> None:
+        self.op = op
+        self._places = [*scope.chain(), walker.modes]
+
+    def save(self) -> list[dict[str, Operand]]:
+        return [dict(names) for names in self._places]
+
+    def restore(self, saved: list[dict[str, Operand]]) -> None:
+        for names, old in zip(self._places, saved, strict=True):
+            names.clear()
+            names.update(old)
+
+    def changed(self, saved: list[dict[str, Operand]]) -> dict[tuple[int, str], Operand]:
+        """What differs from a saved state, by place and name."""
+        return {
+            (i, name): operand
+            for i, (names, old) in enumerate(zip(self._places, saved, strict=True))
+            for name, operand in names.items()
+            if name in old and old[name] is not operand
+        }
+
+    def __getitem__(self, key: tuple[int, str]) -> Operand:
+        return self._places[key[0]][key[1]]
+
+    def __setitem__(self, key: tuple[int, str], operand: Operand) -> None:
+        self._places[key[0]][key[1]] = operand
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Why a core cannot go on: the operation, and what it waits for."""
+
+    op: Op
+    what: str
+
+
+#: An execution that can be interrupted: it yields where it waits for another core.
+Walk: TypeAlias = Generator["Waiting", None, T]
+#: Executes one operation; operations with regions are walks themselves.
+Handler: TypeAlias = Callable[["Walker", Op, Scope], "Walk[None] | None"]
+#: Operations that end a region and hand their operands on.
+TERMINATORS = frozenset({"return", "scf.yield", "scf.condition"})
+HANDLERS: dict[str, Handler] = {}
+
+
+def handles(*names: str) -> Callable[[Handler], Handler]:
+    """Register a function as what executes the named operations."""
+
     def register(handler: Handler) -> Handler:
         for name in names:
-            _HANDLERS[name] = handler
+            HANDLERS[name] = handler
         return handler
 
     return register
@@ -172,8 +266,8 @@ class Walker:
     def __init__(self, program: Program, machine: Machine) -> None:
         self.program = program
         self.machine = machine
-        #: How multiplications round f32 operands, while an f32 mode is on.
-        self.f32_rounding: AttrValue = None
+        #: What configuration instructions have set, by the attribute it adds to instructions.
+        self.modes: dict[str, Operand] = {ROUNDING_STATE: None}
 
     def run(
         self, function: Function, arguments: Sequence[Operand], scope: Scope | None = None
@@ -182,27 +276,34 @@ class Walker:
 
         ``scope`` receives the function's names, for callers that look at them afterwards.
         """
-        scope = scope or Scope()
+        return complete(self.function(function, arguments, scope or Scope()))
+
+    def function(
+        self, function: Function, arguments: Sequence[Operand], scope: Scope
+    ) -> Walk[tuple[Operand, ...]]:
+        """The walk of a function."""
         for value, operand in zip(function.args, arguments, strict=True):
             scope.bind(value, operand)
-        returned = self.block(function.body, scope)
+        returned = yield from self.block(function.body, scope)
         if self.program.fragment:
             return tuple(scope[Value(n, UnknownType())] for n in fragment_outputs(self.program))
         return returned
 
-    def block(self, region: Region, scope: Scope) -> tuple[Operand, ...]:
+    def block(self, region: Region, scope: Scope) -> Walk[tuple[Operand, ...]]:
         """Execute a region's operations; returns the operands of its terminator."""
         for op in region.ops:
-            if op.name in ("return", "scf.yield"):
+            if op.name in TERMINATORS:
                 return tuple(scope[v] for v in op.ins)
-            self.step(op, scope)
+            yield from self.step(op, scope)
         return ()
 
-    def step(self, op: Op, scope: Scope) -> None:
+    def step(self, op: Op, scope: Scope) -> Walk[None]:
         self.machine.begin(op)
-        handler = _HANDLERS.get(op.name)
+        handler = HANDLERS.get(op.name)
         if handler is not None:
-            handler(self, op, scope)
+            walk = handler(self, op, scope)
+            if walk is not None:
+                yield from walk
             return
         if op.name.startswith("arith."):
             _arith(self, op, scope)
@@ -233,18 +334,48 @@ class Walker:
                 ref = self.fresh(op, result, operands)
                 operands[name] = ref
                 scope.bind(result, ref)
-        made = self.machine.execute(
-            Execution(op, bound.instruction, operands, self._attrs(bound), bound.form, vectors)
-        )
+        execution = Execution(op, bound.instruction, operands, self._attrs(bound), bound.form, vectors)
+        made = self._execute(execution, scope)
         for name in vectors:
             store = scope.update if op.outs else scope.bind
             store(bound.values[name], made[name])
 
+    def _execute(self, execution: Execution, scope: Scope) -> Mapping[str, Operand]:
+        """Execute an instruction, once for each storage a handle may stand for."""
+        for name, operand in execution.operands.items():
+            choice = chosen(operand)
+            if choice is None:
+                continue
+            if execution.vectors:
+                message = "has a vector result and a tile that only execution chooses; allowed: a known tile"
+                raise NotExecutableError(Diagnostic("error", message, execution.op.span, execution.op.name))
+            frame = Frame(self, scope, execution.op)
+
+            def run(option: Hashable, name: str = name, operand: Operand = operand) -> tuple[Operand, ...]:
+                resolved = {**execution.operands, name: with_storage(operand, option)}
+                self._execute(replace(execution, operands=resolved), scope)
+                return ()
+
+            self._one_of(frame, choice, 0, run)
+            return {}
+        return self.machine.execute(execution)
+
+    def _one_of(
+        self, frame: Frame, choice: Choice, first: int, run: Callable[[Hashable], tuple[Operand, ...]]
+    ) -> tuple[Operand, ...]:
+        if first == len(choice.options) - 1:
+            return run(choice.options[first])
+        hit = self.scalar("arith.cmpi.eq", (choice.index, first), INDEX, I1)
+        arms = (lambda: run(choice.options[first]), lambda: self._one_of(frame, choice, first + 1, run))
+        known = self.machine.known(hit)
+        return arms[0 if known else 1]() if known is not None else self.machine.branch(frame, hit, arms)
+
     def _attrs(self, bound: isa.Bound) -> Mapping[str, AttrValue]:
         """The attributes of an instruction, and what modes set earlier add to them."""
-        if self.f32_rounding is None or bound.instruction.cls != "matrix":
+        rounding = self.modes[ROUNDING_STATE]
+        if rounding is None or bound.instruction.cls != "matrix":
             return bound.attrs
-        return {**bound.attrs, ROUNDING_STATE: self.f32_rounding}
+        return {**bound.attrs, ROUNDING_STATE: rounding}
 
     def fresh(self, op: Op, result: Value, operands: Mapping[str, Operand]) -> TileRef:
         t = result.type
@@ -287,6 +418,29 @@ class Walker:
         return chosen
 
 
+def chosen(operand: Operand) -> Choice | None:
+    """The choice behind a handle, view or pointer."""
+    place = operand.storage if isinstance(operand, TileRef) else getattr(operand, "buffer", None)
+    return place if isinstance(place, Choice) else None
+
+
+def with_storage(operand: Operand, place: Hashable) -> Operand:
+    """A handle, view or pointer with another storage or buffer."""
+    key = "storage" if isinstance(operand, TileRef) else "buffer"
+    return replace(operand, **{key: place})
+
+
+def complete(walk: Walk[T]) -> T:
+    """The result of a walk that nothing interrupts; NotExecutableError where it waits."""
+    try:
+        waiting = next(walk)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    message = f"waits for {waiting.what}, which no other core provides"
+    raise NotExecutableError(Diagnostic("error", message, waiting.op.span, waiting.op.name, rule="waits"))
+
+
 def _vectors(bound: isa.Bound) -> dict[str, VectorType]:
     """The destinations of an operation that are small vectors outside tile memory."""
     named = {
@@ -310,168 +464,17 @@ def _indexed(
         assert isinstance(destination, TileType)
         rows, cols = destination.valid
     lead = len(operand.shape) - 2
-    return _window(walker, operand, [0] * lead + offsets, [1] * lead + [rows, cols])
+    return window(walker, operand, [0] * lead + offsets, [1] * lead + [rows, cols])
 
 
-def _window(walker: Walker, view: View, offsets: Sequence[Scalar], sizes: Sequence[Scalar]) -> View:
+def window(walker: Walker, view: View, offsets: Sequence[Scalar], sizes: Sequence[Scalar]) -> View:
     offset = view.offset
     for o, s in zip(offsets, view.strides, strict=True):
         offset = walker.index("arith.addi", offset, walker.index("arith.muli", o, s))
     return replace(view, offset=offset, shape=tuple(sizes))
 
 
-@_handles("make_tensor_view")
-def _make_tensor_view(walker: Walker, op: Op, scope: Scope) -> None:
-    pointer = scope[op.group("ptr")[0]]
-    layout = op.attrs.get("layout")
-    shape = tuple(scope[v] for v in op.group("shape"))
-    strides = tuple(scope[v] for v in op.group("strides"))
-    view = View(
-        pointer.buffer,
-        pointer.dtype,
-        pointer.offset,
-        shape,
-        strides,
-        layout if isinstance(layout, GlobalLayout) else None,
-    )
-    scope.bind(op.results[0], view)
-
-
-@_handles("partition_view", "subview")
-def _partition_view(walker: Walker, op: Op, scope: Scope) -> None:
-    view = scope[op.group("view")[0]]
-    offsets = [scope[v] for v in op.group("offsets")]
-    sizes = [scope[v] for v in op.group("sizes")]
-    scope.bind(op.results[0], _window(walker, view, offsets, sizes))
-
-
-@_handles("get_tensor_view_dim")
-def _get_tensor_view_dim(walker: Walker, op: Op, scope: Scope) -> None:
-    view, index = (scope[v] for v in op.ins)
-    scope.bind(op.results[0], walker.select(index, view.shape))
-
-
-@_handles("addptr")
-def _addptr(walker: Walker, op: Op, scope: Scope) -> None:
-    pointer, offset = (scope[v] for v in op.ins)
-    moved = walker.index("arith.addi", pointer.offset, offset)
-    scope.bind(op.results[0], replace(pointer, offset=moved))
-
-
-@_handles("alloc_tile")
-def _alloc_tile(walker: Walker, op: Op, scope: Scope) -> None:
-    result = op.results[0]
-    t = result.type
-    assert isinstance(t, TileType)
-    given = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
-    storage = walker.machine.allocate(op, t, given.get("addr"))
-    ref = TileRef(t, storage, *_region(t, given.get("valid_row"), given.get("valid_col")))
-    walker.machine.region(op, ref)
-    scope.bind(result, ref)
-
-
-def _region(t: TileType, row: Scalar | None, col: Scalar | None) -> tuple[Scalar, Scalar]:
-    """Valid sizes of a new handle: static ones from its type, others as given, else the whole tile."""
-    rows = t.v_row if t.v_row is not None else t.rows if row is None else row
-    cols = t.v_col if t.v_col is not None else t.cols if col is None else col
-    return rows, cols
-
-
-@_handles("set_validshape")
-def _set_validshape(walker: Walker, op: Op, scope: Scope) -> None:
-    tile, row, col = op.ins
-    ref = replace(scope[tile], v_row=scope[row], v_col=scope[col])
-    walker.machine.region(op, ref)
-    scope.update(tile, ref)
-
-
-@_handles("tassign")
-def _tassign(walker: Walker, op: Op, scope: Scope) -> None:
-    ref, address = scope[op.ins[0]], scope[op.ins[1]]
-    t = op.results[0].type if op.results else ref.type
-    assert isinstance(t, TileType)
-    moved = replace(ref, type=t, storage=walker.machine.rebind(ref, t, address))
-    if op.results:
-        scope.bind(op.results[0], moved)
-    else:
-        scope.update(op.ins[0], moved)
-
-
-@_handles("talias")
-def _talias(walker: Walker, op: Op, scope: Scope) -> None:
-    ref, t = scope[op.ins[0]], op.destinations[0].type
-    assert isinstance(t, TileType)
-    same = t.shape == ref.type.shape
-    rows, cols = _region(t, ref.v_row if same else None, ref.v_col if same else None)
-    alias = replace(ref, type=t, v_row=rows, v_col=cols)
-    walker.machine.region(op, alias)
-    scope.bind(op.destinations[0], alias)
-
-
-@_handles("sethf32mode", "settf32mode")
-def _set_f32_mode(walker: Walker, op: Op, scope: Scope) -> None:
-    instruction = isa.find(op.name)
-    assert instruction is not None
-    attrs = isa.bind(instruction, op).attrs
-    walker.f32_rounding = attrs["mode"] if attrs["enable"] else None
-
-
-@_handles("tget_scale_addr")
-def _scale_address(walker: Walker, op: Op, scope: Scope) -> None:
-    """Scales have storage of their own; nothing moves."""
-    for result in op.results:
-        scope.bind(result, walker.fresh(op, result, {}))
-
-
-@_handles("tprefetch_async")
-def _prefetch(walker: Walker, op: Op, scope: Scope) -> None:
-    for result in op.results:
-        scope.bind(result, None)
-
-
-@_handles("declare_eventid_array")
-def _declare_events(walker: Walker, op: Op, scope: Scope) -> None:
-    t = op.results[0].type
-    assert isinstance(t, OpaqueType)
-    scope.bind(op.results[0], (0,) * int(t.params))
-
-
-@_handles("eventid_array_get")
-def _get_event(walker: Walker, op: Op, scope: Scope) -> None:
-    array, index = (scope[v] for v in op.ins)
-    scope.bind(op.results[0], walker.select(index, array))
-
-
-@_handles("eventid_array_set")
-def _set_event(walker: Walker, op: Op, scope: Scope) -> None:
-    array, index, value = (scope[v] for v in op.ins)
-    hits = [walker.scalar("arith.cmpi.eq", (index, i), INDEX, I1) for i in range(len(array))]
-    chosen = [
-        walker.scalar("arith.select", (hit, value, old), INDEX, INDEX)
-        for hit, old in zip(hits, array, strict=True)
-    ]
-    scope.update(op.ins[0], tuple(chosen))
-
-
-@_handles("section.cube", "section.vector")
-def _section(walker: Walker, op: Op, scope: Scope) -> None:
-    """One machine stands for both cores; the reader keeps the names of sections apart."""
-    for region in op.regions:
-        walker.block(region, scope)
-
-
-@_handles("call")
-def _call(walker: Walker, op: Op, scope: Scope) -> None:
-    callee = op.attrs["callee"]
-    assert isinstance(callee, Symbol)
-    function = walker.program.function(callee.name)
-    assert function is not None, callee
-    returned = walker.run(function, [scope[v] for v in op.ins])
-    for value, operand in zip(op.results, returned, strict=True):
-        scope.bind(value, operand)
-
-
-@_handles("arith.constant")
+@handles("arith.constant")
 def _constant(walker: Walker, op: Op, scope: Scope) -> None:
     scope.bind(op.results[0], op.attrs["value"])
 

@@ -1,0 +1,76 @@
+"""What a core knows about itself, and what a program tells its user."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..dtypes import F32, I64
+from ..profiles import Profile
+from ..types import ScalarType, Type
+from .constraints import element_type
+from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .handle_rules import Shown
+from .sync_config import required
+from .sync_handles import config
+
+_PAGE = "PTOAS dialect definition"
+_I64 = ScalarType(I64)
+_ORDER = Decision(
+    "Cores run side by side; which of them is it here?",
+    "One after another: every block, and in a block every vector subblock, each with its own numbers.",
+    "deterministic execution of this engine",
+)
+
+
+def _query(name: str, summary: str, semantics: str) -> Instruction:
+    return config(
+        name,
+        summary,
+        semantics,
+        (Operand("result", "out", "scalar", None),),
+        ((),),
+        (Shown({"result": _I64}, ()),),
+        constraints=(_number("result", ("i64", "index")),),
+        decisions=(_ORDER,),
+    )
+
+
+def _number(name: str, allowed: tuple[str, ...]) -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        d = element_type(site.types.get(name))
+        if d is not None and d.name not in allowed:
+            yield name, f"{name} has type {d}; allowed: {', '.join(allowed)}"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        types[name] = ScalarType(F32)
+        return True
+
+    return Constraint(f"{name}-type", f"{name} is {' or '.join(allowed)}", check, source=_PAGE, breaks=breaks)
+
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    _query("get_block_idx", "Number of the block.", "0 to get_block_num - 1."),
+    _query("get_block_num", "Number of blocks of the launch.", "The grid size."),
+    _query("get_subblock_idx", "Number of the vector core of the block.", "0 or 1; 0 on the cube core."),
+    _query(
+        "get_subblock_num", "Number of vector cores of a block.", "2 for kernels on two vector cores, else 1."
+    ),
+    config(
+        "print",
+        "Print a scalar.",
+        "Writes the scalar in the format; nothing in memory changes.",
+        (Operand("scalar", "in", "scalar", None),),
+        (("scalar",),),
+        (Shown({"scalar": ScalarType(F32)}, ("scalar",), {"format": "%f"}),),
+        (Attribute("format", str, None, "text with one conversion"),),
+        (required("format"),),
+    ),
+    config(
+        "trap",
+        "Stop the core.",
+        "Execution ends with an error.",
+        (),
+        ((),),
+        (Shown({}, ()),),
+    ),
+)

@@ -1,0 +1,25 @@
+"""Executing a program's operations in order, on some machine.
+
+The walker owns what does not depend on how tiles are computed: names and scopes, scalar constants,
+global-memory views, tile handles, control flow, calls.
+"""
+
+from . import control as control, state as state
+from .control import step_by_step as step_by_step
+from .walker import (
+    Choice as Choice,
+    Execution as Execution,
+    Frame as Frame,
+    Machine as Machine,
+    Operand as Operand,
+    Pointer as Pointer,
+    Scalar as Scalar,
+    Scope as Scope,
+    TileRef as TileRef,
+    View as View,
+    Walk as Walk,
+    Walker as Walker,
+    chosen as chosen,
+    complete as complete,
+    with_storage as with_storage,
+)

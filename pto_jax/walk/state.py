@@ -1,0 +1,145 @@
+"""Operations on handles: views, pointers, allocations, aliases, modes. None of them computes a lane."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from .. import isa
+from ..dtypes import I1, INDEX
+from ..ir import Op
+from ..isa.matrix import ROUNDING_STATE
+from ..types import GlobalLayout, OpaqueType, TileType
+from .walker import Scalar, Scope, TileRef, View, Walker, handles, window
+
+
+@handles("make_tensor_view")
+def _make_tensor_view(walker: Walker, op: Op, scope: Scope) -> None:
+    pointer = scope[op.group("ptr")[0]]
+    layout = op.attrs.get("layout")
+    shape = tuple(scope[v] for v in op.group("shape"))
+    strides = tuple(scope[v] for v in op.group("strides"))
+    view = View(
+        pointer.buffer,
+        pointer.dtype,
+        pointer.offset,
+        shape,
+        strides,
+        layout if isinstance(layout, GlobalLayout) else None,
+    )
+    scope.bind(op.results[0], view)
+
+
+@handles("partition_view", "subview")
+def _partition_view(walker: Walker, op: Op, scope: Scope) -> None:
+    view = scope[op.group("view")[0]]
+    offsets = [scope[v] for v in op.group("offsets")]
+    sizes = [scope[v] for v in op.group("sizes")]
+    scope.bind(op.results[0], window(walker, view, offsets, sizes))
+
+
+@handles("get_tensor_view_dim")
+def _get_tensor_view_dim(walker: Walker, op: Op, scope: Scope) -> None:
+    view, index = (scope[v] for v in op.ins)
+    scope.bind(op.results[0], walker.select(index, view.shape))
+
+
+@handles("addptr")
+def _addptr(walker: Walker, op: Op, scope: Scope) -> None:
+    pointer, offset = (scope[v] for v in op.ins)
+    moved = walker.index("arith.addi", pointer.offset, offset)
+    scope.bind(op.results[0], replace(pointer, offset=moved))
+
+
+@handles("alloc_tile")
+def _alloc_tile(walker: Walker, op: Op, scope: Scope) -> None:
+    result = op.results[0]
+    t = result.type
+    assert isinstance(t, TileType)
+    given = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
+    storage = walker.machine.allocate(op, t, given.get("addr"))
+    ref = TileRef(t, storage, *_region(t, given.get("valid_row"), given.get("valid_col")))
+    walker.machine.region(op, ref)
+    scope.bind(result, ref)
+
+
+def _region(t: TileType, row: Scalar | None, col: Scalar | None) -> tuple[Scalar, Scalar]:
+    """Valid sizes of a new handle: static ones from its type, others as given, else the whole tile."""
+    rows = t.v_row if t.v_row is not None else t.rows if row is None else row
+    cols = t.v_col if t.v_col is not None else t.cols if col is None else col
+    return rows, cols
+
+
+@handles("set_validshape")
+def _set_validshape(walker: Walker, op: Op, scope: Scope) -> None:
+    tile, row, col = op.ins
+    ref = replace(scope[tile], v_row=scope[row], v_col=scope[col])
+    walker.machine.region(op, ref)
+    scope.update(tile, ref)
+
+
+@handles("tassign")
+def _tassign(walker: Walker, op: Op, scope: Scope) -> None:
+    ref, address = scope[op.ins[0]], scope[op.ins[1]]
+    t = op.results[0].type if op.results else ref.type
+    assert isinstance(t, TileType)
+    moved = replace(ref, type=t, storage=walker.machine.rebind(op, ref, t, address))
+    if op.results:
+        scope.bind(op.results[0], moved)
+    else:
+        scope.update(op.ins[0], moved)
+
+
+@handles("talias")
+def _talias(walker: Walker, op: Op, scope: Scope) -> None:
+    ref, t = scope[op.ins[0]], op.destinations[0].type
+    assert isinstance(t, TileType)
+    same = t.shape == ref.type.shape
+    rows, cols = _region(t, ref.v_row if same else None, ref.v_col if same else None)
+    alias = replace(ref, type=t, v_row=rows, v_col=cols)
+    walker.machine.region(op, alias)
+    scope.bind(op.destinations[0], alias)
+
+
+@handles("sethf32mode", "settf32mode")
+def _set_f32_mode(walker: Walker, op: Op, scope: Scope) -> None:
+    instruction = isa.find(op.name)
+    assert instruction is not None
+    attrs = isa.bind(instruction, op).attrs
+    walker.modes[ROUNDING_STATE] = attrs["mode"] if attrs["enable"] else None
+
+
+@handles("tget_scale_addr")
+def _scale_address(walker: Walker, op: Op, scope: Scope) -> None:
+    """Scales have storage of their own; nothing moves."""
+    for result in op.results:
+        scope.bind(result, walker.fresh(op, result, {}))
+
+
+@handles("tprefetch_async")
+def _prefetch(walker: Walker, op: Op, scope: Scope) -> None:
+    for result in op.results:
+        scope.bind(result, None)
+
+
+@handles("declare_eventid_array")
+def _declare_events(walker: Walker, op: Op, scope: Scope) -> None:
+    t = op.results[0].type
+    assert isinstance(t, OpaqueType)
+    scope.bind(op.results[0], (0,) * int(t.params))
+
+
+@handles("eventid_array_get")
+def _get_event(walker: Walker, op: Op, scope: Scope) -> None:
+    array, index = (scope[v] for v in op.ins)
+    scope.bind(op.results[0], walker.select(index, array))
+
+
+@handles("eventid_array_set")
+def _set_event(walker: Walker, op: Op, scope: Scope) -> None:
+    array, index, value = (scope[v] for v in op.ins)
+    hits = [walker.scalar("arith.cmpi.eq", (index, i), INDEX, I1) for i in range(len(array))]
+    chosen = [
+        walker.scalar("arith.select", (hit, value, old), INDEX, INDEX)
+        for hit, old in zip(hits, array, strict=True)
+    ]
+    scope.update(op.ins[0], tuple(chosen))
