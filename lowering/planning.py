@@ -17,7 +17,7 @@ from pto_jax.errors import NotExecutableError
 from pto_jax.ir import Op, Program, Value
 from pto_jax.profiles import Profile
 from pto_jax.types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
-from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, TileRef, View, Walker
+from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, TileRef, View, launch
 
 from .storage import Placement, Plan
 
@@ -35,6 +35,8 @@ class _Surveyor:
 
     found: list[Placement] = field(default_factory=list)
     max_steps: int = 0
+    depth: int = 0
+    abstract: bool = True
 
     def begin(self, op: Op) -> None: ...
 
@@ -42,6 +44,23 @@ class _Surveyor:
 
     def execute(self, execution: Execution) -> dict[str, None]:
         return dict.fromkeys(execution.vectors)
+
+    def enter(self, core: str) -> None: ...
+
+    def new_block(self) -> None: ...
+
+    def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Hashable:
+        return None
+
+    def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Hashable:
+        return None
+
+    def contents(self, ref: TileRef) -> None: ...
+
+    def receive(self, op: Op, name: str, type: TileType, contents: None) -> Hashable:
+        return None
+
+    def concatenate(self, parts: Sequence[None], axis: int) -> None: ...
 
     def require(self, op: Op, rule: str, allowed: str, broken: Scalar) -> None: ...
 
@@ -103,7 +122,7 @@ def plan(program: Program, entry: str, profile: Profile) -> Plan:
     surveyor, function = _Surveyor(), program.function(entry)
     assert function is not None, entry
     with suppress(NotExecutableError):
-        Walker(program, surveyor).run(function, [_operand(a) for a in function.args])
+        launch(program, surveyor, function, [_operand(a) for a in function.args])
     return Plan(surveyor.found, profile.capacity)
 
 

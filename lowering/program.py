@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
 import jax
@@ -35,7 +36,7 @@ from pto_jax.walk import (
 from . import control, memory, scalars, storage
 from .rules import RULES, VALUE, Context, Lanes, Semantics, jitted
 from .shapes import Carried
-from .storage import Cell, Plan, Slot
+from .storage import Cell, Plan, Slot, Window
 
 if TYPE_CHECKING:
     from pto_jax.walk.walker import After, Arm, Before, Body
@@ -82,7 +83,11 @@ class JaxMachine:
     values: dict[str, Array] = field(default_factory=dict)
     temporaries: set[str] = field(default_factory=set)
     _layout: dict[str, Cell] = field(default_factory=dict)
-    _own_keys: dict[int, str] = field(default_factory=dict)
+    core: str = ""
+    depth: int = 0
+    abstract: bool = False
+    _scratch: bool = False
+    _own_keys: dict[tuple[str, int], str] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
 
     def begin(self, op: Op) -> None:
@@ -130,19 +135,30 @@ class JaxMachine:
     def counter(self, value: int) -> Scalar:
         return value if self.whole else jnp.asarray(np.int64(value))
 
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[WalkOperand, ...]:
-        return control.branch(self, frame, condition, arms)
+        with self._inside():
+            return control.branch(self, frame, condition, arms)
 
     def loop(
         self, frame: Frame, trips: Scalar, inits: Sequence[WalkOperand], body: Body
     ) -> tuple[WalkOperand, ...]:
-        return control.loop(self, frame, trips, inits, body)
+        with self._inside():
+            return control.loop(self, frame, trips, inits, body)
 
     def repeat(
         self, frame: Frame, inits: Sequence[WalkOperand], before: Before, after: After
     ) -> tuple[WalkOperand, ...]:
         if self.whole:
-            return control.repeat(self, frame, inits, before, after)
+            with self._inside():
+                return control.repeat(self, frame, inits, before, after)
         return step_by_step(self, frame.op, inits, before, after)
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
@@ -150,8 +166,9 @@ class JaxMachine:
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Slot:
         if address is None:
-            key = self._own_keys.get(id(op)) or self._key(op.results[0].name)
-            return self._own(self._own_keys.setdefault(id(op), key), type)
+            place = (self.core, id(op))
+            key = self._own_keys.get(place) or self._key(op.results[0].name)
+            return self._own(self._own_keys.setdefault(place, key), type)
         return self._placed(op, type, address)
 
     def fresh(self, op: Op, result: Value, type: TileType) -> Slot:
@@ -159,9 +176,9 @@ class JaxMachine:
         self.temporaries.add(slot.cell.key)
         return slot
 
-    def temporary(self, type: TileType, words: Array) -> Slot:
-        """Storage of a value that control flow handed on."""
-        slot = self._own(self._key("carried"), type)
+    def temporary(self, type: TileType, words: Array, name: str = "carried") -> Slot:
+        """Storage of a value that control flow or a pipe handed on."""
+        slot = self._own(self._key(name), type)
         self.temporaries.add(slot.cell.key)
         self.cells[slot.cell.key] = words
         return slot
@@ -172,6 +189,8 @@ class JaxMachine:
     def _placed(self, op: Op, type: TileType, address: Scalar) -> Slot:
         """Storage at an address; one that only execution knows must be in the memory and aligned."""
         slot = self.plan.slot(type, address)
+        if self.core:
+            slot = replace(slot, cell=replace(slot.cell, key=f"{self.core}/{slot.cell.key}"))
         if not isinstance(address, int):
             cell, step = slot.cell, max(slot.cell.width // 8, 1)
             last = cell.end - type.bytes
@@ -190,6 +209,40 @@ class JaxMachine:
         """Storage of a tile argument that was left out: a fresh tile."""
         return self._own(self._key(name), type)
 
+    def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Slot:
+        if not isinstance(ref.storage, Slot):
+            message = "found an alias of a window with its own pitch; allowed: of a whole tile"
+            raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
+        address = ref.storage.address + elements * ref.type.dtype.storage_bits // 8
+        return Slot(ref.storage.cell, address, loose=True)
+
+    def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Window:
+        (rows, cols), (limit, width) = type.shape, ref.type.shape
+        broken: Scalar = False
+        for first, size, extent in ((row, rows, limit), (col, cols, width)):
+            broken = broken | (first < 0) | (first > extent - size)
+        self.require(
+            op, "window", f"a window within {limit}x{width}", broken, f"{rows}x{cols} from {row}, {col}"
+        )
+        return Window(ref, row, col)
+
+    def contents(self, ref: TileRef) -> Array:
+        return self.words(ref)
+
+    def receive(self, op: Op, name: str, type: TileType, contents: Array) -> Slot:
+        return self.temporary(type, contents, name)
+
+    def concatenate(self, parts: Sequence[Array], axis: int) -> Array:
+        return jnp.concatenate(parts, axis)
+
+    def enter(self, core: str) -> None:
+        self.core = core
+
+    def new_block(self) -> None:
+        self.cells.clear()
+        self.values.clear()
+        self._scratch = True
+
     def words(self, ref: TileRef) -> Array:
         if isinstance(ref.storage, Choice):
             choices = [self.words(with_storage(ref, option)) for option in ref.storage.options]
@@ -199,6 +252,8 @@ class JaxMachine:
             return found
         if isinstance(ref.storage, Carried):
             return ref.storage.words
+        if isinstance(ref.storage, Window):
+            return lax.dynamic_slice(self.words(ref.storage.tile), ref.storage.starts(), ref.type.shape)
         assert isinstance(ref.storage, Slot)
         return storage.load(self.cells, ref.storage, ref.type)
 
@@ -215,13 +270,16 @@ class JaxMachine:
         """A cell name; functions and sections may use one tile name for different tiles."""
         self._names[name] += 1
         count = self._names[name]
-        return f"%{name}" if count == 1 else f"%{name}#{count}"
+        own = f"{self.core}%{name}"
+        return own if count == 1 else f"{own}#{count}"
 
     def _own(self, key: str, type: TileType) -> Slot:
         cell = Cell(key, type, 0, type.bytes, type.dtype.word_bits)
         return self._touch(Slot(cell))
 
     def _touch(self, slot: Slot) -> Slot:
+        if self._scratch:
+            self.temporaries.add(slot.cell.key)
         self._layout[slot.cell.key] = slot.cell
         self.touch(slot.cell.key)
         return slot
@@ -236,12 +294,16 @@ class JaxMachine:
         self.values.pop(key, None)
 
     def _lanes(self, ref: TileRef) -> Lanes:
-        assert isinstance(ref.storage, Slot)
-        carried = ref.type.dtype == F32 and storage.sees_logical(ref.storage, ref.type)
-        value = self.values.get(ref.storage.cell.key) if carried else None
+        slot = ref.storage
+        carried = isinstance(slot, Slot) and ref.type.dtype == F32 and storage.sees_logical(slot, ref.type)
+        value = self.values.get(slot.cell.key) if carried and isinstance(slot, Slot) else None
         return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col), value)
 
     def _write(self, ref: TileRef, words: Array, value: Array | None = None) -> None:
+        if isinstance(ref.storage, Window):
+            whole = self.words(ref.storage.tile)
+            self._write(ref.storage.tile, lax.dynamic_update_slice(whole, words, ref.storage.starts()))
+            return
         assert isinstance(ref.storage, Slot)
         cell = ref.storage.cell
         storage.store(self.cells, ref.storage, ref.type, words)

@@ -19,7 +19,7 @@ from jax import Array, lax
 
 from pto_jax.profiles import Profile
 from pto_jax.types import Loc, SLayout, TileType
-from pto_jax.walk import Scalar
+from pto_jax.walk import Scalar, TileRef
 
 
 @dataclass(frozen=True)
@@ -36,10 +36,26 @@ class Cell:
 
 @dataclass(frozen=True)
 class Slot:
-    """Where a tile handle's bytes are: a cell and the byte address inside its memory space."""
+    """Where a tile handle's bytes are: a cell and the byte address inside its memory space.
+
+    A ``loose`` slot begins inside another tile and may reach beyond the end of the cell.
+    """
 
     cell: Cell
     address: Scalar = 0
+    loose: bool = False
+
+
+@dataclass(frozen=True)
+class Window:
+    """A part of a tile, from a row and a column on, in the order of the whole."""
+
+    tile: TileRef
+    row: Scalar
+    col: Scalar
+
+    def starts(self) -> tuple[Array | np.int32, Array | np.int32]:
+        return _int32(self.row), _int32(self.col)
 
 
 @dataclass(frozen=True)
@@ -135,38 +151,46 @@ def initial(cell: Cell, profile: Profile) -> Array:
 
 def sees_logical(slot: Slot, t: TileType) -> bool:
     """Whether a handle of the type sees the cell's array as it is carried (an alias may not)."""
-    return slot.cell.logical is not None and _view(slot.cell.logical) == _view(t)
+    return not slot.loose and slot.cell.logical is not None and _view(slot.cell.logical) == _view(t)
 
 
 def load(state: Mapping[str, Array], slot: Slot, t: TileType) -> Array:
     """Logical words [rows, cols] of a tile."""
-    payload = state[slot.cell.key]
     if sees_logical(slot, t):
-        return payload
-    if slot.cell.logical is not None:
-        payload = to_physical(payload, slot.cell.logical)
+        return state[slot.cell.key]
     count = -(-t.bytes * 8 // slot.cell.width)
-    part = lax.dynamic_slice(payload, (_first(slot),), (count,))
+    part = lax.dynamic_slice(_flat(state, slot, count), (_first(slot),), (count,))
     return to_logical(regroup(part, t.dtype.word_bits), t)
 
 
 def store(state: dict[str, Array], slot: Slot, t: TileType, words: Array) -> None:
     """Write logical words [rows, cols] of a tile."""
-    logical = slot.cell.logical
     if sees_logical(slot, t):
         state[slot.cell.key] = words
         return
     part = regroup(to_physical(words, t), slot.cell.width)
-    old = state[slot.cell.key]
-    flat = old if logical is None else to_physical(old, logical)
-    new = lax.dynamic_update_slice(flat, part, (_first(slot),))
-    state[slot.cell.key] = new if logical is None else to_logical(new, logical)
+    flat = lax.dynamic_update_slice(_flat(state, slot, part.shape[0]), part, (_first(slot),))
+    logical, own = slot.cell.logical, (slot.cell.end - slot.cell.begin) * 8 // slot.cell.width
+    state[slot.cell.key] = flat[:own] if logical is None else to_logical(flat[:own], logical)
+
+
+def _flat(state: Mapping[str, Array], slot: Slot, count: int) -> Array:
+    """The words of a cell in memory order; behind them, for a loose slot, as many as a tile takes."""
+    words = state[slot.cell.key]
+    if slot.cell.logical is not None:
+        words = to_physical(words, slot.cell.logical)
+    if not slot.loose:
+        return words
+    return jnp.concatenate([words, jnp.zeros(count, words.dtype)])
 
 
 def _first(slot: Slot) -> Array | np.int32:
     """Where a tile's words start in its cell."""
-    first = (slot.address - slot.cell.begin) * 8 // slot.cell.width
-    return np.int32(first) if isinstance(first, int) else lax.convert_element_type(first, np.int32)
+    return _int32((slot.address - slot.cell.begin) * 8 // slot.cell.width)
+
+
+def _int32(n: Scalar) -> Array | np.int32:
+    return np.int32(n) if isinstance(n, int) else lax.convert_element_type(n, np.int32)
 
 
 def regroup(words: Array, width: int) -> Array:

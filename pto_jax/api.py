@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .errors import Diagnostic, FileError, VerifyError
+from .errors import ArgumentError, Diagnostic, FileError, VerifyError
 from .ir import Program
 from .profiles import Profile, profile as _profile, profile_of_arch
 
@@ -37,21 +37,30 @@ def verify(
     profile: str | Profile | None = None,
     *,
     portable: bool = False,
+    level: int | None = None,
+    auto_sync: bool = False,
     raise_on_error: bool = False,
 ) -> list[Diagnostic]:
     """Check a program against a hardware profile and return what was found.
 
-    ``portable`` accepts only what every profile guarantees. With ``raise_on_error`` findings of severity
-    "error" raise VerifyError; warnings never do.
+    ``portable`` accepts only what every profile guarantees. ``level`` is the level the program is built at:
+    at 3 it places every tile and orders its pipes itself, and operations on different pipes that use the
+    same bytes unordered give warnings; without it these are looked for in programs that place every tile
+    and synchronise by hand. ``auto_sync`` says that a tool inserts the synchronisation. With
+    ``raise_on_error`` findings of severity "error" raise VerifyError; warnings never do.
 
     >>> text = "tadd %dst, %a, %b : !pto.tile<16x16xf32>, !pto.tile<16x16xf32>, !pto.tile<16x16xf16>"
     >>> [d.severity for d in verify(parse(text), profile="a5")][:1]
     ['error']
     """
     from .infer import complete
-    from .verifier import verify_program
+    from .verifier import Build, verify_program
+    from .verifier_functions import LEVELS
 
-    found = list(verify_program(complete(program), resolve_profile(program, profile), portable=portable))
+    if level is not None and level not in LEVELS:
+        raise ArgumentError(f"level {level}; allowed: {', '.join(map(str, LEVELS))}")
+    selected, build = resolve_profile(program, profile), Build(level, auto_sync)
+    found = list(verify_program(complete(program), selected, portable=portable, build=build))
     errors = [d for d in found if d.severity == "error"]
     if raise_on_error and errors:
         raise VerifyError(errors)

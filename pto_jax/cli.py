@@ -87,6 +87,10 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("files", nargs="+", metavar="FILE")
     profile(sub)
     sub.add_argument("--portable", action="store_true", help="accept only what every profile guarantees")
+    sub.add_argument(
+        "--level", type=int, choices=(1, 2, 3), help="build level; 3: explicit addresses and synchronisation"
+    )
+    sub.add_argument("--auto-sync", action="store_true", help="a tool inserts the synchronisation")
 
     sub = command("fmt", _fmt, "Print a program, optionally in another spelling.")
     sub.add_argument("file", metavar="FILE")
@@ -165,7 +169,9 @@ def _verify(args: argparse.Namespace) -> int:
             print(f"pto-jax verify: error: {error}", file=sys.stderr)
             status = USAGE
             continue
-        found = verify(program, args.profile, portable=args.portable)
+        found = verify(
+            program, args.profile, portable=args.portable, level=args.level, auto_sync=args.auto_sync
+        )
         for diagnostic in found:
             print(_placed(diagnostic, file))
         count = Counter(d.severity for d in found)

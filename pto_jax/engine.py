@@ -33,7 +33,7 @@ from .types import (
     UnknownType,
     VectorType,
 )
-from .walk import Operand, Pointer, Scope, TileRef, View, Walker
+from .walk import Operand, Pointer, Scope, TileRef, View, launch
 
 MAX_BUFFER_ELEMENTS = 2**31 - 1
 
@@ -60,6 +60,7 @@ class Kernel:
     checks: bool = False
     places: str = ""
     max_steps: int = MAX_STEPS
+    grid: int = 1
 
     @cached_property
     def function(self) -> Function:
@@ -295,8 +296,7 @@ def _execute(
     )
     operands = [_operand(machine, a, prepared.get(a.name)) for a in kernel.arguments]
     scope = Scope()
-    walker = Walker(kernel.program, machine)
-    returned = walker.run(kernel.function, operands, scope)
+    returned = launch(kernel.program, machine, kernel.function, operands, scope, kernel.grid)
     report = Report.of(machine.violations)
     state = State.of(machine, scope) if mode.keep_state else State({}, {})
     if kernel.program.fragment:
@@ -366,6 +366,7 @@ def compile(
     subnormals: str = "keep",
     checks: bool = False,
     max_steps: int = MAX_STEPS,
+    grid: int = 1,
 ) -> Kernel:
     """A program as a pure function of arrays.
 
@@ -374,7 +375,7 @@ def compile(
     ``out_of_region`` overrides what source lanes outside a valid region read: "ones" or "backing".
     ``subnormals="flush"`` models hardware in flush mode. ``checks`` makes calls return
     ``(outputs, report)`` with the run-time rules that were broken. A while loop is stopped after
-    ``max_steps`` trips (ExecutionError).
+    ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another.
 
     Raises VerifyError when the profile does not allow the program.
 
@@ -388,9 +389,10 @@ def compile(
     program = infer.complete(program)
     if not infer.is_open(program):
         _verified(program, semantics.profile, program.places)
-    if max_steps < 1:
-        raise ArgumentError(f"max_steps: found {max_steps}, allowed: a positive number")
-    return _kernel(program, function.name, semantics, checks, program.places, max_steps)
+    for name, n in (("max_steps", max_steps), ("grid", grid)):
+        if n < 1:
+            raise ArgumentError(f"{name}: found {n}, allowed: a positive number")
+    return _kernel(program, function.name, semantics, checks, program.places, max_steps, grid)
 
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:

@@ -6,27 +6,36 @@ definitions and uses, constants, functions and calls, memory overlaps, limits.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from . import isa
 from .errors import Diagnostic, Span
 from .fold import fold_op
-from .ir import Function, Op, Program, Region, Symbol, Value
+from .ir import Function, Op, Program, Region, Value
 from .isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from .isa.tile_legality import check_type
 from .isa.views import extents as static_extents
 from .profiles import PROFILES, Profile
-from .types import Loc, PartitionViewType, TensorViewType, TileType, Type, UnknownType
+from .types import PartitionViewType, TensorViewType, TileType, Type
+from .verifier_arith import arith_finding
+from .verifier_control import control_finding, end_finding
+from .verifier_functions import (
+    EXPLICIT,
+    call_findings,
+    callees,
+    function_findings,
+    return_findings,
+    same_use,
+)
+from .verifier_hazards import hazards, is_hand_synchronised
 from .verifier_memory import Place, Reserved, in_reserved, overlaps
 from .verifier_pipes import pipe_findings
 
-__all__ = ["Limits", "check_op", "run_time_rules", "verify_program"]
+__all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
 
 #: Reads outside a valid region: a warning on one profile, an error for portable programs.
 _NOT_PORTABLE = frozenset({"region-covers"})
-_CONTROL = ("arith.", "scf.", "math.", "cf.")
-_STRUCTURE = frozenset({"call", "return", "section.cube", "section.vector"})
+_STRUCTURE = frozenset({"section.cube", "section.vector"})
 
 
 @dataclass(frozen=True)
@@ -38,8 +47,22 @@ class Limits:
     elements: int = 1 << 28
 
 
+@dataclass(frozen=True)
+class Build:
+    """How a program is meant to be built: the level (None: what its text looks like), and whether a tool
+    inserts synchronisation."""
+
+    level: int | None = None
+    auto_sync: bool = False
+
+
 def verify_program(
-    program: Program, profile: Profile, *, portable: bool = False, limits: Limits = Limits()
+    program: Program,
+    profile: Profile,
+    *,
+    portable: bool = False,
+    limits: Limits = Limits(),
+    build: Build = Build(),
 ) -> list[Diagnostic]:
     """All findings about a program on a profile, errors and warnings, in source order.
 
@@ -47,8 +70,8 @@ def verify_program(
     outside a source's valid region.
     """
     if not portable:
-        return _verify(program, profile, limits)
-    return _merge({p.name: _verify(program, p, limits) for p in PROFILES.values()}, profile)
+        return _verify(program, profile, limits, build)
+    return _merge({p.name: _verify(program, p, limits, build) for p in PROFILES.values()}, profile)
 
 
 def _merge(by_profile: dict[str, list[Diagnostic]], selected: Profile) -> list[Diagnostic]:
@@ -69,7 +92,7 @@ def _merge(by_profile: dict[str, list[Diagnostic]], selected: Profile) -> list[D
     return _in_source_order(listed)
 
 
-def _verify(program: Program, profile: Profile, limits: Limits) -> list[Diagnostic]:
+def _verify(program: Program, profile: Profile, limits: Limits, build: Build) -> list[Diagnostic]:
     sink = _Sink()
     if _within_limits(program, limits, sink):
         checkers = {f.name: _Checker(program, f, profile, sink) for f in program.functions}
@@ -77,9 +100,19 @@ def _verify(program: Program, profile: Profile, limits: Limits) -> list[Diagnost
             checker.run()
         for function in program.functions:
             _check_reserved(function, checkers, sink)
-        for finding in (*_call_cycles(program), *pipe_findings(program)):
+        for finding in (
+            *function_findings(program, build.level, build.auto_sync),
+            *pipe_findings(program),
+            *_hazards(program, build),
+        ):
             sink.add(finding)
     return _in_source_order(list(sink.found))
+
+
+def _hazards(program: Program, build: Build) -> list[Diagnostic]:
+    """Unordered uses of the same bytes, where the program orders its pipes itself."""
+    explicit = build.level == EXPLICIT or (build.level is None and is_hand_synchronised(program))
+    return hazards(program) if explicit and not build.auto_sync else []
 
 
 class _Sink:
@@ -126,40 +159,6 @@ def _limit(message: str, span: Span | None) -> Diagnostic:
     return Diagnostic("error", message, span, rule="limits")
 
 
-def _callees(function: Function) -> Iterator[tuple[str, Op]]:
-    for op in function.walk():
-        callee = op.attrs.get("callee")
-        if op.name == "call" and isinstance(callee, Symbol):
-            yield callee.name, op
-
-
-def _call_cycles(program: Program) -> Iterator[Diagnostic]:
-    """Calls that lead back to the function they are in."""
-    calls = {f.name: list(_callees(f)) for f in program.functions}
-
-    def reaches(start: str, goal: str) -> bool:
-        pending, seen = [start], set[str]()
-        while pending:
-            name = pending.pop()
-            if name == goal:
-                return True
-            if name not in seen:
-                seen.add(name)
-                pending += [callee for callee, _ in calls.get(name, [])]
-        return False
-
-    for caller, listed in calls.items():
-        for callee, op in listed:
-            if reaches(callee, caller):
-                yield Diagnostic(
-                    "error",
-                    f"the call of @{callee} in @{caller} is recursive; allowed: calls without cycles",
-                    op.span,
-                    "call",
-                    rule="recursion",
-                )
-
-
 def _check_reserved(function: Function, checkers: dict[str, _Checker], sink: _Sink) -> None:
     """Tiles of a function and its callees in bytes that an operation of any of them overwrites."""
     names, pending = dict[str, None](), [function.name]
@@ -167,7 +166,7 @@ def _check_reserved(function: Function, checkers: dict[str, _Checker], sink: _Si
         name = pending.pop()
         if name in checkers and name not in names:
             names[name] = None
-            pending += [callee for callee, _ in _callees(checkers[name].function)]
+            pending += [callee for callee, _ in callees(checkers[name].function)]
     seen = [checkers[n] for n in names]
     reserved = [r for c in seen for r in c.reserved]
     if reserved:
@@ -195,13 +194,13 @@ class _Checker:
 
     def run(self) -> None:
         function = self.function
-        if function in self.program.entries and function.results and not self.program.fragment:
-            listed = ", ".join(str(t) for t in function.results)
-            message = f"entry @{function.name} returns {listed}; allowed: an entry returns nothing"
-            self.error(message, function.span, rule="entry")
         for value in function.args:
             self.define(value, function.span)
         self.region(function.body)
+        if function.results and not any(op.name == "return" for op in function.body.ops):
+            self.error(
+                f"@{function.name} does not return; allowed: return at its end", function.span, rule="return"
+            )
         for finding in overlaps(self.places):
             self.sink.add(finding)
 
@@ -212,6 +211,8 @@ class _Checker:
         """Bind a name to its type and check the type itself."""
         t = value.type
         self.types[value.name] = t
+        self.constants.pop(value.name, None)
+        self.shapes.pop(value.name, None)
         if isinstance(t, TileType):
             self.valid[value.name] = t.valid
         if isinstance(t, TensorViewType | PartitionViewType):
@@ -224,8 +225,9 @@ class _Checker:
                 )
             )
 
-    def region(self, region: Region) -> None:
+    def region(self, region: Region, parent: Op | None = None) -> None:
         """Check a region; the names it defines end with it."""
+        self.report(end_finding(region, parent))
         outer = self.types
         self.types = dict(outer)
         for value in region.args:
@@ -246,17 +248,13 @@ class _Checker:
             overwritten = hidden_scratch(op, self.profile, self.valid)
             if overwritten is not None:
                 self.reserved.append(Reserved(*overwritten, op.name, op.span))
-        elif op.name == "call":
-            self.call(op)
-        elif op.name == "return":
-            self.returned(op)
-        elif op.name not in _STRUCTURE and not op.name.startswith(_CONTROL):
-            self.sink.add(unsupported(op))
+        else:
+            self.structure(op)
         moving = _reshaped(op)
         for name in moving:
             self.valid.pop(name, None)
         for region in op.regions:
-            self.region(region)
+            self.region(region, op)
         for name in moving:
             self.valid.pop(name, None)
         for value in op.results:
@@ -264,55 +262,37 @@ class _Checker:
             self.define(value, op.span, op.name)
         self.learn(op)
 
+    def structure(self, op: Op) -> None:
+        """Check an operation that is no instruction."""
+        if op.name.startswith("arith."):
+            self.report(arith_finding(op))
+        elif op.name.startswith("scf."):
+            self.report(control_finding(op, self.constants))
+        elif op.name == "call":
+            for finding in call_findings(self.program, op):
+                self.report(finding)
+        elif op.name == "return":
+            for finding in return_findings(self.program, self.function, op):
+                self.report(finding)
+        elif op.name not in _STRUCTURE:
+            self.report(unsupported(op))
+
+    def report(self, finding: Diagnostic | None) -> None:
+        if finding is not None:
+            self.sink.add(finding)
+
     def use(self, value: Value, op: Op) -> None:
         known = self.types.get(value.name)
         where = value.span or op.span
         if known is None:
             self.error(f"{value} is not defined here", where, op.name, "defined")
-        elif not _same_use(known, value.type):
+        elif not same_use(known, value.type):
             self.error(f"{value} is used as {value.type} but defined as {known}", where, op.name, "defined")
 
     def redefined(self, value: Value, op: Op) -> None:
         if value.name in self.types:
             self.error(
                 f"{value} is defined twice; allowed: one definition per name", op.span, op.name, "defined"
-            )
-
-    def call(self, op: Op) -> None:
-        callee = op.attrs.get("callee")
-        function = self.program.function(callee.name) if isinstance(callee, Symbol) else None
-        if function is None:
-            known = ", ".join(f"@{f.name}" for f in self.program.functions)
-            shown = f"@{callee.name}" if isinstance(callee, Symbol) else "a function"
-            self.error(f"call of unknown {shown}; known: {known}", op.span, "call", "callee")
-            return
-        if len(op.ins) != len(function.args) or len(op.results) != len(function.results):
-            self.error(
-                f"call of @{function.name} with {len(op.ins)} argument(s) and {len(op.results)} "
-                "result(s); allowed: "
-                f"{len(function.args)} and {len(function.results)}",
-                op.span,
-                "call",
-                "callee",
-            )
-            return
-        for given, wanted in zip(op.ins, function.args, strict=True):
-            if not _same_use(wanted.type, given.type):
-                self.error(
-                    f"{given} is {given.type}; allowed for %{wanted.name} of @{function.name}: {wanted.type}",
-                    given.span or op.span,
-                    "call",
-                    "callee",
-                )
-
-    def returned(self, op: Op) -> None:
-        wanted = self.function.results
-        if len(op.ins) != len(wanted) and not self.program.fragment:
-            self.error(
-                f"return of {len(op.ins)} value(s) in @{self.function.name}; allowed: {len(wanted)}",
-                op.span,
-                "return",
-                "return",
             )
 
     def learn(self, op: Op) -> None:
@@ -370,13 +350,3 @@ def _reshaped(op: Op) -> set[str]:
         for inner in outer.walk()
         if inner.name == "set_validshape" and inner.ins
     }
-
-
-def _same_use(defined: Type, used: Type) -> bool:
-    """Whether a mention of a value may carry this type; valid sizes are checked where they matter."""
-    if isinstance(defined, UnknownType) or isinstance(used, UnknownType):
-        return True
-    if isinstance(defined, TileType) and isinstance(used, TileType):
-        place = defined.loc == used.loc and (defined.loc == Loc.LEFT or defined.layout == used.layout)
-        return place and defined.shape == used.shape and defined.dtype == used.dtype
-    return defined == used

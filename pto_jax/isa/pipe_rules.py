@@ -138,6 +138,7 @@ def pipe_instruction(
     pipe: Pipe = Pipe.S,
     decisions: tuple[Decision, ...] = (),
     types: Mapping[ProfileName, tuple[tuple[str, ...], ...]] | None = None,
+    executable: bool = True,
 ) -> Instruction:
     return Instruction(
         name,
@@ -152,10 +153,10 @@ def pipe_instruction(
         forms,
         "none",
         pipe,
-        decisions=(*decisions, NOT_EXECUTED),
+        decisions=decisions if executable else (*decisions, NOT_EXECUTED),
         sources=SOURCES,
         syntax="custom",
-        executable=False,
+        executable=executable,
         sampler=sampler(*shown),
     )
 

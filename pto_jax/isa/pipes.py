@@ -297,6 +297,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Shown({"view": _WINDOW, "pipe": PIPE}, ("pipe",), {"split": 0}),),
         (SPLIT,),
         (SPLIT_RULE, handle("pipe", "pipe", PAGE)),
+        executable=False,
         decisions=(
             Decision(
                 "The simulator has no slots in global memory. Is the instruction legal there?",
@@ -348,6 +349,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             number_in("dist", lambda n: n >= 1, "1 or more", 0, PAGE),
         ),
         Pipe.MTE3,
+        executable=False,
         types=_GRID_TYPES,
     ),
 )

@@ -15,7 +15,7 @@ from ..errors import ArgumentError
 from ..ir import Function, Program, Value
 from ..profiles import OutOfRegion, Profile, Subnormals, profile as profile_called, profile_of_arch
 from ..types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
-from ..walk import Operand, Pointer, TileRef, View, Walker
+from ..walk import Operand, Pointer, TileRef, View, launch
 from . import storage
 from .machine import ReferenceMachine
 from .numbers import Array
@@ -49,12 +49,15 @@ def run(
     entry: str | None = None,
     out_of_region: OutOfRegion | None = None,
     subnormals: Subnormals = "keep",
+    grid: int = 1,
+    max_steps: int = 1_000_000,
 ) -> dict[str, Any]:
     """Execute a program; returns the global buffers it wrote by argument name.
 
     ``buffers`` gives arguments by name or in order: arrays for pointers and views, numbers for
     scalars, :class:`OracleTile` for the tiles of a fragment (whose results come back as tiles). The
-    profile is the one given, else the program's ``pto.target_arch``, else a2a3.
+    profile is the one given, else the program's ``pto.target_arch``, else a2a3. ``grid`` blocks are
+    executed one after another; ``max_steps`` bounds the trips of a while loop.
     """
     selected = profile_called(profile) if profile is not None else _profile_of(program)
     region = out_of_region or selected.out_of_region
@@ -71,15 +74,16 @@ def run(
         program = infer.fill(program, tiles)
         function = _entry(program, entry)
     memory = {v.name: _bytes(v, given[v.name]) for v in function.args if _in_memory(v, given[v.name])}
-    machine = ReferenceMachine(Policy(selected, region, subnormals == "flush"), memory)
+    machine = ReferenceMachine(Policy(selected, region, subnormals == "flush"), memory, max_steps)
     operands = [_operand(v, given[v.name], machine) for v in function.args]
-    returned = Walker(program, machine).run(function, operands)
+    returned = launch(program, machine, function, operands, grid=grid)
     outputs: dict[str, Any] = {
         v.name: _like(memory[v.name], np.asarray(given[v.name]), _element(v))
         for v in function.args
         if v.name in machine.written
     }
-    for name, operand in zip(fragment_outputs(program), returned, strict=True):
+    named = zip(fragment_outputs(program), returned, strict=True) if program.fragment else ()
+    for name, operand in named:
         if isinstance(operand, TileRef):
             outputs[name] = _tile(operand)
         elif isinstance(operand, np.ndarray):

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ..dtypes import DType
-from ..errors import Diagnostic, ExecutionError
+from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir import Op, Value
 from ..types import Loc, TileType
 from ..walk import Execution, Frame, Operand, Scalar, TileRef, step_by_step
@@ -38,7 +39,7 @@ from . import (
 )
 from .numbers import Array
 from .step import RULES, Policy, Step, not_executable
-from .storage import Buffer, Place, storage_size
+from .storage import Buffer, Place, Window, map_of, read_words, storage_size, write_words
 
 #: Importing a class file registers its rules.
 CLASS_FILES = (
@@ -82,9 +83,12 @@ class ReferenceMachine:
         self.buffers = buffers
         self.written: set[str] = set()
         self.max_steps = max_steps
+        self.depth = 0
+        self.abstract = False
+        self._core = ""
         self._fill = 0 if policy.profile.fresh_tile == "zero" else 0xFF
-        self._spaces: dict[Loc, Buffer] = {}
-        self._allocated: dict[int, Buffer] = {}
+        self._spaces: dict[tuple[str, Loc], Buffer] = {}
+        self._allocated: dict[tuple[str, int], Buffer] = {}
 
     def begin(self, op: Op) -> None:
         """Nothing to prepare: instructions leave no state outside memory."""
@@ -92,7 +96,7 @@ class ReferenceMachine:
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
         if address is not None:
             return self._at(type, address, op)
-        buffer = self._allocated.setdefault(id(op), Buffer(self._fill))
+        buffer = self._allocated.setdefault((self._core, id(op)), Buffer(self._fill))
         buffer.reserve(storage_size(type))
         return Place(buffer)
 
@@ -107,6 +111,56 @@ class ReferenceMachine:
 
     def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
         return self._at(type, address, op)
+
+    def enter(self, core: str) -> None:
+        self._core = core
+
+    def new_block(self) -> None:
+        self._spaces.clear()
+        self._allocated.clear()
+
+    def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Place:
+        place = self._plain(ref)
+        start = place.address + int(elements) * ref.type.dtype.storage_bits // 8
+        place.buffer.reserve(start + storage_size(type))
+        return Place(place.buffer, start)
+
+    def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Window:
+        first, limits = (int(row), int(col)), ref.type.shape
+        if any(not 0 <= a <= n - size for a, n, size in zip(first, limits, type.shape, strict=True)):
+            message = f"a window of {type.rows}x{type.cols} at {first} in a tile of {limits[0]}x{limits[1]}"
+            raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="window"))
+        return Window(ref, *first)
+
+    def _plain(self, ref: TileRef) -> Place:
+        if not isinstance(ref.storage, Place):
+            message = "an alias of a window with its own pitch; allowed: of a whole tile"
+            raise NotExecutableError(Diagnostic("error", message, rule="window"))
+        return ref.storage
+
+    def contents(self, ref: TileRef) -> Array:
+        t = ref.type
+        if isinstance(ref.storage, Window):
+            return self.contents(ref.storage.tile)[ref.storage.slices(t)]
+        place = self._plain(ref)
+        return read_words(place.buffer.bytes, map_of(t), t.dtype, place.address)
+
+    def _overwrite(self, ref: TileRef, words: Array) -> None:
+        if isinstance(ref.storage, Window):
+            whole = self.contents(ref.storage.tile)
+            whole[ref.storage.slices(ref.type)] = words
+            self._overwrite(ref.storage.tile, whole)
+            return
+        place = self._plain(ref)
+        write_words(place.buffer.bytes, map_of(ref.type), words, ref.type.dtype, place.address)
+
+    def receive(self, op: Op, name: str, type: TileType, contents: Array) -> Place:
+        place = self.new(type)
+        write_words(place.buffer.bytes, map_of(type), contents, type.dtype)
+        return place
+
+    def concatenate(self, parts: Sequence[Array], axis: int) -> Array:
+        return np.concatenate(parts, axis)
 
     def known(self, value: Scalar) -> int | None:
         return int(value)
@@ -146,7 +200,7 @@ class ReferenceMachine:
                 f"{t.loc.name.lower()} memory of {self.policy.profile.name} has {capacity} bytes"
             )
             raise ExecutionError(Diagnostic("error", message, span, name, rule="capacity"))
-        space = self._spaces.setdefault(t.loc, Buffer(self._fill))
+        space = self._spaces.setdefault((self._core, t.loc), Buffer(self._fill))
         space.reserve(start + size)
         return Place(space, start)
 
@@ -160,6 +214,13 @@ class ReferenceMachine:
             raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="region"))
 
     def execute(self, execution: Execution) -> dict[str, Array]:
+        windows = {
+            name: ref
+            for name, ref in execution.operands.items()
+            if isinstance(ref, TileRef) and isinstance(ref.storage, Window)
+        }
+        if windows:
+            return self._execute_on_copies(execution, windows)
         rule = RULES.get(execution.instruction.name)
         if rule is None:
             raise not_executable(execution.op, "has no rule in the reference interpreter")
@@ -177,3 +238,15 @@ class ReferenceMachine:
         with np.errstate(all="ignore"):
             rule(step)
         return {name: step.made[name].view(t.dtype.numpy) for name, t in execution.vectors.items()}
+
+    def _execute_on_copies(self, execution: Execution, windows: Mapping[str, TileRef]) -> dict[str, Array]:
+        """Rules see windows as tiles of their own; what they write goes back."""
+        copies = {
+            name: replace(ref, storage=self.receive(execution.op, name, ref.type, self.contents(ref)))
+            for name, ref in windows.items()
+        }
+        made = self.execute(replace(execution, operands={**execution.operands, **copies}))
+        for name, ref in windows.items():
+            if execution.instruction.operand(name).role in ("out", "inout"):
+                self._overwrite(ref, self.contents(copies[name]))
+        return made

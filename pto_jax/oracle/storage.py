@@ -11,6 +11,7 @@ import numpy as np
 
 from ..dtypes import DType
 from ..types import TileType, element_offset
+from ..walk import TileRef
 from .numbers import Array
 
 _offset = cast(Callable[[TileType, Array, Array], Array], element_offset)
@@ -35,6 +36,18 @@ class Place:
 
     buffer: Buffer
     address: int = 0
+
+
+@dataclass(frozen=True)
+class Window:
+    """Storage of a part of a tile, from a row and a column on."""
+
+    tile: TileRef
+    row: int
+    col: int
+
+    def slices(self, t: TileType) -> tuple[slice, slice]:
+        return slice(self.row, self.row + t.rows), slice(self.col, self.col + t.cols)
 
 
 @lru_cache(maxsize=1024)

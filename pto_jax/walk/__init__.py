@@ -4,8 +4,9 @@ The walker owns what does not depend on how tiles are computed: names and scopes
 global-memory views, tile handles, control flow, calls.
 """
 
-from . import control as control, state as state
+from . import aliases as aliases, control as control, pipes as pipes, state as state
 from .control import step_by_step as step_by_step
+from .cores import launch as launch
 from .walker import (
     Choice as Choice,
     Execution as Execution,

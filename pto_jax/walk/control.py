@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..dtypes import I1, INDEX
 from ..errors import Diagnostic, ExecutionError
 from ..ir import Op, Region, Symbol
+from .cores import elsewhere, meets
 from .walker import (
     After,
     Arm,
@@ -30,7 +31,7 @@ def _for(walker: Walker, op: Op, scope: Scope) -> Walk[None]:
     region = op.regions[0]
     trips = _trips(walker, op, lower, upper, step)
     known = walker.machine.known(trips)
-    if known is not None and walker.machine.unrolls(op, known):
+    if known is not None and (walker.machine.unrolls(op, known) or meets(walker, op)):
         first, stride = walker.machine.known(lower), walker.machine.known(step)
         for trip in range(known):
             if first is not None and stride is not None:
@@ -44,7 +45,7 @@ def _for(walker: Walker, op: Op, scope: Scope) -> Walk[None]:
             inner = _inner(scope, region, (_counter(walker, lower, step, trip), *operands))
             return complete(walker.block(region, inner))
 
-        carried = walker.machine.loop(Frame(walker, scope, op), trips, carried, body)
+        carried = walker.machine.loop(Frame(op, walker, scope), trips, carried, body)
     _bind(op, carried, scope)
 
 
@@ -89,7 +90,7 @@ def _if(walker: Walker, op: Op, scope: Scope) -> Walk[None]:
     else:
         arms = [_arm(walker, region, scope) for region in op.regions]
         arms += [lambda: ()] * (2 - len(arms))
-        results = walker.machine.branch(Frame(walker, scope, op), condition, arms)
+        results = walker.machine.branch(Frame(op, walker, scope), condition, arms)
     _bind(op, results, scope)
 
 
@@ -108,7 +109,7 @@ def _switch(walker: Walker, op: Op, scope: Scope) -> Walk[None]:
         at = cases.index(known) if known in cases else len(cases)
         results = yield from walker.block(op.regions[at], Scope(scope))
     else:
-        frame = Frame(walker, scope, op)
+        frame = Frame(op, walker, scope)
 
         def choose(first: int) -> tuple[Operand, ...]:
             arm = _arm(walker, op.regions[first], scope)
@@ -139,7 +140,7 @@ def _while(walker: Walker, op: Op, scope: Scope) -> Walk[None]:
         return complete(walker.block(second, _inner(scope, second, carried)))
 
     inits = tuple(scope[v] for v in op.ins)
-    results = walker.machine.repeat(Frame(walker, scope, op), inits, before, after)
+    results = walker.machine.repeat(Frame(op, walker, scope), inits, before, after)
     _bind(op, results, scope)
     yield from ()
 
@@ -156,19 +157,14 @@ def _bind(op: Op, operands: tuple[Operand, ...], scope: Scope) -> None:
         scope.bind(value, operand)
 
 
-@handles("section.cube", "section.vector")
-def _section(walker: Walker, op: Op, scope: Scope) -> Walk[None]:
-    """One machine stands for both cores; the reader keeps the names of sections apart."""
-    for region in op.regions:
-        yield from walker.block(region, scope)
-
-
 @handles("call")
 def _call(walker: Walker, op: Op, scope: Scope) -> Walk[None]:
     callee = op.attrs["callee"]
     assert isinstance(callee, Symbol)
     function = walker.program.function(callee.name)
     assert function is not None, callee
+    if elsewhere(walker, function):
+        return
     returned = yield from walker.function(function, [scope[v] for v in op.ins], Scope())
     _bind(op, returned, scope)
 

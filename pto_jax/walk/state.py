@@ -57,12 +57,12 @@ def _alloc_tile(walker: Walker, op: Op, scope: Scope) -> None:
     assert isinstance(t, TileType)
     given = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
     storage = walker.machine.allocate(op, t, given.get("addr"))
-    ref = TileRef(t, storage, *_region(t, given.get("valid_row"), given.get("valid_col")))
+    ref = TileRef(t, storage, *region_of(t, given.get("valid_row"), given.get("valid_col")))
     walker.machine.region(op, ref)
     scope.bind(result, ref)
 
 
-def _region(t: TileType, row: Scalar | None, col: Scalar | None) -> tuple[Scalar, Scalar]:
+def region_of(t: TileType, row: Scalar | None = None, col: Scalar | None = None) -> tuple[Scalar, Scalar]:
     """Valid sizes of a new handle: static ones from its type, others as given, else the whole tile."""
     rows = t.v_row if t.v_row is not None else t.rows if row is None else row
     cols = t.v_col if t.v_col is not None else t.cols if col is None else col
@@ -87,17 +87,6 @@ def _tassign(walker: Walker, op: Op, scope: Scope) -> None:
         scope.bind(op.results[0], moved)
     else:
         scope.update(op.ins[0], moved)
-
-
-@handles("talias")
-def _talias(walker: Walker, op: Op, scope: Scope) -> None:
-    ref, t = scope[op.ins[0]], op.destinations[0].type
-    assert isinstance(t, TileType)
-    same = t.shape == ref.type.shape
-    rows, cols = _region(t, ref.v_row if same else None, ref.v_col if same else None)
-    alias = replace(ref, type=t, v_row=rows, v_col=cols)
-    walker.machine.region(op, alias)
-    scope.bind(op.destinations[0], alias)
 
 
 @handles("sethf32mode", "settf32mode")

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
 
 from .. import isa
 from ..analysis import fragment_outputs
@@ -20,6 +20,9 @@ from ..fold import fold, operation, scalar_dtype
 from ..ir import AttrValue, Function, Op, Program, Region, Value
 from ..isa.matrix import ROUNDING_STATE
 from ..types import GlobalLayout, TileType, UnknownType, VectorType
+
+if TYPE_CHECKING:
+    from .cores import Block, Core
 
 T = TypeVar("T")
 
@@ -106,9 +109,15 @@ class Execution:
 
 
 class Machine(Protocol):
-    """Storage and arithmetic behind the walker; ``max_steps`` bounds the trips of a while loop."""
+    """Storage and arithmetic behind the walker.
+
+    ``max_steps`` bounds the trips of a while loop; ``depth`` counts the regions around an operation whose
+    course only execution knows. An ``abstract`` machine computes nothing, and waits for nothing.
+    """
 
     max_steps: int
+    depth: int
+    abstract: bool
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         """An ``arith`` operation on scalars of type ``source`` of which at least one is not a number."""
@@ -121,6 +130,27 @@ class Machine(Protocol):
 
     def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
         """Storage of an existing tile's memory space at another address."""
+
+    def enter(self, core: str) -> None:
+        """Turn to the local memory of a core."""
+
+    def new_block(self) -> None:
+        """Start a block: local memory is as at the beginning."""
+
+    def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Hashable:
+        """Storage of a tile that begins some elements into another."""
+
+    def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Hashable:
+        """Storage of a part of a tile, in the order of the whole."""
+
+    def contents(self, ref: TileRef) -> Any:
+        """The words of a whole tile as an array [rows, cols]."""
+
+    def receive(self, op: Op, name: str, type: TileType, contents: Any) -> Hashable:
+        """New storage that holds such an array."""
+
+    def concatenate(self, parts: Sequence[Any], axis: int) -> Any:
+        """Such arrays side by side."""
 
     def execute(self, execution: Execution) -> Mapping[str, Operand]:
         """Compute one instruction and write its destinations; returns the values of those that are
@@ -204,9 +234,11 @@ After: TypeAlias = Callable[[tuple[Operand, ...]], tuple[Operand, ...]]
 class Frame:
     """Everything besides memory that the operations of a region may change: names around it, and modes."""
 
-    def __init__(self, walker: Walker, scope: Scope, op: Op) -> None:
+    def __init__(self, op: Op, walker: Walker | None = None, scope: Scope | None = None) -> None:
         self.op = op
-        self._places = [*scope.chain(), walker.modes]
+        self._places = scope.chain() if scope else []
+        if walker is not None:
+            self._places.append(walker.modes)
 
     def save(self) -> list[dict[str, Operand]]:
         return [dict(names) for names in self._places]
@@ -261,11 +293,13 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 
 
 class Walker:
-    """Runs functions of a program on a machine."""
+    """Runs functions of a program on one core of a machine."""
 
-    def __init__(self, program: Program, machine: Machine) -> None:
+    def __init__(self, program: Program, machine: Machine, core: Core, shared: Block) -> None:
         self.program = program
         self.machine = machine
+        self.core = core
+        self.shared = shared
         #: What configuration instructions have set, by the attribute it adds to instructions.
         self.modes: dict[str, Operand] = {ROUNDING_STATE: None}
 
@@ -349,7 +383,7 @@ class Walker:
             if execution.vectors:
                 message = "has a vector result and a tile that only execution chooses; allowed: a known tile"
                 raise NotExecutableError(Diagnostic("error", message, execution.op.span, execution.op.name))
-            frame = Frame(self, scope, execution.op)
+            frame = Frame(execution.op, self, scope)
 
             def run(option: Hashable, name: str = name, operand: Operand = operand) -> tuple[Operand, ...]:
                 resolved = {**execution.operands, name: with_storage(operand, option)}

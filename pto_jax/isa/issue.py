@@ -1,0 +1,55 @@
+"""The pipe that executes an operation, as far as its operands decide it."""
+
+from __future__ import annotations
+
+from ..ir import Op
+from ..types import Loc, MemRefType, Pipe, PipeEventType, TileType, Type
+from .tile_legality import tile_of_memref
+
+#: Pipes of the classes that high-level events name.
+EVENT_PIPES: dict[PipeEventType, Pipe] = {
+    PipeEventType.TLOAD: Pipe.MTE2,
+    PipeEventType.TSTORE_ACC: Pipe.FIX,
+    PipeEventType.TSTORE_VEC: Pipe.MTE3,
+    PipeEventType.TMOV_M2L: Pipe.MTE1,
+    PipeEventType.TMOV_M2S: Pipe.FIX,
+    PipeEventType.TMOV_M2B: Pipe.MTE1,
+    PipeEventType.TMOV_M2V: Pipe.V,
+    PipeEventType.TMOV_V2M: Pipe.FIX,
+    PipeEventType.TMATMUL: Pipe.M,
+    PipeEventType.TVEC: Pipe.V,
+    PipeEventType.TVECWAIT_EVENT: Pipe.V,
+}
+_MOVES = frozenset(("tmov", "tmov.fp", "textract", "textract_fp", "tinsert", "tinsert_fp"))
+_SENDS = frozenset(("tstore", "tstore_fp", "tpush", "tpush_to_aiv", "tpush_to_aic"))
+
+
+def loc_of(t: Type) -> Loc | None:
+    """The on-chip buffer of a tile or local memref."""
+    tile = tile_of_memref(t) if isinstance(t, MemRefType) else t
+    return tile.loc if isinstance(tile, TileType) else None
+
+
+def pipe_of(op: Op) -> Pipe:
+    """The pipe an operation runs on; moves and stores go by the places of their tiles.
+
+    >>> from pto_jax.dtypes import F32
+    >>> from pto_jax.ir import Value
+    >>> vec, acc = (Value("t", TileType(F32, 16, 16, loc=loc)) for loc in (Loc.VEC, Loc.ACC))
+    >>> [pipe_of(Op("tmov", (t,), (vec,))).name for t in (vec, acc)]
+    ['V', 'FIX']
+    """
+    from . import find
+
+    source = next((loc_of(v.type) for v in op.ins if loc_of(v.type) is not None), None)
+    target = next((loc_of(v.type) for v in op.destinations if loc_of(v.type) is not None), None)
+    if op.name in _SENDS:
+        return Pipe.FIX if source == Loc.ACC else Pipe.MTE3
+    if op.name in _MOVES and source != target:
+        if source == Loc.ACC:
+            return Pipe.FIX
+        if source == Loc.MAT:
+            return Pipe.V if target == Loc.VEC else Pipe.MTE1
+        return Pipe.MTE3 if op.name.startswith("tinsert") else Pipe.FIX
+    instruction = find(op.name)
+    return instruction.pipe if instruction is not None else Pipe.S
