@@ -130,9 +130,9 @@ def _operand(argument: Value) -> Operand:
     t = argument.type
     if isinstance(t, TileType):
         return TileRef(t, None, _Unknown(), _Unknown())
-    if isinstance(t, PtrType | MemRefType):
+    if isinstance(t, PtrType):
         return Pointer(argument.name, t.dtype)
-    if isinstance(t, TensorViewType | PartitionViewType):
+    if isinstance(t, TensorViewType | PartitionViewType | MemRefType):
         unknown = tuple(_Unknown() for _ in t.dims)
         return View(argument.name, t.dtype, 0, unknown, unknown)
     return _Unknown()

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import math
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from . import isa
 from .errors import ArgumentError
-from .ir import Function, Op, Program, Symbol, Value
-from .types import MemRefType, PartitionViewType, PtrType, TensorViewType, Type
-
-GlobalTypes = PtrType | MemRefType | TensorViewType | PartitionViewType
+from .ir import Function, Op, Program
+from .roots import GlobalTypes as GlobalTypes, called, roots
+from .types import MemRefType, PtrType, Type
 
 
 @dataclass(frozen=True)
@@ -60,56 +60,27 @@ def fragment_outputs(program: Program) -> tuple[str, ...]:
     return tuple(n for n in program.fragment_results if n in written)
 
 
-_DERIVING = frozenset({"make_tensor_view", "partition_view", "subview", "addptr"})
-
-
-def _roots(program: Program, function: Function) -> dict[str, str]:
-    """For every pointer and view derived from an argument: the argument's name."""
-    roots = {a.name: a.name for a in function.args if isinstance(a.type, GlobalTypes)}
-    for op in function.walk():
-        if op.name in _DERIVING and op.ins and op.ins[0].name in roots:
-            roots.update({r.name: roots[op.ins[0].name] for r in op.results})
-        elif op.name == "call":
-            forwarded = zip(op.results, _forwarded(program, op), strict=False)
-            roots.update({r.name: roots[v.name] for r, v in forwarded if v is not None and v.name in roots})
-    return roots
-
-
-def _forwarded(program: Program, call: Op) -> Iterator[Value | None]:
-    """For every result of a call: the operand it is, or is derived from."""
-    callee = _callee(program, call)
-    if callee is None:
-        return
-    inner = _roots(program, callee)
-    given = {p.name: v for p, v in zip(callee.args, call.ins, strict=False)}
-    for op in callee.body.ops:
-        if op.name == "return":
-            yield from (given.get(inner.get(v.name, "")) for v in op.ins)
-
-
-def _callee(program: Program, call: Op) -> Function | None:
-    callee = call.attrs.get("callee")
-    return program.function(callee.name) if isinstance(callee, Symbol) else None
-
-
 def written_buffers(program: Program, function: Function) -> tuple[str, ...]:
     """Names of the buffer arguments a function writes, in order of the first write."""
     return tuple(dict.fromkeys(_writes(program, function, frozenset())))
 
 
 def _writes(program: Program, function: Function, active: frozenset[str]) -> Iterator[str]:
-    roots = _roots(program, function)
+    names = roots(program, function)
+    order = {a.name: i for i, a in enumerate(function.args)}
+
+    def of(name: str | None) -> list[str]:
+        return sorted(names.get(name or "", ()), key=order.__getitem__)
+
     for op in function.walk():
         if op.name in ("tstore", "store_scalar", "tstore_fp", "mscatter"):
             for target in op.outs:
-                if target.name in roots:
-                    yield roots[target.name]
-        called = _callee(program, op) if op.name == "call" else None
-        if called is not None and called.name not in active:
-            given = {p.name: v.name for p, v in zip(called.args, op.ins, strict=False)}
-            for inner in _writes(program, called, active | {function.name}):
-                if given.get(inner) in roots:
-                    yield roots[given[inner]]
+                yield from of(target.name)
+        callee = called(program, op) if op.name == "call" else None
+        if callee is not None and callee.name not in active:
+            given = {p.name: v.name for p, v in zip(callee.args, op.ins, strict=False)}
+            for inner in _writes(program, callee, active | {function.name}):
+                yield from of(given.get(inner))
 
 
 def _needs(function: Function) -> dict[str, int]:
@@ -117,7 +88,9 @@ def _needs(function: Function) -> dict[str, int]:
     offsets: dict[str, tuple[str, int]] = {
         a.name: (a.name, 0) for a in function.args if isinstance(a.type, PtrType)
     }
-    needs: dict[str, int] = {}
+    needs = {
+        a.name: memref_extent(a.type) for a in function.args if isinstance(a.type, MemRefType) and memref_extent(a.type)
+    }
     for op in function.walk():
         value = op.attrs.get("value") if op.name == "arith.constant" else None
         if isinstance(value, int):
@@ -131,6 +104,24 @@ def _needs(function: Function) -> dict[str, int]:
             if extent:
                 needs[base] = max(needs.get(base, 0), offset + extent)
     return needs
+
+
+def memref_extent(t: MemRefType) -> int:
+    """Elements up to the last one of a memref, 0 when its type does not give the sizes."""
+    if None in t.dims or (t.strides is not None and None in t.strides) or t.offset is None:
+        return 0
+    last = t.offset
+    for size, stride in zip(t.dims, strides_of(t.dims, t.strides), strict=True):
+        if size == 0:
+            return 0
+        last += ((size or 0) - 1) * stride
+    return last + 1
+
+
+def strides_of(dims: Sequence[int | None], strides: Sequence[int | None] | None) -> tuple[int, ...]:
+    """Element strides of a memref of known sizes; contiguous where none are given."""
+    found = [math.prod(d or 0 for d in dims[i + 1 :]) for i in range(len(dims))]
+    return tuple(s if s is not None else c for s, c in zip(strides or found, found, strict=True))
 
 
 def _extent(op: Op, constants: dict[str, int]) -> int:

@@ -33,7 +33,7 @@ from .types import (
     UnknownType,
     VectorType,
 )
-from .walk import Operand, Pointer, Scope, TileRef, View, launch
+from .walk import Operand, Pointer, Scope, TileRef, View, launch, memref_view
 
 MAX_BUFFER_ELEMENTS = 2**31 - 1
 
@@ -321,7 +321,10 @@ def _buffer(machine: JaxMachine, prepared: Mapping[str, Any], name: str) -> Arra
 
 def _operand(machine: JaxMachine, argument: Argument, value: Any) -> Operand:
     t = argument.type
-    if isinstance(t, PtrType | MemRefType):
+    if isinstance(t, MemRefType):
+        machine.bind_buffer(argument.name, t.dtype, arrays.to_words(value, t.dtype).reshape(-1))
+        return memref_view(argument.name, t, _extents(value, t.dtype))
+    if isinstance(t, PtrType):
         machine.bind_buffer(argument.name, t.dtype, arrays.to_words(value, t.dtype).reshape(-1))
         return Pointer(argument.name, t.dtype)
     if isinstance(t, TensorViewType | PartitionViewType):

@@ -247,9 +247,8 @@ class _Walk:
                     state.done(frozenset(state.pending), Pipe.ALL)
             case "set_flag" | "set_flag_dyn" | "record_event":
                 source, target = _ends(op)
-                signal = ("flag", source, target, handles.event(op))
                 if source is not None:
-                    state.signals[signal] = state.before(source)
+                    state.signals["flag", source, target, handles.event(op)] = state.before(source)
             case "wait_flag" | "wait_flag_dyn" | "wait_event":
                 source, target = _ends(op)
                 wanted = handles.event(op)
@@ -265,9 +264,9 @@ class _Walk:
                     state.signals["sync", handles.event(op)] = state.before(pipe)
             case "sync.wait":
                 pipe = attrs.get("pipe")
-                for signal in (("sync", handles.event(op)), ("sync", None)):
-                    if isinstance(pipe, Pipe) and signal in state.signals:
-                        state.done(state.signals[signal], pipe)
+                for number in (handles.event(op), None):
+                    if isinstance(pipe, Pipe):
+                        state.done(state.signals.get(("sync", number), frozenset()), pipe)
             case "rls_buf":
                 pipe = _class_pipe(attrs.get("op_type"))
                 if pipe is not None:
@@ -332,11 +331,12 @@ class _Walk:
         if key in self.found:
             return
         what, before = ("writes" if u.write else "reads" for u in (use, other))
+        place = self.numbers.known[use.number]
         where = f" ({known.op.span})" if known.op.span else ""
         earlier = " in an earlier pass of the loop" if self.loops and known.order >= key[0] else ""
         self.found[key] = Diagnostic(
             "warning",
-            f"{what} {value} ({self.numbers.known[use.number]}) on PIPE_{use.pipe.name} and nothing orders it "
+            f"{what} {value} ({place}) on PIPE_{use.pipe.name} and nothing orders it "
             f"after {known.op.name}{where}, which {before} {known.value} on PIPE_{other.pipe.name}{earlier}; "
             "allowed: a flag, an event or a barrier between them",
             value.span or op.span,

@@ -142,8 +142,17 @@ def _window_boxes() -> Constraint:
                     f"{t.shape[axis]} from a constant 0 on",
                 )
 
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        t = types["tile"]
+        types["tile"] = replace(t, slayout=SLayout.ROW_MAJOR) if isinstance(t, TileType) else t
+        return True
+
     return Constraint(
-        "window-boxes", "whole boxes, and all columns (row_major) or rows (col_major)", check, source=_DIALECT
+        "window-boxes",
+        "whole boxes, and all columns (row_major) or rows (col_major)",
+        check,
+        source=_DIALECT,
+        breaks=breaks,
     )
 
 

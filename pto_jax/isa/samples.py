@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from ..dtypes import F32, I32, I64, INDEX, U8, DType, dtype, find_dtype
 from ..profiles import Profile
 from ..types import PartitionViewType, Pipe, Precision, PtrType, ScalarType, TensorViewType, TileType, Type
+from .constraints import element_type
 from .declare import Attribute, Instruction, Operand
 from .typesets import Row
 
@@ -181,7 +182,9 @@ def to_program(sample: Sample) -> Program:
             Value(f"{name}{i}", sample.types[name]) for i, _ in enumerate(sample.constants.get(name, ()))
         ]
         for value, number in zip(values, sample.constants.get(name, ()), strict=True):
-            ops.append(Op("arith.constant", results=(value,), attributes=attrs(value=number)))
+            d = element_type(value.type)
+            given = float(number) if d is not None and d.is_float else number
+            ops.append(Op("arith.constant", results=(value,), attributes=attrs(value=given)))
         if name not in sample.constants:
             values = [Value(name, sample.types[name])]
             arguments += values

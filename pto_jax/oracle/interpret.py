@@ -15,7 +15,7 @@ from ..errors import ArgumentError
 from ..ir import Function, Program, Value
 from ..profiles import OutOfRegion, Profile, Subnormals, profile as profile_called, profile_of_arch
 from ..types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
-from ..walk import Operand, Pointer, TileRef, View, launch
+from ..walk import Operand, Pointer, TileRef, View, launch, memref_view
 from . import storage
 from .machine import ReferenceMachine
 from .numbers import Array
@@ -156,6 +156,8 @@ def _operand(value: Value, given: Any, machine: ReferenceMachine) -> Operand:
         return _load_tile(value, given, machine)
     if isinstance(value.type, PtrType):
         return Pointer(value.name, value.type.dtype)
+    if isinstance(value.type, MemRefType):
+        return memref_view(value.name, value.type, np.shape(given))
     if isinstance(value.type, _VIEWS):
         shape = np.shape(given)
         strides = tuple(int(np.prod(shape[i + 1 :], dtype=np.int64)) for i in range(len(shape)))

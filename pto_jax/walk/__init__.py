@@ -7,6 +7,7 @@ global-memory views, tile handles, control flow, calls.
 from . import aliases as aliases, control as control, pipes as pipes, state as state
 from .control import step_by_step as step_by_step
 from .cores import launch as launch
+from .state import memref_view as memref_view
 from .walker import (
     Choice as Choice,
     Execution as Execution,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 
 from .. import isa
+from ..analysis import strides_of
 from ..dtypes import I1, INDEX
+from ..errors import ArgumentError
 from ..ir import Op
 from ..isa.matrix import ROUNDING_STATE
-from ..types import GlobalLayout, OpaqueType, TileType
+from ..types import GlobalLayout, MemRefType, OpaqueType, TileType
 from .walker import Scalar, Scope, TileRef, View, Walker, handles, window
 
 
@@ -35,6 +38,14 @@ def _partition_view(walker: Walker, op: Op, scope: Scope) -> None:
     offsets = [scope[v] for v in op.group("offsets")]
     sizes = [scope[v] for v in op.group("sizes")]
     scope.bind(op.results[0], window(walker, view, offsets, sizes))
+
+
+def memref_view(name: str, t: MemRefType, extents: Sequence[int]) -> View:
+    """An argument that is a memref, as a view; ``extents`` are those of the array given for it."""
+    if None in t.dims and len(extents) != len(t.dims):
+        raise ArgumentError(f"argument {name!r}: found shape {tuple(extents)}, the program declares {t}")
+    shape = tuple(n if d is None else d for d, n in zip(t.dims, extents, strict=None in t.dims))
+    return View(name, t.dtype, t.offset or 0, shape, strides_of(shape, t.strides))
 
 
 @handles("get_tensor_view_dim")

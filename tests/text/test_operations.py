@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from pto_jax.errors import ParseError
 from pto_jax.ir import Function, Op, Program, Symbol
 from pto_jax.text import parse, print_program
 from pto_jax.text.control import CONTROL
@@ -176,6 +177,13 @@ func.func @flow(%n: index, %k: i32, %c: i1) {
     scf.yield %next, %go : index, i1
   }
   %sel = arith.select %c, %r, %w#0 : index
+  %case, %yes = scf.index_switch %n -> (index, i1)
+  case 2 { scf.yield %zero, %c : index, i1 }
+  case -1 { scf.yield %one, %c : index, i1 }
+  default { scf.yield %n, %c : index, i1 }
+  scf.index_switch %n default { }
+  %inner = scf.execute_region -> index { scf.yield %case : index }
+  scf.execute_region { }
   return
 }
 """
@@ -312,6 +320,25 @@ def test_structured_control_flow() -> None:
     assert [a.name for a in while_op.regions[1].args] == ["i", "go"]
     select = next(op for op in ops if op.name == "arith.select")
     assert [v.name for v in select.ins] == ["c", "r#0", "w#0"]
+
+
+def test_the_last_region_of_a_switch_is_the_default() -> None:
+    switch = next(op for op in function(CONTROL_FLOW, 1).body.ops if op.name == "scf.index_switch")
+    assert switch.attrs["cases"] == (2, -1) and len(switch.regions) == 3
+    assert [r.ops[0].ins[0].name for r in switch.regions] == ["zero", "one", "n"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("case 1 { } case 1 { } default { }", "a second case 1"),
+        ("case 1 { }", "allowed: 'default'|default"),
+        ("-> (index) default { }", "does not end with scf.yield"),
+    ],
+)
+def test_a_switch_that_is_none_is_refused(text: str, found: str) -> None:
+    with pytest.raises(ParseError, match=found):
+        parse(f"func.func @f(%n: index) {{ scf.index_switch %n {text} return }}")
 
 
 def test_results_that_are_not_bound_keep_their_types() -> None:

@@ -85,7 +85,7 @@ GOOD = [
     "scf.for %k = %i to %i step %i : i32 { %x = arith.addi %k, %i : i32 }",
     "%r = scf.if %c -> (f32) { scf.yield %f : f32 } else { scf.yield %f : f32 }",
     "scf.if %c { }",
-    "%r:2 = scf.while (%a = %i, %b2 = %f) : (i32, f32) -> (f32, i32) { scf.condition(%c) %b2, %a : f32, i32 } "
+    "%r:2 = scf.while (%a = %i, %e = %f) : (i32, f32) -> (f32, i32) { scf.condition(%c) %e, %a : f32, i32 } "
     "do { ^bb0(%p: f32, %q: i32): scf.yield %q, %p : i32, f32 }",
     "%r, %r2 = scf.execute_region -> (f32, i32) { scf.yield %f, %i : f32, i32 }",
     "%r = scf.index_switch %n -> (i32) case 2 { scf.yield %i : i32 } default { scf.yield %i : i32 }",
@@ -122,15 +122,15 @@ def op(
     return Op(name, ins, (), results, attrs(more), regions)
 
 
-N, I, F, C, R = value("n"), value("i", I32), value("f", F32), value("c", I1), value("r", F32)
+N, M, F, C, R = value("n"), value("i", I32), value("f", F32), value("c", I1), value("r", F32)
 A = value("a", F32)
 EMPTY = Region(())
 BAD: dict[str, tuple[Op, str]] = {
     "carried value of another type": (
-        loop(end(A), inits=(F,), args=(value("a", F16),), results=(R,)),
+        loop(end(value("a", F16)), inits=(F,), args=(value("a", F16),), results=(R,)),
         "carried-types",
     ),
-    "yield of another type": (loop(end(I), inits=(F,), args=(A,), results=(R,)), "carried-types"),
+    "yield of another type": (loop(end(M), inits=(F,), args=(A,), results=(R,)), "carried-types"),
     "yield of too few": (loop(end(), inits=(F,), args=(A,), results=(R,)), "carried-types"),
     "no yield": (loop(inits=(F,), args=(A,), results=(R,)), "terminator"),
     "result of another type": (
@@ -142,13 +142,18 @@ BAD: dict[str, tuple[Op, str]] = {
         "bounds",
     ),
     "bounds of two types": (
-        Op("scf.for", (N, I, N), regions=(Region((), (value("k"),)),), groups=(("lb", 1), ("ub", 1), ("step", 1))),
+        Op(
+            "scf.for",
+            (N, M, N),
+            regions=(Region((), (value("k"),)),),
+            groups=(("lb", 1), ("ub", 1), ("step", 1)),
+        ),
         "bounds",
     ),
-    "condition that is no truth value": (op("scf.if", (I,), EMPTY), "condition"),
+    "condition that is no truth value": (op("scf.if", (M,), EMPTY), "condition"),
     "result without else": (op("scf.if", (C,), Region((end(F),)), results=(R,)), "regions"),
     "branch of another type": (
-        op("scf.if", (C,), Region((end(F),)), Region((end(I),)), results=(R,)),
+        op("scf.if", (C,), Region((end(F),)), Region((end(M),)), results=(R,)),
         "carried-types",
     ),
     "while without condition": (op("scf.while", (), EMPTY, EMPTY), "terminator"),
@@ -156,14 +161,14 @@ BAD: dict[str, tuple[Op, str]] = {
         op(
             "scf.while",
             (F,),
-            Region((end(C, I, name="scf.condition"),), (A,)),
+            Region((end(C, M, name="scf.condition"),), (A,)),
             Region((end(value("b", F32)),), (value("b", F32),)),
             results=(R,),
         ),
         "carried-types",
     ),
     "region without result": (op("scf.execute_region", (), EMPTY, results=(R,)), "terminator"),
-    "switch on an integer": (op("scf.index_switch", (I,), EMPTY, cases=()), "condition"),
+    "switch on an integer": (op("scf.index_switch", (M,), EMPTY, cases=()), "condition"),
     "case twice": (op("scf.index_switch", (N,), EMPTY, EMPTY, EMPTY, cases=(1, 1)), "cases"),
     "missing default": (op("scf.index_switch", (N,), EMPTY, cases=(1,)), "regions"),
     "unknown operation": (op("scf.forall", ()), "supported"),
@@ -174,7 +179,7 @@ BAD: dict[str, tuple[Op, str]] = {
 
 
 def program_of(body: Op) -> Program:
-    args = (N, I, F, C)
+    args = (N, M, F, C)
     return Program((Function("f", args, Region((body, Op("return")))),))
 
 

@@ -1,0 +1,205 @@
+"""Unordered uses of the same bytes by different pipes, and everything that orders them."""
+
+from __future__ import annotations
+
+import pytest
+
+from pto_jax.api import parse, verify
+from pto_jax.errors import Diagnostic
+
+T = "!pto.tile_buf<vec, 16x64xf32>"
+W = "!pto.partition_tensor_view<16x64xf32>"
+HEAD = f"""
+func.func @f(%p: !pto.ptr<f32>, %n: index, %c: i1, %x: i64) {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c16 = arith.constant 16 : index
+  %c64 = arith.constant 64 : index
+  %a0 = arith.constant 0 : i64
+  %a1 = arith.constant 4096 : i64
+  %a2 = arith.constant 8192 : i64
+  %v = pto.make_tensor_view %p, shape = [%c16, %c64], strides = [%c64, %c1] : !pto.tensor_view<?x?xf32>
+  %w = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c16, %c64] : !pto.tensor_view<?x?xf32> -> {W}
+  %a = pto.alloc_tile addr = %a0 : {T}
+  %b = pto.alloc_tile addr = %a1 : {T}
+  %d = pto.alloc_tile addr = %a2 : {T}
+"""
+
+
+def load(tile: str) -> str:
+    return f"pto.tload ins(%w : {W}) outs(%{tile} : {T})\n"
+
+
+def add(dst: str, src: str) -> str:
+    return f"pto.tadd ins(%{src}, %{src} : {T}, {T}) outs(%{dst} : {T})\n"
+
+
+def store(tile: str) -> str:
+    return f"pto.tstore ins(%{tile} : {T}) outs(%w : {W})\n"
+
+
+def flag(kind: str, src: str, dst: str, event: int = 0) -> str:
+    return f"pto.{kind}_flag[<PIPE_{src}>, <PIPE_{dst}>, <EVENT_ID{event}>]\n"
+
+
+def sync(src: str, dst: str, event: int = 0) -> str:
+    return flag("set", src, dst, event) + flag("wait", src, dst, event)
+
+
+def event(kind: str, src: str, dst: str) -> str:
+    a, b = f"#pto.pipe_event_type<{src}>", f"#pto.pipe_event_type<{dst}>"
+    return f"pto.{kind}_event [{a}, {b}, #pto.event<EVENT_ID0>]\n"
+
+
+def loop(body: str, trips: str = "%n") -> str:
+    return f"scf.for %i = %c0 to {trips} step %c1 {{\n{body}}}\n"
+
+
+def branch(yes: str, no: str = "") -> str:
+    return f"scf.if %c {{\n{yes}}}" + (f" else {{\n{no}}}\n" if no else "\n")
+
+
+def hazards(body: str, level: int | None = 3, **options: bool) -> list[Diagnostic]:
+    program = parse(HEAD + body + "return\n}", "p.pto")
+    return [d for d in verify(program, "a5", level=level, **options) if d.rule == "hazard"]
+
+
+TO_V, TO_STORE, BACK = sync("MTE2", "V"), sync("V", "MTE3"), sync("MTE3", "MTE2")
+ORDERED = {
+    "nothing shared": load("a") + add("d", "b"),
+    "one pipe": add("b", "a") + add("d", "b") + add("a", "d"),
+    "two reads": add("d", "a") + store("a"),
+    "flags": load("a") + TO_V + add("d", "a") + TO_STORE + store("d"),
+    "through a third pipe": load("a") + TO_V + sync("V", "MTE3", 1) + store("a"),
+    "events": load("a") + event("record", "TLOAD", "TVEC") + event("wait", "TLOAD", "TVEC") + add("d", "a"),
+    "barrier": load("a")
+    + "pto.barrier <PIPE_ALL>\n"
+    + add("d", "a")
+    + "pto.barrier <PIPE_ALL>\n"
+    + store("d"),
+    "tsync": load("a") + "pto.tsync\n" + add("d", "a") + "pto.tsync\n" + store("d"),
+    "tsync of a tile": load("a") + f"pto.tsync ins(%a : {T})\n" + add("d", "a"),
+    "dynamic event": load("a")
+    + "pto.set_flag_dyn [#pto.pipe<PIPE_MTE2>, #pto.pipe<PIPE_V>, %n]\n"
+    + "pto.wait_flag_dyn [#pto.pipe<PIPE_MTE2>, #pto.pipe<PIPE_V>, %n]\n"
+    + add("d", "a"),
+    "buffer tokens": "pto.get_buf[#pto.pipe_event_type<TLOAD>, 0]\n"
+    + load("a")
+    + "pto.rls_buf[#pto.pipe_event_type<TLOAD>, 0]\npto.get_buf[#pto.pipe_event_type<TVEC>, 0]\n"
+    + add("d", "a")
+    + "pto.rls_buf[#pto.pipe_event_type<TVEC>, 0]\n",
+    "loop": loop(load("a") + TO_V + add("d", "a") + TO_STORE + store("d") + BACK),
+    "loop with flags set before it": flag("set", "V", "MTE2")
+    + loop(flag("wait", "V", "MTE2") + load("a") + TO_V + add("d", "a") + flag("set", "V", "MTE2"))
+    + flag("wait", "V", "MTE2"),
+    "loop that executes": load("a") + loop("pto.barrier <PIPE_ALL>\n", "%c2") + add("d", "a"),
+    "both branches": load("a") + branch(TO_V, "pto.barrier <PIPE_ALL>\n") + add("d", "a"),
+    "load in a branch": branch(load("a")) + TO_V + add("d", "a"),
+    "windows apart": f"%l = pto.subset %a[%c0, %c0] sizes [16, 16] : {T}\n"
+    f"%r = pto.subset %a[%c0, %c16] sizes [16, 16] : {T}\n"
+    + "pto.tneg ins(%l : !pto.tile_buf<vec, 16x16xf32>) outs(%l : !pto.tile_buf<vec, 16x16xf32>)\n"
+    + "pto.tload ins(%w : !pto.partition_tensor_view<16x64xf32>) "
+    "outs(%r : !pto.tile_buf<vec, 16x16xf32>)\n".replace("16x64xf32>) ", "16x64xf32>) "),
+    "rebound at run time": loop(f"%u = pto.tassign %a, %x : {T} -> {T}\n" + load("u") + TO_V + add("d", "u")),
+}
+UNORDERED = {
+    "read after write": (load("a") + add("d", "a"), ("tadd", "reads %a", "MTE2")),
+    "write after read": (add("d", "a") + load("a"), ("tload", "writes %a", "V")),
+    "write after write": (add("a", "d") + load("a"), ("tload", "writes %a", "V")),
+    "flag of another event": (
+        load("a") + flag("set", "MTE2", "V", 1) + flag("wait", "MTE2", "V", 0) + add("d", "a"),
+        ("tadd", "reads %a", "MTE2"),
+    ),
+    "flag set too early": (
+        flag("set", "MTE2", "V") + load("a") + flag("wait", "MTE2", "V") + add("d", "a"),
+        ("tadd", "reads %a", "MTE2"),
+    ),
+    "flag to another pipe": (load("a") + sync("MTE2", "MTE3") + add("d", "a"), ("tadd", "reads %a", "MTE2")),
+    "barrier of one pipe": (
+        load("a") + "pto.barrier <PIPE_V>\n" + add("d", "a"),
+        ("tadd", "reads %a", "MTE2"),
+    ),
+    "one branch only": (load("a") + branch(TO_V) + add("d", "a"), ("tadd", "reads %a", "MTE2")),
+    "next pass of a loop": (
+        loop(load("a") + TO_V + add("d", "a")),
+        ("tload", "writes %a", "V"),
+    ),
+    "loop that may not execute": (
+        load("a") + loop("pto.barrier <PIPE_ALL>\n") + add("d", "a"),
+        ("tadd", "reads %a", "MTE2"),
+    ),
+    "another handle": (
+        load("a")
+        + "%o = pto.alloc_tile addr = %a0 : !pto.tile_buf<vec, 64x16xf32>\n"
+        + "pto.tneg ins(%o : !pto.tile_buf<vec, 64x16xf32>) outs(%o : !pto.tile_buf<vec, 64x16xf32>)\n",
+        ("tneg", "reads %o", "MTE2"),
+    ),
+    "another shape": (
+        load("a")
+        + f"%o = pto.treshape %a : {T} -> !pto.tile_buf<vec, 64x16xf32>\n"
+        + "pto.tneg ins(%o : !pto.tile_buf<vec, 64x16xf32>) outs(%o : !pto.tile_buf<vec, 64x16xf32>)\n",
+        ("tneg", "reads %o", "MTE2"),
+    ),
+    "yielded tile": (
+        load("a")
+        + f"%y = scf.if %c -> ({T}) {{ scf.yield %a : {T} }} else {{ scf.yield %a : {T} }}\n"
+        + add("d", "y"),
+        ("tadd", "reads %y", "MTE2"),
+    ),
+    "run-time address": (
+        f"%u = pto.tassign %a, %x : {T} -> {T}\n" + load("u") + add("d", "u"),
+        ("tadd", "reads %u", "MTE2"),
+    ),
+}
+
+
+@pytest.mark.parametrize("name", ORDERED)
+def test_ordered_programs_give_no_warning(name: str) -> None:
+    assert [str(d) for d in hazards(ORDERED[name])] == []
+
+
+@pytest.mark.parametrize("name", UNORDERED)
+def test_unordered_uses_are_reported_with_both_places(name: str) -> None:
+    body, (instruction, use, pipe) = UNORDERED[name]
+    found = hazards(body)[0]
+    assert found.severity == "warning" and found.instruction == instruction
+    assert use in found.message and f"on PIPE_{pipe}" in found.message and "p.pto:" in found.message
+    assert found.span is not None and found.span.line > 15
+
+
+def test_the_pass_of_a_loop_is_named() -> None:
+    (found, *_) = hazards(UNORDERED["next pass of a loop"][0])
+    assert "in an earlier pass of the loop" in found.message
+
+
+def test_calls_are_followed() -> None:
+    helper = f"func.func private @use(%t: {T}, %o: {T}) {{\n{add('o', 't')}return\n}}"
+    call = f"func.call @use(%a, %d) : ({T}, {T}) -> ()\n"
+    for between, count in (("", 1), (TO_V, 0)):
+        text = f"module {{\n{HEAD}{load('a')}{between}{call}return\n}}\n{helper}\n}}"
+        found = [d for d in verify(parse(text), "a5", level=3) if d.rule == "hazard"]
+        assert len(found) == count
+
+
+def test_only_programs_that_synchronise_by_hand_are_checked() -> None:
+    body = load("a") + add("d", "a")
+    assert len(hazards(body)) == 1
+    assert hazards(body, level=None) == [] and hazards(body, auto_sync=True) == []
+    assert len(hazards(body + TO_STORE, level=None)) == 1
+
+
+def test_moves_run_on_the_pipe_of_their_places() -> None:
+    m = "!pto.tile_buf<mat, 32x32xf16, blayout=col_major, slayout=row_major>"
+    left = "!pto.tile_buf<left, 32x32xf16, blayout=col_major, slayout=row_major>"
+    move = (
+        f"%m = pto.alloc_tile addr = %a0 : {m}\n%l = pto.alloc_tile addr = %a0 : {left}\n"
+        f"pto.tmov ins(%m : {m}) outs(%l : {left})\n"
+    )
+    g = "!pto.partition_tensor_view<32x32xf16>"
+    head = HEAD.replace("%n: index", f"%n: index, %g: {g}")
+    body = move + f"pto.tload ins(%g : {g}) outs(%m : {m})\n"
+    for between, count in (("", 1), (sync("MTE1", "MTE2"), 0), (sync("V", "MTE2"), 1)):
+        lines = body.splitlines(keepends=True)
+        text = head + "".join(lines[:3]) + between + lines[3] + "return\n}"
+        assert len([d for d in verify(parse(text), "a5", level=3) if d.rule == "hazard"]) == count
