@@ -27,7 +27,7 @@ from . import (
     reduce_expand_index,
     tile_scalar,
 )
-from .control import varying_axes as varying_axes
+from .control_flow import varying_axes as varying_axes
 from .planning import plan as plan
 from .program import MAX_STEPS as MAX_STEPS, STEPS as STEPS, JaxMachine as JaxMachine
 from .rules import RULES as RULES, Semantics as Semantics

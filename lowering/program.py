@@ -33,7 +33,7 @@ from pto_jax.walk import (
     with_storage,
 )
 
-from . import control, memory, scalars, storage
+from . import control_flow, memory, scalars, storage
 from .rules import RULES, VALUE, Context, Lanes, Semantics, jitted
 from .shapes import Carried
 from .storage import Cell, Plan, Slot, Window
@@ -145,20 +145,20 @@ class JaxMachine:
 
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[WalkOperand, ...]:
         with self._inside():
-            return control.branch(self, frame, condition, arms)
+            return control_flow.branch(self, frame, condition, arms)
 
     def loop(
         self, frame: Frame, trips: Scalar, inits: Sequence[WalkOperand], body: Body
     ) -> tuple[WalkOperand, ...]:
         with self._inside():
-            return control.loop(self, frame, trips, inits, body)
+            return control_flow.loop(self, frame, trips, inits, body)
 
     def repeat(
         self, frame: Frame, inits: Sequence[WalkOperand], before: Before, after: After
     ) -> tuple[WalkOperand, ...]:
         if self.whole:
             with self._inside():
-                return control.repeat(self, frame, inits, before, after)
+                return control_flow.repeat(self, frame, inits, before, after)
         return step_by_step(self, frame.op, inits, before, after)
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
