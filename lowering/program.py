@@ -74,7 +74,6 @@ class JaxMachine:
     buffers: dict[str, Array]
     cells: dict[str, Array] = field(default_factory=dict)
     packed: dict[str, bool] = field(default_factory=dict)
-    written: dict[str, None] = field(default_factory=dict)
     checks: bool = False
     whole: bool = False
     max_steps: int = MAX_STEPS
@@ -324,7 +323,6 @@ class JaxMachine:
         old, lanes = self.buffers[view.buffer], self._lanes(ref)
         self._in_bounds(e, "src", lanes, view, old)
         self.buffers[view.buffer] = memory.tstore(self.context(e), lanes, view, old)
-        self.written.setdefault(view.buffer)
 
     def _in_bounds(self, e: Execution, tile: str, lanes: Lanes, view: View, buffer: Array) -> None:
         if self.checks:

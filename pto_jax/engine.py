@@ -302,7 +302,7 @@ def _execute(
     if kernel.program.fragment:
         results = zip(kernel.outputs, returned, strict=True)
         return {n: _result(machine, prepared, value) for n, value in results}, report, state
-    outputs = {name: _buffer(machine, prepared, name) for name in machine.written}
+    outputs = {name: _buffer(machine, prepared, name) for name in kernel.outputs}
     return outputs, report, state
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from .. import infer
-from ..analysis import fragment_outputs
+from ..analysis import fragment_outputs, written_buffers
 from ..dtypes import DType
 from ..errors import ArgumentError
 from ..ir import Function, Program, Value
@@ -52,7 +52,7 @@ def run(
     grid: int = 1,
     max_steps: int = 1_000_000,
 ) -> dict[str, Any]:
-    """Execute a program; returns the global buffers it wrote by argument name.
+    """Execute a program; returns the global buffers it may write by argument name.
 
     ``buffers`` gives arguments by name or in order: arrays for pointers and views, numbers for
     scalars, :class:`OracleTile` for the tiles of a fragment (whose results come back as tiles). The
@@ -77,10 +77,11 @@ def run(
     machine = ReferenceMachine(Policy(selected, region, subnormals == "flush"), memory, max_steps)
     operands = [_operand(v, given[v.name], machine) for v in function.args]
     returned = launch(program, machine, function, operands, grid=grid)
+    written = written_buffers(program, function)
     outputs: dict[str, Any] = {
         v.name: _like(memory[v.name], np.asarray(given[v.name]), _element(v))
         for v in function.args
-        if v.name in machine.written
+        if v.name in written
     }
     named = zip(fragment_outputs(program), returned, strict=True) if program.fragment else ()
     for name, operand in named:

@@ -75,13 +75,12 @@ class ReferenceMachine:
 
     Tiles with an explicit address share the bytes of their memory space, whatever their shapes and
     types; tiles without one have bytes of their own. ``buffers`` holds global memory as bytes and is
-    written in place; ``written`` names the buffers that were stored to.
+    written in place.
     """
 
     def __init__(self, policy: Policy, buffers: Mapping[str, Array], max_steps: int = 1_000_000) -> None:
         self.policy = policy
         self.buffers = buffers
-        self.written: set[str] = set()
         self.max_steps = max_steps
         self.depth = 0
         self.abstract = False
@@ -224,9 +223,6 @@ class ReferenceMachine:
         rule = RULES.get(execution.instruction.name)
         if rule is None:
             raise not_executable(execution.op, "has no rule in the reference interpreter")
-        view = execution.operands.get("dst")
-        if view is not None and not isinstance(view, TileRef):
-            self.written.add(view.buffer)
         step = Step(
             self.policy,
             execution.op,
