@@ -16,6 +16,7 @@ from pto_jax.errors import NotExecutableError
 from pto_jax.ir import Op, Program, Value
 from pto_jax.types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
 from pto_jax.walk import Execution, Operand, Pointer, Scalar, TileRef, View, Walker
+from pto_jax.walk_memory import ScalarMemory
 
 from .storage import Placement, Plan
 
@@ -25,7 +26,7 @@ class _Unknown:
 
 
 @dataclass
-class _Surveyor:
+class _Surveyor(ScalarMemory):
     """A machine that computes nothing and notes the constant addresses of tiles."""
 
     found: list[Placement] = field(default_factory=list)
@@ -39,6 +40,16 @@ class _Surveyor:
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         return _Unknown()
+
+    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
+        return _Unknown()
+
+    def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None: ...
+
+    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        return _Unknown()
+
+    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None: ...
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
         if isinstance(address, int):

@@ -60,7 +60,7 @@ def fragment_outputs(program: Program) -> tuple[str, ...]:
     return tuple(n for n in program.fragment_results if n in written)
 
 
-_DERIVING = frozenset({"make_tensor_view", "partition_view", "subview", "addptr"})
+_DERIVING = frozenset({"make_tensor_view", "partition_view", "subview", "addptr", "tensor_view_addr"})
 
 
 def _roots(program: Program, function: Function) -> dict[str, str]:
@@ -101,7 +101,7 @@ def _writes(program: Program, function: Function, active: frozenset[str]) -> Ite
     roots = _roots(program, function)
     for op in function.walk():
         if op.name in ("tstore", "store_scalar", "tstore_fp", "mscatter"):
-            for target in op.outs:
+            for target in op.ins[1:2] if op.name == "store_scalar" else op.outs:
                 if target.name in roots:
                     yield roots[target.name]
         called = _callee(program, op) if op.name == "call" else None

@@ -17,7 +17,7 @@ from .isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsuppor
 from .isa.tile_legality import check_type
 from .isa.views import extents as static_extents
 from .profiles import PROFILES, Profile
-from .types import Loc, PartitionViewType, TensorViewType, TileType, Type, UnknownType
+from .types import GlobalLayout, Loc, PartitionViewType, TensorViewType, TileType, Type, UnknownType
 from .verifier_memory import Place, Reserved, in_reserved, overlaps
 from .verifier_pipes import pipe_findings
 
@@ -189,6 +189,7 @@ class _Checker:
         self.valid: dict[str, Valid] = {}
         self.constants: dict[str, int] = {}
         self.shapes: dict[str, tuple[int | None, ...]] = {}
+        self.layouts: dict[str, GlobalLayout] = {}
         self.places: list[Place] = []
         self.unplaced: list[Place] = []
         self.reserved: list[Reserved] = []
@@ -240,7 +241,13 @@ class _Checker:
         instruction = isa.find(op.name)
         if instruction is not None:
             for finding in check_op(
-                op, self.profile, valid=self.valid, constants=self.constants, shapes=self.shapes, types=False
+                op,
+                self.profile,
+                valid=self.valid,
+                constants=self.constants,
+                shapes=self.shapes,
+                layouts=self.layouts,
+                types=False,
             ):
                 self.sink.add(finding)
             overwritten = hidden_scratch(op, self.profile, self.valid)
@@ -330,8 +337,13 @@ class _Checker:
                 self.valid[tile.name] = (self.constants.get(row.name), self.constants.get(col.name))
             case "make_tensor_view" if op.results:
                 self.shapes[op.results[0].name] = self.extents(op, "shape")
+                layout = op.attrs.get("layout")
+                if isinstance(layout, GlobalLayout):
+                    self.layouts[op.results[0].name] = layout
             case "partition_view" if op.results:
                 self.shapes[op.results[0].name] = self.extents(op, "sizes")
+                if op.ins[0].name in self.layouts:
+                    self.layouts[op.results[0].name] = self.layouts[op.ins[0].name]
             case _:
                 pass
 

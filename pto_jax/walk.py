@@ -17,8 +17,11 @@ from .analysis import fragment_outputs
 from .dtypes import I1, INDEX, DType
 from .errors import Diagnostic, NotExecutableError
 from .fold import fold, operation, scalar_dtype
+from .image_state import ImageState
 from .ir import AttrValue, Function, Op, Program, Region, Symbol, Value
+from .isa.layout_img2col import IMG2COL_STATE
 from .isa.matrix import ROUNDING_STATE
+from .isa.modes import FmatrixMode
 from .types import (
     GlobalLayout,
     OpaqueType,
@@ -166,6 +169,15 @@ def _handles(*names: str) -> Callable[[Handler], Handler]:
     return register
 
 
+def needs_rule(instruction: isa.Instruction) -> bool:
+    """Whether a machine has to execute an instruction: the walker does not, and it has an effect.
+
+    >>> needs_rule(isa.instructions()["tadd"]), needs_rule(isa.instructions()["barrier"])
+    (True, False)
+    """
+    return instruction.name not in _HANDLERS and instruction.syntax != "custom"
+
+
 class Walker:
     """Runs functions of a program on a machine."""
 
@@ -174,6 +186,8 @@ class Walker:
         self.machine = machine
         #: How multiplications round f32 operands, while an f32 mode is on.
         self.f32_rounding: AttrValue = None
+        #: What image-to-column was told by configuration instructions.
+        self.image = ImageState()
 
     def run(
         self, function: Function, arguments: Sequence[Operand], scope: Scope | None = None
@@ -242,6 +256,10 @@ class Walker:
 
     def _attrs(self, bound: isa.Bound) -> Mapping[str, AttrValue]:
         """The attributes of an instruction, and what modes set earlier add to them."""
+        if bound.instruction.name == "timg2col":
+            mode = bound.attrs["mode"]
+            assert isinstance(mode, FmatrixMode)
+            return {**bound.attrs, IMG2COL_STATE: self.image.registers(mode, bound.values["src"].type)}
         if self.f32_rounding is None or bound.instruction.cls != "matrix":
             return bound.attrs
         return {**bound.attrs, ROUNDING_STATE: self.f32_rounding}
@@ -351,6 +369,18 @@ def _get_tensor_view_dim(walker: Walker, op: Op, scope: Scope) -> None:
     scope.bind(op.results[0], walker.select(index, view.shape))
 
 
+@_handles("get_tensor_view_stride")
+def _get_tensor_view_stride(walker: Walker, op: Op, scope: Scope) -> None:
+    view, index = (scope[v] for v in op.ins)
+    scope.bind(op.results[0], walker.select(index, view.strides))
+
+
+@_handles("tensor_view_addr")
+def _tensor_view_addr(walker: Walker, op: Op, scope: Scope) -> None:
+    view = scope[op.ins[0]]
+    scope.bind(op.results[0], Pointer(view.buffer, view.dtype, view.offset))
+
+
 @_handles("addptr")
 def _addptr(walker: Walker, op: Op, scope: Scope) -> None:
     pointer, offset = (scope[v] for v in op.ins)
@@ -414,6 +444,15 @@ def _set_f32_mode(walker: Walker, op: Op, scope: Scope) -> None:
     assert instruction is not None
     attrs = isa.bind(instruction, op).attrs
     walker.f32_rounding = attrs["mode"] if attrs["enable"] else None
+
+
+@_handles("setfmatrix", "set_img2col_padding", "set_img2col_rpt")
+def _set_image(walker: Walker, op: Op, scope: Scope) -> None:
+    instruction = isa.find(op.name)
+    assert instruction is not None
+    mode = isa.bind(instruction, op).attrs["mode"]
+    assert isinstance(mode, FmatrixMode)
+    walker.image.configure(op.name, mode, op.ins[0].type)
 
 
 @_handles("tget_scale_addr")

@@ -10,11 +10,13 @@ from ..dtypes import DType
 from ..errors import Diagnostic, ExecutionError
 from ..ir import Op, Value
 from ..types import Loc, TileType
-from ..walk import Execution, Scalar, TileRef
+from ..walk import Execution, Pointer, Scalar, TileRef
+from ..walk_memory import ScalarMemory
 from . import (
     elementwise,
     elementwise_fused,
     elementwise_select,
+    fixpipe,
     irregular,
     irregular_gather,
     irregular_index,
@@ -25,10 +27,13 @@ from . import (
     layout,
     layout_extract,
     layout_fill,
+    layout_img2col,
     layout_rearrange,
     matrix,
     matrix_mx,
     memory,
+    memory_indexed,
+    memory_layouts,
     reduce_expand,
     reduce_expand_binary,
     reduce_expand_index,
@@ -36,8 +41,8 @@ from . import (
     tile_scalar,
 )
 from .numbers import Array
-from .step import RULES, Policy, Step, not_executable
-from .storage import Buffer, Place, storage_size
+from .step import RULES, Policy, Step, not_executable, scalar_word
+from .storage import Buffer, Place, map_of, read_words, storage_size, write_words
 
 #: Importing a class file registers its rules.
 CLASS_FILES = (
@@ -49,10 +54,14 @@ CLASS_FILES = (
     reduce_expand_index,
     reduce_expand_binary,
     memory,
+    memory_indexed,
+    memory_layouts,
     layout,
     layout_rearrange,
     layout_fill,
     layout_extract,
+    layout_img2col,
+    fixpipe,
     matrix,
     matrix_mx,
     irregular,
@@ -65,7 +74,7 @@ CLASS_FILES = (
 )
 
 
-class ReferenceMachine:
+class ReferenceMachine(ScalarMemory):
     """Executes instructions one at a time.
 
     Tiles with an explicit address share the bytes of their memory space, whatever their shapes and
@@ -126,6 +135,25 @@ class ReferenceMachine:
             message = f"a valid region of {rows}x{cols} in a tile of {ref.type.rows}x{ref.type.cols}"
             raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="region"))
 
+    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
+        place, at = _in_tile(op, ref, position)
+        return _scalar(read_words(place.buffer.bytes, at, ref.type.dtype, place.address), dtype)
+
+    def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
+        place, at = _in_tile(op, ref, position)
+        word = scalar_word(value, ref.type.dtype).reshape(1)
+        write_words(place.buffer.bytes, at, word, ref.type.dtype, place.address)
+
+    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        memory = self.buffers[pointer.buffer]
+        return _scalar(read_words(memory, _in_buffer(op, pointer, memory), pointer.dtype), dtype)
+
+    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        memory = self.buffers[pointer.buffer]
+        at = _in_buffer(op, pointer, memory)
+        write_words(memory, at, scalar_word(value, pointer.dtype).reshape(1), pointer.dtype)
+        self.written.add(pointer.buffer)
+
     def execute(self, execution: Execution) -> dict[str, Array]:
         rule = RULES.get(execution.instruction.name)
         if rule is None:
@@ -144,3 +172,28 @@ class ReferenceMachine:
         with np.errstate(all="ignore"):
             rule(step)
         return {name: step.made[name].view(t.dtype.numpy) for name, t in execution.vectors.items()}
+
+
+def _in_tile(op: Op, ref: TileRef, position: Scalar) -> tuple[Place, Array]:
+    assert isinstance(ref.storage, Place)
+    if not (map_of(ref.type) == int(position)).any():
+        raise _outside(op, position, f"a tile of {ref.type.elements} elements")
+    return ref.storage, np.array([int(position)])
+
+
+def _in_buffer(op: Op, pointer: Pointer, memory: Array) -> Array:
+    count, position = len(memory) * 8 // pointer.dtype.storage_bits, int(pointer.offset)
+    if not 0 <= position < count:
+        raise _outside(op, position, f"buffer {pointer.buffer} of {count} elements")
+    return np.array([position])
+
+
+def _outside(op: Op, position: Scalar, what: str) -> ExecutionError:
+    message = f"found offset {position} in {what}; allowed: an element of it"
+    return ExecutionError(Diagnostic("error", message, op.span, op.name, rule="offset-range"))
+
+
+def _scalar(words: Array, d: DType) -> Scalar:
+    """A word as a scalar of the program; floats keep their bits."""
+    value = words.view(d.numpy)[0]
+    return int(value) if d.is_integer else value
