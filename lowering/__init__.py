@@ -9,6 +9,7 @@ from . import (
     elementwise,
     elementwise_fused,
     elementwise_select,
+    fixpipe,
     irregular,
     irregular_gather,
     irregular_index,
@@ -19,6 +20,7 @@ from . import (
     layout,
     layout_extract,
     layout_fill,
+    layout_img2col,
     layout_rearrange,
     matrix,
     matrix_mx,
@@ -45,7 +47,9 @@ RULE_MODULES = (
     layout,
     layout_extract,
     layout_fill,
+    layout_img2col,
     layout_rearrange,
+    fixpipe,
     matrix,
     matrix_mx,
     irregular,
@@ -57,4 +61,4 @@ RULE_MODULES = (
     irregular_sort,
 )
 #: Instructions whose rule needs global memory; the machine executes them itself.
-MEMORY_RULES = frozenset({"tload", "tstore"})
+MEMORY_RULES = frozenset({"tload", "tprefetch", "tstore", "tstore_fp", "mgather", "mscatter"})

@@ -268,10 +268,13 @@ def _nearest_hif8(single: Array, mode: RoundMode, saturate: bool) -> Array:
 
 
 def _narrow_e8m0(single: Array) -> Array:
-    """Nearest power of two (ties to the even exponent); negative values and NaN give NaN."""
+    """Nearest power of two, ties to the even exponent code, 2^-127 for zero; negative values, values
+    nearer to 2^128, infinities and NaN give NaN."""
     a = single & _ABS
-    up = (a + U32(0x3FFFFF) + ((a >> U32(23)) & U32(1))) >> U32(23)
-    code = jnp.minimum(up, U32(0xFE))
+    code = (a + U32(0x3FFFFF) + ((a >> U32(23)) & U32(1))) >> U32(23)
+    # 2^-127 is a float32 subnormal, where the spacing is that of the codes above.
+    low = lax.convert_element_type(a > U32(0x600000), np.uint32)
+    code = jnp.where(a < U32(0x800000), low, code)
     bad = (a >= _INF) | ((single >> U32(31) == U32(1)) & (a != U32(0)))
     return lax.convert_element_type(jnp.where(bad, U32(0xFF), code), np.uint8)
 

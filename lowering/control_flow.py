@@ -21,7 +21,7 @@ from pto_jax.dtypes import I1, INDEX, DType
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.fold import scalar_dtype
 from pto_jax.ir import Op
-from pto_jax.walk import Frame, Operand, Scalar, TileRef
+from pto_jax.walk import UNSETTLED, Frame, Operand, Scalar, TileRef
 
 from .scalars import to_native
 from .shapes import Carried, Shape, fill, fits, join, leaves, opened
@@ -46,6 +46,7 @@ class Effects:
     cells: dict[str, None] = field(default_factory=dict)
     buffers: dict[str, None] = field(default_factory=dict)
     names: dict[Key, Shape] = field(default_factory=dict)
+    modes: dict[str, None] = field(default_factory=dict)
     complete: bool = True
 
     def expect(self, holds: bool) -> None:
@@ -73,6 +74,10 @@ class Effects:
                 if changed and not own and key not in known:
                     known[key] = None
                     self.complete = False
+        for mode, value in frame.modes.items():
+            if value != saved[0][mode] and mode not in self.modes:
+                self.modes[mode] = None
+                self.complete = False
         for name, operand in frame.changed(saved).items():
             shape = self.names.get(name, saved[name[0]][name[1]])
             if name not in self.names or not fits(operand, shape):
@@ -84,7 +89,9 @@ class Effects:
         return found + [leaf for key, shape in self.names.items() for leaf in leaves(frame[key], shape)]
 
     def restore(self, machine: JaxMachine, frame: Frame, data: Iterator[Array]) -> None:
-        """Make the data what the region has changed."""
+        """Make the data what the region has changed; modes it changes are not known where it begins."""
+        for mode in self.modes:
+            frame.modes[mode] = UNSETTLED
         for key in self.cells:
             machine.set_cell(key, next(data))
         for key in self.buffers:

@@ -80,7 +80,7 @@ def clamp_to_int(whole: Array, dtype: DType, nan: int) -> Array:
     return lax.convert_element_type(value, dtype.word)
 
 
-def _largest(dtype: DType) -> float:
+def largest(dtype: DType) -> float:
     """The largest finite value of a type, as float64 (integer limits may round up)."""
     if dtype.is_integer:
         return float(dtype.max_int)
@@ -92,7 +92,7 @@ def _largest(dtype: DType) -> float:
 
 
 def _lowest(dtype: DType) -> float:
-    return float(dtype.min_int) if dtype.is_integer else -_largest(dtype)
+    return float(dtype.min_int) if dtype.is_integer else -largest(dtype)
 
 
 def simulated(words: Array, src: DType, dst: DType, mode: RoundMode, saturate: bool) -> Array:
@@ -112,7 +112,7 @@ def simulated(words: Array, src: DType, dst: DType, mode: RoundMode, saturate: b
     else:
         value = lax.convert_element_type(integer(words, src), np.float64)
     low = np.float64(max(_lowest(src), _lowest(dst)))
-    high = np.float64(min(_largest(src), _largest(dst)))
+    high = np.float64(min(largest(src), largest(dst)))
     if dst.name == "i4":
         return clamp_to_int(round_whole(value, mode), dst, dst.max_int) & np.uint8(0xF)
     if dst.is_integer:
@@ -120,7 +120,7 @@ def simulated(words: Array, src: DType, dst: DType, mode: RoundMode, saturate: b
         if not saturate:
             return integer_words(_host_cast(whole, dst), dst)
         clamped = jnp.clip(whole, jnp.ceil(low), jnp.floor(high))
-        limit = dst.max_int if _largest(src) >= dst.max_int else int(_largest(src))
+        limit = dst.max_int if largest(src) >= dst.max_int else int(largest(src))
         return clamp_to_int(clamped, dst, limit)
     if saturate and dst.bits > 8:
         value = jnp.where(value != value, high, jnp.clip(value, low, high))

@@ -2,14 +2,36 @@
 
 from __future__ import annotations
 
+import jax.numpy as jnp
+import numpy as np
 from jax import Array
 
-from . import convert
-from .region import elementwise
-from .rules import Context
+from pto_jax.dtypes import DType
+
+from . import bits, convert
+from .quantise import has_relu, through
+from .region import merge, read
+from .rules import Context, Inputs, rule
 
 
-@elementwise("tmov", "src", moves=True)
-def _tmov(c: Context, x: Array) -> Array:
-    """A logical copy; differing element types convert as a C++ cast does."""
-    return convert.cast(x, c.dtype("src"), c.dtype("dst"))
+@rule("tmov")
+def move(c: Context, inputs: Inputs) -> dict[str, Array]:
+    """A logical copy; differing element types convert as a C++ cast does.
+
+    The simulator moves with a scalar parameter as without one.
+    """
+    words, d = read(c, inputs, "src"), c.dtype("dst")
+    if c.has("fp") or (c.has("preQuantScalar") and c.profile != "cpu_sim"):
+        return {"dst": merge(c, inputs, through(c, inputs, words, d))}
+    new = convert.cast(words, c.dtype("src"), d)
+    if has_relu(c):
+        new = jnp.where(_negative(new, d), d.word.type(0), new)
+    return {"dst": merge(c, inputs, new)}
+
+
+def _negative(words: Array, dtype: DType) -> Array:
+    """Values below zero: neither NaN nor -0."""
+    if dtype.is_float:
+        return bits.decode(words, dtype) < np.float64(0)
+    native = convert.integer(words, dtype)
+    return native < native.dtype.type(0)

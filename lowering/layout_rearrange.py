@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from . import convert
+from . import convert, layout_img2col
 from .irregular_storage import inside, iota, source
 from .masks import lanes
 from .region import fit, merge, read, sizes
@@ -16,6 +16,8 @@ from .rules import Context, Inputs, rule
 @rule("ttrans")
 def _ttrans(c: Context, inputs: Inputs) -> dict[str, Array]:
     """What is valid in src is written, wherever that falls in dst."""
+    if c.tile("src").conv is not None:
+        return {"dst": layout_img2col.transposed(c, inputs)}
     t, old = c.tile("dst"), lanes(inputs, "dst").words
     words = lanes(inputs, "src").words.T
     written = fit(inside(c, inputs, "src").T, t.shape, np.bool_(False))

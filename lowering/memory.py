@@ -1,107 +1,23 @@
 """Transfers between global memory and tiles.
 
-Global memory is one flat array of words per buffer. A window whose shape, strides and offset are
-static and regular becomes slices and reshapes; every other window becomes a gather or scatter by
-computed addresses. Lanes outside the window or the buffer read zero and are not written.
+Global memory is one flat array of words per buffer. A static window whose dimensions nest becomes slices
+and reshapes; every other window becomes a gather or scatter by computed addresses. Lanes outside the
+window or the buffer read zero and are not written.
 """
 
 from __future__ import annotations
-
-from collections.abc import Sequence
-from dataclasses import dataclass
 
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
 from pto_jax.dtypes import DType
-from pto_jax.types import BLayout, GlobalLayout, Pad, TileType
+from pto_jax.types import AtomicType, BLayout, GlobalLayout, Pad, TileType
 from pto_jax.walk import Scalar, View
 
-from . import convert, region
-from .rules import Context, Lanes
-
-RANK = 5
-
-
-@dataclass(frozen=True)
-class Window:
-    """A view brought to rank 5: leading dimensions of extent 1."""
-
-    offset: Scalar
-    shape: tuple[Scalar, ...]
-    strides: tuple[Scalar, ...]
-    dn: bool
-
-    @staticmethod
-    def of(view: View) -> Window:
-        lead = RANK - len(view.shape)
-        return Window(
-            view.offset,
-            (1,) * lead + view.shape,
-            (0,) * lead + view.strides,
-            view.layout == GlobalLayout.DN,
-        )
-
-    @property
-    def is_static(self) -> bool:
-        return all(isinstance(n, int) for n in (*self.shape, *self.strides, self.offset))
-
-    def indices(self, rows: Array | np.ndarray, cols: Array | np.ndarray) -> Sequence[Scalar]:
-        """The five indices of tile element (row, column)."""
-        _, d1, d2, d3, d4 = self.shape
-        if self.dn:
-            return (cols // (d1 * d2 * d4), cols // (d2 * d4) % d1, cols // d4 % d2, rows, cols % d4)
-        return (rows // (d1 * d2 * d3), rows // (d2 * d3) % d1, rows // d3 % d2, rows % d3, cols)
-
-    def addresses(self, shape: tuple[int, int]) -> Array:
-        """Buffer positions of the lanes of a tile shape, int64 [rows, cols]; -1 beyond the window."""
-        rows, cols = np.indices(shape, dtype=np.int64, sparse=True)
-        total: Scalar = np.int64(0)
-        for extent, stride, index in zip(self.shape, self.strides, self._guarded(rows, cols), strict=True):
-            if not (isinstance(extent, int) and extent == 1):
-                total = total + index * _wide(stride)
-        where = jnp.asarray(total + _wide(self.offset), np.int64)
-        for index, extent, size in zip((rows, cols), self.lanes(), shape, strict=True):
-            if not isinstance(extent, int) or extent < size:
-                where = jnp.where(index < extent, where, np.int64(-1))
-        return jnp.broadcast_to(where, shape)
-
-    def lanes(self) -> tuple[Scalar, Scalar]:
-        """Rows and columns of the tile lanes that the window stands for."""
-        d0, d1, d2, d3, d4 = (n if isinstance(n, int) else _wide(n) for n in self.shape)
-        return (d3, d0 * d1 * d2 * d4) if self.dn else (d0 * d1 * d2 * d3, d4)
-
-    def _guarded(self, rows: np.ndarray, cols: np.ndarray) -> Sequence[Scalar]:
-        """Indices with extents kept positive, so that empty windows do not divide by zero."""
-        positive = tuple(max(n, 1) if isinstance(n, int) else jnp.maximum(n, 1) for n in self.shape)
-        shape = tuple(_wide(n) for n in positive)
-        return Window(self.offset, shape, self.strides, self.dn).indices(rows, cols)
-
-    def rows_by_cols(self) -> tuple[int, int, int] | None:
-        """(rows, cols, row pitch) when the window is static, row-regular and has unit column stride."""
-        if not self.is_static or (self.dn and any(n != 1 for n in self.shape[:3])):
-            return None
-        pitch, extent = self.strides[3], self.shape[3]
-        for n, stride in zip(self.shape[2::-1], self.strides[2::-1], strict=True):
-            if n != 1 and stride != pitch * extent:
-                return None
-            extent *= n
-        cols = self.shape[4]
-        if (self.strides[4] != 1 and cols != 1) or (extent > 1 and pitch < cols) or extent * cols == 0:
-            return None
-        return extent, cols, pitch if extent > 1 else cols
-
-
-def _wide(n: Scalar) -> Scalar:
-    """An address part in 64 bits, where products of sizes and strides cannot wrap."""
-    return np.int64(n) if isinstance(n, int) else lax.convert_element_type(n, np.int64)
-
-
-def _within(where: Array, buffer: Array) -> Array:
-    """int32 positions; those outside the buffer become its size, which gathers and scatters skip."""
-    size = np.int64(buffer.shape[0])
-    return lax.convert_element_type(jnp.where((where < 0) | (where > size), size, where), np.int32)
+from . import atomics, masks, memory_convolution, quantise, region, storage
+from .memory_layouts import Placed, Window, wide, within
+from .rules import Context, Inputs, Lanes
 
 
 def pad_word(dtype: DType, pad: Pad, profile: str) -> np.unsignedinteger:
@@ -120,39 +36,68 @@ def pad_word(dtype: DType, pad: Pad, profile: str) -> np.unsignedinteger:
     return word(value & ((1 << dtype.word_bits) - 1))
 
 
-def leaves_buffer(t: TileType, lanes: Lanes, view: View, buffer: Array) -> Array | bool:
+def window_of(c: Context, view: View, tile: str) -> Placed:
+    """The window of a transfer; a layout the instruction gives goes before the view's own.
+
+    For a convolution tile it is one row.
+    """
+    given, conv = c.attrs.get("layout"), c.tile(tile).conv
+    layout = given if isinstance(given, GlobalLayout) else view.layout
+    if conv is None:
+        return Window.of(view, layout)
+    layout = conv.layout if layout is None else layout
+    if layout == conv.layout:
+        return Window.of(view, layout, flat=True)
+    return memory_convolution.converted(view, layout, conv)
+
+
+def leaves_buffer(t: TileType, lanes: Lanes, window: Placed, buffer: Array) -> Array | bool:
     """Whether a transfer of the tile's valid region leaves the window or the buffer."""
-    window = Window.of(view)
-    regular = window.rows_by_cols()
-    if regular is not None and t.is_static and regular[0] >= (t.v_row or 0) and regular[1] >= (t.v_col or 0):
-        if not t.v_row or not t.v_col:
+    block = window.block()
+    if t.v_row is not None and t.v_col is not None:
+        if block is not None and block.within(buffer) and block.rows >= t.v_row and block.cols >= t.v_col:
             return False
-        last = window.offset + (t.v_row - 1) * regular[2] + t.v_col - 1
-        return bool(window.offset < 0 or last >= buffer.shape[0])
-    where = window.addresses(t.shape)
-    outside = (where < 0) | (where >= np.int64(buffer.shape[0]))
+        if window.is_static:
+            where = np.asarray(window.addresses((t.v_row, t.v_col)))
+            return bool(np.any((where < 0) | (where >= buffer.shape[0])))
+    lanes_at = jnp.asarray(window.addresses(t.shape))
+    outside = (lanes_at < 0) | (lanes_at >= np.int64(buffer.shape[0]))
     inside = region.mask(t, lanes)
     return jnp.any(outside if inside is None else outside & inside)
 
 
-def _fetch(buffer: Array, window: Window, shape: tuple[int, int]) -> Array:
+def fetch(buffer: Array, window: Placed, shape: tuple[int, int]) -> Array:
     """The window's elements on a tile shape; lanes beyond the window or the buffer are zero."""
-    regular = window.rows_by_cols()
-    if regular is not None:
-        rows, cols, pitch = regular
-        end = window.offset + (rows - 1) * pitch + cols
-        if rows <= shape[0] and cols <= shape[1] and window.offset >= 0 and end <= buffer.shape[0]:
-            flat = buffer[window.offset : end]
-            block = jnp.pad(flat, (0, rows * pitch - flat.shape[0])).reshape(rows, pitch)
-            return region.fit(block[:, :cols], shape, buffer.dtype.type(0))
-    where = _within(window.addresses(shape), buffer)
+    fill = buffer.dtype.type(0)
+    block = window.block()
+    if block is not None and block.within(buffer) and block.fits(shape):
+        return region.fit(block.read(buffer[block.begin : block.end]), shape, fill)
+    block = window.moving_block()
+    if block is not None and block.span <= buffer.shape[0] and block.fits(shape) and not block.is_sparse:
+        return region.fit(block.read(_span(buffer, wide(window.offset), block.span)), shape, fill)
+    where = within(window.addresses(shape), buffer)
     return buffer.at[where].get(mode="fill", fill_value=0)
+
+
+def _span(buffer: Array, offset: Scalar, span: int) -> Array:
+    """``span`` elements from a run-time offset on, zero beyond the buffer.
+
+    A slice that starts outside the buffer is moved inside, and its elements back to their places.
+    """
+    start = jnp.clip(offset, np.int64(0), np.int64(buffer.shape[0] - span))
+    shift = jnp.clip(offset - start, np.int64(-span), np.int64(span)) + np.int64(span)
+    inside, places = (lax.convert_element_type(n, np.int32) for n in (start, shift))
+    flat = lax.dynamic_slice(buffer, (inside,), (span,))
+    return lax.dynamic_slice(jnp.pad(flat, (span, span)), (places,), (span,))
 
 
 def tload(c: Context, dst: Lanes, view: View, buffer: Array) -> Array:
     """The new words of the destination tile."""
     t = c.tile("dst")
-    fetched = _fetch(buffer, Window.of(view), t.shape)
+    window = window_of(c, view, "dst")
+    fetched = fetch(buffer, window, t.shape)
+    if isinstance(window, memory_convolution.Converted):
+        return window.filled(fetched, dst.words)
     inside = region.mask(t, dst)
     if inside is None:
         return fetched
@@ -162,6 +107,18 @@ def tload(c: Context, dst: Lanes, view: View, buffer: Array) -> Array:
     if t.pad == Pad.NULL:
         return jnp.where(inside, fetched, dst.words)
     return jnp.where(inside, fetched, jnp.where(_tail(t, dst), fill, dst.words))
+
+
+def tprefetch(c: Context, dst: Lanes, view: View, buffer: Array) -> Array:
+    """The simulator's linear copy: neither the window's strides nor the tile's layout count."""
+    t = c.tile("dst")
+    line = Window.of(View(view.buffer, view.dtype, view.offset, (t.elements,), (1,)))
+    found = fetch(buffer, line, (1, t.elements))[0]
+    where = within(line.addresses((1, t.elements)), buffer)[0]
+    written, inside = where < np.int32(buffer.shape[0]), region.mask(t, dst)
+    if inside is not None:
+        written &= inside.reshape(-1)
+    return storage.to_logical(jnp.where(written, found, storage.to_physical(dst.words, t)), t)
 
 
 def _tail(t: TileType, lanes: Lanes) -> Array:
@@ -175,41 +132,53 @@ def _tail(t: TileType, lanes: Lanes) -> Array:
     return (rows < row) & (cols < (col + block - np.int32(1)) // block * block)
 
 
-def tstore(c: Context, src: Lanes, view: View, buffer: Array) -> Array:
-    """The buffer with the tile's valid region written through the window."""
-    t = c.tile("src")
-    window = Window.of(view)
-    if c.profile == "cpu_sim" and view.dtype != t.dtype:
-        src = src._replace(words=convert.cast(src.words, t.dtype, view.dtype))
-    stored = _store_regular(t, src, window, buffer)
+def tstore(c: Context, inputs: Inputs, view: View, buffer: Array) -> Array:
+    """The buffer with the tile's valid region written through the window, or added to what is there."""
+    t, src, window = c.tile("src"), masks.lanes(inputs, "src"), window_of(c, view, "src")
+    src = src._replace(words=quantise.stored(c, inputs, view.dtype))
+    if c.attrs.get("atomicType") != AtomicType.ATOMIC_ADD:
+        return put(t, src, window, buffer)
+    if window.meets(t.shape) is False:
+        sums = atomics.add(c, view.dtype, fetch(buffer, window, t.shape), src.words)
+        return put(t, src._replace(words=sums), window, buffer)
+    where = targets(t, src, window, buffer).reshape(-1)
+    total: Array = atomics.accumulate(c, view.dtype, buffer, where, src.words.reshape(-1))
+    return total
+
+
+def put(t: TileType, src: Lanes, window: Placed, buffer: Array) -> Array:
+    """The buffer with words of the tile's valid region (elements of the buffer) written."""
+    stored = _put_block(t, src, window, buffer)
     if stored is not None:
         return stored
-    where = _within(window.addresses(t.shape), buffer)
-    inside = region.mask(t, src)
-    if inside is not None:
-        where = jnp.where(inside, where, np.int32(buffer.shape[0]))
-    return buffer.at[where.reshape(-1)].set(src.words.reshape(-1), mode="drop")
+    where, words = targets(t, src, window, buffer).reshape(-1), src.words.reshape(-1)
+    # Sorting pays only where lanes meet for certain; with strides of run time the scatter's order stands.
+    if window.meets(t.shape):
+        return atomics.overwrite(buffer, where, words)
+    return buffer.at[where].set(words, mode="drop")
 
 
-def _store_regular(t: TileType, src: Lanes, window: Window, buffer: Array) -> Array | None:
-    """A store through a static, regular window as slice updates; None when it is not one."""
-    regular = window.rows_by_cols()
-    if regular is None:
+def targets(t: TileType, src: Lanes, window: Placed, buffer: Array) -> Array:
+    """int32 buffer positions of the tile's lanes; the buffer's size where nothing is written."""
+    where, inside = within(window.addresses(t.shape), buffer), region.mask(t, src)
+    return where if inside is None else jnp.where(inside, where, np.int32(buffer.shape[0]))
+
+
+def _put_block(t: TileType, src: Lanes, window: Placed, buffer: Array) -> Array | None:
+    """A store through a block as slice updates; None when it is not one."""
+    block = window.block()
+    if block is None or not block.within(buffer) or not block.fits(t.shape):
         return None
-    rows, cols, pitch = regular
-    begin, end = window.offset, window.offset + (rows - 1) * pitch + cols
-    if rows > t.rows or cols > t.cols or begin < 0 or end > buffer.shape[0]:
+    shape = block.rows, block.cols
+    if any(size is not None and size > n for size, n in zip(t.valid, shape, strict=True)):
         return None
-    if (t.v_row is not None and t.v_row > rows) or (t.v_col is not None and t.v_col > cols):
-        return None
-    words = src.words[:rows, :cols]
-    inside = region.mask(t, src, (rows, cols))
-    if inside is None and pitch == cols:
-        flat = words.reshape(-1)
+    words, inside = src.words[: block.rows, : block.cols], region.mask(t, src, shape)
+    if inside is None and block.is_dense:
+        flat = block.written(words)
         if flat.shape == buffer.shape:
             return flat
-        return lax.dynamic_update_slice(buffer, flat, (np.int32(begin),))
-    old = jnp.pad(buffer[begin:end], (0, rows * pitch - (end - begin))).reshape(rows, pitch)
-    new = words if inside is None else jnp.where(inside, words, old[:, :cols])
-    block = jnp.concatenate([new, old[:, cols:]], axis=1).reshape(-1)[: end - begin]
-    return lax.dynamic_update_slice(buffer, block, (np.int32(begin),))
+        return lax.dynamic_update_slice(buffer, flat, (np.int32(block.begin),))
+    old = buffer[block.begin : block.end]
+    if inside is not None:
+        words = jnp.where(inside, words, block.read(old))
+    return lax.dynamic_update_slice(buffer, block.written(words, old), (np.int32(block.begin),))

@@ -18,6 +18,7 @@ from pto_jax.ir import Op, Program, Value
 from pto_jax.profiles import Profile
 from pto_jax.types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
 from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, TileRef, View, launch
+from pto_jax.walk.memory import ScalarMemory
 
 from .storage import Placement, Plan
 
@@ -30,7 +31,7 @@ class _Unknown:
 
 
 @dataclass
-class _Surveyor:
+class _Surveyor(ScalarMemory):
     """A machine that computes nothing and notes the constant addresses of tiles."""
 
     found: list[Placement] = field(default_factory=list)
@@ -90,6 +91,16 @@ class _Surveyor:
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         return _Unknown()
+
+    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
+        return _Unknown()
+
+    def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None: ...
+
+    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        return _Unknown()
+
+    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None: ...
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
         if address is not None:

@@ -18,8 +18,9 @@ from pto_jax.dtypes import F32, DType
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.ir import Op, Value
 from pto_jax.isa.declare import Operand
+from pto_jax.isa.memory_indexed_rules import coalescing
 from pto_jax.profiles import ProfileName
-from pto_jax.types import ScalarType, TileType
+from pto_jax.types import Coalesce, ScalarType, TileType
 from pto_jax.walk import (
     Choice,
     Execution,
@@ -33,8 +34,8 @@ from pto_jax.walk import (
     with_storage,
 )
 
-from . import control_flow, memory, scalars, storage
-from .rules import RULES, VALUE, Context, Lanes, Semantics, jitted
+from . import control_flow, indexed_scalars, memory, memory_indexed, scalars, storage
+from .rules import RULES, VALUE, Context, Inputs, Lanes, Semantics, jitted
 from .shapes import Carried
 from .storage import Cell, Plan, Slot, Window
 
@@ -256,11 +257,46 @@ class JaxMachine:
         assert isinstance(ref.storage, Slot)
         return storage.load(self.cells, ref.storage, ref.type)
 
+    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Array:
+        _whole(op, ref)
+        self._within(op, position, ref.type.elements, "an element of the tile")
+        flat = self.words(ref).reshape(-1)
+        return indexed_scalars.as_scalar(
+            indexed_scalars.read(flat, indexed_scalars.in_tile(ref.type, position)), dtype
+        )
+
+    def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
+        _whole(op, ref)
+        self._within(op, position, ref.type.elements, "an element of the tile")
+        words, at = self.words(ref), indexed_scalars.in_tile(ref.type, position)
+        new = indexed_scalars.write(words.reshape(-1), at, scalars.to_word(value, ref.type.dtype))
+        self._write(ref, new.reshape(words.shape))
+
+    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Array:
+        buffer = self.buffers[pointer.buffer]
+        self._within(op, pointer.offset, buffer.shape[0], f"an element of {pointer.buffer}")
+        return indexed_scalars.as_scalar(indexed_scalars.read(buffer, pointer.offset), dtype)
+
+    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        buffer, word = self.buffers[pointer.buffer], scalars.to_word(value, pointer.dtype)
+        self._within(op, pointer.offset, buffer.shape[0], f"an element of {pointer.buffer}")
+        self.buffers[pointer.buffer] = indexed_scalars.write(buffer, pointer.offset, word)
+
+    def _within(self, op: Op, position: Scalar, size: int, what: str) -> None:
+        broken = indexed_scalars.outside(position, size)
+        self.require(op, "offset-range", f"{what}, 0 to {size - 1}", broken, f"offset {position}")
+
     def execute(self, execution: Execution) -> dict[str, Array]:
         if execution.instruction.name == "tload":
             self._tload(execution)
-        elif execution.instruction.name == "tstore":
+        elif execution.instruction.name == "tprefetch":
+            self._tprefetch(execution)
+        elif execution.instruction.name in ("tstore", "tstore_fp"):
             self._tstore(execution)
+        elif execution.instruction.name == "mgather":
+            self._mgather(execution)
+        elif execution.instruction.name == "mscatter":
+            self._mscatter(execution)
         else:
             return self._compute(execution)
         return {}
@@ -317,16 +353,50 @@ class JaxMachine:
         self._in_bounds(e, "dst", lanes, view, buffer)
         self._write(ref, memory.tload(self.context(e), lanes, view, buffer))
 
+    def _tprefetch(self, e: Execution) -> None:
+        ref, view = e.tile("dst"), e.operands["src"]
+        assert isinstance(view, View)
+        if self.semantics.profile.name == "cpu_sim":
+            context, lanes = self.context(e), self._lanes(ref)
+            self._write(ref, memory.tprefetch(context, lanes, view, self.buffers[view.buffer]))
+
     def _tstore(self, e: Execution) -> None:
         ref, view = e.tile("src"), e.operands["dst"]
         assert isinstance(view, View)
-        old, lanes = self.buffers[view.buffer], self._lanes(ref)
-        self._in_bounds(e, "src", lanes, view, old)
-        self.buffers[view.buffer] = memory.tstore(self.context(e), lanes, view, old)
+        old, context = self.buffers[view.buffer], self.context(e)
+        self._in_bounds(e, "src", self._lanes(ref), view, old)
+        self.buffers[view.buffer] = memory.tstore(context, self._inputs(e, context), view, old)
+
+    def _mgather(self, e: Execution) -> None:
+        view, context = e.operands["src"], self.context(e)
+        assert isinstance(view, View)
+        inputs, buffer = self._inputs(e, context), self.buffers[view.buffer]
+        at = memory_indexed.places(context, inputs, view, "dst", self._picked(e, "dst"))
+        self._in_buffer(e, at, buffer)
+        self._write(e.tile("dst"), memory_indexed.mgather(context, inputs, at, buffer))
+
+    def _mscatter(self, e: Execution) -> None:
+        view, context, pick = e.operands["dst"], self.context(e), self._picked(e, "src")
+        assert isinstance(view, View)
+        inputs, buffer = self._inputs(e, context), self.buffers[view.buffer]
+        at = memory_indexed.places(context, inputs, view, "src", pick)
+        self._in_buffer(e, at, buffer)
+        self.buffers[view.buffer] = memory_indexed.mscatter(context, inputs, at, pick, buffer)
+
+    def _picked(self, e: Execution, data: str) -> Coalesce:
+        return coalescing(e.attrs, self.semantics.profile.name, e.tile("indexes").type, e.tile(data).type)
+
+    def _in_buffer(self, e: Execution, at: memory_indexed.Places, buffer: Array) -> None:
+        if self.checks:
+            self._check(e)
+            allowed = f"elements inside the buffer ({buffer.shape[0]} elements)"
+            self.violations.append(Violation(e.op, "in-bounds", allowed, at.outside(buffer)))
 
     def _in_bounds(self, e: Execution, tile: str, lanes: Lanes, view: View, buffer: Array) -> None:
         if self.checks:
-            broken = memory.leaves_buffer(self.context(e).tile(tile), lanes, view, buffer)
+            context = self.context(e)
+            window = memory.window_of(context, view, tile)
+            broken = memory.leaves_buffer(context.tile(tile), lanes, window, buffer)
             allowed = f"transfers inside the window and the buffer ({buffer.shape[0]} elements)"
             self.violations.append(Violation(e.op, "in-bounds", allowed, jnp.asarray(broken, bool)))
 
@@ -338,19 +408,23 @@ class JaxMachine:
         context = self.context(e)
         if self.checks:
             self._check(e)
+        results = jitted(context)(self._inputs(e, context))
+        for name, words in results.items():
+            if name not in e.vectors and not name.startswith(VALUE):
+                self._write(e.tile(name), words, results.get(VALUE + name))
+        return {n: arrays.from_words(results[n], t.dtype.numpy) for n, t in e.vectors.items()}
+
+    def _inputs(self, e: Execution, context: Context) -> Inputs:
+        """Lanes of the tiles and words of the scalars an instruction is given."""
         inputs: dict[str, Lanes | Array] = {}
         for name, operand in e.operands.items():
-            if e.instruction.operand(name).role == "tmp":
+            if e.instruction.operand(name).role == "tmp" or isinstance(operand, View | Pointer):
                 continue
             if isinstance(operand, TileRef):
                 inputs[name] = self._lanes(operand)
             else:
                 inputs[name] = scalars.to_word(operand, context.dtype(name))
-        results = jitted(context)(inputs)
-        for name, words in results.items():
-            if name not in e.vectors and not name.startswith(VALUE):
-                self._write(e.tile(name), words, results.get(VALUE + name))
-        return {n: arrays.from_words(results[n], t.dtype.numpy) for n, t in e.vectors.items()}
+        return inputs
 
     def _check(self, e: Execution) -> None:
         for rule, allowed, broken in region_rules(e, self.semantics.profile.name):
@@ -395,6 +469,12 @@ def region_rules(e: Execution, profile: ProfileName) -> list[tuple[str, str, Arr
         if c.severity == "error" and profile in c.profiles and c.region is not None
         if c.region.applies(sizes)
     ]
+
+
+def _whole(op: Op, ref: TileRef) -> None:
+    if isinstance(ref.storage, Window):
+        message = "found an element of a window; allowed: of a whole tile"
+        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
 
 
 def _static(size: Scalar) -> int | None:

@@ -236,7 +236,8 @@ def describe_array(name: str, array: Array, d: DType | None) -> str:
     if d is not None and d.is_float and d.numpy == d.word:
         return f"{shown} = {first} (raw words)"
     floats = flat.dtype.kind not in "iub"
-    numbers = flat.astype(np.float64) if floats else flat
+    with np.errstate(invalid="ignore"):  # Signalling NaNs raise the flag.
+        numbers = flat.astype(np.float64) if floats else flat
     nan = np.isnan(numbers) if floats else np.zeros(flat.shape, bool)
     rest = numbers[~nan]
     extent = f"min {_value(rest.min())} max {_value(rest.max())}" if rest.size else "no numbers"

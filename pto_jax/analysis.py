@@ -74,7 +74,7 @@ def _writes(program: Program, function: Function, active: frozenset[str]) -> Ite
 
     for op in function.walk():
         if op.name in ("tstore", "store_scalar", "tstore_fp", "mscatter"):
-            for target in op.outs:
+            for target in op.ins[1:2] if op.name == "store_scalar" else op.outs:
                 yield from of(target.name)
         callee = called(program, op) if op.name == "call" else None
         if callee is not None and callee.name not in active:
@@ -89,7 +89,9 @@ def _needs(function: Function) -> dict[str, int]:
         a.name: (a.name, 0) for a in function.args if isinstance(a.type, PtrType)
     }
     needs = {
-        a.name: memref_extent(a.type) for a in function.args if isinstance(a.type, MemRefType) and memref_extent(a.type)
+        a.name: memref_extent(a.type)
+        for a in function.args
+        if isinstance(a.type, MemRefType) and memref_extent(a.type)
     }
     for op in function.walk():
         value = op.attrs.get("value") if op.name == "arith.constant" else None

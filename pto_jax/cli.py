@@ -193,14 +193,16 @@ def _fmt(args: argparse.Namespace) -> int:
 def _conformance(args: argparse.Namespace) -> int:
     from .api import write_text
     from .profiles import profile
-    from .testing.conformance import Executor, run_conformance
+    from .testing.conformance import BatchExecutor, Executor, run_conformance
 
     target = profile(args.profile)
     execute: Executor
+    together: BatchExecutor | None = None
     if args.executor == "engine":
-        from .testing.execute_engine import run_case_engine
+        from .testing.execute_engine import run_case_engine, run_cases_engine
 
         execute = partial(run_case_engine, profile=target)
+        together = partial(run_cases_engine, profile=target)
     else:
         from .testing.execute import run_case_oracle
 
@@ -209,6 +211,7 @@ def _conformance(args: argparse.Namespace) -> int:
         args.paths,
         execute,
         {"profile": args.profile, "executor": args.executor},
+        together,
     )
     print(report.summary())
     if args.json:

@@ -243,3 +243,44 @@ class PrintFormat(IntEnum):
     WIDTH8_PRECISION4 = 0
     WIDTH8_PRECISION2 = 1
     WIDTH10_PRECISION6 = 2
+
+
+class Coalesce(IntEnum):
+    """What one index of an indexed transfer picks: a row of the table, or an element."""
+
+    ROW = 0
+    ELEM = 1
+
+
+class GatherOob(IntEnum):
+    """What an indexed load does with an index outside the table."""
+
+    UNDEFINED = 0
+    CLAMP = 1
+    WRAP = 2
+    ZERO = 3
+
+
+class ScatterOob(IntEnum):
+    """What an indexed store does with an index outside the table."""
+
+    UNDEFINED = 0
+    SKIP = 1
+    CLAMP = 2
+    WRAP = 3
+
+
+class ScatterAtomicOp(IntEnum):
+    """How an indexed store combines with the table's element."""
+
+    NONE = 0
+    ADD = 1
+    MAX = 2
+    MIN = 3
+
+
+class ScatterConflict(IntEnum):
+    """Which element stays when several are stored to one place."""
+
+    LAST = 0
+    DEFAULT = 1

@@ -7,7 +7,7 @@ Keyword arguments of all of them: ``dst`` (a Tile whose lanes outside the valid 
 TileType for a fresh tile; default: type and valid region of the first source tile), ``profile`` (default
 "a2a3"), ``numerics``, ``out_of_region``, ``subnormals`` as for :func:`pto_jax.compile`, and the
 instruction's attributes by name. They work under jit and vmap; on concrete tiles a broken run-time rule
-raises ExecutionError.
+raises ExecutionError. ``tprint`` has no destination and returns None.
 """
 
 from __future__ import annotations
@@ -40,8 +40,7 @@ def _is_function(instruction: isa.Instruction) -> bool:
     return (
         instruction.syntax == "tile"
         and instruction.name in RULES
-        and any(o.role in ("out", "inout") for o in operands)
-        and not any(o.kind in _GLOBAL_MEMORY for o in operands)
+        and not any(o.kind in _GLOBAL_MEMORY and not o.optional for o in operands)
     )
 
 
@@ -263,7 +262,7 @@ def _execute(
     results = tuple(
         made[n] if n in vectors else Tile.of(machine.words(operands[n]), operands[n]) for n in written
     )
-    return results[0] if len(results) == 1 else results
+    return results[0] if len(results) == 1 else results or None
 
 
 def _operand(machine: JaxMachine, name: str, value: Value, given: Any, first: Tile | None) -> Operand:

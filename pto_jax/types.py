@@ -9,6 +9,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
 
+from .convolution import Conv
 from .dtypes import DType
 from .enums import (
     AccPhase as AccPhase,
@@ -17,8 +18,10 @@ from .enums import (
     AtomicType as AtomicType,
     BLayout as BLayout,
     CmpMode as CmpMode,
+    Coalesce as Coalesce,
     Compact as Compact,
     GatherAxis as GatherAxis,
+    GatherOob as GatherOob,
     GlobalLayout as GlobalLayout,
     HistByte as HistByte,
     KernelKind as KernelKind,
@@ -34,7 +37,10 @@ from .enums import (
     ReluPreMode as ReluPreMode,
     RoundMode as RoundMode,
     SaturationMode as SaturationMode,
+    ScatterAtomicOp as ScatterAtomicOp,
     ScatterAxis as ScatterAxis,
+    ScatterConflict as ScatterConflict,
+    ScatterOob as ScatterOob,
     SLayout as SLayout,
     StPhase as StPhase,
 )
@@ -58,7 +64,8 @@ DYNAMIC = None
 class TileType:
     """Type of a tile: place, element type, physical shape, valid region and element order.
 
-    ``v_row`` / ``v_col`` are the static valid sizes, or None when they are run-time values.
+    ``v_row`` / ``v_col`` are the static valid sizes, or None when they are run-time values. ``conv`` is
+    given for convolution tiles, which are flat: one row of as many columns as they have elements.
     """
 
     dtype: DType
@@ -72,6 +79,7 @@ class TileType:
     fractal: int = 512
     pad: Pad = Pad.NULL
     compact: Compact = Compact.NULL
+    conv: Conv | None = None
 
     def __post_init__(self) -> None:
         if self.v_row == -1:
@@ -136,12 +144,25 @@ class TileType:
         def size(n: int | None) -> str:
             return "?" if n is None else str(n)
 
+        if self.conv is not None:
+            dims = "x".join(map(str, self.conv.shape))
+            return f"{self.loc.name.lower()} {self.conv.layout.name} {dims}x{self.dtype.name}"
         text = f"{self.loc.name.lower()} {self.rows}x{self.cols}x{self.dtype.name}"
         if not self.is_full:
             text += f" valid {size(self.v_row)}x{size(self.v_col)}"
         if self.layout != "ND":
             text += f" {self.layout}"
         return text
+
+
+def conv_tile(d: DType, conv: Conv, loc: Loc = Loc.MAT) -> TileType:
+    """A convolution tile.
+
+    >>> from pto_jax.dtypes import F32
+    >>> str(conv_tile(F32, Conv(GlobalLayout.NC1HWC0, (1, 2, 3, 4, 8))))
+    'mat NC1HWC0 1x2x3x4x8xf32'
+    """
+    return TileType(d, 1, conv.elements, loc=loc, conv=conv)
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from .isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsuppor
 from .isa.tile_legality import check_type
 from .isa.views import extents as static_extents
 from .profiles import PROFILES, Profile
-from .types import PartitionViewType, TensorViewType, TileType, Type
+from .types import GlobalLayout, PartitionViewType, TensorViewType, TileType, Type
 from .verifier_arith import arith_finding
 from .verifier_control import control_finding, end_finding
 from .verifier_functions import (
@@ -188,6 +188,7 @@ class _Checker:
         self.valid: dict[str, Valid] = {}
         self.constants: dict[str, int] = {}
         self.shapes: dict[str, tuple[int | None, ...]] = {}
+        self.layouts: dict[str, GlobalLayout] = {}
         self.places: list[Place] = []
         self.unplaced: list[Place] = []
         self.reserved: list[Reserved] = []
@@ -242,7 +243,13 @@ class _Checker:
         instruction = isa.find(op.name)
         if instruction is not None:
             for finding in check_op(
-                op, self.profile, valid=self.valid, constants=self.constants, shapes=self.shapes, types=False
+                op,
+                self.profile,
+                valid=self.valid,
+                constants=self.constants,
+                shapes=self.shapes,
+                layouts=self.layouts,
+                types=False,
             ):
                 self.sink.add(finding)
             overwritten = hidden_scratch(op, self.profile, self.valid)
@@ -310,8 +317,13 @@ class _Checker:
                 self.valid[tile.name] = (self.constants.get(row.name), self.constants.get(col.name))
             case "make_tensor_view" if op.results:
                 self.shapes[op.results[0].name] = self.extents(op, "shape")
+                layout = op.attrs.get("layout")
+                if isinstance(layout, GlobalLayout):
+                    self.layouts[op.results[0].name] = layout
             case "partition_view" if op.results:
                 self.shapes[op.results[0].name] = self.extents(op, "sizes")
+                if op.ins[0].name in self.layouts:
+                    self.layouts[op.results[0].name] = self.layouts[op.ins[0].name]
             case _:
                 pass
 

@@ -19,6 +19,9 @@ ALIASES = {
     "textract.fp": "textract_fp",
     "tinsert.fp": "tinsert_fp",
     "tquant_mx": "tquant.mx",
+    "tquant_hif4": "tquant.hif4",
+    "sync_set": "sync.set",
+    "sync_wait": "sync.wait",
     "get_scale_addr": "tget_scale_addr",
     **{
         f"comm.{name}": name

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import Diagnostic, Span, VerifyError
 from ..profiles import Profile
-from ..types import MemRefType, TileType, Type, UnknownType
+from ..types import GlobalLayout, MemRefType, TileType, Type, UnknownType
 from .bind import Bound, accepts, bind
 from .constraints import element_type
 from .declare import Attribute, Constraint, Instruction, Operand, Site
@@ -22,6 +22,7 @@ Valid: TypeAlias = tuple[int | None, int | None]
 _NOTHING: Mapping[str, Valid] = MappingProxyType({})
 _NO_CONSTANTS: Mapping[str, int] = MappingProxyType({})
 _NO_SHAPES: Mapping[str, tuple[int | None, ...]] = MappingProxyType({})
+_NO_LAYOUTS: Mapping[str, GlobalLayout] = MappingProxyType({})
 _KINDS = {
     "tile": "a tile",
     "scalar": "a scalar",
@@ -41,12 +42,13 @@ def check_op(
     valid: Mapping[str, Valid] = _NOTHING,
     constants: Mapping[str, int] = _NO_CONSTANTS,
     shapes: Mapping[str, tuple[int | None, ...]] = _NO_SHAPES,
+    layouts: Mapping[str, GlobalLayout] = _NO_LAYOUTS,
     types: bool = True,
 ) -> list[Diagnostic]:
     """Everything the declaration of an instruction objects to in one operation.
 
-    ``valid`` gives valid regions, ``constants`` integer values and ``shapes`` view extents that are known,
-    each by value name; static types are seen without them. ``types`` also checks the operands' types
+    ``valid`` gives valid regions, ``constants`` integer values, ``shapes`` and ``layouts`` what is known of
+    views, each by value name; static types are seen without them. ``types`` also checks the operands' types
     themselves. The operation need not belong to a program.
 
     >>> from pto_jax.dtypes import F16, F32
@@ -69,7 +71,7 @@ def check_op(
     found += _operands(instruction, bound, op)
     if types:
         found += _types(bound, profile, op)
-    site = build_site(bound, op, profile, valid, constants, shapes)
+    site = build_site(bound, op, profile, valid, constants, shapes, layouts)
     for constraint in instruction.constraints:
         if profile.name in constraint.profiles:
             found += _findings(constraint, site)
@@ -95,6 +97,7 @@ def build_site(
     valid: Mapping[str, Valid] = _NOTHING,
     constants: Mapping[str, int] = _NO_CONSTANTS,
     shapes: Mapping[str, tuple[int | None, ...]] = _NO_SHAPES,
+    layouts: Mapping[str, GlobalLayout] = _NO_LAYOUTS,
 ) -> Site:
     """The operation as constraints see it: operands of the right kind with known types."""
     types: dict[str, Type] = {}
@@ -122,6 +125,7 @@ def build_site(
         regions,
         constants,
         shapes,
+        layouts,
     )
 
 
@@ -202,6 +206,9 @@ def _operands(instruction: Instruction, bound: Bound, op: Op) -> Iterator[Diagno
         elif not accepts(operand, value.type):
             message = f"{value} is {describe(value.type)}; allowed: {_KINDS[operand.kind]}"
             rule = "operand-kind"
+        elif isinstance(value.type, TileType) and value.type.conv is not None and not operand.conv:
+            message = f"{value} is a convolution tile ({value.type}); allowed: an ordinary tile"
+            rule = "convolution"
         else:
             continue
         if operand.kind not in ("event", "handle"):

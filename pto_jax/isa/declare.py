@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..dtypes import dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
-from ..types import Pipe, TileType, Type, VectorType
+from ..types import GlobalLayout, Pipe, TileType, Type, VectorType
 
 if TYPE_CHECKING:
     from ..ir import AttrValue, Op, Symbol, Value
@@ -31,7 +31,7 @@ OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event", "vector",
 class Operand:
     """An operand. ``dtype`` is a type variable of the declaration ("T", "S", "D" ...), the name of an
     element type, or None when the operand's element type is free. An optional destination may name the
-    source operand ``beside`` which it is written."""
+    source operand ``beside`` which it is written. ``conv`` operands may be convolution tiles."""
 
     name: str
     role: Role
@@ -40,6 +40,7 @@ class Operand:
     optional: bool = False
     note: str = ""
     beside: str | None = None
+    conv: bool = False
 
     @property
     def vector(self) -> VectorType:
@@ -74,8 +75,8 @@ class Site:
     ``types`` and ``values`` hold the operands that are present, by declared name; ``attrs`` has every
     attribute with defaults filled in; ``vars`` the element type each type variable was bound to.
     ``valid`` is the (row, column) valid size per tile operand: an int, or None when not known.
-    ``constants`` and ``shapes`` say what is known about values by their name in the program: integer
-    constants, and the extents of views.
+    ``constants``, ``shapes`` and ``layouts`` say what is known about values by their name in the program:
+    integer constants, extents and layouts of views.
     """
 
     instruction: Instruction
@@ -88,6 +89,7 @@ class Site:
     valid: Mapping[str, tuple[int | None, int | None]]
     constants: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
+    layouts: Mapping[str, GlobalLayout] = field(default_factory=dict)
 
     def constant(self, name: str) -> int | None:
         """The value of a scalar operand where it is known."""

@@ -2,97 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 
-from ..dtypes import dtype
-from ..profiles import Profile
-from ..types import AccToVecMode, Loc, Pipe, ReluPreMode, StPhase, TileType, Type
-from .common import PAGES, REGIONS_MAY_DIFFER, SIMULATOR_VALUES
-from .constraints import HEADERS, type_row, with_dtype
-from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from ..types import Pipe
+from .common import REGIONS_MAY_DIFFER, SIMULATOR_VALUES
+from .constraints import HEADERS, type_row
+from .declare import Decision, Instruction, Operand, Site
+from .fixpipe_rules import (
+    ACC_TO_VEC,
+    RELU,
+    SATURATE,
+    ST_PHASE,
+    accumulated_layouts,
+    accumulated_types,
+    accumulator_only,
+    dual_mode,
+    paths,
+    unlisted_path,
+)
+from .fixpipe_words import FP, WORD, parameter_rules, word_type
+from .layout_moves import (
+    PATHS,
+    breaks_moved_types,
+    cube_layouts,
+    equal_shapes,
+    equal_types,
+    place_types,
+    samples,
+    small_buffers,
+)
 from .memory import MOVED
+from .quantisation import MOVED_PLAIN, MOVED_QUANTISED
 from .regions import covers
 
-_OPERANDS = (
-    Operand("dst", "out"),
-    Operand("src", "in", dtype=None),
-    Operand("fp", "in", dtype=None, optional=True, note="scaling tile of a quantising move"),
-    Operand("preQuantScalar", "in", "scalar", None, optional=True, note="accumulator source only"),
-)
+_OPERANDS = (Operand("dst", "out"), Operand("src", "in", dtype=None), replace(FP, optional=True), WORD)
 
 
-def _both_vec(site: Site) -> tuple[TileType, TileType] | None:
-    dst, src = site.tile("dst"), site.tile("src")
-    if dst is None or src is None or (dst.loc, src.loc) != (Loc.VEC, Loc.VEC):
-        return None
-    return dst, src
-
-
-def _breaks_types(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    if ("i4",) in MOVED[profile.name]:
-        return False
-    for name in ("dst", "src"):
-        types[name] = with_dtype(types[name], dtype("i4"))
-    return True
-
-
-def _equal_elements() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        tiles = _both_vec(site)
-        if tiles is not None and tiles[0].dtype != tiles[1].dtype:
-            yield (
-                "src",
-                f"src has element type {tiles[1].dtype}, dst has {tiles[0].dtype}; allowed between "
-                "vec tiles: one "
-                "element type (tcvt converts)",
-            )
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types["src"]
-        if not isinstance(t, TileType):
-            return False
-        types["src"] = with_dtype(t, dtype("f16" if t.dtype.name != "f16" else "f32"))
-        return True
-
-    return Constraint(
-        "types-equal",
-        "vec tiles have one element type",
-        check,
-        ("a2a3", "a5"),
-        source=f"{PAGES}; {HEADERS}",
-        breaks=breaks,
-    )
-
-
-def _equal_shapes() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        tiles = _both_vec(site)
-        if tiles is None or tiles[0].shape == tiles[1].shape:
-            return
-        (r, c), (s, t) = tiles[0].shape, tiles[1].shape
-        rows, cols = site.valid["dst"]
-        if s >= (rows or 0) and t >= (cols or 0):
-            yield (
-                "src",
-                f"src is {s}x{t}, dst is {r}x{c}; allowed between vec tiles on a2a3: equal rows and columns",
-            )
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types["src"]
-        if not isinstance(t, TileType):
-            return False
-        types["src"] = replace(t, rows=t.rows * 2)
-        return True
-
-    return Constraint(
-        "shape-equal",
-        "vec tiles have equal rows and columns",
-        check,
-        ("a2a3",),
-        source=HEADERS,
-        breaks=breaks,
-    )
+def _columns(site: Site) -> int | None:
+    return site.valid.get("dst", (None, None))[1]
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -100,51 +47,68 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tmov",
         "layout",
         "Copy the valid region between tiles of any place and layout.",
-        "dst(r, c) = src(r, c) through both physical layouts, so that any pair of layouts is a conversion.",
+        "dst(r, c) = src(r, c) through both physical layouts, so that any pair of layouts is a conversion. "
+        "Equal element types keep their bits; other pairs convert as a cast does: to a float with one "
+        "rounding to nearest even and overflow to infinity, from a float to an integer by truncation, "
+        "between integers by keeping the low bits. reluPreMode then makes +0 of what is less than zero; "
+        "NaN and -0 stay. With fp or preQuantScalar, a2a3 and a5 quantise as tmov.fp does, with the word "
+        "of the column or with the one word given; ReLU then is that of the quantisation. cpu_sim "
+        "quantises with fp, and ignores preQuantScalar. Valid regions, places and layouts select nothing "
+        "else: a tile that takes half of an accumulator in a dual mode holds the first half.",
         _OPERANDS,
         MOVED,
         ("T",),
+        (RELU, ACC_TO_VEC, ST_PHASE, SATURATE),
         (
-            Attribute(
-                "reluPreMode",
-                ReluPreMode,
-                ReluPreMode.NO_RELU,
-                "clamp at zero",
-                ("reluPreMode", "relu_pre_mode"),
-            ),
-            Attribute(
-                "accToVecMode",
-                AccToVecMode,
-                None,
-                "which vector core receives an accumulator",
-                ("accToVecMode", "acc_to_vec_mode"),
-            ),
-            Attribute(
-                "stPhase", StPhase, StPhase.UNSPECIFIED, "no effect on values", ("stPhase", "st_phase")
-            ),
-        ),
-        (
-            replace(type_row(_OPERANDS, ("T",), MOVED), breaks=_breaks_types),
-            _equal_elements(),
-            _equal_shapes(),
+            replace(type_row(_OPERANDS, ("T",), MOVED), breaks=breaks_moved_types),
+            paths(PATHS),
+            unlisted_path(),
+            equal_types(),
+            place_types(),
+            accumulated_types(MOVED_PLAIN, MOVED_QUANTISED),
+            equal_shapes(),
+            cube_layouts(),
+            small_buffers(),
+            accumulated_layouts({"a2a3": ("NZ",), "a5": ("ND", "DN", "NZ")}),
+            accumulator_only(),
+            dual_mode(),
+            word_type(),
+            *parameter_rules(_columns, "each valid column of dst"),
             *covers(("src",), "dst"),
         ),
-        (("src",), ("src", "fp"), ("src", "preQuantScalar"), ("src", "fp", "preQuantScalar")),
+        (("src",), ("src", "fp"), ("src", "preQuantScalar")),
         "dst",
         Pipe.V,
         decisions=(
             REGIONS_MAY_DIFFER,
+            Decision("Does a move keep NaN bits?", "Yes: bits are copied.", SIMULATOR_VALUES),
             Decision(
-                "Which pairs of places can be executed today?",
-                "vec to vec; other pairs are read and verified, their values come with matrix instructions.",
-                "scope of this version",
+                "Is a scalar parameter word used?",
+                "On a2a3 and a5. cpu_sim ignores it, as recorded, and converts as without it.",
+                f"page tmov; {HEADERS}; {SIMULATOR_VALUES}",
             ),
             Decision(
-                "Does a move keep NaN bits?",
-                "Yes: bits are copied.",
+                "What does the clamp at zero make of NaN and -0?",
+                "They stay, unlike in stores, windows and quantising moves, where both become +0.",
                 SIMULATOR_VALUES,
+            ),
+            Decision(
+                "What do the dual modes change?",
+                "No value: one vector core is modelled, and it receives the tile's first rows and columns.",
+                f"{SIMULATOR_VALUES}; there is no second core to receive the other half",
+            ),
+            Decision(
+                "Does acc to vec exist on a2a3?",
+                "With a warning: the headers have no such move, the assembler accepts it.",
+                f"{HEADERS}; PTOAS verifier",
+            ),
+            Decision(
+                "Is the exponent reordering with a scratch tile (A5, to ZZ) part of tmov?",
+                "No: it has no assembly spelling.",
+                "page tmov; PTOAS dialect definition",
             ),
         ),
         sources=("page tmov", HEADERS, SIMULATOR_VALUES),
+        sampler=samples,
     ),
 )

@@ -7,17 +7,33 @@ from dataclasses import replace
 
 from ..dtypes import INDEX, dtype
 from ..profiles import Profile
-from ..types import AccToVecMode, BLayout, Loc, ReluPreMode, ScalarType, SLayout, TileType, Type
+from ..types import BLayout, Loc, ReluPreMode, ScalarType, TileType, Type
 from .common import SIMULATOR_VALUES, tile_instruction
-from .constraints import HARDWARE
-from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Role, Site
+from .constraints import HARDWARE, SIMULATOR
+from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Role, Site
+from .fixpipe_rules import (
+    ACC_TO_VEC,
+    RELU,
+    SATURATE,
+    Paths,
+    accumulated_layouts,
+    accumulated_types,
+    accumulator,
+    accumulator_only,
+    boxed,
+    dual_mode,
+    paths,
+    same_layouts,
+)
+from .fixpipe_words import WORD, word_type
 from .irregular_rules import matches, sample
-from .layout_windows import converted_accumulator, unboxed_vec
+from .layout_img2col import CONV_WINDOW, WEIGHTS, weight_windows
+from .layout_moves import cube_layouts
+from .memory_convolution import conv_tiles
+from .quantisation import MOVED_PLAIN, MOVED_QUANTISED, SIMULATED_SCALAR
 from .samples import Sample
 from .typesets import BYTE_FLOATS, FLOATS, INT32, STANDARD, Row, Rows, TypeTable, pairs
 
-_CONVERTED: Rows = (("f16", "f32"), ("bf16", "f32"))
-_QUANTISED: Rows = (("i8", "f32"), ("u8", "f32"), *((d, "i32") for d in ("i8", "u8", "f16", "i16")))
 _A5 = (*FLOATS, *INT32, *BYTE_FLOATS, "f4e2m1x2", "f4e1m2x2", "f8e8m0")
 
 
@@ -26,17 +42,17 @@ def _equal(names: tuple[str, ...]) -> Rows:
 
 
 def _types() -> TypeTable:
-    accumulated = (*_CONVERTED, *_QUANTISED)
+    a5 = (*MOVED_PLAIN["a5"], *MOVED_QUANTISED["a5"])
     return pairs(
-        (*_equal(STANDARD), *accumulated),
-        (*_equal((*FLOATS, *INT32)), *accumulated),
-        (*_equal(_A5), *accumulated),
+        (*_equal(STANDARD), *SIMULATED_SCALAR),
+        (*_equal((*FLOATS, *INT32)), *MOVED_PLAIN["a2a3"], *MOVED_QUANTISED["a2a3"]),
+        tuple(dict.fromkeys((*_equal(_A5), *a5))),
     )
 
 
 _VEC, _MAT, _ACC, _LEFT, _RIGHT = Loc.VEC, Loc.MAT, Loc.ACC, Loc.LEFT, Loc.RIGHT
 #: Places of source and destination that have a data path.
-_PATHS: dict[str, dict[str, tuple[tuple[Loc, Loc], ...]]] = {
+PATHS: dict[str, Paths] = {
     "textract": {
         "a2a3": ((_VEC, _VEC), (_MAT, _LEFT), (_MAT, _RIGHT), (_ACC, _MAT)),
         "a5": (
@@ -58,22 +74,8 @@ _PATHS: dict[str, dict[str, tuple[tuple[Loc, Loc], ...]]] = {
 }
 
 
-def _check_path(site: Site) -> Iterator[Finding]:
-    dst, src = site.tile("dst"), site.tile("src")
-    paths = _PATHS[site.instruction.name].get(site.profile.name)
-    if dst is None or src is None or paths is None or (src.loc, dst.loc) in paths:
-        return
-    known = ", ".join(f"{a.name.lower()} to {b.name.lower()}" for a, b in paths)
-    found = f"src is a {src.loc.name.lower()} tile, dst a {dst.loc.name.lower()} tile"
-    yield "src", f"{found}; allowed on {site.profile.name}: {known}"
-
-
-def _breaks_path(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    t = types["dst"]
-    if not isinstance(t, TileType) or t.loc != Loc.VEC:
-        return False
-    types["dst"] = replace(t, loc=Loc.BIAS)
-    return True
+def _rows(site: Site) -> Rows:
+    return site.instruction.types[site.profile.name]
 
 
 def _check_equal(site: Site) -> Iterator[Finding]:
@@ -98,9 +100,9 @@ def _breaks_equal(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> b
 
 def _check_window(site: Site) -> Iterator[Finding]:
     """The window lies in the larger tile."""
-    small, large = ("dst", "src") if site.instruction.name == "textract" else ("src", "dst")
+    small, large = ("dst", "src") if site.instruction.name.startswith("textract") else ("src", "dst")
     t, sizes = site.tile(large), site.valid.get(small, (None, None))
-    if t is None:
+    if t is None or t.conv is not None:
         return
     for axis, name in enumerate(("indexRow", "indexCol")):
         start, n, limit = site.constant(name), sizes[axis], t.shape[axis]
@@ -114,14 +116,17 @@ def _check_window(site: Site) -> Iterator[Finding]:
 
 
 def _breaks_window(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    small = types["dst"], types["src"]
-    if not all(isinstance(t, TileType) and t.loc == Loc.VEC for t in small):
+    dst, src = types["dst"], types["src"]
+    if not isinstance(dst, TileType) or not isinstance(src, TileType) or dst.rows == src.rows:
         return False
-    dst, src = small
-    assert isinstance(dst, TileType) and isinstance(src, TileType)
-    small_name, large = ("dst", src) if dst.rows < src.rows else ("src", dst)
-    types[small_name] = replace(large)
+    name, small, large = ("dst", dst, src) if dst.rows < src.rows else ("src", src, dst)
+    types[name] = replace(small, rows=large.rows, v_row=large.rows)
     return True
+
+
+def window_inside() -> Constraint:
+    """The window lies in the larger tile, as far as its place is known."""
+    return matches("window", "the window lies in the larger tile", _check_window, _breaks_window)
 
 
 def _check_aligned(site: Site) -> Iterator[Finding]:
@@ -152,35 +157,37 @@ def _plain_types(name: str, row: Row) -> dict[str, Type]:
     """A 16x64 tile and a window of 8x32 elements."""
     small, large = ("dst", "src") if name == "textract" else ("src", "dst")
     d = dtype(row[0])
-    return {small: TileType(d, 8, 32), large: TileType(d, 16, 64), "indexRow": _INDEX, "indexCol": _INDEX}
+    return {small: TileType(d, 8, 32), large: TileType(d, 16, 64), **INDICES}
 
 
 _INDEX = ScalarType(INDEX)
+INDICES: dict[str, Type] = {"indexRow": _INDEX, "indexCol": _INDEX}
+CORNER = {"indexRow": (16,), "indexCol": (32,)}
 
 
 def _matrix_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
-    """Matrix tiles: mat to left, acc to mat with conversion and clamping."""
-    form, index = ("src", "indexRow", "indexCol"), {"indexRow": (16,), "indexCol": (16,)}
-    indices: dict[str, Type] = {"indexRow": _INDEX, "indexCol": _INDEX}
-    nz = TileType(dtype("f16"), 16, 16, loc=Loc.MAT, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
-    acc = replace(nz, dtype=dtype("f32"), loc=Loc.ACC, fractal=1024)
-    large = {"rows": 32, "cols": 32, "v_row": -1, "v_col": -1}
-    extracts = instruction.name == "textract"
-    if extracts:
-        left = replace(nz, loc=Loc.LEFT)
+    """Matrix tiles: mat to left, and the conversions on the way out of an accumulator."""
+    form: tuple[str, ...] = ("src", "indexRow", "indexCol")
+    if instruction.name == "textract":
+        left = boxed("f16", Loc.LEFT)
         if profile.name == "a2a3":
             left = replace(left, blayout=BLayout.ROW_MAJOR)
-        source = TileType(
-            dtype("f16"), 32, 32, loc=Loc.MAT, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR
-        )
-        yield sample(instruction, form, {"src": source, "dst": left, **indices}, constants=index)
-    types: dict[str, Type] = {"src": acc, "dst": nz}
-    grown = "src" if extracts else "dst"
-    t = types[grown]
-    assert isinstance(t, TileType)
-    types[grown] = replace(t, **large)  # type: ignore[arg-type]
-    for relu in ReluPreMode.NO_RELU, ReluPreMode.NORMAL_RELU:
-        yield sample(instruction, form, {**types, **indices}, {"reluPreMode": relu}, index)
+        types: dict[str, Type] = {"src": boxed("f16", rows=32, cols=64), "dst": left, **INDICES}
+        yield sample(instruction, form, types, constants=CORNER)
+    for index, pair in enumerate(MOVED_PLAIN.get(profile.name, MOVED_PLAIN["a5"])):
+        relu = {"reluPreMode": ReluPreMode(1 - index % 2)}
+        yield sample(instruction, form, windows(instruction.name, pair), relu, CORNER)
+    form = ("src", "preQuantScalar", "indexRow", "indexCol")
+    for index, pair in enumerate(MOVED_QUANTISED.get(profile.name, SIMULATED_SCALAR)):
+        types = windows(instruction.name, pair) | {"preQuantScalar": ScalarType(dtype("u64"))}
+        yield sample(instruction, form, types, {"reluPreMode": ReluPreMode(index % 2)}, CORNER)
+
+
+def windows(name: str, pair: Row) -> dict[str, Type]:
+    """An accumulator and a matrix tile of other elements, one of them a window of the other."""
+    if name.startswith("textract"):
+        return {"src": accumulator(pair[1], 32, 64), "dst": boxed(pair[0]), **INDICES}
+    return {"src": accumulator(pair[1]), "dst": boxed(pair[0], rows=32, cols=64), **INDICES}
 
 
 def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -192,10 +199,13 @@ def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         start = 32 if d.storage_bits == 8 else 64 if d.packed else 256 // d.storage_bits
         constants = {"indexRow": (3,), "indexCol": (0 if d.packed else start,)}
         yield sample(instruction, form, _plain_types(instruction.name, row), constants=constants)
-    relu = {"reluPreMode": ReluPreMode.NORMAL_RELU}
-    constants = {"indexRow": (8,), "indexCol": (16,)}
-    yield sample(instruction, form, _plain_types(instruction.name, ("f16", "f16")), relu, constants)
+    if profile.name == "cpu_sim":
+        relu = {"reluPreMode": ReluPreMode.NORMAL_RELU}
+        constants = {"indexRow": (8,), "indexCol": (16,)}
+        yield sample(instruction, form, _plain_types(instruction.name, ("f16", "f16")), relu, constants)
     yield from _matrix_samples(instruction, profile)
+    if instruction.name == "textract":
+        yield from weight_windows(instruction, profile)
 
 
 _MATRIX_DECISIONS = (
@@ -212,13 +222,13 @@ _MATRIX_DECISIONS = (
     ),
     Decision(
         "What does the clamp at zero make of NaN and -0?",
-        "+0: the clamp keeps what is greater than zero, after conversion.",
+        "+0: the clamp keeps what is greater than zero, before the conversion.",
         SIMULATOR_VALUES,
     ),
     Decision(
-        "Which forms are executed today?",
-        "Those without quantisation; preQuantScalar is read and verified.",
-        "scope of this version",
+        "Which word quantises a window?",
+        "The one word given; in the fp forms that of the element's column in the accumulator.",
+        SIMULATOR_VALUES,
     ),
 )
 
@@ -226,8 +236,8 @@ _MATRIX_DECISIONS = (
 def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
     operands = (
         Operand("dst", role),
-        Operand("src", "in", dtype="S"),
-        Operand("preQuantScalar", "in", "scalar", None, optional=True, note="accumulator source only"),
+        Operand("src", "in", dtype="S", conv=name == "textract"),
+        WORD,
         Operand("indexRow", "in", "index", None),
         Operand("indexCol", "in", "index", None),
     )
@@ -239,22 +249,7 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
         _types(),
         cls="layout",
         type_vars=("T", "S"),
-        attributes=(
-            Attribute(
-                "reluPreMode",
-                ReluPreMode,
-                ReluPreMode.NO_RELU,
-                "clamp at zero",
-                ("reluPreMode", "relu_pre_mode"),
-            ),
-            Attribute(
-                "accToVecMode",
-                AccToVecMode,
-                None,
-                "which vector core receives an accumulator; no effect on values",
-                ("accToVecMode", "acc_to_vec_mode"),
-            ),
-        ),
+        attributes=(RELU, ACC_TO_VEC, SATURATE),
         forms=(("src", "indexRow", "indexCol"), ("src", "preQuantScalar", "indexRow", "indexCol")),
         domain="custom",
         placement=(
@@ -264,8 +259,16 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
                 _check_equal,
                 _breaks_equal,
             ),
-            matches("path", "places with a data path", _check_path, _breaks_path, HARDWARE),
-            matches("window", "the window lies in the larger tile", _check_window, _breaks_window),
+            paths(PATHS[name]),
+            accumulated_types(MOVED_PLAIN, MOVED_QUANTISED, known=_rows),
+            accumulated_layouts({"a2a3": ("NZ",), "a5": ("NZ", "ND")}),
+            accumulator_only(),
+            same_layouts(),
+            *((cube_layouts(),) if name == "textract" else ()),
+            dual_mode(("a5",)),
+            word_type(),
+            *((WEIGHTS, conv_tiles("src", (Loc.MAT,), SIMULATOR)) if name == "textract" else ()),
+            window_inside(),
             matches(
                 "aligned",
                 "windows between vec tiles start at a multiple of 32 bytes",
@@ -273,8 +276,6 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
                 _breaks_aligned,
                 HARDWARE,
             ),
-            converted_accumulator(),
-            *((unboxed_vec(),) if name == "textract" else ()),
         ),
         decisions=_MATRIX_DECISIONS,
         sampler=_samples,
@@ -283,14 +284,18 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
     return replace(made, constraints=tuple(c for c in made.constraints if c.rule != "scalar-type"))
 
 
+_CONVERSION = (
+    "reluPreMode first makes +0 of everything that is not greater than zero; element types that differ "
+    "then convert as in tmov. With preQuantScalar, elements are quantised by that word instead, as in "
+    "tmov.fp; cpu_sim ignores the word for element types without a mode."
+)
 TEXTRACT = _window(
     "textract",
     "Copy a window of a tile.",
     "dst(r, c) = src(r + indexRow, c + indexCol) over the valid region of dst, through both physical "
     "layouts. An element outside the valid region of src reads as the profile's fill, one beyond the "
-    "physical src as all ones, and so does all of a window that starts outside it. Where the element "
-    "types differ, values convert as in tmov (round to nearest even); reluPreMode then makes +0 of "
-    "everything that is not greater than zero.",
+    "physical src as all ones, and so does all of a window that starts outside it. "
+    f"{_CONVERSION} {CONV_WINDOW}",
     "out",
 )
 TINSERT = _window(
@@ -298,9 +303,8 @@ TINSERT = _window(
     "Write a tile into a window of a larger one.",
     "dst(r + indexRow, c + indexCol) = src(r, c) over the valid region of src, through both physical "
     "layouts; other elements of dst stay, whatever its valid region, and what lies beyond the physical dst "
-    "is dropped, all of a window that starts outside it. Where the element types differ, values convert "
-    "as in tmov (round to nearest even); "
-    "reluPreMode then makes +0 of everything that is not greater than zero.",
+    "is dropped, all of a window that starts outside it. "
+    f"{_CONVERSION}",
     "inout",
 )
 

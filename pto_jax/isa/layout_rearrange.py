@@ -7,12 +7,14 @@ from dataclasses import replace
 
 from ..dtypes import dtype
 from ..profiles import Profile
-from ..types import TileType, Type
-from .common import DST, SIMULATOR_VALUES, SRC, SRC0, SRC1, UNARY, tile_instruction
-from .constraints import HEADERS, element_type, equal_valid, in_vec, row_major
+from ..types import Loc, TileType, Type
+from .common import DST, SIMULATOR_VALUES, SRC0, SRC1, UNARY, tile_instruction
+from .constraints import HEADERS, SIMULATOR, element_type, equal_valid, in_vec, row_major
 from .declare import AttrMap, Decision, Finding, Instruction, Operand, Site
 from .irregular_rules import matches, retyped, row_cols, sample
+from .layout_img2col import CONV_TRANSPOSITION, CONVERSION, converted
 from .layout_rules import columns_sum, equal_rows, even_columns, halves, mirrored
+from .memory_convolution import conv_tiles
 from .samples import Sample
 from .typesets import FLOATS, INT32, Rows, pairs, table
 
@@ -30,19 +32,22 @@ def _transposed(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         yield sample(
             instruction, form, {n: t for n, t in (("src", src), ("tmp", dst)) if n in form} | {"dst": dst}
         )
+    yield from converted(instruction, profile)
 
 
+_TURNED = tuple(replace(o, conv=True) for o in UNARY)
 TTRANS = tile_instruction(
     "ttrans",
-    "Transpose a tile.",
+    "Transpose a tile, or convert the layout of a convolution tile.",
     "dst(c, r) = src(r, c) for r, c in the valid region of src, through both physical layouts. What has no "
-    "place in the physical dst is dropped; all other elements of dst stay, whatever its valid region.",
-    (DST, SRC, Operand("tmp", "tmp", dtype=None, optional=True)),
+    "place in the physical dst is dropped; all other elements of dst stay, whatever its valid region. "
+    + CONV_TRANSPOSITION,
+    (*_TURNED, Operand("tmp", "tmp", dtype=None, optional=True)),
     table(_MOVED, _MOVED, _MOVED),
     cls="layout",
     domain="custom",
     placement=(in_vec(UNARY), row_major(UNARY)),
-    extra=(mirrored(),),
+    extra=(mirrored(), CONVERSION, conv_tiles("src", (Loc.VEC,), SIMULATOR)),
     decisions=(
         Decision(
             "The page prints the instruction without tmp, the C++ interface has it; which is legal?",
@@ -50,9 +55,9 @@ TTRANS = tile_instruction(
             f"pto_instr.hpp; {SIMULATOR_VALUES}",
         ),
         Decision(
-            "Are the forms on convolution tiles part of this instruction here?",
-            "No: this version has no type for such tiles.",
-            "scope of this version",
+            "What becomes of channels and images that fill up the last block?",
+            "They keep their elements, as recorded.",
+            SIMULATOR_VALUES,
         ),
         Decision(
             "Does hardware transpose the valid region or the whole tile?",

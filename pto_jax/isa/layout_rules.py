@@ -16,12 +16,14 @@ _Types = dict[str, Type]
 
 def _not_mirrored(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType]) -> Any:
     (r, c), (s, t) = sizes["dst"], sizes["src"]
-    return (r != t) | (c != s)
+    return (types["src"].conv is None) & ((r != t) | (c != s))
 
 
 def mirrored() -> Constraint:
     def check(site: Site) -> Iterator[Finding]:
         (r, c), (s, t) = (site.valid.get(n, (None, None)) for n in ("dst", "src"))
+        if any(tile.conv is not None for _, tile in site.tiles()):
+            return
         if (None not in (r, t) and r != t) or (None not in (c, s) and c != s):
             yield (
                 "dst",
@@ -31,7 +33,7 @@ def mirrored() -> Constraint:
 
     def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
         t = types["src"]
-        if not isinstance(t, TileType):
+        if not isinstance(t, TileType) or t.conv is not None:
             return False
         types["src"] = t.with_valid(t.rows - 1, t.cols)
         return True

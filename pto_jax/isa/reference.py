@@ -23,8 +23,8 @@ def reference(name: str | None = None, style: Style = "text") -> str:
 
     >>> print(reference("taddsc").splitlines()[0])
     taddsc: Tile plus scalar plus tile.
-    >>> reference(style="markdown").splitlines()[1]
-    '| --- | --- | --- | --- | --- |'
+    >>> reference(style="markdown").splitlines()[0]
+    '| instruction | class | status | operands | cpu_sim | a2a3 | a5 |'
     """
     from . import instructions
 
@@ -41,25 +41,66 @@ def reference(name: str | None = None, style: Style = "text") -> str:
 
 
 def matrix(instructions: Iterable[Instruction], style: Style = "text") -> str:
-    """Element types per instruction and profile; several type variables are joined with ``<-``."""
+    """Class, status, operands and element types per profile of every instruction; the element types of
+    several type variables are joined with ``<-``."""
     listed = list(instructions)
     if style == "json":
-        return json.dumps({i.name: _types_record(i) for i in listed}, indent=1)
+        return json.dumps({i.name: _summary(i) for i in listed}, indent=1)
     if style == "markdown":
-        header = ["instruction", "class", *PROFILE_NAMES]
-        cells = [[i.name, i.cls, *(types_text(i, p) for p in PROFILE_NAMES)] for i in listed]
+        header = ["instruction", "class", "status", "operands", *PROFILE_NAMES]
+        cells = [
+            [i.name, i.cls, status(i), operands_text(i), *(types_text(i, p) for p in PROFILE_NAMES)]
+            for i in listed
+        ]
         return "\n".join(_markdown_table(header, cells))
     return "\n".join(line for i in listed for line in _text_rows(i))
 
 
+def _summary(i: Instruction) -> Json:
+    return {
+        "class": i.cls,
+        "status": status(i),
+        "operands": [_operand_record(o) for o in i.operands],
+        "types": _types_record(i),
+        "profiles": [p for p in PROFILE_NAMES if types_text(i, p) != "-"],
+    }
+
+
+def status(instruction: Instruction) -> str:
+    """Whether an instruction is executed, or read and verified only.
+
+    >>> from pto_jax.isa import instructions
+    >>> status(instructions()["tadd"]), status(instructions()["tput"])
+    ('executed', 'verified only')
+    """
+    return "executed" if instruction.executable else "verified only"
+
+
 def _text_rows(i: Instruction) -> Iterator[str]:
-    """A line per profile, one line where profiles agree."""
+    """The operands, and a line per profile, one line where profiles agree."""
     by_types: dict[str, list[str]] = {}
     for profile in PROFILE_NAMES:
         by_types.setdefault(types_text(i, profile), []).append(profile)
-    yield f"{i.name:<18}{i.cls}"
+    yield f"{i.name:<24}{i.cls}, {status(i)}"
+    yield f"  {'operands':<16}{operands_text(i)}"
     for types, profiles in by_types.items():
         yield f"  {' '.join(profiles):<16}{types}"
+
+
+def operands_text(instruction: Instruction) -> str:
+    """Operands in the order of the intrinsic with their element types, optional ones marked.
+
+    >>> from pto_jax.isa import instructions
+    >>> operands_text(instructions()["trowexpandadd"])
+    'dst: T, src0: T, src1: T, tmp?'
+    """
+
+    def one(o: Operand) -> str:
+        kind = [] if o.kind == "tile" else [o.kind]
+        described = " ".join([*kind, *([o.dtype] if o.dtype else [])])
+        return o.name + ("?" if o.optional else "") + (f": {described}" if described else "")
+
+    return ", ".join(one(o) for o in instruction.operands) or "none"
 
 
 def types_text(instruction: Instruction, profile: ProfileName, limit: int = 20) -> str:
@@ -70,7 +111,8 @@ def types_text(instruction: Instruction, profile: ProfileName, limit: int = 20) 
     'f16<-f32 i8<-f16 i8<-i16'
     """
     if not instruction.type_vars:
-        return "any"
+        absent = any(c.rule == "types" and profile in c.profiles for c in instruction.constraints)
+        return "-" if absent else "any"
     rows = instruction.types.get(profile, ())
     shown = " ".join(_row_text(r) for r in rows[:limit])
     more = f" ... ({len(rows)} combinations)" if len(rows) > limit else ""
@@ -108,7 +150,7 @@ def page(instruction: Instruction, style: Style = "text") -> str:
 
 
 def _sections(i: Instruction) -> Iterator[tuple[str, list[str]]]:
-    yield "Class and pipe", [f"{i.cls}, pipe {i.pipe.name}"]
+    yield "Class, pipe and status", [f"{i.cls}, pipe {i.pipe.name}, {status(i)}"]
     if i.operands:
         yield "Operands", [_operand_text(o) for o in i.operands]
     if any(i.forms):
@@ -158,6 +200,17 @@ def _domain_text(i: Instruction) -> str:
     }.get(i.domain, f"iterates over the valid region of {i.domain}")
 
 
+def _operand_record(o: Operand) -> Json:
+    return {
+        "name": o.name,
+        "role": o.role,
+        "kind": o.kind,
+        "dtype": o.dtype,
+        "optional": o.optional,
+        "note": o.note,
+    }
+
+
 def record(i: Instruction) -> Json:
     """The declaration as JSON-ready data."""
     return {
@@ -167,17 +220,8 @@ def record(i: Instruction) -> Json:
         "semantics": i.semantics,
         "pipe": i.pipe.name,
         "domain": i.domain,
-        "operands": [
-            {
-                "name": o.name,
-                "role": o.role,
-                "kind": o.kind,
-                "dtype": o.dtype,
-                "optional": o.optional,
-                "note": o.note,
-            }
-            for o in i.operands
-        ],
+        "status": status(i),
+        "operands": [_operand_record(o) for o in i.operands],
         "forms": [list(f) for f in i.forms],
         "attributes": [
             {

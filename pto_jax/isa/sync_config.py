@@ -184,8 +184,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Bind a tile to a byte address of its memory space.",
         "The handle denotes the bytes [addr, addr + size) of the tile's space from here on; contents stay.",
         (
-            Operand("result", "out", dtype=None, optional=True, note="the rebound handle"),
-            Operand("tile", "in", dtype=None),
+            Operand("result", "out", dtype=None, optional=True, note="the rebound handle", conv=True),
+            Operand("tile", "in", dtype=None, conv=True),
             Operand("addr", "in", "scalar", None, note="bytes"),
         ),
         {},

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..convolution import Conv, Geometry, read_config
 from ..dtypes import F16, F32, I32, INDEX, dtype
 from ..profiles import PROFILE_NAMES, Profile
 from ..types import (
     AddressSpace,
     BLayout,
+    GlobalLayout,
     Loc,
     MemRefType,
     OpaqueType,
@@ -17,6 +19,7 @@ from ..types import (
     SLayout,
     TileType,
     Type,
+    conv_tile,
 )
 from .constraints import fixed_type, place
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
@@ -32,11 +35,22 @@ _CONFIG = OpaqueType("fmatrix_config")
 _EVENTS = OpaqueType("eventid_array", "4")
 _SCALED_TYPES = table(SIMULATED, (), (*STANDARD, "f8e4m3", "f8e5m2", "hif8", "f4e2m1x2", "f4e1m2x2"))
 _SCALE_PLACES = (Loc.SCALING, Loc.SCALELEFT, Loc.SCALERIGHT)
-_UNREAD = Decision(
+_IMAGE = conv_tile(F16, Conv(GlobalLayout.NC1HWC0, (1, 1, 4, 4, 16), Geometry(padding=(1, 1, 1, 1))))
+_READ = Decision(
     "Which instruction reads the state?",
-    "None that is executed: timg2col takes its geometry from its configuration operand, as the simulator "
-    "does.",
-    "public CPU simulator",
+    "timg2col in the manual modes, on a2a3 and a5; on cpu_sim it takes the geometry of its source.",
+    "pto-isa headers of the backends; public CPU simulator",
+)
+_CONFIGURED = Decision(
+    "Pages bind a tile to a slot of the matrix unit or name an opaque configuration, the headers take the "
+    "geometry of a convolution tile. Which holds?",
+    "The headers; !pto.fmatrix_config<...> holds the same parameters, and without any it loads nothing.",
+    "pto-isa headers (SetFmatrix.hpp, SetImg2colPadding.hpp)",
+)
+_REPEAT = Decision(
+    "Which instruction reads the state?",
+    "None that is executed: no page says where the further repetitions of timg2col write.",
+    "page set_img2col_rpt",
 )
 _QUANT_STATE = Decision(
     "Which instruction reads the state?",
@@ -76,19 +90,58 @@ def config(
     )
 
 
-def _convolution(name: str, summary: str, semantics: str) -> Instruction:
+def _config_text() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t = site.types.get("config")
+        found = read_config(t.params) if isinstance(t, OpaqueType) else ""
+        if isinstance(found, str) and found:
+            yield "config", found
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        if "config" in types:
+            types["config"] = OpaqueType("fmatrix_config", "filter=0.5")
+        return "config" in types
+
+    return Constraint("config", "parameters of a geometry", check, source=_HEADERS, breaks=breaks)
+
+
+def _geometry_given() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t = site.tile("tile")
+        if t is not None and t.conv is None:
+            yield "tile", f"tile is {t}, which carries no geometry; the registers keep what they hold"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        if "tile" in types:
+            types["tile"] = TileType(F16, 16, 16, loc=Loc.MAT)
+        return "tile" in types
+
+    return Constraint(
+        "geometry", "a convolution tile", check, severity="warning", source=_HEADERS, breaks=breaks
+    )
+
+
+def _convolution(name: str, summary: str, semantics: str, decisions: tuple[Decision, ...]) -> Instruction:
     return config(
         name,
         summary,
         semantics,
         (
             Operand("config", "in", "handle", None, optional=True, note="convolution geometry"),
-            Operand("tile", "in", "tile", None, optional=True, note="convolution tile with the geometry"),
+            Operand(
+                "tile",
+                "in",
+                "tile",
+                None,
+                optional=True,
+                note="convolution tile with the geometry",
+                conv=True,
+            ),
         ),
         (("config",), ("tile",)),
         (
             Shown({"config": _CONFIG}, ("config",), {"mode": FmatrixMode.FMATRIX_A_MANUAL}),
-            Shown({"tile": TileType(F16, 16, 16, loc=Loc.MAT)}, ("tile",)),
+            Shown({"tile": _IMAGE}, ("tile",)),
         ),
         (
             Attribute(
@@ -99,8 +152,8 @@ def _convolution(name: str, summary: str, semantics: str) -> Instruction:
                 ("mode", "fmatrixMode"),
             ),
         ),
-        (handle("config", "fmatrix_config", _PAGE),),
-        (_UNREAD,),
+        (handle("config", "fmatrix_config", _PAGE), _config_text(), _geometry_given()),
+        decisions,
     )
 
 
@@ -221,17 +274,29 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     _convolution(
         "setfmatrix",
         "Load the feature-map register of timg2col.",
-        "Width, height and the four padding amounts of the geometry go to the register of the mode.",
+        "Width, height and the four padding amounts of the geometry go to the register A or B of the mode; "
+        "automatic modes do nothing.",
+        (_READ, _CONFIGURED),
     ),
     _convolution(
         "set_img2col_rpt",
         "Load the repeat register of timg2col.",
-        "Repeat stride, count and mode of the geometry go to the register of the mode.",
+        "Repeat stride, count and mode of the geometry go to the register; automatic modes do nothing.",
+        (_REPEAT,),
     ),
     _convolution(
         "set_img2col_padding",
         "Load the padding value of timg2col.",
-        "The value of taps outside the image goes to the register of the mode.",
+        "The value of taps outside the image goes to the one register that both feature-map registers share; "
+        "automatic modes do nothing.",
+        (
+            _READ,
+            Decision(
+                "The page sets the amounts of padding, the header their value. Which holds?",
+                "The value; the amounts go with setfmatrix.",
+                "SetImg2colPadding.hpp",
+            ),
+        ),
     ),
     config(
         "set_quant_scalar",

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Literal
 
+from ..convolution import BLOCKED, CONV_RANKS, block_channels
 from ..dtypes import DType
 from ..profiles import Profile
 from ..types import FRACTALS, AddressSpace, Compact, Loc, MemRefType, TileType, Type
@@ -61,7 +62,7 @@ def _fractal(t: TileType, profile: Profile) -> Iterator[str]:
 
 
 def _alignment(t: TileType, profile: Profile) -> Iterator[str]:
-    if t.boxed or t.rows < 1 or t.cols < 1:
+    if t.boxed or t.rows < 1 or t.cols < 1 or t.conv is not None:
         return
     # A single row is the same bytes in either order, and programs write such tiles as col_major.
     row_major = t.layout == "ND" or t.rows == 1
@@ -94,6 +95,24 @@ def _boxes(t: TileType, profile: Profile) -> Iterator[str]:
         yield f"{t.rows} rows with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_rows}, or 1"
 
 
+def _convolution(t: TileType, profile: Profile) -> Iterator[str]:
+    conv = t.conv
+    if conv is None:
+        return
+    layout, rank, c0 = conv.layout.name.lower(), len(conv.shape), block_channels(t.dtype)
+    if conv.layout not in CONV_RANKS:
+        yield f"convolution tile of layout {layout}; allowed: {', '.join(g.name.lower() for g in CONV_RANKS)}"
+    elif rank not in CONV_RANKS[conv.layout]:
+        words = " or ".join(map(str, CONV_RANKS[conv.layout]))
+        yield f"convolution tile of layout {layout} with {rank} dimensions; allowed: {words}"
+    elif conv.layout in BLOCKED and conv.shape[-1] != c0:
+        yield f"{layout} tile of {t.dtype} with blocks of {conv.shape[-1]} channels; allowed: {c0}"
+    if min(conv.shape, default=0) < 1 or t.shape != (1, conv.elements) or not t.is_full or t.layout != "ND":
+        yield "convolution tile that is not one row of all its elements; allowed: positive dimensions"
+    if t.loc not in (Loc.VEC, Loc.MAT):
+        yield f"convolution tile in {t.loc.name.lower()}; allowed: vec, mat"
+
+
 def _capacity(t: TileType, profile: Profile) -> Iterator[str]:
     capacity, place = profile.capacity[t.loc], t.loc.name.lower()
     if capacity == 0:
@@ -119,6 +138,12 @@ TYPE_RULES: tuple[TypeRule, ...] = (
     ),
     TypeRule(
         "tile-boxes", "boxed tiles consist of whole boxes; rows are free in vec and MX scale tiles", _boxes
+    ),
+    TypeRule(
+        "tile-convolution",
+        "convolution tiles have a layout of theirs, its number of dimensions and whole blocks of channels",
+        _convolution,
+        "pto-isa pto_tile.hpp (ConvTile); page ConvTile",
     ),
     TypeRule(
         "tile-capacity",

@@ -158,7 +158,9 @@ def _layout_agrees() -> Constraint:
     )
 
 
-def _dimension() -> Constraint:
+def dimension() -> Constraint:
+    """A constant index names a dimension of the view."""
+
     def check(site: Site) -> Iterator[Finding]:
         view, idx = site.values.get("view"), site.constant("idx")
         t = site.types.get("view")
@@ -229,7 +231,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _index("addr", optional=True, note="byte address in the tile's space"),
             _index("valid_row", optional=True, note="exactly when the type has v_row=?"),
             _index("valid_col", optional=True, note="exactly when the type has v_col=?"),
-            Operand("result", "out", dtype=None),
+            Operand("result", "out", dtype=None, conv=True),
         ),
         _ALLOC_FORMS,
         (_valid_given(), _valid_range("result"), *address_rules("result")),
@@ -297,7 +299,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result = extent of dimension idx.",
         (Operand("view", "in", "gm", None), _index("idx"), Operand("result", "out", "scalar", None)),
         (("view", "idx"),),
-        (_dimension(),),
+        (dimension(),),
     ),
     _view(
         "set_validshape",

@@ -4,28 +4,42 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..types import ReluPreMode
 from . import storage
-from .layout import cast_words
-from .numbers import Array, decode
-from .step import Step, require_plain, rule
+from .layout_img2col import extract_weights
+from .numbers import Array
+from .quantise import outgoing, scalar_parameter
+from .step import Step, rule
 
 
 @rule("textract")
 def _extract(step: Step) -> None:
-    """Positions beyond the physical source read as all ones."""
-    require_plain(step)
-    row, col = _start(step, "src")
-    rows, cols = np.ogrid[tuple(map(slice, step.region))]
-    step.put(_converted(step, step.gather("src", rows + row, cols + col)))
+    if step.type("src").conv is not None:
+        extract_weights(step)
+        return
+    step.put(outgoing(step, window(step)[0], step.dtype(), scalar_parameter(step)))
 
 
 @rule("tinsert")
 def _insert(step: Step) -> None:
-    require_plain(step)
+    words = step.raw("src", step.valid("src"))
+    insert(step, outgoing(step, words, step.dtype(), scalar_parameter(step)))
+
+
+def window(step: Step) -> tuple[Array, Array]:
+    """Words of the source in the window, and its columns there.
+
+    Positions beyond the physical source read as all ones.
+    """
+    row, col = _start(step, "src")
+    rows, cols = np.ogrid[tuple(map(slice, step.region))]
+    return step.gather("src", rows + row, cols + col), cols + col
+
+
+def insert(step: Step, words: Array) -> None:
+    """Write words of the destination's type into its window; what lies beyond it is dropped."""
     row, col = _start(step, "dst")
     places = storage.map_of(step.type())[row:, col:]
-    words = _converted(step, step.raw("src", step.valid("src")))[: places.shape[0], : places.shape[1]]
+    words = words[: places.shape[0], : places.shape[1]]
     step.scatter(words, places[: words.shape[0], : words.shape[1]])
 
 
@@ -34,11 +48,3 @@ def _start(step: Step, large: str) -> tuple[int, int]:
     t = step.type(large)
     row, col = int(step.operands["indexRow"]), int(step.operands["indexCol"])
     return (row if 0 <= row < t.rows else t.rows, col if 0 <= col < t.cols else t.cols)
-
-
-def _converted(step: Step, words: Array) -> Array:
-    """Words of the destination's type; the clamp keeps what is greater than zero."""
-    made = cast_words(words, step.dtype("src"), step.dtype())
-    if step.attrs.get("reluPreMode") != ReluPreMode.NORMAL_RELU:
-        return made
-    return np.where(decode(made, step.dtype()) > 0, made, np.zeros_like(made))

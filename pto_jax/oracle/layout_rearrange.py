@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from . import storage
+from .layout_img2col import convert
 from .numbers import Array, decode
 from .step import Step, rule
 
@@ -12,6 +13,9 @@ from .step import Step, rule
 @rule("ttrans")
 def _transpose(step: Step) -> None:
     """What the source is valid in decides; the destination's valid region does not."""
+    if step.type("src").conv is not None or step.type().conv is not None:
+        convert(step)
+        return
     rows, cols = step.type().shape
     turned = step.raw("src", step.valid("src")).T[:rows, :cols]
     step.put(turned, turned.shape)

@@ -12,11 +12,13 @@ from ..dtypes import DType
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir import Op, Value
 from ..types import Loc, TileType
-from ..walk import Execution, Frame, Operand, Scalar, TileRef, step_by_step
+from ..walk import Execution, Frame, Operand, Pointer, Scalar, TileRef, step_by_step
+from ..walk.memory import ScalarMemory
 from . import (
     elementwise,
     elementwise_fused,
     elementwise_select,
+    fixpipe,
     irregular,
     irregular_gather,
     irregular_index,
@@ -27,10 +29,13 @@ from . import (
     layout,
     layout_extract,
     layout_fill,
+    layout_img2col,
     layout_rearrange,
     matrix,
     matrix_mx,
     memory,
+    memory_indexed,
+    memory_layouts,
     reduce_expand,
     reduce_expand_binary,
     reduce_expand_index,
@@ -38,7 +43,7 @@ from . import (
     tile_scalar,
 )
 from .numbers import Array
-from .step import RULES, Policy, Step, not_executable
+from .step import RULES, Policy, Step, not_executable, scalar_word
 from .storage import Buffer, Place, Window, map_of, read_words, storage_size, write_words
 
 #: Importing a class file registers its rules.
@@ -51,10 +56,14 @@ CLASS_FILES = (
     reduce_expand_index,
     reduce_expand_binary,
     memory,
+    memory_indexed,
+    memory_layouts,
     layout,
     layout_rearrange,
     layout_fill,
     layout_extract,
+    layout_img2col,
+    fixpipe,
     matrix,
     matrix_mx,
     irregular,
@@ -70,7 +79,7 @@ if TYPE_CHECKING:
     from ..walk.walker import After, Arm, Before, Body
 
 
-class ReferenceMachine:
+class ReferenceMachine(ScalarMemory):
     """Executes instructions one at a time.
 
     Tiles with an explicit address share the bytes of their memory space, whatever their shapes and
@@ -212,6 +221,24 @@ class ReferenceMachine:
             message = f"a valid region of {rows}x{cols} in a tile of {ref.type.rows}x{ref.type.cols}"
             raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="region"))
 
+    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
+        place, at = _in_tile(op, ref, position)
+        return _scalar(read_words(place.buffer.bytes, at, ref.type.dtype, place.address), dtype)
+
+    def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
+        place, at = _in_tile(op, ref, position)
+        word = scalar_word(value, ref.type.dtype).reshape(1)
+        write_words(place.buffer.bytes, at, word, ref.type.dtype, place.address)
+
+    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        memory = self.buffers[pointer.buffer]
+        return _scalar(read_words(memory, _in_buffer(op, pointer, memory), pointer.dtype), dtype)
+
+    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        memory = self.buffers[pointer.buffer]
+        at = _in_buffer(op, pointer, memory)
+        write_words(memory, at, scalar_word(value, pointer.dtype).reshape(1), pointer.dtype)
+
     def execute(self, execution: Execution) -> dict[str, Array]:
         windows = {
             name: ref
@@ -246,3 +273,29 @@ class ReferenceMachine:
             if execution.instruction.operand(name).role in ("out", "inout"):
                 self._overwrite(ref, self.contents(copies[name]))
         return made
+
+
+def _in_tile(op: Op, ref: TileRef, position: Scalar) -> tuple[Place, Array]:
+    if not isinstance(ref.storage, Place):
+        raise not_executable(op, "found an element of a window; allowed: of a whole tile")
+    if not (map_of(ref.type) == int(position)).any():
+        raise _outside(op, position, f"a tile of {ref.type.elements} elements")
+    return ref.storage, np.array([int(position)])
+
+
+def _in_buffer(op: Op, pointer: Pointer, memory: Array) -> Array:
+    count, position = len(memory) * 8 // pointer.dtype.storage_bits, int(pointer.offset)
+    if not 0 <= position < count:
+        raise _outside(op, position, f"buffer {pointer.buffer} of {count} elements")
+    return np.array([position])
+
+
+def _outside(op: Op, position: Scalar, what: str) -> ExecutionError:
+    message = f"found offset {position} in {what}; allowed: an element of it"
+    return ExecutionError(Diagnostic("error", message, op.span, op.name, rule="offset-range"))
+
+
+def _scalar(words: Array, d: DType) -> Scalar:
+    """A word as a scalar of the program; floats keep their bits."""
+    value = words.view(d.numpy)[0]
+    return int(value) if d.is_integer else value

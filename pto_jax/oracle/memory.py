@@ -8,11 +8,20 @@ import numpy as np
 
 from ..dtypes import DType
 from ..errors import Diagnostic, ExecutionError
-from ..types import AtomicType, BLayout, GlobalLayout, Loc, Pad, ReluPreMode, TileType
+from ..types import AtomicType, BLayout, GlobalLayout, Loc, Pad, ReluPreMode, SLayout, TileType
 from ..walk import View
 from . import storage
-from .layout import cast_words
-from .numbers import Array, infinity
+from .arithmetic import add
+from .memory_layouts import (
+    check_bounds,
+    global_map,
+    load_convolution,
+    require_layout,
+    store_convolution,
+    window_lanes,
+)
+from .numbers import Array, flush, infinity
+from .quantise import clamped, has_relu, outgoing, scalar_parameter
 from .step import Step, not_executable, require_plain, rule
 
 #: Tiles are padded up to the end of the transfer block they are loaded in.
@@ -27,6 +36,10 @@ def _tload(step: Step) -> None:
         raise not_executable(
             step.op, f"is not executed from {view.dtype} to {t.dtype}; elements of one size are"
         )
+    if t.conv is not None:
+        load_convolution(step, view)
+        return
+    require_layout(step, view)
     rows, cols = step.region
     pad = pad_word(t, wide=step.policy.simulator)
     if step.policy.simulator:
@@ -40,32 +53,63 @@ def _tload(step: Step) -> None:
 
 @rule("tstore")
 def _tstore(step: Step) -> None:
-    """The valid region moves; where element types differ the simulator casts, hardware copies bits."""
-    require_plain(step, atomicType=AtomicType.ATOMIC_NONE, reluPreMode=ReluPreMode.NO_RELU)
-    if step.type("src").loc == Loc.ACC:
-        raise not_executable(step.op, "is not executed for accumulator tiles; vec and mat tiles are")
+    if step.type("src").conv is not None:
+        require_plain(step, atomicType=AtomicType.ATOMIC_NONE, reluPreMode=ReluPreMode.NO_RELU)
+        store_convolution(step, _view(step, "dst"))
+        return
+    store(step, scalar_parameter(step))
+
+
+def store(step: Step, parameters: Array | None) -> None:
+    """The valid region is converted, then placed or added."""
     view, region = _view(step, "dst"), step.valid("src")
-    words = _as_stored(step, step.raw("src", region), view.dtype)
+    require_layout(step, view)
+    words = _as_stored(step, step.raw("src", region), view.dtype, parameters)
     memory = step.memory(view.buffer)
-    storage.write_words(memory, _positions(step, view, region, memory), words, view.dtype)
+    positions = _positions(step, view, region, memory)
+    if step.attrs.get("atomicType") == AtomicType.ATOMIC_ADD:
+        _add(step, memory, positions, words, view.dtype)
+    else:
+        storage.write_words(memory, positions, words, view.dtype)
+
+
+def _add(step: Step, memory: Array, positions: Array, words: Array, d: DType) -> None:
+    """Add to elements of a buffer; several lanes of one element add in row-major order."""
+    flushes = step.policy.flush_subnormals
+    flat, new = positions.reshape(-1), np.broadcast_to(words, positions.shape).reshape(-1)
+    turns = _turns(flat)
+    for turn in range(int(turns.max(initial=-1)) + 1):
+        at, given = flat[turns == turn], new[turns == turn]
+        old = storage.read_words(memory, at, d)
+        made = add(d, flush(old, d), flush(given, d)) if flushes else add(d, old, given)
+        storage.write_words(memory, at, flush(made, d) if flushes else made, d)
+
+
+def _turns(positions: Array) -> Array:
+    """How many earlier lanes have the same position, for each."""
+    order = np.argsort(positions, kind="stable")
+    same = np.concatenate([[False], positions[order][1:] == positions[order][:-1]])
+    index = np.arange(len(positions))
+    start = np.maximum.accumulate(np.where(same, 0, index))
+    turns = np.empty_like(index)
+    turns[order] = index - start
+    return turns
 
 
 def _view(step: Step, name: str) -> View:
     """A view operand with the layout that the instruction gives it."""
     view, given = step.view(name), step.attrs.get("layout")
-    view = replace(view, layout=given) if isinstance(given, GlobalLayout) else view
-    if view.layout not in (None, GlobalLayout.ND, GlobalLayout.DN):
-        raise not_executable(step.op, f"is not executed on layout {view.layout.name}; ND and DN are")
-    return view
+    return replace(view, layout=given) if isinstance(given, GlobalLayout) else view
 
 
-def _as_stored(step: Step, words: Array, target: DType) -> Array:
+def _as_stored(step: Step, words: Array, target: DType, parameters: Array | None) -> Array:
+    """Accumulators convert, and on the simulator all tiles do; hardware copies the bits of others."""
     source = step.dtype("src")
-    if step.policy.simulator:
-        return cast_words(words, source, target)
+    if step.policy.simulator or step.type("src").loc == Loc.ACC or parameters is not None:
+        return outgoing(step, words, target, parameters)
     if source.storage_bits != target.storage_bits:
         raise not_executable(step.op, f"is not executed from {source} to {target}; elements of one size are")
-    return words
+    return clamped(words, source) if has_relu(step) else words
 
 
 def pad_word(t: TileType, *, wide: bool) -> np.generic:
@@ -86,52 +130,21 @@ def pad_word(t: TileType, *, wide: bool) -> np.generic:
 
 
 def padded_region(t: TileType, rows: int, cols: int) -> tuple[int, int]:
-    """The valid region extended to the next block boundary along the tile's rows (or columns)."""
+    """The valid region extended to the next block boundary, along the elements that follow each other."""
     per_block = max(1, BLOCK_BYTES * 8 // t.dtype.storage_bits)
-    if t.blayout == BLayout.ROW_MAJOR:
+    along_rows = t.slayout == SLayout.ROW_MAJOR if t.boxed else t.blayout == BLayout.ROW_MAJOR
+    if along_rows:
         return rows, min(t.cols, -(-cols // per_block) * per_block)
     return min(t.rows, -(-rows // per_block) * per_block), cols
 
 
 def _positions(step: Step, view: View, region: tuple[int, int], memory: Array) -> Array:
     """Element positions in the buffer of every lane of a transfer; all must be inside it."""
-    lanes = _window_lanes(view)
+    lanes = window_lanes(view)
     if all(region) and any(n > limit for n, limit in zip(region, lanes, strict=True)):
         message = f"the window has {lanes[0]}x{lanes[1]} lanes; {region[0]}x{region[1]} are transferred"
         raise ExecutionError(Diagnostic("error", message, step.op.span, step.op.name, rule="bounds"))
     at = global_map(view, *np.ogrid[tuple(map(slice, region))])
     at = np.broadcast_to(at, region)
-    available = len(memory) * 8 // view.dtype.storage_bits
-    if at.size and (at.min() < 0 or at.max() >= available):
-        message = (
-            f"buffer {view.buffer} has {available} elements of {view.dtype}; "
-            f"elements {at.min()} to {at.max()} are addressed"
-        )
-        raise ExecutionError(Diagnostic("error", message, step.op.span, step.op.name, rule="bounds"))
+    check_bounds(step, view, at, memory)
     return at
-
-
-def _window_lanes(view: View) -> tuple[int, int]:
-    """Rows and columns of a tile that a view has elements for."""
-    n = [1] * (5 - len(view.shape)) + [int(n) for n in view.shape]
-    lead = n[0] * n[1] * n[2]
-    return (n[3], lead * n[4]) if view.layout == GlobalLayout.DN else (lead * n[3], n[4])
-
-
-def global_map(view: View, r: Array, c: Array) -> Array:
-    """Position of logical element (r, c) of a view; shapes of fewer dimensions count as five.
-
-    ND runs through the leading dimensions along the rows, DN along the columns.
-    """
-    missing = 5 - len(view.shape)
-    s = [1] * missing + [int(n) for n in view.shape]
-    t = [0] * missing + [int(n) for n in view.strides]
-    if missing == 4:
-        t[3] = 0
-    columns = view.layout == GlobalLayout.DN
-    split, inner = (c, s[4]) if columns else (r, s[3])
-    block, within = split // max(inner, 1), split % max(inner, 1)
-    plane, depth = max(s[2], 1), max(s[1], 1)
-    last = (r, within) if columns else (within, c)
-    index = (block // (plane * depth), block // plane % depth, block % plane, *last)
-    return np.asarray(sum(i * n for i, n in zip(index, t, strict=True)) + int(view.offset))

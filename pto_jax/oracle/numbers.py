@@ -207,7 +207,9 @@ def _encode_small(x: Array, table: SmallFloat, mode: RoundMode, saturate: bool) 
         codes = np.where(below + up == len(table.codes) - 1, table.largest, codes)
     negative = np.signbit(x) & (table.has_negative_zero | (codes != 0))
     codes = np.where(negative, codes | table.sign, codes)
-    return np.where(np.isnan(x), 0 if table.nan is None else table.nan, codes)
+    # A format without a sign has no negative numbers.
+    missing = np.isnan(x) | ((x < 0) & (table.sign == 0))
+    return np.where(missing, 0 if table.nan is None else table.nan, codes)
 
 
 def _goes_up(size: Array, low: Array, high: Array, code: Array, negative: Array, mode: RoundMode) -> Array:

@@ -9,8 +9,8 @@ import numpy as np
 
 from ..dtypes import DType
 from . import storage
-from .layout import cast_words
 from .numbers import Array, decode, encode
+from .quantise import cast_words
 from .step import Step, rule
 
 Along = Literal["row", "col"]

@@ -13,8 +13,6 @@ from ..errors import FileError
 from ..ir import FRAGMENT, AttrValue, Function, Op, Program, Region, Value, attrs
 from ..oracle.memory import pad_word
 from ..types import (
-    GlobalLayout,
-    Loc,
     Pad,
     PartitionViewType,
     PtrType,
@@ -45,11 +43,23 @@ ATTRIBUTES = {
     "grp_axis": "grp_axis",
     "relu": "reluPreMode",
     "acc_to_vec_mode": "accToVecMode",
+    "atomic": "atomicType",
+    "ctrl_bit48_saturate_inf": "saturateInf",
+}
+#: Keys that set another attribute of some instructions.
+ATTRIBUTES_OF = {
+    "mgather": {"coalesce": "coalesce", "oob": "gatherOob"},
+    "mscatter": {
+        "coalesce": "coalesce",
+        "oob": "scatterOob",
+        "atomic": "scatterAtomicOp",
+        "conflict": "scatterConflict",
+    },
 }
 #: Recorded forms that are instructions of their own.
 FORMS = {("tquant", "mx"): "tquant.mx"}
-#: Value of a vector attribute that stands for the overload without that parameter.
-UNSPECIFIED = "unspecified"
+#: Values of vector attributes that stand for the overload without that parameter.
+UNSPECIFIED = frozenset({"unspecified", "default"})
 
 
 def case_instruction(case: Case) -> isa.Instruction | None:
@@ -69,30 +79,9 @@ def unsupported_reason(case: Case) -> str | None:
         return "the instruction is not declared"
     if not instruction.executable:
         return "the instruction is declared but not executed"
-    if case.attrs.get("dst_aliases_src"):
-        return "source and destination are one recorded buffer"
     for operand in case.operands:
         if isinstance(operand, OtherOperand):
             return f"operand {operand.name} is a {operand.kind} operand"
-        if isinstance(operand, GmOperand) and operand.layout not in (GlobalLayout.ND, GlobalLayout.DN):
-            return f"global layout {operand.layout.name}"
-    return _unsupported_form(case)
-
-
-def _unsupported_form(case: Case) -> str | None:
-    tiles = [o for o in case.operands if isinstance(o, TileOperand)]
-    if case.instruction == "tmov" and any(o.type.loc != Loc.VEC for o in tiles):
-        return "move between " + " and ".join(sorted({o.type.loc.name.lower() for o in tiles}))
-    if case.instruction in ("textract", "tinsert") and case.attrs.get("quant", "none") != "none":
-        return "window with quantisation"
-    if case.instruction == "tstore":
-        if any(o.type.loc == Loc.ACC for o in tiles):
-            return "store from an accumulator tile"
-        if any(isinstance(o, ScalarOperand) for o in case.operands):
-            return "store with quantisation"
-        for key, off in (("relu", "NoRelu"), ("atomic", "AtomicNone"), ("quant", "none")):
-            if case.attrs.get(key, off) != off:
-                return f"store with {key}"
     return None
 
 
@@ -124,7 +113,19 @@ def case_program(case: Case) -> Program:
         ops.extend(made)
         return view
 
-    in_values = tuple(argument(o) for o in ins)
+    def alias(operand: _Given) -> Value:
+        """Where one buffer is recorded for source and destination: a handle with the source's region."""
+        handle = argument(operand)
+        if not case.attrs.get("dst_aliases_src") or not isinstance(operand, TileOperand):
+            return handle
+        rows, cols = (case.attrs.get(f"src_{size}") for size in ("v_row", "v_col"))
+        if not isinstance(rows, int) or not isinstance(cols, int):
+            raise FileError(f"{case.file}: case {case.id}: src_v_row and src_v_col are not given")
+        source = Value("src", operand.type.with_valid(rows, cols))
+        ops.append(Op("talias", ins=(handle,), results=(source,)))
+        return source
+
+    in_values = tuple(alias(o) for o in ins)
     out_values = tuple(argument(o) for o in outs)
     attributes = _attributes(case, instruction)
     ops.append(Op(instruction.name, ins=in_values, outs=out_values, attributes=attrs(attributes), form="dps"))
@@ -233,9 +234,9 @@ _KINDS: dict[type, tuple[str, ...]] = {
 
 def _attributes(case: Case, instruction: isa.Instruction) -> dict[str, AttrValue]:
     result: dict[str, AttrValue] = {}
-    for key, declared in ATTRIBUTES.items():
+    for key, declared in {**ATTRIBUTES, **ATTRIBUTES_OF.get(instruction.name, {})}.items():
         text = case.attrs.get(key)
-        if text is None or text == UNSPECIFIED:
+        if text is None or text in UNSPECIFIED:
             continue
         attribute = instruction.attribute(declared)
         if attribute is None:

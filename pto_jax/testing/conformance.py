@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
@@ -20,6 +21,10 @@ from .vectors import Case, GmOperand, TileOperand, VectorOperand, load_file, vec
 #: Executes a case: raw bytes of each written operand afterwards, by name. Operands that were only read
 #: may be included; they must be unchanged.
 Executor: TypeAlias = Callable[[Case], Mapping[str, NDArray[Any]]]
+#: Executes several cases at once; the results are what an :data:`Executor` gives for each, in order.
+BatchExecutor: TypeAlias = Callable[[Sequence[Case]], Sequence[Mapping[str, NDArray[Any]]]]
+#: Cases handed to a batch executor at a time.
+TOGETHER = 32
 
 #: ``pass`` and ``fail`` are required cases; ``differs`` is a not-required case with another result.
 Status = Literal["pass", "fail", "excluded", "differs", "unsupported"]
@@ -177,19 +182,34 @@ def compare_case(case: Case, after: Mapping[str, NDArray[Any]]) -> list[Comparis
 
 
 def run_conformance(
-    paths: Iterable[str | Path], execute: Executor, options: Mapping[str, str] | None = None
+    paths: Iterable[str | Path],
+    execute: Executor,
+    options: Mapping[str, str] | None = None,
+    together: BatchExecutor | None = None,
 ) -> Report:
     """Run every case of the vector files and folders in ``paths``.
 
-    Raises FileError when a file cannot be read or the paths hold no case.
+    ``together`` executes the cases of a file in batches; where it fails, ``execute`` runs the batch case
+    by case. Raises FileError when a file cannot be read or the paths hold no case.
     """
-    results = tuple(run_case(case, execute) for case in iter_cases(paths))
+    results: list[CaseResult] = []
+    for path in vector_files(paths):
+        cases = load_file(path)
+        for begin in range(0, len(cases), TOGETHER):
+            results += _run_batch(cases[begin : begin + TOGETHER], execute, together)
     if not results:
         raise FileError(f"no cases in {', '.join(map(str, paths))}")
-    return Report(results, options or {})
+    return Report(tuple(results), options or {})
 
 
-def iter_cases(paths: Iterable[str | Path]) -> Iterator[Case]:
-    """The cases of files and folders, one file in memory at a time."""
-    for path in vector_files(paths):
-        yield from load_file(path)
+def _run_batch(
+    cases: Sequence[Case], execute: Executor, together: BatchExecutor | None
+) -> Iterator[CaseResult]:
+    executable = [case for case in cases if unsupported_reason(case) is None]
+    found: dict[str, Mapping[str, NDArray[Any]]] = {}
+    if together is not None:
+        # A batch that fails is executed case by case, so that the error is that of its case.
+        with suppress(Exception):
+            found = {c.id: after for c, after in zip(executable, together(executable), strict=True)}
+    for case in cases:
+        yield run_case(case, lambda case: found[case.id] if case.id in found else execute(case))

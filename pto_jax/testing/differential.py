@@ -15,7 +15,7 @@ False
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -32,7 +32,7 @@ from ..isa.declare import Instruction
 from ..isa.samples import Sample, to_program
 from ..profiles import Profile
 from ..tiles import Tile
-from ..types import ScalarType, TileType, VectorType
+from ..types import PartitionViewType, ScalarType, TileType, VectorType
 from .compare import is_nan, ulp_distance
 
 #: Valid regions of destinations per batch element: full, partial, empty, odd.
@@ -40,6 +40,8 @@ REGIONS = ((32, 64), (5, 17), (0, 9), (31, 63))
 #: Where a rule allows it, sources get other regions, some smaller than the destination's.
 SOURCE_REGIONS = ((32, 64), (5, 17), (7, 3), (30, 64))
 BATCH = len(REGIONS)
+#: Instructions on global memory that leave nothing to the shape and place of its windows.
+INDEXED = frozenset({"mgather", "mscatter"})
 #: Instructions whose rules make equal regions a condition, or that iterate over a source's region.
 SAME_REGIONS = frozenset({"tcvt", "taddsc", "tsubsc", "taddreluconv", "tsubreluconv", "tcmp", "tcmps"})
 
@@ -47,9 +49,9 @@ SAME_REGIONS = frozenset({"tcvt", "taddsc", "tsubsc", "taddreluconv", "tsubreluc
 @dataclass(frozen=True)
 class Given:
     """One argument of a batch: raw words [batch, rows, cols], [batch] or [batch, elements], and a tile's
-    valid sizes [batch, 2] where they are run-time values."""
+    valid sizes [batch, 2] where they are run-time values. Windows of global memory are whole buffers."""
 
-    type: TileType | ScalarType | VectorType
+    type: TileType | ScalarType | VectorType | PartitionViewType
     words: NDArray[Any]
     regions: NDArray[np.int32] | None = None
 
@@ -93,20 +95,58 @@ def label(sample: Sample) -> str:
 
 
 def computes(instruction: Instruction) -> bool:
-    """Whether an instruction turns tiles and scalars into tiles, without touching global memory."""
+    """Whether an instruction turns tiles and scalars into tiles, without touching global memory, or any
+    place of it by index."""
     operands = instruction.operands
     return (
         instruction.syntax == "tile"
         and any(o.role in ("out", "inout") for o in operands)
-        and not any(o.kind in ("gm", "ptr") for o in operands)
+        and (instruction.name in INDEXED or not any(o.kind in ("gm", "ptr") for o in operands))
     )
 
 
+def covering(samples: Iterable[Sample], first: Collection[str] = ()) -> list[Sample]:
+    """Samples that together show every element type, form, attribute value and order of tiles.
+
+    They need not show every combination. Those whose :func:`label` is in ``first`` are taken first.
+
+    >>> from pto_jax import isa
+    >>> from pto_jax.isa.samples import legal_samples
+    >>> from pto_jax.profiles import A5
+    >>> listed = list(legal_samples(isa.instructions()["trowargmax"], A5))
+    >>> len(covering(listed)) < len(listed)
+    True
+    """
+    seen: set[object] = set()
+    kept = []
+    for sample in sorted(samples, key=lambda s: label(s) not in first):
+        shown = set(_shown(sample))
+        if not shown <= seen:
+            kept.append(sample)
+            seen |= shown
+    return kept
+
+
+def _shown(sample: Sample) -> Iterator[object]:
+    """What a sample shows."""
+    bound, places = {}, []
+    for name, t in sample.types.items():
+        if isinstance(t, TileType | ScalarType | VectorType | PartitionViewType):
+            bound[sample.instruction.operand(name).dtype or name] = t.dtype
+        if isinstance(t, TileType):
+            places.append((name, t.loc, t.blayout, t.slayout, t.fractal, t.pad, t.compact))
+            yield name, t.is_full, t.rows == 1, t.cols == 1
+    yield sample.form, tuple(places)
+    yield from sample.attrs.items()
+    # A conversion is a pair of types; elsewhere each type shows itself.
+    yield from [tuple(bound.items())] if sample.instruction.name == "tcvt" else bound.items()
+
+
 def open_regions(program: Program) -> Program:
-    """The program with every full tile's valid region made a run-time value."""
+    """The program with every full tile's valid region made a run-time value; convolution tiles have none."""
 
     def opened(v: Value) -> Value:
-        if isinstance(v.type, TileType) and v.type.is_full:
+        if isinstance(v.type, TileType) and v.type.is_full and v.type.conv is None:
             return replace(v, type=v.type.with_valid(None, None))
         return v
 
@@ -160,8 +200,9 @@ def inputs(rng: np.random.Generator, program: Program, instruction: str) -> dict
         if isinstance(t, ScalarType):
             given[a.name] = Given(t, random_words(rng, t.dtype, (BATCH,)))
             continue
-        if isinstance(t, VectorType):
-            given[a.name] = Given(t, random_words(rng, t.dtype, (BATCH, *t.dims)))
+        if isinstance(t, VectorType | PartitionViewType):
+            dims = tuple(n or 1 for n in t.dims)
+            given[a.name] = Given(t, random_words(rng, t.dtype, (BATCH, *dims)))
             continue
         assert isinstance(t, TileType), t
         regions = None
@@ -207,16 +248,16 @@ def result_dtype(program: Program, result: str) -> DType:
     """Element type of a result, which an instruction may bind instead of taking it as an argument."""
     written = (v for op in program.walk() for v in op.destinations if v.name == result)
     t = next(written).type
-    assert isinstance(t, TileType | VectorType)
+    assert isinstance(t, TileType | VectorType | PartitionViewType)
     return t.dtype
 
 
 def result_words(d: DType, result: Any, index: int | None = None) -> NDArray[Any]:
     """Raw words of a result, a vector as one row; ``index`` picks an element of a batch."""
-    vector = not isinstance(result, Tile | oracle.OracleTile)
-    words = result if vector else result.words if isinstance(result, Tile) else result.data
+    tile = isinstance(result, Tile | oracle.OracleTile)
+    words = result if not tile else result.words if isinstance(result, Tile) else result.data
     array = np.asarray(words if index is None else words[index])
-    return np.ascontiguousarray(array[None] if vector else array).view(d.word)
+    return np.ascontiguousarray(array[None] if array.ndim == 1 else array).view(d.word)
 
 
 def differing(d: DType, got: NDArray[Any], wanted: NDArray[Any], ulp: int = 0) -> NDArray[np.bool_]:

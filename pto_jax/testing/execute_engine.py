@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
@@ -25,10 +26,38 @@ def run_case_engine(
 
     The program is not verified: vectors record what an implementation does even where a page forbids it.
     """
+    kernel = _kernel(case, profile, numerics)
+    return _after(case, kernel.eager_unchecked(**_arguments(case, kernel)))
+
+
+def run_cases_engine(
+    cases: Sequence[Case], profile: Profile = CPU_SIM, numerics: str = "exact"
+) -> list[Mapping[str, NDArray[np.uint8]]]:
+    """What :func:`run_case_engine` gives for each of the cases, from one compiled function.
+
+    Most of the time a small program takes is the fixed cost of a compilation.
+    """
+    kernels = [_kernel(case, profile, numerics) for case in cases]
+    arguments = [_arguments(case, kernel) for case, kernel in zip(cases, kernels, strict=True)]
+
+    def execute(given: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [kernel(**one) for kernel, one in zip(kernels, given, strict=True)]
+
+    with x64():
+        results = jax.jit(execute)(arguments)
+    return [_after(case, found) for case, found in zip(cases, results, strict=True)]
+
+
+def _kernel(case: Case, profile: Profile, numerics: str) -> Kernel:
     program = case_program(case)
-    kernel = Kernel(program, program.functions[0].name, choices(profile, numerics, None, "keep"))
-    given = {a.name: _argument(case, a.name) for a in kernel.arguments}
-    results = kernel.eager_unchecked(**given)
+    return Kernel(program, program.functions[0].name, choices(profile, numerics, None, "keep"))
+
+
+def _arguments(case: Case, kernel: Kernel) -> dict[str, Any]:
+    return {a.name: _argument(case, a.name) for a in kernel.arguments}
+
+
+def _after(case: Case, results: Mapping[str, Any]) -> dict[str, NDArray[np.uint8]]:
     return {name: _bytes(case, name, value) for name, value in results.items()}
 
 

@@ -19,9 +19,10 @@ from typing import Any, TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from ..convolution import Conv, Geometry
 from ..dtypes import DType, find_dtype
 from ..errors import FileError
-from ..types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType
+from ..types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType, conv_tile
 from .operands import (
     Bytes as Bytes,
     GmOperand as GmOperand,
@@ -137,7 +138,8 @@ def load_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
 E_ = TypeVar("E_")
 _LAYOUTS = {layout.name.lower(): layout for layout in GlobalLayout}
 _TILE_KEYS = frozenset(
-    "name role loc dtype rows cols v_row v_col blayout slayout fractal pad undef compact".split()
+    "name role loc dtype rows cols v_row v_col blayout slayout fractal pad undef compact "
+    "kind layout shape buffer_bytes filter stride dilation pad_lrtb pad_value_bits".split()
 )
 _GM_KEYS = frozenset("name role gm_role loc dtype shape strides layout elements".split())
 _ROLES = ("out", "in", "inout", "tmp")
@@ -229,6 +231,8 @@ class _Reader:
             return self.gm(name, key, entry)
         if role in _ROLES and entry.get("loc") == "host":
             return self.vector(name, key, cast(Role, role), entry)
+        if role in _ROLES and entry.get("kind") == "conv":
+            return self.tile(name, key, cast(Role, role), entry)
         if role not in _ROLES or "rows" not in entry:
             kind = str(entry.get("kind", role))
             metadata = MappingProxyType({k: v for k, v in entry.items() if k not in ("name", "role")})
@@ -271,7 +275,34 @@ class _Reader:
         undef = None if mask is None else np.unpackbits(mask, bitorder="little")[: t.elements].astype(bool)
         return TileOperand(name, role, t, before, after, undef, _extra(entry, _TILE_KEYS))
 
+    def conv_type(self, entry: Mapping[str, Any]) -> TileType:
+        shape = tuple(self.get(entry, "shape", list))
+        if not shape or not all(type(n) is int and 0 < n <= MAX_BYTES for n in shape):
+            raise self.fail(f"entry 'shape' is {list(shape)}; positive sizes are needed")
+        known: dict[str, Any] = {}
+        for field, key, count in (
+            ("filter", "filter", 2),
+            ("stride", "stride", 2),
+            ("dilation", "dilation", 2),
+            ("padding", "pad_lrtb", 4),
+        ):
+            sizes = tuple(self.get(entry, key, list, []))
+            if sizes and (len(sizes) != count or not all(type(n) is int and 0 <= n < 1 << 16 for n in sizes)):
+                raise self.fail(f"entry {key!r} is {list(sizes)}; {count} sizes are needed")
+            known |= {field: sizes} if sizes else {}
+        text = self.get(entry, "pad_value_bits", str, "0x0")
+        try:
+            known["pad_value"] = int(text, 16)
+        except ValueError:
+            raise self.fail(f"entry 'pad_value_bits' is {text!r}; a hexadecimal number is needed") from None
+        conv = Conv(self.choice(entry, "layout", _LAYOUTS, None), shape, Geometry(**known))
+        if conv.elements > MAX_BYTES:
+            raise self.fail(f"a tile of {conv.elements} elements; at most {MAX_BYTES} are allowed")
+        return conv_tile(self.dtype(entry), conv, self.choice(entry, "loc", _enum(Loc), "mat"))
+
     def tile_type(self, entry: Mapping[str, Any]) -> TileType:
+        if entry.get("kind") == "conv":
+            return self.conv_type(entry)
         rows, cols = self.get(entry, "rows", int), self.get(entry, "cols", int)
         v_row, v_col = self.get(entry, "v_row", int, rows), self.get(entry, "v_col", int, cols)
         if rows < 1 or cols < 1 or rows * cols > MAX_BYTES:

@@ -12,9 +12,6 @@ from ..isa.aliases import ALIASES
 #: such programs can be read, printed and reported on; a name that gets a declaration leaves the list.
 UNDECLARED = frozenset(
     """
-    tload tstore tstore_fp mgather mscatter
-    tmov tmov.fp textract_fp tinsert_fp timg2col
-    tsync talias tsetval
     """.split()
 )
 
@@ -38,6 +35,9 @@ SOURCE_FIRST = {
     **dict.fromkeys(("tpush", "tpop", "tfree", "talloc", "grid_tpush"), 0),
     **dict.fromkeys(("tnotify", "twait", "ttest", "comm.tscatter", "tbroadcast", "tprefetch_async"), 0),
 }
+
+#: Instructions that name their destination as the second operand in the assembly spelling.
+DESTINATION_SECOND = frozenset({"mscatter"})
 
 #: Instructions whose operand ``%v[%r, %c]`` names a place in global memory; the read operands before
 #: the indices, by name. Elsewhere the indices are operands like any other (``textract``).

@@ -12,14 +12,16 @@ from .. import isa
 from ..dtypes import INDEX
 from ..errors import Span
 from ..ir import AttrValue, Form, Op, Value
-from ..types import ScalarType, Type, UnknownType
+from ..types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, Type, UnknownType
 from .dictionaries import Places
-from .names import INDEXED, SOURCE_FIRST
+from .names import DESTINATION_SECOND, INDEXED, SOURCE_FIRST
 from .scope import Mention
 from .typing import Maybe, distribute, is_scalar
 
 if TYPE_CHECKING:
     from .reader import Reader
+
+_VIEWS = (TensorViewType, PartitionViewType, MemRefType, PtrType)
 
 
 @dataclass
@@ -168,6 +170,8 @@ def _with_results(
         types, result_types = types[: len(operands)], types[len(operands) :]
     elif head.results and not result_types and len(types) == 1 and not is_scalar(types[0]):
         result_types = [UnknownType() if v else types[0] for v in _vectors(head)]
+    if head.name in DESTINATION_SECOND and not head.results and not prefixed:
+        operands, types = _destination_last(reader, operands, types)
     give_types(reader, head.name, operands, types, start)
     destinations = 0 if head.results else SOURCE_FIRST[head.name]
     if len(operands) < destinations:
@@ -179,6 +183,26 @@ def _with_results(
     cut = len(operands) - destinations
     form: Form = "ssa" if prefixed else "as"
     return finish(reader, head, operands[:cut], operands[cut:], result_types, form)
+
+
+def _destination_last(
+    reader: Reader, operands: list[TileOperand], types: list[Type]
+) -> tuple[list[TileOperand], list[Type]]:
+    """Operands and types of the assembly spelling with the destination, a view, moved behind the sources.
+
+    Documentation writes ``%src, %mem, %idx`` and the type of the view first.
+    """
+    known = [reader.scopes.known_type(o.mention) for o in operands]
+    if len(types) == len(operands):
+        known = [k or t for k, t in zip(known, types, strict=True)]
+    views = [i for i, t in enumerate(known) if isinstance(t, _VIEWS)]
+    second = not views or views == [1] or (views == [0] and len(operands) > 1)
+    if len(operands) < 2 or not second:
+        return operands, types
+    if len(types) == len(operands):
+        at = next((i for i, t in enumerate(types) if isinstance(t, _VIEWS)), 1)
+        types = [*types[:at], *types[at + 1 :], types[at]]
+    return [operands[0], *operands[2:], operands[1]], types
 
 
 def _vectors(head: TileOp) -> list[bool]:

@@ -10,7 +10,7 @@ from ..dtypes import INDEX
 from ..ir import Form, Op, Value
 from ..types import ScalarType, TileType, Type, UnknownType
 from .dictionaries import print_attributes
-from .names import INDEXED, SOURCE_FIRST
+from .names import DESTINATION_SECOND, INDEXED, SOURCE_FIRST
 from .type_text import Style, print_type, print_types
 from .typing import distribute, is_scalar
 
@@ -134,6 +134,8 @@ def _attributes(op: Op) -> tuple[str, str]:
 def _assembly(op: Op, form: Literal["as", "ssa"], style: Style) -> str:
     sources, destinations = _operands(op)
     operands = [*sources, *destinations]
+    if form == "as" and op.name in DESTINATION_SECOND and destinations:
+        operands = [*sources[:1], *destinations, *sources[1:]]
     head = ", ".join(map(str, op.results)) + (" = " if op.results else "")
     head += op.name if form == "as" else "pto." + op.name
     names = _names(operands)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ..convolution import geometry_text
 from ..dtypes import DType
 from ..types import (
     AddressSpace,
@@ -49,6 +50,10 @@ def _shaped(dims: tuple[int | None, ...], dtype: DType) -> str:
 
 
 def _tile(t: TileType, style: Style) -> str:
+    if t.conv is not None:
+        parts = [_shaped(t.conv.shape, t.dtype), f"layout={t.conv.layout.name.lower()}"]
+        geometry = geometry_text(t.conv.geometry)
+        return f"!pto.conv_tile<{t.loc.name.lower()}, {', '.join([*parts, *geometry])}>"
     if style == "short" and t == TileType(t.dtype, t.rows, t.cols):
         return f"!pto.tile<{print_dtype(t.dtype)}, {t.rows}, {t.cols}>"
     compact = f", compact={int(t.compact)}" if t.compact else ""

@@ -25,6 +25,7 @@ from ..types import (
     VectorType,
 )
 from .attributes import enumeration
+from .conv_type import CONV_NAME, read_conv_tile
 from .lexer import Cursor
 from .names import suggestion
 from .tile_type import TILE_NAMES, read_tile_body
@@ -115,13 +116,15 @@ class TypeReader:
         if c.kind is not Kind.EXCLAMATION_IDENT and c.kind is not Kind.BARE_IDENT:
             c.unexpected("a type")
         name = c.text.removeprefix("!").removeprefix("pto.")
-        if not c.text.startswith(("!pto.", "pto.")) or name not in (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr"):
-            known = (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr")
+        known = (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr", CONV_NAME)
+        if not c.text.startswith(("!pto.", "pto.")) or name not in known:
             c.fail(f"found the unknown type {c.found()}{suggestion(name, known, '!pto.')}")
         start = c.start
         c.advance()
         if name in OPAQUE:
             return self._opaque(name, start)
+        if name == CONV_NAME:
+            return read_conv_tile(self, start)
         opened = c.start
         c.expect(Kind.LESS, f"after !pto.{name}")
         if (left_open := self._left_open(name, start)) is not None:

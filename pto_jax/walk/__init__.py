@@ -4,11 +4,12 @@ The walker owns what does not depend on how tiles are computed: names and scopes
 global-memory views, tile handles, control flow, calls.
 """
 
-from . import aliases as aliases, control as control, pipes as pipes, state as state
+from . import aliases as aliases, control as control, memory as memory, pipes as pipes, state as state
 from .control import step_by_step as step_by_step
 from .cores import launch as launch
 from .state import memref_view as memref_view
 from .walker import (
+    UNSETTLED as UNSETTLED,
     Choice as Choice,
     Execution as Execution,
     Frame as Frame,
@@ -23,5 +24,6 @@ from .walker import (
     Walker as Walker,
     chosen as chosen,
     complete as complete,
+    needs_rule as needs_rule,
     with_storage as with_storage,
 )

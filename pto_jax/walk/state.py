@@ -10,9 +10,11 @@ from ..analysis import strides_of
 from ..dtypes import I1, INDEX
 from ..errors import ArgumentError
 from ..ir import Op
+from ..isa.layout_img2col import IMG2COL_STATE
 from ..isa.matrix import ROUNDING_STATE
+from ..isa.modes import FmatrixMode
 from ..types import GlobalLayout, MemRefType, OpaqueType, TileType
-from .walker import Scalar, Scope, TileRef, View, Walker, handles, window
+from .walker import Pointer, Scalar, Scope, TileRef, View, Walker, handles, window
 
 
 @handles("make_tensor_view")
@@ -52,6 +54,18 @@ def memref_view(name: str, t: MemRefType, extents: Sequence[int]) -> View:
 def _get_tensor_view_dim(walker: Walker, op: Op, scope: Scope) -> None:
     view, index = (scope[v] for v in op.ins)
     scope.bind(op.results[0], walker.select(index, view.shape))
+
+
+@handles("get_tensor_view_stride")
+def _get_tensor_view_stride(walker: Walker, op: Op, scope: Scope) -> None:
+    view, index = (scope[v] for v in op.ins)
+    scope.bind(op.results[0], walker.select(index, view.strides))
+
+
+@handles("tensor_view_addr")
+def _tensor_view_addr(walker: Walker, op: Op, scope: Scope) -> None:
+    view = scope[op.ins[0]]
+    scope.bind(op.results[0], Pointer(view.buffer, view.dtype, view.offset))
 
 
 @handles("addptr")
@@ -106,6 +120,17 @@ def _set_f32_mode(walker: Walker, op: Op, scope: Scope) -> None:
     assert instruction is not None
     attrs = isa.bind(instruction, op).attrs
     walker.modes[ROUNDING_STATE] = attrs["mode"] if attrs["enable"] else None
+
+
+@handles("setfmatrix", "set_img2col_padding", "set_img2col_rpt")
+def _set_image(walker: Walker, op: Op, scope: Scope) -> None:
+    instruction = isa.find(op.name)
+    assert instruction is not None
+    bound = isa.bind(instruction, op)
+    mode = bound.attrs["mode"]
+    assert isinstance(mode, FmatrixMode)
+    state = walker.mode(bound, IMG2COL_STATE).configured(op.name, mode, op.ins[0].type)
+    walker.modes[IMG2COL_STATE] = state
 
 
 @handles("tget_scale_addr")

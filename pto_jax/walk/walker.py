@@ -18,8 +18,11 @@ from ..dtypes import I1, INDEX, DType
 from ..errors import Diagnostic, NotExecutableError
 from ..fold import fold, operation, scalar_dtype
 from ..ir import AttrValue, Function, Op, Program, Region, Value
+from ..isa.layout_img2col import IMG2COL_STATE
 from ..isa.matrix import ROUNDING_STATE
+from ..isa.modes import FmatrixMode
 from ..types import GlobalLayout, TileType, UnknownType, VectorType
+from .image_state import ImageState
 
 if TYPE_CHECKING:
     from .cores import Block, Core
@@ -236,9 +239,8 @@ class Frame:
 
     def __init__(self, op: Op, walker: Walker | None = None, scope: Scope | None = None) -> None:
         self.op = op
-        self._places = scope.chain() if scope else []
-        if walker is not None:
-            self._places.append(walker.modes)
+        self.modes: dict[str, Any] = {} if walker is None else walker.modes
+        self._places = [self.modes, *(scope.chain() if scope else [])]
 
     def save(self) -> list[dict[str, Operand]]:
         return [dict(names) for names in self._places]
@@ -249,10 +251,11 @@ class Frame:
             names.update(old)
 
     def changed(self, saved: list[dict[str, Operand]]) -> dict[tuple[int, str], Operand]:
-        """What differs from a saved state, by place and name."""
+        """The names that differ from a saved state, by place and name; modes are no names."""
+        pairs = list(enumerate(zip(self._places, saved, strict=True)))[1:]
         return {
             (i, name): operand
-            for i, (names, old) in enumerate(zip(self._places, saved, strict=True))
+            for i, (names, old) in pairs
             for name, operand in names.items()
             if name in old and old[name] is not operand
         }
@@ -262,6 +265,10 @@ class Frame:
 
     def __setitem__(self, key: tuple[int, str], operand: Operand) -> None:
         self._places[key[0]][key[1]] = operand
+
+
+#: A mode that different paths have left differently.
+UNSETTLED = object()
 
 
 @dataclass(frozen=True)
@@ -292,6 +299,15 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
     return register
 
 
+def needs_rule(instruction: isa.Instruction) -> bool:
+    """Whether a machine has to execute an instruction: the walker does not, and it has an effect.
+
+    >>> needs_rule(isa.instructions()["tadd"]), needs_rule(isa.instructions()["barrier"])
+    (True, False)
+    """
+    return instruction.name not in HANDLERS and instruction.syntax != "custom"
+
+
 class Walker:
     """Runs functions of a program on one core of a machine."""
 
@@ -300,8 +316,8 @@ class Walker:
         self.machine = machine
         self.core = core
         self.shared = shared
-        #: What configuration instructions have set, by the attribute it adds to instructions.
-        self.modes: dict[str, Operand] = {ROUNDING_STATE: None}
+        #: What configuration instructions have set.
+        self.modes: dict[str, Any] = {ROUNDING_STATE: None, IMG2COL_STATE: ImageState()}
 
     def run(
         self, function: Function, arguments: Sequence[Operand], scope: Scope | None = None
@@ -377,39 +393,60 @@ class Walker:
     def _execute(self, execution: Execution, scope: Scope) -> Mapping[str, Operand]:
         """Execute an instruction, once for each storage a handle may stand for."""
         for name, operand in execution.operands.items():
-            choice = chosen(operand)
-            if choice is None:
+            if chosen(operand) is None:
                 continue
             if execution.vectors:
                 message = "has a vector result and a tile that only execution chooses; allowed: a known tile"
                 raise NotExecutableError(Diagnostic("error", message, execution.op.span, execution.op.name))
-            frame = Frame(execution.op, self, scope)
 
-            def run(option: Hashable, name: str = name, operand: Operand = operand) -> tuple[Operand, ...]:
-                resolved = {**execution.operands, name: with_storage(operand, option)}
-                self._execute(replace(execution, operands=resolved), scope)
+            def run(one: Operand, name: str = name) -> tuple[Operand, ...]:
+                self._execute(replace(execution, operands={**execution.operands, name: one}), scope)
                 return ()
 
-            self._one_of(frame, choice, 0, run)
+            self.resolved(execution.op, scope, operand, run)
             return {}
         return self.machine.execute(execution)
 
-    def _one_of(
-        self, frame: Frame, choice: Choice, first: int, run: Callable[[Hashable], tuple[Operand, ...]]
+    def resolved(
+        self, op: Op, scope: Scope, operand: Operand, run: Callable[[Operand], tuple[Operand, ...]]
     ) -> tuple[Operand, ...]:
-        if first == len(choice.options) - 1:
-            return run(choice.options[first])
-        hit = self.scalar("arith.cmpi.eq", (choice.index, first), INDEX, I1)
-        arms = (lambda: run(choice.options[first]), lambda: self._one_of(frame, choice, first + 1, run))
-        known = self.machine.known(hit)
-        return arms[0 if known else 1]() if known is not None else self.machine.branch(frame, hit, arms)
+        """What an operation gives for a handle, view or pointer, whichever storage it stands for."""
+        choice = chosen(operand)
+        if choice is None:
+            return run(operand)
+        frame, options = Frame(op, self, scope), choice.options
+
+        def first_of(at: int) -> tuple[Operand, ...]:
+            if at == len(options) - 1:
+                return run(with_storage(operand, options[at]))
+            hit = self.scalar("arith.cmpi.eq", (choice.index, at), INDEX, I1)
+            arms = (lambda: run(with_storage(operand, options[at])), lambda: first_of(at + 1))
+            known = self.machine.known(hit)
+            return arms[0 if known else 1]() if known is not None else self.machine.branch(frame, hit, arms)
+
+        return first_of(0)
 
     def _attrs(self, bound: isa.Bound) -> Mapping[str, AttrValue]:
         """The attributes of an instruction, and what modes set earlier add to them."""
-        rounding = self.modes[ROUNDING_STATE]
-        if rounding is None or bound.instruction.cls != "matrix":
+        if bound.instruction.name == "timg2col":
+            mode = bound.attrs["mode"]
+            assert isinstance(mode, FmatrixMode)
+            image, state = self.mode(bound, IMG2COL_STATE).registers(mode, bound.values["src"].type)
+            self.modes[IMG2COL_STATE] = image
+            return {**bound.attrs, IMG2COL_STATE: state}
+        rounding = self.mode(bound, ROUNDING_STATE) if bound.instruction.cls == "matrix" else None
+        if rounding is None:
             return bound.attrs
         return {**bound.attrs, ROUNDING_STATE: rounding}
+
+    def mode(self, bound: isa.Bound, name: str) -> Any:
+        """What configuration instructions have set; it must be known here."""
+        if self.modes[name] is UNSETTLED:
+            message = (
+                "depends on a mode that was set under control flow only execution knows; allowed: set before"
+            )
+            raise NotExecutableError(Diagnostic("error", message, None, bound.instruction.name, rule="mode"))
+        return self.modes[name]
 
     def fresh(self, op: Op, result: Value, operands: Mapping[str, Operand]) -> TileRef:
         t = result.type

@@ -160,6 +160,8 @@ def test_buffers_are_described_on_one_line() -> None:
     assert describe_array("z", array, F32) == "z: f32[7] = 1 nan -3 4 5 6 ...  min -3 max 7  nan 1"
     assert describe_array("z", array[:0], F32) == "z: f32[0] empty"
     assert "no numbers  nan 1" in describe_array("z", array[1:2], F32)
+    signalling = np.array([0x7F800001, 0], np.uint32).view(np.float32)
+    assert describe_array("z", signalling, F32).endswith("min 0 max 0  nan 1")
 
 
 def test_changed_elements_are_counted_by_their_bits() -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
+from pto_jax.testing.cases import unsupported_reason
 from pto_jax.testing.conformance import CaseResult, run_conformance
 from pto_jax.testing.exclusions import exclusion
-from pto_jax.testing.execute_engine import run_case_engine
-from pto_jax.testing.vectors import load_vectors
+from pto_jax.testing.execute_engine import run_case_engine, run_cases_engine
+from pto_jax.testing.vectors import load_file, load_vectors
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = sorted(GOLDEN.glob("*.npz"))
@@ -19,7 +21,7 @@ REQUIRED = ("pass", "excluded", "differs", "unsupported")
 
 @pytest.mark.parametrize("path", FILES, ids=lambda p: p.stem)
 def test_every_required_case_passes(path: Path) -> None:
-    report = run_conformance([path], run_case_engine)
+    report = run_conformance([path], run_case_engine, together=run_cases_engine)
     assert report.ok, report.summary()
     assert not _beyond(report.results), report.summary()
 
@@ -29,8 +31,20 @@ def _beyond(results: tuple[CaseResult, ...]) -> list[CaseResult]:
     return [r for r in results if r.status not in REQUIRED or r.max_ulp > 1]
 
 
-def test_exclusions_are_few_and_explained() -> None:
+def test_a_batch_of_cases_gives_what_each_of_them_gives_alone() -> None:
+    recorded = [case for name in ("tadd", "tload") for case in load_file(GOLDEN / f"{name}.npz")[::30]]
+    cases = [case for case in recorded if unsupported_reason(case) is None]
+    for case, found in zip(cases, run_cases_engine(cases), strict=True):
+        alone = run_case_engine(case)
+        assert alone.keys() == found.keys()
+        for name, after in alone.items():
+            np.testing.assert_array_equal(found[name], after, str(case))
+
+
+def test_every_recorded_case_is_executed_and_exclusions_are_few_and_explained() -> None:
     cases = load_vectors(GOLDEN)
+    assert len(FILES) == 132 and len(cases) == 6233
+    assert not {(case.instruction, reason) for case in cases if (reason := unsupported_reason(case))}
     excluded = [e for e in map(exclusion, cases) if e is not None]
     assert 0 < len(excluded) <= 0.02 * len(cases)
     assert all(len(e.reason) > 20 for e in excluded)

@@ -16,6 +16,13 @@ import pto_jax as pto
 Source = Callable[..., Any]
 Agree = Callable[..., dict[str, Any]]
 RNG = np.random.default_rng(11)
+_START = RNG.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def _the_same_data_in_any_order() -> None:
+    """Tests draw from one generator; each starts it anew, whatever ran before in this process."""
+    RNG.bit_generator.state = _START
 
 
 def words(count: int, d: str = "f32") -> NDArray[Any]:

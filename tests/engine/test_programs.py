@@ -112,6 +112,30 @@ def test_get_tensor_view_dim(source: Source, agree: Agree) -> None:
     assert (out[:4, :4] == X[:16].reshape(4, 4)).all() and not out[4:].any() and not out[:, 4:].any()
 
 
+def test_get_tensor_view_stride(source: Source, agree: Agree) -> None:
+    """The stride, a run-time one too, is the column that a window starts at."""
+    s = source("%x: !pto.ptr<f32>, %z: !pto.ptr<f32>, %n: index, %i: index")
+    s.view("%a", "%x", (4, 16), (16, "%n")).view("%b", "%z", (8, 8), (8, 1))
+    s.do(f"%s = pto.get_tensor_view_stride %av, %i : {s.types['%av']} -> index")
+    s.view("%c", "%x", (4, 16), (16, 1)).window("%w", "%cv", (0, "%s"), (4, 8)).tile("%t", "f32", 4, 8)
+    s.load("%w", "%t").window("%d", "%bv", (0, 0), (4, 8)).store("%t", "%d")
+    out = agree(s.program, X, 0 * X, 5, 1)["z"].reshape(8, 8)
+    assert (out[:4] == X.reshape(4, 16)[:, 5:13]).all()
+
+
+def test_tensor_view_addr_points_to_the_first_element_of_a_window(source: Source, agree: Agree) -> None:
+    s = source("%x: !pto.ptr<f32>, %z: !pto.ptr<f32>, %o: index")
+    for pointer, name in (("%x", "%a"), ("%z", "%b")):
+        s.view(name, pointer, (8, 8), (8, 1)).window(f"{name}w", f"{name}v", ("%o", 3), (1, 1))
+        s.do(f"%p{pointer[1:]} = pto.tensor_view_addr {name}w : {s.types[f'{name}w']} -> !pto.ptr<f32>")
+        s._pointers[f"%p{pointer[1:]}"] = "f32"
+    s.view("%c", "%px", (1, 8), (8, 1)).view("%d", "%pz", (1, 8), (8, 1)).tile("%t", "f32", 1, 8)
+    program = s.load("%c", "%t").store("%t", "%d").program
+    assert pto.compile(program).outputs == ("z",)
+    out = agree(program, X, 0 * X, 2)["z"]
+    assert (out[19:27] == X[19:27]).all() and np.count_nonzero(out) <= 8
+
+
 @pytest.mark.parametrize("offset", [0, 8, 30])
 def test_addptr_moves_a_pointer(source: Source, agree: Agree, offset: int) -> None:
     for given in (offset, "%o"):

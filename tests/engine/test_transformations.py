@@ -16,6 +16,15 @@ import pto_jax as pto
 
 Source = Callable[..., Any]
 RNG = np.random.default_rng(7)
+_START = RNG.bit_generator.state
+
+
+@pytest.fixture(autouse=True)
+def _the_same_data_in_any_order() -> None:
+    """Tests draw from one generator; each starts it anew, whatever ran before in this process."""
+    RNG.bit_generator.state = _START
+
+
 BATCH = 4
 
 

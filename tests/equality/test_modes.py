@@ -1,45 +1,82 @@
-"""The same bits from every way to execute an instruction, for every declaration, type row and profile.
+"""The same bits from every way to execute an instruction, for every declaration, type and profile.
 
-Each sample runs on a batch of random bit patterns with a different valid region per element: once through
-``jit(shard_map(vmap(kernel)))`` on two devices, element by element eagerly, and in the reference
-interpreter. Instructions with a declared ULP bound may differ from the interpreter by that bound, never
-between modes of the engine.
+The samples show every element type, form, mode and layout under every profile, not their product (which
+``python -m pto_jax.testing.device_check`` runs). Each runs on a batch of random bit patterns with a
+different valid region per element: through ``jit(shard_map(vmap(kernel)))`` on two devices, element by
+element eagerly, and in the reference interpreter. Instructions with a declared ULP bound may differ from
+the interpreter by that bound, never between modes of the engine.
+
+Compilations are what these tests spend their time on. So the samples of an instruction are compiled
+together, and a sample that traces to the same computation under several profiles is executed once and
+compared with the interpreter under each of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import jax
 import numpy as np
 import pytest
+from jax.extend.core import ClosedJaxpr, Jaxpr
 from jax.sharding import PartitionSpec
 from numpy.typing import NDArray
 
 from pto_jax import isa
+from pto_jax.arrays import x64
 from pto_jax.dtypes import DType
-from pto_jax.engine import Kernel
-from pto_jax.isa.samples import Sample, legal_samples
-from pto_jax.profiles import PROFILES, Profile
-from pto_jax.testing.differential import BATCH, arguments, computes, differing, make_case, result_words
+from pto_jax.isa.samples import legal_samples
+from pto_jax.profiles import PROFILES
+from pto_jax.testing.differential import (
+    BATCH,
+    Case,
+    arguments,
+    computes,
+    covering,
+    differing,
+    make_case,
+    result_words,
+)
+
+#: Samples in one compilation.
+TOGETHER = 16
 
 
-def _samples() -> Iterator[Any]:
+def _instructions() -> Iterator[Any]:
     for name, instruction in isa.instructions().items():
-        if computes(instruction):
-            for profile in PROFILES.values():
-                if next(legal_samples(instruction, profile), None) is not None:
-                    yield pytest.param(instruction, profile, id=f"{name}-{profile.name}")
+        profiles = (next(legal_samples(instruction, p), None) for p in PROFILES.values())
+        if computes(instruction) and any(profiles):
+            yield pytest.param(instruction, id=name)
 
 
-def _everywhere(kernel: Kernel, arguments: dict[str, Any]) -> dict[str, Any]:
-    """jit(shard_map(vmap(kernel))) over two devices."""
+def _key(case: Case) -> tuple[Any, ...]:
+    """Equal for cases that trace to one computation on one batch of operands."""
+    with x64():
+        program = jax.make_jaxpr(lambda tiles: case.kernel(**tiles))(arguments(case.given, 0))
+    arrays = [part for g in case.given.values() for part in (g.words, g.regions) if part is not None]
+    return str(program), tuple(_constants(program)), tuple(a.tobytes() for a in arrays)
+
+
+def _constants(found: Any) -> Iterator[bytes]:
+    """Array constants, which the text of a traced program leaves out."""
+    if isinstance(found, ClosedJaxpr):
+        yield from (np.asarray(c).tobytes() for c in found.consts)
+        found = found.jaxpr
+    if isinstance(found, Jaxpr):
+        for eqn in found.eqns:
+            for part in jax.tree.leaves(tuple(eqn.params.values())):
+                yield from _constants(part)
+
+
+def _everywhere(cases: Sequence[Case]) -> list[dict[str, Any]]:
+    """jit(shard_map(vmap(kernel))) over two devices, for several cases in one compilation."""
     mesh = jax.make_mesh((2,), ("tiles",), axis_types=(jax.sharding.AxisType.Auto,))
     over = PartitionSpec("tiles")  # type: ignore[no-untyped-call]
-    mapped = jax.shard_map(jax.vmap(lambda a: kernel(**a)), mesh=mesh, in_specs=(over,), out_specs=over)
-    result: dict[str, Any] = jax.jit(mapped)(arguments)
-    return result
+    batch = jax.vmap(lambda given: [case.kernel(**g) for case, g in zip(cases, given, strict=True)])
+    mapped = jax.shard_map(batch, mesh=mesh, in_specs=(over,), out_specs=over)
+    results: list[dict[str, Any]] = jax.jit(mapped)([arguments(case.given) for case in cases])
+    return results
 
 
 def _assert_equal(d: DType, got: NDArray[Any], wanted: NDArray[Any], ulp: int, what: str) -> None:
@@ -52,22 +89,33 @@ def _assert_equal(d: DType, got: NDArray[Any], wanted: NDArray[Any], ulp: int, w
         )
 
 
-def _check(sample: Sample, profile: Profile, eager: bool) -> None:
-    case = make_case(sample, profile)
-    batched = _everywhere(case.kernel, arguments(case.given))
+def _check(case: Case, found: dict[str, Any], eager: bool) -> None:
     for b in range(BATCH):
         single = case.kernel.eager_unchecked(**arguments(case.given, b)) if eager else {}
         for name, wanted in case.reference(b).items():
-            got = result_words(case.dtype(name), batched[name], b)
-            what = f"{case.label}, batch {b}"
+            got = result_words(case.dtype(name), found[name], b)
+            what = f"{case.label} [{case.profile.name}], batch {b}"
             _assert_equal(case.dtype(name), got, wanted, case.ulp(name), f"{what}, engine and interpreter")
             if eager:
                 alone = result_words(case.dtype(name), single[name])
                 np.testing.assert_array_equal(alone, got, f"{what}, eager")
 
 
-@pytest.mark.parametrize(("instruction", "profile"), list(_samples()))
-def test_every_mode_gives_the_same_bits(instruction: isa.Instruction, profile: Profile) -> None:
-    # Eager execution compiles apart from the batch; one type row per instruction and profile shows it.
-    for index, sample in enumerate(legal_samples(instruction, profile)):
-        _check(sample, profile, eager=index == 0)
+@pytest.mark.parametrize("instruction", list(_instructions()))
+def test_every_mode_gives_the_same_bits(instruction: isa.Instruction) -> None:
+    cases: list[Case] = []
+    for profile in PROFILES.values():
+        known = {case.label for case in cases}
+        cases += [make_case(s, profile) for s in covering(legal_samples(instruction, profile), known)]
+    keys = list(map(_key, cases))
+    distinct = dict(zip(keys, cases, strict=True))
+    results: dict[Any, dict[str, Any]] = {}
+    listed = list(distinct.items())
+    for part in (listed[i : i + TOGETHER] for i in range(0, len(listed), TOGETHER)):
+        found = _everywhere([case for _, case in part])
+        results |= {key: outcome for (key, _), outcome in zip(part, found, strict=True)}
+    # Eager execution compiles apart from the batch; the first type row of each profile shows it.
+    first = {case.profile.name: index for index, case in reversed(list(enumerate(cases)))}
+    eager = {keys[index]: index for index in first.values()}.values()
+    for index, (key, case) in enumerate(zip(keys, cases, strict=True)):
+        _check(case, results[key], index in eager)

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 import pto_jax as pto
 from pto_jax import isa, oracle
+from pto_jax.cli import main
 from pto_jax.isa import communication, communication_async, pipes, sync_events, sync_handles
+from pto_jax.isa.samples import legal_samples, to_program
+from pto_jax.oracle.machine import ReferenceMachine
+from pto_jax.oracle.step import Policy
+from pto_jax.profiles import PROFILES
+from pto_jax.walk import launch
 
 NAMES = [i.name for m in (pipes, communication, communication_async) for i in m.INSTRUCTIONS]
 CONFIGURATION = [i.name for m in (sync_handles, sync_events) for i in m.INSTRUCTIONS]
@@ -76,18 +85,53 @@ def test_configuration_is_executed() -> None:
     assert all(isa.instructions()[name].executable for name in CONFIGURATION)
 
 
-def test_execution_ends_with_the_instruction_named() -> None:
-    text = """
-    func.func @main(%n: i32, %out: !pto.ptr<f32>) {
-      %p = pto.initialize_l2l_pipe {dir_mask = 1, slot_size = 64, slot_num = 8, flag_base = 0}(%n : i32)
-        -> !pto.pipe
-      return
-    }
-    """
-    program = pto.parse(text)
+NOT_EXECUTED = [
+    i for i in isa.instructions().values() if not i.executable and (not i.type_vars or any(i.types.values()))
+]
+
+
+@pytest.mark.parametrize("instruction", NOT_EXECUTED, ids=lambda i: i.name)
+def test_execution_ends_with_the_place_of_the_instruction(instruction: isa.Instruction) -> None:
+    """Both machines share the walker that raises the error."""
+    sample, target = next((s, p) for p in PROFILES.values() for s in legal_samples(instruction, p))
+    program = pto.parse(str(to_program(sample)), file="kernel.pto")
+    (op,) = (op for op in program.walk() if op.name == instruction.name)
+    assert op.span is not None
+    machine = ReferenceMachine(Policy(target, "ones", False), {})
+    (function,) = program.functions
+    with pytest.raises(pto.NotExecutableError) as found:
+        launch(program, machine, function, [None] * len(function.args))
+    place = f"kernel.pto:{op.span.line}:{op.span.col}: error: "
+    assert str(found.value).startswith(f"{place}{instruction.name}: is not executed by this version")
+
+
+PUSH = f"""module {{
+func.func @main(%n: i32, %out: !pto.ptr<f32>) attributes {{pto.kernel_kind = #pto.kernel_kind<cube>}} {{
+  %p = pto.initialize_l2l_pipe {{dir_mask = 1, slot_size = 64, slot_num = 8, flag_base = 0}}(%n : i32)
+    -> !pto.pipe
+  %t = pto.alloc_tile : {ACC}
+  pto.tpush(%t, %p : {ACC}, !pto.pipe) {{split = 0}}
+  return
+}}
+}}
+"""
+
+
+def test_a_program_with_a_pipe_is_verified_and_refused_by_every_way_to_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "pipe.pto"
+    path.write_text(PUSH, encoding="utf-8")
+    program = pto.load(path)
     assert pto.verify(program) == []
-    with pytest.raises(pto.NotExecutableError, match="initialize_l2l_pipe: is not executed"):
-        oracle.run(program, {"n": 0, "out": np.zeros(4, np.float32)})
+    refused = re.escape(f"{path}:3:3: error: initialize_l2l_pipe: is not executed by this version")
+    out = np.zeros(4, np.float32)
+    with pytest.raises(pto.NotExecutableError, match=refused):
+        oracle.run(program, {"n": 0, "out": out})
+    with pytest.raises(pto.NotExecutableError, match=refused):
+        pto.compile(program)(0, out)
+    assert main(["verify", str(path)]) == 0 and main(["run", str(path)]) == 1
+    assert re.search(refused, capsys.readouterr().err)
 
 
 EVENTS = """

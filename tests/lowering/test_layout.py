@@ -7,11 +7,9 @@ from typing import Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-import pytest
 from numpy.typing import NDArray
 
 import pto_jax as pto
-from pto_jax.errors import NotExecutableError
 
 #: Row and column offsets: inside, reaching over the end, starting at and beyond it, negative.
 OFFSETS = ((0, 0), (1, 2), (3, 7), (4, 0), (0, 8), (2, 1000), (-1, 3))
@@ -63,12 +61,22 @@ def test_an_inserted_window_is_cut_at_the_end_of_its_destination() -> None:
         np.testing.assert_array_equal(got, wanted[:4, :8])
 
 
-def test_quantised_windows_are_refused() -> None:
+def test_a_window_takes_the_parameter_words_of_its_columns() -> None:
+    """Each column is shifted by a distance of its own; the place of the window is only known at run time."""
     program = pto.parse(
-        "pto.textract ins(%src, %q, %r, %c : !pto.tile<4x8xi32>, i64, index, index) "
-        "outs(%dst : !pto.tile<4x8xi32>)"
+        "pto.textract_fp ins(%src, %fp, %r, %c : !pto.tile<4x32xi32>, "
+        "!pto.tile<loc=scaling, 1x32xui64>, index, index) outs(%dst : !pto.tile<2x16xi16>)"
     )
     kernel = pto.compile(program, profile="cpu_sim")
-    tile = np.zeros((4, 8), np.int32)
-    with pytest.raises(NotExecutableError, match="preQuantScalar"):
-        kernel(src=tile, q=1, r=0, c=0, dst=tile)
+    source = np.random.default_rng(1).integers(-(2**31), 2**31, (4, 32), dtype=np.int64).astype(np.int32)
+    shifts = np.arange(32, dtype=np.uint64) % np.uint64(16)
+    rows, cols = np.array([0, 1, 2], np.int32), np.array([0, 7, 16], np.int32)
+
+    def run(row: jax.Array, col: jax.Array) -> jax.Array:
+        given: dict[str, Any] = {"src": source, "fp": (shifts << np.uint64(32))[None], "r": row, "c": col}
+        found: jax.Array = kernel(**given, dst=np.zeros((2, 16), np.int16))["dst"].array
+        return found
+
+    shifted = (source >> (shifts.astype(np.int32) + 1)).astype(np.int16)
+    for row, col, got in zip(rows, cols, np.asarray(jax.vmap(run)(rows, cols)), strict=True):
+        np.testing.assert_array_equal(got, shifted[row : row + 2, col : col + 16])

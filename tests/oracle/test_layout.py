@@ -9,7 +9,6 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.errors import NotExecutableError
 from pto_jax.types import TileType
 
 I32 = pto.dtype("i32")
@@ -32,21 +31,6 @@ def test_a_window_that_leaves_the_source_reads_ones() -> None:
     for row, wanted in ((1, source[1:3]), (3, np.vstack([source[3], [-1] * 8])), (-1, np.full((2, 8), -1))):
         result = run(text, src=tile(source), r=row, c=0)["dst"]
         np.testing.assert_array_equal(result.data, wanted)
-
-
-def test_quantised_windows_are_refused() -> None:
-    text = """
-    pto.textract ins(%src, %q, %r, %c : !pto.tile<4x8xi32>, i64, index, index) outs(%dst : !pto.tile<4x8xi32>)
-    """
-    given: dict[str, Any] = {
-        "src": tile(np.zeros((4, 8))),
-        "q": 1,
-        "r": 0,
-        "c": 0,
-        "dst": tile(np.zeros((4, 8))),
-    }
-    with pytest.raises(NotExecutableError, match="preQuantScalar"):
-        run(text, **given)
 
 
 @pytest.mark.parametrize(("profile", "rows"), [("cpu_sim", 4), ("a2a3", 3), ("a5", 3)])

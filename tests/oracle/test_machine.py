@@ -9,7 +9,7 @@ import pytest
 
 from pto_jax import oracle
 from pto_jax.dtypes import BF16, F4E2M1, F16, F32, I1, I8, I32, I64, INDEX, U8, U16, U32, DType
-from pto_jax.errors import ArgumentError, ExecutionError, NotExecutableError
+from pto_jax.errors import ArgumentError, ExecutionError
 from pto_jax.ir import Function, Op, Program, Region, Value, attrs
 from pto_jax.oracle.scalars import compute
 from pto_jax.types import (
@@ -224,16 +224,6 @@ def test_raw_words_stand_for_values() -> None:
     out = oracle.run(program, [words, np.zeros(16, np.uint16)])["y"]
     assert out.dtype == np.uint16
     np.testing.assert_array_equal(out, words)
-
-
-def test_stores_that_come_later_are_refused() -> None:
-    from pto_jax.types import AtomicType
-
-    x = _pointer("x", F32)
-    b = Builder(x)
-    b.do("tstore", (b.alloc(TileType(F32, 1, 8)),), b.view(x, [1, 8]), atomicType=AtomicType.ATOMIC_ADD)
-    with pytest.raises(NotExecutableError, match="atomicType"):
-        oracle.run(b.program(), [np.zeros(8, np.float32)])
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Page Tile Instruction Set: its requirements for the classes that exist today, in the page's order."""
+"""Page Tile Instruction Set: its requirements, in the page's order."""
 
 from __future__ import annotations
 
@@ -39,6 +39,12 @@ LARGEST = {
 A5_ONLY = (*FP8, "hif8", "f4e2m1x2", "f4e1m2x2")
 STANDARD = ("f32", "f16", "bf16", *INTEGERS)
 
+_FULL = "!pto.tile<f32, 16, 64>"
+_LEFT = "!pto.tile<left, 16x64xf16, blayout=col_major, slayout=row_major>"
+_VECTOR = "!pto.tile<left, 1x64x{}, blayout=col_major, slayout=row_major>"
+_RIGHT = "!pto.tile<right, 64x16x{}, slayout=col_major>"
+_ACC = "!pto.tile<acc, {}x16xf32, blayout=col_major, slayout=row_major, fractal=1024>"
+_SCALES = "!pto.tile<scaleleft, 1x2xf8e8m0, slayout=row_major, fractal=32>"
 #: Examples of the table "Instruction Classes", each as a legal instruction.
 EXAMPLES = {
     "tassign": "pto.tassign %t, %address : !pto.tile<f32, 16, 64>, i64",
@@ -64,6 +70,59 @@ EXAMPLES = {
     "tload": "%d = pto.tload %v : !pto.partition_tensor_view<16x64xf32> -> !pto.tile<f32, 16, 64>",
     "tstore": "pto.tstore %t, %v : !pto.tile<f32, 16, 64>, !pto.partition_tensor_view<16x64xf32>",
     "tmov": "%d = pto.tmov %a : !pto.tile<f32, 16, 64>",
+    "sethf32mode": "pto.sethf32mode {enable = true, mode = CAST_ROUND}",
+    "settf32mode": "pto.settf32mode {enable = false}",
+    "setfmatrix": "pto.setfmatrix %c {mode = FMATRIX_A_MANUAL} : !pto.fmatrix_config",
+    "set_img2col_rpt": "pto.set_img2col_rpt %c : !pto.fmatrix_config",
+    "set_img2col_padding": "pto.set_img2col_padding %c : !pto.fmatrix_config",
+    "tget_scale_addr": f"%s = pto.get_scale_addr %a : ({_VECTOR.format('f8E4M3')}) -> {_SCALES}",
+    "trowsum": f"%d = pto.trowsum %a, %t : ({_FULL}, {_FULL}) -> !pto.tile<16x1xf32, blayout=col_major>",
+    "tcolmax": f"%d = pto.tcolmax %a : ({_FULL}) -> !pto.tile<f32, 1, 64>",
+    "trowexpand": f"%d = pto.trowexpand %a : {_FULL}",
+    "tcolexpand": f"%d = pto.tcolexpand %a : (!pto.tile<f32, 1, 64>) -> {_FULL}",
+    "tgemv": f"%d = pto.tgemv %a, %b : ({_VECTOR.format('f16')}, {_RIGHT.format('f16')}) -> {_ACC.format(1)}",
+    "tgemv.mx": f"%d = pto.tgemv_mx %a, %s, %b, %t : ({_VECTOR.format('f8E4M3')}, {_SCALES}, "
+    f"{_RIGHT.format('f8E4M3')}, "
+    "!pto.tile<scaleright, 2x16xf8e8m0, blayout=col_major, slayout=col_major, fractal=32>) -> "
+    f"{_ACC.format(1)}",
+    "tmatmul": f"%d = pto.tmatmul %a, %b : ({_LEFT}, {_RIGHT.format('f16')}) -> {_ACC.format(16)}",
+    "tmatmul.acc": f"%d = pto.tmatmul_acc %c, %a, %b : ({_ACC.format(16)}, {_LEFT}, {_RIGHT.format('f16')}) "
+    f"-> {_ACC.format(16)}",
+    "tmatmul.bias": f"%d = pto.tmatmul_bias %a, %b, %c : ({_LEFT}, {_RIGHT.format('f16')}, "
+    f"!pto.tile<bias, 1x16xf32>) -> {_ACC.format(16)}",
+    "ttrans": f"%d = pto.ttrans %a, %t : ({_FULL}, {_FULL}) -> !pto.tile<f32, 64, 16>",
+    "tconcat": f"%d = pto.tconcat %a, %b : ({_FULL}, {_FULL}) -> !pto.tile<f32, 16, 128>",
+    "tpack": "%d = pto.tpack %a : (!pto.tile<u32, 16, 64>) -> !pto.tile<u16, 16, 64>",
+    "textract": f"%d = pto.textract %a[%r, %c] : ({_FULL}, index, index) -> !pto.tile<f32, 8, 32>",
+    "tinsert": f"pto.tinsert %d, %a, %r, %c : {_FULL}, !pto.tile<f32, 8, 32>, index, index",
+    "tsort32": "%d = pto.tsort32 %s, %i : (!pto.tile<f32, 1, 64>, !pto.tile<u32, 1, 64>) -> "
+    "!pto.tile<f32, 1, 128>",
+    "tmrgsort": "%d = pto.tmrgsort %s, %n : (!pto.tile<f32, 1, 256>, i32) -> !pto.tile<f32, 1, 256>",
+    "tquant": f"%d = pto.tquant %s, %k {{quant_type = #pto<quant_type INT8_SYM>}} : ({_FULL}, "
+    "!pto.tile<16x8xf32, valid=16x1>) -> !pto.tile<i8, 16, 64>",
+    "tdequant": "%d = pto.tdequant %s, %k, %o : (!pto.tile<i8, 16, 64>, !pto.tile<f32, 16, 8>, "
+    f"!pto.tile<f32, 16, 8>) -> {_FULL}",
+    "trandom": "%d = pto.trandom %a, %b, %c, %e, %f, %g {rounds = 10} : !pto.tile<u32, 2, 256>",
+    "thistogram": "%d = pto.thistogram %s, %i {byte = BYTE_1} : (!pto.tile<u16, 2, 32>, "
+    "!pto.tile<32x1xui8, blayout=col_major>) -> !pto.tile<u32, 2, 256>",
+    "tgather": "%d = pto.tgather %s, %i, %t : (!pto.tile<f32, 2, 32>, !pto.tile<i32, 2, 32>, "
+    "!pto.tile<i32, 2, 32>) -> !pto.tile<f32, 2, 32>",
+    "tpartadd": f"%d = pto.tpartadd %a, %b : {_FULL}",
+    "mgather": "%d = pto.mgather %v, %i : (!pto.partition_tensor_view<64x64xf32>, "
+    f"!pto.tile<16x64xi32>) -> {_FULL}",
+    "mscatter": f"pto.mscatter %s, %i, %v : {_FULL}, !pto.tile<16x64xi32>, "
+    "!pto.partition_tensor_view<64x64xf32>",
+    "timg2col": "%d = pto.timg2col %s : (!pto.conv_tile<mat, 1x1x4x4x16xf16, layout=nc1hwc0, filter=1x1, "
+    "channels=16>) -> !pto.tile<left, 16x16xf16, blayout=col_major, slayout=row_major>",
+}
+#: Examples that only some profiles have: block scales and what only A5 or the simulator implements.
+ELSEWHERE = {
+    "tget_scale_addr": ("cpu_sim", "a5"),
+    "tgemv.mx": ("cpu_sim", "a5"),
+    "tpack": ("a5",),
+    "trandom": ("cpu_sim", "a5"),
+    "thistogram": ("cpu_sim", "a5"),
+    "timg2col": ("cpu_sim", "a5"),
 }
 
 #: The three forms of the section "Syntax", as printed.
@@ -170,7 +229,10 @@ def test_example_of_an_instruction_class(text: str, profile: str) -> None:
     (op,) = program.walk()
     assert EXAMPLES[op.name] == text
     assert pto.parse(str(program)) == program
-    assert found(text, profile) == []
+    if profile in ELSEWHERE.get(op.name, PROFILES):
+        assert found(text, profile) == []
+    else:
+        assert any(op.name in e and profile in e for e in found(text, profile))
 
 
 def test_memory_instructions_read_from_or_write_to_global_memory() -> None:

@@ -1,12 +1,16 @@
 """Page pto.trowexpandadd: its requirements, one test each, in the page's order.
 
-Values are those of the reference interpreter; that the engine gives the same is a test of its own.
+Values are those of the reference interpreter, which the engine gives too: in every mode and type of this
+page here, with random patterns and regions in the tests of all declarations.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import product
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 
@@ -151,7 +155,7 @@ def numbers(tile: Tile) -> Array:
 
 def same(got: Array, want: Array) -> None:
     """Equal words of ``want``'s type, any NaN being equal to any other."""
-    nan = np.isnan(want.astype(np.float32)) if want.dtype.kind == "f" else np.zeros(want.shape, bool)
+    nan = np.isnan(want) if want.dtype.kind == "f" else np.zeros(want.shape, bool)
     np.testing.assert_array_equal(got[~nan], np.ascontiguousarray(want).view(got.dtype)[~nan])
     if nan.any():
         assert np.isnan(got.view(want.dtype)[nan]).all()
@@ -201,6 +205,54 @@ def test_the_same_legal_input_gives_equal_bits_on_all_profiles(d: str, mode: int
     first, *others = (add(old, full, values, p) for p in PROFILES)
     for other in others:
         np.testing.assert_array_equal(first, other)
+
+
+REGIONS = ((16, 64), (11, 53), (1, 1), (0, 64))
+
+
+def every_mode() -> dict[str, tuple[pto.TileType, pto.TileType, bool]]:
+    """Full and expanded operand per instruction of one program: types of all profiles, modes, both orders."""
+    found = {}
+    for d, mode, first in product(TABLE["a2a3"], (1, 2), (False, True)):
+        vector = column_type(d) if mode == 1 else tile_type(d, 16, block(d))
+        types = tile_type(d, 16, 64).with_valid(None, None), vector.with_valid(None, None)
+        found[f"{d}_{mode}_{first:d}"] = (*types, first)
+    return found
+
+
+def engine_and_interpreter(profile: str) -> Iterator[tuple[str, Array, Array]]:
+    """Words after every instruction of one program, for each region."""
+    cases = every_mode()
+    lines, given = [], {}
+    for seed, (name, (full, vector, first)) in enumerate(cases.items()):
+        pair = [(f"f_{name}", full), (f"v_{name}", vector)][:: -1 if first else 1]
+        types = ", ".join(print_type(t) for _, t in pair)
+        operands = ", ".join(f"%{n}" for n, _ in pair)
+        lines.append(f"pto.trowexpandadd ins({operands} : {types}) outs(%d_{name} : {print_type(full)})")
+        data = [(f"f_{name}", full), (f"v_{name}", vector), (f"d_{name}", full)]
+        given.update({n: random_tile(3 * seed + i, t) for i, (n, t) in enumerate(data)})
+    program = pto.parse("\n".join(lines))
+    kernel_ = jax.jit(pto.compile(program, profile=profile))
+    for rows, cols in REGIONS:
+        regions = {
+            n: (rows, min(cols, t.type.cols) if n[0] != "v" else t.type.cols) for n, t in given.items()
+        }
+        tiles = {n: pto.tile(t.data, type=t.type, valid=regions[n]) for n, t in given.items()}
+        got = kernel_(**tiles)
+        reference = {n: Tile(t.type, t.data, *regions[n]) for n, t in given.items()}
+        wanted = oracle.run(program, reference, profile=profile)
+        for name in cases:
+            words = np.asarray(got[f"d_{name}"].words)
+            yield f"{name} {rows}x{cols}", words, wanted[f"d_{name}"].data
+
+
+def test_the_engine_gives_the_bits_of_the_interpreter_on_all_profiles() -> None:
+    by_profile = [list(engine_and_interpreter(p)) for p in PROFILES]
+    for (what, got, wanted), *others in zip(*by_profile, strict=True):
+        d = what.split("_")[0]
+        same(got, wanted.view(NUMPY[d]))
+        for _, other, _ in others:
+            np.testing.assert_array_equal(got, other, what)
 
 
 @pytest.mark.parametrize("profile", PROFILES)
@@ -254,6 +306,13 @@ def test_tmp_is_an_optional_third_source() -> None:
     )
     (op,) = pto.parse(ssa).walk()
     assert [v.name for v in op.ins] == ["src0", "src1", "tmp"]
+    intrinsic = (
+        "trowexpandadd %dst, %src0, %src1, %tmp : !pto.tile<16x16xf32>, !pto.tile<16x16xf32>, "
+        "!pto.tile<16x1xf32, blayout=col_major>, !pto.tile<16x16xf32>"
+    )
+    (op,) = pto.parse(intrinsic).walk()
+    assert [v.name for v in (*op.outs, *op.ins)] == ["dst", "src0", "src1", "tmp"]
+    assert rules(intrinsic, "a2a3") == set()
 
 
 # --- Constraints -------------------------------------------------------------------------------------
@@ -426,6 +485,30 @@ def test_size_of_tmp_on_a2a3(rows: int, least: int, d: str) -> None:
     assert found(32, "a5") == found(32, "cpu_sim") == set()
 
 
+ROWS = (1, 8, 9, 240, 241, 255, 256)
+
+
+@pytest.mark.parametrize("profile", PROFILES)
+def test_every_number_of_rows_with_the_tmp_that_always_suffices(profile: str) -> None:
+    whole, column = "256x16xi32, valid=?x?", "256x1xi32, valid=?x?, blayout=col_major"
+    program = pto.parse(dps(tile(whole), tile(whole), tile(column), tmp=tile("256x8xi32")))
+    assert pto.verify(program, profile=profile) == []
+    kernel_ = pto.compile(program, profile=profile)
+    types = {v.name: v.type for v in program.functions[0].args if isinstance(v.type, pto.TileType)}
+    x, y = (np.random.default_rng(n).integers(-9, 9, (256, w), np.int32) for n, w in ((1, 16), (2, 1)))
+    old = np.full((256, 16), 77, np.int32)
+
+    def one(rows: Any) -> Any:
+        given = {"src0": (x, 16), "src1": (y, 1), "dst": (old, 16)}
+        tiles = {n: pto.tile(a, type=types[n], valid=(rows, w)) for n, (a, w) in given.items()}
+        return kernel_(**tiles, tmp=pto.tile(x[:, :8]))["dst"].words
+
+    found = np.asarray(jax.vmap(one)(np.array(ROWS, np.int32))).view(np.int32)
+    for rows, got in zip(ROWS, found, strict=True):
+        np.testing.assert_array_equal(got[:rows], (x + y)[:rows])
+        assert (got[rows:] == 77).all()
+
+
 @pytest.mark.parametrize("profile", PROFILES)
 def test_tmp_has_no_part_in_the_result(profile: str) -> None:
     whole, vector = tile_type("f32", 16, 16), column_type("f32")
@@ -528,3 +611,6 @@ def test_the_examples_of_the_page(profile: str, manual: bool) -> None:
     assert errors(text, profile) == []
     out = oracle.run(pto.parse(text), {"p": np.zeros((16, 16), np.float32)}, profile=profile)
     np.testing.assert_array_equal(out["p"], np.full((16, 16), 1.5 + 16 * 1.5, np.float32))
+    if profile == "a2a3":
+        made = pto.compile(pto.parse(text), profile=profile)(np.zeros((16, 16), np.float32))
+        np.testing.assert_array_equal(np.asarray(made["p"]), out["p"])

@@ -1,0 +1,80 @@
+"""Stores whose lanes may share elements of global memory, in row-major order of the lanes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.dtypes import DType
+
+from .region import flush
+from .rules import Context
+
+#: ``combine(context, dtype, old, new)``: the words that stay where new words meet old ones.
+Combine: TypeAlias = Callable[[Context, DType, Array, Array], Array]
+
+
+def add(c: Context, dtype: DType, old: Array, new: Array) -> Array:
+    """Words of the sums, in the element type: one rounding, integers wrap."""
+    a = c.semantics.arithmetic(dtype)
+    total = a.add(a.num(flush(c, old, dtype)), a.num(flush(c, new, dtype)))
+    return flush(c, a.out(total), dtype)
+
+
+@partial(jax.jit, static_argnums=(0, 1, 5))
+def accumulate(
+    c: Context, dtype: DType, buffer: Array, where: Array, new: Array, combine: Combine = add
+) -> Array:
+    """The buffer with every lane combined with its element, one after another where they share one.
+
+    ``where`` and ``new`` are flat; positions at the buffer's end or beyond are not written. Lanes are
+    taken in rounds, the n-th lane of every element together: one round where no two lanes meet.
+    """
+    beyond = np.int32(buffer.shape[0])
+    positions, order, first = _sorted(where)
+    words = new[order]
+
+    def going(carry: tuple[Array, Array]) -> Array:
+        return jnp.any(carry[0])
+
+    def step(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        turn, current = carry
+        target = jnp.where(turn, positions, beyond)
+        old = current.at[target].get(mode="fill", fill_value=0)
+        current = current.at[target].set(combine(c, dtype, old, words), mode="drop")
+        return jnp.concatenate([turn[:1] & False, turn[:-1]]) & ~first, current
+
+    return lax.while_loop(going, step, (first & (positions < beyond), varying(buffer, new, where)))[1]
+
+
+def varying(buffer: Array, *operands: Array) -> Array:
+    """The buffer as a loop's carry: one that varies over a mesh as results of the operands do."""
+    for operand in operands:
+        nothing = jnp.max(operand ^ operand, initial=operand.dtype.type(0))
+        buffer = buffer | lax.convert_element_type(nothing, buffer.dtype)
+    return buffer
+
+
+def overwrite(buffer: Array, where: Array, new: Array) -> Array:
+    """The buffer with every lane stored; the last one stays where several share an element."""
+    positions, order, first = _sorted(where)
+    last = jnp.concatenate([first[1:], jnp.ones(1, np.bool_)])
+    target = jnp.where(last, positions, np.int32(buffer.shape[0]))
+    return buffer.at[target].set(new[order], mode="drop")
+
+
+def _iota(flat: Array) -> Array:
+    return lax.iota(np.int32, flat.shape[0])
+
+
+def _sorted(where: Array) -> tuple[Array, Array, Array]:
+    """Positions in order, the lanes they belong to, and whether a place is the first one of its position."""
+    positions, order = lax.sort((where, _iota(where)), num_keys=1, is_stable=True)
+    first = jnp.concatenate([jnp.ones(1, np.bool_), positions[1:] != positions[:-1]])
+    return positions, order, first

@@ -1,0 +1,184 @@
+"""Rows or elements of a table in global memory, at the places that an index tile gives."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.dtypes import DType
+from pto_jax.types import Coalesce, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
+from pto_jax.walk import Scalar, View
+
+from . import atomics, bits, convert, irregular_storage, region
+from .masks import lanes
+from .memory_layouts import RANK, wide, within
+from .rules import Context, Inputs
+
+#: A position or number of elements: int64, static or traced.
+Count: TypeAlias = "Array | np.int64"
+#: Numbers from here on address nothing: buffers are smaller.
+FAR = np.uint64(1 << 32)
+NOWHERE = np.int64(-1)
+
+
+@dataclass(frozen=True)
+class Table:
+    """A view brought to rank 5; ``nz`` is addressed by logical row and column."""
+
+    base: Scalar
+    shape: tuple[Count, ...]
+    strides: tuple[Count, ...]
+    nz: bool
+
+    @staticmethod
+    def of(view: View, profile: str) -> Table:
+        lead = RANK - len(view.shape)
+        shape = tuple(map(wide, (1,) * lead + view.shape))
+        strides = tuple(map(wide, (0,) * lead + view.strides))
+        return Table(wide(view.offset), shape, strides, profile == "a2a3" and view.layout == GlobalLayout.NZ)
+
+    def capacity(self, profile: str, pick: Coalesce) -> Array:
+        """How many rows or elements indices may name, uint64."""
+        d0, d1, d2, d3, d4 = self.shape
+        if pick == Coalesce.ELEM:
+            count = d0 * d1 * d2 * d3 * d4
+        elif profile == "cpu_sim":
+            count = d3
+        else:
+            count = d2 * d3 if self.nz else d0 * d1 * d2 * d3
+        return lax.convert_element_type(jnp.asarray(count, np.int64), np.uint64)
+
+    def positions(self, pick: Coalesce, n: Array, cols: Array) -> Array:
+        """Buffer positions of the lanes of rows or elements ``n``, int64."""
+        number = lax.convert_element_type(jnp.minimum(n, FAR), np.int64)
+        if self.nz:
+            return self._blocked(pick, number, cols)
+        if pick == Coalesce.ELEM:
+            return self.base + number
+        return self.base + number * self.strides[3] + cols * self.strides[4]
+
+    def _blocked(self, pick: Coalesce, number: Array, cols: Array) -> Array:
+        d0, d1, _, d3, d4 = (jnp.maximum(n, np.int64(1)) for n in self.shape)
+        rows = number
+        if pick == Coalesce.ELEM:
+            width = d0 * d1 * d4
+            rows, cols = number // width, number % width
+        block = cols // d4
+        indices = (block // d1, block % d1, rows // d3, rows % d3, cols % d4)
+        return self.base + sum(i * s for i, s in zip(indices, self.strides, strict=True))
+
+
+def _numbers(c: Context, inputs: Inputs, pick: Coalesce, shape: tuple[int, int]) -> Array:
+    """The indices as unsigned numbers: one per row, or one per lane of ``shape``."""
+    dtype = c.dtype("indexes")
+    if pick == Coalesce.ROW:
+        flat = irregular_storage.flat(c, inputs, "indexes").reshape(1, -1)
+        words = region.fit(flat, (1, shape[0]), flat.dtype.type(0)).reshape(-1, 1)
+    else:
+        words = irregular_storage.source(c, inputs, "indexes", shape)
+    if c.profile == "cpu_sim":
+        return lax.convert_element_type(
+            lax.convert_element_type(convert.integer(words, dtype), np.int64), np.uint64
+        )
+    return lax.convert_element_type(lax.convert_element_type(words, np.uint32), np.uint64)
+
+
+@dataclass(frozen=True)
+class Places:
+    """Where the lanes of a transfer are: buffer positions [rows, cols], :data:`NOWHERE` for lanes that
+    move nothing; ``rows`` are the numbers of the addressed rows as positions."""
+
+    where: Array
+    rows: Array
+
+    def outside(self, buffer: Array) -> Array:
+        """Whether a lane is addressed that the buffer does not have."""
+        beyond = (self.where < np.int64(0)) | (self.where >= np.int64(buffer.shape[0]))
+        return jnp.any(beyond & (self.where != NOWHERE))
+
+
+def places(c: Context, inputs: Inputs, view: View, data: str, pick: Coalesce) -> Places:
+    """The places of the valid lanes of a tile."""
+    shape, table = c.tile(data).shape, Table.of(view, c.profile)
+    n, capacity = _numbers(c, inputs, pick, shape), table.capacity(c.profile, pick)
+    mode = c.attrs["gatherOob" if data == "dst" else "scatterOob"]
+    assert isinstance(mode, GatherOob | ScatterOob)
+    moved = jnp.broadcast_to(capacity > np.uint64(0), shape)
+    if mode.name in ("ZERO", "SKIP"):
+        moved &= n < capacity
+    elif mode.name == "CLAMP":
+        n = jnp.minimum(n, jnp.maximum(capacity, np.uint64(1)) - np.uint64(1))
+    elif mode.name == "WRAP":
+        n = lax.rem(n, jnp.broadcast_to(jnp.maximum(capacity, np.uint64(1)), n.shape))
+    inside = region.mask(c.tile(data), lanes(inputs, data))
+    if inside is not None:
+        moved &= inside
+    cols = lax.broadcasted_iota(np.int64, (1, shape[1]), 1)
+    where = jnp.broadcast_to(table.positions(pick, n, cols), shape)
+    # A position before the buffer must not look like a lane that moves nothing.
+    where = jnp.maximum(where, NOWHERE - np.int64(1))
+    where = jnp.where(where == NOWHERE, NOWHERE - np.int64(1), where)
+    rows = table.base + lax.convert_element_type(jnp.minimum(n, FAR), np.int64)
+    return Places(jnp.where(moved, where, NOWHERE), jnp.broadcast_to(rows, shape))
+
+
+def mgather(c: Context, inputs: Inputs, at: Places, buffer: Array) -> Array:
+    """The new words of the destination tile; elements outside the buffer read zero."""
+    found = buffer.at[within(at.where, buffer)].get(mode="fill", fill_value=0)
+    return region.merge(c, inputs, found)
+
+
+def mscatter(c: Context, inputs: Inputs, at: Places, pick: Coalesce, buffer: Array) -> Array:
+    """The buffer after the stores, lane after lane in row-major order."""
+    dtype, words = c.dtype("src"), lanes(inputs, "src").words.reshape(-1)
+    where = within(at.where, buffer).reshape(-1)
+    op = c.attrs["scatterAtomicOp"]
+    if op == ScatterAtomicOp.NONE:
+        return atomics.overwrite(buffer, where, words)
+    if op == ScatterAtomicOp.ADD:
+        return atomics.accumulate(c, dtype, buffer, where, words)
+    combine = largest if op == ScatterAtomicOp.MAX else smallest
+    if c.profile == "cpu_sim" and pick == Coalesce.ROW:
+        compared = within(at.rows, buffer).reshape(-1)
+        return _one_by_one(c, dtype, buffer, where, compared, words, combine)
+    return atomics.accumulate(c, dtype, buffer, where, words, combine)
+
+
+def largest(c: Context, dtype: DType, old: Array, new: Array) -> Array:
+    """The new word where it is above the old one; a NaN is above nothing and nothing above it."""
+    return jnp.where(_below(c, dtype, old, new), region.flush(c, new, dtype), old)
+
+
+def smallest(c: Context, dtype: DType, old: Array, new: Array) -> Array:
+    """The new word where it is below the old one."""
+    return jnp.where(_below(c, dtype, new, old), region.flush(c, new, dtype), old)
+
+
+def _below(c: Context, dtype: DType, a: Array, b: Array) -> Array:
+    if dtype.is_float:
+        a, b = (bits.decode(region.flush(c, w, dtype), dtype) for w in (a, b))
+    else:
+        a, b = convert.integer(a, dtype), convert.integer(b, dtype)
+    return a < b
+
+
+def _one_by_one(
+    c: Context,
+    dtype: DType,
+    buffer: Array,
+    where: Array,
+    compared: Array,
+    new: Array,
+    combine: atomics.Combine,
+) -> Array:
+    """Every lane in order combines with the element at ``compared`` and goes to the one at ``where``."""
+
+    def step(i: Array, current: Array) -> Array:
+        old = current.at[compared[i]].get(mode="fill", fill_value=0)
+        return current.at[where[i]].set(combine(c, dtype, old, new[i]), mode="drop")
+
+    return lax.fori_loop(np.int32(0), np.int32(where.shape[0]), step, atomics.varying(buffer, new, where))

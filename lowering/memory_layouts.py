@@ -1,0 +1,301 @@
+"""Where the elements of a global-memory view lie.
+
+A layout says which dimensions of a view run along the rows of a tile and which along its columns; the
+strides of the view say where they are in memory. A static view whose dimensions nest without overlap is
+a :class:`Block`, read and written with slices and reshapes; of every other view the lanes' addresses are
+computed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from math import prod
+from typing import NamedTuple, Protocol, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.errors import Diagnostic, NotExecutableError
+from pto_jax.types import GlobalLayout
+from pto_jax.walk import Scalar, View
+
+RANK = 5
+#: Bytes of the innermost dimension of blocked layouts.
+BLOCK_BYTES = 32
+#: Elements of a span of which one is read, at most, for a slice at a run-time offset to pay.
+SPARSEST = 32
+#: Extent and stride of one or more dimensions that are one arithmetic progression.
+Run: TypeAlias = tuple[int, int]
+
+
+class Axes(NamedTuple):
+    """Dimensions of a view along the rows and along the columns of a tile, slowest first."""
+
+    rows: tuple[int, ...]
+    cols: tuple[int, ...]
+
+
+AXES: dict[GlobalLayout, Axes] = {
+    GlobalLayout.ND: Axes((0, 1, 2, 3), (4,)),
+    GlobalLayout.DN: Axes((3,), (0, 1, 2, 4)),
+    GlobalLayout.NZ: Axes((2, 3), (0, 1, 4)),
+    GlobalLayout.MX_A_ND: Axes((2,), (3, 4)),
+    GlobalLayout.MX_A_DN: Axes((3,), (2, 4)),
+    GlobalLayout.MX_A_ZZ: Axes((1, 3), (2, 4)),
+    GlobalLayout.MX_B_ND: Axes((2, 4), (3,)),
+    GlobalLayout.MX_B_DN: Axes((3, 4), (2,)),
+    GlobalLayout.MX_B_NN: Axes((2, 4), (1, 3)),
+    GlobalLayout.HIF4_A_ZZ: Axes((1, 3), (2, 4)),
+    GlobalLayout.HIF4_B_NN: Axes((2, 4), (1, 3)),
+    GlobalLayout.NC1HWC0: Axes((0, 2, 3), (1, 4)),
+    GlobalLayout.NDC1HWC0: Axes((0, 3, 4), (1, 2, 5)),
+    GlobalLayout.FRACTAL_Z: Axes((0, 1, 2, 4), (3,)),
+    GlobalLayout.NHWC: Axes((0, 1, 2, 3), (4,)),
+    GlobalLayout.NCHW: Axes((0, 1, 3, 4), (2,)),
+    GlobalLayout.NCDHW: Axes((0, 2, 3, 4), (1,)),
+}
+#: Layouts whose innermost dimension is not written in the view: ``32 / element size``, with unit stride.
+IMPLIED_BLOCK = (GlobalLayout.NDC1HWC0,)
+
+
+class Placed(Protocol):
+    """Where the lanes of a transfer are in a buffer."""
+
+    @property
+    def offset(self) -> Scalar:
+        """Position of the first element."""
+
+    @property
+    def is_static(self) -> bool:
+        """Whether the addresses are known."""
+
+    def meets(self, shape: tuple[int, int]) -> bool | None:
+        """Whether two lanes of a tile shape stand for one element, with the largest extents that dynamic
+        ones can have; None where that is not known."""
+
+    def addresses(self, shape: tuple[int, int]) -> Array | np.ndarray:
+        """Buffer positions of the lanes of a tile shape, int64 [rows, cols]; -1 beyond the window.
+
+        A NumPy array where everything is static.
+        """
+
+    def block(self) -> Block | None:
+        """The window as a block, or None where it is not static or its dimensions do not nest."""
+
+    def moving_block(self) -> Block | None:
+        """A window at a run-time offset as a block that begins there, or None."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """A view brought to the rank of its layout: leading dimensions of extent 1."""
+
+    offset: Scalar
+    shape: tuple[Scalar, ...]
+    strides: tuple[Scalar, ...]
+    axes: Axes
+
+    @staticmethod
+    def of(view: View, layout: GlobalLayout | None = None, *, flat: bool = False) -> Window:
+        """The window of a view; a layout the instruction gives goes before the view's own.
+
+        A ``flat`` window is one row of its elements in the order of their indices.
+        """
+        layout = view.layout if layout is None else layout
+        layout = GlobalLayout.ND if layout is None else layout
+        lead = RANK - len(view.shape)
+        shape, strides = (1,) * lead + view.shape, (0,) * lead + view.strides
+        if layout in IMPLIED_BLOCK:
+            shape += (BLOCK_BYTES * 8 // view.dtype.word_bits,)
+            strides += (1,)
+        if flat:
+            return Window(view.offset, shape, strides, Axes((), tuple(range(len(shape)))))
+        if layout not in AXES:
+            message = f"global layout {layout.name.lower()} is not executed by this version"
+            raise NotExecutableError(Diagnostic("error", message))
+        return Window(view.offset, shape, strides, AXES[layout])
+
+    @property
+    def is_static(self) -> bool:
+        return all(isinstance(n, int) for n in (*self.shape, *self.strides, self.offset))
+
+    def lanes(self) -> tuple[Scalar, Scalar]:
+        """Rows and columns of the tile lanes that the window stands for."""
+        shape = tuple(n if isinstance(n, int) else wide(n) for n in self.shape)
+        rows, cols = (prod(shape[axis] for axis in axes) for axes in self.axes)
+        return rows, cols
+
+    def addresses(self, shape: tuple[int, int]) -> Array | np.ndarray:
+        numbers = np.indices(shape, dtype=np.int64, sparse=True)
+        where: Scalar = wide(self.offset)
+        for axes, number in zip(self.axes, numbers, strict=True):
+            # What the slowest dimension is asked for beyond its extent is beyond the window.
+            for axis in reversed(axes):
+                extent = positive(self.shape[axis])
+                if not (isinstance(extent, int) and extent == 1):
+                    index = number if axis == axes[0] else number % wide(extent)
+                    where = where + index * wide(self.strides[axis])
+                    number = number // wide(extent)
+        for number, extent, size in zip(numbers, self.lanes(), shape, strict=True):
+            if isinstance(extent, int) and isinstance(where, np.ndarray | np.integer):
+                where = np.where(number < extent, where, np.int64(-1))
+            elif not isinstance(extent, int) or extent < size:
+                where = jnp.where(number < extent, where, np.int64(-1))
+        if isinstance(where, np.ndarray | np.integer):
+            return np.broadcast_to(where, shape)
+        return jnp.broadcast_to(where, shape)
+
+    def block(self) -> Block | None:
+        return self._nested(self.offset) if isinstance(self.offset, int) else None
+
+    def moving_block(self) -> Block | None:
+        return None if isinstance(self.offset, int) else self._nested(0)
+
+    def meets(self, shape: tuple[int, int]) -> bool | None:
+        if self._nested(0) is not None:
+            return False
+        sizes = [self._sizes(axes, n) for axes, n in zip(self.axes, shape, strict=True)]
+        known = {axis: n for group in sizes for axis, n in group}
+        extents = tuple(known[axis] for axis in sorted(known))
+        if not all(isinstance(n, int) for n in (*extents, *self.strides)):
+            return None
+        kept = tuple(s if axis in known else 0 for axis, s in enumerate(self.strides))
+        filled = tuple(known.get(axis, 1) for axis in range(len(self.shape)))
+        return _meets(Window(0, filled, kept, self.axes), shape)
+
+    def _sizes(self, axes: Sequence[int], lanes: int) -> list[tuple[int, Scalar]]:
+        """Extents of some dimensions; the slowest one that counts needs to be no larger than the tile."""
+        found = [(axis, self.shape[axis]) for axis in axes]
+        first = next((i for i, (_, n) in enumerate(found) if not (isinstance(n, int) and n == 1)), None)
+        if first is not None and not isinstance(found[first][1], int):
+            found[first] = (found[first][0], lanes)
+        return found
+
+    def _nested(self, begin: int) -> Block | None:
+        if not all(isinstance(n, int) for n in (*self.shape, *self.strides)) or 0 in self.shape:
+            return None
+        rows, cols = (self._runs(axes) for axes in self.axes)
+        runs = (*rows, *cols)
+        order = sorted(range(len(runs)), key=lambda i: -runs[i][1])
+        nested = tuple(runs[i] for i in order)
+        span = 1
+        for extent, stride in reversed(nested):
+            if stride < span:
+                return None
+            span += (extent - 1) * stride
+        back = tuple(int(i) for i in np.argsort(order))
+        return Block(begin, span, nested, back, prod(n for n, _ in rows), prod(n for n, _ in cols))
+
+    def _runs(self, axes: Sequence[int]) -> tuple[Run, ...]:
+        """Some dimensions, slowest first, without those of extent 1 and joined where that is possible."""
+        runs: list[Run] = []
+        for axis in axes:
+            extent, stride = self.shape[axis], self.strides[axis]
+            if extent == 1:
+                continue
+            if runs and runs[-1][1] == extent * stride:
+                runs[-1] = (runs[-1][0] * extent, stride)
+            else:
+                runs.append((extent, stride))
+        return tuple(runs)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A static window of nested runs: the elements [begin, begin + span) of a buffer and the gaps between.
+
+    ``runs`` are by falling stride, each stride at least what the runs inside it span; ``back`` is the
+    permutation of their dimensions to those of the tile's rows and columns.
+    """
+
+    begin: int
+    span: int
+    runs: tuple[Run, ...]
+    back: tuple[int, ...]
+    rows: int
+    cols: int
+
+    @property
+    def end(self) -> int:
+        return self.begin + self.span
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the block has no gaps."""
+        return self.span == self.rows * self.cols
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether so few elements of the span are read that addresses cost less than a slice."""
+        return self.span > SPARSEST * self.rows * self.cols
+
+    def fits(self, shape: tuple[int, int]) -> bool:
+        """Whether the block is no larger than a tile."""
+        return self.rows <= shape[0] and self.cols <= shape[1]
+
+    def within(self, buffer: Array) -> bool:
+        return bool(self.begin >= 0 and self.end <= buffer.shape[0])
+
+    def read(self, flat: Array) -> Array:
+        """[rows, cols] of the ``span`` elements of the block."""
+        for extent, stride in self.runs:
+            flat = _resized(flat, extent * stride).reshape(*flat.shape[:-1], extent, stride)
+        extents = flat.shape[:-1]
+        parts = lax.slice_in_dim(flat, 0, 1, axis=len(extents)).reshape(extents)
+        return parts.transpose(self.back).reshape(self.rows, self.cols)
+
+    def written(self, words: Array, flat: Array | None = None) -> Array:
+        """The ``span`` elements of the block after [rows, cols] are written; ``flat`` has the gaps of one
+        that is not dense."""
+        extents = tuple(self.runs[i][0] for i in self.back)
+        forth = tuple(int(i) for i in np.argsort(self.back))
+        words = words.reshape(extents).transpose(forth)
+        if self.is_dense or flat is None:
+            return words.reshape(-1)
+        return _interleaved(words, flat, self.runs)
+
+
+@lru_cache(maxsize=1024)
+def _meets(window: Window, shape: tuple[int, int]) -> bool:
+    where = np.asarray(window.addresses(shape))
+    where = where[where >= 0]
+    return bool(np.unique(where).size != where.size)
+
+
+def _interleaved(words: Array, old: Array, runs: Sequence[Run]) -> Array:
+    """``old`` [..., length] with ``words`` [..., *extents] at the places the runs name."""
+    if not runs:
+        return jnp.concatenate([words[..., None], old[..., 1:]], axis=-1)
+    extent, stride = runs[0]
+    length = old.shape[-1]
+    parts = _resized(old, extent * stride).reshape(*old.shape[:-1], extent, stride)
+    new = _interleaved(words, parts, runs[1:]).reshape(*old.shape[:-1], extent * stride)
+    return jnp.concatenate([new[..., :length], old[..., extent * stride :]], axis=-1)
+
+
+def _resized(flat: Array, size: int) -> Array:
+    """The last dimension cropped, or extended with zeros."""
+    have = flat.shape[-1]
+    if have >= size:
+        return flat[..., :size]
+    return jnp.pad(flat, [(0, 0)] * (flat.ndim - 1) + [(0, size - have)])
+
+
+def positive(n: Scalar) -> Scalar:
+    """An extent kept positive, so that empty windows do not divide by zero."""
+    return max(n, 1) if isinstance(n, int) else jnp.maximum(n, 1)
+
+
+def wide(n: Scalar) -> Scalar:
+    """An address part in 64 bits, where products of sizes and strides cannot wrap."""
+    return np.int64(n) if isinstance(n, int) else lax.convert_element_type(n, np.int64)
+
+
+def within(where: Array | np.ndarray, buffer: Array) -> Array:
+    """int32 positions; those outside the buffer become its size, which gathers and scatters skip."""
+    size = np.int64(buffer.shape[0])
+    where = jnp.asarray(where, np.int64)
+    return lax.convert_element_type(jnp.where((where < 0) | (where > size), size, where), np.int32)

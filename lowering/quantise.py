@@ -1,0 +1,198 @@
+"""Quantisation on the way out of an accumulator: values scaled by 64-bit parameter words.
+
+The fields of a word and the modes are those of :mod:`pto_jax.isa.quantisation`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.dtypes import BF16, F32, DType
+from pto_jax.errors import Diagnostic, NotExecutableError
+from pto_jax.isa.fixpipe_store import indexed_by_row
+from pto_jax.isa.quantisation import (
+    OFFSET_BIT,
+    OFFSET_WIDTH,
+    SHIFT_BIT,
+    SHIFT_WIDTH,
+    SIGNED_BIT,
+    QuantMode,
+    quant_mode,
+)
+from pto_jax.types import Loc, ReluPreMode, RoundMode
+
+from . import bits, convert
+from .irregular_storage import scalar, source
+from .masks import lanes
+from .numerics import Integer
+from .region import flush
+from .rules import Context, Inputs
+
+U32, U64, F64 = np.uint32, np.uint64, np.float64
+
+
+def has_relu(c: Context) -> bool:
+    return c.attrs.get("reluPreMode") == ReluPreMode.NORMAL_RELU
+
+
+def relu(words: Array, dtype: DType) -> Array:
+    """Values above zero, else zero: NaN becomes zero, and so does -0."""
+    if dtype.is_float:
+        positive = bits.decode(words, dtype) > F64(0)
+    else:
+        native = convert.integer(words, dtype)
+        positive = native > native.dtype.type(0)
+    return jnp.where(positive, words, dtype.word.type(0))
+
+
+def plain(c: Context, words: Array, dst: DType) -> Array:
+    """A conversion without parameters: what is not above zero becomes +0 first, where that is asked."""
+    src = c.dtype("src")
+    return convert.cast(relu(words, src) if has_relu(c) else words, src, dst)
+
+
+def parameters(c: Context, words: Array, name: str) -> Array:
+    """The 64-bit parameter words that an operand holds."""
+    d = c.dtype(name)
+    if d.bits != 64:
+        message = f"{name} has element type {d}; parameter words of 64 bits are executed"
+        raise NotExecutableError(Diagnostic("error", message, None, c.instruction))
+    return words
+
+
+def _field(quant: Array, bit: int, width: int) -> Array:
+    return (quant >> U64(bit)) & U64((1 << width) - 1)
+
+
+def _scale(quant: Array, short: bool) -> Array:
+    """float32 words of the scales."""
+    low = lax.convert_element_type(quant, U32)
+    if not short:
+        return low
+    sign, exponent, fraction = low & U32(1 << 31), (low >> U32(23)) & U32(0xFF), low & U32(0x7FE000)
+    normal = sign | (exponent << U32(23)) | fraction
+    # Exponent 0 is an ordinary binade, subnormal in float32, but for zero; exponent 255 is infinite.
+    lowest = jnp.where(fraction == U32(0), U32(0), sign | U32(1 << 22) | (fraction >> U32(1)))
+    beyond = sign | U32(0x7F800000)
+    return jnp.where(exponent == U32(0), lowest, jnp.where(exponent == U32(0xFF), beyond, normal))
+
+
+def quantise(c: Context, words: Array, quant: Array, dst: DType, *, vector: bool) -> Array:
+    """Words of the source as words of ``dst``; ``quant`` are 64-bit words that broadcast to the source.
+
+    ``vector`` is the form with a word per column. Element types without a mode are only converted.
+    """
+    src = c.dtype("src")
+    mode = quant_mode(c.profile, src.name, dst.name, vector=vector)
+    if mode is None:
+        return plain(c, words, dst)
+    if mode.rule == "shift":
+        return _shifted(c, words, quant)
+    a = c.semantics.arithmetic(F32)
+    assert not isinstance(a, Integer)
+    single = words if src == F32 else bits.encode32(convert.to_float64(words, src))
+    # In flush mode elements are flushed; the scale is a field of a word and has a value of its own.
+    y = a.mul(a.num(flush(c, single, F32)), a.num(_scale(quant, mode.short)))
+    if mode.rule == "byte":
+        offset = lax.convert_element_type(_field(quant, OFFSET_BIT, OFFSET_WIDTH), F64)
+        total = a.single(a.add(y, a.num(bits.encode32(offset))))
+        signed = _field(quant, SIGNED_BIT, 1) == U64(1)
+        return _byte(c, lax.convert_element_type(total, F64), signed, dst)
+    value = _limited(c, mode, bits.decode32(a.words32(y)), dst)
+    if has_relu(c):
+        value = jnp.where(value > F64(0), value, F64(0))
+    return flush(c, bits.encode(value, dst), dst)
+
+
+def _shifted(c: Context, words: Array, quant: Array) -> Array:
+    """Arithmetic shift to the right, then the low 16 bits."""
+    distance = lax.convert_element_type(_field(quant, SHIFT_BIT, SHIFT_WIDTH), np.int32) + np.int32(1)
+    native = lax.bitcast_convert_type(words, np.int32)
+    value = lax.shift_right_arithmetic(native, jnp.broadcast_to(distance, native.shape))
+    low = lax.convert_element_type(value, np.int16)
+    if has_relu(c):
+        low = jnp.maximum(low, np.int16(0))
+    return lax.bitcast_convert_type(low, np.uint16)
+
+
+def _byte(c: Context, value: Array, signed: Array, dst: DType) -> Array:
+    """Values rounded to even and clamped to 8 bits, whose signedness the parameter word gives."""
+    whole = convert.round_whole(value, RoundMode.RINT)
+    low, high = jnp.where(signed, F64(-128), F64(0)), jnp.where(signed, F64(127), F64(255))
+    clamped = jnp.where(value == value, jnp.minimum(jnp.maximum(whole, low), high), F64(0))
+    code = lax.convert_element_type(clamped, np.int32)
+    if has_relu(c):
+        code = jnp.maximum(code, np.int32(0))
+    return convert.integer_words(code, dst)
+
+
+def _limited(c: Context, mode: QuantMode, value: Array, dst: DType) -> Array:
+    """Finite values clamped to the range of ``dst``, infinities where mode or control bit say so."""
+    # bfloat16 is limited as float32, so that the rounding may still overflow.
+    limit = convert.largest(F32 if dst == BF16 else dst)
+    clamped = jnp.minimum(jnp.maximum(value, F64(-limit)), F64(limit))
+    if mode.infinities == "clamp":
+        return clamped
+    if c.attrs.get("saturateInf"):
+        return jnp.where(value == value, clamped, F64(0))
+    return jnp.where(lax.abs(value) == F64(np.inf), value, clamped)
+
+
+def through(
+    c: Context,
+    inputs: Inputs,
+    words: Array,
+    dst: DType,
+    *,
+    first: Array | None = None,
+    by_row: bool = False,
+) -> Array:
+    """Words of src as words of ``dst``, quantised where the form has parameters.
+
+    ``first`` is the column of src (by default 0) that column 0 of ``words`` is; ``by_row`` takes the
+    parameters of an fp tile by row instead.
+    """
+    if c.has("fp"):
+        line = _line(c, inputs, words.shape[0 if by_row else 1], first)
+        return quantise(c, words, line[:, None] if by_row else line, dst, vector=True)
+    if c.has("preQuantScalar"):
+        word = parameters(c, scalar(inputs, "preQuantScalar"), "preQuantScalar")
+        return quantise(c, words, word, dst, vector=False)
+    return plain(c, words, dst)
+
+
+def _line(c: Context, inputs: Inputs, count: int, first: Array | None) -> Array:
+    """``count`` parameter words of row 0 of the fp tile; those beyond the tile are all ones."""
+    extent = count if first is None else count + c.tile("src").cols
+    line = source(c, inputs, "fp", (1, extent))[0]
+    if first is not None:
+        line = lax.dynamic_slice(line, (first,), (count,))
+    return parameters(c, line, "fp")
+
+
+def stored(c: Context, inputs: Inputs, dst: DType) -> Array:
+    """What a store of src writes to global memory of another element type.
+
+    The simulator converts from every place, hardware from accumulators; other transfers copy bits.
+    """
+    t = c.tile("src")
+    converts = c.profile == "cpu_sim" or t.loc == Loc.ACC
+    if c.has("fp") or c.has("preQuantScalar") or has_relu(c) or (converts and t.dtype != dst):
+        return _jitted(c, dst)({n: v for n, v in inputs.items() if c.has(n)})
+    return lanes(inputs, "src").words
+
+
+@lru_cache(maxsize=1024)
+def _jitted(c: Context, dst: DType) -> Callable[[Inputs], Array]:
+    by_row = indexed_by_row(c.tile("src"), c.profile)
+
+    def convert_words(inputs: Inputs) -> Array:
+        return through(c, inputs, lanes(inputs, "src").words, dst, by_row=by_row)
+
+    return jax.jit(convert_words)

@@ -1,0 +1,229 @@
+"""Accumulators on their way out with a row of parameter words: moves, windows and stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+from ..dtypes import dtype
+from ..profiles import Profile
+from ..types import Loc, Pipe, ReluPreMode, TileType, Type
+from .common import PAGES, REGIONS_MAY_DIFFER, SIMULATOR_VALUES
+from .constraints import HARDWARE, HEADERS, place, type_row
+from .declare import Constraint, Decision, Instruction, Operand, Role, Site
+from .fixpipe_rules import (
+    ACC_TO_VEC,
+    RELU,
+    SATURATE,
+    ST_PHASE,
+    Paths,
+    accumulated_layouts,
+    accumulator,
+    boxed,
+    dual_mode,
+    parameters,
+    paths,
+)
+from .fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores_by_column, used_words
+from .fixpipe_words import FP, VERIFIER, parameter_rules
+from .irregular_rules import sample
+from .layout_extract import CORNER, window_inside, windows
+from .memory import VIEW_LAYOUT
+from .memory_layouts import layout_pair, window_fits
+from .quantisation import MOVED_QUANTISED, SIMULATED_VECTOR, STORED_QUANTISED
+from .regions import covers
+from .samples import Sample
+from .typesets import Rows, TypeTable, pairs
+
+_ACC, _MAT, _VEC = Loc.ACC, Loc.MAT, Loc.VEC
+_PATHS: Paths = {"a2a3": ((_ACC, _MAT),), "a5": ((_ACC, _MAT), (_ACC, _VEC))}
+#: The simulator converts these without using the words.
+_UNUSED: Rows = (("f16", "f32"), ("bf16", "f32"))
+_SIMULATED = (*SIMULATED_VECTOR, *_UNUSED)
+_MOVES: TypeTable = pairs(_SIMULATED, MOVED_QUANTISED["a2a3"], MOVED_QUANTISED["a5"])
+_STORES: TypeTable = pairs(_SIMULATED, STORED_QUANTISED["a2a3"], STORED_QUANTISED["a5"])
+_SRC = Operand("src", "in", dtype="S", note="accumulator")
+_INDEX = (Operand("indexRow", "in", "index", None), Operand("indexCol", "in", "index", None))
+
+_QUANTISED = (
+    "Q(x, w) converts an accumulator element by a 64-bit word w; the mode follows from the element types. "
+    "8-bit integers: y = f32(x) * scale, plus the offset (bits 45:37) as f32, rounded half to even and "
+    "clamped to [-128, 127] if bit 46 is set, else to [0, 255]; NaN gives 0; the low 8 bits are kept. "
+    "i32 to i16: x shifted right by bits 35:32 plus one, the low 16 bits kept. Floats: y = f32(x) * scale, "
+    "clamped to the finite range of the destination (bf16: of f32) unless infinite or NaN, then rounded "
+    "once; i32 to f16 clamps infinities too, and so do the others with saturateInf, which also makes 0 of "
+    "NaN. The scale is the short float in bits 31:13 (1-8-10; zero if exponent and mantissa "
+    "are zero, no subnormals, exponent 255 overflows to infinity); in a scalar word it is the "
+    "f32 in bits 31:0. Element types without a mode convert as a cast does. ReLU, v > 0 ? v : +0, follows "
+    "the quantisation and precedes the cast to the element type. Where subnormals are flushed, x and the "
+    "result are, the scale is not."
+)
+_DECISIONS = (
+    Decision(
+        "What does NaN become in an 8-bit integer?",
+        "0; the simulator's result is not defined.",
+        "tquant; no source defines it",
+    ),
+    Decision(
+        "Which signedness does an 8-bit destination have?",
+        "The word's: the clamp goes by bit 46 whatever the element type, and the low 8 bits are stored.",
+        SIMULATOR_VALUES,
+    ),
+    Decision(
+        "Do the float modes of A5 (hif8, f8e4m3, f32, bf16 from i32) follow the same formula?",
+        "Yes: the product is clamped to the finite range and rounded once; infinities and NaN convert as "
+        "in tcvt.",
+        f"{HEADERS} name the modes; no page gives their formula",
+    ),
+    Decision(
+        "Where does control bit 48 come from?",
+        "From the attribute saturateInf, which no page spells; it is off.",
+        SIMULATOR_VALUES,
+    ),
+    Decision(
+        "What if fp holds elements that are not 64 bits wide?",
+        "The operation is accepted with a warning and is not executed.",
+        "PTOAS programs declare f16 and f32 tiles; the instruction pages want 64-bit words",
+    ),
+    Decision(
+        "What if a word lies outside fp?",
+        "Outside its valid region it reads as the profile's fill, beyond the physical tile as all ones.",
+        "no source defines it",
+    ),
+)
+
+
+def _used_move(site: Site) -> int | None:
+    """Columns of the row of words that a move or a window reads."""
+    if site.instruction.name == "tinsert_fp":
+        return site.valid.get("src", (None, None))[1]
+    cols = site.valid.get("dst", (None, None))[1]
+    start = site.constant("indexCol") if "indexCol" in site.values else 0
+    return None if cols is None or start is None else cols + start
+
+
+def _move_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    """Every pair of element types; to vec where a path exists, every third time."""
+    for index, pair in enumerate(instruction.types[profile.name]):
+        types: dict[str, Type] = {"dst": boxed(pair[0]), "src": accumulator(pair[1]), "fp": parameters()}
+        if profile.name != "a2a3" and index % 3 == 0:
+            types["dst"] = TileType(dtype(pair[0]), 16, 32)
+        yield sample(instruction, ("src", "fp"), types, {"reluPreMode": ReluPreMode(index % 2)})
+
+
+def _window_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    form = ("src", "fp", "indexRow", "indexCol")
+    for index, pair in enumerate(instruction.types[profile.name]):
+        types = windows(instruction.name, pair) | {"fp": parameters(64)}
+        yield sample(instruction, form, types, {"reluPreMode": ReluPreMode(index % 2)}, CORNER)
+
+
+def _moving(
+    name: str,
+    summary: str,
+    semantics: str,
+    role: Role,
+    domain: Literal["dst", "src", "custom"],
+    operands: tuple[Operand, ...] = (),
+    extra: tuple[Constraint, ...] = (),
+) -> Instruction:
+    every = (Operand("dst", role), _SRC, FP, *operands)
+    targets = ("NZ",) if name == "tinsert_fp" else ("NZ", "ND") if operands else ("ND", "DN", "NZ")
+    return Instruction(
+        name,
+        "layout",
+        summary,
+        f"{semantics} {_QUANTISED}",
+        every,
+        _MOVES,
+        ("T", "S"),
+        (RELU, ACC_TO_VEC, ST_PHASE, SATURATE),
+        (
+            type_row(every, ("T", "S"), _MOVES),
+            paths(_PATHS),
+            accumulated_layouts({"a2a3": ("NZ",), "a5": targets}),
+            dual_mode(("a5",)),
+            *parameter_rules(_used_move, "each column that is read"),
+            *extra,
+        ),
+        (("src", "fp", *(o.name for o in operands)),),
+        domain,
+        Pipe.FIX,
+        decisions=(*_DECISIONS, REGIONS_MAY_DIFFER),
+        sources=(f"page {name}", HEADERS, SIMULATOR_VALUES),
+        sampler=_window_samples if operands else _move_samples,
+    )
+
+
+TMOV_FP = _moving(
+    "tmov.fp",
+    "Move an accumulator with a parameter word per column.",
+    "dst(r, c) = Q(src(r, c), fp(0, c)) over the valid region of dst.",
+    "out",
+    "dst",
+    extra=covers(("src",), "dst"),
+)
+_WINDOW = window_inside()
+TEXTRACT_FP = _moving(
+    "textract_fp",
+    "Copy a window of an accumulator with a parameter word per column.",
+    "dst(r, c) = Q(src(r + indexRow, c + indexCol), fp(0, c + indexCol)) over the valid region of dst; "
+    "windows that leave src read as in textract (one that starts outside it starts at its last column plus "
+    "one), and a column beyond fp as a word of all ones.",
+    "out",
+    "custom",
+    _INDEX,
+    (_WINDOW,),
+)
+TINSERT_FP = _moving(
+    "tinsert_fp",
+    "Write an accumulator into a window with a parameter word per column.",
+    "dst(r + indexRow, c + indexCol) = Q(src(r, c), fp(0, c)) over the valid region of src; other elements "
+    "of dst stay, and windows that leave dst are cut off as in tinsert.",
+    "inout",
+    "custom",
+    _INDEX,
+    (_WINDOW,),
+)
+_STORE_OPERANDS = (Operand("dst", "out", "gm"), _SRC, FP)
+TSTORE_FP = Instruction(
+    "tstore_fp",
+    "memory",
+    "Store an accumulator with a parameter word per column.",
+    "window element (r, c) = Q(src(r, c), fp(0, c)) for the valid lanes of src; on cpu_sim fp(0, r) for "
+    f"tiles of block layout col_major, such as every accumulator. atomic_add adds as in tstore. {_QUANTISED}",
+    _STORE_OPERANDS,
+    _STORES,
+    ("T", "S"),
+    (
+        ATOMIC,
+        RELU,
+        ST_PHASE,
+        SATURATE,
+        *VIEW_LAYOUT,
+    ),
+    (
+        type_row(_STORE_OPERANDS, ("T", "S"), _STORES),
+        place((_SRC,), (_ACC,), HARDWARE),
+        accumulated_layouts({"a2a3": (), "a5": ()}),
+        accumulator_extent(),
+        atomic_types(HARDWARE),
+        window_fits("src", "dst"),
+        layout_pair("src", "dst"),
+        *parameter_rules(used_words, "each word that is read"),
+    ),
+    (("src", "fp"),),
+    "src",
+    Pipe.FIX,
+    decisions=(
+        Decision(
+            "Is the parameter that of the element's column or row?",
+            "The column's on a2a3 and a5; on cpu_sim the row's for a col_major tile, as recorded.",
+            f"{PAGES}; {SIMULATOR_VALUES}",
+        ),
+        *_DECISIONS,
+    ),
+    sources=("page tstore_fp", HEADERS, VERIFIER, SIMULATOR_VALUES),
+    sampler=stores_by_column,
+)
+INSTRUCTIONS: tuple[Instruction, ...] = (TMOV_FP, TEXTRACT_FP, TINSERT_FP, TSTORE_FP)

@@ -1,0 +1,373 @@
+"""Layout and rearrangement: convolution tiles, and image-to-column."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from math import prod
+
+from ..convolution import Conv, Geometry, block_channels
+from ..dtypes import INDEX, DType, dtype
+from ..profiles import Profile
+from ..types import BLayout, GlobalLayout, Loc, Pipe, ScalarType, SLayout, TileType, Type, conv_tile
+from .common import SIMULATOR_VALUES
+from .constraints import HEADERS, place, same_types, type_row
+from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .irregular_rules import matches, sample
+from .memory_convolution import CONV_TYPES
+from .modes import FmatrixMode
+from .samples import Sample
+from .typesets import FLOATS, INT32, TypeTable, rows
+
+_G = GlobalLayout
+_Types = dict[str, Type]
+#: Layouts that ttrans converts, source first.
+CONVERSIONS = (
+    (_G.NCHW, _G.NC1HWC0),
+    (_G.NC1HWC0, _G.NCHW),
+    (_G.NC1HWC0, _G.FRACTAL_Z),
+    (_G.GNCHW, _G.GNC1HWC0),
+    (_G.GNC1HWC0, _G.GNCHW),
+    (_G.GNC1HWC0, _G.FRACTAL_Z),
+    (_G.NCDHW, _G.FRACTAL_Z_3D),
+)
+#: The attribute that carries the state of image-to-column: see :data:`pto_jax.convolution.Registers`.
+IMG2COL_STATE = "img2colState"
+_ROWS_OF_WEIGHTS = 16
+
+CONV_TRANSPOSITION = (
+    "Convolution tiles are converted between layouts, with C0 the channels of 32 bytes: nchw element "
+    "(n, c, h, w) is nc1hwc0 element (n, c/C0, h, w, c % C0), in both directions; gnchw and gnc1hwc0 the "
+    "same within each group g; nc1hwc0 element (n, c1, h, w, c0) becomes fractal_z element ((c1 H + h) W + "
+    "w, n/N0, n % N0, c0), gnc1hwc0 element (g, n, c1, h, w, c0) element (((g C1 + c1) H + h) W + w, n/N0, "
+    "n % N0, c0), ncdhw element (n, c, d, h, w) fractal_z_3d element (((d C1 + c/C0) H + h) W + w, n/N0, "
+    "n % N0, c % C0). "
+    "Channels and images that the source does not have keep their elements."
+)
+CONV_WINDOW = (
+    "From a fractal_z or fractal_z_3d convolution tile, N the images of its rows (fourth dimension of five, "
+    "product of the second and third of four): dst, seen as boxes of C0 x 16 elements in zn order, takes for "
+    "each row of boxes k < ceil(valid rows / C0) the boxes 0 to ceil(valid columns / 16) - 1 from the boxes "
+    "indexCol / 16 on of box row indexRow / C0 + k, of which each has N / 16 boxes; box b is the 16 C0 "
+    "elements from 16 C0 b on. Whole boxes move, whatever is valid in them; what lies beyond src reads as "
+    "all ones."
+)
+
+
+def _expected(src: Conv, target: GlobalLayout, c0: int, n0: int) -> tuple[int, ...]:
+    """Dimensions of the tile that a conversion makes."""
+    s = src.shape
+    match src.layout, target:
+        case _G.NCHW, _:
+            return (s[0], -(-s[1] // c0), s[2], s[3], c0)
+        case _G.GNCHW, _:
+            return (s[0], s[1], -(-s[2] // c0), s[3], s[4], c0)
+        case _G.NC1HWC0, _G.FRACTAL_Z:
+            return (s[1] * s[2] * s[3], -(-s[0] // n0), n0, c0)
+        case _G.NC1HWC0, _:
+            return (s[0], s[1] * c0, s[2], s[3])
+        case _G.GNC1HWC0, _G.FRACTAL_Z:
+            return (s[0] * prod(s[2:5]), -(-s[1] // n0), n0, c0)
+        case _G.GNC1HWC0, _:
+            return (s[0], s[1], s[2] * c0, s[3], s[4])
+    return (-(-s[1] // c0) * prod(s[2:]), -(-s[0] // n0), n0, c0)
+
+
+def _check_conversion(site: Site) -> Iterator[Finding]:
+    dst, src = site.tile("dst"), site.tile("src")
+    if dst is None or src is None or (dst.conv is None and src.conv is None):
+        return
+    if dst.conv is None or src.conv is None:
+        yield "src", f"src is {src}, dst is {dst}; allowed: two convolution tiles, or none"
+        return
+    pair = (src.conv.layout, dst.conv.layout)
+    if pair not in CONVERSIONS:
+        words = ", ".join(f"{a.name.lower()} to {b.name.lower()}" for a, b in CONVERSIONS)
+        yield "src", f"src is {pair[0].name.lower()}, dst {pair[1].name.lower()}; allowed: {words}"
+        return
+    n0 = dst.conv.shape[2] if len(dst.conv.shape) == 4 else _ROWS_OF_WEIGHTS
+    want, have = _expected(src.conv, dst.conv.layout, block_channels(src.dtype), n0), dst.conv.shape
+    # A tile that goes back to plain channels may drop the last ones of the last block.
+    plain = 1 if pair[1] == _G.NCHW else 2 if pair[1] == _G.GNCHW else None
+    if plain is not None and 0 < have[plain] <= want[plain]:
+        have = (*have[:plain], want[plain], *have[plain + 1 :])
+    if have != want:
+        listed = "x".join(map(str, want))
+        yield "dst", f"dst is {'x'.join(map(str, dst.conv.shape))}; allowed for src {src}: {listed}"
+
+
+def _breaks_conversion(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    t = types.get("dst")
+    if not isinstance(t, TileType) or t.conv is None:
+        return False
+    types["dst"] = conv_tile(t.dtype, replace(t.conv, shape=(t.conv.shape[0] + 1, *t.conv.shape[1:])), t.loc)
+    return True
+
+
+CONVERSION = matches("conversion", "convolution layouts that convert", _check_conversion, _breaks_conversion)
+
+
+def converted(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    """A conversion of convolution tiles per pair of layouts, and per width of elements."""
+    shapes = {
+        (_G.NCHW, _G.NC1HWC0): (2, 11, 2, 3),
+        (_G.NC1HWC0, _G.NCHW): (2, 2, 2, 3, 0),
+        (_G.NC1HWC0, _G.FRACTAL_Z): (3, 2, 2, 1, 0),
+        (_G.GNCHW, _G.GNC1HWC0): (2, 1, 11, 1, 2),
+        (_G.GNC1HWC0, _G.GNCHW): (2, 1, 1, 2, 2, 0),
+        (_G.GNC1HWC0, _G.FRACTAL_Z): (2, 3, 1, 2, 2, 0),
+        (_G.NCDHW, _G.FRACTAL_Z_3D): (3, 11, 2, 1, 2),
+    }
+    for i, pair in enumerate(CONVERSIONS):
+        d = dtype(("f32", "f16", "i8")[i % 3])
+        c0 = block_channels(d)
+        dims = tuple(n or c0 for n in shapes[pair])
+        src = Conv(pair[0], dims)
+        dst = Conv(pair[1], _expected(src, pair[1], c0, _ROWS_OF_WEIGHTS))
+        types: _Types = {"src": conv_tile(d, src, Loc.VEC), "dst": conv_tile(d, dst, Loc.VEC)}
+        yield sample(instruction, ("src",), types)
+
+
+_WEIGHTS = (_G.FRACTAL_Z, _G.FRACTAL_Z_3D)
+
+
+def weight_boxes(t: TileType) -> tuple[int, int]:
+    """Rows and columns of boxes that weights consist of, as a matrix.
+
+    >>> weight_boxes(conv_tile(dtype("f16"), Conv(GlobalLayout.FRACTAL_Z, (12, 2, 16, 16))))
+    (12, 2)
+    """
+    conv = t.conv
+    assert conv is not None
+    images = conv.shape[3] if len(conv.shape) == 5 else prod(conv.shape[1:3])
+    cols = max(1, images // _ROWS_OF_WEIGHTS)
+    return conv.elements // (cols * _ROWS_OF_WEIGHTS * block_channels(t.dtype)), cols
+
+
+def _check_weights(site: Site) -> Iterator[Finding]:
+    dst, src = site.tile("dst"), site.tile("src")
+    if dst is None or src is None or src.conv is None:
+        return
+    if src.conv.layout not in _WEIGHTS:
+        yield "src", f"src is {src}; allowed: fractal_z or fractal_z_3d"
+    if dst.loc != Loc.RIGHT or dst.layout != "ZN" or dst.fractal != 512:
+        where = f"{dst.loc.name.lower()} in layout {dst.layout} with fractal {dst.fractal}"
+        yield "dst", f"dst is {where}; allowed from a convolution tile: right in ZN with fractal 512"
+        return
+    rows, cols = weight_boxes(src)
+    c0 = block_channels(src.dtype)
+    for axis, name, box, limit in ((0, "indexRow", c0, rows), (1, "indexCol", 16, cols)):
+        start, n = site.constant(name), site.valid["dst"][axis]
+        if start is not None and (start < 0 or start // box - (-(n or 0) // box) > limit):
+            yield (
+                name,
+                f"the window takes {n} from {start} on in boxes of {box}, src has {limit} boxes there; "
+                "allowed: a window within src",
+            )
+
+
+def _breaks_weights(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    t, src = types["dst"], types["src"]
+    if not isinstance(t, TileType) or not isinstance(src, TileType) or src.conv is None:
+        return False
+    types["src"] = replace(src, conv=replace(src.conv, layout=_G.NCHW))
+    return True
+
+
+WEIGHTS = matches("weights", "fractal_z weights go to right tiles in ZN", _check_weights, _breaks_weights)
+
+
+def weight_windows(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    """Windows of weights, one per width of elements."""
+    index: _Types = {"indexRow": ScalarType(INDEX), "indexCol": ScalarType(INDEX)}
+    for name, shape in (("f32", (4, 2, 16)), ("f16", (2, 1, 2, 32)), ("i8", (3, 2, 16))):
+        d = dtype(name)
+        c0 = block_channels(d)
+        src = conv_tile(d, Conv(_G.FRACTAL_Z, (*shape, c0)))
+        dst = TileType(d, 2 * c0, 16, loc=Loc.RIGHT, slayout=SLayout.COL_MAJOR)
+        constants = {"indexRow": (0 if name == "f16" else c0,), "indexCol": (16,)}
+        form = ("src", "indexRow", "indexCol")
+        yield sample(instruction, form, {"src": src, "dst": dst, **index}, constants=constants)
+
+
+# -- image-to-column ---------------------------------------------------------------------------------
+
+_DST = Operand("dst", "out", note="left tile: rows are output positions, columns taps of the filter")
+_SRC = Operand("src", "in", note="feature map with the geometry of the convolution", conv=True)
+_POSITIONS = tuple(Operand(n, "in", "index", None, optional=True) for n in ("posM", "posK"))
+_OPERANDS = (_DST, _SRC, *_POSITIONS)
+_TABLE: TypeTable = {
+    "cpu_sim": rows(CONV_TYPES),
+    "a2a3": rows((*FLOATS, "i8")),
+    "a5": rows((*FLOATS, *INT32)),
+}
+
+
+def _breaks_types(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    other = dtype("u8" if profile.name == "a2a3" else "f8e4m3")
+    for name in ("dst", "src"):
+        t = types[name]
+        if not isinstance(t, TileType) or t.dtype.bits != 8:
+            return False
+        types[name] = t.with_dtype(other)
+    return True
+
+
+def _check_image(site: Site) -> Iterator[Finding]:
+    src = site.tile("src")
+    if src is None:
+        return
+    if src.conv is None or src.loc != Loc.MAT or src.conv.layout not in (_G.NC1HWC0, _G.NDC1HWC0):
+        yield "src", f"src is {src}; allowed: a convolution tile of nc1hwc0 or ndc1hwc0 in mat"
+
+
+def _breaks_image(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    t = types["src"]
+    if not isinstance(t, TileType):
+        return False
+    types["src"] = replace(t, loc=Loc.VEC)
+    return True
+
+
+def _check_left(site: Site) -> Iterator[Finding]:
+    t = site.tile("dst")
+    want = "ZZ" if site.profile.name == "a2a3" else "NZ"
+    if t is not None and (t.loc == Loc.LEFT and t.layout != want):
+        yield "dst", f"dst has layout {t.layout}; allowed on {site.profile.name}: {want}"
+
+
+def _breaks_left(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    t = types["dst"]
+    if not isinstance(t, TileType):
+        return False
+    other = BLayout.ROW_MAJOR if t.blayout == BLayout.COL_MAJOR else BLayout.COL_MAJOR
+    types["dst"] = replace(t, blayout=other)
+    return True
+
+
+def _check_geometry(site: Site) -> Iterator[Finding]:
+    src = site.tile("src")
+    for name in ("posM", "posK"):
+        at = site.constant(name)
+        if at is not None and not 0 <= at < 1 << 16:
+            yield name, f"{name} is {at}; allowed: 0 to 65535"
+    if src is None or src.conv is None or len(src.conv.shape) < 5:
+        return
+    g = src.conv.geometry
+    (height, width), (left, right, top, bottom) = g.fmap or src.conv.image, g.padding
+    if min(*g.filter, *g.stride, *g.dilation) < 1:
+        yield "src", "filter, stride or dilation of src has a size of 0; allowed: at least 1"
+        return
+    for n, pads, f, step, what in (
+        (height, top + bottom, g.filter[0], g.dilation[0], "rows"),
+        (width, left + right, g.filter[1], g.dilation[1], "columns"),
+    ):
+        if n + pads < step * (f - 1) + 1:
+            yield (
+                "src",
+                f"the filter takes {step * (f - 1) + 1} {what} of an image of {n} with {pads} of padding; "
+                "allowed: a filter no larger than the padded image",
+            )
+
+
+def _breaks_geometry(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    t = types["src"]
+    if not isinstance(t, TileType) or t.conv is None:
+        return False
+    types["src"] = replace(t, conv=replace(t.conv, geometry=replace(t.conv.geometry, filter=(50, 1))))
+    return True
+
+
+def _left(d: DType, profile: Profile, v_row: int = 16, v_col: int = 32) -> TileType:
+    blayout = BLayout.ROW_MAJOR if profile.name == "a2a3" else BLayout.COL_MAJOR
+    cols = -(-v_col // block_channels(d)) * block_channels(d)
+    return TileType(d, 16, cols, v_row, v_col, Loc.LEFT, blayout, SLayout.ROW_MAJOR)
+
+
+def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    geometry = Geometry(
+        filter=(2, 3), stride=(1, 2), dilation=(2, 1), padding=(1, 0, 1, 2), pad_value=0x7F, channels=5
+    )
+    index: _Types = {"posM": ScalarType(INDEX), "posK": ScalarType(INDEX)}
+    for i, (name,) in enumerate(instruction.types[profile.name]):
+        d = dtype(name)
+        c0 = block_channels(d)
+        mode = {"mode": list(FmatrixMode)[i % 4]}
+        src = conv_tile(d, Conv(_G.NC1HWC0, (2, 1, 4, 5, c0), geometry))
+        dst = _left(d, profile, 13, 2 * c0 + 3)
+        yield sample(instruction, ("src",), {"src": src, "dst": dst}, mode)
+    deep = conv_tile(dtype("f16"), Conv(_G.NDC1HWC0, (1, 2, 2, 3, 4, 16), replace(geometry, channels=0)))
+    types: _Types = {"src": deep, "dst": _left(dtype("f16"), profile), **index}
+    yield sample(instruction, ("src", "posM", "posK"), types, constants={"posM": (3,), "posK": (16,)})
+
+
+TIMG2COL = Instruction(
+    "timg2col",
+    "layout",
+    "Arrange the windows of a convolution as rows of a matrix.",
+    "oH = (H + top + bottom - dilationH (filterH - 1) - 1) / strideH + 1, oW likewise with left, right. For "
+    "r, c in the valid region of dst, with m = posM + r and k = posK + c: n = m / (D oH oW), d, oy, ox the "
+    "rest of m in mixed base D, oH, oW (ox fastest); c1 = k / (C0 filterH filterW), ky, kx, c0 the rest of k "
+    "in mixed base filterH, filterW, C0 (c0 fastest); y = oy strideH + ky dilationH - top, x = ox strideW + "
+    "kx dilationW - left. dst(r, c) is the element ((((n D + d) C1 + c1) H + y) W + x) C0 + c0 of src (D = 1 "
+    "for nc1hwc0) if n < N, c1 < C1, 0 <= y < H and 0 <= x < W, else the padding value. On cpu_sim H and W "
+    "are those of src and the geometry is that of src. On a2a3 and a5, H, W, the four paddings and the "
+    "padding value come from the registers of the mode: automatic modes load them from src first, manual "
+    "ones take what setfmatrix and set_img2col_padding left there, or the geometry of src where nothing "
+    "did; where src says how many channels it has, channels c1 C0 + c0 beyond them give the padding value; "
+    "what lies beyond src reads as all ones.",
+    _OPERANDS,
+    _TABLE,
+    ("T",),
+    (
+        Attribute(
+            "mode",
+            FmatrixMode,
+            FmatrixMode.FMATRIX_A_MANUAL,
+            "which registers hold the geometry, and whether src loads them",
+            ("mode", "fmatrixMode"),
+        ),
+    ),
+    (
+        same_types((_DST, _SRC)),
+        replace(type_row(_OPERANDS, ("T",), _TABLE), breaks=_breaks_types),
+        place((_DST,), (Loc.LEFT,), ("cpu_sim", "a2a3", "a5")),
+        matches("image", "src is a feature map in mat", _check_image, _breaks_image),
+        matches("layout", "dst is NZ, on a2a3 ZZ", _check_left, _breaks_left),
+        matches(
+            "geometry",
+            "the filter fits the padded image, posM and posK take 16 bits",
+            _check_geometry,
+            _breaks_geometry,
+        ),
+    ),
+    (("src",), ("src", "posM", "posK")),
+    "dst",
+    Pipe.MTE1,
+    decisions=(
+        Decision(
+            "Pages name the geometry Img2colTileConfig, the headers keep it in the tile. Where is it?",
+            "In the type of the convolution tile, with the defaults of the header.",
+            "pto_tile.hpp (ConvTile)",
+        ),
+        Decision(
+            "What do registers hold that no instruction loaded?",
+            "Hardware leaves them undefined; here the geometry of src counts.",
+            "pages setfmatrix, set_img2col_padding",
+        ),
+        Decision(
+            "What do repetitions (set_img2col_rpt) change?",
+            "Nothing in the valid region of dst: no page says where further repetitions write.",
+            "page set_img2col_rpt; headers pass the register on",
+        ),
+        Decision(
+            "Do packed channels beyond the number of channels of src count?",
+            "On cpu_sim yes, as recorded; elsewhere they read as padding.",
+            f"{SIMULATOR_VALUES}; pto-spec",
+        ),
+    ),
+    sources=("page timg2col", HEADERS, SIMULATOR_VALUES),
+    sampler=_samples,
+)
+
+INSTRUCTIONS: tuple[Instruction, ...] = (TIMG2COL,)

@@ -1,0 +1,225 @@
+"""Single elements of tiles and of global memory as scalars."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..dtypes import F16, F32, INDEX, U8, dtype
+from ..profiles import PROFILE_NAMES, Profile
+from ..types import AddressSpace, Loc, Pipe, PtrType, ScalarType, TileType, Type
+from .constraints import element_type, place, same_element, with_dtype
+from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .handle_rules import Shown, sampler
+
+_DIALECT = "PTOAS dialect definition and verifier"
+_SOURCES = ("PTO ISA page of the instruction", _DIALECT)
+_INDEX = ScalarType(INDEX)
+_TILE = TileType(F32, 4, 64)
+_BYTES = TileType(U8, 4, 64, 3, 60)
+_OFFSET = Operand("offset", "in", "scalar", None, note="element number, an index")
+
+_STORAGE = Decision(
+    "Which element does an offset name?",
+    "The one at that position of the tile's storage, in the order of its layout and whatever its valid "
+    "region.",
+    _SOURCES[0],
+)
+_OUTSIDE = Decision(
+    "What does an offset outside the memory do?",
+    "A constant one is an error of verify, eager execution raises an error; a compiled kernel reads zero "
+    "and writes nothing, and checks report it.",
+    "pages leave it open; the PTOAS verifier does not look at offsets",
+)
+
+
+def _one_element(memory: str, value: str) -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        s, t = element_type(site.types.get(memory)), element_type(site.types.get(value))
+        if s is not None and t is not None and not same_element(s, t):
+            yield (
+                value,
+                f"{value} has type {t}, {memory} has element type {s}; allowed: {s} (no implicit conversion)",
+            )
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        types[value] = ScalarType(F16)
+        return True
+
+    return Constraint(
+        "types-equal",
+        f"{value} has the element type of {memory}",
+        check,
+        source=_DIALECT,
+        breaks=breaks,
+    )
+
+
+def _whole_words(memory: str, value: str) -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        d = element_type(site.types.get(memory))
+        if d is not None and d.bits < 8:
+            yield memory, f"{memory} has element type {d}; allowed: types of 8 bits and more"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        for name in (memory, value):
+            types[name] = with_dtype(types[name], dtype("i4"))
+        return True
+
+    return Constraint(
+        "element-size",
+        "elements of 8 bits and more",
+        check,
+        source="a scalar of the text has a type of 8 bits and more",
+        breaks=breaks,
+    )
+
+
+def _offset_type() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        d = element_type(site.types.get("offset"))
+        if d is not None and d != INDEX and (not d.is_integer or d.bits < 8):
+            yield "offset", f"offset has type {d}; allowed: index, or an integer"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        types["offset"] = ScalarType(F32)
+        return True
+
+    return Constraint("offset-type", "an index", check, source=_DIALECT, breaks=breaks)
+
+
+def _in_tile(tile: str) -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t, offset = site.tile(tile), site.constant("offset")
+        if t is not None and offset is not None and not 0 <= offset < t.elements:
+            yield (
+                "offset",
+                f"offset {offset} in a tile of {t.elements} elements; allowed: 0 to {t.elements - 1}",
+            )
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        t = types[tile]
+        if not isinstance(t, TileType):
+            return False
+        types[tile] = replace(t, rows=1, v_row=1)
+        return True
+
+    return Constraint("offset-range", "an element of the tile", check, source=_SOURCES[0], breaks=breaks)
+
+
+def _global() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        p = site.types.get("ptr")
+        if isinstance(p, PtrType) and p.space != AddressSpace.GM:
+            yield "ptr", f"ptr points to {p.space.name.lower()}; allowed: gm"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        old = types["ptr"]
+        if not isinstance(old, PtrType):
+            return False
+        types["ptr"] = replace(old, space=AddressSpace.VEC)
+        return True
+
+    return Constraint(
+        "pointer-space", "a pointer into global memory", check, source=_SOURCES[0], breaks=breaks
+    )
+
+
+def _access(
+    name: str,
+    summary: str,
+    semantics: str,
+    operands: tuple[Operand, ...],
+    form: tuple[str, ...],
+    shown: tuple[Shown, ...],
+    constraints: tuple[Constraint, ...],
+    decisions: tuple[Decision, ...],
+) -> Instruction:
+    return Instruction(
+        name,
+        "sync_config",
+        summary,
+        semantics,
+        operands,
+        {},
+        (),
+        (),
+        constraints,
+        (form,),
+        "none",
+        Pipe.S,
+        decisions=decisions,
+        sources=_SOURCES,
+        syntax="tile" if name == "tsetval" else "custom",
+        sampler=sampler(*shown),
+    )
+
+
+def _shown_tile(name: str, value: str, form: tuple[str, ...], tile: TileType, offset: int) -> Shown:
+    types: dict[str, Type] = {name: tile, "offset": _INDEX, value: ScalarType(tile.dtype)}
+    return Shown(types, form, {}, {"offset": (offset,)})
+
+
+def _shown_memory(form: tuple[str, ...], d: str) -> Shown:
+    types: dict[str, Type] = {"ptr": PtrType(dtype(d)), "offset": _INDEX}
+    types["value" if "value" in form else "result"] = ScalarType(dtype(d))
+    return Shown(types, form, {}, {"offset": (5,)})
+
+
+_PTR = Operand("ptr", "in", "ptr", None)
+_TILES = tuple(zip((_TILE, _BYTES), (70, 255), strict=True))
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    _access(
+        "tgetval",
+        "Read one element of a tile as a scalar.",
+        "result = element number offset of the tile's storage, as a bit copy.",
+        (Operand("src", "in", dtype=None), _OFFSET, Operand("result", "out", "scalar", None)),
+        ("src", "offset"),
+        tuple(_shown_tile("src", "result", ("src", "offset"), t, o) for t, o in _TILES),
+        (
+            place((Operand("src", "in"),), (Loc.VEC,), PROFILE_NAMES),
+            _one_element("src", "result"),
+            _whole_words("src", "result"),
+            _offset_type(),
+            _in_tile("src"),
+        ),
+        (_STORAGE, _OUTSIDE),
+    ),
+    _access(
+        "tsetval",
+        "Write a scalar to one element of a tile.",
+        "Element number offset of the tile's storage = val, as a bit copy; every other element stays.",
+        (Operand("dst", "inout", dtype=None), _OFFSET, Operand("val", "in", "scalar", None)),
+        ("offset", "val"),
+        tuple(_shown_tile("dst", "val", ("offset", "val"), t, o) for t, o in _TILES),
+        (
+            place((Operand("dst", "inout"),), (Loc.VEC,), PROFILE_NAMES),
+            _one_element("dst", "val"),
+            _whole_words("dst", "val"),
+            _offset_type(),
+            _in_tile("dst"),
+        ),
+        (_STORAGE, _OUTSIDE),
+    ),
+    _access(
+        "load_scalar",
+        "Read one element of global memory.",
+        "result = ptr[offset], as a bit copy; offset counts elements.",
+        (_PTR, _OFFSET, Operand("result", "out", "scalar", None)),
+        ("ptr", "offset"),
+        tuple(_shown_memory(("ptr", "offset"), d) for d in ("f32", "i32")),
+        (_one_element("ptr", "result"), _whole_words("ptr", "result"), _offset_type(), _global()),
+        (_OUTSIDE,),
+    ),
+    _access(
+        "store_scalar",
+        "Write one element of global memory.",
+        "ptr[offset] = value, as a bit copy; offset counts elements.",
+        (Operand("value", "in", "scalar", None), _PTR, _OFFSET),
+        ("value", "ptr", "offset"),
+        tuple(_shown_memory(("value", "ptr", "offset"), d) for d in ("f32", "i32")),
+        (_one_element("ptr", "value"), _whole_words("ptr", "value"), _offset_type(), _global()),
+        (_OUTSIDE,),
+    ),
+)

@@ -1,0 +1,193 @@
+"""Addresses and strides of views and tiles, and pointers and tiles made from addresses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..dtypes import F16, F32, I64, INDEX
+from ..profiles import PROFILE_NAMES, Profile
+from ..types import (
+    AddressSpace,
+    Loc,
+    MemRefType,
+    PartitionViewType,
+    Pipe,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+)
+from .constraints import element_type, fixed_type, same_element
+from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .handle_rules import Shown, sampler
+from .memory_rules import ALIGNMENT
+from .views import dimension
+
+_DIALECT = "PTOAS dialect definition"
+_SOURCES = ("PTO ISA page of the instruction", _DIALECT)
+_VIEW, _WINDOW = TensorViewType((32, 64), F32), PartitionViewType((16, 64), F32)
+_INDEX, _ADDRESS = ScalarType(INDEX), ScalarType(I64)
+_LOCAL = MemRefType((16, 64), F16, AddressSpace.VEC)
+_SPACES = {Loc[space.name]: space for space in AddressSpace if space.name in Loc.__members__}
+
+_VECTOR_SCOPE = Decision(
+    "Is the instruction executed?",
+    "No: only instructions of a vector scope, which are no tile instructions, take what it gives.",
+    "PTO ISA page of the instruction",
+)
+_INTERNAL = Decision(
+    "Is the instruction executed?",
+    "No: it is what a compiler makes of alloc_tile after planning, not part of programs.",
+    "PTOAS dialect definition",
+)
+
+
+def _one_element(a: str, b: str) -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        s, t = element_type(site.types.get(a)), element_type(site.types.get(b))
+        if s is not None and t is not None and not same_element(s, t):
+            yield b, f"{b} has element type {t}, {a} has {s}; allowed: one element type for both"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        old = types[b]
+        if not isinstance(old, PtrType):
+            return False
+        types[b] = PtrType(F16, old.space)
+        return True
+
+    return Constraint(
+        "types-equal", f"{a} and {b} have one element type", check, source=_DIALECT, breaks=breaks
+    )
+
+
+def _space_of_tile() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t, p = site.tile("tile"), site.types.get("result")
+        if t is None or not isinstance(p, PtrType) or _SPACES.get(t.loc) == p.space:
+            return
+        place = t.loc.name.lower()
+        yield "result", f"result points to {p.space.name.lower()}, the tile is in {place}; allowed: {place}"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        types["result"] = PtrType(F32, AddressSpace.MAT)
+        return True
+
+    return Constraint(
+        "pointer-space", "the pointer is into the tile's memory", check, source=_SOURCES[0], breaks=breaks
+    )
+
+
+def _aligned() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        for value in site.numbers("addrs"):
+            if value is not None and value % ALIGNMENT:
+                yield "addrs", f"address {value} (0x{value:x}); allowed: a multiple of {ALIGNMENT} bytes"
+
+    return Constraint(
+        "address-aligned", f"addresses are multiples of {ALIGNMENT} bytes", check, source=_DIALECT
+    )
+
+
+def _instruction(
+    name: str,
+    summary: str,
+    semantics: str,
+    operands: tuple[Operand, ...],
+    forms: tuple[tuple[str, ...], ...],
+    shown: tuple[Shown, ...],
+    constraints: tuple[Constraint, ...],
+    not_executed: Decision | None = None,
+) -> Instruction:
+    return Instruction(
+        name,
+        "sync_config",
+        summary,
+        semantics,
+        operands,
+        {},
+        (),
+        (),
+        constraints,
+        forms,
+        "none",
+        Pipe.S,
+        decisions=() if not_executed is None else (not_executed,),
+        sources=_SOURCES,
+        syntax="custom",
+        executable=not_executed is None,
+        sampler=sampler(*shown),
+    )
+
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    _instruction(
+        "get_tensor_view_stride",
+        "Stride of one dimension of a view.",
+        "result = stride of dimension idx, in elements.",
+        (
+            Operand("view", "in", "gm", None),
+            Operand("idx", "in", "scalar", None),
+            Operand("result", "out", "scalar", None),
+        ),
+        (("view", "idx"),),
+        (Shown({"view": _VIEW, "idx": _INDEX, "result": _INDEX}, ("view", "idx"), {}, {"idx": (1,)}),),
+        (dimension(),),
+    ),
+    _instruction(
+        "tensor_view_addr",
+        "Pointer to the first element of a view.",
+        "result points to element 0 of the view or window.",
+        (Operand("view", "in", "gm", None), Operand("result", "out", "ptr", None)),
+        (("view",),),
+        (
+            Shown({"view": _VIEW, "result": PtrType(F32)}, ("view",)),
+            Shown({"view": _WINDOW, "result": PtrType(F32)}, ("view",)),
+        ),
+        (_one_element("view", "result"),),
+    ),
+    _instruction(
+        "tile_buf_addr",
+        "Pointer to the storage of a tile.",
+        "result points to byte 0 of the tile.",
+        (Operand("tile", "in", dtype=None), Operand("result", "out", "ptr", None)),
+        (("tile",),),
+        (Shown({"tile": TileType(F32, 16, 64), "result": PtrType(F32, AddressSpace.VEC)}, ("tile",)),),
+        (_one_element("tile", "result"), _space_of_tile()),
+        _VECTOR_SCOPE,
+    ),
+    _instruction(
+        "castptr",
+        "Pointer at an integer address.",
+        "result points to the byte address addr.",
+        (Operand("addr", "in", "scalar", None), Operand("result", "out", "ptr", None)),
+        (("addr",),),
+        (Shown({"addr": _ADDRESS, "result": PtrType(F32, AddressSpace.VEC)}, ("addr",)),),
+        (fixed_type("addr", ("i64", "u64"), PROFILE_NAMES, _SOURCES[0]),),
+        _VECTOR_SCOPE,
+    ),
+    _instruction(
+        "pointer_cast",
+        "Local memory at integer addresses.",
+        "The result denotes the bytes at the address; several addresses are buffers used in turn.",
+        (
+            Operand("addrs", "in", "scalar", None, note="one or more byte addresses"),
+            Operand("valid_row", "in", "scalar", None, optional=True),
+            Operand("valid_col", "in", "scalar", None, optional=True),
+            Operand("result", "out", dtype=None, note="as a memref of local memory"),
+        ),
+        (("addrs",), ("addrs", "valid_row", "valid_col")),
+        (
+            Shown(
+                {"addrs": _ADDRESS, "valid_row": _INDEX, "valid_col": _INDEX, "result": _LOCAL},
+                ("addrs", "valid_row", "valid_col"),
+                {},
+                {"addrs": (0, 4096), "valid_row": (16,), "valid_col": (60,)},
+                grouped=True,
+            ),
+            Shown({"addrs": _ADDRESS, "result": _LOCAL}, ("addrs",), {}, {"addrs": (8192,)}, grouped=True),
+        ),
+        (_aligned(),),
+        _INTERNAL,
+    ),
+)

@@ -1,0 +1,64 @@
+"""Reading convolution tiles: ``!pto.conv_tile<mat, 1x2x3x4x8xf32, layout=nc1hwc0, filter=3x3>``."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
+
+from ..convolution import Conv, read_geometry
+from ..types import GlobalLayout, Loc, TileType, conv_tile
+from .attributes import enumeration, member
+
+if TYPE_CHECKING:
+    from .types import TypeReader
+
+CONV_NAME = "conv_tile"
+_MAX_RANK = 6
+
+
+def read_conv_tile(reader: TypeReader, start: int) -> TileType:
+    """The type after its name: a place, dimensions and element type, a layout, and the geometry."""
+    c = reader.cursor
+    opened = c.start
+    c.expect(Kind.LESS, f"after !pto.{CONV_NAME}")
+    loc = Loc.MAT
+    if c.kind is Kind.BARE_IDENT and member(Loc, c.text) is not None:
+        loc = Loc[c.take().upper()]
+        c.expect(Kind.COMMA)
+    dims, element = reader.shaped("the dimensions of a convolution tile, as in 1x2x3x4x8xf32")
+    if None in dims or len(dims) > _MAX_RANK:
+        c.fail(
+            f"found a convolution tile of {len(dims)} dimensions; allowed: 1 to {_MAX_RANK} static ones",
+            start=start,
+            end=c.last_end,
+        )
+    layout: GlobalLayout | None = None
+    given: dict[str, str] = {}
+    while c.accept(Kind.COMMA):
+        at, key = c.start, c.expect(Kind.BARE_IDENT, "a key of a convolution tile, as in filter=3x3")
+        c.expect(Kind.EQUAL)
+        if key in given or (key == "layout" and layout is not None):
+            c.fail(f"found '{key}' twice in a convolution tile", start=at, end=c.last_end)
+        if key == "layout":
+            layout = enumeration(c, GlobalLayout, "layout")
+        else:
+            given[key] = _value(reader)
+    geometry = read_geometry(given)
+    if isinstance(geometry, str):
+        c.fail(geometry, start=start, end=c.last_end)
+    if layout is None:
+        c.unexpected("layout=... of the convolution tile")
+    c.close(Kind.GREATER, opened)
+    return conv_tile(element, Conv(layout, tuple(d or 0 for d in dims), geometry), loc)
+
+
+def _value(reader: TypeReader) -> str:
+    """A number, or sizes with ``x`` between them, as written."""
+    c = reader.cursor
+    start = c.start
+    while c.kind in (Kind.INTEGER_LIT, Kind.BARE_IDENT) and (c.start in (start, c.last_end)):
+        c.advance()
+    if c.last_end <= start:
+        c.unexpected("a number, or sizes as in 3x3")
+    return c.source[start : c.last_end]

@@ -1,0 +1,169 @@
+"""Synchronisation and configuration in executed programs: no effect on values, or the effect of their state.
+
+Every instruction of the class stands in one program, between the instructions that compute.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax import isa, oracle
+from pto_jax.profiles import PROFILE_NAMES
+
+TILE = "!pto.tile_buf<vec, 8x64xf32>"
+WINDOW = "!pto.partition_tensor_view<8x64xf32>"
+LEFT = "!pto.tile_buf<left, 16x64xf8E4M3, blayout=col_major, slayout=row_major>"
+SCALE = "!pto.tile_buf<scaleleft, 16x2xf8e8m0, slayout=row_major, fractal=32>"
+ROW, CUBE = "!pto.partition_tensor_view<1x256xf32>", "!pto.tile_buf<mat, 16x16xf16>"
+#: Instructions without an effect on the values of this program, by name.
+IDLE = {
+    "tsync": "pto.tsync",
+    "talias": f"%same = pto.talias %b : {TILE}",
+    "record_event": "pto.record_event [#pto.pipe_event_type<TLOAD>, #pto.pipe_event_type<TVEC>, "
+    "#pto.event<EVENT_ID0>]",
+    "wait_event": "pto.wait_event [#pto.pipe_event_type<TLOAD>, #pto.pipe_event_type<TVEC>, "
+    "#pto.event<EVENT_ID0>]",
+    "set_flag": "pto.set_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID7>]",
+    "wait_flag": "pto.wait_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID7>]",
+    "set_flag_dyn": "pto.set_flag_dyn[<PIPE_V>, <PIPE_MTE3>, %n]",
+    "wait_flag_dyn": "pto.wait_flag_dyn[<PIPE_V>, <PIPE_MTE3>, %n]",
+    "barrier": "pto.barrier <PIPE_ALL>",
+    "barrier_sync": "pto.barrier_sync [#pto.pipe_event_type<TVEC>]",
+    "sync.set": "pto.sync.set <PIPE_FIX>, 3",
+    "sync.wait": "pto.sync.wait <PIPE_FIX>, 3",
+    "get_buf": "pto.get_buf[#pto.pipe_event_type<TLOAD>, 0]",
+    "rls_buf": "pto.rls_buf[#pto.pipe_event_type<TLOAD>, 0]",
+    "syncall": "pto.syncall",
+    "sethf32mode": "pto.sethf32mode {enable = true, mode = CAST_ROUND}",
+    "settf32mode": "pto.settf32mode {enable = false}",
+    "setfmatrix": f"pto.setfmatrix %image {{mode = FMATRIX_A_MANUAL}} : {CUBE}",
+    "set_img2col_rpt": f"pto.set_img2col_rpt %image : {CUBE}",
+    "set_img2col_padding": f"pto.set_img2col_padding %image : {CUBE}",
+    "set_ffts": "pto.set_ffts %flags : memref<256xi64, #pto.address_space<gm>>",
+}
+
+
+def program(between: str) -> pto.Program:
+    """y = |x + x| over a window, with ``between`` after every instruction that computes."""
+    return pto.parse(f"""
+    func.func @main(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %flags: memref<256xi64, #pto.address_space<gm>>,
+                    %n: index) {{
+      %c0 = arith.constant 0 : index
+      %c1 = arith.constant 1 : index
+      %c8 = arith.constant 8 : index
+      %c64 = arith.constant 64 : index
+      %v = pto.make_tensor_view %x, shape = [%c8, %c64], strides = [%c64, %c1] : !pto.tensor_view<8x64xf32>
+      %w = pto.make_tensor_view %y, shape = [%c8, %c64], strides = [%c64, %c1] : !pto.tensor_view<8x64xf32>
+      %p = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c8, %c64] : !pto.tensor_view<8x64xf32>
+        -> {WINDOW}
+      %q = pto.partition_view %w, offsets = [%c0, %c0], sizes = [%c8, %c64] : !pto.tensor_view<8x64xf32>
+        -> {WINDOW}
+      %a = pto.alloc_tile : {TILE}
+      %b = pto.alloc_tile : {TILE}
+      %image = pto.alloc_tile : {CUBE}
+      pto.tload ins(%p : {WINDOW}) outs(%a : {TILE})
+      pto.tadd ins(%a, %a : {TILE}, {TILE}) outs(%b : {TILE})
+      {between}
+      pto.tabs ins(%b : {TILE}) outs(%b : {TILE})
+      pto.tstore ins(%b : {TILE}) outs(%q : {WINDOW})
+      return
+    }}""")
+
+
+def given() -> dict[str, Any]:
+    x = np.random.default_rng(1).standard_normal((8, 64), np.float32)
+    return {"x": x, "y": np.zeros_like(x), "flags": np.zeros(256, np.int64), "n": 3}
+
+
+#: Instructions of the class that bind values or places; what they do is shown where those are tested.
+BINDING = set(
+    "tassign alloc_tile make_tensor_view partition_view get_tensor_view_dim get_tensor_view_stride "
+    "tensor_view_addr set_validshape addptr tget_scale_addr declare_eventid_array eventid_array_get "
+    "eventid_array_set tprefetch_async tile_buf_addr castptr pointer_cast".split()
+)
+
+
+def test_every_instruction_of_the_class_is_here() -> None:
+    names = {n for n, i in isa.instructions().items() if i.cls == "sync_config"}
+    assert names >= set(IDLE) | BINDING
+    state = {"set_quant_scalar", "set_quant_vector"}
+    aliases = {"treshape", "subview", "subset", "bitcast", "bind_tile"}
+    values = {"tgetval", "tsetval", "load_scalar", "store_scalar"}
+    assert names <= set(IDLE) | BINDING | state | aliases | values
+
+
+@pytest.mark.parametrize("name", IDLE)
+def test_synchronisation_is_read_verified_and_printed_back(name: str) -> None:
+    read = program(IDLE[name])
+    assert name in {op.name for op in read.walk()} and pto.parse(str(read)) == read
+    for target in PROFILE_NAMES:
+        found = [(d.rule, d.severity) for d in pto.verify(read, profile=target)]
+        warned = {"get_buf": "profile", "rls_buf": "profile"} if target == "a2a3" else {}
+        # An ordinary tile has no geometry to load.
+        warned |= dict.fromkeys(("setfmatrix", "set_img2col_rpt", "set_img2col_padding"), "geometry")
+        assert found == ([(warned[name], "warning")] if name in warned else [])
+
+
+def test_synchronisation_changes_no_value() -> None:
+    everything = program("\n".join(IDLE.values()))
+    arguments = given()
+    wanted = np.abs(arguments["x"] + arguments["x"])
+    for target in PROFILE_NAMES:
+        np.testing.assert_array_equal(oracle.run(everything, arguments, profile=target)["y"], wanted)
+    kernel = pto.compile(everything, profile="a5")
+    assert kernel.outputs == ("y",)
+    jitted = jax.jit(lambda x: kernel(**{**arguments, "x": x})["y"])
+    np.testing.assert_array_equal(np.asarray(jitted(arguments["x"])), wanted)
+    np.testing.assert_array_equal(np.asarray(kernel.eager(**arguments)["y"]), wanted)
+
+
+# --- The modes of f32 multiplications: one state, from where it is set ---------------------------------
+
+A, B, C = (
+    "!pto.tile_buf<left, 16x16xf32, blayout=col_major, slayout=row_major>",
+    "!pto.tile_buf<right, 16x16xf32, slayout=col_major>",
+    "!pto.tile_buf<acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024>",
+)
+SWITCHES = (
+    "",
+    "pto.sethf32mode {enable = true, mode = CAST_RINT}",
+    "pto.settf32mode {enable = true, mode = CAST_ROUND}",
+    "pto.sethf32mode {enable = false}",
+)
+#: 1 + 2^-12 and 1 + 2^-11 after each switch: A2/A3 keeps 11 bits of the fraction, A5 10.
+SHORT = {
+    "cpu_sim": [(1 + 2.0**-12, 1 + 2.0**-11)] * 4,
+    "a2a3": [
+        (1 + 2.0**-12, 1 + 2.0**-11),
+        (1.0, 1 + 2.0**-11),
+        (1 + 2.0**-11, 1 + 2.0**-11),
+        (1 + 2.0**-12, 1 + 2.0**-11),
+    ],
+    "a5": [(1 + 2.0**-12, 1 + 2.0**-11), (1.0, 1.0), (1.0, 1 + 2.0**-10), (1 + 2.0**-12, 1 + 2.0**-11)],
+}
+
+
+@pytest.mark.parametrize("target", PROFILE_NAMES)
+def test_modes_hold_from_where_they_are_set(target: str) -> None:
+    lines = [
+        f"{switch}\npto.tmatmul ins(%a, %b : {A}, {B}) outs(%c{n} : {C})" for n, switch in enumerate(SWITCHES)
+    ]
+    fragment = pto.parse("\n".join(lines))
+    assert [d for d in pto.verify(fragment, profile=target) if d.severity == "error"] == []
+    types = {v.name: v.type for v in fragment.functions[0].args if isinstance(v.type, pto.TileType)}
+    a, b = np.zeros((16, 16), np.float32), np.eye(16, dtype=np.float32)
+    a[:, 0], a[:, 1] = 1 + 2.0**-12, 1 + 2.0**-11
+    values = {"a": a, "b": b, **{f"c{n}": np.zeros_like(b) for n in range(4)}}
+    got = pto.compile(fragment, profile=target)(**{n: pto.tile(v, type=types[n]) for n, v in values.items()})
+    tiles = {n: oracle.OracleTile(types[n], v) for n, v in values.items()}
+    wanted = oracle.run(fragment, tiles, profile=target)
+    for n, (first, second) in enumerate(SHORT[target]):
+        expected = np.zeros_like(a)
+        expected[:, 0], expected[:, 1] = first, second
+        np.testing.assert_array_equal(np.asarray(got[f"c{n}"]), expected)
+        np.testing.assert_array_equal(wanted[f"c{n}"].data, expected)
