@@ -92,6 +92,10 @@ class ArgumentError(PtoError):
     """A call of the Python interface with arguments it does not accept."""
 
 
+class BuildError(_Located, ArgumentError):
+    """A call of the Python front end that builds no operation; names the line of the Python file."""
+
+
 class FileError(PtoError):
     """A file that cannot be read, or does not hold what its use requires; the message names it."""
 

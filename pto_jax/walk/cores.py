@@ -12,12 +12,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ..enums import KernelKind
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir import Function, Op, Program, Symbol
 from .walker import Frame, Machine, Operand, Scalar, Scope, Waiting, Walk, Walker, handles
 
 Kind = Literal["cube", "vector"]
 _SECTIONS: dict[str, Kind] = {"section.cube": "cube", "section.vector": "vector"}
+_KINDS: dict[KernelKind, Kind] = {KernelKind.CUBE: "cube", KernelKind.VECTOR: "vector"}
 _SUBBLOCK = frozenset({"get_subblock_idx", "get_subblock_num"})
 _FLAGS = frozenset({"sync.set", "sync.wait"})
 PIPES = frozenset(
@@ -93,8 +95,8 @@ def _callees(program: Program, ops: Sequence[Op]) -> Iterator[Function]:
 
 def _kind(function: Function) -> Kind | None:
     """The core a function is written for."""
-    written = str(function.attrs.get("pto.kernel_kind", ""))
-    return next((k for k in ("cube", "vector") if k in written.lower()), None)
+    kind = function.attrs.get("pto.kernel_kind")
+    return _KINDS[kind] if isinstance(kind, KernelKind) else None
 
 
 def meets(walker: Walker, op: Op) -> bool:

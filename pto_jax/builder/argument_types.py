@@ -1,0 +1,171 @@
+"""Types of arguments and tiles, as Python programs give them."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import TypeVar
+
+from ..dtypes import F32, I1, INDEX, DType, dtype as find_element, find_dtype
+from ..errors import ArgumentError, ParseError
+from ..types import (
+    AddressSpace,
+    BLayout,
+    Compact,
+    Loc,
+    MemRefType,
+    OpaqueType,
+    Pad,
+    PartitionViewType,
+    PtrType,
+    ScalarType,
+    SLayout,
+    TensorViewType,
+    TileType,
+    Type,
+    UnknownType,
+    VectorType,
+)
+from .places import fail
+
+E = TypeVar("E", bound=IntEnum)
+_TYPES = (
+    TileType,
+    ScalarType,
+    PtrType,
+    TensorViewType,
+    PartitionViewType,
+    MemRefType,
+    VectorType,
+    OpaqueType,
+    UnknownType,
+)
+_PYTHON: dict[object, DType] = {int: INDEX, float: F32, bool: I1}
+_ROWS, _COLS = BLayout.ROW_MAJOR, BLayout.COL_MAJOR
+#: Element order of a tile that is given by its place alone: block order, order inside a box, box bytes.
+_ORDERS: dict[Loc, tuple[BLayout, SLayout, int]] = {
+    Loc.MAT: (_COLS, SLayout.ROW_MAJOR, 512),
+    Loc.LEFT: (_COLS, SLayout.ROW_MAJOR, 512),
+    Loc.RIGHT: (_ROWS, SLayout.COL_MAJOR, 512),
+    Loc.ACC: (_COLS, SLayout.ROW_MAJOR, 1024),
+    Loc.SCALELEFT: (_ROWS, SLayout.ROW_MAJOR, 32),
+    Loc.SCALERIGHT: (_COLS, SLayout.COL_MAJOR, 32),
+}
+
+
+def as_type(given: object, what: str = "type") -> Type:
+    """A type of the IR: itself, an element type (a scalar), ``int`` (index), ``float`` (f32) or text.
+
+    >>> str(as_type("index")), str(as_type("!pto.ptr<bf16>")), str(as_type(float))
+    ('index', 'ptr<bf16>', 'f32')
+    """
+    if isinstance(given, _TYPES):
+        return given
+    if isinstance(given, DType):
+        return ScalarType(given)
+    if isinstance(given, type) and given in _PYTHON:
+        return ScalarType(_PYTHON[given])
+    if not isinstance(given, str):
+        fail(f"{what}: found {given!r}; allowed: a type (pto.ptr('f32'), 'index', '!pto.ptr<f32>' ...)")
+    found = find_dtype(given)
+    return ScalarType(found) if found is not None else _parsed(given, what)
+
+
+def _parsed(text: str, what: str) -> Type:
+    from ..text.lexer import Cursor
+    from ..text.types import TypeReader
+
+    try:
+        cursor = Cursor(text, f"<{what}>")
+        found = TypeReader(cursor).read()
+        if cursor.text:
+            cursor.unexpected("the end of the type")
+    except ParseError as error:
+        fail(f"{what}: found {text!r}, which is no type ({error.diagnostics[0].message})")
+    return found
+
+
+def element(given: str | DType, what: str = "element type") -> DType:
+    """An element type by name."""
+    try:
+        return find_element(given)
+    except ArgumentError as error:
+        fail(f"{what}: {error}")
+
+
+def ptr(dtype: str | DType, space: str | AddressSpace = AddressSpace.GM) -> PtrType:
+    """The type of a pointer, by default into global memory.
+
+    >>> str(ptr("f32"))
+    'ptr<f32>'
+    """
+    return PtrType(element(dtype), member(AddressSpace, space, "space"))
+
+
+def tensor_view(dtype: str | DType, *dims: int | None) -> TensorViewType:
+    """The type of a view of global memory; None marks an extent known at run time.
+
+    >>> str(tensor_view("f16", None, 128))
+    'tensor_view<?x128xf16>'
+    """
+    return TensorViewType(dims, element(dtype))
+
+
+def member(cls: type[E], given: object, what: str) -> E:
+    """A member of an enumeration: itself, its name in any spelling of the text, or its number."""
+    from ..text.attributes import member as named, words
+
+    found: E | None = None
+    if isinstance(given, IntEnum) and not isinstance(given, cls):
+        found = cls.__members__.get(given.name)
+    elif isinstance(given, str):
+        found = named(cls, given)
+    elif isinstance(given, int) and not isinstance(given, bool):
+        found = next((m for m in cls if m == given), None)
+    if found is None:
+        fail(f"{what}: found {given!r}; allowed: {words(cls)}")
+    return found
+
+
+def tile_type(
+    dtype: str | DType,
+    rows: int,
+    cols: int,
+    *,
+    loc: str | Loc = Loc.VEC,
+    valid: tuple[int | None, int | None] | None = None,
+    blayout: str | BLayout | None = None,
+    slayout: str | SLayout | None = None,
+    fractal: int | None = None,
+    pad: str | Pad = Pad.NULL,
+    compact: str | Compact = Compact.NULL,
+) -> TileType:
+    """The type of a tile; without layouts it has the element order that its place asks for.
+
+    ``valid`` has None for sizes known at run time.
+
+    >>> tile_type("f16", 32, 64, loc="mat").layout, tile_type("f16", 32, 64).layout
+    ('NZ', 'ND')
+    """
+    place = member(Loc, loc, "loc")
+    for what, size in (("rows", rows), ("cols", cols)):
+        if not isinstance(size, int) or isinstance(size, bool) or size < 1:
+            fail(f"{what}: found {size!r}; allowed: a positive Python integer")
+    order = _ORDERS.get(place, (_ROWS, SLayout.NONE_BOX, 512))
+    if blayout is not None or slayout is not None:
+        order = (_ROWS, SLayout.NONE_BOX, order[2])
+    outer = order[0] if blayout is None else member(BLayout, blayout, "blayout")
+    inner = order[1] if slayout is None else member(SLayout, slayout, "slayout")
+    v_row, v_col = (rows, cols) if valid is None else valid
+    return TileType(
+        element(dtype),
+        rows,
+        cols,
+        v_row,
+        v_col,
+        place,
+        outer,
+        inner,
+        order[2] if fractal is None else fractal,
+        member(Pad, pad, "pad"),
+        member(Compact, compact, "compact"),
+    )

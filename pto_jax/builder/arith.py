@@ -1,0 +1,235 @@
+"""Arithmetic on scalars of the program."""
+
+from __future__ import annotations
+
+import operator
+from numbers import Integral, Real
+from typing import Any
+
+from ..dtypes import F32, I1, I64, INDEX, DType
+from ..ir import AttrValue
+from ..types import ScalarType, Type, VectorType
+from .argument_types import as_type, element
+from .body import Node, canonical_float, current
+from .places import Place, fail, here
+from .values import Handle, Scalar
+
+#: Operation on signed integers and index, on unsigned integers, on floats.
+_BINARY: dict[str, tuple[str, str, str]] = {
+    "+": ("addi", "addi", "addf"),
+    "-": ("subi", "subi", "subf"),
+    "*": ("muli", "muli", "mulf"),
+    "/": ("", "", "divf"),
+    "//": ("divsi", "divui", ""),
+    "%": ("remsi", "remui", "remf"),
+    "&": ("andi", "andi", ""),
+    "|": ("ori", "ori", ""),
+    "^": ("xori", "xori", ""),
+    "<<": ("shli", "shli", ""),
+    ">>": ("shrsi", "shrui", ""),
+    "minimum": ("minsi", "minui", "minimumf"),
+    "maximum": ("maxsi", "maxui", "maximumf"),
+    "ceildiv": ("ceildivsi", "ceildivui", ""),
+    "floordiv": ("floordivsi", "divui", ""),
+}
+_COMPARE: dict[str, tuple[str, str, str]] = {
+    "<": ("slt", "ult", "olt"),
+    "<=": ("sle", "ule", "ole"),
+    ">": ("sgt", "ugt", "ogt"),
+    ">=": ("sge", "uge", "oge"),
+    "==": ("eq", "eq", "oeq"),
+    "!=": ("ne", "ne", "une"),
+}
+_I1 = ScalarType(I1)
+
+
+def literal(value: Any, d: DType, what: str, instruction: str | None = None) -> AttrValue:
+    """A Python number as the value of a constant of an element type."""
+    found: AttrValue = None
+    if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
+        found = bool(value) if d == I1 else None
+    elif isinstance(value, Integral) and d != I1:
+        number = operator.index(value)
+        if d.is_float:
+            return float(number)
+        found = number if -(1 << (d.bits - 1)) <= number < 1 << d.bits else None
+    elif isinstance(value, Real) and d.is_float:
+        return canonical_float(float(value))
+    if found is None:
+        allowed = "True or False" if d == I1 else f"a {d} value or a number that fits {d}"
+        fail(f"{what}: found {value!r}; allowed: {allowed}", instruction=instruction)
+    return found
+
+
+def is_number(value: object) -> bool:
+    """Whether a Python object is a number that can become a constant."""
+    return isinstance(value, Real) or type(value).__name__ in ("bool_", "bool")
+
+
+def as_scalar(value: Any, d: DType, what: str, instruction: str | None = None) -> Handle:
+    """A scalar operand: a value of the program, or a Python number as a constant of type ``d``."""
+    if isinstance(value, Handle):
+        return value
+    if not is_number(value):
+        fail(f"{what}: found {value!r}; allowed: a scalar or a Python number", instruction=instruction)
+    return current().constant(literal(value, d, what, instruction), ScalarType(d))
+
+
+def dtype_of(value: Any) -> DType:
+    """The element type of a scalar; of Python numbers index, f32 and i1."""
+    if isinstance(value, Handle):
+        if isinstance(value.type, ScalarType):
+            return value.type.dtype
+        fail(f"found {value}, a {value.type}; allowed: a scalar or a Python number")
+    if isinstance(value, bool):
+        return I1
+    return INDEX if isinstance(value, Integral) else F32
+
+
+def constant(value: Any, type: Any = None) -> Scalar:
+    """A constant at this place of the program; operands that are Python numbers need none.
+
+    A list with a vector type (``"vector<4xi16>"``) makes a vector.
+    """
+    place = here()
+    t = as_type(type) if type is not None else ScalarType(dtype_of(value))
+    made: AttrValue
+    if isinstance(t, VectorType):
+        count = 1
+        for n in t.dims:
+            count *= n
+        items = list(value) if isinstance(value, list | tuple) else [value] * count
+        if len(items) != count:
+            fail(f"constant: found {len(items)} numbers for {t}; allowed: {count}", place.span)
+        made = tuple(literal(v, t.dtype, "constant") for v in items)
+    elif isinstance(t, ScalarType):
+        made = literal(value, t.dtype, "constant")
+    else:
+        fail(f"constant: found the type {t}; allowed: a scalar or vector type", place.span)
+    return _emit("arith.constant", (), t, place, {"value": made})
+
+
+def _emit(
+    name: str,
+    ins: tuple[Handle, ...],
+    t: Type,
+    place: Place,
+    attributes: dict[str, AttrValue] | None = None,
+) -> Any:
+    body = current()
+    node = Node(name, ins, attributes=attributes or {}, span=place.span)
+    body.emit(node)
+    node.results.append(body.define(t, place.target()))
+    return node.results[0]
+
+
+def _pair(symbol: str, left: Any, right: Any) -> tuple[Handle, Handle, DType]:
+    """Two operands of one type; a Python number takes the type of the other."""
+    first, second = isinstance(left, Handle), isinstance(right, Handle)
+    d = dtype_of(left if first or not second else right)
+    if first and second and dtype_of(right) != d:
+        fail(
+            f"{symbol}: found {left}, which is {d}, and {right}, which is {dtype_of(right)}; allowed: one "
+            "type (pto.cast converts)"
+        )
+    return as_scalar(left, d, symbol), as_scalar(right, d, symbol), d
+
+
+def _column(d: DType) -> int:
+    return 2 if d.is_float else 1 if d.kind == "uint" else 0
+
+
+def binary(symbol: str, left: Any, right: Any, place: Place | None = None) -> Scalar:
+    """An operation of the table above on two scalars of one type."""
+    place = place or here()
+    a, b, d = _pair(symbol, left, right)
+    name = _BINARY[symbol][_column(d)]
+    if not name:
+        words = "floats" if d.is_integer or d in (I1, INDEX) else "integers and index"
+        fail(f"{symbol}: found {d}; allowed: {words}", place.span)
+    made: Scalar = _emit(f"arith.{name}", (a, b), ScalarType(d), place)
+    return made
+
+
+def compare(symbol: str, left: Any, right: Any, place: Place | None = None) -> Scalar:
+    """A comparison of two scalars of one type; comparisons of floats are false where one is NaN."""
+    place = place or here()
+    a, b, d = _pair(symbol, left, right)
+    name = "arith.cmpf" if d.is_float else "arith.cmpi"
+    made: Scalar = _emit(name, (a, b), _I1, place, {"predicate": _COMPARE[symbol][_column(d)]})
+    return made
+
+
+def negative(value: Scalar) -> Scalar:
+    d = dtype_of(value)
+    if d.is_float:
+        made: Scalar = _emit("arith.negf", (value,), value.type, here())
+        return made
+    return binary("-", 0, value, here())
+
+
+def minimum(left: Any, right: Any) -> Scalar:
+    """The smaller of two scalars; NaN where one is NaN."""
+    return binary("minimum", left, right)
+
+
+def maximum(left: Any, right: Any) -> Scalar:
+    """The larger of two scalars; NaN where one is NaN."""
+    return binary("maximum", left, right)
+
+
+def ceildiv(left: Any, right: Any) -> Scalar:
+    """A quotient of integers, rounded up."""
+    return binary("ceildiv", left, right)
+
+
+def floordiv(left: Any, right: Any) -> Scalar:
+    """A quotient of integers, rounded down."""
+    return binary("floordiv", left, right)
+
+
+def select(condition: Any, yes: Any, no: Any) -> Scalar:
+    """One of two scalars of one type."""
+    place = here()
+    chosen = as_scalar(condition, I1, "select")
+    if dtype_of(chosen) != I1:
+        fail(f"select: found the condition {chosen}, which is {chosen.type}; allowed: i1", place.span)
+    a, b, d = _pair("select", yes, no)
+    made: Scalar = _emit("arith.select", (chosen, a, b), ScalarType(d), place)
+    return made
+
+
+def cast(value: Any, dtype: str | DType) -> Scalar:
+    """A scalar as another type: widened, truncated, rounded, or read as its bits.
+
+    Between a float and index the value passes through i64.
+    """
+    place = here()
+    target = element(dtype)
+    source = dtype_of(value)
+    handle = as_scalar(value, source, "cast")
+    if source == target:
+        assert isinstance(handle, Scalar)
+        return handle
+    if source.is_float != target.is_float and INDEX in (source, target):
+        between = _emit(_cast_name(source, I64), (handle,), ScalarType(I64), Place(place.span))
+        handle, source = between, I64
+    made: Scalar = _emit(_cast_name(source, target), (handle,), ScalarType(target), place)
+    return made
+
+
+def _cast_name(source: DType, target: DType) -> str:
+    unsigned = source.kind == "uint"
+    if INDEX in (source, target):
+        name = "index_castui" if unsigned or target.kind == "uint" else "index_cast"
+    elif source.is_float and target.is_float:
+        name = "extf" if source.bits < target.bits else "truncf" if source.bits > target.bits else "bitcast"
+    elif source.is_float:
+        name = "fptoui" if target.kind == "uint" else "fptosi"
+    elif target.is_float:
+        name = "uitofp" if unsigned else "sitofp"
+    elif source.bits == target.bits:
+        name = "bitcast"
+    else:
+        name = "trunci" if source.bits > target.bits else "extui" if unsigned else "extsi"
+    return f"arith.{name}"

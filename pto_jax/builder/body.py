@@ -1,0 +1,233 @@
+"""A function while it is being built: its operations, regions, names and constants."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ..errors import Span
+from ..ir import Attrs, AttrValue, Form, Function, Op, Region, attrs
+from ..types import ScalarType, Type
+from .places import fail, here
+from .values import Handle, wrap
+
+if TYPE_CHECKING:
+    from .program import Builder
+
+_ACTIVE: ContextVar[Body | None] = ContextVar("pto_jax_builder", default=None)
+Groups = tuple[tuple[str, int], ...]
+
+
+@dataclass(eq=False)
+class Node:
+    """An operation that may still get results."""
+
+    name: str
+    ins: Sequence[Handle] = ()
+    outs: Sequence[Handle] = ()
+    results: list[Handle] = field(default_factory=list)
+    attributes: Mapping[str, AttrValue] = field(default_factory=dict)
+    regions: list[Block] = field(default_factory=list)
+    groups: Groups = ()
+    form: Form = "custom"
+    span: Span | None = None
+
+    def frozen(self) -> Op:
+        results = tuple(h.value for h in self.results)
+        return Op(
+            self.name,
+            tuple(h.value for h in self.ins),
+            tuple(h.value for h in self.outs),
+            results,
+            attrs(self.attributes),
+            tuple(b.frozen() for b in self.regions),
+            self.groups,
+            self.form,
+            self.span,
+        )
+
+
+@dataclass(eq=False)
+class Block:
+    """A region: ``title`` says in messages what it is; values of a closed one can no longer be used."""
+
+    title: str
+    span: Span | None = None
+    nodes: list[Node] = field(default_factory=list)
+    args: list[Handle] = field(default_factory=list)
+    open: bool = True
+
+    def frozen(self) -> Region:
+        args = tuple(h.value for h in self.args)
+        return Region(tuple(n.frozen() for n in self.nodes), args)
+
+    def __str__(self) -> str:
+        return f"{self.title} ({self.span})" if self.span else self.title
+
+
+class Body:
+    """One function under construction."""
+
+    def __init__(self, program: Builder, name: str, args: Iterable[tuple[str, Type]], span: Span) -> None:
+        self.program = program
+        self.name = name
+        self.span = span
+        self.root = Block(f"@{name}", span)
+        self.stack = [self.root]
+        self.returned: tuple[Handle, ...] | None = None
+        self._names: set[str] = set()
+        self._number = 0
+        self._constants: dict[tuple[Type, str], Handle] = {}
+        self._constant_nodes: dict[Handle, Node] = {}
+        self._used: dict[Handle, None] = {}
+        self.args = tuple(self.define(t, n) for n, t in args)
+
+    # -- names and values ----------------------------------------------------------------------------
+
+    def fresh(self, hint: str | None) -> str:
+        """A name that no other value of the function has."""
+        if hint is None:
+            name = str(self._number)
+            self._number += 1
+            return name if name not in self._names and not self._names.add(name) else self.fresh(None)
+        name, count = hint, 0
+        while name in self._names:
+            count += 1
+            name = f"{hint}_{count}"
+        self._names.add(name)
+        return name
+
+    def define(self, t: Type, hint: str | None = None) -> Handle:
+        """A new value of the current region; without a hint it is numbered when it is first named."""
+        return wrap(self, self.stack[-1], t, None if hint is None else self.fresh(hint))
+
+    def use(self, handle: Handle, instruction: str | None = None) -> Handle:
+        """A value about to be used, checked to be visible."""
+        if handle.owner is not self:
+            fail(
+                f"{handle} is a value of @{handle.owner.name}; allowed: values of @{self.name}",
+                instruction=instruction,
+            )
+        if not handle.block.open:
+            fail(
+                f"{handle} is defined in {handle.block} and ends with it; allowed: values defined outside, "
+                "or handed out as a result",
+                instruction=instruction,
+            )
+        return handle
+
+    def constant(self, value: AttrValue, t: Type) -> Handle:
+        """A constant at the head of the function, one for each value and type."""
+        key = (t, repr(value))
+        if key not in self._constants:
+            handle = wrap(self, self.root, t, self.fresh(_constant_name(value, t)))
+            self._constants[key] = handle
+            self._constant_nodes[handle] = Node(
+                "arith.constant", results=[handle], attributes={"value": value}, span=here().span
+            )
+        return self._constants[key]
+
+    # -- operations and regions ----------------------------------------------------------------------
+
+    def emit(self, node: Node) -> Node:
+        """Add an operation to the current region."""
+        if self.returned is not None and self.stack[-1] is self.root:
+            fail(f"an operation after the return of @{self.name}; allowed: return as the last one")
+        for handle in (*node.ins, *node.outs):
+            self.use(handle, node.name)
+        self._keep((*node.ins, *node.outs))
+        if node.span is None:
+            node.span = here().span
+        self.stack[-1].nodes.append(node)
+        return node
+
+    def _keep(self, handles: Iterable[Handle]) -> None:
+        self._used.update((h, None) for h in handles if h in self._constant_nodes)
+
+    def enter(self, block: Block) -> None:
+        self.stack.append(block)
+
+    def leave(self, block: Block, terminator: str | None = None, values: Sequence[Handle] = ()) -> None:
+        """Close the current region, which is ``block`` unless a loop was left in its middle."""
+        self.expect(block)
+        if terminator is not None:
+            self.emit(Node(terminator, tuple(values), span=block.span))
+        self.stack.pop()
+        block.open = False
+
+    def expect(self, block: Block) -> None:
+        if self.stack[-1] is not block:
+            inner = self.stack[-1]
+            fail(
+                f"{inner.title} is still open; allowed: regions that run to their end (without break, "
+                "return or a loop object that is not run to its end)",
+                inner.span,
+            )
+
+    def abandon(self, block: Block) -> None:
+        """Close a region after an error inside it."""
+        while block in self.stack:
+            self.stack.pop().open = False
+
+    def finish(self, attributes: Attrs, *, private: bool = False) -> Function:
+        """The function, with ``return`` at its end."""
+        self.expect(self.root)
+        values = self.returned or ()
+        self.returned = None
+        self.emit(Node("return", values, span=self.span))
+        args = tuple(h.value for h in self.args)
+        constants = tuple(self._constant_nodes[h].frozen() for h in self._used)
+        ops = (*constants, *(n.frozen() for n in self.root.nodes))
+        results = tuple(h.type for h in values)
+        self.root.open = False
+        return Function(self.name, args, Region(ops), results, attributes, private, self.span)
+
+
+def _constant_name(value: AttrValue, t: Type) -> str:
+    """The name MLIR prints for a constant: ``c16``, ``c1_i32``, ``true``, ``cst``."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, int):
+        return "cst"
+    suffix = "" if isinstance(t, ScalarType) and t.dtype.name == "index" else f"_{t}"
+    return f"c{value}{suffix}"
+
+
+def current() -> Body:
+    """The function that is being built."""
+    body = _ACTIVE.get()
+    if body is None:
+        fail(
+            "no program is being built here; allowed: inside a function with @pto.kernel, or inside "
+            "'with builder.function(...)'"
+        )
+    return body
+
+
+def building() -> bool:
+    """Whether a function is being built."""
+    return _ACTIVE.get() is not None
+
+
+def activate(body: Body | None) -> Body | None:
+    """Make a function the one that calls build into; returns the one before."""
+    before = _ACTIVE.get()
+    _ACTIVE.set(body)
+    return before
+
+
+def canonical_float(value: float) -> float:
+    """NaN as the one object that the reader uses too, so that programs compare equal."""
+    return math.nan if math.isnan(value) else value
+
+
+def flattened(given: object) -> Iterator[object]:
+    """The items of nested lists and tuples; None has none."""
+    if isinstance(given, list | tuple):
+        for item in given:
+            yield from flattened(item)
+    elif given is not None:
+        yield given

@@ -1,0 +1,325 @@
+"""Instructions as Python functions, made from their declarations."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import IntEnum
+from functools import cache
+from typing import Any
+
+from .. import isa
+from ..dtypes import F32, INDEX, DType, find_dtype
+from ..ir import AttrValue, Form, Symbol
+from ..isa.bind import accepts
+from ..profiles import PROFILES
+from ..text.formats import TWO_SPELLINGS, find_format, format_names
+from ..text.names import INDEXED
+from ..types import ScalarType, Type
+from .argument_types import as_type, member
+from .arith import as_scalar, is_number
+from .body import Node, current
+from .places import Place, fail, here
+from .synchronise import wait
+from .values import Event, Handle, Indexed
+
+Function = Callable[..., Any]
+#: Operations that the control flow of the builder makes.
+_STRUCTURE = ("scf.", "return", "arith.constant")
+
+
+@cache
+def names() -> dict[str, str]:
+    """Every operation that is a function here: its Python name and its name in programs."""
+    listed = [*isa.instructions(), *(n for n in format_names() if not n.startswith(_STRUCTURE))]
+    return {name.replace(".", "_"): name for name in listed}
+
+
+@cache
+def find(name: str) -> Function:
+    """The function that builds an instruction, by its text name or that of the C++ intrinsic.
+
+    Raises AttributeError for a name that no instruction has.
+    """
+    from .custom import custom_function
+
+    low = name.lower()
+    instruction = isa.find(name) if name in (low, name.upper()) else None
+    key = instruction.name if instruction is not None else names().get(low if name == name.upper() else name)
+    if key is None:
+        raise AttributeError(f"no instruction is called {name!r}; builder.names() lists them")
+    fmt = find_format(key)
+    declared = isa.find(key)
+    if fmt is not None and key not in TWO_SPELLINGS:
+        return custom_function(fmt, declared)
+    assert declared is not None
+    return _function(declared)
+
+
+def _function(instruction: isa.Instruction) -> Function:
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return _Call(instruction, kwargs, here()).build(args)
+
+    forms = " or ".join(f"{python_name(instruction.name)}({', '.join(s)})" for s in _spelled(instruction))
+    document(call, instruction, forms)
+    return call
+
+
+def document(function: Any, instruction: isa.Instruction, forms: str) -> None:
+    """Name and document a function from the declaration."""
+    attributes = "".join(f"\n{a.name}: {a.meaning}" for a in instruction.attributes)
+    function.__name__ = function.__qualname__ = python_name(instruction.name)
+    function.__doc__ = f"{instruction.summary}\n\n{forms}\n\n{instruction.semantics}{attributes}"
+
+
+def python_name(name: str) -> str:
+    return name.replace(".", "_")
+
+
+def _spelled(instruction: isa.Instruction) -> list[tuple[str, ...]]:
+    return [(*dests, *form) for dests, form in _signatures(instruction)]
+
+
+_Signature = tuple[tuple[str, ...], tuple[str, ...]]
+
+
+@cache
+def _signatures(instruction: isa.Instruction) -> tuple[_Signature, ...]:
+    """Destinations and sources of every overload, those with the fewest destinations first."""
+    return tuple((d, form) for form in instruction.forms for d in _destinations(instruction, form))
+
+
+def _destinations(instruction: isa.Instruction, form: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    declared = instruction.destinations
+    needed = {o.name for o in instruction.destinations_of(form)}
+    optional = [o.name for o in declared if o.optional]
+    for count in range(len(optional) + 1):
+        chosen = tuple(o.name for o in declared if not o.optional or o.name in optional[:count])
+        if needed <= set(chosen):
+            yield chosen
+
+
+@cache
+def shown_type(instruction: isa.Instruction, operand: str) -> Type | None:
+    """The type that the declaration's first sample gives an operand."""
+    from ..isa.samples import legal_samples
+
+    for profile in PROFILES.values():
+        for sample in legal_samples(instruction, profile):
+            if operand in sample.types:
+                return sample.types[operand]
+    return None
+
+
+class _Call:
+    """One call of an instruction in the spelling of tile instructions."""
+
+    def __init__(self, instruction: isa.Instruction, kwargs: dict[str, Any], place: Place) -> None:
+        self.instruction = instruction
+        self.name = instruction.name
+        self.wait = kwargs.pop("wait", None)
+        self.types = _types(kwargs.pop("type", None))
+        self.place = renamed(place, kwargs.pop("named", None))
+        operands = {o.name for o in instruction.operands}
+        self.offsets = kwargs.pop("offsets", None) if self.name in INDEXED else None
+        self.operands = {k: v for k, v in kwargs.items() if k in operands}
+        rest = {k: v for k, v in kwargs.items() if k not in operands}
+        self.attributes = attributes_of(instruction, rest)
+
+    def build(self, args: Sequence[Any]) -> Any:
+        destinations, form, bound = self.bind(args)
+        body = current()
+        groups = self.indices(form, bound)
+        ins = [self.value(n, bound) for n in form]
+        outs = [self.value(n, bound) for n in destinations] if not self.makes_results else []
+        index = [as_scalar(o, INDEX, "offsets", self.name) for o in self.offsets or ()]
+        for handle in (*ins, *outs, *index):
+            body.use(handle, self.name)
+        wait(self.wait, self.place)
+        node = Node(self.name, (*ins, *index), outs, [], self.attributes, [], groups)
+        node.form, node.span = self.form(len(ins)), self.place.span
+        body.emit(node)
+        if not self.makes_results:
+            return Event(node, body, body.stack[-1], self.place)
+        count = len(destinations)
+        for i, t in enumerate(self.result_types(destinations)):
+            node.results.append(body.define(t, self.place.target(i, count)))
+        return node.results[0] if count == 1 else tuple(node.results)
+
+    @property
+    def makes_results(self) -> bool:
+        """Whether destinations are values the operation makes, rather than tiles it is given."""
+        declared = self.instruction.destinations
+        made = bool(declared) and all(o.kind in ("scalar", "handle") for o in declared)
+        return bool(self.types) or made
+
+    def form(self, sources: int) -> Form:
+        if self.makes_results:
+            return "ssa"
+        return "custom" if self.name in TWO_SPELLINGS and sources == _written(self.name) else "dps"
+
+    # -- operands ------------------------------------------------------------------------------------
+
+    def bind(self, args: Sequence[Any]) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]:
+        """The overload that fits, and the given objects by operand name."""
+        close: list[str] = []
+        for destinations, form in _signatures(self.instruction):
+            if self.types and len(self.types) != len(destinations):
+                continue
+            listed = form if self.makes_results else (*destinations, *form)
+            rest = [n for n in listed if n not in self.operands]
+            if len(rest) != len(args) or not self.operands.keys() <= set(listed):
+                continue
+            bound = {**self.operands, **dict(zip(rest, args, strict=True))}
+            wrong = next((n for n in listed if not self.fits(n, bound[n])), None)
+            if wrong is None:
+                return destinations, form, bound
+            close.append(wrong)
+            found = bound[wrong]
+        if close:
+            kind = self.instruction.operand(close[-1]).kind
+            fail(
+                f"found {described(found)}; allowed: {_KINDS.get(kind, kind)}",
+                self.place.span,
+                instruction=self.name,
+                operand=close[-1],
+            )
+        given = [*map(described, args), *(f"{k}={described(v)}" for k, v in self.operands.items())]
+        spelled = [(s if not self.makes_results else s[1]) for s in _signatures(self.instruction)]
+        wanted = _spelled(self.instruction) if not self.makes_results else [tuple(s[1]) for s in spelled]
+        allowed = " or ".join(f"{python_name(self.name)}({', '.join(w)})" for w in wanted)
+        fail(f"found ({', '.join(given)}); allowed: {allowed}", self.place.span, instruction=self.name)
+
+    def fits(self, name: str, given: Any) -> bool:
+        operand = self.instruction.operand(name)
+        if isinstance(given, Handle):
+            return accepts(operand, given.type)
+        if isinstance(given, Indexed):
+            return operand.kind == "gm" and self.name in INDEXED
+        return operand.kind in ("scalar", "index") and is_number(given)
+
+    def value(self, name: str, bound: Mapping[str, Any]) -> Handle:
+        given = bound[name]
+        if isinstance(given, Handle):
+            return given
+        if isinstance(given, Indexed):
+            return given.view
+        return as_scalar(given, self.number_type(name, bound), name, self.name)
+
+    def number_type(self, name: str, bound: Mapping[str, Any]) -> DType:
+        """The element type of an operand that is given as a Python number."""
+        operand = self.instruction.operand(name)
+        if operand.kind == "index":
+            return INDEX
+        declared = find_dtype(operand.dtype or "")
+        if declared is not None:
+            return declared
+        for other, given in bound.items():
+            t = getattr(given, "type", None)
+            if operand.dtype is not None and self.instruction.operand(other).dtype == operand.dtype:
+                found = getattr(t, "dtype", None)
+                if isinstance(found, DType):
+                    return found
+        t = shown_type(self.instruction, name)
+        return t.dtype if isinstance(t, ScalarType) else F32 if isinstance(bound[name], float) else INDEX
+
+    def indices(self, form: tuple[str, ...], bound: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+        places = [v for v in bound.values() if isinstance(v, Indexed)]
+        if places:
+            self.offsets = places[0].offsets
+        if self.offsets is None:
+            return ()
+        if form != INDEXED[self.name]:
+            allowed = ", ".join(INDEXED[self.name])
+            fail(f"found indices beside {', '.join(form)}; allowed: beside {allowed}", instruction=self.name)
+        return (*((n, 1) for n in form), ("offsets", len(self.offsets)))
+
+    def result_types(self, destinations: tuple[str, ...]) -> tuple[Type, ...]:
+        if self.types:
+            return self.types
+        found = [shown_type(self.instruction, n) for n in destinations]
+        return tuple(t for t in found if t is not None)
+
+
+_KINDS = {
+    "tile": "a tile",
+    "scalar": "a scalar or a Python number",
+    "index": "an index or a Python integer",
+    "gm": "a view of global memory",
+    "ptr": "a pointer",
+    "vector": "a vector",
+    "handle": "a handle",
+}
+
+
+def _written(name: str) -> int:
+    fmt = find_format(name)
+    return sum(hasattr(i, "many") and hasattr(i, "name") for i in fmt.items) if fmt is not None else 0
+
+
+def _types(given: Any) -> tuple[Type, ...]:
+    if given is None:
+        return ()
+    listed = given if isinstance(given, list | tuple) else (given,)
+    return tuple(as_type(t) for t in listed)
+
+
+def renamed(place: Place, named: Any) -> Place:
+    """The place with the names that ``named=`` gives to the results."""
+    if named is None:
+        return place
+    return Place(place.span, (named,) if isinstance(named, str) else tuple(named))
+
+
+def described(given: object) -> str:
+    """What was given, as messages show it."""
+    return f"{given}: {given.type}" if isinstance(given, Handle) else repr(given)
+
+
+# -- attributes --------------------------------------------------------------------------------------
+
+
+def attributes_of(instruction: isa.Instruction, given: Mapping[str, Any]) -> dict[str, AttrValue]:
+    """Attributes by their declared names, in the types that the declaration asks for."""
+    found: dict[str, AttrValue] = {}
+    for key, value in given.items():
+        attribute = instruction.attribute(key)
+        if attribute is None:
+            operands = ", ".join(o.name for o in instruction.operands)
+            known = ", ".join(a.name for a in instruction.attributes) or "none"
+            fail(
+                f"found the keyword {key!r}; allowed: operands {operands or 'none'}, attributes {known}, and "
+                "wait, type, named",
+                instruction=instruction.name,
+            )
+        if attribute.name in found:
+            fail(f"attribute {attribute.name} is given twice", instruction=instruction.name)
+        if value is not None:
+            found[attribute.name] = attribute_value(instruction.name, attribute, value)
+    return found
+
+
+def attribute_value(name: str, attribute: isa.Attribute, given: Any) -> AttrValue:
+    """An attribute's value; enumerations also by the names of their members."""
+    what = f"{name}: {attribute.name}"
+    wanted = attribute.type
+    if issubclass(wanted, IntEnum):
+        return member(wanted, given, what)
+    if issubclass(wanted, Symbol):
+        return symbol(given, what)
+    if wanted is tuple and isinstance(given, list | tuple):
+        return tuple(given)
+    if wanted is int and isinstance(given, str) and given.upper().startswith("EVENT_ID"):
+        given = int(given[8:]) if given[8:].isdecimal() else given
+    if isinstance(given, bool) != (wanted is bool) or not isinstance(given, wanted):
+        fail(f"{what}: found {given!r}; allowed: {wanted.__name__}", instruction=name)
+    return given  # type: ignore[no-any-return]
+
+
+def symbol(given: Any, what: str) -> Symbol:
+    """The name of a function: text, or the kernel itself."""
+    if isinstance(given, Symbol):
+        return given
+    name = given if isinstance(given, str) else getattr(given, "symbol", None)
+    if not isinstance(name, str):
+        fail(f"{what}: found {given!r}; allowed: a function, by name or as a kernel")
+    return Symbol(name.removeprefix("@"))

@@ -1,0 +1,309 @@
+"""Operations with a syntax of their own as Python functions, made from their syntax entries."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from .. import isa
+from ..dtypes import F32, I1, I64, INDEX, DType
+from ..ir import AttrValue
+from ..isa.bind import accepts
+from ..text.formats import (
+    INDEX_OPERANDS,
+    PREDICATES,
+    AttrItem,
+    Format,
+    ImpliedItem,
+    Item,
+    OperandItem,
+    OptionalItem,
+    TypeItem,
+)
+from ..types import (
+    AddressSpace,
+    PartitionViewType,
+    Pipe,
+    PipeEventType,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+)
+from .argument_types import as_type, member
+from .arith import as_scalar
+from .body import Node, current
+from .calls import attributes_of, described, document, python_name, renamed, shown_type
+from .places import Place, fail, here
+from .synchronise import wait
+from .values import Event, Handle
+
+_IMPLIED = {"i64": ScalarType(I64), "i1": ScalarType(I1), "index": ScalarType(INDEX)}
+
+
+def custom_function(fmt: Format, instruction: isa.Instruction | None) -> Callable[..., Any]:
+    """The function that builds the operation of a syntax entry."""
+
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return Call(fmt, instruction, here(), kwargs).build(args)
+
+    if instruction is not None:
+        document(call, instruction, f"{python_name(fmt.name)}({', '.join(_slots(fmt))})")
+    else:
+        call.__name__ = call.__qualname__ = python_name(fmt.name)
+        call.__doc__ = f"Build {fmt.name}({', '.join(_slots(fmt))})."
+    return call
+
+
+def _slots(fmt: Format) -> dict[str, tuple[OperandItem | AttrItem, bool]]:
+    """Operands and attributes in their places, and whether each may be left out."""
+    found: dict[str, tuple[OperandItem | AttrItem, bool]] = {}
+
+    def collect(items: Sequence[Item], optional: bool) -> None:
+        for item in items:
+            if isinstance(item, OptionalItem):
+                collect(item.items, True)
+            elif isinstance(item, OperandItem | AttrItem):
+                found.setdefault(item.name, (item, optional))
+
+    collect(fmt.items, False)
+    return found
+
+
+class Call:
+    """One call of an operation with its own syntax."""
+
+    def __init__(
+        self, fmt: Format, instruction: isa.Instruction | None, place: Place, kwargs: dict[str, Any]
+    ) -> None:
+        self.fmt = fmt
+        self.instruction = instruction
+        self.name = fmt.name
+        self.slots = _slots(fmt)
+        self.wait = kwargs.pop("wait", None)
+        self.type = kwargs.pop("type", None)
+        self.place = renamed(place, kwargs.pop("named", None))
+        self.kwargs = kwargs
+
+    def build(self, args: Sequence[Any]) -> Any:
+        """Add the operation; its result, or an event where it runs on a pipe of its own."""
+        body = current()
+        given, attributes = self.assigned(args)
+        ins: list[Handle] = []
+        groups: list[tuple[str, int]] = []
+        for name, value in given.items():
+            values = self.operand(name, value, given)
+            ins += values
+            groups.append((name, len(values)))
+        t = self.result(given, attributes)
+        for handle in ins:
+            body.use(handle, self.name)
+        wait(self.wait, self.place)
+        node = Node(self.name, ins, (), [], attributes, [], tuple(groups) if self.fmt.grouped else ())
+        node.span = self.place.span
+        body.emit(node)
+        if t is not None:
+            node.results.append(body.define(t, self.place.target()))
+            return node.results[0]
+        on_a_pipe = self.instruction is not None and self.instruction.pipe != Pipe.S
+        return Event(node, body, body.stack[-1], self.place) if on_a_pipe else None
+
+    # -- what was given ------------------------------------------------------------------------------
+
+    def assigned(self, args: Sequence[Any]) -> tuple[dict[str, Any], dict[str, AttrValue]]:
+        """Operands by the names of the syntax, and attributes."""
+        aliases = self.aliases()
+        given = {aliases.get(k, k): v for k, v in self.kwargs.items()}
+        free = [n for n in self.slots if n not in given]
+        if len(args) > len(free):
+            self.wrong(f"found {len(args)} arguments by position")
+        given.update(zip(free, args, strict=False))
+        operands: dict[str, Any] = {}
+        attributes: dict[str, AttrValue] = {}
+        for name, (item, optional) in self.slots.items():
+            value = given.pop(name, None)
+            if value is None:
+                if not optional:
+                    self.wrong(f"found no {name}")
+            elif isinstance(item, OperandItem) or (item.operand and isinstance(value, Handle)):
+                operands[name if isinstance(item, OperandItem) else item.operand] = value
+            else:
+                attributes[name] = self.attribute(item, value)
+        attributes.update(self.others(given))
+        return operands, attributes
+
+    def aliases(self) -> dict[str, str]:
+        """Declared names of operands and attributes that the syntax calls otherwise."""
+        if self.instruction is None:
+            return {}
+        known = {k: a.name for a in self.instruction.attributes for k in a.keys if a.name in self.slots}
+        declared = max(self.instruction.forms, key=len)
+        written = [n for n, (i, _) in self.slots.items() if isinstance(i, OperandItem) or i.operand]
+        if len(declared) == len(written):
+            known |= {d: w for d, w in zip(declared, written, strict=True) if d not in self.slots}
+        return known
+
+    def others(self, given: dict[str, Any]) -> dict[str, AttrValue]:
+        if self.instruction is not None:
+            unknown = next((k for k in given if self.instruction.attribute(k) is None), None)
+            if unknown is not None:
+                self.wrong(f"found the keyword {unknown!r}")
+            return attributes_of(self.instruction, given)
+        return {k: v for k, v in given.items() if v is not None}
+
+    def wrong(self, found: str) -> None:
+        attributes = [a.name for a in self.instruction.attributes] if self.instruction is not None else []
+        listed = [*self.slots, *(f"{a}=" for a in attributes if a not in self.slots)]
+        fail(
+            f"{found}; allowed: {python_name(self.name)}({', '.join(listed)}), and wait, type, named",
+            self.place.span,
+            instruction=self.name,
+        )
+
+    def attribute(self, item: AttrItem, value: Any) -> AttrValue:
+        what = f"{self.name}: {item.name}"
+        match item.kind:
+            case "pipe":
+                return member(Pipe, value, what)
+            case "sync_op":
+                return member(PipeEventType, value, what)
+            case "word":
+                allowed = PREDICATES[self.name]
+                if value not in allowed:
+                    fail(f"{what}: found {value!r}; allowed: {', '.join(allowed)}", self.place.span)
+                return str(value)
+        declared = self.instruction.attribute(item.name) if self.instruction is not None else None
+        if declared is not None and self.instruction is not None:
+            return attributes_of(self.instruction, {item.name: value})[declared.name]
+        return tuple(value) if isinstance(value, list) else value  # type: ignore[no-any-return]
+
+    # -- operands and results ------------------------------------------------------------------------
+
+    def operand(self, name: str, value: Any, given: Mapping[str, Any]) -> list[Handle]:
+        item = self.slots[name][0] if name in self.slots else None
+        many = isinstance(item, OperandItem) and item.many
+        listed = list(value) if many and isinstance(value, list | tuple) else [value]
+        declared = self.declared(name)
+        found = []
+        for entry in listed:
+            handle = entry
+            if not isinstance(entry, Handle):
+                if declared is not None and declared.kind not in ("scalar", "index"):
+                    self.refuse(name, entry, declared.kind)
+                handle = as_scalar(entry, self.number_type(name, entry, given), name, self.name)
+            if declared is not None and not accepts(declared, handle.type):
+                self.refuse(name, handle, declared.kind)
+            found.append(handle)
+        return found
+
+    def refuse(self, name: str, given: object, kind: str) -> None:
+        from .calls import _KINDS
+
+        fail(
+            f"found {described(given)}; allowed: {_KINDS.get(kind, kind)}",
+            self.place.span,
+            instruction=self.name,
+            operand=name,
+        )
+
+    def declared(self, name: str) -> isa.Operand | None:
+        """The declaration of an operand, by its name in the syntax."""
+        if self.instruction is None:
+            return None
+        names = {o.name: o for o in self.instruction.operands}
+        back = {w: d for d, w in self.aliases().items() if d in names}
+        return names.get(back.get(name, name))
+
+    def number_type(self, name: str, value: Any, given: Mapping[str, Any]) -> DType:
+        """The element type of an operand that is given as a Python number."""
+        for other, same in ((i.targets, name in i.targets) for i in self.flat() if isinstance(i, TypeItem)):
+            partner = next((given[n] for n in other if isinstance(given.get(n), Handle)), None)
+            if same and partner is not None and isinstance(partner.type, ScalarType):
+                return partner.type.dtype
+            if same and "^" in other and self.type is not None:
+                t = as_type(self.type)
+                return t.dtype if isinstance(t, ScalarType) else INDEX
+        if name in INDEX_OPERANDS:
+            return INDEX
+        operand = self.declared(name)
+        shown = None
+        if self.instruction is not None and operand is not None:
+            shown = shown_type(self.instruction, operand.name)
+        if self.name in ("store_scalar", "tsetval") and name == "value":
+            place = next((v for k, v in given.items() if k != "value" and isinstance(v, Handle)), None)
+            found = getattr(place.type, "dtype", None) if place is not None else None
+            if isinstance(found, DType):
+                return found
+        if isinstance(shown, ScalarType):
+            return shown.dtype
+        if name == "addr":
+            return I64
+        return I1 if isinstance(value, bool) else F32 if isinstance(value, float) else INDEX
+
+    def flat(self) -> list[Item]:
+        return [j for i in self.fmt.items for j in (i.items if isinstance(i, OptionalItem) else (i,))]
+
+    def result(self, given: Mapping[str, Any], attributes: Mapping[str, AttrValue]) -> Type | None:
+        """The type of the result; None where the operation has none, or an optional one is not asked for."""
+        if not self.fmt.has_result:
+            if self.type is not None:
+                self.wrong("found type=, and the operation has no result")
+            return None
+        if self.type is not None:
+            return as_type(self.type)
+        optional = self.instruction is not None and any(
+            o.optional for o in self.instruction.destinations if o.name == "result"
+        )
+        if optional:
+            return None
+        handles = {k: v for k, v in given.items() if isinstance(v, Handle)}
+        for item in self.flat():
+            if isinstance(item, ImpliedItem) and item.rule in _IMPLIED:
+                return _IMPLIED[item.rule]
+            if isinstance(item, TypeItem) and "^" in item.targets:
+                same = next((n for n in item.targets if n != "^"), None)
+                if same is not None:
+                    return self.operand(same, given[same], given)[0].type
+        found = _derived(self.name, handles, given, attributes)
+        if found is None and self.instruction is not None:
+            results = [o for o in self.instruction.destinations if o.kind in ("scalar", "handle")]
+            found = shown_type(self.instruction, results[0].name) if results else None
+        if found is None:
+            self.wrong("found no type for the result, which does not follow from the operands: type= is needed")
+        return found
+
+
+def _extents(numbers: Any) -> tuple[int | None, ...]:
+    return tuple(None if isinstance(n, Handle) else int(n) for n in numbers)
+
+
+def _derived(
+    name: str, handles: Mapping[str, Handle], given: Mapping[str, Any], attributes: Mapping[str, AttrValue]
+) -> Type | None:
+    """The type that a result has by the operands."""
+    first = next(iter(handles.values())).type if handles else None
+    d = getattr(first, "dtype", None)
+    match name:
+        case "make_tensor_view" if isinstance(d, DType):
+            return TensorViewType(_extents(given["shape"]), d)
+        case "partition_view" if isinstance(d, DType):
+            return PartitionViewType(_extents(given["sizes"]), d)
+        case "subview" if isinstance(d, DType):
+            return PartitionViewType(_extents(attributes["sizes"]), d)
+        case "subset" if isinstance(first, TileType):
+            rows, cols = _extents(attributes["sizes"])
+            assert rows is not None and cols is not None
+            return replace(first, rows=rows, cols=cols, v_row=rows, v_col=cols)
+        case "addptr" | "bind_tile":
+            return first
+        case "get_tensor_view_dim" | "get_tensor_view_stride":
+            return ScalarType(INDEX)
+        case "load_scalar" | "tgetval" if isinstance(d, DType):
+            return ScalarType(d)
+        case "tensor_view_addr" if isinstance(d, DType):
+            return PtrType(d)
+        case "tile_buf_addr" if isinstance(first, TileType):
+            return PtrType(first.dtype, AddressSpace[first.loc.name])
+    return None

@@ -1,0 +1,110 @@
+"""Where in a Python file a program is being built, and what the file calls the values it binds."""
+
+from __future__ import annotations
+
+import linecache
+import re
+import sys
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from types import CodeType, FrameType
+from typing import NoReturn
+
+from ..errors import BuildError, Diagnostic, Span
+
+_PACKAGE = str(Path(__file__).parent)
+_NAMES = re.compile(r"[A-Za-z_]\w*")
+_TARGETS = r"[A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*"
+_ASSIGNMENT = re.compile(rf"\s*({_TARGETS})\s*,?\s*(?::[^=]*)?=\s*")
+_LOOP = re.compile(r"\s*for\s+([\w\s,()]+?)\s+in\s*")
+_IN_PLACE = re.compile(r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]|//|<<|>>)=[^=]")
+_NOTHING_MORE = re.compile(r"\s*(?:[#;].*)?")
+_Position = tuple[int | None, int | None, int | None, int | None]
+
+
+@dataclass(frozen=True)
+class Place:
+    """An expression of a Python file.
+
+    ``targets`` are the names that the statement gives to its value, where the expression is all it
+    assigns; ``variables`` those of the loop that runs over it.
+    """
+
+    span: Span
+    targets: tuple[str, ...] = ()
+    variables: tuple[str, ...] = ()
+
+    def target(self, index: int = 0, count: int = 1) -> str | None:
+        """The name of one of ``count`` values, None where the file has none for it."""
+        return self.targets[index] if len(self.targets) == count else None
+
+
+def here() -> Place:
+    """The expression outside this package that is being evaluated."""
+    frame: FrameType = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_PACKAGE):
+        frame = frame.f_back
+    positions = _positions(frame.f_code)
+    index = frame.f_lasti // 2
+    found: _Position = positions[index] if 0 <= index < len(positions) else (None, None, None, None)
+    return _place(frame.f_code.co_filename, frame.f_lineno, found)
+
+
+@lru_cache(maxsize=1024)
+def _positions(code: CodeType) -> tuple[_Position, ...]:
+    return tuple(code.co_positions())
+
+
+def _place(file: str, line: int, position: _Position) -> Place:
+    first, last, start, end = position
+    if first is None or last is None or start is None or end is None:
+        return Place(Span(file, line, 1, 1, _source(file, line)))
+    text = _source(file, first)
+    column = _characters(text, start)
+    last_text = text if last == first else _source(file, last)
+    end_column = _characters(last_text, end)
+    length = end_column - column if last == first else len(text) - column
+    span = Span(file, first, column + 1, max(length, 1), text)
+    before, after = text[:column], last_text[end_column:]
+    loop = _LOOP.fullmatch(before)
+    if loop is not None:
+        return Place(span, variables=tuple(_NAMES.findall(loop.group(1))))
+    if _NOTHING_MORE.fullmatch(after) is None:
+        return Place(span)
+    assignment = _ASSIGNMENT.fullmatch(before)
+    if assignment is not None:
+        return Place(span, tuple(_NAMES.findall(assignment.group(1))))
+    in_place = _IN_PLACE.match(text[column:]) if not before.strip() else None
+    return Place(span, (in_place.group(1),) if in_place is not None else ())
+
+
+def _source(file: str, line: int) -> str:
+    return linecache.getline(file, line).rstrip("\n")
+
+
+def _characters(text: str, column: int) -> int:
+    """A position in bytes of UTF-8 as one in characters."""
+    return len(text.encode()[:column].decode(errors="ignore"))
+
+
+def definition(code: CodeType) -> Span:
+    """The line with the ``def`` of a function, below its decorators."""
+    line = code.co_firstlineno
+    for number in range(line, line + 64):
+        text = _source(code.co_filename, number)
+        if text.lstrip().startswith(("def ", "async def ")):
+            indent = len(text) - len(text.lstrip())
+            return Span(code.co_filename, number, indent + 1, len(text.strip()), text)
+    return Span(code.co_filename, line, 1, 1, _source(code.co_filename, line))
+
+
+def fail(
+    message: str,
+    span: Span | None = None,
+    *,
+    instruction: str | None = None,
+    operand: str | None = None,
+) -> NoReturn:
+    """Raise BuildError at a place of the Python file: where it is now, unless another one is given."""
+    raise BuildError(Diagnostic("error", message, span or here().span, instruction, operand, "call"))
