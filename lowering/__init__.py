@@ -29,6 +29,7 @@ from . import (
     reduce_expand_index,
     tile_scalar,
 )
+from .blocks import disjoint_parts as disjoint_parts
 from .control_flow import varying_axes as varying_axes
 from .planning import plan as plan
 from .program import MAX_STEPS as MAX_STEPS, STEPS as STEPS, JaxMachine as JaxMachine

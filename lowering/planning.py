@@ -17,21 +17,21 @@ from pto_jax.errors import NotExecutableError
 from pto_jax.ir import Op, Program, Value
 from pto_jax.profiles import Profile
 from pto_jax.types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
-from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, TileRef, View, launch
+from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, launch, memref_view
 from pto_jax.walk.memory import ScalarMemory
 
 from .storage import Placement, Plan
 
 if TYPE_CHECKING:
-    from pto_jax.walk.walker import After, Arm, Before, Body
+    from pto_jax.walk.walker import After, Arm, Before, Body, RunBlock
 
 
-class _Unknown:
+class Unknown:
     """A scalar whose value only execution knows."""
 
 
 @dataclass
-class _Surveyor(ScalarMemory):
+class Surveyor(ScalarMemory):
     """A machine that computes nothing and notes the constant addresses of tiles."""
 
     found: list[Placement] = field(default_factory=list)
@@ -39,7 +39,7 @@ class _Surveyor(ScalarMemory):
     depth: int = 0
     abstract: bool = True
 
-    def begin(self, op: Op) -> None: ...
+    def begin(self, op: Op, scope: Scope) -> None: ...
 
     def region(self, op: Op, ref: TileRef) -> None: ...
 
@@ -49,6 +49,9 @@ class _Surveyor(ScalarMemory):
     def enter(self, core: str) -> None: ...
 
     def new_block(self) -> None: ...
+
+    def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
+        run(Unknown(), operands)
 
     def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Hashable:
         return None
@@ -72,7 +75,7 @@ class _Surveyor(ScalarMemory):
         return False
 
     def counter(self, value: int) -> Scalar:
-        return _Unknown()
+        return Unknown()
 
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
         first, second = (arm() for arm in arms)
@@ -80,7 +83,7 @@ class _Surveyor(ScalarMemory):
 
     def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
         carried = tuple(map(_opened, inits))
-        return tuple(map(_either, carried, body(_Unknown(), carried)))
+        return tuple(map(_either, carried, body(Unknown(), carried)))
 
     def repeat(
         self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
@@ -90,15 +93,15 @@ class _Surveyor(ScalarMemory):
         return passed
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
-        return _Unknown()
+        return Unknown()
 
     def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
-        return _Unknown()
+        return Unknown()
 
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None: ...
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
-        return _Unknown()
+        return Unknown()
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None: ...
 
@@ -117,7 +120,7 @@ class _Surveyor(ScalarMemory):
 def _opened(operand: Operand) -> Operand:
     """What a loop carries: its scalars change from trip to trip."""
     kept = operand is None or isinstance(operand, TileRef | View | Pointer | tuple)
-    return operand if kept else _Unknown()
+    return operand if kept else Unknown()
 
 
 def _either(first: Operand, second: Operand) -> Operand:
@@ -130,20 +133,23 @@ def plan(program: Program, entry: str, profile: Profile) -> Plan:
 
     A program that execution will stop in is planned up to the place where it stops.
     """
-    surveyor, function = _Surveyor(), program.function(entry)
+    surveyor, function = Surveyor(), program.function(entry)
     assert function is not None, entry
     with suppress(NotExecutableError):
-        launch(program, surveyor, function, [_operand(a) for a in function.args])
+        launch(program, surveyor, function, [abstract(a) for a in function.args])
     return Plan(surveyor.found, profile.capacity)
 
 
-def _operand(argument: Value) -> Operand:
+def abstract(argument: Value) -> Operand:
+    """An argument of which nothing but its type is known."""
     t = argument.type
     if isinstance(t, TileType):
-        return TileRef(t, None, _Unknown(), _Unknown())
+        return TileRef(t, None, Unknown(), Unknown())
     if isinstance(t, PtrType):
         return Pointer(argument.name, t.dtype)
+    if isinstance(t, MemRefType) and None not in t.dims:
+        return memref_view(argument.name, t, ())
     if isinstance(t, TensorViewType | PartitionViewType | MemRefType):
-        unknown = tuple(_Unknown() for _ in t.dims)
+        unknown = tuple(Unknown() for _ in t.dims)
         return View(argument.name, t.dtype, 0, unknown, unknown)
-    return _Unknown()
+    return Unknown()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
@@ -28,19 +28,20 @@ from pto_jax.walk import (
     Operand as WalkOperand,
     Pointer,
     Scalar,
+    Scope,
     TileRef,
     View,
     step_by_step,
     with_storage,
 )
 
-from . import control_flow, indexed_scalars, memory, memory_indexed, scalars, storage
+from . import blocks, control_flow, indexed_scalars, memory, memory_indexed, scalars, storage
 from .rules import RULES, VALUE, Context, Inputs, Lanes, Semantics, jitted
 from .shapes import Carried
 from .storage import Cell, Plan, Slot, Window
 
 if TYPE_CHECKING:
-    from pto_jax.walk.walker import After, Arm, Before, Body
+    from pto_jax.walk.walker import After, Arm, Before, Body, RunBlock
 
 #: Trips after which a while loop is stopped, unless told otherwise.
 MAX_STEPS = 1_000_000
@@ -66,7 +67,8 @@ class JaxMachine:
 
     ``whole`` says that the program is traced as a whole: control flow becomes ``lax`` control flow, and the
     values of freshly written float32 tiles are kept besides their words, as XLA drops whichever of the two
-    nobody reads. ``temporaries`` are the cells of results that no allocation names; ``axes`` the mesh axes
+    nobody reads. ``disjoint`` tells which parts of the buffers blocks touch, where they do not meet.
+    ``temporaries`` are the cells of results that no allocation names; ``axes`` the mesh axes
     that arguments vary over; ``max_steps`` bounds while loops.
     """
 
@@ -78,6 +80,7 @@ class JaxMachine:
     checks: bool = False
     whole: bool = False
     max_steps: int = MAX_STEPS
+    disjoint: Callable[[Mapping[str, int]], Mapping[str, blocks.Part] | None] | None = None
     axes: frozenset[str] = frozenset()
     violations: list[Violation] = field(default_factory=list)
     values: dict[str, Array] = field(default_factory=dict)
@@ -90,8 +93,8 @@ class JaxMachine:
     _own_keys: dict[tuple[str, int], str] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
 
-    def begin(self, op: Op) -> None:
-        """Nothing to do before an operation; eager execution overrides this."""
+    def begin(self, op: Op, scope: Scope) -> None:
+        """Nothing to do before an operation; a machine with an observer overrides this."""
 
     def bind_buffer(self, name: str, dtype: DType, words: Array) -> None:
         """Make an argument's flat words a global-memory buffer, one element per word."""
@@ -242,6 +245,25 @@ class JaxMachine:
         self.cells.clear()
         self.values.clear()
         self._scratch = True
+
+    def blocks(self, grid: int, operands: Sequence[WalkOperand], run: RunBlock) -> None:
+        sizes = {name: words.shape[0] for name, words in self.buffers.items()}
+        parts = self.disjoint(sizes) if self.whole and self.disjoint is not None else None
+        if parts is not None:
+            blocks.side_by_side(self, operands, grid, parts, run)
+            return
+
+        def body(number: Scalar, carried: tuple[WalkOperand, ...]) -> tuple[WalkOperand, ...]:
+            self.new_block()
+            run(number, operands)
+            return ()
+
+        place = Op("block")
+        if not self.whole:
+            for number in range(grid):
+                body(number, ())
+        else:
+            self.loop(Frame(place), grid, (), body)
 
     def words(self, ref: TileRef) -> Array:
         if isinstance(ref.storage, Choice):

@@ -12,6 +12,9 @@ from .ir import Function, Op, Program
 from .roots import GlobalTypes as GlobalTypes, called, roots
 from .types import MemRefType, PtrType, Type
 
+#: Operations whose result is another handle over the bytes of a tile.
+_ALIASES = frozenset({"talias", "treshape", "bitcast", "subset", "tsubview"})
+
 
 @dataclass(frozen=True)
 class Argument:
@@ -49,12 +52,16 @@ def arguments(program: Program, function: Function) -> tuple[Argument, ...]:
 
 
 def fragment_outputs(program: Program) -> tuple[str, ...]:
-    """Names of a fragment's results that instructions wrote; its constants and views are not results."""
+    """Names of a fragment's results that instructions wrote, and of the tile handles it makes at its end;
+    its constants and views are not results."""
     written: set[str] = set()
+    read = {v.name for op in program.walk() for v in op.ins}
     for op in program.walk():
         instruction = isa.find(op.name)
         if instruction is not None and instruction.syntax == "tile":
             written |= {v.name for v in op.destinations}
+        elif op.name in _ALIASES:
+            written |= {v.name for v in op.destinations} - read
     for function in program.functions:
         written |= set(written_buffers(program, function))
     return tuple(n for n in program.fragment_results if n in written)

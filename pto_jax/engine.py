@@ -18,7 +18,7 @@ from .api import resolve_profile
 from .dtypes import DType, from_numpy
 from .errors import ArgumentError, VerifyError
 from .ir import Function, Op, Program
-from .lowering import MAX_STEPS, JaxMachine, Semantics, plan, varying_axes
+from .lowering import MAX_STEPS, JaxMachine, Semantics, disjoint_parts, plan, varying_axes
 from .profiles import Profile, profile as find_profile
 from .state import Report, State
 from .tiles import Tile, tile
@@ -293,6 +293,9 @@ def _execute(
         whole=mode.whole,
         max_steps=kernel.max_steps,
         axes=_axes(prepared),
+        disjoint=lambda sizes: disjoint_parts(
+            kernel.program, kernel.entry, kernel.grid, tuple(sorted(sizes.items()))
+        ),
     )
     operands = [_operand(machine, a, prepared.get(a.name)) for a in kernel.arguments]
     scope = Scope()

@@ -34,6 +34,8 @@ class Node:
     groups: Groups = ()
     form: Form = "custom"
     span: Span | None = None
+    #: The builder's object for an operation with regions.
+    structure: object = None
 
     def frozen(self) -> Op:
         results = tuple(h.value for h in self.results)

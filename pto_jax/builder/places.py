@@ -18,6 +18,7 @@ _NAMES = re.compile(r"[A-Za-z_]\w*")
 _TARGETS = r"[A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*"
 _ASSIGNMENT = re.compile(rf"\s*({_TARGETS})\s*,?\s*(?::[^=]*)?=\s*")
 _LOOP = re.compile(r"\s*for\s+([\w\s,()]+?)\s+in\s*")
+_WITH = re.compile(rf"\s*as\s*\(?\s*({_TARGETS})\s*,?\s*\)?\s*:.*")
 _IN_PLACE = re.compile(r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]|//|<<|>>)=[^=]")
 _NOTHING_MORE = re.compile(r"\s*(?:[#;].*)?")
 _Position = tuple[int | None, int | None, int | None, int | None]
@@ -28,7 +29,7 @@ class Place:
     """An expression of a Python file.
 
     ``targets`` are the names that the statement gives to its value, where the expression is all it
-    assigns; ``variables`` those of the loop that runs over it.
+    assigns; ``variables`` those of the loop or ``with`` that it opens.
     """
 
     span: Span
@@ -70,6 +71,9 @@ def _place(file: str, line: int, position: _Position) -> Place:
     loop = _LOOP.fullmatch(before)
     if loop is not None:
         return Place(span, variables=tuple(_NAMES.findall(loop.group(1))))
+    bound = _WITH.fullmatch(after)
+    if bound is not None:
+        return Place(span, variables=tuple(_NAMES.findall(bound.group(1))))
     if _NOTHING_MORE.fullmatch(after) is None:
         return Place(span)
     assignment = _ASSIGNMENT.fullmatch(before)

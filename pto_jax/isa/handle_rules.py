@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 NOT_EXECUTED = Decision(
     "Is the instruction executed?",
     "No: it is read, printed and verified; a program that reaches it ends with an error that says so.",
-    "scope of this engine: one core, one processor",
+    "scope of this engine: one processor",
 )
 
 

@@ -86,7 +86,7 @@ def run(
     named = zip(fragment_outputs(program), returned, strict=True) if program.fragment else ()
     for name, operand in named:
         if isinstance(operand, TileRef):
-            outputs[name] = _tile(operand)
+            outputs[name] = _tile(operand, machine)
         elif isinstance(operand, np.ndarray):
             outputs[name] = operand
     return outputs
@@ -184,9 +184,6 @@ def _load_tile(value: Value, tile: OracleTile, machine: ReferenceMachine) -> Til
     return TileRef(t, place, *tile.valid)
 
 
-def _tile(ref: TileRef) -> OracleTile:
-    place = ref.storage
-    assert isinstance(place, storage.Place)
-    t = ref.type
-    words = storage.read_words(place.buffer.bytes, storage.map_of(t), t.dtype, place.address)
-    return OracleTile(t, words.view(t.dtype.numpy), int(ref.v_row), int(ref.v_col))
+def _tile(ref: TileRef, machine: ReferenceMachine) -> OracleTile:
+    words = machine.contents(ref)
+    return OracleTile(ref.type, words.view(ref.type.dtype.numpy), int(ref.v_row), int(ref.v_col))

@@ -12,7 +12,7 @@ from ..dtypes import DType
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir import Op, Value
 from ..types import Loc, TileType
-from ..walk import Execution, Frame, Operand, Pointer, Scalar, TileRef, step_by_step
+from ..walk import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, step_by_step
 from ..walk.memory import ScalarMemory
 from . import (
     elementwise,
@@ -76,7 +76,7 @@ CLASS_FILES = (
 )
 
 if TYPE_CHECKING:
-    from ..walk.walker import After, Arm, Before, Body
+    from ..walk.walker import After, Arm, Before, Body, RunBlock
 
 
 class ReferenceMachine(ScalarMemory):
@@ -98,7 +98,7 @@ class ReferenceMachine(ScalarMemory):
         self._spaces: dict[tuple[str, Loc], Buffer] = {}
         self._allocated: dict[tuple[str, int], Buffer] = {}
 
-    def begin(self, op: Op) -> None:
+    def begin(self, op: Op, scope: Scope) -> None:
         """Nothing to prepare: instructions leave no state outside memory."""
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
@@ -123,9 +123,11 @@ class ReferenceMachine(ScalarMemory):
     def enter(self, core: str) -> None:
         self._core = core
 
-    def new_block(self) -> None:
-        self._spaces.clear()
-        self._allocated.clear()
+    def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
+        for number in range(grid):
+            self._spaces.clear()
+            self._allocated.clear()
+            run(number, operands)
 
     def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Place:
         place = self._plain(ref)

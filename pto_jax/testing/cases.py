@@ -126,9 +126,14 @@ def case_program(case: Case) -> Program:
         return source
 
     in_values = tuple(alias(o) for o in ins)
-    out_values = tuple(argument(o) for o in outs)
-    attributes = _attributes(case, instruction)
-    ops.append(Op(instruction.name, ins=in_values, outs=out_values, attributes=attrs(attributes), form="dps"))
+    attributes = attrs(_attributes(case, instruction))
+    if instruction.syntax == "custom":
+        # A handle over the source's storage is made, not filled: it is a result and no argument.
+        made = tuple(Value(o.name, _type(o)) for o in outs if not isinstance(o, GmOperand))
+        ops.append(Op(instruction.name, ins=in_values, results=made, attributes=attributes))
+    else:
+        out_values = tuple(argument(o) for o in outs)
+        ops.append(Op(instruction.name, in_values, out_values, attributes=attributes, form="dps"))
     body = Function(FRAGMENT, tuple(args), Region(tuple(ops)))
     results = tuple(o.name for o in outs)
     return Program((body,), fragment=True, fragment_results=results, has_module=False, source=case.file)
@@ -185,8 +190,9 @@ def _read_operands(
 
 
 def _recorded_indices(case: Case, instruction: isa.Instruction) -> list[ScalarOperand]:
-    """Index operands, which vector files keep among the attributes."""
-    given = ((o.name, case.attrs.get(o.name)) for o in instruction.operands if o.kind == "index")
+    """Index operands and offsets of handles, which vector files keep among the attributes."""
+    kinds = ("index", "scalar") if instruction.syntax == "custom" else ("index",)
+    given = ((o.name, case.attrs.get(o.name)) for o in instruction.operands if o.kind in kinds)
     return [ScalarOperand(name, INDEX, value) for name, value in given if isinstance(value, int)]
 
 

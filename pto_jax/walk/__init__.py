@@ -6,7 +6,7 @@ global-memory views, tile handles, control flow, calls.
 
 from . import aliases as aliases, control as control, memory as memory, pipes as pipes, state as state
 from .control import step_by_step as step_by_step
-from .cores import launch as launch
+from .cores import launch as launch, run_block as run_block
 from .state import memref_view as memref_view
 from .walker import (
     UNSETTLED as UNSETTLED,

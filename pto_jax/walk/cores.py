@@ -15,7 +15,7 @@ from typing import Any, Literal
 from ..enums import KernelKind
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir import Function, Op, Program, Symbol
-from .walker import Frame, Machine, Operand, Scalar, Scope, Waiting, Walk, Walker, handles
+from .walker import Machine, Operand, Scalar, Scope, Waiting, Walk, Walker, handles
 
 Kind = Literal["cube", "vector"]
 _SECTIONS: dict[str, Kind] = {"section.cube": "cube", "section.vector": "vector"}
@@ -123,29 +123,31 @@ def launch(
     grid: int = 1,
 ) -> tuple[Operand, ...]:
     """Execute a function once for every block; returns what it returns where there is one block."""
-    cores = cores_of(program, function)
-
-    def block(number: Scalar) -> tuple[Operand, ...]:
-        shared = Block(number, grid, cores, machine.depth)
-        if len(cores) == 1:
-            return Walker(program, machine, cores[0], shared).run(function, operands, scope)
-        _side_by_side(program, machine, function, operands, shared)
-        return ()
-
     if grid == 1:
-        return block(0)
-    place = Op("block", span=function.span)
+        return run_block(program, machine, function, operands, 0, 1, scope)
 
-    def body(number: Scalar, carried: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        machine.new_block()
-        block(number)
-        return ()
+    def run(number: Scalar, own: Sequence[Operand]) -> None:
+        run_block(program, machine, function, own, number, grid)
 
-    if machine.unrolls(place, grid):
-        for number in range(grid):
-            body(number, ())
-    else:
-        machine.loop(Frame(place), grid, (), body)
+    machine.blocks(grid, operands, run)
+    return ()
+
+
+def run_block(
+    program: Program,
+    machine: Machine,
+    function: Function,
+    operands: Sequence[Operand],
+    number: Scalar,
+    grid: int,
+    scope: Scope | None = None,
+) -> tuple[Operand, ...]:
+    """Execute one block of a launch on all its cores."""
+    cores = cores_of(program, function)
+    shared = Block(number, grid, cores, machine.depth)
+    if len(cores) == 1:
+        return Walker(program, machine, cores[0], shared).run(function, operands, scope)
+    _side_by_side(program, machine, function, operands, shared)
     return ()
 
 

@@ -12,7 +12,7 @@ from typing import Any
 from ..errors import Diagnostic, NotExecutableError
 from ..ir import Op
 from ..types import TileType
-from .cores import Block, Core
+from .cores import Block, Core, Kind
 from .state import region_of
 from .walker import Operand, Scope, TileRef, Waiting, Walk, Walker, handles
 
@@ -51,6 +51,7 @@ def _push(walker: Walker, op: Op, scope: Scope) -> None:
     if walker.machine.abstract:
         return
     shared, core = _meeting(walker, op), walker.core
+    _partnered(op, shared, core)
     split = _split(op)
     contents = walker.machine.contents(tile)
     if core.kind == "cube":
@@ -81,6 +82,7 @@ def _pop(walker: Walker, op: Op, scope: Scope) -> Walk[None]:
 def _next(walker: Walker, op: Op, ring: Any, t: TileType) -> Walk[Any]:
     """The contents of the next slot for a core."""
     shared, core = _meeting(walker, op), walker.core
+    _partnered(op, shared, core)
     if core.kind == "cube":
         cores = [c for c in shared.cores if c.kind == "vector" and (_split(op) or c.subblock == 0)]
         queues = [_queue(shared, "v2c", ring, c) for c in cores]
@@ -128,6 +130,13 @@ def _meeting(walker: Walker, op: Op) -> Block:
             op, "under control flow that only execution knows; allowed: known conditions and trip counts"
         )
     return walker.shared
+
+
+def _partnered(op: Op, shared: Block, core: Core) -> None:
+    """A pipe has a core at its other end."""
+    other: Kind = "vector" if core.kind == "cube" else "cube"
+    if not shared.has(other):
+        raise _refused(op, f"a pipe without a {other} core; allowed: a program of both kinds of cores")
 
 
 def _refused(op: Op, found: str) -> NotExecutableError:

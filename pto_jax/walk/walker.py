@@ -137,8 +137,8 @@ class Machine(Protocol):
     def enter(self, core: str) -> None:
         """Turn to the local memory of a core."""
 
-    def new_block(self) -> None:
-        """Start a block: local memory is as at the beginning."""
+    def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
+        """Execute a number of blocks, each on the operands and with fresh local memory."""
 
     def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Hashable:
         """Storage of a tile that begins some elements into another."""
@@ -162,8 +162,8 @@ class Machine(Protocol):
     def region(self, op: Op, ref: TileRef) -> None:
         """Called where a handle gets its valid sizes; they must lie within its physical shape."""
 
-    def begin(self, op: Op) -> None:
-        """Called before each operation, for traces and reports."""
+    def begin(self, op: Op, scope: Scope) -> None:
+        """Called before each operation with the names it sees, for traces and reports."""
 
     def known(self, value: Scalar) -> int | None:
         """The number a scalar is already known to be, if it is."""
@@ -232,6 +232,8 @@ Arm: TypeAlias = Callable[[], tuple[Operand, ...]]
 Body: TypeAlias = Callable[[Scalar, tuple[Operand, ...]], tuple[Operand, ...]]
 Before: TypeAlias = Callable[[tuple[Operand, ...]], tuple[Scalar, tuple[Operand, ...]]]
 After: TypeAlias = Callable[[tuple[Operand, ...]], tuple[Operand, ...]]
+#: Executes the block of a number.
+RunBlock: TypeAlias = Callable[[Scalar, Sequence[Operand]], None]
 
 
 class Frame:
@@ -348,7 +350,7 @@ class Walker:
         return ()
 
     def step(self, op: Op, scope: Scope) -> Walk[None]:
-        self.machine.begin(op)
+        self.machine.begin(op, scope)
         handler = HANDLERS.get(op.name)
         if handler is not None:
             walk = handler(self, op, scope)

@@ -107,6 +107,52 @@ def test_a_grid_batches_and_needs_a_positive_number() -> None:
         pto.compile(pto.parse(BLOCKS), grid=0)
 
 
+def striped(offset: str, step: int, out: str = "%row") -> str:
+    """Block b copies 8 rows, negated, from its place of x to rows ``out`` of y."""
+    return f"""
+    func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %at: index) attributes {{pto.entry}} {{
+      {CONSTANTS}
+      %step = arith.constant {step} : index
+      %b = pto.get_block_idx
+      %i = arith.index_cast %b : i64 to index
+      %far = arith.muli %i, %step : index
+      %row = arith.addi %far, {offset} : index
+      %vx = pto.make_tensor_view %x, shape = [%c256, %c16], strides = [%c16, %c1] : {W}
+      %vy = pto.make_tensor_view %y, shape = [%c256, %c16], strides = [%c16, %c1] : {W}
+      %t = pto.alloc_tile : {H}
+      scf.for %half = %c0 to %c2 step %c1 {{
+        %col = arith.muli %half, %c8 : index
+        %wx = pto.partition_view %vx, offsets = [%row, %c0], sizes = [%c8, %c16] : {W} -> {window(8, 16)}
+        %wy = pto.partition_view %vy, offsets = [{out}, %c0], sizes = [%c8, %c16] : {W} -> {window(8, 16)}
+        pto.tload ins(%wx : {window(8, 16)}) outs(%t : {H})
+        pto.tneg ins(%t : {H}) outs(%t : {H})
+        pto.tstore ins(%t : {H}) outs(%wy : {window(8, 16)})
+      }}
+      return
+    }}"""
+
+
+@pytest.mark.parametrize(
+    ("offset", "step", "out", "apart"),
+    [
+        ("%c0", 8, "%row", True),
+        ("%c3", 9, "%row", True),
+        ("%c0", 8, "%c0", False),
+        ("%c0", 4, "%row", False),
+        ("%at", 8, "%row", False),
+    ],
+)
+def test_blocks_run_at_once_where_they_provably_do_not_meet(
+    offset: str, step: int, out: str, apart: bool
+) -> None:
+    text = striped(offset, step, out)
+    x, y = RNG.normal(size=(256, 16)).astype(np.float32), RNG.normal(size=(256, 16)).astype(np.float32)
+    equal_everywhere(text, x, y, 2, grid=20)
+    kernel = pto.compile(pto.parse(text), "a5", grid=20)
+    in_order = "length=20" in str(jax.make_jaxpr(lambda *a: kernel(*a))(x, y, 2))
+    assert in_order != apart
+
+
 SUBBLOCKS = f"""
 func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>) attributes {{pto.entry}} {{
   {CONSTANTS}

@@ -18,8 +18,9 @@ from pto_jax.oracle.step import Policy
 from pto_jax.profiles import PROFILES
 from pto_jax.walk import launch
 
-NAMES = [i.name for m in (pipes, communication, communication_async) for i in m.INSTRUCTIONS]
-CONFIGURATION = [i.name for m in (sync_handles, sync_events) for i in m.INSTRUCTIONS]
+NAMES = [i.name for m in (communication, communication_async) for i in m.INSTRUCTIONS]
+NAMES += ["talloc", "grid_tpush"]
+EXECUTED = [i.name for m in (sync_handles, sync_events, pipes) for i in m.INSTRUCTIONS if i.name not in NAMES]
 VEC, ACC = (
     "!pto.tile_buf<vec, 16x16xf32>",
     "!pto.tile_buf<acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024>",
@@ -81,8 +82,11 @@ def test_what_is_not_executed_says_so(name: str) -> None:
     assert not instruction.executable and any("executed" in d.question for d in instruction.decisions)
 
 
-def test_configuration_is_executed() -> None:
-    assert all(isa.instructions()[name].executable for name in CONFIGURATION)
+def test_configuration_and_pipes_are_executed() -> None:
+    assert {"tpush", "tpop", "tfree", "tpush_to_aic", "setfmatrix"} <= set(EXECUTED)
+    for name in EXECUTED:
+        instruction = isa.instructions()[name]
+        assert instruction.executable and not any("executed?" in d.question for d in instruction.decisions)
 
 
 NOT_EXECUTED = [
@@ -105,33 +109,62 @@ def test_execution_ends_with_the_place_of_the_instruction(instruction: isa.Instr
     assert str(found.value).startswith(f"{place}{instruction.name}: is not executed by this version")
 
 
-PUSH = f"""module {{
+ALLOCATED = f"""module {{
 func.func @main(%n: i32, %out: !pto.ptr<f32>) attributes {{pto.kernel_kind = #pto.kernel_kind<cube>}} {{
   %p = pto.initialize_l2l_pipe {{dir_mask = 1, slot_size = 64, slot_num = 8, flag_base = 0}}(%n : i32)
     -> !pto.pipe
-  %t = pto.alloc_tile : {ACC}
-  pto.tpush(%t, %p : {ACC}, !pto.pipe) {{split = 0}}
+  %v = pto.talloc %p {{split = 0}} : (!pto.pipe) -> !pto.partition_tensor_view<16x16xf32>
   return
 }}
 }}
 """
 
 
-def test_a_program_with_a_pipe_is_verified_and_refused_by_every_way_to_run(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def refused_by_every_way_to_run(
+    path: Path, text: str, message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    path = tmp_path / "pipe.pto"
-    path.write_text(PUSH, encoding="utf-8")
+    """The program is verified, and each way to run it ends with the place and the reason."""
+    path.write_text(text, encoding="utf-8")
     program = pto.load(path)
     assert pto.verify(program) == []
-    refused = re.escape(f"{path}:3:3: error: initialize_l2l_pipe: is not executed by this version")
-    out = np.zeros(4, np.float32)
+    refused, out = re.escape(f"{path}:{message}"), np.zeros(4, np.float32)
     with pytest.raises(pto.NotExecutableError, match=refused):
         oracle.run(program, {"n": 0, "out": out})
     with pytest.raises(pto.NotExecutableError, match=refused):
         pto.compile(program)(0, out)
     assert main(["verify", str(path)]) == 0 and main(["run", str(path)]) == 1
     assert re.search(refused, capsys.readouterr().err)
+
+
+def test_a_program_with_a_slot_in_global_memory_is_verified_and_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    message = "5:3: error: talloc: is not executed by this version"
+    refused_by_every_way_to_run(tmp_path / "pipe.pto", ALLOCATED, message, capsys)
+
+
+@pytest.mark.parametrize(
+    ("kind", "op", "place"),
+    [
+        ("cube", f"pto.tpush_to_aiv(%t : {ACC}) {{split = 0}}", "4:3: error: tpush_to_aiv: {} vector core"),
+        ("cube", f"%r = pto.tpop_from_aiv {{split = 0}} -> {ACC}", "4:3: error: tpop_from_aiv: {} vector core"),
+        ("vector", f"pto.tpush_to_aic(%t : {VEC}) {{split = 1}}", "4:3: error: tpush_to_aic: {} cube core"),
+        ("vector", f"%r = pto.tpop_from_aic {{split = 1}} -> {VEC}", "4:3: error: tpop_from_aic: {} cube core"),
+    ],
+)
+def test_a_pipe_with_one_end_is_refused(
+    kind: str, op: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"""module {{
+func.func @main(%n: i32, %out: !pto.ptr<f32>) attributes {{pto.kernel_kind = #pto.kernel_kind<{kind}>}} {{
+  %t = pto.alloc_tile : {ACC if kind == "cube" else VEC}
+  {op}
+  return
+}}
+}}
+"""
+    message = place.format("found a pipe without a")
+    refused_by_every_way_to_run(tmp_path / "half.pto", text, message, capsys)
 
 
 EVENTS = """

@@ -64,9 +64,11 @@ def test_a_tile_fits_into_its_memory(check: Check, profile: str, loc: str) -> No
     capacity = CAPACITY[profile][loc]
     if capacity:
         assert errors(check(f"%t = pto.alloc_tile : {tile(loc, capacity)}", profile)) == []
-    found = errors(check(f"%t = pto.alloc_tile : {tile(loc, capacity + _PART)}", profile))
+    found = check(f"%t = pto.alloc_tile : {tile(loc, capacity + _PART)}", profile)
     if not capacity:
         found = [d for d in found if d.rule != "type-exists"]
+    # Compilers print scaling tiles as large as the data they scale, so that one is only a warning.
+    assert [d.severity for d in found] == ["warning" if loc == "scaling" else "error"]
     assert [d.rule for d in found] == ["tile-capacity"] and profile in found[0].message
     assert f"{loc} buffer of {profile}: {capacity}" in found[0].message or not capacity
 

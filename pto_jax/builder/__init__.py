@@ -1,0 +1,75 @@
+"""Programs written in Python: the same programs as in text.
+
+Functions with :func:`kernel`, or :class:`Builder`. Every instruction is a function of this module, under
+its name in the text (``tadd``) and that of the C++ intrinsic (``TADD``), made from its declaration:
+destination first, then the sources, by position or by their declared names; attributes by keyword;
+Python numbers become constants. Tile instructions return an event; ``wait=`` and :func:`tsync` take
+events. Of all of them: ``named=`` gives the result a name, ``type=`` its type.
+
+All names are also names of ``pto_jax`` itself, except ``Tile``, which there is a tile of data.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from .argument_types import as_type, ptr, tensor_view, tile_type
+from .arith import cast, ceildiv, constant, floordiv, maximum, minimum, select
+from .calls import find, names
+from .control import else_, if_, range, region, section, switch, while_
+from .kernel import Kernel, kernel
+from .program import Builder, call, return_
+from .synchronise import tsync
+from .tiles import alloc_tile, global_tensor, global_tensor as GlobalTensor, tile as Tile
+from .values import Event, Handle, Scalar, TileHandle, View
+
+TSYNC = tsync
+
+__all__ = [
+    "Builder",
+    "Event",
+    "GlobalTensor",
+    "Handle",
+    "Kernel",
+    "Scalar",
+    "TSYNC",
+    "Tile",
+    "TileHandle",
+    "View",
+    "alloc_tile",
+    "as_type",
+    "call",
+    "cast",
+    "ceildiv",
+    "constant",
+    "else_",
+    "floordiv",
+    "global_tensor",
+    "if_",
+    "kernel",
+    "maximum",
+    "minimum",
+    "names",
+    "ptr",
+    "range",
+    "region",
+    "return_",
+    "section",
+    "select",
+    "switch",
+    "tensor_view",
+    "tile_type",
+    "tsync",
+    "while_",
+]
+
+
+def __getattr__(name: str) -> Callable[..., Any]:
+    if name.startswith("_"):
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return find(name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *names()})

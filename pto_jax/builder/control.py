@@ -1,0 +1,328 @@
+"""Loops, branches and sections."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from types import TracebackType
+from typing import Any
+
+from ..dtypes import I1, INDEX
+from ..types import KernelKind, ScalarType, Type
+from .argument_types import member
+from .arith import as_scalar, dtype_of
+from .body import Block, Body, Node, current
+from .places import fail, here
+from .values import Handle
+
+
+class Structure:
+    """An operation with regions; ``result`` and ``results`` are there once all regions are closed."""
+
+    name = ""
+
+    def __init__(self, ins: Sequence[Handle] = (), attributes: dict[str, Any] | None = None) -> None:
+        self.body: Body = current()
+        self.place = here()
+        self.node = Node(self.name, list(ins), attributes=attributes or {}, span=self.place.span)
+        self.node.structure = self
+        self.types: list[Type] | None = None
+        self._yielded: tuple[Handle, ...] | None = None
+        self._complete = False
+
+    @property
+    def results(self) -> tuple[Any, ...]:
+        """The values that the regions hand out."""
+        if not self._complete:
+            fail(f"{self.node.name} ({self.node.span}) is not complete; allowed: results after its last region")
+        place, count = here(), len(self.node.results)
+        for i, handle in enumerate(self.node.results):
+            handle.named(place.target(i, count))
+        return tuple(self.node.results)
+
+    @property
+    def result(self) -> Any:
+        """The only value that the regions hand out."""
+        if len(self.node.results) != 1:
+            fail(f"{self.node.name} ({self.node.span}) has {len(self.node.results)} results; allowed: .results")
+        return self.results[0]
+
+    def give(self, *values: Any) -> None:
+        """The values that this region hands out, given once at its end."""
+        block = self.body.stack[-1]
+        if all(block is not b for b in self.node.regions) or self._yielded is not None:
+            fail(f"values of {self.node.name} ({self.node.span}); allowed: once, at the end of its regions")
+        self._yielded = self._typed(values)
+
+    def _typed(self, values: Sequence[Any]) -> tuple[Handle, ...]:
+        """The values as handles of the types that the other regions gave."""
+        types = self.types
+        if types is not None and len(types) != len(values):
+            fail(f"found {len(values)} value(s) of {self.node.name} ({self.node.span}); allowed: {len(types)}")
+        found = []
+        for i, value in enumerate(values):
+            known = types[i] if types is not None else None
+            d = known.dtype if isinstance(known, ScalarType) else None
+            handle = value if isinstance(value, Handle) else as_scalar(value, d or dtype_of(value), "value")
+            if known is not None and handle.type != known:
+                fail(f"found {handle}, a {handle.type}, for {self.node.name} ({self.node.span}); allowed: {known}")
+            found.append(self.body.use(handle, self.node.name))
+        self.types = [h.type for h in found]
+        return tuple(found)
+
+    def region(self, title: str, args: Sequence[tuple[Type, str | None]] = ()) -> Block:
+        """Open a region."""
+        block = Block(title, here().span)
+        self.node.regions.append(block)
+        self.body.enter(block)
+        block.args = [self.body.define(t, hint) for t, hint in args]
+        return block
+
+    def close(self, block: Block, terminator: str = "scf.yield", first: Sequence[Handle] = ()) -> None:
+        """Close a region, with the values it hands out at its end."""
+        values = (*first, *(self._yielded or ()))
+        self._yielded = None
+        self.body.leave(block, terminator if values else None, values)
+
+    def complete(self) -> None:
+        """Define the results."""
+        self._complete = True
+        self.node.results = [self.body.define(t) for t in self.types or ()]
+
+
+class Loop(Structure):
+    """A counted loop, run with ``for``; :func:`range` makes it."""
+
+    name = "scf.for"
+
+    def __init__(self, lower: Any, upper: Any, step: Any, carried: Sequence[Any]) -> None:
+        bounds = (lower, upper, step)
+        d = next((dtype_of(b) for b in bounds if isinstance(b, Handle)), INDEX)
+        super().__init__()
+        inits = [b if isinstance(b, Handle) else as_scalar(b, dtype_of(b), "carried") for b in carried]
+        self.node.ins = [*(as_scalar(b, d, "range") for b in bounds), *inits]
+        self.node.groups = (("lb", 1), ("ub", 1), ("step", 1), ("inits", len(inits)))
+        self.types = [h.type for h in inits]
+        self._counter = ScalarType(d)
+        for handle, what in zip(self.node.ins, ("lower bound", "upper bound", "step"), strict=False):
+            if handle.type != self._counter:
+                fail(f"{what}: found {handle}, which is {handle.type}; allowed: {d}, as the other bounds")
+
+    def __iter__(self) -> Iterator[Any]:
+        if self.node.regions:
+            fail(f"the loop ({self.node.span}) was run before; allowed: once")
+        return self._pass(here().variables)
+
+    def _pass(self, variables: tuple[str, ...]) -> Iterator[Any]:
+        names = (*variables, *[None] * (1 + len(self.types or ())))
+        types = [self._counter, *(self.types or ())]
+        self.body.emit(self.node)
+        block = self.region("the loop", list(zip(types, names, strict=False)))
+        yield block.args[0] if len(block.args) == 1 else tuple(block.args)
+        if len(self.types or ()) and self._yielded is None:
+            fail(f"the loop ({self.node.span}) carries values; allowed: loop.give(...) at its end", block.span)
+        self.close(block)
+        self.complete()
+
+
+def range(lower: Any, upper: Any = None, step: Any = 1, *, carried: Any = ()) -> Loop:
+    """A loop of the program, for use with ``for``; bounds are numbers or scalars of the program.
+
+    Values that change from pass to pass are ``carried``: the loop yields the counter and their values at
+    the start of a pass, ``loop.give(...)`` at its end gives those of the next one, and ``loop.results``
+    are the last ones::
+
+        loop = range(0, n, carried=[total])
+        for i, t in loop:
+            loop.give(t + i)
+        total = loop.result
+    """
+    if upper is None:
+        lower, upper = 0, lower
+    return Loop(lower, upper, step, carried if isinstance(carried, list | tuple) else [carried])
+
+
+class _Region:
+    """A region opened with ``with``."""
+
+    def __init__(self, of: Structure, title: str, *, last: bool, args: Sequence[Type] = ()) -> None:
+        self._of = of
+        self._title = title
+        self._last = last
+        self._args = args
+        self._block: Block | None = None
+
+    def __enter__(self) -> Any:
+        of = self._of
+        if not of.node.regions:
+            of.body.emit(of.node)
+        names = (*here().variables, *[None] * len(self._args))
+        self._block = of.region(self._title, list(zip(self._args, names, strict=False)))
+        return tuple(self._block.args) if self._args else of
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        assert self._block is not None
+        if kind is not None:
+            self._of.body.abandon(self._block)
+            return
+        self._of.close(self._block)
+        if self._last:
+            self._of.complete()
+
+
+class Branch(Structure):
+    """A branch with ``with``; :func:`if_` makes it, and :func:`else_` its other side."""
+
+    name = "scf.if"
+
+    def __init__(self, condition: Any) -> None:
+        chosen = as_scalar(condition, I1, "if_")
+        if dtype_of(chosen) != I1:
+            fail(f"if_: found {chosen}, which is {chosen.type}; allowed: i1, as comparisons give")
+        super().__init__([chosen])
+        self._then = _Region(self, "the branch", last=False)
+
+    def __enter__(self) -> Branch:
+        self._then.__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        self._then.__exit__(*error)
+
+    def else_(self) -> _Region:
+        """The other side of the branch, directly after it."""
+        nodes = self.body.stack[-1].nodes
+        if not nodes or nodes[-1] is not self.node or len(self.node.regions) != 1:
+            fail(f"else_ of the branch ({self.node.span}); allowed: once, directly after the branch")
+        return _Region(self, "the other branch", last=True)
+
+
+def if_(condition: Any) -> Branch:
+    """Operations that are executed where a condition holds::
+
+    with if_(n < 8) as branch:
+        branch.give(n)
+    with branch.else_():
+        branch.give(8)
+    size = branch.result
+    """
+    return Branch(condition)
+
+
+def else_() -> _Region:
+    """The other side of the branch before it."""
+    nodes = current().stack[-1].nodes
+    branch = nodes[-1].structure if nodes else None
+    if not isinstance(branch, Branch):
+        fail("else_() without a branch before it; allowed: directly after 'with if_(...)'")
+    return branch.else_()
+
+
+class While(Structure):
+    """A loop that runs while a condition holds; :func:`while_` makes it."""
+
+    name = "scf.while"
+
+    def __init__(self, carried: Sequence[Any]) -> None:
+        handles = [v if isinstance(v, Handle) else as_scalar(v, dtype_of(v), "while_") for v in carried]
+        super().__init__(handles)
+        self._inits = [h.type for h in handles]
+        self._condition: Handle | None = None
+
+    def test(self) -> _Region:
+        """The region that decides, with the carried values; it ends with :meth:`condition`."""
+        return _Region(self, "the test of the loop", last=False, args=self._inits)
+
+    def condition(self, holds: Any, *values: Any) -> None:
+        """Whether the loop goes on, and the values for its body or, at the end, its results."""
+        self._condition = as_scalar(holds, I1, "condition")
+        self.give(*values)
+
+    def do(self) -> _Region:
+        """The body; it ends with ``give`` of the carried values."""
+        if len(self.node.regions) != 1:
+            fail(f"do() of the loop ({self.node.span}); allowed: once, after 'with loop.test()'")
+        return _Region(self, "the loop", last=True, args=self.types or ())
+
+    def close(self, block: Block, terminator: str = "scf.yield", first: Sequence[Handle] = ()) -> None:
+        if block is not self.node.regions[0]:
+            results, self.types = self.types, None
+            super().close(block)
+            self.types = results
+        elif self._condition is None:
+            fail(f"the test of the loop ({self.node.span}) has no condition; allowed: loop.condition(...)")
+        else:
+            super().close(block, "scf.condition", [self._condition])
+
+    def _typed(self, values: Sequence[Any]) -> tuple[Handle, ...]:
+        if len(self.node.regions) == 1:
+            return super()._typed(values)
+        results, self.types = self.types, list(self._inits)
+        found = super()._typed(values)
+        self.types = results
+        return found
+
+
+def while_(*carried: Any) -> While:
+    """A loop whose number of passes its values decide::
+
+    loop = while_(n)
+    with loop.test() as (x,):
+        loop.condition(x > 1, x)
+    with loop.do() as (x,):
+        loop.give(x // 2)
+    last = loop.result
+    """
+    return While(carried)
+
+
+class Switch(Structure):
+    """A choice between numbered regions; :func:`switch` makes it."""
+
+    name = "scf.index_switch"
+
+    def __init__(self, index: Any) -> None:
+        super().__init__([as_scalar(index, INDEX, "switch")])
+        self._cases: list[int] = []
+        self.node.attributes = {"cases": ()}
+
+    def case(self, number: int) -> _Region:
+        """What is executed for a number."""
+        if number in self._cases:
+            fail(f"found a second case {number}; allowed: one of each number")
+        self._cases.append(number)
+        self.node.attributes = {"cases": tuple(self._cases)}
+        return _Region(self, f"case {number}", last=False)
+
+    def default(self) -> _Region:
+        """What is executed for every other number; it comes last."""
+        return _Region(self, "the default", last=True)
+
+
+def switch(index: Any) -> Switch:
+    """A choice by a number: ``with s.case(2): ...``, then ``with s.default(): ...``."""
+    return Switch(index)
+
+
+class Execute(Structure):
+    name = "scf.execute_region"
+
+
+def region() -> _Region:
+    """A region of its own: ``with region() as r: ... r.give(x)``, then ``r.result``."""
+    return _Region(Execute(), "the region", last=True)
+
+
+class Section(Structure):
+    """The part of a function that one kind of core executes."""
+
+    def __init__(self, kind: KernelKind) -> None:
+        self.name = f"section.{kind.name.lower()}"
+        super().__init__()
+
+
+def section(kind: str | KernelKind) -> _Region:
+    """The part of a function for one kind of core: ``with section("cube"): ...``."""
+    found = member(KernelKind, kind, "section")
+    return _Region(Section(found), f"the {found.name.lower()} section", last=True)

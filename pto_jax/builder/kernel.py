@@ -1,0 +1,211 @@
+"""Python functions as kernels."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property, update_wrapper
+from typing import TYPE_CHECKING, Any, overload
+
+from ..errors import Diagnostic
+from ..ir import AttrValue, Function, Program
+from ..profiles import Profile
+from ..types import KernelKind, Type
+from .argument_types import as_type
+from .body import activate, building
+from .places import Place, definition, fail
+from .program import Builder, Building, call, function_attributes, returned
+
+if TYPE_CHECKING:
+    from .. import engine
+
+_OPTIONS = ("profile", "numerics", "out_of_region", "subnormals", "checks", "max_steps", "grid")
+_ARGUMENT = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+
+
+class Kernel:
+    """A program written as a Python function; :func:`kernel` makes it.
+
+    Called with arrays and numbers it compiles and runs (options of :func:`pto_jax.compile` by keyword);
+    called while another function is built it becomes a call in that program. ``program`` is the program,
+    ``str(kernel)`` its text. Keyword-only parameters of the Python function are known when the program is
+    built: :meth:`specialise` sets them.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        types: Mapping[str, Any] | Sequence[Any] | None,
+        options: Mapping[str, Any],
+        constants: Mapping[str, Any] | None = None,
+    ) -> None:
+        update_wrapper(self, function)
+        self.function = function
+        self.constants = dict(constants or {})
+        self._given = types
+        self._options = dict(options)
+        self._span = definition(function.__code__)
+        self.symbol: str = options.get("name") or function.__name__
+        self.arguments = self._arguments()
+
+    def _arguments(self) -> tuple[tuple[str, Type], ...]:
+        parameters = list(inspect.signature(self.function).parameters.values())
+        unknown = set(self.constants) - {p.name for p in parameters if p.kind is p.KEYWORD_ONLY}
+        if unknown:
+            self._fail(f"found no keyword-only parameter {sorted(unknown)[0]!r}")
+        names = [p.name for p in parameters if p.kind in _ARGUMENT]
+        for p in parameters:
+            if p.kind in (p.VAR_POSITIONAL, p.VAR_KEYWORD):
+                self._fail(f"found the parameter *{p.name}; allowed: arguments by name")
+            if p.name in _OPTIONS and p.name in names:
+                self._fail(f"found the argument {p.name!r}, an option of calls; allowed: another name")
+            if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in self.constants:
+                self.constants.setdefault(p.name, p.empty)
+        given = self._given
+        if given is not None and not isinstance(given, Mapping):
+            if len(given) != len(names):
+                self._fail(f"found {len(given)} types for {len(names)} arguments; allowed: one for each")
+            given = dict(zip(names, given, strict=True))
+        return tuple((n, self._type(n, given or {})) for n in names)
+
+    def _type(self, name: str, given: Mapping[str, Any]) -> Type:
+        found = given.get(name)
+        if found is None:
+            found = inspect.get_annotations(self.function).get(name)
+            if isinstance(found, str):
+                found = self._evaluated(found)
+        if found is None:
+            self._fail(
+                f"found no type of the argument {name!r}; allowed: an annotation, or types=, with "
+                "pto.ptr('f32'), 'index', '!pto.ptr<f32>' ..."
+            )
+        return as_type(found, name)
+
+    def _evaluated(self, annotation: str) -> Any:
+        """An annotation that Python kept as text: an expression, or the text of a type."""
+        names = {**self.function.__globals__, **inspect.getclosurevars(self.function).nonlocals}
+        try:
+            return eval(annotation, names)
+        except (NameError, SyntaxError, AttributeError, TypeError):
+            return annotation
+
+    def _fail(self, message: str) -> Any:
+        fail(f"@{self.symbol}: {message}", self._span)
+
+    # -- building ------------------------------------------------------------------------------------
+
+    def specialise(self, **constants: Any) -> Kernel:
+        """The kernel with other values of its keyword-only parameters."""
+        return Kernel(self.function, self._given, self._options, {**self.constants, **constants})
+
+    def build(self, program: Builder, *, entry: bool) -> Function:
+        """The function in a program."""
+        missing = [n for n, v in self.constants.items() if v is inspect.Parameter.empty]
+        if missing:
+            self._fail(f"found no value of {missing[0]!r}; allowed: kernel.specialise({missing[0]}=...)")
+        o = self._options
+        attributes = function_attributes(entry, o.get("kind"), o.get("attributes"))
+        opened = Building(program, self.symbol, self.arguments, attributes, bool(o.get("private")), Place(self._span))
+        body = opened.body
+        program.opened(self.symbol)
+        before = activate(body)
+        try:
+            values = self.function(*body.args, **self.constants)
+            if body.returned is None:
+                body.expect(body.root)
+                body.returned = returned(body, values)
+            return body.finish(attributes, private=bool(o.get("private")))
+        finally:
+            activate(before)
+            program.closed(self.symbol)
+
+    @cached_property
+    def program(self) -> Program:
+        """The program: this function, and before it those it calls."""
+        builder = Builder(arch=self._options.get("arch"))
+        before = activate(None)
+        try:
+            builder.add(self.build(builder, entry=bool(self._options.get("entry", True))), self)
+        finally:
+            activate(before)
+        return builder.program
+
+    def __str__(self) -> str:
+        return str(self.program)
+
+    def __repr__(self) -> str:
+        listed = ", ".join(f"{n}: {t}" for n, t in self.arguments)
+        return f"<kernel @{self.symbol}({listed})>"
+
+    # -- checking and running ------------------------------------------------------------------------
+
+    def verify(self, profile: str | Profile | None = None, **options: Any) -> list[Diagnostic]:
+        """What :func:`pto_jax.verify` finds; places are lines of the Python file."""
+        from ..api import verify
+
+        return verify(self.program, profile, **options)
+
+    def compile(self, **options: Any) -> engine.Kernel:
+        """The compiled kernel, as :func:`pto_jax.compile` gives it for the text."""
+        from ..engine import compile
+
+        return compile(self.program, entry=self.symbol, **options)
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if building():
+            if kwargs:
+                fail(f"found the keyword {next(iter(kwargs))!r} in a call of @{self.symbol}; allowed: by position")
+            return call(self, *args)
+        options = {k: kwargs.pop(k) for k in _OPTIONS if k in kwargs}
+        return self.compile(**options)(*args, **kwargs)
+
+
+@overload
+def kernel(function: Callable[..., Any], /) -> Kernel: ...
+
+
+@overload
+def kernel(
+    *,
+    types: Mapping[str, Any] | Sequence[Any] | None = None,
+    name: str | None = None,
+    entry: bool = True,
+    kind: str | KernelKind | None = None,
+    arch: str | None = None,
+    private: bool = False,
+    attributes: Mapping[str, AttrValue] | None = None,
+) -> Callable[[Callable[..., Any]], Kernel]: ...
+
+
+def kernel(
+    function: Callable[..., Any] | None = None,
+    /,
+    *,
+    types: Mapping[str, Any] | Sequence[Any] | None = None,
+    **options: Any,
+) -> Any:
+    """Make a Python function a kernel.
+
+    Its parameters become arguments of the program; their types are annotations or ``types`` (by name or
+    in order): ``pto.ptr("f32")``, ``"index"``, ``int`` (index), ``float`` (f32), any type of the text.
+    ``entry=False`` makes a helper for other kernels, ``kind`` ("cube", "vector") a kernel of one kind of
+    core, ``arch`` names the target ("a3", "a5"), ``name`` the function where it differs from Python's.
+
+    The Python function runs once and builds the program: calls, operators on scalars, ``for`` over
+    :func:`pto_jax.builder.range` and ``with`` over :func:`pto_jax.builder.if_` become its operations,
+    named after the Python variables they are assigned to.
+
+    >>> import numpy as np
+    >>> import pto_jax as pto
+    >>> @pto.kernel(types=(pto.ptr("f32"), pto.ptr("f32")))
+    ... def negate(x, y):
+    ...     t = pto.alloc_tile("f32", 8, 8)
+    ...     pto.tload(t, pto.GlobalTensor(x, (8, 8)))
+    ...     pto.tneg(t, t)
+    ...     pto.tstore(pto.GlobalTensor(y, (8, 8)), t)
+    >>> negate(np.ones(64, np.float32), np.zeros(64, np.float32))["y"][0].item()
+    -1.0
+    """
+    if function is not None:
+        return Kernel(function, types, options)
+    return lambda made: Kernel(made, types, options)

@@ -1,0 +1,201 @@
+"""Programs of several functions, built in Python."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from ..ir import Attrs, AttrValue, Function, Program, Symbol, attrs
+from ..types import KernelKind, ScalarType, Type
+from .argument_types import as_type, member
+from .arith import as_scalar, dtype_of
+from .body import Body, Node, activate, current, flattened
+from .places import Place, fail, here
+from .values import Handle
+
+if TYPE_CHECKING:
+    from .kernel import Kernel
+
+
+def function_attributes(
+    entry: bool, kind: str | KernelKind | None, more: Mapping[str, AttrValue] | None
+) -> Attrs:
+    """Attributes of a function as the text writes them."""
+    found: dict[str, AttrValue] = dict(more or {})
+    if entry:
+        found["pto.entry"] = True
+    if kind is not None:
+        found["pto.kernel_kind"] = member(KernelKind, kind, "kind")
+    return attrs(found)
+
+
+class Builder:
+    """A program under construction.
+
+    Everything that :mod:`pto_jax.builder` has is a method too: ``b.tadd(...)``, ``b.range(...)``.
+    ``arch`` is the target the program names ("a3", "a5").
+
+    >>> b = Builder(arch="a5")
+    >>> with b.function("double", {"n": "index", "p": "!pto.ptr<i64>"}) as f:
+    ...     n, p = f.args
+    ...     b.store_scalar(b.cast(n + n, "i64"), p, 0)
+    >>> [op.name for op in b.program.walk()]
+    ['arith.constant', 'arith.addi', 'arith.index_cast', 'store_scalar', 'return']
+    """
+
+    def __init__(self, *, arch: str | None = None, attributes: Mapping[str, AttrValue] | None = None) -> None:
+        self._attributes: dict[str, AttrValue] = dict(attributes or {})
+        if arch is not None:
+            self._attributes["pto.target_arch"] = arch
+        self._functions: dict[str, Function] = {}
+        self._origins: dict[str, object] = {}
+        self._open: list[str] = []
+
+    @property
+    def program(self) -> Program:
+        """What has been built so far."""
+        source = next((f.span.file for f in self._functions.values() if f.span), "<builder>")
+        return Program(tuple(self._functions.values()), attrs(self._attributes), source=source)
+
+    def __str__(self) -> str:
+        return str(self.program)
+
+    def __getattr__(self, name: str) -> Any:
+        from importlib import import_module
+
+        if name.startswith("_"):
+            raise AttributeError(f"a builder has no {name!r}")
+        return getattr(import_module(__package__ or ""), name)
+
+    def function(
+        self,
+        name: str,
+        args: Mapping[str, Any] | None = None,
+        *,
+        entry: bool = True,
+        kind: str | KernelKind | None = None,
+        private: bool = False,
+        attributes: Mapping[str, AttrValue] | None = None,
+    ) -> Building:
+        """A function of the program, for use with ``with``; ``args`` gives the types of its arguments."""
+        typed = [(n, as_type(t, n)) for n, t in (args or {}).items()]
+        return Building(self, name, typed, function_attributes(entry, kind, attributes), private, here())
+
+    def add(self, function: Function, origin: object = None) -> None:
+        """Add a finished function; a second one of its name is an error."""
+        if function.name in self._functions:
+            fail(f"found a second function @{function.name}; allowed: one of each name", function.span)
+        self._functions[function.name] = function
+        self._origins[function.name] = origin
+
+    def include(self, kernel: Kernel) -> Function:
+        """The function of a kernel that another one calls, built once."""
+        name = kernel.symbol
+        if self._origins.get(name) is not kernel or name not in self._functions:
+            if name in self._open:
+                fail(f"the call of @{name} is recursive; allowed: calls without cycles")
+            self.add(kernel.build(self, entry=False), kernel)
+        return self._functions[name]
+
+    def opened(self, name: str) -> None:
+        if name in self._functions or name in self._open:
+            fail(f"found a second function @{name}; allowed: one of each name")
+        self._open.append(name)
+
+    def closed(self, name: str) -> None:
+        self._open.remove(name)
+
+
+class Building:
+    """A function that is open for calls; ``args`` are its arguments."""
+
+    def __init__(
+        self,
+        program: Builder,
+        name: str,
+        args: Sequence[tuple[str, Type]],
+        attributes: Attrs,
+        private: bool,
+        place: Place,
+    ) -> None:
+        self.program = program
+        self.body = Body(program, name, args, place.span)
+        self.function: Function | None = None
+        self._attributes = attributes
+        self._private = private
+        self._before: Body | None = None
+
+    @property
+    def args(self) -> tuple[Any, ...]:
+        return self.body.args
+
+    def __enter__(self) -> Building:
+        self.program.opened(self.body.name)
+        self._before = activate(self.body)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            if kind is None:
+                self.function = self.body.finish(self._attributes, private=self._private)
+        finally:
+            activate(self._before)
+            self.program.closed(self.body.name)
+        if self.function is not None:
+            self.program.add(self.function)
+
+
+def return_(*values: Any) -> None:
+    """The values that a function built with :meth:`Builder.function` returns, at its end."""
+    body = current()
+    if body.returned is not None or body.stack[-1] is not body.root:
+        fail(f"return_ in @{body.name}; allowed: once, as the last operation of a function")
+    body.returned = returned(body, values)
+
+
+def returned(body: Body, values: Any) -> tuple[Handle, ...]:
+    """What a function returns, as handles."""
+    found = []
+    for value in flattened(values):
+        handle = value if isinstance(value, Handle) else as_scalar(value, dtype_of(value), "return")
+        found.append(body.use(handle))
+    return tuple(found)
+
+
+def call(function: Any, *args: Any, results: Any = ()) -> Any:
+    """Call a kernel, or a function of the program by its name.
+
+    ``results`` are the types it returns, for a function that is built later.
+    """
+    body, place = current(), here()
+    name = function if isinstance(function, str) else function.symbol
+    if isinstance(function, str):
+        known = next((f for f in body.program.program.functions if f.name == name), None)
+    else:
+        known = body.program.include(function)
+    types = [a.type for a in known.args] if known is not None else [None] * len(args)
+    if len(types) != len(args):
+        fail(f"found {len(args)} argument(s) of @{name}; allowed: {len(types)}", place.span, instruction="call")
+    ins = [_argument(name, i, value, t) for i, (value, t) in enumerate(zip(args, types, strict=True))]
+    listed = results if isinstance(results, list | tuple) else (results,)
+    given = known.results if known is not None else tuple(as_type(t) for t in listed)
+    node = Node("call", ins, attributes={"callee": Symbol(name)}, span=place.span)
+    body.emit(node)
+    for i, t in enumerate(given):
+        node.results.append(body.define(t, place.target(i, len(given))))
+    return None if not given else node.results[0] if len(given) == 1 else tuple(node.results)
+
+
+def _argument(name: str, index: int, value: Any, wanted: Type | None) -> Handle:
+    what = f"argument {index} of @{name}"
+    d = wanted.dtype if isinstance(wanted, ScalarType) else None
+    if not isinstance(value, Handle):
+        return as_scalar(value, d or dtype_of(value), what, "call")
+    from ..verifier_functions import same_use
+
+    if wanted is not None and not same_use(wanted, value.type):
+        fail(f"{what}: found {value}, which is {value.type}; allowed: {wanted}", instruction="call")
+    return value

@@ -1,0 +1,114 @@
+"""Tiles and global tensors: allocation and description, also under the names of the C++ interface."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from .. import isa
+from ..dtypes import DType
+from ..text.formats import find_format
+from ..types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType
+from .argument_types import as_type, tile_type
+from .custom import Call
+from .places import fail, here
+from .values import Handle, Scalar, TileHandle, View
+
+#: A size of the valid region that is known when the program runs.
+Size = int | Scalar | None
+
+
+def alloc_tile(
+    dtype: str | DType | TileType,
+    rows: int | None = None,
+    cols: int | None = None,
+    *,
+    addr: Any = None,
+    valid: tuple[Size, Size] | None = None,
+    valid_row: Size = None,
+    valid_col: Size = None,
+    named: str | None = None,
+    **layout: Any,
+) -> TileHandle:
+    """Declare a tile: by element type, rows and columns, or by its type.
+
+    ``addr`` is its byte address. ``valid`` gives the valid region; sizes that are scalars of the program
+    are dynamic. ``loc``, ``blayout``, ``slayout``, ``fractal``, ``pad`` and ``compact`` are as for
+    :func:`tile_type`: without layouts the tile has the element order that its place asks for.
+    """
+    sizes = [valid_row, valid_col] if valid is None else list(valid)
+    if rows is None or cols is None or isinstance(dtype, TileType):
+        given = as_type(dtype) if not isinstance(dtype, DType) else dtype
+        if not isinstance(given, TileType) or layout:
+            fail("found no rows and columns; allowed: alloc_tile(dtype, rows, cols, ...) or a tile type")
+        t, static = given, given.valid
+    else:
+        static = tuple(n if isinstance(n, int) else f if n is None else None for n, f in zip(sizes, (rows, cols), strict=True))
+        t = tile_type(dtype, rows, cols, valid=(static[0], static[1]), **layout)
+    dynamic = {
+        name: size
+        for name, size, known in zip(("valid_row", "valid_col"), sizes, static, strict=True)
+        if size is not None and (known is None or isinstance(size, Handle))
+    }
+    fmt = find_format("alloc_tile")
+    assert fmt is not None
+    kwargs = {"addr": addr, **dynamic, "type": t, "named": named}
+    tile: TileHandle = Call(fmt, isa.find("alloc_tile"), here(), kwargs).build(())
+    return tile
+
+
+def tile(
+    loc: str | Loc,
+    dtype: str | DType,
+    rows: int,
+    cols: int,
+    blayout: str | BLayout | None = None,
+    v_row: Size = None,
+    v_col: Size = None,
+    slayout: str | SLayout | None = None,
+    fractal: int | None = None,
+    pad: str | Pad = Pad.NULL,
+    *,
+    addr: Any = None,
+    named: str | None = None,
+) -> TileHandle:
+    """``Tile<loc, dtype, rows, cols, ...>`` of the C++ interface: a tile, its parameters in that order."""
+    return alloc_tile(
+        dtype,
+        rows,
+        cols,
+        addr=addr,
+        valid=(v_row, v_col),
+        named=named,
+        loc=loc,
+        blayout=blayout,
+        slayout=slayout,
+        fractal=fractal,
+        pad=pad,
+    )
+
+
+def global_tensor(
+    ptr: Handle,
+    shape: Sequence[Any],
+    strides: Sequence[Any] | None = None,
+    layout: str | GlobalLayout | None = None,
+    *,
+    named: str | None = None,
+) -> View:
+    """``GlobalTensor`` of the C++ interface: a tensor in global memory; without strides a packed one.
+
+    Extents are Python integers, or scalars of the program for those known when it runs.
+    """
+    place = here()
+    extents = list(shape)
+    if strides is None:
+        steps: list[Any] = [1]
+        for extent in extents[:0:-1]:
+            steps.insert(0, extent if isinstance(steps[0], int) and steps[0] == 1 else steps[0] * extent)
+        strides = steps[: len(extents)]
+    fmt = find_format("make_tensor_view")
+    assert fmt is not None
+    kwargs = {"layout": layout, "named": named}
+    view: View = Call(fmt, isa.find("make_tensor_view"), place, kwargs).build((ptr, extents, list(strides)))
+    return view
