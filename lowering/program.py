@@ -387,12 +387,12 @@ class JaxMachine:
         assert isinstance(view, View)
         old, context = self.buffers[view.buffer], self.context(e)
         self._in_bounds(e, "src", self._lanes(ref), view, old)
-        self.buffers[view.buffer] = memory.tstore(context, self._inputs(e, context), view, old)
+        self.buffers[view.buffer] = memory.tstore(context, self.inputs(e, context), view, old)
 
     def _mgather(self, e: Execution) -> None:
         view, context = e.operands["src"], self.context(e)
         assert isinstance(view, View)
-        inputs, buffer = self._inputs(e, context), self.buffers[view.buffer]
+        inputs, buffer = self.inputs(e, context), self.buffers[view.buffer]
         at = memory_indexed.places(context, inputs, view, "dst", self._picked(e, "dst"))
         self._in_buffer(e, at, buffer)
         self._write(e.tile("dst"), memory_indexed.mgather(context, inputs, at, buffer))
@@ -400,7 +400,7 @@ class JaxMachine:
     def _mscatter(self, e: Execution) -> None:
         view, context, pick = e.operands["dst"], self.context(e), self._picked(e, "src")
         assert isinstance(view, View)
-        inputs, buffer = self._inputs(e, context), self.buffers[view.buffer]
+        inputs, buffer = self.inputs(e, context), self.buffers[view.buffer]
         at = memory_indexed.places(context, inputs, view, "src", pick)
         self._in_buffer(e, at, buffer)
         self.buffers[view.buffer] = memory_indexed.mscatter(context, inputs, at, pick, buffer)
@@ -430,13 +430,13 @@ class JaxMachine:
         context = self.context(e)
         if self.checks:
             self._check(e)
-        results = jitted(context)(self._inputs(e, context))
+        results = jitted(context)(self.inputs(e, context))
         for name, words in results.items():
             if name not in e.vectors and not name.startswith(VALUE):
                 self._write(e.tile(name), words, results.get(VALUE + name))
         return {n: arrays.from_words(results[n], t.dtype.numpy) for n, t in e.vectors.items()}
 
-    def _inputs(self, e: Execution, context: Context) -> Inputs:
+    def inputs(self, e: Execution, context: Context) -> Inputs:
         """Lanes of the tiles and words of the scalars an instruction is given."""
         inputs: dict[str, Lanes | Array] = {}
         for name, operand in e.operands.items():

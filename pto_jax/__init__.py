@@ -11,18 +11,21 @@ Names are resolved on first use: importing, parsing and verifying need no JAX.
 from __future__ import annotations
 
 from importlib import import_module
-from typing import TYPE_CHECKING
+from importlib.util import find_spec
+from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
     from . import ops as ops, oracle as oracle
     from .api import load as load, parse as parse, verify as verify
+    from .builder import Builder as Builder, kernel as kernel, ptr as ptr
     from .cost import cost as cost
     from .dtypes import DType as DType, dtype as dtype
     from .engine import Kernel as Kernel, compile as compile
     from .errors import (
         ArgumentError as ArgumentError,
+        BuildError as BuildError,
         Diagnostic as Diagnostic,
         DifferentiationError as DifferentiationError,
         ExecutionError as ExecutionError,
@@ -46,6 +49,9 @@ _PUBLIC: dict[str, str] = {
     "compile": "engine",
     "Kernel": "engine",
     "Program": "ir",
+    "kernel": "builder",
+    "Builder": "builder",
+    "ptr": "builder",
     "tile": "tiles",
     "Tile": "tiles",
     "ops": "",
@@ -66,6 +72,7 @@ _PUBLIC: dict[str, str] = {
     "VerifyError": "errors",
     "ExecutionError": "errors",
     "ArgumentError": "errors",
+    "BuildError": "errors",
     "FileError": "errors",
     "DifferentiationError": "errors",
     "NotExecutableError": "errors",
@@ -74,14 +81,23 @@ _PUBLIC: dict[str, str] = {
 __all__ = sorted(_PUBLIC)
 
 
-def __getattr__(name: str) -> object:
+def __getattr__(name: str) -> Any:
     module = _PUBLIC.get(name)
-    if module is None:
+    value: object = _built(name) if module is None else None
+    if module is None and value is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = import_module(f".{module or name}", __name__)
-    value: object = getattr(found, name) if module else found
+    if module is not None:
+        found = import_module(f".{module or name}", __name__)
+        value = getattr(found, name) if module else found
     globals()[name] = value
     return value
+
+
+def _built(name: str) -> object:
+    """What builds programs under a name: instructions, loops, scalars; None where nothing does."""
+    if name.startswith("_") or find_spec(f"{__name__}.{name}") is not None:
+        return None
+    return getattr(import_module(".builder", __name__), name, None)
 
 
 def __dir__() -> list[str]:

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,6 +19,9 @@ from .errors import ArgumentError, FileError
 from .ir import Program
 from .testing.vectors import load_arrays
 from .types import MemRefType, PtrType, ScalarType, TileType, Type
+
+if TYPE_CHECKING:
+    from ._watch import Watch
 
 Array = NDArray[Any]
 Buffer = PtrType | MemRefType | TileType
@@ -60,6 +63,9 @@ class Options:
     outputs: str | None
     dump_state: str | None
     seed: int
+    grid: int = 1
+    max_steps: int | None = None
+    watch: Watch | None = None
 
 
 def run(options: Options) -> None:
@@ -72,8 +78,15 @@ def run(options: Options) -> None:
 
     from .engine import compile as compile_program
 
+    limits = {} if options.max_steps is None else {"max_steps": options.max_steps}
     kernel = compile_program(
-        program, profile=profile.name, entry=options.entry, numerics=options.numerics, checks=True
+        program,
+        profile=profile.name,
+        entry=options.entry,
+        numerics=options.numerics,
+        checks=True,
+        grid=options.grid,
+        **limits,
     )
     names = [a.name for a in kernel.arguments]
     if options.inputs is not None:
@@ -83,12 +96,21 @@ def run(options: Options) -> None:
         values, given = generate_inputs(kernel, options.seed, example), dict(zip(names, names, strict=True))
         origin = f"generated, seed {options.seed}"
     ordered = [values[name] for name in names]
-    if options.dump_state is not None:
+    if options.watch is not None:
+        from ._watch import watched
+
+        found = watched(kernel, ordered, options.watch, options.dump_state)
+        if found is None:
+            return
+        outputs, state = found
+    elif options.dump_state is not None:
         outputs, state = kernel.with_state(*ordered)
-        state.save(options.dump_state)
     else:
         outputs, report = kernel(*ordered)
         report.raise_if_broken()
+        state = None
+    if options.dump_state is not None and state is not None:
+        state.save(options.dump_state)
     arrays = {name: np.asarray(outputs[name]) for name in kernel.outputs}
     print(f"program: {example.summary if example else options.file}")
     print(f"         {instruction_counts(program)}")

@@ -65,7 +65,7 @@ def _converted(x: Any, dtype: DType, what: str) -> np.ndarray[Any, Any]:
         raise ArgumentError(f"{what}: found {found}, the program declares {dtype.name}")
     with np.errstate(over="ignore"):
         array = given.astype(dtype.numpy)
-    if dtype.numpy.kind in "iu":
+    if dtype.numpy.kind in "biu":
         lost = array.astype(object) != given.astype(object)
     else:
         lost = np.isfinite(given) & ~np.isfinite(array.astype(np.float32))
@@ -78,7 +78,7 @@ def _converted(x: Any, dtype: DType, what: str) -> np.ndarray[Any, Any]:
 def _kinds(dtype: DType) -> str:
     """Kinds of array types whose numbers may become elements of ``dtype``."""
     if dtype.numpy == np.bool_:
-        return "b"
+        return "biu"
     return "iu" if dtype.numpy == dtype.word or dtype.is_integer else "iuf"
 
 

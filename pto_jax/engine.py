@@ -19,6 +19,7 @@ from .dtypes import DType, from_numpy
 from .errors import ArgumentError, VerifyError
 from .ir import Function, Op, Program
 from .lowering import MAX_STEPS, JaxMachine, Semantics, disjoint_parts, plan, varying_axes
+from .lowering.observed import ObservedMachine, Observer
 from .profiles import Profile, profile as find_profile
 from .state import Report, State
 from .tiles import Tile, tile
@@ -111,15 +112,26 @@ class Kernel:
         report.raise_if_broken()
         return outputs, state
 
+    def observed(self, observer: Observer, /, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], State]:
+        """Like :meth:`with_state`, eagerly, telling an observer (:mod:`pto_jax.trace`) every step."""
+        outputs, report, state = self._run(args, kwargs, jit=False, keep_state=True, observer=observer)
+        report.raise_if_broken()
+        return outputs, state
+
     def _run(
-        self, args: Sequence[Any], kwargs: Mapping[str, Any], jit: bool, keep_state: bool = False
+        self,
+        args: Sequence[Any],
+        kwargs: Mapping[str, Any],
+        jit: bool,
+        keep_state: bool = False,
+        observer: Observer | None = None,
     ) -> tuple[dict[str, Any], Report, State]:
         given = self._bind(args, kwargs)
         kernel = self._typed(given)
         prepared = {a.name: _prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
         check = self.checks or keep_state or not jit
         mode = _Mode(check, keep_state, whole=jit)
-        run = _jitted(kernel, mode) if jit else partial(_execute, kernel, mode)
+        run = _jitted(kernel, mode) if jit else partial(_execute, kernel, mode, observer=observer)
         with arrays.x64():
             results, report, state = run(prepared)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
@@ -282,10 +294,11 @@ def _jitted(kernel: Kernel, mode: _Mode) -> Any:
 
 
 def _execute(
-    kernel: Kernel, mode: _Mode, prepared: Mapping[str, Any]
+    kernel: Kernel, mode: _Mode, prepared: Mapping[str, Any], observer: Observer | None = None
 ) -> tuple[dict[str, Any], Report, State]:
     """Walk the program on a JAX machine; traced whole under jit, executed directly when eager."""
-    machine = JaxMachine(
+    make = JaxMachine if observer is None else partial(ObservedMachine, observer=observer)
+    machine = make(
         kernel.semantics,
         plan(kernel.program, kernel.entry, kernel.profile),
         {},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,7 +13,7 @@ from jax import Array
 
 from .errors import ArgumentError, Diagnostic, ExecutionError, Span
 from .tiles import Tile
-from .walk import Scope, TileRef
+from .walk import Operand, Scope, TileRef
 
 if TYPE_CHECKING:
     from .lowering import JaxMachine
@@ -83,33 +83,54 @@ class Report:
 @jax.tree_util.register_dataclass
 @dataclass(frozen=True)
 class State:
-    """Final tiles by the name of their handle, and memory cells as raw words."""
+    """Tiles by the name of their handle, and memory cells as raw words.
+
+    ``scalars`` and ``buffers`` (raw words, one element each) are those of an execution that was stopped.
+    """
 
     tiles: dict[str, Tile]
     cells: dict[str, Array]
+    scalars: dict[str, Any] = field(default_factory=dict)
+    buffers: dict[str, Array] = field(default_factory=dict)
 
     @staticmethod
     def of(machine: JaxMachine, scope: Scope) -> State:
-        tiles = {}
-        for name, operand in scope.names().items():
-            if isinstance(operand, TileRef):
-                rows, cols = (
-                    np.int32(n) if isinstance(n, int) else n for n in (operand.v_row, operand.v_col)
-                )
-                dynamic = operand.type.with_valid(None, None)
-                tiles[name] = Tile(machine.words(operand), _scalar(rows), _scalar(cols), dynamic)
-        return State(tiles, dict(machine.cells))
+        return State(_tiles(machine, scope.names()), dict(machine.cells))
+
+    @staticmethod
+    def at(machine: JaxMachine, names: Mapping[str, Operand]) -> State:
+        """What an execution has in the middle, where every value is known."""
+        numbers = {n: v for n, v in names.items() if isinstance(v, int | float | np.generic | Array)}
+        return State(_tiles(machine, names), dict(machine.cells), numbers, dict(machine.buffers))
 
     def save(self, path: str | Path) -> None:
-        """Write ``tile/<name>`` (element type where NumPy has it, else words), ``tile/<name>/valid`` and
-        ``cell/<name>`` arrays to an .npz file."""
+        """Write ``tile/<name>`` (element type where NumPy has it, else words), ``tile/<name>/valid``,
+        ``cell/<name>``, ``scalar/<name>`` and ``buffer/<name>`` arrays to an .npz file."""
         stored: dict[str, np.ndarray[Any, Any]] = {}
         for name, t in self.tiles.items():
             plain = np.dtype(t.dtype.numpy).kind in "fiu"
             stored[f"tile/{name}"] = np.asarray(t) if plain else np.asarray(t.words)
             stored[f"tile/{name}/valid"] = np.array([t.valid_rows, t.valid_cols], np.int32)
         stored.update({f"cell/{name}": np.asarray(words) for name, words in self.cells.items()})
+        stored.update({f"scalar/{name}": _plain(np.asarray(n)) for name, n in self.scalars.items()})
+        stored.update({f"buffer/{name}": np.asarray(words) for name, words in self.buffers.items()})
         save_npz(path, stored)
+
+
+def _tiles(machine: JaxMachine, names: Mapping[str, Operand]) -> dict[str, Tile]:
+    """The tiles among what names stand for."""
+    tiles = {}
+    for name, operand in names.items():
+        if isinstance(operand, TileRef):
+            rows, cols = (np.int32(n) if isinstance(n, int) else n for n in (operand.v_row, operand.v_col))
+            dynamic = operand.type.with_valid(None, None)
+            tiles[name] = Tile(machine.words(operand), _scalar(rows), _scalar(cols), dynamic)
+    return tiles
+
+
+def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array whose type .npz files can name: raw words where it cannot."""
+    return array if array.dtype.kind in "fiub" else array.view(f"u{array.dtype.itemsize}")
 
 
 def _scalar(n: Any) -> Array:

@@ -106,7 +106,8 @@ def constant(value: Any, type: Any = None) -> Scalar:
         made = literal(value, t.dtype, "constant")
     else:
         fail(f"constant: found the type {t}; allowed: a scalar or vector type", place.span)
-    return _emit("arith.constant", (), t, place, {"value": made})
+    scalar: Scalar = _emit("arith.constant", (), t, place, {"value": made})
+    return scalar
 
 
 def _emit(

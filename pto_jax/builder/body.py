@@ -91,10 +91,10 @@ class Body:
 
     def fresh(self, hint: str | None) -> str:
         """A name that no other value of the function has."""
-        if hint is None:
+        while hint is None:
             name = str(self._number)
             self._number += 1
-            return name if name not in self._names and not self._names.add(name) else self.fresh(None)
+            hint = None if name in self._names else name
         name, count = hint, 0
         while name in self._names:
             count += 1

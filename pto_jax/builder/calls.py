@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
-from typing import Any
+from typing import Any, NoReturn
 
 from .. import isa
 from ..dtypes import F32, INDEX, DType, find_dtype
@@ -161,33 +161,35 @@ class _Call:
 
     def bind(self, args: Sequence[Any]) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]:
         """The overload that fits, and the given objects by operand name."""
-        close: list[str] = []
+        close: tuple[str, Any] | None = None
         for destinations, form in _signatures(self.instruction):
-            if self.types and len(self.types) != len(destinations):
-                continue
-            listed = form if self.makes_results else (*destinations, *form)
+            listed = self.listed(destinations, form)
             rest = [n for n in listed if n not in self.operands]
-            if len(rest) != len(args) or not self.operands.keys() <= set(listed):
+            counts = not self.types or len(self.types) == len(destinations)
+            if not counts or len(rest) != len(args) or not self.operands.keys() <= set(listed):
                 continue
             bound = {**self.operands, **dict(zip(rest, args, strict=True))}
             wrong = next((n for n in listed if not self.fits(n, bound[n])), None)
             if wrong is None:
                 return destinations, form, bound
-            close.append(wrong)
-            found = bound[wrong]
-        if close:
-            kind = self.instruction.operand(close[-1]).kind
-            fail(
-                f"found {described(found)}; allowed: {_KINDS.get(kind, kind)}",
-                self.place.span,
-                instruction=self.name,
-                operand=close[-1],
-            )
+            close = close or (wrong, bound[wrong])
+        self.refuse(args, close)
+
+    def listed(self, destinations: tuple[str, ...], form: tuple[str, ...]) -> tuple[str, ...]:
+        return form if self.makes_results else (*destinations, *form)
+
+    def refuse(self, args: Sequence[Any], close: tuple[str, Any] | None) -> NoReturn:
+        if close is not None:
+            operand, found = close
+            kind = self.instruction.operand(operand).kind
+            self.fail(f"found {described(found)}; allowed: {KINDS.get(kind, kind)}", operand)
         given = [*map(described, args), *(f"{k}={described(v)}" for k, v in self.operands.items())]
-        spelled = [(s if not self.makes_results else s[1]) for s in _signatures(self.instruction)]
-        wanted = _spelled(self.instruction) if not self.makes_results else [tuple(s[1]) for s in spelled]
+        wanted = dict.fromkeys(self.listed(*s) for s in _signatures(self.instruction))
         allowed = " or ".join(f"{python_name(self.name)}({', '.join(w)})" for w in wanted)
-        fail(f"found ({', '.join(given)}); allowed: {allowed}", self.place.span, instruction=self.name)
+        self.fail(f"found ({', '.join(given)}); allowed: {allowed}")
+
+    def fail(self, message: str, operand: str | None = None) -> NoReturn:
+        fail(message, self.place.span, instruction=self.name, operand=operand)
 
     def fits(self, name: str, given: Any) -> bool:
         operand = self.instruction.operand(name)
@@ -240,7 +242,7 @@ class _Call:
         return tuple(t for t in found if t is not None)
 
 
-_KINDS = {
+KINDS = {
     "tile": "a tile",
     "scalar": "a scalar or a Python number",
     "index": "an index or a Python integer",
@@ -312,7 +314,8 @@ def attribute_value(name: str, attribute: isa.Attribute, given: Any) -> AttrValu
         given = int(given[8:]) if given[8:].isdecimal() else given
     if isinstance(given, bool) != (wanted is bool) or not isinstance(given, wanted):
         fail(f"{what}: found {given!r}; allowed: {wanted.__name__}", instruction=name)
-    return given  # type: ignore[no-any-return]
+    found: AttrValue = given
+    return found
 
 
 def symbol(given: Any, what: str) -> Symbol:

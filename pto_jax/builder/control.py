@@ -33,7 +33,9 @@ class Structure:
     def results(self) -> tuple[Any, ...]:
         """The values that the regions hand out."""
         if not self._complete:
-            fail(f"{self.node.name} ({self.node.span}) is not complete; allowed: results after its last region")
+            fail(
+                f"{self.node.name} ({self.node.span}) is not complete; allowed: results after its last region"
+            )
         place, count = here(), len(self.node.results)
         for i, handle in enumerate(self.node.results):
             handle.named(place.target(i, count))
@@ -43,7 +45,9 @@ class Structure:
     def result(self) -> Any:
         """The only value that the regions hand out."""
         if len(self.node.results) != 1:
-            fail(f"{self.node.name} ({self.node.span}) has {len(self.node.results)} results; allowed: .results")
+            fail(
+                f"{self.node.name} ({self.node.span}) has {len(self.node.results)} results; allowed: .results"
+            )
         return self.results[0]
 
     def give(self, *values: Any) -> None:
@@ -57,14 +61,19 @@ class Structure:
         """The values as handles of the types that the other regions gave."""
         types = self.types
         if types is not None and len(types) != len(values):
-            fail(f"found {len(values)} value(s) of {self.node.name} ({self.node.span}); allowed: {len(types)}")
+            fail(
+                f"found {len(values)} value(s) of {self.node.name} ({self.node.span}); allowed: {len(types)}"
+            )
         found = []
         for i, value in enumerate(values):
             known = types[i] if types is not None else None
             d = known.dtype if isinstance(known, ScalarType) else None
             handle = value if isinstance(value, Handle) else as_scalar(value, d or dtype_of(value), "value")
             if known is not None and handle.type != known:
-                fail(f"found {handle}, a {handle.type}, for {self.node.name} ({self.node.span}); allowed: {known}")
+                fail(
+                    f"found {handle}, which is {handle.type}, for {self.node.name} ({self.node.span}); "
+                    f"allowed: {known}"
+                )
             found.append(self.body.use(handle, self.node.name))
         self.types = [h.type for h in found]
         return tuple(found)
@@ -119,7 +128,9 @@ class Loop(Structure):
         block = self.region("the loop", list(zip(types, names, strict=False)))
         yield block.args[0] if len(block.args) == 1 else tuple(block.args)
         if len(self.types or ()) and self._yielded is None:
-            fail(f"the loop ({self.node.span}) carries values; allowed: loop.give(...) at its end", block.span)
+            fail(
+                f"the loop ({self.node.span}) carries values; allowed: loop.give(...) at its end", block.span
+            )
         self.close(block)
         self.complete()
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, NoReturn
 
 from .. import isa
 from ..dtypes import F32, I1, I64, INDEX, DType
@@ -35,7 +35,7 @@ from ..types import (
 from .argument_types import as_type, member
 from .arith import as_scalar
 from .body import Node, current
-from .calls import attributes_of, described, document, python_name, renamed, shown_type
+from .calls import KINDS, attributes_of, described, document, python_name, renamed, shown_type
 from .places import Place, fail, here
 from .synchronise import wait
 from .values import Event, Handle
@@ -153,7 +153,7 @@ class Call:
             return attributes_of(self.instruction, given)
         return {k: v for k, v in given.items() if v is not None}
 
-    def wrong(self, found: str) -> None:
+    def wrong(self, found: str) -> NoReturn:
         attributes = [a.name for a in self.instruction.attributes] if self.instruction is not None else []
         listed = [*self.slots, *(f"{a}=" for a in attributes if a not in self.slots)]
         fail(
@@ -177,7 +177,8 @@ class Call:
         declared = self.instruction.attribute(item.name) if self.instruction is not None else None
         if declared is not None and self.instruction is not None:
             return attributes_of(self.instruction, {item.name: value})[declared.name]
-        return tuple(value) if isinstance(value, list) else value  # type: ignore[no-any-return]
+        found: AttrValue = tuple(value) if isinstance(value, list) else value
+        return found
 
     # -- operands and results ------------------------------------------------------------------------
 
@@ -198,11 +199,9 @@ class Call:
             found.append(handle)
         return found
 
-    def refuse(self, name: str, given: object, kind: str) -> None:
-        from .calls import _KINDS
-
+    def refuse(self, name: str, given: object, kind: str) -> NoReturn:
         fail(
-            f"found {described(given)}; allowed: {_KINDS.get(kind, kind)}",
+            f"found {described(given)}; allowed: {KINDS.get(kind, kind)}",
             self.place.span,
             instruction=self.name,
             operand=name,
@@ -271,7 +270,9 @@ class Call:
             results = [o for o in self.instruction.destinations if o.kind in ("scalar", "handle")]
             found = shown_type(self.instruction, results[0].name) if results else None
         if found is None:
-            self.wrong("found no type for the result, which does not follow from the operands: type= is needed")
+            self.wrong(
+                "found no type for the result, which does not follow from the operands: type= is needed"
+            )
         return found
 
 

@@ -105,7 +105,9 @@ class Kernel:
             self._fail(f"found no value of {missing[0]!r}; allowed: kernel.specialise({missing[0]}=...)")
         o = self._options
         attributes = function_attributes(entry, o.get("kind"), o.get("attributes"))
-        opened = Building(program, self.symbol, self.arguments, attributes, bool(o.get("private")), Place(self._span))
+        opened = Building(
+            program, self.symbol, self.arguments, attributes, bool(o.get("private")), Place(self._span)
+        )
         body = opened.body
         program.opened(self.symbol)
         before = activate(body)
@@ -154,7 +156,10 @@ class Kernel:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if building():
             if kwargs:
-                fail(f"found the keyword {next(iter(kwargs))!r} in a call of @{self.symbol}; allowed: by position")
+                fail(
+                    f"found the keyword {next(iter(kwargs))!r} in a call of @{self.symbol}; "
+                    "allowed: arguments by position"
+                )
             return call(self, *args)
         options = {k: kwargs.pop(k) for k in _OPTIONS if k in kwargs}
         return self.compile(**options)(*args, **kwargs)

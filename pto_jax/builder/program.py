@@ -178,7 +178,9 @@ def call(function: Any, *args: Any, results: Any = ()) -> Any:
         known = body.program.include(function)
     types = [a.type for a in known.args] if known is not None else [None] * len(args)
     if len(types) != len(args):
-        fail(f"found {len(args)} argument(s) of @{name}; allowed: {len(types)}", place.span, instruction="call")
+        fail(
+            f"found {len(args)} argument(s) of @{name}; allowed: {len(types)}", place.span, instruction="call"
+        )
     ins = [_argument(name, i, value, t) for i, (value, t) in enumerate(zip(args, types, strict=True))]
     listed = results if isinstance(results, list | tuple) else (results,)
     given = known.results if known is not None else tuple(as_type(t) for t in listed)

@@ -36,18 +36,19 @@ def alloc_tile(
     are dynamic. ``loc``, ``blayout``, ``slayout``, ``fractal``, ``pad`` and ``compact`` are as for
     :func:`tile_type`: without layouts the tile has the element order that its place asks for.
     """
-    sizes = [valid_row, valid_col] if valid is None else list(valid)
-    if rows is None or cols is None or isinstance(dtype, TileType):
-        given = as_type(dtype) if not isinstance(dtype, DType) else dtype
+    sizes = (valid_row, valid_col) if valid is None else valid
+    if isinstance(dtype, DType) or (rows is not None and cols is not None):
+        if isinstance(dtype, TileType) or rows is None or cols is None:
+            fail("found a type and its parts; allowed: alloc_tile(dtype, rows, cols, ...) or a tile type")
+        t = tile_type(dtype, rows, cols, valid=(_static(sizes[0], rows), _static(sizes[1], cols)), **layout)
+    else:
+        given = as_type(dtype)
         if not isinstance(given, TileType) or layout:
             fail("found no rows and columns; allowed: alloc_tile(dtype, rows, cols, ...) or a tile type")
-        t, static = given, given.valid
-    else:
-        static = tuple(n if isinstance(n, int) else f if n is None else None for n, f in zip(sizes, (rows, cols), strict=True))
-        t = tile_type(dtype, rows, cols, valid=(static[0], static[1]), **layout)
+        t = given
     dynamic = {
         name: size
-        for name, size, known in zip(("valid_row", "valid_col"), sizes, static, strict=True)
+        for name, size, known in zip(("valid_row", "valid_col"), sizes, t.valid, strict=True)
         if size is not None and (known is None or isinstance(size, Handle))
     }
     fmt = find_format("alloc_tile")
@@ -55,6 +56,10 @@ def alloc_tile(
     kwargs = {"addr": addr, **dynamic, "type": t, "named": named}
     tile: TileHandle = Call(fmt, isa.find("alloc_tile"), here(), kwargs).build(())
     return tile
+
+
+def _static(size: Size, full: int) -> int | None:
+    return full if size is None else None if isinstance(size, Handle) else size
 
 
 def tile(

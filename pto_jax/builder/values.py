@@ -245,7 +245,9 @@ class Event:
             else:
                 tiles = [h for h in self.node.ins if isinstance(h, TileHandle)]
                 if not tiles:
-                    fail(f"{self} has no event; allowed: tsync() without operands, which waits for everything")
+                    fail(
+                        f"{self} has no event; allowed: tsync() without operands, which waits for everything"
+                    )
                 self._handle = tiles[0]
         return self._handle
 

@@ -25,8 +25,9 @@ def tile_type(op: Op, value: Value) -> TileType:
 
 
 def _bind(walker: Walker, op: Op, scope: Scope, alias: TileRef) -> None:
+    """A destination that exists is pointed anew."""
     walker.machine.region(op, alias)
-    scope.bind(op.destinations[0], alias)
+    (scope.update if op.outs else scope.bind)(op.destinations[0], alias)
 
 
 @handles("talias", "treshape", "bitcast")

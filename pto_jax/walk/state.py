@@ -38,7 +38,8 @@ def _make_tensor_view(walker: Walker, op: Op, scope: Scope) -> None:
 def _partition_view(walker: Walker, op: Op, scope: Scope) -> None:
     view = scope[op.group("view")[0]]
     offsets = [scope[v] for v in op.group("offsets")]
-    sizes = [scope[v] for v in op.group("sizes")]
+    written = op.attrs.get("sizes")
+    sizes = list(written) if isinstance(written, tuple) else [scope[v] for v in op.group("sizes")]
     scope.bind(op.results[0], window(walker, view, offsets, sizes))
 
 
@@ -129,7 +130,7 @@ def _set_image(walker: Walker, op: Op, scope: Scope) -> None:
     bound = isa.bind(instruction, op)
     mode = bound.attrs["mode"]
     assert isinstance(mode, FmatrixMode)
-    state = walker.mode(bound, IMG2COL_STATE).configured(op.name, mode, op.ins[0].type)
+    state = walker.mode(op, IMG2COL_STATE).configured(op.name, mode, op.ins[0].type)
     walker.modes[IMG2COL_STATE] = state
 
 

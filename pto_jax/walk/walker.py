@@ -386,7 +386,7 @@ class Walker:
                 ref = self.fresh(op, result, operands)
                 operands[name] = ref
                 scope.bind(result, ref)
-        execution = Execution(op, bound.instruction, operands, self._attrs(bound), bound.form, vectors)
+        execution = Execution(op, bound.instruction, operands, self._attrs(op, bound), bound.form, vectors)
         made = self._execute(execution, scope)
         for name in vectors:
             store = scope.update if op.outs else scope.bind
@@ -428,26 +428,27 @@ class Walker:
 
         return first_of(0)
 
-    def _attrs(self, bound: isa.Bound) -> Mapping[str, AttrValue]:
+    def _attrs(self, op: Op, bound: isa.Bound) -> Mapping[str, AttrValue]:
         """The attributes of an instruction, and what modes set earlier add to them."""
         if bound.instruction.name == "timg2col":
             mode = bound.attrs["mode"]
             assert isinstance(mode, FmatrixMode)
-            image, state = self.mode(bound, IMG2COL_STATE).registers(mode, bound.values["src"].type)
+            image, state = self.mode(op, IMG2COL_STATE).registers(mode, bound.values["src"].type)
             self.modes[IMG2COL_STATE] = image
             return {**bound.attrs, IMG2COL_STATE: state}
-        rounding = self.mode(bound, ROUNDING_STATE) if bound.instruction.cls == "matrix" else None
+        rounding = self.mode(op, ROUNDING_STATE) if bound.instruction.cls == "matrix" else None
         if rounding is None:
             return bound.attrs
         return {**bound.attrs, ROUNDING_STATE: rounding}
 
-    def mode(self, bound: isa.Bound, name: str) -> Any:
+    def mode(self, op: Op, name: str) -> Any:
         """What configuration instructions have set; it must be known here."""
         if self.modes[name] is UNSETTLED:
             message = (
-                "depends on a mode that was set under control flow only execution knows; allowed: set before"
+                "depends on a mode that was set under control flow only execution knows; "
+                "allowed: set on every path, right before"
             )
-            raise NotExecutableError(Diagnostic("error", message, None, bound.instruction.name, rule="mode"))
+            raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="mode"))
         return self.modes[name]
 
     def fresh(self, op: Op, result: Value, operands: Mapping[str, Operand]) -> TileRef:

@@ -21,8 +21,9 @@ from pto_jax.walk import launch
 NAMES = [i.name for m in (communication, communication_async) for i in m.INSTRUCTIONS]
 NAMES += ["talloc", "grid_tpush"]
 EXECUTED = [i.name for m in (sync_handles, sync_events, pipes) for i in m.INSTRUCTIONS if i.name not in NAMES]
-VEC, ACC = (
+VEC, MAT, ACC = (
     "!pto.tile_buf<vec, 16x16xf32>",
+    "!pto.tile_buf<mat, 16x16xf32, blayout=col_major, slayout=row_major>",
     "!pto.tile_buf<acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024>",
 )
 
@@ -109,14 +110,14 @@ def test_execution_ends_with_the_place_of_the_instruction(instruction: isa.Instr
     assert str(found.value).startswith(f"{place}{instruction.name}: is not executed by this version")
 
 
-ALLOCATED = f"""module {{
-func.func @main(%n: i32, %out: !pto.ptr<f32>) attributes {{pto.kernel_kind = #pto.kernel_kind<cube>}} {{
-  %p = pto.initialize_l2l_pipe {{dir_mask = 1, slot_size = 64, slot_num = 8, flag_base = 0}}(%n : i32)
+ALLOCATED = """module {
+func.func @main(%n: i32, %out: !pto.ptr<f32>) attributes {pto.kernel_kind = #pto.kernel_kind<cube>} {
+  %p = pto.initialize_l2l_pipe {dir_mask = 1, slot_size = 64, slot_num = 8, flag_base = 0}(%n : i32)
     -> !pto.pipe
-  %v = pto.talloc %p {{split = 0}} : (!pto.pipe) -> !pto.partition_tensor_view<16x16xf32>
+  %v = pto.talloc %p {split = 0} : (!pto.pipe) -> !pto.partition_tensor_view<16x16xf32>
   return
-}}
-}}
+}
+}
 """
 
 
@@ -144,16 +145,16 @@ def test_a_program_with_a_slot_in_global_memory_is_verified_and_refused(
 
 
 @pytest.mark.parametrize(
-    ("kind", "op", "place"),
+    ("kind", "name", "op"),
     [
-        ("cube", f"pto.tpush_to_aiv(%t : {ACC}) {{split = 0}}", "4:3: error: tpush_to_aiv: {} vector core"),
-        ("cube", f"%r = pto.tpop_from_aiv {{split = 0}} -> {ACC}", "4:3: error: tpop_from_aiv: {} vector core"),
-        ("vector", f"pto.tpush_to_aic(%t : {VEC}) {{split = 1}}", "4:3: error: tpush_to_aic: {} cube core"),
-        ("vector", f"%r = pto.tpop_from_aic {{split = 1}} -> {VEC}", "4:3: error: tpop_from_aic: {} cube core"),
+        ("cube", "tpush_to_aiv", f"pto.tpush_to_aiv(%t : {ACC}) {{split = 0}}"),
+        ("cube", "tpop_from_aiv", f"%r = pto.tpop_from_aiv {{split = 0}} -> {MAT}"),
+        ("vector", "tpush_to_aic", f"pto.tpush_to_aic(%t : {VEC}) {{split = 1}}"),
+        ("vector", "tpop_from_aic", f"%r = pto.tpop_from_aic {{split = 1}} -> {VEC}"),
     ],
 )
 def test_a_pipe_with_one_end_is_refused(
-    kind: str, op: str, place: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    kind: str, name: str, op: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     text = f"""module {{
 func.func @main(%n: i32, %out: !pto.ptr<f32>) attributes {{pto.kernel_kind = #pto.kernel_kind<{kind}>}} {{
@@ -163,7 +164,8 @@ func.func @main(%n: i32, %out: !pto.ptr<f32>) attributes {{pto.kernel_kind = #pt
 }}
 }}
 """
-    message = place.format("found a pipe without a")
+    other = "vector" if kind == "cube" else "cube"
+    message = f"4:3: error: {name}: found a pipe without a {other} core"
     refused_by_every_way_to_run(tmp_path / "half.pto", text, message, capsys)
 
 

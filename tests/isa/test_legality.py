@@ -162,6 +162,12 @@ WRITTEN_OUT = {
         f"%t = pto.alloc_tile : {FULL}\npto.set_validshape %t, %c1, %c1 : {FULL}"
     ),
     ("set_validshape", "valid-range"): f"{OPENED}pto.set_validshape %t, %c17, %c1 : {OPEN}",
+    ("subset", "window"): (
+        f"%t = pto.alloc_tile : {FULL}\n%s = pto.subset %t[%c1, %c0] sizes [16, 32] : {FULL}"
+    ),
+    ("tsubview", "window"): (
+        f"%t = pto.alloc_tile : {FULL}\n%s = pto.subview %t, %c1, %c0 : ({FULL}, index, index) -> {FULL}"
+    ),
     ("addptr", "types-equal"): "%q = pto.addptr %p, %c1 : !pto.ptr<f32> -> !pto.ptr<f16>",
     ("pointer_cast", "address-aligned"): (
         "%m = pto.pointer_cast(%a32, %a16) : memref<16x64xf32, #pto.address_space<vec>>"

@@ -1,0 +1,77 @@
+"""The parts of the ``run`` command that watch an execution: ``--trace`` and ``--break``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .errors import ArgumentError
+from .roots import GlobalTypes
+from .trace import Breakpoint, Detail, Observers, Stopped, Tracer
+
+if TYPE_CHECKING:
+    from .engine import Kernel
+    from .state import State
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is watched: a trace in some detail, and the line to stop before."""
+
+    trace: Detail | None = None
+    limit: int = 1000
+    lanes: int = 4
+    stop: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, n in (("--trace-limit", self.limit), ("--trace-lanes", self.lanes)):
+            if n < 1:
+                raise ArgumentError(f"{name} is {n}; 1 or more is needed")
+
+
+def watched(
+    kernel: Kernel, values: Sequence[Any], watch: Watch, dump_state: str | None
+) -> tuple[Mapping[str, Any], State] | None:
+    """Execute a kernel under observation; None where a breakpoint ended it and saved what there was."""
+    stop = Breakpoint.at(kernel.program, watch.stop) if watch.stop is not None else None
+    tracer = Tracer(print, watch.trace, watch.limit, watch.lanes) if watch.trace is not None else None
+    observers = Observers(tuple(o for o in (stop, tracer) if o is not None))
+    try:
+        outputs, state = kernel.observed(observers, *values)
+    except Stopped as stopped:
+        assert stop is not None and stop.op.span is not None
+        source = Path(kernel.program.source)
+        path = dump_state or f"{source.stem}-line{stop.op.span.line}.npz"
+        found = replace(stopped.state, buffers=_typed(kernel, values, stopped.state.buffers))
+        found.save(path)
+        held = f"{len(found.tiles)} tiles, {len(found.scalars)} scalars, {len(found.buffers)} buffers"
+        _finish(tracer)
+        print(f"{stopped}; {held} are in {path}")
+        return None
+    finally:
+        _finish(tracer)
+    if stop is not None:
+        times = f"{stop.reached} times" if stop.reached else "never"
+        raise ArgumentError(f"--break {watch.stop}: the program ended; it reached that line {times}")
+    return outputs, state
+
+
+def _finish(tracer: Tracer | None) -> None:
+    if tracer is not None:
+        tracer.finish()
+
+
+def _typed(kernel: Kernel, values: Sequence[Any], buffers: Mapping[str, Any]) -> dict[str, Any]:
+    """Buffers as arrays of their element type where .npz files have it, in the shape they came in."""
+    found = {}
+    for argument, value in zip(kernel.arguments, values, strict=True):
+        if isinstance(argument.type, GlobalTypes) and argument.name in buffers:
+            d, words = argument.type.dtype, np.asarray(buffers[argument.name])
+            plain = d.numpy.kind in "fiub"
+            array = words.view(d.numpy) if plain else words
+            found[argument.name] = array if d.packed else array.reshape(np.shape(value))
+    return found
