@@ -32,9 +32,10 @@ from . import (
 from .blocks import disjoint_parts as disjoint_parts
 from .control_flow import varying_axes as varying_axes
 from .planning import plan as plan
-from .program import MAX_STEPS as MAX_STEPS, STEPS as STEPS, JaxMachine as JaxMachine
+from .program import JaxMachine as JaxMachine
 from .rules import RULES as RULES, Semantics as Semantics
 from .storage import Plan as Plan
+from .tile_memory import MAX_STEPS as MAX_STEPS
 
 #: Modules whose import registers instruction rules.
 RULE_MODULES = (

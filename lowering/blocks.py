@@ -26,9 +26,10 @@ from .control_flow import Memory
 from .planning import Surveyor, Unknown, abstract
 
 if TYPE_CHECKING:
-    from pto_jax.walk.walker import Arm, Before, Body, RunBlock
+    from pto_jax.walk.machine import Arm, Before, Body, RunBlock
 
-    from .program import JaxMachine, Violation
+    from .tile_memory import Violation
+from .program import JaxMachine
 
 #: Operations of all blocks, and elements of one buffer, up to which the proof is tried.
 MAX_OPERATIONS = 20_000

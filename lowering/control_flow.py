@@ -28,9 +28,10 @@ from .shapes import Carried, Shape, fill, fits, join, leaves, opened
 from .storage import Slot
 
 if TYPE_CHECKING:
-    from pto_jax.walk.walker import Arm, Before, Body
+    from pto_jax.walk.machine import Arm, Before, Body
 
-    from .program import JaxMachine, Violation
+    from .tile_memory import Violation
+from .program import JaxMachine
 
 Key: TypeAlias = tuple[int, str]
 
@@ -287,7 +288,7 @@ def repeat(
     condition, passed = before(tuple(inits))
     dtypes = [I1, *_dtypes(frame.op, len(passed))]
     results = _looped(machine, frame, (condition, *passed), dtypes, body, run)
-    machine.stop(frame.op, stopped)
+    machine.stop(frame.op, "steps", f"at most {machine.max_steps} trips", stopped)
     return results[1:]
 
 

@@ -11,7 +11,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.isa.matrix_rules import SCALE_GROUP, groups
+from pto_jax.isa.matrix_scales import SCALE_PLACES, unstored
 
 from . import bits, products
 from .matrix import Extents, family, fetch, within
@@ -27,6 +29,8 @@ def _elements(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> 
     axis = 1 if name == "a" else 0
     rows, cols = (groups(s) if i == axis else s for i, s in enumerate(shape))
     scale = f"{name}_scale"
+    if c.tile(scale).loc not in SCALE_PLACES:
+        raise NotExecutableError(Diagnostic("error", unstored(scale, c.tile(scale)), None, c.instruction))
     scales = jnp.repeat(fetch(c, inputs, scale, (rows, cols)), SCALE_GROUP, axis=axis)
     return (
         bits.to_single(fetch(c, inputs, name, shape), c.dtype(name)),

@@ -23,7 +23,7 @@ from pto_jax.walk.memory import ScalarMemory
 from .storage import Placement, Plan
 
 if TYPE_CHECKING:
-    from pto_jax.walk.walker import After, Arm, Before, Body, RunBlock
+    from pto_jax.walk.machine import After, Arm, Before, Body, RunBlock
 
 
 class Unknown:
@@ -65,6 +65,10 @@ class Surveyor(ScalarMemory):
         return None
 
     def concatenate(self, parts: Sequence[None], axis: int) -> None: ...
+
+    def show(self, op: Op, format: str, value: Scalar, dtype: DType) -> None: ...
+
+    def trap(self, op: Op) -> None: ...
 
     def require(self, op: Op, rule: str, allowed: str, broken: Scalar) -> None: ...
 

@@ -17,16 +17,17 @@ from .api import load, resolve_profile
 from .dtypes import DType
 from .errors import ArgumentError, FileError
 from .ir import Program
+from .testing.inputs import ArrayType, shape_of
 from .testing.vectors import load_arrays
-from .types import MemRefType, PtrType, ScalarType, TileType, Type
+from .types import ScalarType, Type
 
 if TYPE_CHECKING:
     from ._watch import Watch
+    from .engine import Kernel
 
 Array = NDArray[Any]
-Buffer = PtrType | MemRefType | TileType
-#: Elements given to a pointer whose extent the program computes at run time.
-UNKNOWN_EXTENT = 1 << 16
+#: In place of an example's name: describe them all.
+LIST = "list"
 _SHOWN = 6
 
 
@@ -63,13 +64,16 @@ class Options:
     outputs: str | None
     dump_state: str | None
     seed: int
-    grid: int = 1
+    grid: int | None = None
     max_steps: int | None = None
     watch: Watch | None = None
 
 
 def run(options: Options) -> None:
     """Execute a program as the options say, print what it did, write the files asked for."""
+    if options.example == LIST:
+        print(examples.described())
+        return
     example = examples.example(options.example) if options.example is not None else None
     program = load(example.path if example else str(options.file))
     if options.seed < 0:
@@ -85,7 +89,7 @@ def run(options: Options) -> None:
         entry=options.entry,
         numerics=options.numerics,
         checks=True,
-        grid=options.grid,
+        grid=options.grid if options.grid is not None else example.grid if example else 1,
         **limits,
     )
     names = [a.name for a in kernel.arguments]
@@ -93,35 +97,56 @@ def run(options: Options) -> None:
         values, given = read_inputs(kernel, options.inputs)
         origin = f"from {options.inputs}"
     else:
-        values, given = generate_inputs(kernel, options.seed, example), dict(zip(names, names, strict=True))
+        suited = example if options.entry is None else None
+        values, given = generate_inputs(kernel, options.seed, suited), dict(zip(names, names, strict=True))
         origin = f"generated, seed {options.seed}"
     ordered = [values[name] for name in names]
-    if options.watch is not None:
-        from ._watch import watched
-
-        found = watched(kernel, ordered, options.watch, options.dump_state)
-        if found is None:
-            return
-        outputs, state = found
-    elif options.dump_state is not None:
-        outputs, state = kernel.with_state(*ordered)
-    else:
-        outputs, report = kernel(*ordered)
-        report.raise_if_broken()
-        state = None
-    if options.dump_state is not None and state is not None:
-        state.save(options.dump_state)
+    outputs = _outputs(kernel, ordered, options)
+    if outputs is None:
+        return
     arrays = {name: np.asarray(outputs[name]) for name in kernel.outputs}
     print(f"program: {example.summary if example else options.file}")
     print(f"         {instruction_counts(program)}")
     print(f"profile: {profile.name} ({profile.title}), numerics {options.numerics}")
     print(f"input:   {origin}: {', '.join(_describe_input(a, values[a.name]) for a in kernel.arguments)}")
-    types = {a.name: a.type.dtype for a in kernel.arguments if isinstance(a.type, Buffer)}
+    types = {a.name: a.type.dtype for a in kernel.arguments if isinstance(a.type, ArrayType)}
     for name, array in arrays.items():
         changed = count_changed(values.get(name), array)
         print(describe_array(given.get(name, name), array, types.get(name)) + changed)
+    if example is not None and options.entry is None:
+        print(f"check:   {describe_check(example, values, arrays)}")
     if options.outputs is not None:
-        save_arrays(options.outputs, {given.get(name, name): _storable(a) for name, a in arrays.items()})
+        save_arrays(options.outputs, {given.get(name, name): storable(a) for name, a in arrays.items()})
+
+
+def _outputs(kernel: Kernel, values: Sequence[Array], options: Options) -> Mapping[str, Any] | None:
+    """What the kernel wrote; None where a breakpoint ended it. Writes the state asked for."""
+    if options.watch is not None:
+        from ._watch import watched
+
+        found = watched(kernel, values, options.watch, options.dump_state)
+        if found is None:
+            return None
+        outputs, state = found
+    elif options.dump_state is not None:
+        outputs, state = kernel.with_state(*values)
+    else:
+        outputs, report = kernel(*values)
+        report.raise_if_broken()
+        return dict(outputs)
+    if options.dump_state is not None:
+        state.save(options.dump_state)
+    return outputs
+
+
+def describe_check(
+    example: examples.Example, values: Mapping[str, Array], arrays: Mapping[str, Array]
+) -> str:
+    """How far each result of an example is from the same computation in NumPy."""
+    apart = example.differences(values, arrays)
+    if not any(apart.values()):
+        return f"{', '.join(apart)} equal to NumPy"
+    return "largest difference from NumPy: " + ", ".join(f"{d:.2g} in {name}" for name, d in apart.items())
 
 
 def instruction_counts(program: Program) -> str:
@@ -178,8 +203,8 @@ def convert_input(argument: Argument, array: Array) -> Array:
     return array
 
 
-def _buffer_type(argument: Argument) -> PtrType | MemRefType | TileType:
-    if not isinstance(argument.type, Buffer):
+def _buffer_type(argument: Argument) -> ArrayType:
+    if not isinstance(argument.type, ArrayType):
         raise ArgumentError(
             f"argument {argument.name} has the type {argument.type}; "
             "a pointer, memref, tile or scalar type must be written in the program"
@@ -205,25 +230,20 @@ def _convert_scalar(d: DType, array: Array) -> Array:
 
 
 def generate_inputs(kernel: Signature, seed: int, example: examples.Example | None) -> dict[str, Array]:
-    """Seeded values for every argument; buffers the program writes start as zeros."""
+    """Seeded values for every argument: an example's own; else buffers the program writes are zeros."""
     rng = np.random.default_rng(seed)
     values: dict[str, Array] = {}
-    scalars: Mapping[str, int | float] = example.scalars if example else {}
+    presets = example.arguments(seed) if example else {}
     for argument in kernel.arguments:
         t = argument.type
+        if argument.name in presets:
+            values[argument.name] = convert_input(argument, presets[argument.name])
+            continue
         if isinstance(t, ScalarType):
-            preset = scalars.get(argument.name)
-            values[argument.name] = (
-                random_values(rng, t.dtype, (), low=1, high=8)
-                if preset is None
-                else np.asarray(preset).astype(t.dtype.numpy)
-            )
+            values[argument.name] = random_values(rng, t.dtype, (), low=1, high=8)
             continue
         buffer = _buffer_type(argument)
-        if isinstance(buffer, TileType):
-            shape: tuple[int, ...] = buffer.shape
-        else:
-            shape = (UNKNOWN_EXTENT if argument.min_elements is None else argument.min_elements,)
+        shape = shape_of(buffer, argument.min_elements)
         written = argument.name in kernel.outputs
         values[argument.name] = (
             np.zeros(shape, buffer.dtype.numpy) if written else random_values(rng, buffer.dtype, shape)
@@ -285,7 +305,7 @@ def _describe_input(argument: Argument, value: Array) -> str:
     return f"{argument.name} {_buffer_type(argument).dtype}{list(value.shape)}"
 
 
-def _storable(array: Array) -> Array:
+def storable(array: Array) -> Array:
     """Arrays whose type ``.npz`` cannot name are stored as raw unsigned words."""
     return array if array.dtype.kind in "fiub" else array.view(f"u{array.dtype.itemsize}")
 

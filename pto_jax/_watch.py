@@ -41,7 +41,7 @@ def watched(
     tracer = Tracer(print, watch.trace, watch.limit, watch.lanes) if watch.trace is not None else None
     observers = Observers(tuple(o for o in (stop, tracer) if o is not None))
     try:
-        outputs, state = kernel.observed(observers, *values)
+        outputs, state = _observed(kernel, observers, values, tracer)
     except Stopped as stopped:
         assert stop is not None and stop.op.span is not None
         source = Path(kernel.program.source)
@@ -49,20 +49,22 @@ def watched(
         found = replace(stopped.state, buffers=_typed(kernel, values, stopped.state.buffers))
         found.save(path)
         held = f"{len(found.tiles)} tiles, {len(found.scalars)} scalars, {len(found.buffers)} buffers"
-        _finish(tracer)
         print(f"{stopped}; {held} are in {path}")
         return None
-    finally:
-        _finish(tracer)
     if stop is not None:
         times = f"{stop.reached} times" if stop.reached else "never"
         raise ArgumentError(f"--break {watch.stop}: the program ended; it reached that line {times}")
     return outputs, state
 
 
-def _finish(tracer: Tracer | None) -> None:
-    if tracer is not None:
-        tracer.finish()
+def _observed(
+    kernel: Kernel, observers: Observers, values: Sequence[Any], tracer: Tracer | None
+) -> tuple[Mapping[str, Any], State]:
+    try:
+        return kernel.observed(observers, *values)
+    finally:
+        if tracer is not None:
+            tracer.finish()
 
 
 def _typed(kernel: Kernel, values: Sequence[Any], buffers: Mapping[str, Any]) -> dict[str, Any]:

@@ -7,7 +7,11 @@ counts every byte that a case must read and write once.
 from __future__ import annotations
 
 import json
+import os
 import statistics
+import subprocess
+import sys
+import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -19,8 +23,9 @@ import numpy as np
 
 from . import text
 from .api import write_text
+from .cli import KEEP_COMPILED
 from .engine import Kernel, compile
-from .errors import ArgumentError
+from .errors import ArgumentError, PtoError
 from .ir import Program
 from .lowering import rules
 
@@ -221,11 +226,93 @@ def compile_time(run: Run) -> None:
     run.add("100 instructions: parse to first result", total - start, "s", "<= 2")
 
 
+def looped_program(loops: int = 4, body: int = 22) -> str:
+    """A kernel of about 100 instructions in loops whose trips an argument gives."""
+    lines = [
+        'module attributes {"pto.target_arch" = "a3"} {',
+        "  func.func @looped(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %n: index) {",
+        *(f"    %c{n} = arith.constant {n} : index" for n in (0, 1, 16, 64, 256)),
+    ]
+    view, window = "!pto.tensor_view<?x?xf32>", "!pto.partition_tensor_view<16x64xf32>"
+    tile, column = "!pto.tile_buf<vec, 16x64xf32>", "!pto.tile_buf<vec, 16x1xf32, blayout=col_major>"
+    for b in "xy":
+        lines.append(
+            f"    %v{b} = pto.make_tensor_view %{b}, shape = [%c256, %c64], strides = [%c64, %c1] : {view}"
+        )
+    lines += [f"    %{t} = pto.alloc_tile : {tile}" for t in "ab"]
+    lines.append(f"    %r = pto.alloc_tile : {column}")
+    names = ("tadd", "tmul", "tmax", "trowsum", "trowexpandsub", "texp", "tsub", "tmin", "trowmax")
+    for _ in range(loops):
+        lines += ["    scf.for %i = %c0 to %n step %c1 {", "      %row = arith.muli %i, %c16 : index"]
+        for b in "xy":
+            lines.append(
+                f"      %w{b} = pto.partition_view %v{b}, offsets = [%row, %c0], sizes = [%c16, %c64]"
+                f" : {view} -> {window}"
+            )
+        lines.append(f"      pto.tload ins(%wx : {window}) outs(%a : {tile})")
+        for i in range(body - 2):
+            name = names[i % len(names)]
+            if name in ("trowsum", "trowmax"):
+                operands = f"ins(%a, %b : {tile}, {tile}) outs(%r : {column})"
+            elif name == "trowexpandsub":
+                operands = f"ins(%a, %r : {tile}, {column}) outs(%b : {tile})"
+            elif name == "texp":
+                operands = f"ins(%b : {tile}) outs(%b : {tile})"
+            else:
+                operands = f"ins(%a, %b : {tile}, {tile}) outs(%a : {tile})"
+            lines.append(f"      pto.{name} {operands}")
+        lines += [f"      pto.tstore ins(%a : {tile}) outs(%wy : {window})", "    }"]
+    return "\n".join([*lines, "    return", "  }", "}"])
+
+
+#: Runs in a process of its own, so that nothing is compiled yet; imports and the start of the device and
+#: of the reader's tables are not counted.
+_FIRST_RESULT = """
+import sys, time, numpy as np, jax
+import pto_jax.engine
+from pto_jax import bench
+jax.block_until_ready(jax.numpy.zeros(1) + 1)
+pto_jax.engine.compile(bench.text.parse("%d = tadd %a, %b : !pto.tile<1x8xf32>", "<first>"))
+x = np.zeros(256 * 64, np.float32)
+source = bench.looped_program()
+start = time.perf_counter()
+program = bench.text.parse(source, "<bench>")
+kernel = pto_jax.engine.compile(program)
+jax.block_until_ready(kernel(x, x, np.int64(16)))
+print(time.perf_counter() - start)
+"""
+
+
+def compile_loops(run: Run) -> None:
+    """Seconds from text to first result of 100 instructions in loops: cold, and with JAX's cache."""
+    with tempfile.TemporaryDirectory() as folder:
+        kept = {**KEEP_COMPILED, "JAX_COMPILATION_CACHE_DIR": folder}
+        plain = {k: v for k, v in os.environ.items() if k not in kept}
+        for name, target, environment in (
+            ("cold", "<= 2", plain),
+            ("filling the persistent cache", "", {**os.environ, **kept}),
+            ("with the persistent cache", "<= 0.3", {**os.environ, **kept}),
+        ):
+            done = subprocess.run(
+                [sys.executable, "-c", _FIRST_RESULT],
+                env=environment,
+                capture_output=True,
+                text=True,
+                check=False,
+            )
+            if done.returncode != 0:
+                raise PtoError(
+                    f"compile_loops: the process ended with {done.returncode}: {done.stderr[-500:]}"
+                )
+            run.add(f"100 instructions in loops, {name}", float(done.stdout), "s", target)
+
+
 CASES: dict[str, Callable[[Run], None]] = {
     "add_relu_convert": add_relu_convert,
     "exact_over_fast": exact_over_fast,
     "tile_cost": tile_cost,
     "compile_time": compile_time,
+    "compile_loops": compile_loops,
 }
 
 

@@ -17,16 +17,27 @@ from .errors import ArgumentError, Diagnostic, FileError, ParseError, PtoError
 from .profiles import PROFILE_NAMES
 
 ACCEPTED, REJECTED, USAGE = 0, 1, 2
+#: Makes JAX's persistent cache, where one is configured, keep everything that is compiled.
+KEEP_COMPILED = {
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+}
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
     parser = _parser()
+    given = sys.argv[1:] if argv is None else argv
     try:
-        args = parser.parse_args(argv)
+        # An optional value would take the file name that follows.
+        args = parser.parse_args(["--trace=instructions" if a == "--trace" else a for a in given])
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else USAGE
     command: Callable[[argparse.Namespace], int] = args.command
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        # A command compiles many small functions once; JAX would keep only those that took long.
+        for setting, value in KEEP_COMPILED.items():
+            os.environ.setdefault(setting, value)
     try:
         return command(args)
     except (FileError, ArgumentError) as error:
@@ -74,7 +85,7 @@ def _parser() -> argparse.ArgumentParser:
 
     sub = command("run", _run, "Execute a program and describe the buffers it wrote.")
     sub.add_argument("file", nargs="?", metavar="FILE", help="a .pto file")
-    sub.add_argument("--example", metavar="NAME", help="a shipped example instead of a file")
+    sub.add_argument("--example", metavar="NAME", help="a shipped example instead of a file; list: name them")
     sub.add_argument("--entry", metavar="FUNCTION", help="function to execute")
     profile(sub)
     sub.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="default: exact")
@@ -82,6 +93,36 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--outputs", metavar="OUT.npz", help="write every buffer the program wrote")
     sub.add_argument("--dump-state", metavar="OUT.npz", help="write the final tiles and memory spaces")
     sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of generated input (default: 0)")
+    sub.add_argument("--grid", type=int, metavar="N", help="blocks to execute (default: 1, or the example's)")
+    sub.add_argument("--max-steps", type=int, metavar="N", help="trips after which a while loop is stopped")
+    sub.add_argument(
+        "--trace",
+        choices=("instructions", "micro"),
+        help="print executed instructions, with =micro their micro-operations too",
+    )
+    sub.add_argument("--trace-limit", type=int, default=1000, metavar="N", help="lines (default: 1000)")
+    sub.add_argument("--trace-lanes", type=int, default=4, metavar="N", help="lanes with =micro (default: 4)")
+    sub.add_argument(
+        "--break",
+        dest="stop",
+        metavar="[FILE:]LINE[:COUNT]",
+        help="stop before the operation on a line, the COUNT-th time, and write the state",
+    )
+
+    sub = command("diff", _diff, "Run two programs on the same generated inputs and compare every buffer.")
+    sub.add_argument("before", metavar="BEFORE.pto")
+    sub.add_argument("after", metavar="AFTER.pto")
+    sub.add_argument("--count", type=int, default=16, metavar="N", help="inputs to try (default: 16)")
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the inputs (default: 0)")
+    sub.add_argument("--inputs", metavar="IN.npz", help="compare on this input instead")
+    profile(sub)
+    sub.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="default: exact")
+    sub.add_argument("--grid", type=int, default=1, metavar="N", help="blocks to execute (default: 1)")
+    sub.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=N", help="value of a scalar argument of BEFORE"
+    )
+    sub.add_argument("--entry", metavar="FUNCTION", help="function to execute, of both programs")
+    sub.add_argument("--failures", default=".", metavar="DIR", help="where failure folders go (default: .)")
 
     sub = command("verify", _verify, "Check programs against a hardware profile.")
     sub.add_argument("files", nargs="+", metavar="FILE")
@@ -135,9 +176,11 @@ def _parser() -> argparse.ArgumentParser:
 
 def _run(args: argparse.Namespace) -> int:
     from ._run import Options, run
+    from ._watch import Watch
 
     if (args.file is None) == (args.example is None):
         raise ArgumentError("give either a FILE or --example NAME")
+    watching = args.trace is not None or args.stop is not None
     run(
         Options(
             file=args.file,
@@ -149,9 +192,34 @@ def _run(args: argparse.Namespace) -> int:
             outputs=args.outputs,
             dump_state=args.dump_state,
             seed=args.seed,
+            grid=args.grid,
+            max_steps=args.max_steps,
+            watch=Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None,
         )
     )
     return ACCEPTED
+
+
+def _diff(args: argparse.Namespace) -> int:
+    from ._diff import Options, diff
+
+    given = dict(_scalar(text) for text in args.arg)
+    equal = diff(
+        Options(
+            before=args.before,
+            after=args.after,
+            count=args.count,
+            seed=args.seed,
+            inputs=args.inputs,
+            profile=args.profile,
+            numerics=args.numerics,
+            grid=args.grid,
+            scalars=given,
+            failures=args.failures,
+            entry=args.entry,
+        )
+    )
+    return ACCEPTED if equal else REJECTED
 
 
 def _verify(args: argparse.Namespace) -> int:

@@ -13,16 +13,16 @@ import numpy as np
 from jax import Array
 
 from . import arrays, infer, isa
-from .analysis import Argument, GlobalTypes, arguments, fragment_outputs, select_entry, written_buffers
+from .analysis import Argument, arguments, fragment_outputs, select_entry, written_buffers
 from .api import resolve_profile
-from .dtypes import DType, from_numpy
+from .arguments import extents, prepare, type_of
 from .errors import ArgumentError, VerifyError
 from .ir import Function, Op, Program
 from .lowering import MAX_STEPS, JaxMachine, Semantics, disjoint_parts, plan, varying_axes
 from .lowering.observed import ObservedMachine, Observer
 from .profiles import Profile, profile as find_profile
 from .state import Report, State
-from .tiles import Tile, tile
+from .tiles import Tile
 from .types import (
     MemRefType,
     PartitionViewType,
@@ -35,8 +35,6 @@ from .types import (
     VectorType,
 )
 from .walk import Operand, Pointer, Scope, TileRef, View, launch, memref_view
-
-MAX_BUFFER_ELEMENTS = 2**31 - 1
 
 
 @dataclass(frozen=True)
@@ -128,7 +126,7 @@ class Kernel:
     ) -> tuple[dict[str, Any], Report, State]:
         given = self._bind(args, kwargs)
         kernel = self._typed(given)
-        prepared = {a.name: _prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
+        prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
         check = self.checks or keep_state or not jit
         mode = _Mode(check, keep_state, whole=jit)
         run = _jitted(kernel, mode) if jit else partial(_execute, kernel, mode, observer=observer)
@@ -144,7 +142,7 @@ class Kernel:
         types: list[tuple[str, Type]] = []
         for a in self.arguments:
             if isinstance(a.type, UnknownType) and a.name in given:
-                found = _type_of(given[a.name])
+                found = type_of(given[a.name])
                 if found is not None:
                     types.append((a.name, found))
         return _filled(self, tuple(types))
@@ -193,14 +191,6 @@ def _list(names: Sequence[str]) -> str:
     return ", ".join(names) or "none"
 
 
-def _type_of(value: Any) -> Type | None:
-    if isinstance(value, Tile):
-        return value.type
-    if hasattr(value, "dtype") and len(getattr(value, "shape", ())) == 2:
-        return TileType(from_numpy(value.dtype), *value.shape)
-    return None
-
-
 @lru_cache(maxsize=1024)
 def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...]) -> Kernel:
     program = infer.fill(kernel.program, dict(types))
@@ -211,72 +201,6 @@ def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...]) -> Kernel:
     if errors:
         raise VerifyError(errors)
     return replace(kernel, program=program)
-
-
-def _prepare(argument: Argument, value: Any) -> Any:
-    """An argument checked against its declared type, as the traced function takes it."""
-    what = f"argument {argument.name!r}"
-    t = argument.type
-    if isinstance(t, GlobalTypes):
-        return _prepare_buffer(what, argument, t.dtype, value)
-    if isinstance(t, TileType):
-        return _prepare_tile(what, t, value)
-    if isinstance(t, ScalarType):
-        return arrays.as_scalar(value, t.dtype, what)
-    if isinstance(t, VectorType):
-        vector = arrays.as_array(value, t.dtype, what)
-        if vector.shape != t.dims:
-            raise ArgumentError(f"{what}: found shape {vector.shape}, the program declares {t}")
-        return vector
-    raise ArgumentError(f"{what}: arguments of type {t} are not supported by this version")
-
-
-def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> Any:
-    array = arrays.as_array(value, dtype, what)
-    size = math.prod(array.shape) * (2 if dtype.packed else 1)
-    if argument.min_elements is not None and size < argument.min_elements:
-        raise ArgumentError(
-            f"{what}: found {size} elements, the program's views need {argument.min_elements}"
-        )
-    if size > MAX_BUFFER_ELEMENTS:
-        raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")
-    if isinstance(argument.type, TensorViewType | PartitionViewType):
-        found, declared = _extents(array, dtype), argument.type.dims
-        fits = len(found) == len(declared) and all(
-            d in (None, n) for d, n in zip(declared, found, strict=True)
-        )
-        if not fits:
-            raise ArgumentError(f"{what}: found shape {found}, the program declares {argument.type}")
-    return array
-
-
-def _extents(array: Any, dtype: DType) -> tuple[int, ...]:
-    """Shape of an array in elements."""
-    *lead, last = array.shape or (1,)
-    return (*lead, last * 2 if dtype.packed else last)
-
-
-def _prepare_tile(what: str, t: TileType, given: Any) -> Tile:
-    if isinstance(given, Tile):
-        value = given.single(what)
-    else:
-        array = arrays.as_array(given, t.dtype, what)
-        if np.shape(array) != t.shape:
-            raise ArgumentError(f"{what}: found shape {np.shape(array)}, the program declares {t}")
-        value = tile(array, type=t if t.is_static else t.with_valid(t.rows, t.cols))
-    if value.type.with_valid(None, None) != t.with_valid(None, None):
-        raise ArgumentError(f"{what}: found a tile {value.type}, the program declares {t}")
-    static = (value.type.v_row, value.type.v_col)
-    for found, declared in zip(static, t.valid, strict=True):
-        if declared is not None and found != declared:
-            raise ArgumentError(
-                f"{what}: found valid region {_sizes(static)}, the program declares {_sizes(t.valid)}"
-            )
-    return value if t.is_static else value.dynamic()
-
-
-def _sizes(valid: tuple[int | None, int | None]) -> str:
-    return "x".join("?" if n is None else str(n) for n in valid)
 
 
 @dataclass(frozen=True)
@@ -339,13 +263,13 @@ def _operand(machine: JaxMachine, argument: Argument, value: Any) -> Operand:
     t = argument.type
     if isinstance(t, MemRefType):
         machine.bind_buffer(argument.name, t.dtype, arrays.to_words(value, t.dtype).reshape(-1))
-        return memref_view(argument.name, t, _extents(value, t.dtype))
+        return memref_view(argument.name, t, extents(value, t.dtype))
     if isinstance(t, PtrType):
         machine.bind_buffer(argument.name, t.dtype, arrays.to_words(value, t.dtype).reshape(-1))
         return Pointer(argument.name, t.dtype)
     if isinstance(t, TensorViewType | PartitionViewType):
         machine.bind_buffer(argument.name, t.dtype, arrays.to_words(value, t.dtype).reshape(-1))
-        shape = _extents(value, t.dtype)
+        shape = extents(value, t.dtype)
         strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
         return View(argument.name, t.dtype, 0, shape, strides)
     if isinstance(t, TileType):

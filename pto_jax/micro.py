@@ -49,7 +49,7 @@ def summary(execution: Execution) -> str:
         elif operand is not None:
             parts.append(f"{verb} {name}")
     listed = ", ".join(dict.fromkeys(parts))
-    return f"not lane-wise, as a whole: {listed}; {execution.instruction.semantics}"
+    return f"not lane-wise, as a whole: {listed}: {execution.instruction.summary}"
 
 
 def operation(instruction: Instruction, form: tuple[str, ...], letters: Mapping[str, str]) -> str:
@@ -58,7 +58,7 @@ def operation(instruction: Instruction, form: tuple[str, ...], letters: Mapping[
     >>> from pto_jax import isa
     >>> table = isa.instructions()
     >>> operation(table["tsub"], ("src0", "src1"), {"src0": "A", "src1": "B"})
-    'A - B in the element type'
+    'A - B'
     >>> operation(table["tmax"], ("src0", "src1"), {"src0": "A", "src1": "B"})
     'tmax(A, B)'
     """
@@ -87,7 +87,7 @@ def _expression(clause: str, letters: Mapping[str, str]) -> str | None:
     if used != set(letters) or not ends or expression.count("(") != expression.count(")"):
         return None
     renamed = re.sub(r"[A-Za-z_]\w*", lambda m: letters[m.group()], expression)
-    return renamed + clause[at:].rstrip()
+    return renamed + clause[at:].rstrip().removesuffix(" in the element type")
 
 
 def lanes(

@@ -20,7 +20,7 @@ from typing import Any
 import numpy as np
 
 from . import arrays, isa
-from .dtypes import F32, DType, find_dtype, from_numpy
+from .dtypes import F32, INDEX, DType, find_dtype, from_numpy
 from .engine import choices
 from .errors import ArgumentError, VerifyError
 from .ir import AttrValue, Op, Value, attrs
@@ -225,12 +225,14 @@ def _scalar_dtype(instruction: isa.Instruction, index: int, tiles: Sequence[Tile
         names = (*form, *(o.name for o in instruction.destinations_of(form)))
         if len(names) != len(tiles) or instruction.operand(form[index]).kind not in ("scalar", "index"):
             continue
+        if instruction.operand(form[index]).kind == "index":
+            return INDEX
         wanted = instruction.operand(form[index]).dtype
         declared = find_dtype(wanted or "")
         if declared is not None:
             return declared
         for name, t in zip(names, tiles, strict=True):
-            if t is not None and instruction.operand(name).dtype == wanted:
+            if t is not None and wanted is not None and instruction.operand(name).dtype == wanted:
                 return t.dtype
     return next((t.dtype for t in tiles if t is not None), F32)
 

@@ -17,7 +17,7 @@ from .walk import Operand, Scope, TileRef
 
 if TYPE_CHECKING:
     from .lowering import JaxMachine
-    from .lowering.program import Violation
+    from .lowering.tile_memory import Violation
 
 
 @dataclass(frozen=True)

@@ -264,7 +264,6 @@ Type: TypeAlias = (
     | OpaqueType
     | UnknownType
 )
-ViewType: TypeAlias = TensorViewType | PartitionViewType
 
 
 def _dims(dims: tuple[int | None, ...]) -> str:

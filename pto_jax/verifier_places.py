@@ -102,8 +102,8 @@ class Handles:
         match op.name:
             case "alloc_tile" | "tassign":
                 yield from self._placed(op)
-            case "subset" if op.results and op.ins:
-                self.bytes[op.results[0].name] = self._window(op)
+            case "subset" | "tsubview" if op.destinations and op.ins:
+                self.bytes[op.destinations[0].name] = self._window(op)
             case name if name in _SAME_BYTES and op.ins and op.destinations:
                 found = self.find(op.ins[0])
                 if found is not None:
@@ -128,13 +128,13 @@ class Handles:
             yield root
 
     def _window(self, op: Op) -> Bytes:
-        source, made = op.ins[0], op.results[0]
-        found = self.find(source)
-        t, sizes = made.type, op.attrs.get("sizes")
+        source, made = op.ins[0], op.destinations[0]
+        found, t = self.find(source), made.type
         assert isinstance(t, TileType)
+        sizes = op.attrs.get("sizes") if op.name == "subset" else t.valid
         if found is None or found.window or not isinstance(sizes, tuple) or len(sizes) != 2:
             return found or Bytes(self.prefix + made.name, t.loc)
-        starts = [self.constants.get(v.name) for v in op.group("offsets")]
+        starts = [self.constants.get(v.name) for v in op.group("offsets") or op.ins[1:]]
         spans = [
             (at, at + n) if at is not None and isinstance(n, int) else None
             for at, n in zip(starts, sizes, strict=False)

@@ -6,7 +6,8 @@ destination first, then the sources, by position or by their declared names; att
 Python numbers become constants. Tile instructions return an event; ``wait=`` and :func:`tsync` take
 events. Of all of them: ``named=`` gives the result a name, ``type=`` its type.
 
-All names are also names of ``pto_jax`` itself, except ``Tile``, which there is a tile of data.
+All names are also names of ``pto_jax`` itself, except ``Tile`` and ``Kernel``: there a tile of data and a
+compiled program.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from .argument_types import as_type, ptr, tensor_view, tile_type
 from .arith import cast, ceildiv, constant, floordiv, maximum, minimum, select
 from .calls import find, names
 from .control import else_, if_, range, region, section, switch, while_
-from .kernel import Kernel, kernel
+from .kernels import Kernel, kernel
 from .program import Builder, call, return_
 from .synchronise import tsync
 from .tiles import alloc_tile, global_tensor, global_tensor as GlobalTensor, tile as Tile
@@ -44,6 +45,7 @@ __all__ = [
     "ceildiv",
     "constant",
     "else_",
+    "find",
     "floordiv",
     "global_tensor",
     "if_",

@@ -150,11 +150,7 @@ def tile_type(
     for what, size in (("rows", rows), ("cols", cols)):
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             fail(f"{what}: found {size!r}; allowed: a positive Python integer")
-    order = _ORDERS.get(place, (_ROWS, SLayout.NONE_BOX, 512))
-    if blayout is not None or slayout is not None:
-        order = (_ROWS, SLayout.NONE_BOX, order[2])
-    outer = order[0] if blayout is None else member(BLayout, blayout, "blayout")
-    inner = order[1] if slayout is None else member(SLayout, slayout, "slayout")
+    outer, inner, size_of_box = _order(place, blayout, slayout)
     v_row, v_col = (rows, cols) if valid is None else valid
     return TileType(
         element(dtype),
@@ -165,7 +161,21 @@ def tile_type(
         place,
         outer,
         inner,
-        order[2] if fractal is None else fractal,
+        size_of_box if fractal is None else fractal,
         member(Pad, pad, "pad"),
         member(Compact, compact, "compact"),
     )
+
+
+def _order(
+    place: Loc, blayout: str | BLayout | None, slayout: str | SLayout | None
+) -> tuple[BLayout, SLayout, int]:
+    """Element order and bytes of a box: as given, else as the place asks for."""
+    outer, inner, box = _ORDERS.get(place, (_ROWS, SLayout.NONE_BOX, 512))
+    if blayout is not None or slayout is not None:
+        outer, inner = _ROWS, SLayout.NONE_BOX
+    if blayout is not None:
+        outer = member(BLayout, blayout, "blayout")
+    if slayout is not None:
+        inner = member(SLayout, slayout, "slayout")
+    return outer, inner, box

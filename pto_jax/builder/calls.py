@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
 from functools import cache
 from typing import Any, NoReturn
@@ -84,18 +84,20 @@ _Signature = tuple[tuple[str, ...], tuple[str, ...]]
 
 @cache
 def _signatures(instruction: isa.Instruction) -> tuple[_Signature, ...]:
-    """Destinations and sources of every overload, those with the fewest destinations first."""
-    return tuple((d, form) for form in instruction.forms for d in _destinations(instruction, form))
+    """Destinations and sources of every overload; those with the destinations it asks for come first."""
+    found = [(d, form) for form in instruction.forms for d in _destinations(instruction)]
+    return tuple(
+        sorted(found, key=lambda s: s[0] != tuple(o.name for o in instruction.destinations_of(s[1])))
+    )
 
 
-def _destinations(instruction: isa.Instruction, form: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    declared = instruction.destinations
-    needed = {o.name for o in instruction.destinations_of(form)}
-    optional = [o.name for o in declared if o.optional]
-    for count in range(len(optional) + 1):
-        chosen = tuple(o.name for o in declared if not o.optional or o.name in optional[:count])
-        if needed <= set(chosen):
-            yield chosen
+def _destinations(instruction: isa.Instruction) -> list[tuple[str, ...]]:
+    """The destinations an operation may have: the required ones, and the first optional ones."""
+    optional = [o.name for o in instruction.destinations if o.optional]
+    return [
+        tuple(o.name for o in instruction.destinations if not o.optional or o.name in optional[:count])
+        for count in range(len(optional) + 1)
+    ]
 
 
 @cache
@@ -173,7 +175,7 @@ class _Call:
             if wrong is None:
                 return destinations, form, bound
             close = close or (wrong, bound[wrong])
-        self.refuse(args, close)
+        return self.refuse(args, close)
 
     def listed(self, destinations: tuple[str, ...], form: tuple[str, ...]) -> tuple[str, ...]:
         return form if self.makes_results else (*destinations, *form)
@@ -294,7 +296,10 @@ def attributes_of(instruction: isa.Instruction, given: Mapping[str, Any]) -> dic
                 instruction=instruction.name,
             )
         if attribute.name in found:
-            fail(f"attribute {attribute.name} is given twice", instruction=instruction.name)
+            fail(
+                f"found the attribute {attribute.name} twice; allowed: one of {', '.join(attribute.keys)}",
+                instruction=instruction.name,
+            )
         if value is not None:
             found[attribute.name] = attribute_value(instruction.name, attribute, value)
     return found

@@ -140,12 +140,17 @@ def range(lower: Any, upper: Any = None, step: Any = 1, *, carried: Any = ()) ->
 
     Values that change from pass to pass are ``carried``: the loop yields the counter and their values at
     the start of a pass, ``loop.give(...)`` at its end gives those of the next one, and ``loop.results``
-    are the last ones::
+    are the last ones.
 
-        loop = range(0, n, carried=[total])
-        for i, t in loop:
-            loop.give(t + i)
-        total = loop.result
+    >>> from pto_jax import builder as b
+    >>> @b.kernel(types={"n": "index", "p": b.ptr("i64")})
+    ... def total(n, p):
+    ...     loop = b.range(0, n, carried=[0])
+    ...     for i, sum in loop:
+    ...         loop.give(sum + i)
+    ...     b.store_scalar(b.cast(loop.result, "i64"), p, 0)
+    >>> [op.name for op in total.program.walk() if op.name.startswith("scf")]
+    ['scf.for', 'scf.yield']
     """
     if upper is None:
         lower, upper = 0, lower
@@ -210,13 +215,20 @@ class Branch(Structure):
 
 
 def if_(condition: Any) -> Branch:
-    """Operations that are executed where a condition holds::
+    """Operations that are executed where a condition holds; :func:`else_` gives those for the other case.
 
-    with if_(n < 8) as branch:
-        branch.give(n)
-    with branch.else_():
-        branch.give(8)
-    size = branch.result
+    A branch with results gives them at the end of both sides.
+
+    >>> from pto_jax import builder as b
+    >>> program = b.Builder()
+    >>> with program.function("smaller", {"n": "index"}) as f:
+    ...     with b.if_(f.args[0] < 8) as branch:
+    ...         branch.give(f.args[0])
+    ...     with b.else_():
+    ...         branch.give(8)
+    ...     b.return_(branch.result)
+    >>> program.program.functions[0].results[0].dtype.name
+    'index'
     """
     return Branch(condition)
 
@@ -276,14 +288,19 @@ class While(Structure):
 
 
 def while_(*carried: Any) -> While:
-    """A loop whose number of passes its values decide::
+    """A loop whose number of passes its values decide.
 
-    loop = while_(n)
-    with loop.test() as (x,):
-        loop.condition(x > 1, x)
-    with loop.do() as (x,):
-        loop.give(x // 2)
-    last = loop.result
+    >>> from pto_jax import builder as b
+    >>> program = b.Builder()
+    >>> with program.function("halved", {"n": "index"}) as f:
+    ...     loop = b.while_(f.args[0])
+    ...     with loop.test() as (x,):
+    ...         loop.condition(x > 1, x)
+    ...     with loop.do() as (x,):
+    ...         loop.give(x // 2)
+    ...     b.return_(loop.result)
+    >>> [op.name for op in program.program.walk() if op.name.startswith("scf")]
+    ['scf.while', 'scf.condition', 'scf.yield']
     """
     return While(carried)
 
@@ -312,7 +329,8 @@ class Switch(Structure):
 
 
 def switch(index: Any) -> Switch:
-    """A choice by a number: ``with s.case(2): ...``, then ``with s.default(): ...``."""
+    """A choice by a number: ``with s.case(2): ...``, then ``with s.default(): ...``, with or without
+    results."""
     return Switch(index)
 
 

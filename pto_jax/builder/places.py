@@ -16,11 +16,14 @@ from ..errors import BuildError, Diagnostic, Span
 _PACKAGE = str(Path(__file__).parent)
 _NAMES = re.compile(r"[A-Za-z_]\w*")
 _TARGETS = r"[A-Za-z_]\w*(?:\s*,\s*[A-Za-z_]\w*)*"
-_ASSIGNMENT = re.compile(rf"\s*({_TARGETS})\s*,?\s*(?::[^=]*)?=\s*")
-_LOOP = re.compile(r"\s*for\s+([\w\s,()]+?)\s+in\s*")
-_WITH = re.compile(rf"\s*as\s*\(?\s*({_TARGETS})\s*,?\s*\)?\s*:.*")
-_IN_PLACE = re.compile(r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]|//|<<|>>)=[^=]")
+_ASSIGNMENT = re.compile(rf"\s*({_TARGETS})\s*,?\s*(?::[^=]*)?=\s*(\(?)\s*")
 _NOTHING_MORE = re.compile(r"\s*(?:[#;].*)?")
+_CLOSED = re.compile(r"\s*\)\s*(?:[#;].*)?")
+_IN_PLACE = re.compile(r"([A-Za-z_]\w*)\s*(?:[-+*/%&|^]|//|<<|>>)=[^=]")
+#: The names that a statement with a block gives to what it opens.
+_OPENS = re.compile(
+    rf"\s*(?:for\s+([\w\s,()]+?)\s+in\s.*|with\s(?:(?!\sas\s).)*\sas\s*\(?\s*({_TARGETS})\s*,?\s*\)?\s*:.*)"
+)
 _Position = tuple[int | None, int | None, int | None, int | None]
 
 
@@ -68,19 +71,26 @@ def _place(file: str, line: int, position: _Position) -> Place:
     length = end_column - column if last == first else len(text) - column
     span = Span(file, first, column + 1, max(length, 1), text)
     before, after = text[:column], last_text[end_column:]
-    loop = _LOOP.fullmatch(before)
-    if loop is not None:
-        return Place(span, variables=tuple(_NAMES.findall(loop.group(1))))
-    bound = _WITH.fullmatch(after)
-    if bound is not None:
-        return Place(span, variables=tuple(_NAMES.findall(bound.group(1))))
-    if _NOTHING_MORE.fullmatch(after) is None:
-        return Place(span)
+    # Older versions of Python give the whole statement as the place where its block is opened.
+    opened = _OPENS.fullmatch(text)
+    if opened is not None:
+        return Place(span, variables=tuple(_NAMES.findall(opened.group(1) or opened.group(2))))
+    if not before.strip():
+        in_place = _IN_PLACE.match(text[column:])
+        if in_place is not None:
+            return Place(span, (in_place.group(1),))
+        before = f"{_source(file, first - 1)}\n{before}"
     assignment = _ASSIGNMENT.fullmatch(before)
-    if assignment is not None:
-        return Place(span, tuple(_NAMES.findall(assignment.group(1))))
-    in_place = _IN_PLACE.match(text[column:]) if not before.strip() else None
-    return Place(span, (in_place.group(1),) if in_place is not None else ())
+    if assignment is None or not _ends(after, _source(file, last + 1), bool(assignment.group(2))):
+        return Place(span)
+    return Place(span, tuple(_NAMES.findall(assignment.group(1))))
+
+
+def _ends(after: str, following: str, in_parentheses: bool) -> bool:
+    """Whether an assigned expression ends here, with the parenthesis around it."""
+    if not in_parentheses:
+        return _NOTHING_MORE.fullmatch(after) is not None
+    return _CLOSED.fullmatch(after if after.strip() else following) is not None
 
 
 def _source(file: str, line: int) -> str:
@@ -95,7 +105,8 @@ def _characters(text: str, column: int) -> int:
 def definition(code: CodeType) -> Span:
     """The line with the ``def`` of a function, below its decorators."""
     line = code.co_firstlineno
-    for number in range(line, line + 64):
+    lines = range(line, line + 64) if code.co_name.isidentifier() else ()
+    for number in lines:
         text = _source(code.co_filename, number)
         if text.lstrip().startswith(("def ", "async def ")):
             indent = len(text) - len(text.lstrip())

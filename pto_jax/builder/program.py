@@ -15,7 +15,7 @@ from .places import Place, fail, here
 from .values import Handle
 
 if TYPE_CHECKING:
-    from .kernel import Kernel
+    from .kernels import Kernel
 
 
 def function_attributes(

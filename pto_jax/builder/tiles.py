@@ -110,7 +110,7 @@ def global_tensor(
     if strides is None:
         steps: list[Any] = [1]
         for extent in extents[:0:-1]:
-            steps.insert(0, extent if isinstance(steps[0], int) and steps[0] == 1 else steps[0] * extent)
+            steps.insert(0, extent if isinstance(steps[0], int) and steps[0] == 1 else extent * steps[0])
         strides = steps[: len(extents)]
     fmt = find_format("make_tensor_view")
     assert fmt is not None

@@ -64,7 +64,10 @@ BANDWIDTH: Mapping[str, int] = {
     "Acc->Mat": 128,
     "Mat->Mat": 32,
 }
-TRANSFERS = frozenset(("tload", "tstore", "tmov", "textract"))
+#: Instructions that go by the ends of their transfer; parameters of a quantisation move nothing more.
+TRANSFERS = frozenset(
+    ("tload", "tstore", "tmov", "textract", "tinsert", "tstore_fp", "tmov.fp", "textract_fp", "tinsert_fp")
+)
 #: Repeats of the instructions that row reductions of f32 consist of, by valid shape.
 ROW_SEQUENCES: Mapping[tuple[int, int], tuple[int, ...]] = {
     (64, 128): (128, 8, 8),

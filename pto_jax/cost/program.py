@@ -21,7 +21,7 @@ from .work import Figure, Model, Work, no_data
 
 _PRODUCT_PREFIXES = ("tmatmul", "tgemv")
 #: Instructions whose work is the size of another operand than the destination.
-_SOURCE_SIZED = ("trow", "tcol", "tpairreducesum", "tsort32", "ttrans", "tstore", "tmov", "textract")
+_SOURCE_SIZED = tuple("trow tcol tpairreducesum tsort32 ttrans tstore tmov textract tinsert".split())
 _SOURCE_UNLESS = ("trowexpand", "tcolexpand")
 _PLACES = {loc: loc.name.capitalize() for loc in Loc}
 _ARITHMETIC: Mapping[str, Callable[[Size, Size], Size]] = {
@@ -168,7 +168,7 @@ class _Walk:
 
     def instruction(self, op: Op, frame: _Frame, times: Size | None) -> list[CostLine]:
         declared = isa.find(op.name)
-        control = declared is not None and declared.cls == "sync_config"
+        control = declared is not None and (declared.cls == "sync_config" or op.name == "treshape")
         if op.name.startswith(("arith.", "scf.", "memref.")) or op.name == "return":
             return []
         if control and (self.model.name != "cce_stub" or not _is_control(op.name)):

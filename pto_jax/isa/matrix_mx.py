@@ -30,8 +30,8 @@ _SCALES = Decision(
 )
 _SCALE_TILES = Decision(
     "Compilers print scale tiles of f16 in scaling, of the shape of the data; are they legal?",
-    "With a warning: such a tile says nothing about storage, so only f8e8m0 in scaleleft and scaleright, one "
-    "scale per 32 elements, boxes of 32 bytes, has values.",
+    "With a warning, and they are not executed: such a tile says nothing about storage, so only f8e8m0 in "
+    "scaleleft and scaleright, one scale per 32 elements, boxes of 32 bytes, has values.",
     "PTOAS programs; pto-isa headers and tile aliases",
 )
 _SPECIAL_CODES = Decision(

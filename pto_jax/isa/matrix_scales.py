@@ -12,6 +12,13 @@ from .declare import AttrMap, Constraint, Finding, Instruction, Site
 
 _DIALECT = "PTOAS verifier and programs"
 _SCALED = {"a_scale": "a", "b_scale": "b"}
+#: Where the scales of a product have defined storage.
+SCALE_PLACES = (Loc.SCALELEFT, Loc.SCALERIGHT)
+
+
+def unstored(name: str, t: TileType) -> str:
+    """Why a product with a scale tile elsewhere is not executed."""
+    return f"{name} is {t}, whose scales have no defined storage; allowed: f8e8m0 in scaleleft or scaleright"
 
 
 def printed_scales(site: Site) -> tuple[str, ...]:

@@ -11,8 +11,9 @@ import numpy as np
 from ..dtypes import DType
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir import Op, Value
+from ..isa.memory_rules import ALIGNMENT
 from ..types import Loc, TileType
-from ..walk import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, step_by_step
+from ..walk import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, printed, step_by_step
 from ..walk.memory import ScalarMemory
 from . import (
     elementwise,
@@ -76,7 +77,7 @@ CLASS_FILES = (
 )
 
 if TYPE_CHECKING:
-    from ..walk.walker import After, Arm, Before, Body, RunBlock
+    from ..walk.machine import After, Arm, Before, Body, RunBlock
 
 
 class ReferenceMachine(ScalarMemory):
@@ -195,6 +196,12 @@ class ReferenceMachine(ScalarMemory):
     ) -> tuple[Operand, ...]:
         return step_by_step(self, frame.op, inits, before, after)
 
+    def show(self, op: Op, format: str, value: Scalar, dtype: DType) -> None:
+        print(printed(format, float(value) if dtype.is_float else int(value)))
+
+    def trap(self, op: Op) -> None:
+        raise ExecutionError(Diagnostic("error", "the program stops here", op.span, op.name, rule="trap"))
+
     def require(self, op: Op, rule: str, allowed: str, broken: Scalar) -> None:
         if broken:
             message = f"a run-time rule is broken; allowed: {allowed}"
@@ -204,6 +211,9 @@ class ReferenceMachine(ScalarMemory):
         start, size = int(address), storage_size(t)
         capacity = self.policy.profile.capacity[t.loc]
         name, span = op.name, op.span
+        if start % ALIGNMENT:
+            message = f"found address {start}; allowed: a multiple of {ALIGNMENT} bytes"
+            raise ExecutionError(Diagnostic("error", message, span, name, rule="address"))
         if start < 0 or start + size > capacity:
             message = (
                 f"a tile {t} at address {start} takes bytes [{start}, {start + size}); "

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from ..isa.matrix_rules import SCALE_GROUP, groups
+from ..isa.matrix_scales import SCALE_PLACES, unstored
 from .matrix import add_bias, extents, finish
 from .numbers import Array
-from .step import Step, rule
+from .step import Step, not_executable, rule
 
 
 @rule("tmatmul.mx", "tgemv.mx")
@@ -29,6 +30,9 @@ def _with_bias(step: Step) -> None:
 def scaled_products(step: Step) -> Array:
     """The M x N sums as f32 values."""
     m, k, n = extents(step)
+    for name in ("a_scale", "b_scale"):
+        if step.type(name).loc not in SCALE_PLACES:
+            raise not_executable(step.op, unstored(name, step.type(name)))
     return scaled_sum(
         step.values("a", (m, k)),
         step.values("b", (k, n)),

@@ -8,13 +8,6 @@ from functools import cache
 from .. import isa
 from ..isa.aliases import ALIASES
 
-#: Tile instructions that programs use and this package cannot describe yet. They are listed so that
-#: such programs can be read, printed and reported on; a name that gets a declaration leaves the list.
-UNDECLARED = frozenset(
-    """
-    """.split()
-)
-
 #: Instructions that bind no result and name their sources first, each with the number of destinations
 #: that follow; every other instruction without a result names its destination first.
 SOURCE_FIRST = {
@@ -52,7 +45,7 @@ INDEXED: dict[str, tuple[str, ...]] = {
 @cache
 def instruction_names() -> frozenset[str]:
     """Every tile instruction the reader accepts, by canonical name."""
-    return UNDECLARED | isa.instructions().keys()
+    return frozenset(isa.instructions())
 
 
 def canonical(spelled: str) -> str:

@@ -7,23 +7,25 @@ global-memory views, tile handles, control flow, calls.
 from . import aliases as aliases, control as control, memory as memory, pipes as pipes, state as state
 from .control import step_by_step as step_by_step
 from .cores import launch as launch, run_block as run_block
-from .state import memref_view as memref_view
-from .walker import (
-    UNSETTLED as UNSETTLED,
+from .machine import Machine as Machine
+from .operands import (
     Choice as Choice,
     Execution as Execution,
-    Frame as Frame,
-    Machine as Machine,
     Operand as Operand,
     Pointer as Pointer,
     Scalar as Scalar,
-    Scope as Scope,
     TileRef as TileRef,
     View as View,
+    chosen as chosen,
+    with_storage as with_storage,
+)
+from .state import memref_view as memref_view, printed as printed
+from .walker import (
+    UNSETTLED as UNSETTLED,
+    Frame as Frame,
+    Scope as Scope,
     Walk as Walk,
     Walker as Walker,
-    chosen as chosen,
     complete as complete,
     needs_rule as needs_rule,
-    with_storage as with_storage,
 )

@@ -11,8 +11,9 @@ from ..errors import Diagnostic, NotExecutableError
 from ..ir import Op, Value
 from ..isa.tile_legality import tile_of_memref
 from ..types import GlobalLayout, MemRefType, TileType
+from .operands import Choice, Operand, Scalar, TileRef, View, with_storage
 from .state import region_of
-from .walker import Choice, Operand, Scalar, Scope, TileRef, View, Walker, handles, with_storage
+from .walker import Scope, Walker, handles
 
 
 def tile_type(op: Op, value: Value) -> TileType:

@@ -8,20 +8,9 @@ from ..dtypes import I1, INDEX
 from ..errors import Diagnostic, ExecutionError
 from ..ir import Op, Region, Symbol
 from .cores import elsewhere, meets
-from .walker import (
-    After,
-    Arm,
-    Before,
-    Frame,
-    Machine,
-    Operand,
-    Scalar,
-    Scope,
-    Walk,
-    Walker,
-    complete,
-    handles,
-)
+from .machine import After, Arm, Before, Machine
+from .operands import Operand, Scalar
+from .walker import Frame, Scope, Walk, Walker, complete, handles
 
 
 @handles("scf.for")

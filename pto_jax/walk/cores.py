@@ -15,7 +15,9 @@ from typing import Any, Literal
 from ..enums import KernelKind
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir import Function, Op, Program, Symbol
-from .walker import Machine, Operand, Scalar, Scope, Waiting, Walk, Walker, handles
+from .machine import Machine
+from .operands import Operand, Scalar
+from .walker import Scope, Waiting, Walk, Walker, handles
 
 Kind = Literal["cube", "vector"]
 _SECTIONS: dict[str, Kind] = {"section.cube": "cube", "section.vector": "vector"}

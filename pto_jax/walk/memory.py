@@ -7,7 +7,8 @@ from typing import Protocol, runtime_checkable
 from ..dtypes import DType
 from ..fold import scalar_dtype
 from ..ir import Op
-from .walker import Operand, Pointer, Scalar, Scope, TileRef, Walker, handles
+from .operands import Operand, Pointer, Scalar, TileRef
+from .walker import Scope, Walker, handles
 
 
 @runtime_checkable

@@ -13,8 +13,9 @@ from ..errors import Diagnostic, NotExecutableError
 from ..ir import Op
 from ..types import TileType
 from .cores import Block, Core, Kind
+from .operands import Operand, TileRef
 from .state import region_of
-from .walker import Operand, Scope, TileRef, Waiting, Walk, Walker, handles
+from .walker import Scope, Waiting, Walk, Walker, handles
 
 #: Buffers and rings have no effect on values; addresses of buffers are numbers nobody computes with.
 _SETUP = ("reserve_buffer", "import_reserved_buffer", "aic_initialize_pipe", "aiv_initialize_pipe")

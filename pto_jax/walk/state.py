@@ -4,17 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from typing import Any
 
 from .. import isa
 from ..analysis import strides_of
 from ..dtypes import I1, INDEX
 from ..errors import ArgumentError
+from ..fold import scalar_dtype
 from ..ir import Op
 from ..isa.layout_img2col import IMG2COL_STATE
 from ..isa.matrix import ROUNDING_STATE
 from ..isa.modes import FmatrixMode
 from ..types import GlobalLayout, MemRefType, OpaqueType, TileType
-from .walker import Pointer, Scalar, Scope, TileRef, View, Walker, handles, window
+from .operands import Pointer, Scalar, TileRef, View
+from .walker import Scope, Walker, handles, window
 
 
 @handles("make_tensor_view")
@@ -132,6 +135,29 @@ def _set_image(walker: Walker, op: Op, scope: Scope) -> None:
     assert isinstance(mode, FmatrixMode)
     state = walker.mode(op, IMG2COL_STATE).configured(op.name, mode, op.ins[0].type)
     walker.modes[IMG2COL_STATE] = state
+
+
+@handles("print")
+def _print(walker: Walker, op: Op, scope: Scope) -> None:
+    (value,) = op.ins
+    walker.machine.show(op, str(op.attrs["format"]), scope[value], scalar_dtype(value.type))
+
+
+@handles("trap")
+def _trap(walker: Walker, op: Op, scope: Scope) -> None:
+    walker.machine.trap(op)
+
+
+def printed(format: str, value: Any) -> str:
+    """A scalar in a format with one conversion, as C has them.
+
+    >>> printed("n = %d", 3)
+    'n = 3'
+    """
+    try:
+        return format % value
+    except (TypeError, ValueError):
+        return f"{format} {value}"
 
 
 @handles("tget_scale_addr")

@@ -8,9 +8,9 @@ machine's own scalars afterwards, so views and addresses fold to constants where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Hashable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from .. import isa
 from ..analysis import fragment_outputs
@@ -21,172 +21,15 @@ from ..ir import AttrValue, Function, Op, Program, Region, Value
 from ..isa.layout_img2col import IMG2COL_STATE
 from ..isa.matrix import ROUNDING_STATE
 from ..isa.modes import FmatrixMode
-from ..types import GlobalLayout, TileType, UnknownType, VectorType
+from ..types import TileType, UnknownType, VectorType
 from .image_state import ImageState
+from .machine import Machine
+from .operands import Execution, Operand, Scalar, TileRef, View, chosen, with_storage
 
 if TYPE_CHECKING:
     from .cores import Block, Core
 
 T = TypeVar("T")
-
-#: A Python number, or whatever the machine computes scalars with.
-Scalar: TypeAlias = Any
-
-
-#: The name of a global buffer, or a Choice of names.
-Buffer: TypeAlias = Any
-
-
-@dataclass(frozen=True)
-class Choice:
-    """One of several storages or buffers, by a number that only execution knows."""
-
-    index: Scalar
-    options: tuple[Hashable, ...]
-
-
-@dataclass(frozen=True)
-class Pointer:
-    """A position in a global-memory buffer, ``offset`` in elements."""
-
-    buffer: Buffer
-    dtype: DType
-    offset: Scalar = 0
-
-
-@dataclass(frozen=True)
-class View:
-    """A strided window of a buffer: element (i0, i1, ...) is at ``offset + sum(i_k * strides[k])``."""
-
-    buffer: Buffer
-    dtype: DType
-    offset: Scalar
-    shape: tuple[Scalar, ...]
-    strides: tuple[Scalar, ...]
-    layout: GlobalLayout | None = None
-
-
-@dataclass(frozen=True)
-class TileRef:
-    """A tile handle: a typed view of storage, with its run-time valid region.
-
-    Handles are values: changing one (``set_validshape``, ``tassign``) leaves copies of it alone.
-    """
-
-    type: TileType
-    storage: Hashable
-    v_row: Scalar
-    v_col: Scalar
-
-
-#: A TileRef, View, Pointer or Scalar.
-Operand: TypeAlias = Any
-
-
-@dataclass(frozen=True)
-class Execution:
-    """One instruction about to execute: its operands by declared name, attributes with defaults.
-
-    ``vectors`` gives the types of destinations outside tile memory, which are no operands.
-    """
-
-    op: Op
-    instruction: isa.Instruction
-    operands: Mapping[str, Operand]
-    attrs: Mapping[str, AttrValue]
-    form: tuple[str, ...]
-    vectors: Mapping[str, VectorType] = field(default_factory=dict)
-
-    def tile(self, name: str) -> TileRef:
-        ref = self.operands[name]
-        assert isinstance(ref, TileRef), name
-        return ref
-
-    def dtype(self, name: str) -> DType:
-        """Element type of a tile, view or pointer operand, or of a scalar's declared type."""
-        operand = self.operands[name]
-        if isinstance(operand, TileRef):
-            return operand.type.dtype
-        assert isinstance(operand, View | Pointer), name
-        return operand.dtype
-
-
-class Machine(Protocol):
-    """Storage and arithmetic behind the walker.
-
-    ``max_steps`` bounds the trips of a while loop; ``depth`` counts the regions around an operation whose
-    course only execution knows. An ``abstract`` machine computes nothing, and waits for nothing.
-    """
-
-    max_steps: int
-    depth: int
-    abstract: bool
-
-    def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
-        """An ``arith`` operation on scalars of type ``source`` of which at least one is not a number."""
-
-    def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
-        """Storage of an ``alloc_tile``; the same operation always names the same storage."""
-
-    def fresh(self, op: Op, result: Value, type: TileType) -> Hashable:
-        """Storage of a result that no allocation names; its contents start over at every execution."""
-
-    def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
-        """Storage of an existing tile's memory space at another address."""
-
-    def enter(self, core: str) -> None:
-        """Turn to the local memory of a core."""
-
-    def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
-        """Execute a number of blocks, each on the operands and with fresh local memory."""
-
-    def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Hashable:
-        """Storage of a tile that begins some elements into another."""
-
-    def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Hashable:
-        """Storage of a part of a tile, in the order of the whole."""
-
-    def contents(self, ref: TileRef) -> Any:
-        """The words of a whole tile as an array [rows, cols]."""
-
-    def receive(self, op: Op, name: str, type: TileType, contents: Any) -> Hashable:
-        """New storage that holds such an array."""
-
-    def concatenate(self, parts: Sequence[Any], axis: int) -> Any:
-        """Such arrays side by side."""
-
-    def execute(self, execution: Execution) -> Mapping[str, Operand]:
-        """Compute one instruction and write its destinations; returns the values of those that are
-        vectors outside tile memory."""
-
-    def region(self, op: Op, ref: TileRef) -> None:
-        """Called where a handle gets its valid sizes; they must lie within its physical shape."""
-
-    def begin(self, op: Op, scope: Scope) -> None:
-        """Called before each operation with the names it sees, for traces and reports."""
-
-    def known(self, value: Scalar) -> int | None:
-        """The number a scalar is already known to be, if it is."""
-
-    def unrolls(self, op: Op, trips: int) -> bool:
-        """Whether a loop with a known number of trips is executed trip by trip."""
-
-    def counter(self, value: int) -> Scalar:
-        """The induction variable of such a trip."""
-
-    def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
-        """What the first arm gives where a run-time condition holds, else the second."""
-
-    def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
-        """A loop of a run-time number of trips, or of too many to repeat its text."""
-
-    def require(self, op: Op, rule: str, allowed: str, broken: Scalar) -> None:
-        """Note where a run-time rule is broken."""
-
-    def repeat(
-        self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
-    ) -> tuple[Operand, ...]:
-        """A while loop."""
 
 
 class Scope:
@@ -224,16 +67,6 @@ class Scope:
                 return
             scope = scope._parent
         raise KeyError(value.name)
-
-
-#: An arm of a branch gives its results; the body of a loop maps the trip and what it carries; the first
-#: region of a while loop gives its condition too.
-Arm: TypeAlias = Callable[[], tuple[Operand, ...]]
-Body: TypeAlias = Callable[[Scalar, tuple[Operand, ...]], tuple[Operand, ...]]
-Before: TypeAlias = Callable[[tuple[Operand, ...]], tuple[Scalar, tuple[Operand, ...]]]
-After: TypeAlias = Callable[[tuple[Operand, ...]], tuple[Operand, ...]]
-#: Executes the block of a number.
-RunBlock: TypeAlias = Callable[[Scalar, Sequence[Operand]], None]
 
 
 class Frame:
@@ -367,7 +200,12 @@ class Walker:
             )
         if instruction.syntax == "custom":
             return
-        self.instruction(isa.bind(instruction, op), op, scope)
+        try:
+            self.instruction(isa.bind(instruction, op), op, scope)
+        except NotExecutableError as error:
+            # Rules know what they refuse, not where it stands.
+            found = [replace(d, span=d.span or op.span) for d in error.diagnostics]
+            raise NotExecutableError(found) from None
 
     def instruction(self, bound: isa.Bound, op: Op, scope: Scope) -> None:
         operands: dict[str, Operand] = {}
@@ -490,18 +328,6 @@ class Walker:
             hit = self.scalar("arith.cmpi.eq", (index, i), INDEX, I1)
             chosen = self.scalar("arith.select", (hit, choice, chosen), INDEX, INDEX)
         return chosen
-
-
-def chosen(operand: Operand) -> Choice | None:
-    """The choice behind a handle, view or pointer."""
-    place = operand.storage if isinstance(operand, TileRef) else getattr(operand, "buffer", None)
-    return place if isinstance(place, Choice) else None
-
-
-def with_storage(operand: Operand, place: Hashable) -> Operand:
-    """A handle, view or pointer with another storage or buffer."""
-    key = "storage" if isinstance(operand, TileRef) else "buffer"
-    return replace(operand, **{key: place})
 
 
 def complete(walk: Walk[T]) -> T:

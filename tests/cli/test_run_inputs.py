@@ -142,7 +142,7 @@ def test_generated_input_depends_on_the_seed_only() -> None:
     assert first["z"].tolist() == [0] * 8
 
 
-def test_examples_bring_scalars_that_suit_them() -> None:
+def test_examples_bring_arguments_that_suit_them() -> None:
     kernel = FakeKernel((FakeArgument("rows", ScalarType(INDEX)), FakeArgument("cols", ScalarType(INDEX))))
     values = generate_inputs(kernel, 0, example("masked_tile"))
     assert (int(values["rows"]), int(values["cols"])) == (13, 45)

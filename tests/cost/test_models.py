@@ -195,6 +195,13 @@ def test_transfers_go_by_bandwidth() -> None:
     assert cycles("tload", "f32", 128, 128, route="GM->Vec", model="cce_stub") == 1119
     assert cycles("tmov", "f32", 64, 128, route="Mat->Left") == 128
     assert cycles("tstore", "f32", 64, 64, route="Acc->GM", model="fit") == 403
+    assert cycles("tinsert", "f32", 64, 64, route="Vec->Vec") == 128
+    for moved, route in (("tmov", "Acc->Mat"), ("textract", "Acc->Mat"), ("tinsert", "Acc->Mat")):
+        for model in ("doc_formula", "analytic_legacy", "cce_stub", "fit"):
+            plain = cycles(moved, "f32", 64, 64, route=route, model=model)
+            quantised = "tmov.fp" if moved == "tmov" else f"{moved}_fp"
+            assert cycles(quantised, "f32", 64, 64, route=route, model=model) == plain
+    assert cycles("tstore_fp", "f32", 64, 64, route="Acc->GM", model="fit") == 403
 
 
 def test_every_model_says_where_it_comes_from() -> None:

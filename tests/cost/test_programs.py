@@ -126,6 +126,18 @@ def test_products_take_their_sizes_from_both_operands() -> None:
         assert report.lines[0].figure.cycles == expected and report.lines[0].pipe == Pipe.M
 
 
+def test_an_insertion_costs_what_it_moves_and_a_handle_nothing() -> None:
+    small, large = "!pto.tile_buf<vec, 8x16xf32>", "!pto.tile_buf<vec, 16x64xf32>"
+    report = pto.cost(
+        pto.parse(
+            "%c0 = arith.constant 0 : index\n"
+            f"%t = pto.treshape %s : {small} -> !pto.tile_buf<vec, 4x32xf32>\n"
+            f"pto.tinsert ins(%s, %c0, %c0 : {small}, index, index) outs(%d : {large})\n"
+        )
+    )
+    assert [(line.instruction, line.figure.cycles) for line in report.lines] == [("tinsert", 4)]
+
+
 def test_pipes_of_moves_follow_their_source() -> None:
     text = (
         "pto.tmov ins(%a : !pto.tile_buf<mat, 16x16xf16>) outs(%b : !pto.tile_buf<left, 16x16xf16>)\n"

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import jax
 import numpy as np
 import pytest
@@ -11,52 +9,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 import pto_jax as pto
 from pto_jax import oracle
-
-T = "!pto.tile_buf<vec, 4x8xf32>"
-V = "!pto.partition_tensor_view<4x8xf32>"
-W = "!pto.tensor_view<?x?xf32>"
-RNG = np.random.default_rng(20)
-
-
-def kernel_text(body: str, args: str = "%n: index, %m: index") -> str:
-    """A kernel over x [32, 8] and y [4, 8] with names for constants, the views and three tiles."""
-    return f"""
-    func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, {args}) attributes {{pto.entry}} {{
-      %c0 = arith.constant 0 : index
-      %c1 = arith.constant 1 : index
-      %c2 = arith.constant 2 : index
-      %c3 = arith.constant 3 : index
-      %c4 = arith.constant 4 : index
-      %c8 = arith.constant 8 : index
-      %c32 = arith.constant 32 : index
-      %zero = arith.constant 0.0 : f32
-      %half = arith.constant 0.5 : f32
-      %vx = pto.make_tensor_view %x, shape = [%c32, %c8], strides = [%c8, %c1] : {W}
-      %vy = pto.make_tensor_view %y, shape = [%c4, %c8], strides = [%c8, %c1] : {W}
-      %wy = pto.partition_view %vy, offsets = [%c0, %c0], sizes = [%c4, %c8] : {W} -> {V}
-      %a = pto.alloc_tile : {T}
-      %b = pto.alloc_tile : {T}
-      %acc = pto.alloc_tile : {T}
-      pto.texpands ins(%zero : f32) outs(%acc : {T})
-      pto.tload ins(%wy : {V}) outs(%b : {T})
-      {body}
-      return
-    }}"""
-
-
-def load(tile: str, row: str) -> str:
-    return f"""
-      %w_{tile} = pto.partition_view %vx, offsets = [{row}, %c0], sizes = [%c4, %c8] : {W} -> {V}
-      pto.tload ins(%w_{tile} : {V}) outs(%{tile} : {T})"""
-
-
-def add(a: str, b: str, dst: str) -> str:
-    return f"pto.tadd ins(%{a}, %{b} : {T}, {T}) outs(%{dst} : {T})"
-
-
-def store(tile: str = "acc") -> str:
-    return f"pto.tstore ins(%{tile} : {T}) outs(%wy : {V})"
-
+from tests.engine.loops import RNG, T, V, W, add, data, kernel_text, load, run_all_ways, store
 
 ROW = "%r = arith.muli %i, %c4 : index"
 CASES = {
@@ -218,20 +171,6 @@ CASES = {
 }  # fmt: skip
 
 
-def run_all_ways(text: str, *args: Any) -> None:
-    program = pto.parse(text)
-    kernel = pto.compile(program)
-    expected = oracle.run(program, args)
-    for found in (kernel(*args), kernel.eager(*args)):
-        assert found.keys() == expected.keys()
-        for name, array in expected.items():
-            assert np.asarray(found[name]).tobytes() == array.tobytes(), name
-
-
-def data() -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
-    return RNG.normal(size=(32, 8)).astype(np.float32), RNG.normal(size=(4, 8)).astype(np.float32)
-
-
 @pytest.mark.parametrize("name", CASES)
 def test_every_way_of_execution_agrees(name: str) -> None:
     x, y = data()
@@ -254,7 +193,9 @@ def test_under_shard_map() -> None:
     xs, ys = RNG.normal(size=(4, 32, 8)).astype(np.float32), RNG.normal(size=(4, 4, 8)).astype(np.float32)
     n, m = np.array([3, 0, 2, 4]), np.array([1, 2, 3, 2])
     split = PartitionSpec("d")
-    run = jax.jit(jax.shard_map(jax.vmap(lambda *a: kernel(*a)["y"]), mesh=mesh, in_specs=split, out_specs=split))
+    run = jax.jit(
+        jax.shard_map(jax.vmap(lambda *a: kernel(*a)["y"]), mesh=mesh, in_specs=split, out_specs=split)
+    )
     found = np.asarray(run(xs, ys, n, m))
     for i in range(4):
         expected = oracle.run(program, (xs[i], ys[i], int(n[i]), int(m[i])))["y"]
@@ -337,112 +278,3 @@ def test_loops_are_traced_once_whatever_their_length() -> None:
     x, y = data()
     kernel = pto.compile(pto.parse(text))
     assert "length=1000" in str(jax.make_jaxpr(lambda *a: kernel(*a))(x, y, 0, 0))
-
-
-SCALARS = {
-    "an element of a chosen tile": f"""
-      %f = arith.cmpi slt, %n, %c3 : index
-      {load("a", "%c4")}
-      %t = scf.if %f -> ({T}) {{ scf.yield %a : {T} }} else {{ scf.yield %b : {T} }}
-      pto.tsetval ins(%c3, %half : index, f32) outs(%t : {T})
-      %v = pto.tgetval ins(%t, %m : {T}, index) outs : f32
-      pto.tadds ins(%a, %v : {T}, f32) outs(%acc : {T})
-      {add("acc", "b", "acc")}
-      {store()}""",
-    "an element behind a chosen pointer": f"""
-      %f = arith.cmpi slt, %n, %c3 : index
-      %p = scf.if %f -> (!pto.ptr<f32>) {{ scf.yield %x : !pto.ptr<f32> }} else {{ scf.yield %y : !pto.ptr<f32> }}
-      %v = pto.load_scalar %p[%m] : !pto.ptr<f32> -> f32
-      pto.tadds ins(%b, %v : {T}, f32) outs(%acc : {T})
-      {store()}
-      pto.store_scalar %v, %p[%c8] : !pto.ptr<f32>, f32""",
-    "a sum in a scalar": f"""
-      %s = scf.for %i = %c0 to %n step %c1 iter_args(%sum = %half) -> (f32) {{
-        %v = pto.load_scalar %x[%i] : !pto.ptr<f32> -> f32
-        %more = arith.addf %sum, %v : f32
-        scf.yield %more : f32
-      }}
-      pto.tadds ins(%b, %s : {T}, f32) outs(%acc : {T})
-      {store()}""",
-}
-
-
-@pytest.mark.parametrize("name", SCALARS)
-def test_scalars_of_memory_under_control_flow(name: str) -> None:
-    x, y = data()
-    for n, m in ((0, 3), (3, 3), (4, 17)):
-        run_all_ways(kernel_text(SCALARS[name]), x, y, n, m)
-
-
-def test_a_helper_changes_its_own_handles_only() -> None:
-    """A callee sees the storage of a tile; the valid shape it sets is that of its own handle."""
-    dynamic = "!pto.tile_buf<vec, 4x8xf32, valid=?x?>"
-    helper = f"""
-    func.func @add_rows(%t: {dynamic}, %rows: index) -> index {{
-      %c1 = arith.constant 1 : index
-      %c8 = arith.constant 8 : index
-      %half = arith.constant 0.5 : f32
-      pto.set_validshape %t, %rows, %c8 : {dynamic}
-      pto.tadds ins(%t, %half : {dynamic}, f32) outs(%t : {dynamic})
-      %more = arith.addi %rows, %c1 : index
-      return %more : index
-    }}"""
-    text = kernel_text(f"""
-      %d = pto.alloc_tile valid_row = %c4 valid_col = %c8 : {dynamic}
-      pto.texpands ins(%half : f32) outs(%d : {dynamic})
-      %r = scf.for %i = %c0 to %n step %c1 iter_args(%rows = %c0) -> (index) {{
-        %next = func.call @add_rows(%d, %rows) : ({dynamic}, index) -> index
-        pto.tadds ins(%d, %half : {dynamic}, f32) outs(%d : {dynamic})
-        scf.yield %next : index
-      }}
-      pto.tstore ins(%d : {dynamic}) outs(%wy : {V})""")
-    x, y = data()
-    for n in (0, 1, 4):
-        run_all_ways(f"module {{ {helper} {text} }}", x, y, n, 0)
-
-
-F = "!pto.tile_buf<{loc}, 16x16xf32, blayout={b}, slayout={s}{more}>"
-LEFT = F.format(loc="left", b="col_major", s="row_major", more="")
-RIGHT = F.format(loc="right", b="row_major", s="col_major", more="")
-ACC = F.format(loc="acc", b="col_major", s="row_major", more=", fractal=1024")
-MAT = F.format(loc="mat", b="col_major", s="row_major", more="")
-WINDOW = "!pto.partition_tensor_view<16x16xf32>"
-
-
-def product(inside: str, after: str = "") -> str:
-    return f"""module attributes {{pto.target_arch = "a3"}} {{
-    func.func @k(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %n: index) attributes {{pto.entry}} {{
-      %c0 = arith.constant 0 : index
-      %c1 = arith.constant 1 : index
-      %c16 = arith.constant 16 : index
-      %vx = pto.make_tensor_view %x, shape = [%c16, %c16], strides = [%c16, %c1] : {W}
-      %vy = pto.make_tensor_view %y, shape = [%c16, %c16], strides = [%c16, %c1] : {W}
-      %wx = pto.partition_view %vx, offsets = [%c0, %c0], sizes = [%c16, %c16] : {W} -> {WINDOW}
-      %wy = pto.partition_view %vy, offsets = [%c0, %c0], sizes = [%c16, %c16] : {W} -> {WINDOW}
-      %m = pto.alloc_tile : {MAT}
-      %l = pto.alloc_tile : {LEFT}
-      %r = pto.alloc_tile : {RIGHT}
-      %a = pto.alloc_tile : {ACC}
-      pto.tload ins(%wx : {WINDOW}) outs(%m : {MAT})
-      pto.tmov ins(%m : {MAT}) outs(%l : {LEFT})
-      pto.tmov ins(%m : {MAT}) outs(%r : {RIGHT})
-      pto.tmatmul ins(%l, %r : {LEFT}, {RIGHT}) outs(%a : {ACC})
-      scf.for %i = %c0 to %n step %c1 {{ {inside} }}
-      {after}
-      pto.tstore ins(%a : {ACC}) outs(%wy : {WINDOW})
-      return
-    }}
-    }}"""
-
-
-MULTIPLY = f"pto.tmatmul.acc ins(%a, %l, %r : {ACC}, {LEFT}, {RIGHT}) outs(%a : {ACC})"
-ROUNDED = "pto.sethf32mode {enable = true, mode = CAST_RINT}"
-
-
-def test_modes_set_in_a_loop_hold_in_it() -> None:
-    x = RNG.normal(size=(16, 16)).astype(np.float32)
-    run_all_ways(product(f"{ROUNDED}\n{MULTIPLY}"), x, np.zeros_like(x), 2)
-    run_all_ways(product(MULTIPLY), x, np.zeros_like(x), 2)
-    kernel = pto.compile(pto.parse(product(ROUNDED, MULTIPLY)))
-    with pytest.raises(pto.NotExecutableError, match="a mode that was set under control flow"):
-        kernel(x, np.zeros_like(x), 2)

@@ -26,9 +26,7 @@ def window(rows: int, cols: int) -> str:
     return f"!pto.partition_tensor_view<{rows}x{cols}xf32>"
 
 
-CONSTANTS = "\n".join(
-    f"%c{n} = arith.constant {n} : index" for n in (0, 1, 2, 3, 4, 8, 16, 32, 48, 64, 256)
-)
+CONSTANTS = "\n".join(f"%c{n} = arith.constant {n} : index" for n in (0, 1, 2, 3, 4, 8, 16, 32, 48, 64, 256))
 
 
 def equal_everywhere(text: str, *args: Any, profile: str = "a5", grid: int = 1) -> dict[str, Any]:
@@ -336,7 +334,9 @@ def test_a_core_that_waits_for_ever_is_an_error_with_its_place() -> None:
     )
     program = pto.parse(text)
     for run in (pto.compile(program, "a5"), lambda *a: oracle.run(program, a, profile="a5")):
-        with pytest.raises(pto.ExecutionError, match="vector0 waits for a tile in the pipe for ever") as found:
+        with pytest.raises(
+            pto.ExecutionError, match="vector0 waits for a tile in the pipe for ever"
+        ) as found:
             run(x, y, 1)
         assert [d.rule for d in found.value.diagnostics] == ["deadlock"] * 2
         assert found.value.diagnostics[0].span is not None

@@ -13,6 +13,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa, ops
+from pto_jax.dtypes import INDEX
 from pto_jax.isa.samples import Sample, legal_samples
 from pto_jax.profiles import PROFILES
 from pto_jax.types import CmpMode, RoundMode, ScalarType, TileType
@@ -46,7 +47,7 @@ def operands(sample: Sample) -> list[Any]:
             given.append(tile(t))
         else:
             assert isinstance(t, ScalarType)
-            given.append(2 if t.dtype.is_integer else 1.5)
+            given.append(0 if t.dtype == INDEX else 2 if t.dtype.is_integer else 1.5)
     return given
 
 

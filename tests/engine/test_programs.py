@@ -198,11 +198,21 @@ def test_tassign_moves_a_handle(source: Source, agree: Agree) -> None:
     assert (agree(s.store("%t", "%b").program, X, 0 * X)["z"] == 0).all()
 
 
-def test_addresses_known_only_at_run_time_are_not_executable(source: Source) -> None:
-    s = copying(source, ", %at: i64").tile("%t", "f32", 8, 8, at="%at").load("%a", "%t")
-    with pytest.raises(pto.NotExecutableError, match="the address is only known at run time") as error:
-        pto.compile(s.store("%t", "%b").program)(X, X, 0)
-    assert error.value.diagnostics[0].span is not None
+def test_addresses_known_only_at_run_time(source: Source) -> None:
+    """A tile at a run-time address shares bytes with one at a constant address; it stays in its memory."""
+    s = copying(source, ", %at: i64").tile("%t", "f32", 8, 8, at="%at").tile("%u", "f32", 8, 8, at=256)
+    s.load("%a", "%u").op("tneg", "%u", out="%u").load("%a", "%t").op("tadd", "%t", "%u", out="%u")
+    program = s.store("%u", "%b").program
+    kernel = pto.compile(program)
+    for at in (0, 128, 256, 512):
+        expected = oracle.run(program, (X, X, at))["z"]
+        assert np.asarray(kernel(X, X, at)["z"]).tobytes() == expected.tobytes()
+        assert np.asarray(kernel.eager(X, X, at)["z"]).tobytes() == expected.tobytes()
+    for at in (-32, 4, 196608):
+        problems = pto.compile(program, checks=True)(X, X, at)[1].problems()
+        assert ("alloc_tile", "address") in {(p.instruction, p.rule) for p in problems}
+        with pytest.raises(pto.ExecutionError, match="alloc_tile"):
+            kernel.eager(X, X, at)
 
 
 def test_fresh_tiles_hold_what_the_profile_says(source: Source, agree: Agree) -> None:

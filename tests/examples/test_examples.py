@@ -1,82 +1,145 @@
-"""Every shipped example against a NumPy formula, on random input and on its defaults."""
+"""Every shipped example: accepted, run by its name, equal to the interpreter and close to NumPy."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import functools
+from pathlib import Path
 from typing import Any
 
+import jax
 import numpy as np
 import pytest
 from numpy.typing import NDArray
 
 import pto_jax as pto
-from pto_jax.examples import EXAMPLES, example
+from pto_jax import oracle
+from pto_jax.cli import main
+from pto_jax.examples import EXAMPLES, Example, example
+from pto_jax.examples.describe import difference
 from pto_jax.text import print_program
 
-Arrays = dict[str, NDArray[Any]]
-
-
-def vector_add(rng: np.random.Generator) -> tuple[Arrays, Arrays]:
-    x, y = (rng.standard_normal(4096).astype(np.float32) for _ in range(2))
-    return {"x": x, "y": y, "z": np.zeros_like(x)}, {"z": x + y}
-
-
-def add_relu_convert(rng: np.random.Generator) -> tuple[Arrays, Arrays]:
-    x, y = (rng.standard_normal(8192).astype(np.float32) * 5e4 for _ in range(2))
-    total = np.minimum(np.maximum(x + y, 0), np.float32(65504))
-    return {"x": x, "y": y, "z": np.zeros(8192, np.float16)}, {"z": total.astype(np.float16)}
-
-
-def masked_tile(rng: np.random.Generator) -> tuple[Arrays, Arrays]:
-    rows, cols = 13, 45
-    x = rng.standard_normal((40, 80)).astype(np.float32)
-    y = rng.standard_normal((40, 80)).astype(np.float32)
-    expected = y.copy()
-    window = np.s_[3 : 3 + rows, 5 : 5 + cols]
-    expected[window] = np.maximum(x[window], 0) * np.float32(0.5)
-    return {"x": x, "y": y, "rows": np.asarray(rows), "cols": np.asarray(cols)}, {"y": expected}
-
-
-def conversion_chain(rng: np.random.Generator) -> tuple[Arrays, Arrays]:
-    x = (rng.standard_normal(2048) * 6).astype(np.float32)
-    half = (x * np.float32(16)).astype(np.float16)
-    q = np.clip(np.rint(half.astype(np.float32)), -128, 127).astype(np.int8)
-    y = q.astype(np.float32) * np.float32(0.0625)
-    arguments: Arrays = {"x": x, "q": np.zeros(2048, np.int8), "y": np.zeros(2048, np.float32)}
-    arguments["scale"], arguments["inverse"] = (np.asarray(v, np.float32) for v in (16, 0.0625))
-    return arguments, {"q": q, "y": y}
-
-
-FORMULAS: dict[str, Callable[[np.random.Generator], tuple[Arrays, Arrays]]] = {
-    f.__name__: f for f in (vector_add, add_relu_convert, masked_tile, conversion_chain)
+#: Profiles of the programs that use the matrix buffers of one of them; all others run everywhere.
+PROFILES = {
+    **dict.fromkeys(
+        ("gemm_splitk", "swiglu_ffn", "gqa_decode", "int8_matmul", "pipe_linear"), "cpu_sim a2a3"
+    ),
+    "flash_attention": "cpu_sim a5",
+    "mx_matmul": "a5",
 }
+EXACT = ("vector_add", "add_relu_convert", "masked_tile", "conversion_chain", "topk")
 
 
-def test_every_example_has_a_formula() -> None:
-    assert set(FORMULAS) == set(EXAMPLES)
+@functools.cache
+def program(name: str) -> pto.Program:
+    return pto.load(example(name).path)
+
+
+def interpreted(found: Example, given: dict[str, NDArray[Any]]) -> dict[str, Any]:
+    return oracle.run(program(found.name), given, grid=found.grid)
+
+
+def words(array: Any) -> bytes:
+    return np.ascontiguousarray(array).tobytes()
+
+
+def test_every_program_in_the_folder_is_an_example() -> None:
     assert {path.stem for path in example("vector_add").path.parent.glob("*.pto")} == set(EXAMPLES)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-def test_examples_compute_their_formula(name: str) -> None:
-    arguments, expected = FORMULAS[name](np.random.default_rng(7))
-    kernel = pto.compile(pto.load(example(name).path))
-    outputs = kernel(**arguments)
-    assert set(outputs) == set(expected) == set(kernel.outputs)
-    for key, array in expected.items():
-        found = np.asarray(outputs[key])
-        assert found.dtype == array.dtype and found.shape == array.shape
-        np.testing.assert_array_equal(found.view(np.uint8), np.ascontiguousarray(array).view(np.uint8))
+def test_examples_run_by_name_with_the_bits_of_the_interpreter(
+    name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    found, out = example(name), tmp_path / "out.npz"
+    assert main(["run", "--example", name, "--outputs", str(out)]) == 0
+    text = capsys.readouterr().out
+    assert f"program: {found.summary}" in text and "check:   " in text
+    assert ("equal to NumPy" in text) == (name in EXACT)
+    given = found.arguments()
+    wanted = interpreted(found, given)
+    with np.load(out) as written:
+        assert set(written.files) == set(wanted)
+        for key, array in wanted.items():
+            assert words(written[key]) == words(array), key
+    apart = found.differences(given, wanted)
+    assert 0 <= max(apart.values()) <= found.bound and (found.bound == 0) == (name in EXACT)
+
+
+BATCHES: dict[str, dict[str, list[int]]] = {
+    "softmax": {"rows": [45, 1, 16], "cols": [100, 45, 7]},
+    "grid_reduction": {"rows": [200, 80, 1]},
+    "gqa_decode": {"length": [200, 64, 1]},
+}
+
+
+@pytest.mark.parametrize("name", BATCHES)
+def test_examples_run_in_a_batch_of_different_sizes(name: str) -> None:
+    found, sizes = example(name), BATCHES[name]
+    made = [found.arguments(seed) for seed in range(3)]
+    for key, values in sizes.items():
+        for given, value in zip(made, values, strict=True):
+            given[key] = np.asarray(value)
+    kernel = pto.compile(program(name), grid=found.grid)
+    batch = jax.vmap(kernel)(*(np.stack([given[a.name] for given in made]) for a in kernel.arguments))
+    for i, given in enumerate(made):
+        wanted = interpreted(found, given)
+        assert max(found.differences(given, wanted).values()) <= found.bound
+        for key, array in wanted.items():
+            assert words(batch[key][i]) == words(array), (key, i)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-@pytest.mark.parametrize("profile", ["cpu_sim", "a2a3", "a5"])
-def test_examples_are_accepted_without_a_warning(name: str, profile: str) -> None:
-    assert pto.verify(pto.load(example(name).path), profile=profile) == []
+def test_examples_are_accepted_without_a_warning(name: str) -> None:
+    for profile in PROFILES.get(name, "cpu_sim a2a3 a5").split():
+        assert pto.verify(program(name), profile=profile) == []
+    assert (pto.verify(program(name), portable=True) == []) == (name not in PROFILES)
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
-@pytest.mark.parametrize("form", ["as", "ssa", "dps"])
-def test_examples_survive_every_spelling(name: str, form: Any) -> None:
-    program = pto.load(example(name).path)
-    assert pto.parse(print_program(program, form=form)) == program
+def test_examples_survive_every_spelling(name: str) -> None:
+    for form in ("as", "ssa", "dps"):
+        assert pto.parse(print_program(program(name), form=form)) == program(name)
+
+
+def test_the_hand_synchronised_example_needs_every_wait() -> None:
+    assert pto.verify(program("gemm_splitk"), level=3) == []
+    lines = example("gemm_splitk").path.read_text().splitlines()
+    loop = range(lines.index("    // Every flag that was set is waited for once."))
+    waits = [i for i, line in enumerate(lines) if "wait_flag" in line and (i in loop or "PIPE_FIX" in line)]
+    assert len(waits) == 9
+    for i in waits:
+        findings = pto.verify(pto.parse("\n".join(lines[:i] + lines[i + 1 :])))
+        assert findings and all("nothing orders" in d.message for d in findings), lines[i]
+
+
+def test_the_number_of_blocks_does_not_change_a_grid_stride_reduction_much() -> None:
+    found, given = example("grid_reduction"), example("grid_reduction").arguments(3)
+    for grid in (1, 3, 20):
+        result = oracle.run(program("grid_reduction"), given, grid=grid)
+        assert found.differences(given, result)["result"] <= found.bound
+
+
+def test_examples_can_be_listed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "--example", "list"]) == 0
+    listed = capsys.readouterr().out.splitlines()
+    assert [line.split()[0] for line in listed] == list(EXAMPLES)
+    assert all(e.summary in line for line, e in zip(listed, EXAMPLES.values(), strict=True))
+    assert main(["run", "--example", "nothing"]) == 2
+    error = capsys.readouterr().err
+    assert error.count("\n") == 1 and all(name in error for name in EXAMPLES)
+
+
+def test_arguments_given_as_raw_words_are_checked_too() -> None:
+    found = example("mx_matmul")
+    given = found.arguments()
+    raw = {n: a.view(np.uint8) if a.dtype.itemsize == 1 else a for n, a in given.items()}
+    wanted = interpreted(found, given)
+    assert found.differences(raw, wanted) == found.differences(given, wanted)
+
+
+def test_differences_see_what_is_no_number() -> None:
+    one, nan = np.ones(2), np.array([1, np.nan])
+    assert difference(one, one) == difference(nan, nan) == 0
+    assert difference(one, nan) == difference(nan, one) == np.inf
+    assert difference(np.array([np.inf]), np.array([np.inf])) == 0
+    assert difference(np.array([1.5, 7], np.float32), np.array([2.0])) == 0.5

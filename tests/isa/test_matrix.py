@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pto_jax as pto
@@ -170,6 +171,39 @@ def test_scale_tiles_need_their_type_and_size() -> None:
     assert errors("tmatmul.mx", edited(types, "b_scale", rows=1, v_row=1), "a5") == {
         ("scales-cover", "b_scale")
     }
+
+
+PRINTED = """
+func.func @main(%x: !pto.ptr<f32>, %n: index) {{
+  %a = pto.alloc_tile : {a}
+  %sa = pto.alloc_tile : {a_scale}
+  %b = pto.alloc_tile : {b}
+  %sb = pto.alloc_tile : {b_scale}
+  %d = pto.alloc_tile : {dst}
+  pto.tmatmul.mx ins(%a, %sa, %b, %sb : {a}, {a_scale}, {b}, {b_scale}) outs(%d : {dst})
+  return
+}}
+"""
+
+
+def test_scales_without_defined_storage_are_accepted_and_refused_by_every_way_to_run() -> None:
+    """Compilers print scales as f16 tiles in scaling of the shape of the data they scale."""
+    types = {
+        "a": "left, 16x64xf8E4M3, blayout=col_major, slayout=row_major",
+        "a_scale": "scaling, 16x64xf16",
+        "b": "right, 64x16xf8E4M3, slayout=col_major",
+        "b_scale": "scaling, 64x16xf16",
+        "dst": "acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024",
+    }
+    text = PRINTED.format(**{name: f"!pto.tile_buf<{t}>" for name, t in types.items()})
+    program, x = pto.parse(text, file="scaled.pto"), np.zeros(4, np.float32)
+    assert {(d.rule, d.severity) for d in pto.verify(program, profile="a5")} == {("scale-form", "warning")}
+    kernel = pto.compile(program, "a5")
+    for run in (kernel, kernel.eager, lambda *a: pto.oracle.run(program, a, profile="a5")):
+        with pytest.raises(pto.NotExecutableError) as found:
+            run(x, 0)
+        message = "scaled.pto:8:3: error: tmatmul.mx: a_scale is scaling 16x64xf16, whose scales have no"
+        assert str(found.value).startswith(message)
 
 
 def test_a_vector_has_one_row() -> None:

@@ -66,6 +66,21 @@ def hazards(body: str, level: int | None = 3, **options: bool) -> list[Diagnosti
 
 
 TO_V, TO_STORE, BACK = sync("MTE2", "V"), sync("V", "MTE3"), sync("MTE3", "MTE2")
+PART = T.replace(">", ", valid=16x16>")
+
+
+def indexed(name: str, col: str) -> str:
+    """A handle whose valid region is a window of %a."""
+    return f"%{name} = pto.tsubview %a, %c0, %{col} : ({T}, index, index) -> {PART}\n"
+
+
+def of_parts(first: str, second: str) -> str:
+    load = f"pto.tload ins(%w : {W}) outs(%r : {PART})\n"
+    return (
+        indexed("l", first) + indexed("r", second) + f"pto.tneg ins(%l : {PART}) outs(%l : {PART})\n" + load
+    )
+
+
 ORDERED = {
     "nothing shared": load("a") + add("d", "b"),
     "one pipe": add("b", "a") + add("d", "b") + add("a", "d"),
@@ -101,6 +116,7 @@ ORDERED = {
     + "pto.tneg ins(%l : !pto.tile_buf<vec, 16x16xf32>) outs(%l : !pto.tile_buf<vec, 16x16xf32>)\n"
     + "pto.tload ins(%w : !pto.partition_tensor_view<16x64xf32>) "
     "outs(%r : !pto.tile_buf<vec, 16x16xf32>)\n".replace("16x64xf32>) ", "16x64xf32>) "),
+    "indexed windows apart": of_parts("c0", "c16"),
     "rebound at run time": loop(f"%u = pto.tassign %a, %x : {T} -> {T}\n" + load("u") + TO_V + add("d", "u")),
 }
 UNORDERED = {
@@ -135,6 +151,7 @@ UNORDERED = {
         + "pto.tneg ins(%o : !pto.tile_buf<vec, 64x16xf32>) outs(%o : !pto.tile_buf<vec, 64x16xf32>)\n",
         ("tneg", "reads %o", "MTE2"),
     ),
+    "indexed windows that meet": (of_parts("c2", "c16"), ("tload", "writes %r", "V")),
     "another shape": (
         load("a")
         + f"%o = pto.treshape %a : {T} -> !pto.tile_buf<vec, 64x16xf32>\n"

@@ -1,0 +1,122 @@
+"""The ``diff`` command: two programs on the same inputs, and a folder with what shows a difference."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import __version__
+from ._run import read_inputs, save_arrays, storable
+from .api import load, read_text, write_text
+from .errors import ArgumentError, FileError
+
+
+@dataclass(frozen=True)
+class Options:
+    """Options of the command, as given."""
+
+    before: str
+    after: str
+    count: int = 16
+    seed: int = 0
+    inputs: str | None = None
+    profile: str | None = None
+    numerics: str = "exact"
+    grid: int = 1
+    scalars: Mapping[str, int] | None = None
+    failures: str = "."
+    entry: str | None = None
+
+
+def diff(options: Options) -> bool:
+    """Compare two programs and say what was found; whether they are equal on every input."""
+    before, after = load(options.before), load(options.after)
+    for name, n, least in (("--count", options.count, 1), ("--seed", options.seed, 0)):
+        if n < least:
+            raise ArgumentError(f"{name} is {n}; {least} or more is needed")
+
+    from .testing import translation
+
+    both = translation.pair(before, after, options.profile, options.numerics, options.grid, options.entry)
+    if options.inputs is not None:
+        values, _ = read_inputs(both.before, options.inputs)
+        result = translation.compare(both, values)
+        origin = f"input from {options.inputs}"
+    else:
+        result = translation.validate(both, options.count, options.seed, options.scalars)
+        origin = f"{result.compared} generated inputs, seed {options.seed}"
+    setting = f"profile {both.before.profile.name}, numerics {options.numerics}"
+    if result.failure is None:
+        print(f"equal: {', '.join(both.results)} on {origin} ({setting})")
+        return True
+    print(f"different: {result.failure} ({setting})")
+    folder = save_failure(options, both.before.profile.name, result.failure)
+    print(f"programs, input, outputs and report.json are in {folder}")
+    return False
+
+
+def save_failure(options: Options, profile: str, failure: Any) -> Path:
+    """Write the folder that shows a failure, under a name that is free, and return its path."""
+    name = f"diff-{Path(options.before).stem}-{Path(options.after).stem}-seed{options.seed}-{failure.number}"
+    folder = _new_folder(Path(options.failures), name)
+    write_text(str(folder / "before.pto"), read_text(options.before))
+    write_text(str(folder / "after.pto"), read_text(options.after))
+    for file, arrays in (
+        ("inputs.npz", failure.inputs),
+        ("before-outputs.npz", failure.before),
+        ("after-outputs.npz", failure.after),
+    ):
+        save_arrays(str(folder / file), {n: storable(a) for n, a in arrays.items()})
+    command = (
+        f"pto-jax diff before.pto after.pto --inputs inputs.npz --profile {profile} "
+        f"--numerics {options.numerics} --grid {options.grid}"
+        + (f" --entry {options.entry}" if options.entry else "")
+    )
+    report = {
+        "before": options.before,
+        "after": options.after,
+        "profile": profile,
+        "numerics": options.numerics,
+        "grid": options.grid,
+        "seed": None if options.inputs else options.seed,
+        "input": failure.number,
+        "version": __version__,
+        "found": str(failure),
+        **_first(failure),
+        "command": command,
+    }
+    write_text(str(folder / "report.json"), json.dumps(report, indent=1) + "\n")
+    return folder
+
+
+def _first(failure: Any) -> dict[str, Any]:
+    """The first differing element, where there is one."""
+    first = failure.comparison.first if failure.comparison is not None else None
+    if first is None:
+        return {}
+    digits = max(1, first.dtype.bits // 4)
+    return {
+        "buffer": first.operand,
+        "index": first.index,
+        "type": first.dtype.name,
+        "before_bits": f"0x{first.expected_bits:0{digits}x}",
+        "after_bits": f"0x{first.actual_bits:0{digits}x}",
+        "ulp": first.ulp,
+        "different": failure.comparison.different,
+    }
+
+
+def _new_folder(parent: Path, name: str) -> Path:
+    for i in range(1, 1000):
+        folder = parent / (name if i == 1 else f"{name}-{i}")
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise FileError(f"{folder}: cannot be made: {error.strerror or error}") from None
+        return folder
+    raise FileError(f"{parent / name}: exists, as do 998 more of that name")

@@ -1,0 +1,91 @@
+"""Arguments of kernels: checked against their declared types, as the traced function takes them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from . import arrays
+from .analysis import Argument, GlobalTypes
+from .dtypes import DType, from_numpy
+from .errors import ArgumentError
+from .tiles import Tile, tile
+from .types import PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
+
+MAX_BUFFER_ELEMENTS = 2**31 - 1
+
+
+def type_of(value: Any) -> Type | None:
+    if isinstance(value, Tile):
+        return value.type
+    if hasattr(value, "dtype") and len(getattr(value, "shape", ())) == 2:
+        return TileType(from_numpy(value.dtype), *value.shape)
+    return None
+
+
+def prepare(argument: Argument, value: Any) -> Any:
+    """An argument checked against its declared type, as the traced function takes it."""
+    what = f"argument {argument.name!r}"
+    t = argument.type
+    if isinstance(t, GlobalTypes):
+        return _prepare_buffer(what, argument, t.dtype, value)
+    if isinstance(t, TileType):
+        return _prepare_tile(what, t, value)
+    if isinstance(t, ScalarType):
+        return arrays.as_scalar(value, t.dtype, what)
+    if isinstance(t, VectorType):
+        vector = arrays.as_array(value, t.dtype, what)
+        if vector.shape != t.dims:
+            raise ArgumentError(f"{what}: found shape {vector.shape}, the program declares {t}")
+        return vector
+    raise ArgumentError(f"{what}: arguments of type {t} are not supported by this version")
+
+
+def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> Any:
+    array = arrays.as_array(value, dtype, what)
+    size = math.prod(array.shape) * (2 if dtype.packed else 1)
+    if argument.min_elements is not None and size < argument.min_elements:
+        raise ArgumentError(
+            f"{what}: found {size} elements, the program's views need {argument.min_elements}"
+        )
+    if size > MAX_BUFFER_ELEMENTS:
+        raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")
+    if isinstance(argument.type, TensorViewType | PartitionViewType):
+        found, declared = extents(array, dtype), argument.type.dims
+        fits = len(found) == len(declared) and all(
+            d in (None, n) for d, n in zip(declared, found, strict=True)
+        )
+        if not fits:
+            raise ArgumentError(f"{what}: found shape {found}, the program declares {argument.type}")
+    return array
+
+
+def extents(array: Any, dtype: DType) -> tuple[int, ...]:
+    """Shape of an array in elements."""
+    *lead, last = array.shape or (1,)
+    return (*lead, last * 2 if dtype.packed else last)
+
+
+def _prepare_tile(what: str, t: TileType, given: Any) -> Tile:
+    if isinstance(given, Tile):
+        value = given.single(what)
+    else:
+        array = arrays.as_array(given, t.dtype, what)
+        if np.shape(array) != t.shape:
+            raise ArgumentError(f"{what}: found shape {np.shape(array)}, the program declares {t}")
+        value = tile(array, type=t if t.is_static else t.with_valid(t.rows, t.cols))
+    if value.type.with_valid(None, None) != t.with_valid(None, None):
+        raise ArgumentError(f"{what}: found a tile {value.type}, the program declares {t}")
+    static = (value.type.v_row, value.type.v_col)
+    for found, declared in zip(static, t.valid, strict=True):
+        if declared is not None and found != declared:
+            raise ArgumentError(
+                f"{what}: found valid region {_sizes(static)}, the program declares {_sizes(t.valid)}"
+            )
+    return value if t.is_static else value.dynamic()
+
+
+def _sizes(valid: tuple[int | None, int | None]) -> str:
+    return "x".join("?" if n is None else str(n) for n in valid)
