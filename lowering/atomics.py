@@ -27,7 +27,6 @@ def add(c: Context, dtype: DType, old: Array, new: Array) -> Array:
     return flush(c, a.out(total), dtype)
 
 
-@partial(jax.jit, static_argnums=(0, 1, 5))
 def accumulate(
     c: Context, dtype: DType, buffer: Array, where: Array, new: Array, combine: Combine = add
 ) -> Array:
@@ -36,6 +35,12 @@ def accumulate(
     ``where`` and ``new`` are flat; positions at the buffer's end or beyond are not written. Lanes are
     taken in rounds, the n-th lane of every element together: one round where no two lanes meet.
     """
+    result: Array = _accumulate(c, dtype, buffer, where, new, combine)
+    return result
+
+
+@partial(jax.jit, static_argnums=(0, 1, 5))
+def _accumulate(c: Context, dtype: DType, buffer: Array, where: Array, new: Array, combine: Combine) -> Array:
     beyond = np.int32(buffer.shape[0])
     positions, order, first = _sorted(where)
     words = new[order]

@@ -34,4 +34,5 @@ def _negative(words: Array, dtype: DType) -> Array:
     if dtype.is_float:
         return bits.decode(words, dtype) < np.float64(0)
     native = convert.integer(words, dtype)
-    return native < native.dtype.type(0)
+    below: Array = native < native.dtype.type(0)
+    return below

@@ -22,7 +22,6 @@ from .rules import Context, Inputs
 Count: TypeAlias = "Array | np.int64"
 #: Numbers from here on address nothing: buffers are smaller.
 FAR = np.uint64(1 << 32)
-NOWHERE = np.int64(-1)
 
 
 @dataclass(frozen=True)
@@ -57,9 +56,8 @@ class Table:
         number = lax.convert_element_type(jnp.minimum(n, FAR), np.int64)
         if self.nz:
             return self._blocked(pick, number, cols)
-        if pick == Coalesce.ELEM:
-            return self.base + number
-        return self.base + number * self.strides[3] + cols * self.strides[4]
+        beyond = number if pick == Coalesce.ELEM else number * self.strides[3] + cols * self.strides[4]
+        return jnp.asarray(self.base + beyond)
 
     def _blocked(self, pick: Coalesce, number: Array, cols: Array) -> Array:
         d0, d1, _, d3, d4 = (jnp.maximum(n, np.int64(1)) for n in self.shape)
@@ -69,7 +67,7 @@ class Table:
             rows, cols = number // width, number % width
         block = cols // d4
         indices = (block // d1, block % d1, rows // d3, rows % d3, cols % d4)
-        return self.base + sum(i * s for i, s in zip(indices, self.strides, strict=True))
+        return jnp.asarray(self.base + sum(i * s for i, s in zip(indices, self.strides, strict=True)))
 
 
 def _numbers(c: Context, inputs: Inputs, pick: Coalesce, shape: tuple[int, int]) -> Array:
@@ -89,16 +87,23 @@ def _numbers(c: Context, inputs: Inputs, pick: Coalesce, shape: tuple[int, int])
 
 @dataclass(frozen=True)
 class Places:
-    """Where the lanes of a transfer are: buffer positions [rows, cols], :data:`NOWHERE` for lanes that
-    move nothing; ``rows`` are the numbers of the addressed rows as positions."""
+    """Where the lanes of a transfer are: buffer positions, for the lanes that are ``moved`` at all.
+
+    ``rows`` are the positions of the elements that have the indices as numbers.
+    """
 
     where: Array
+    moved: Array
     rows: Array
 
     def outside(self, buffer: Array) -> Array:
         """Whether a lane is addressed that the buffer does not have."""
         beyond = (self.where < np.int64(0)) | (self.where >= np.int64(buffer.shape[0]))
-        return jnp.any(beyond & (self.where != NOWHERE))
+        return jnp.any(self.moved & beyond)
+
+    def targets(self, buffer: Array) -> Array:
+        """int32 positions; the buffer's size for lanes that reach no element of it."""
+        return jnp.where(self.moved, within(self.where, buffer), np.int32(buffer.shape[0]))
 
 
 def places(c: Context, inputs: Inputs, view: View, data: str, pick: Coalesce) -> Places:
@@ -107,35 +112,28 @@ def places(c: Context, inputs: Inputs, view: View, data: str, pick: Coalesce) ->
     n, capacity = _numbers(c, inputs, pick, shape), table.capacity(c.profile, pick)
     mode = c.attrs["gatherOob" if data == "dst" else "scatterOob"]
     assert isinstance(mode, GatherOob | ScatterOob)
-    moved = jnp.broadcast_to(capacity > np.uint64(0), shape)
+    moved = irregular_storage.inside(c, inputs, data) & (capacity > np.uint64(0))
     if mode.name in ("ZERO", "SKIP"):
         moved &= n < capacity
     elif mode.name == "CLAMP":
         n = jnp.minimum(n, jnp.maximum(capacity, np.uint64(1)) - np.uint64(1))
     elif mode.name == "WRAP":
         n = lax.rem(n, jnp.broadcast_to(jnp.maximum(capacity, np.uint64(1)), n.shape))
-    inside = region.mask(c.tile(data), lanes(inputs, data))
-    if inside is not None:
-        moved &= inside
     cols = lax.broadcasted_iota(np.int64, (1, shape[1]), 1)
-    where = jnp.broadcast_to(table.positions(pick, n, cols), shape)
-    # A position before the buffer must not look like a lane that moves nothing.
-    where = jnp.maximum(where, NOWHERE - np.int64(1))
-    where = jnp.where(where == NOWHERE, NOWHERE - np.int64(1), where)
+    where = table.positions(pick, n, cols)
     rows = table.base + lax.convert_element_type(jnp.minimum(n, FAR), np.int64)
-    return Places(jnp.where(moved, where, NOWHERE), jnp.broadcast_to(rows, shape))
+    return Places(jnp.broadcast_to(where, shape), moved, jnp.broadcast_to(rows, shape))
 
 
 def mgather(c: Context, inputs: Inputs, at: Places, buffer: Array) -> Array:
     """The new words of the destination tile; elements outside the buffer read zero."""
-    found = buffer.at[within(at.where, buffer)].get(mode="fill", fill_value=0)
-    return region.merge(c, inputs, found)
+    return region.merge(c, inputs, buffer.at[at.targets(buffer)].get(mode="fill", fill_value=0))
 
 
 def mscatter(c: Context, inputs: Inputs, at: Places, pick: Coalesce, buffer: Array) -> Array:
     """The buffer after the stores, lane after lane in row-major order."""
     dtype, words = c.dtype("src"), lanes(inputs, "src").words.reshape(-1)
-    where = within(at.where, buffer).reshape(-1)
+    where = at.targets(buffer).reshape(-1)
     op = c.attrs["scatterAtomicOp"]
     if op == ScatterAtomicOp.NONE:
         return atomics.overwrite(buffer, where, words)
@@ -149,21 +147,21 @@ def mscatter(c: Context, inputs: Inputs, at: Places, pick: Coalesce, buffer: Arr
 
 
 def largest(c: Context, dtype: DType, old: Array, new: Array) -> Array:
-    """The new word where it is above the old one; a NaN is above nothing and nothing above it."""
-    return jnp.where(_below(c, dtype, old, new), region.flush(c, new, dtype), old)
+    """The new word where it is above the old one; a NaN is above nothing and nothing is above it."""
+    old, new = region.flush(c, old, dtype), region.flush(c, new, dtype)
+    return jnp.where(_below(dtype, old, new), new, old)
 
 
 def smallest(c: Context, dtype: DType, old: Array, new: Array) -> Array:
     """The new word where it is below the old one."""
-    return jnp.where(_below(c, dtype, new, old), region.flush(c, new, dtype), old)
+    old, new = region.flush(c, old, dtype), region.flush(c, new, dtype)
+    return jnp.where(_below(dtype, new, old), new, old)
 
 
-def _below(c: Context, dtype: DType, a: Array, b: Array) -> Array:
+def _below(dtype: DType, a: Array, b: Array) -> Array:
     if dtype.is_float:
-        a, b = (bits.decode(region.flush(c, w, dtype), dtype) for w in (a, b))
-    else:
-        a, b = convert.integer(a, dtype), convert.integer(b, dtype)
-    return a < b
+        return bits.decode(a, dtype) < bits.decode(b, dtype)
+    return convert.integer(a, dtype) < convert.integer(b, dtype)
 
 
 def _one_by_one(
@@ -181,4 +179,7 @@ def _one_by_one(
         old = current.at[compared[i]].get(mode="fill", fill_value=0)
         return current.at[where[i]].set(combine(c, dtype, old, new[i]), mode="drop")
 
-    return lax.fori_loop(np.int32(0), np.int32(where.shape[0]), step, atomics.varying(buffer, new, where))
+    stored: Array = lax.fori_loop(
+        np.int32(0), np.int32(where.shape[0]), step, atomics.varying(buffer, new, where)
+    )
+    return stored

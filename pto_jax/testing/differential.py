@@ -19,7 +19,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import jax.numpy as jnp
+import jax
 import numpy as np
 from numpy.typing import NDArray
 
@@ -105,10 +105,13 @@ def computes(instruction: Instruction) -> bool:
     )
 
 
-def covering(samples: Iterable[Sample], first: Collection[str] = ()) -> list[Sample]:
+def covering(
+    samples: Iterable[Sample], first: Collection[str] = (), known: Collection[object] = ()
+) -> list[Sample]:
     """Samples that together show every element type, form, attribute value and order of tiles.
 
-    They need not show every combination. Those whose :func:`label` is in ``first`` are taken first.
+    They need not show every combination. Those whose :func:`label` is in ``first`` are taken first;
+    :func:`types_shown` that are ``known`` need no sample of their own.
 
     >>> from pto_jax import isa
     >>> from pto_jax.isa.samples import legal_samples
@@ -117,29 +120,33 @@ def covering(samples: Iterable[Sample], first: Collection[str] = ()) -> list[Sam
     >>> len(covering(listed)) < len(listed)
     True
     """
-    seen: set[object] = set()
+    seen: set[object] = set(known)
     kept = []
     for sample in sorted(samples, key=lambda s: label(s) not in first):
-        shown = set(_shown(sample))
+        shown = {*_modes_shown(sample), *types_shown(sample, pairs=not known)}
         if not shown <= seen:
             kept.append(sample)
             seen |= shown
     return kept
 
 
-def _shown(sample: Sample) -> Iterator[object]:
-    """What a sample shows."""
-    bound, places = {}, []
-    for name, t in sample.types.items():
-        if isinstance(t, TileType | ScalarType | VectorType | PartitionViewType):
-            bound[sample.instruction.operand(name).dtype or name] = t.dtype
-        if isinstance(t, TileType):
-            places.append((name, t.loc, t.blayout, t.slayout, t.fractal, t.pad, t.compact))
-            yield name, t.is_full, t.rows == 1, t.cols == 1
-    yield sample.form, tuple(places)
+def types_shown(sample: Sample, pairs: bool = True) -> set[object]:
+    """The element types of a sample; those of a conversion as a pair as well."""
+    bound = {
+        sample.instruction.operand(name).dtype or name: t.dtype
+        for name, t in sample.types.items()
+        if isinstance(t, TileType | ScalarType | VectorType | PartitionViewType)
+    }
+    both = {tuple(bound.items())} if pairs and sample.instruction.name == "tcvt" else set()
+    return {*bound.items(), *both}
+
+
+def _modes_shown(sample: Sample) -> Iterator[object]:
+    tiles = {name: t for name, t in sample.types.items() if isinstance(t, TileType)}
+    order = ((n, t.loc, t.blayout, t.slayout, t.fractal, t.pad, t.compact) for n, t in tiles.items())
+    yield sample.form, tuple(order)
+    yield from ((name, t.is_full, t.rows == 1, t.cols == 1) for name, t in tiles.items())
     yield from sample.attrs.items()
-    # A conversion is a pair of types; elsewhere each type shows itself.
-    yield from [tuple(bound.items())] if sample.instruction.name == "tcvt" else bound.items()
 
 
 def open_regions(program: Program) -> Program:
@@ -219,12 +226,13 @@ def arguments(given: Mapping[str, Given], index: int | slice = slice(None)) -> d
     found: dict[str, Any] = {}
     with x64():
         for name, g in given.items():
-            found[name] = jnp.asarray(g.words[index])
+            # Unlike jnp.asarray, device_put compiles nothing.
+            found[name] = jax.device_put(g.words[index])
             if isinstance(g.type, VectorType):
-                found[name] = jnp.asarray(g.words[index].view(g.type.dtype.numpy))
+                found[name] = jax.device_put(g.words[index].view(g.type.dtype.numpy))
             elif isinstance(g.type, TileType):
-                sizes = None if g.regions is None else jnp.asarray(g.regions[index])
-                rows, cols = (None, None) if sizes is None else (sizes[..., 0], sizes[..., 1])
+                sizes = (None, None) if g.regions is None else (g.regions[index][..., i] for i in (0, 1))
+                rows, cols = (size if size is None else jax.device_put(size) for size in sizes)
                 found[name] = Tile(found[name], rows, cols, g.type)
     return found
 

@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import jax
-import jax.numpy as jnp
 import numpy as np
 from numpy.typing import NDArray
 
@@ -66,7 +65,7 @@ def _argument(case: Case, name: str) -> Any:
     if isinstance(operand, TileOperand):
         words = to_logical(operand.type, operand.before)
         with x64():
-            return Tile(jnp.asarray(words), None, None, operand.type)
+            return Tile(jax.device_put(words), None, None, operand.type)
     if isinstance(operand, GmOperand | VectorOperand):
         return np.asarray(operand.before).view(operand.dtype.word)
     assert isinstance(operand, ScalarOperand)

@@ -48,10 +48,13 @@ def test_sums_are_in_the_element_type_of_the_window_also_in_a_batch(source: Sour
     kind = pto.dtype(d).numpy
     x, z = (RNG.integers(-(2**14), 2**14, (3, n)).astype(kind) for n in (64, 40))
     rows, cols = np.array([4, 2, 0], np.int32), np.array([16, 5, 9], np.int32)
-    run = jax.vmap(lambda *args: kernel(*args, 7, 1)["z"])
+
+    def run(*args: Any) -> Any:
+        return kernel(*args, 7, 1)["z"]
+
     wanted = z.copy()
     for b in range(3):
         for r, c in np.ndindex(rows[b], cols[b]):
             with np.errstate(over="ignore"):
                 wanted[b, 7 * r + c] += x[b, 16 * r + c]
-    np.testing.assert_array_equal(np.asarray(run(x, z, rows, cols)), wanted)
+    np.testing.assert_array_equal(np.asarray(jax.vmap(run)(x, z, rows, cols)), wanted)

@@ -71,7 +71,7 @@ def test_short_scales_have_no_subnormals_and_overflow_to_infinity() -> None:
     wanted[(exponent == 0) & (fraction == 0)] = 0
     wanted[exponent == 255] = np.inf * np.sign(wanted[exponent == 255])
     one = np.full((1, 1, fields.size), np.float32(1).view(np.uint32))
-    quant = (fields << np.uint64(13) | np.uint64(0x1FFF))[None, None]
+    quant = np.asarray(fields << np.uint64(13) | np.uint64(0x1FFF))[None, None]
     found = quantised(context("a5", "f32", (1, fields.size)), one, quant, "f32", vector=True)
     np.testing.assert_array_equal(found.reshape(-1), wanted.astype(np.float32).view(np.uint32))
 
@@ -83,7 +83,7 @@ def test_shifts_wrap_and_the_control_bit_saturates_infinities() -> None:
     wanted = (x >> (np.arange(16) + 1)[:, None, None]).astype(np.int16)
     np.testing.assert_array_equal(found.view(np.int16), wanted)
     x = np.array([[[np.inf, -np.inf, np.nan, 7e4]]], np.float32).view(np.uint32)
-    scale = np.float32([1]).view(np.uint32).astype(np.uint64)
+    scale = np.array([1], np.float32).view(np.uint32).astype(np.uint64)
     for flag, wanted_bits in ((False, [0x7C00, 0xFC00, 0x7E00, 0x7BFF]), (True, [0x7BFF, 0xFBFF, 0, 0x7BFF])):
         c = context("cpu_sim", "f32", (1, 4), saturateInf=flag)
         np.testing.assert_array_equal(quantised(c, x, scale, "f16")[0, 0], wanted_bits)
@@ -94,8 +94,8 @@ def test_stores_of_accumulators_agree_with_the_interpreter(arch: ProfileName) ->
     cases = []
     for name in ("tstore", "tstore_fp"):
         listed = legal_samples(isa.instructions()[name], profile(arch))
-        accumulated = [s for s in listed if s.types["src"].loc == Loc.ACC]  # type: ignore[attr-defined]
-        cases += [make_case(s, profile(arch)) for s in covering(accumulated)]
+        accumulated = covering(s for s in listed if getattr(s.types["src"], "loc", None) == Loc.ACC)
+        cases += [make_case(s, profile(arch)) for s in accumulated]
     run = jax.jit(jax.vmap(lambda given: [case.kernel(**g) for case, g in zip(cases, given, strict=True)]))
     for case, results in zip(cases, run([arguments(case.given) for case in cases]), strict=True):
         for b in range(BATCH):

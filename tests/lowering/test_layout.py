@@ -78,5 +78,7 @@ def test_a_window_takes_the_parameter_words_of_its_columns() -> None:
         return found
 
     shifted = (source >> (shifts.astype(np.int32) + 1)).astype(np.int16)
-    for row, col, got in zip(rows, cols, np.asarray(jax.vmap(run)(rows, cols)), strict=True):
+    for row, col, got in zip(
+        rows, cols, np.asarray(jax.vmap(run)(jnp.asarray(rows), jnp.asarray(cols))), strict=True
+    ):
         np.testing.assert_array_equal(got, shifted[row : row + 2, col : col + 16])

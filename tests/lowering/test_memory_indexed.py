@@ -1,0 +1,167 @@
+"""Indexed transfers: the engine and the interpreter on tables, modes and orders that samples do not have."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pto_jax as pto
+from pto_jax import oracle
+from pto_jax.errors import ExecutionError
+from pto_jax.testing.differential import differing, random_words
+from pto_jax.types import BLayout, SLayout, TileType
+
+Words = NDArray[Any]
+ROWS, COLS, ELEMENTS = 16, 16, 400
+BATCH = 3
+INDEX = TileType(pto.dtype("i32"), ROWS, COLS)
+ROW_INDEX = TileType(pto.dtype("i32"), 1, ROWS)
+PLAIN = ((3, 2, 2, 5, 6), (60, 30, 15, 7, 1))
+BLOCKED = ((2, 1, 2, 4, 8), (90, 80, 40, 9, 1))
+
+
+def transfer(op: str, d: str, attributes: str, layout: str = "nd") -> pto.Program:
+    """A transfer through a table whose place, shape and strides are scalar arguments."""
+    names = [[f"%{kind}{i}" for i in range(5)] for kind in "ns"]
+    shape, strides = (", ".join(group) for group in names)
+    pointer, ins, outs = f"!pto.ptr<{d}>", "%v, %i", "%t"
+    if op == "mscatter":
+        ins, outs = "%t, %i", "%v"
+    return pto.parse(
+        f"""%p = pto.addptr %m, %o : {pointer} -> {pointer}
+        %v = pto.make_tensor_view %p, shape = [{shape}], strides = [{strides}]
+            {{layout = #pto.layout<{layout}>}} : !pto.tensor_view<?x?x?x?x?x{d}>
+        pto.{op} ins({ins}) outs({outs}) {{{attributes}}}"""
+    )
+
+
+def operands(data: TileType, index: TileType, table: Sequence[Sequence[int]], seed: int) -> dict[str, Words]:
+    """A batch of operands: indices around the table's ends, a different table for every element."""
+    rng = np.random.default_rng(seed)
+    shape, strides = table
+    found: dict[str, Any] = {
+        "m": random_words(rng, data.dtype, (BATCH, ELEMENTS)),
+        "o": rng.integers(0, 20, BATCH),
+        "i": rng.integers(-3, 70, (BATCH, *index.shape)).astype(np.uint32),
+        "t": random_words(rng, data.dtype, (BATCH, *data.shape)),
+    }
+    for kind, sizes in zip("ns", (shape, strides), strict=True):
+        found |= {f"{kind}{i}": np.full(BATCH, n) for i, n in enumerate(sizes)}
+    # The last element of the batch has an empty table.
+    found["n3"] = np.array([shape[3], shape[3] + 1, 0])
+    return found
+
+
+def check(program: pto.Program, data: TileType, index: TileType, profile: str, **options: Any) -> None:
+    """The engine on a batch and the interpreter on its elements."""
+    nz = data.slayout != SLayout.NONE_BOX
+    given = operands(data, index, BLOCKED if nz else PLAIN, 5)
+    kernel = pto.compile(program, profile=profile, **options)
+    types = {"i": index, "t": data}
+    regions = {"i": (5, 13), "t": (5, 13)} if index == INDEX else {"i": (1, 9), "t": (9, 13)}
+
+    def run(words: dict[str, Any]) -> Any:
+        made = {
+            n: pto.tile(w, type=types[n], valid=regions[n]) if n in types else w for n, w in words.items()
+        }
+        (out,) = kernel(**made).values()
+        return getattr(out, "words", out)
+
+    found = np.asarray(jax.vmap(run)(given))
+    for b in range(BATCH):
+        single: dict[str, Any] = {
+            n: oracle.OracleTile(types[n], w[b], *regions[n]) if n in types else w[b]
+            for n, w in given.items()
+        }
+        (wanted,) = oracle.run(program, single, profile=profile, **options).values()
+        wanted = np.ascontiguousarray(getattr(wanted, "data", wanted)).view(data.dtype.word)
+        different = differing(data.dtype, found[b].view(data.dtype.word), wanted)
+        assert not different.any(), (b, np.argwhere(different)[:5], found[b][different], wanted[different])
+
+
+@pytest.mark.parametrize("profile", ["cpu_sim", "a2a3", "a5"])
+@pytest.mark.parametrize(
+    ("op", "d", "pick", "attributes"),
+    [
+        ("mgather", "f32", "elem", "gatherOob = #pto<gather_oob undefined>"),
+        ("mgather", "i8", "row", "gatherOob = #pto<gather_oob wrap>"),
+        ("mscatter", "f16", "elem", "scatterAtomicOp = #pto<scatter_atomic_op add>"),
+        ("mscatter", "i32", "row", "scatterOob = #pto<scatter_oob skip>"),
+    ],
+)
+def test_tables_known_at_run_time(profile: str, op: str, d: str, pick: str, attributes: str) -> None:
+    data = TileType(pto.dtype(d), ROWS, 32 if d == "i8" else COLS)
+    index = ROW_INDEX if pick == "row" else TileType(INDEX.dtype, *data.shape)
+    program = transfer(op, d, f"coalesce = #pto<coalesce {pick}>, {attributes}")
+    check(program, data, index, profile)
+
+
+@pytest.mark.parametrize("pick", ["row", "elem"])
+@pytest.mark.parametrize("op", ["mgather", "mscatter"])
+def test_blocked_tables_are_addressed_by_row_and_column(op: str, pick: str) -> None:
+    data = TileType(pto.dtype("f32"), 16, 16, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
+    program = transfer(op, "f32", f"coalesce = #pto<coalesce {pick}>", "nz")
+    check(program, data, ROW_INDEX if pick == "row" else INDEX, "a2a3")
+
+
+@pytest.mark.parametrize("combine", ["add", "max", "min"])
+def test_flush_mode_flushes_what_is_combined(combine: str) -> None:
+    data = TileType(pto.dtype("f32"), ROWS, COLS)
+    attributes = f"coalesce = #pto<coalesce elem>, scatterAtomicOp = #pto<scatter_atomic_op {combine}>"
+    check(transfer("mscatter", "f32", attributes), data, INDEX, "a5", subnormals="flush")
+
+
+def dense(op: str, attributes: str) -> pto.Program:
+    """A transfer through a table of four rows of two elements."""
+    ins, outs = ("%v, %i", "%t") if op == "mgather" else ("%t, %i", "%v")
+    return pto.parse(
+        f"""%one = arith.constant 1 : index
+        %n = arith.constant 4 : index
+        %w = arith.constant 2 : index
+        %zero = arith.constant 0 : index
+        %p = pto.addptr %m, %zero : !pto.ptr<f32> -> !pto.ptr<f32>
+        %v = pto.make_tensor_view %p, shape = [%n, %w], strides = [%w, %one] : !pto.tensor_view<?x?xf32>
+        pto.{op} ins({ins}) outs({outs}) {{{attributes}}}"""
+    )
+
+
+def test_additions_to_one_element_are_rounded_in_the_order_of_the_lanes() -> None:
+    # 2^24 + 1 + 1 stays 2^24 from left to right; 1 + 1 + 2^24 does not.
+    kernel = pto.compile(
+        dense("mscatter", "coalesce = #pto<coalesce elem>, scatterAtomicOp = #pto<scatter_atomic_op add>"),
+        profile="cpu_sim",
+    )
+    values = np.array([[[2.0**24, 1, 1, *[0] * 5]], [[1, 1, 2.0**24, *[0] * 5]]], np.float32)
+    places = np.array([[2, 2, 2, 0, 1, 3, 4, 5]], np.int32)
+    found = jax.vmap(lambda t: kernel(m=np.zeros(8, np.float32), i=pto.tile(places), t=pto.tile(t))["v"])(
+        values
+    )
+    np.testing.assert_array_equal(found[:, 2], [2.0**24, 2.0**24 + 2])
+
+
+@pytest.mark.parametrize("op", ["mgather", "mscatter"])
+def test_an_index_outside_the_buffer_is_reported(op: str) -> None:
+    kernel = pto.compile(dense(op, "coalesce = #pto<coalesce elem>"), profile="a5", checks=True)
+    for index, broken in ((7, False), (8, True), (-1, True)):
+        tiles = {"i": np.full((1, 8), index, np.int32), "t": np.zeros((1, 8), np.float32)}
+        given = {n: pto.tile(words, valid=(1, 1)) for n, words in tiles.items()}
+        _, report = kernel(m=np.zeros(8, np.float32), **given)
+        if broken:
+            with pytest.raises(ExecutionError, match="inside the buffer"):
+                report.raise_if_broken()
+        else:
+            report.raise_if_broken()
+
+
+def test_fast_numerics_adds_too() -> None:
+    text = "coalesce = #pto<coalesce elem>, scatterAtomicOp = #pto<scatter_atomic_op add>"
+    kernel = pto.compile(dense("mscatter", text), profile="a5", numerics="fast")
+    places = np.array([[3, 3, 1, 0, 2, 4, 5, 6]], np.int32)
+    tile = pto.tile(np.array([[1, 2, 4, *[0] * 5]], np.float32))
+    found = kernel(m=np.ones(8, np.float32), i=pto.tile(places), t=tile)["v"]
+    np.testing.assert_array_equal(found, [1, 5, 1, 4, 1, 1, 1, 1])
