@@ -21,11 +21,13 @@ from pto_jax.dtypes import I1, INDEX, DType
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.fold import scalar_dtype
 from pto_jax.ir import Op
+from pto_jax.types import ScalarType
 from pto_jax.walk import UNSETTLED, Frame, Operand, Scalar, TileRef
 
+from . import guess
 from .scalars import to_native
-from .shapes import Carried, Shape, fill, fits, join, leaves, opened
-from .storage import Slot
+from .shapes import Carried, Hole, Shape, fill, fits, join, leaves, opened
+from .storage import Slot, Window
 
 if TYPE_CHECKING:
     from pto_jax.walk.machine import Arm, Before, Body
@@ -131,6 +133,9 @@ class Attempts:
     effects: Effects = field(default_factory=Effects)
 
     def __post_init__(self) -> None:
+        cells, buffers = guess.changes(self.machine, self.frame)
+        self.effects.cells.update(dict.fromkeys(cells))
+        self.effects.buffers.update(dict.fromkeys(buffers))
         self.memory = self.entry = Memory.of(self.machine)
         self.names = self.frame.save()
         self.flags = list(self.machine.violations)
@@ -161,13 +166,20 @@ class Attempts:
         machine, outside = self.machine, self.entry.cells
 
         def carried(operand: Operand) -> Operand:
-            if isinstance(operand, TileRef) and isinstance(operand.storage, Slot):
-                key = operand.storage.cell.key
+            slot = _slot(operand.storage) if isinstance(operand, TileRef) else None
+            if slot is not None:
+                key = slot.cell.key
                 if key in machine.temporaries and key not in outside:
                     return replace(operand, storage=Carried(operand.type, machine.words(operand)))
             return operand
 
         return tuple(map(carried, operands))
+
+
+def _slot(place: object) -> Slot | None:
+    """The slot behind a storage."""
+    place = place.slot if isinstance(place, Window) else place
+    return place if isinstance(place, Slot) else None
 
 
 def varying_axes(x: Array) -> frozenset[str]:
@@ -197,7 +209,7 @@ def branch(machine: JaxMachine, frame: Frame, condition: Scalar, arms: Sequence[
     effects = attempts.effects
     flags: list[list[Violation]] = [[], []]
     ends: list[tuple[Operand, ...]] = [(), ()]
-    shape: tuple[Shape, ...] | None = None
+    shape = _scalars(frame.op)
 
     def run(which: int) -> list[Array]:
         attempts.enter()
@@ -205,7 +217,7 @@ def branch(machine: JaxMachine, frame: Frame, condition: Scalar, arms: Sequence[
         results = ends[which] = attempts.handed(arms[which]())
         effects.note(machine, frame, before, names, attempts.entry)
         effects.expect(_sites(flags[which]) == _sites(machine.violations))
-        effects.expect(shape is not None and all(map(fits, results, shape)))
+        effects.expect(shape is not None and len(shape) == len(results) and all(map(fits, results, shape)))
         flags[which] = list(machine.violations)
         if not effects.complete:
             if which == 1:
@@ -231,6 +243,14 @@ def branch(machine: JaxMachine, frame: Frame, condition: Scalar, arms: Sequence[
         results = tuple(fill(machine, s, data) for s in shape or ())
         attempts.leave([*flags[0], *flags[1]], list(data))
         return results
+
+
+def _scalars(op: Op) -> tuple[Shape, ...] | None:
+    """The shape of a branch's results where all of them are scalars, None where it has to show."""
+    handed = op.results if op.name.startswith("scf.") else ()
+    if not all(isinstance(v.type, ScalarType) for v in handed):
+        return None
+    return tuple(Hole(scalar_dtype(v.type)) for v in handed)
 
 
 def _sites(flags: Sequence[Violation]) -> list[tuple[int, str]]:
@@ -370,7 +390,7 @@ def _check_by_value(
     """A tile carried by value must not be written through its handle, nor the tile it started as."""
     copied = [i for i, s in zip(inits, starts, strict=True) if i is not s]
     written = any(
-        isinstance(p, Slot) and p.cell.key in effects.cells
+        (slot := _slot(p)) is not None and slot.cell.key in effects.cells
         for i in copied
         for p in (getattr(i.storage, "options", (i.storage,)))
     )

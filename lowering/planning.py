@@ -53,6 +53,9 @@ class Surveyor(ScalarMemory):
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
         run(Unknown(), operands)
 
+    def alias(self, op: Op, ref: TileRef, type: TileType) -> Hashable:
+        return None
+
     def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Hashable:
         return None
 

@@ -20,7 +20,7 @@ from pto_jax.types import TileType
 from pto_jax.walk import Choice, Operand, Pointer, Scalar, TileRef, View
 
 from . import scalars
-from .storage import Slot
+from .storage import Slot, Window
 
 if TYPE_CHECKING:
     from .program import JaxMachine
@@ -98,9 +98,11 @@ def _options(place: Any) -> tuple[Any, ...]:
 
 
 def _alike(a: Any, b: Any) -> bool:
-    """Whether two storages are one, up to an address in it."""
+    """Whether two storages are one, up to an address or a place in it."""
     if isinstance(a, Slot) and isinstance(b, Slot):
         return a.cell.key == b.cell.key
+    if isinstance(a, Window) and isinstance(b, Window):
+        return a.tile.type == b.tile.type and _alike(a.tile.storage, b.tile.storage)
     if isinstance(a, Words | Carried):
         return isinstance(b, Words | Carried) and a.type.with_valid(None, None) == b.type.with_valid(
             None, None
@@ -113,10 +115,28 @@ def _join_places(a: Any, b: Any) -> Any:
     for place in (*_options(a), *_options(b)):
         at = next((i for i, known in enumerate(found) if _alike(known, place)), None)
         if at is None:
-            found.append(Words(place.type) if isinstance(place, Carried) else place)
-        elif isinstance(place, Slot) and not _same_number(found[at].address, place.address):
-            found[at] = replace(place, address=Hole(INDEX))
+            found.append(_open_place(place))
+        else:
+            found[at] = _join_place(found[at], place)
     return found[0] if len(found) == 1 else Choice(Hole(INDEX), tuple(found))
+
+
+def _open_place(place: Any) -> Any:
+    """A storage whose contents or numbers travel as data where they are not known."""
+    return _join_place(place, place)
+
+
+def _join_place(a: Any, b: Any) -> Any:
+    if isinstance(a, Words | Carried):
+        return Words(a.type)
+    if isinstance(a, Slot):
+        address = a.address if _same_number(a.address, b.address) else Hole(INDEX)
+        return replace(a, address=address, step=min(a.step, b.step))
+    if isinstance(a, Window):
+        tile = replace(a.tile, storage=_join_place(a.tile.storage, b.tile.storage))
+        row, col = (m if _same_number(m, n) else Hole(INDEX) for m, n in zip(a.starts, b.starts, strict=True))
+        return Window(tile, row, col)
+    return a
 
 
 def fits(operand: Operand, shape: Shape) -> bool:
@@ -146,9 +166,13 @@ def _place_fits(place: Any, shape: Any) -> bool:
 
 def _position(place: Any, options: Sequence[Any]) -> int | None:
     at = next((i for i, option in enumerate(options) if _alike(place, option)), None)
-    if at is None or not isinstance(place, Slot):
-        return at
-    return at if fits(place.address, options[at].address) else None
+    return at if at is None or _numbers_fit(place, options[at]) else None
+
+
+def _numbers_fit(place: Any, shape: Any) -> bool:
+    if isinstance(shape, Window):
+        return _numbers_fit(place.tile.storage, shape.tile.storage) and fits(place.starts, shape.starts)
+    return not isinstance(shape, Slot) or (fits(place.address, shape.address) and place.step >= shape.step)
 
 
 def leaves(operand: Operand, shape: Shape) -> list[Array]:
@@ -177,12 +201,27 @@ def _place_leaves(place: Any, shape: Any) -> list[Array]:
         found.append(_index(place, options))
     for option in options:
         here = next((p for p in _options(place) if _alike(p, option)), None)
-        if isinstance(option, Words):
-            blank = jnp.zeros(option.type.shape, option.type.dtype.word)
-            found.append(here.words if isinstance(here, Carried) else blank)
-        elif isinstance(option, Slot) and isinstance(option.address, Hole):
-            found.append(scalars.to_native(here.address if isinstance(here, Slot) else 0, INDEX))
+        found += _numbers_of(here, option)
     return found
+
+
+def _numbers_of(place: Any, shape: Any) -> list[Array]:
+    """The data of one storage; of none at all, if another one is handed on."""
+    if isinstance(shape, Words):
+        blank = jnp.zeros(shape.type.shape, shape.type.dtype.word)
+        return [place.words if isinstance(place, Carried) else blank]
+    if isinstance(shape, Slot):
+        return _place_numbers((0 if place is None else place.address,), (shape.address,))
+    if isinstance(shape, Window):
+        inner = None if place is None else place.tile.storage
+        starts = (0, 0) if place is None else place.starts
+        return [*_numbers_of(inner, shape.tile.storage), *_place_numbers(starts, shape.starts)]
+    return []
+
+
+def _place_numbers(given: Sequence[Scalar], shapes: Sequence[Shape]) -> list[Array]:
+    pairs = zip(given, shapes, strict=True)
+    return [scalars.to_native(n, INDEX) for n, shape in pairs if isinstance(shape, Hole)]
 
 
 def _index(place: Any, options: Sequence[Any]) -> Array:
@@ -218,12 +257,21 @@ def fill(machine: JaxMachine, shape: Shape, data: Iterator[Array]) -> Operand:
 
 def _fill_place(machine: JaxMachine, shape: Any, data: Iterator[Array]) -> Any:
     index = next(data) if isinstance(shape, Choice) else None
-    filled = []
-    for option in _options(shape):
-        if isinstance(option, Words):
-            filled.append(machine.temporary(option.type, next(data)))
-        elif isinstance(option, Slot) and isinstance(option.address, Hole):
-            filled.append(replace(option, address=next(data)))
-        else:
-            filled.append(option)
-    return filled[0] if index is None else Choice(index, tuple(filled))
+    filled = tuple(_fill_option(machine, option, data) for option in _options(shape))
+    return filled[0] if index is None else Choice(index, filled)
+
+
+def _fill_option(machine: JaxMachine, shape: Any, data: Iterator[Array]) -> Any:
+    if isinstance(shape, Words):
+        return machine.temporary(shape.type, next(data))
+    if isinstance(shape, Slot):
+        return replace(shape, address=_filled(shape.address, data))
+    if isinstance(shape, Window):
+        tile = replace(shape.tile, storage=_fill_option(machine, shape.tile.storage, data))
+        row, col = (_filled(n, data) for n in shape.starts)
+        return Window(tile, row, col)
+    return shape
+
+
+def _filled(shape: Shape, data: Iterator[Array]) -> Scalar:
+    return next(data) if isinstance(shape, Hole) else shape

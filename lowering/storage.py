@@ -34,16 +34,25 @@ class Cell:
     width: int
 
 
+#: Step of a slot that begins where an allocation does.
+WHOLE = 1 << 16
+
+
 @dataclass(frozen=True)
 class Slot:
     """Where a tile handle's bytes are: a cell and the byte address inside its memory space.
 
-    A ``loose`` slot begins inside another tile and may reach beyond the end of the cell.
+    A ``loose`` slot begins inside another tile, at a multiple of ``step`` bits, and may reach beyond the end
+    of the cell.
     """
 
     cell: Cell
     address: Scalar = 0
-    loose: bool = False
+    step: int = WHOLE
+
+    @property
+    def loose(self) -> bool:
+        return self.step < WHOLE
 
 
 @dataclass(frozen=True)
@@ -54,8 +63,23 @@ class Window:
     row: Scalar
     col: Scalar
 
-    def starts(self) -> tuple[Array | np.int32, Array | np.int32]:
-        return _int32(self.row), _int32(self.col)
+    @property
+    def starts(self) -> tuple[Scalar, Scalar]:
+        return self.row, self.col
+
+    @property
+    def slot(self) -> object:
+        """The storage of the tile that is not itself a window."""
+        inner = self.tile.storage
+        return inner.slot if isinstance(inner, Window) else inner
+
+    def take(self, whole: Array, t: TileType) -> Array:
+        """The window's part of the words of the tile."""
+        return lax.dynamic_slice(whole, list(map(_int32, self.starts)), t.shape)
+
+    def put(self, whole: Array, words: Array) -> Array:
+        """The words of the tile with another window."""
+        return lax.dynamic_update_slice(whole, words, list(map(_int32, self.starts)))
 
 
 @dataclass(frozen=True)
@@ -73,6 +97,11 @@ class Placement:
 def _view(t: TileType) -> tuple[object, ...]:
     """What two tile types must share to see the same bytes as the same logical array."""
     return (t.shape, t.layout, t.fractal if t.boxed else 0, t.dtype.word_bits, t.dtype.packed)
+
+
+def seen_alike(a: TileType, b: TileType) -> bool:
+    """Whether tiles of both types have the same words in the same places."""
+    return _view(a) == _view(b)
 
 
 class Plan:
@@ -151,15 +180,16 @@ def initial(cell: Cell, profile: Profile) -> Array:
 
 def sees_logical(slot: Slot, t: TileType) -> bool:
     """Whether a handle of the type sees the cell's array as it is carried (an alias may not)."""
-    return not slot.loose and slot.cell.logical is not None and _view(slot.cell.logical) == _view(t)
+    return not slot.loose and slot.cell.logical is not None and seen_alike(slot.cell.logical, t)
 
 
 def load(state: Mapping[str, Array], slot: Slot, t: TileType) -> Array:
     """Logical words [rows, cols] of a tile."""
     if sees_logical(slot, t):
         return state[slot.cell.key]
-    count = -(-t.bytes * 8 // slot.cell.width)
-    part = lax.dynamic_slice(_flat(state, slot, count), (_first(slot),), (count,))
+    unit = _unit(slot, t)
+    count = t.bytes * 8 // unit
+    part = lax.dynamic_slice(_flat(state, slot, unit, count), (_first(slot, unit),), (count,))
     return to_logical(regroup(part, t.dtype.word_bits), t)
 
 
@@ -168,25 +198,38 @@ def store(state: dict[str, Array], slot: Slot, t: TileType, words: Array) -> Non
     if sees_logical(slot, t):
         state[slot.cell.key] = words
         return
-    part = regroup(to_physical(words, t), slot.cell.width)
-    flat = lax.dynamic_update_slice(_flat(state, slot, part.shape[0]), part, (_first(slot),))
-    logical, own = slot.cell.logical, (slot.cell.end - slot.cell.begin) * 8 // slot.cell.width
-    state[slot.cell.key] = flat[:own] if logical is None else to_logical(flat[:own], logical)
+    unit = _unit(slot, t)
+    part = regroup(to_physical(words, t), unit)
+    flat = _flat(state, slot, unit, part.shape[0])
+    flat = lax.dynamic_update_slice(flat, part, (_first(slot, unit),))
+    logical, own = slot.cell.logical, (slot.cell.end - slot.cell.begin) * 8 // unit
+    flat = regroup(flat[:own], slot.cell.width)
+    state[slot.cell.key] = flat if logical is None else to_logical(flat, logical)
 
 
-def _flat(state: Mapping[str, Array], slot: Slot, count: int) -> Array:
+def _unit(slot: Slot, t: TileType) -> int:
+    """The widest words, of at most the cell's width, that a tile begins and ends between."""
+    unit = min(slot.cell.width, slot.step)
+    known = slot.address if isinstance(slot.address, int) else 0
+    while t.bytes * 8 % unit or (known - slot.cell.begin) * 8 % unit:
+        unit //= 2
+    return unit
+
+
+def _flat(state: Mapping[str, Array], slot: Slot, unit: int, count: int) -> Array:
     """The words of a cell in memory order; behind them, for a loose slot, as many as a tile takes."""
     words = state[slot.cell.key]
     if slot.cell.logical is not None:
         words = to_physical(words, slot.cell.logical)
+    words = regroup(words, unit)
     if not slot.loose:
         return words
     return jnp.concatenate([words, jnp.zeros(count, words.dtype)])
 
 
-def _first(slot: Slot) -> Array | np.int32:
+def _first(slot: Slot, unit: int) -> Array | np.int32:
     """Where a tile's words start in its cell."""
-    return _int32((slot.address - slot.cell.begin) * 8 // slot.cell.width)
+    return _int32((slot.address - slot.cell.begin) * 8 // unit)
 
 
 def _int32(n: Scalar) -> Array | np.int32:

@@ -136,12 +136,18 @@ class TileMemory:
         """Storage of a tile argument that was left out: a fresh tile."""
         return self._own(self._key(name), type)
 
+    def alias(self, op: Op, ref: TileRef, type: TileType) -> Slot | Window:
+        if isinstance(ref.storage, Window) and not storage.seen_alike(ref.type, type):
+            raise _pitched(op)
+        assert isinstance(ref.storage, Slot | Window)
+        return ref.storage
+
     def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Slot:
         if not isinstance(ref.storage, Slot):
-            message = "found an alias of a window with its own pitch; allowed: of a whole tile"
-            raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
-        address = ref.storage.address + elements * ref.type.dtype.storage_bits // 8
-        return Slot(ref.storage.cell, address, loose=True)
+            raise _pitched(op)
+        width = ref.type.dtype.storage_bits
+        address = ref.storage.address + elements * width // 8
+        return replace(ref.storage, address=address, step=min(ref.storage.step, max(width, 8)))
 
     def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Window:
         (rows, cols), (limit, width) = type.shape, ref.type.shape
@@ -151,7 +157,7 @@ class TileMemory:
         self.require(
             op, "window", f"a window within {limit}x{width}", broken, f"{rows}x{cols} from {row}, {col}"
         )
-        return Window(ref, row, col)
+        return Window(replace(ref, v_row=limit, v_col=width), row, col)
 
     def contents(self, ref: TileRef) -> Array:
         return self.words(ref)
@@ -180,7 +186,7 @@ class TileMemory:
         if isinstance(ref.storage, Carried):
             return ref.storage.words
         if isinstance(ref.storage, Window):
-            return lax.dynamic_slice(self.words(ref.storage.tile), ref.storage.starts(), ref.type.shape)
+            return ref.storage.take(self.words(ref.storage.tile), ref.type)
         assert isinstance(ref.storage, Slot)
         return storage.load(self.cells, ref.storage, ref.type)
 
@@ -220,7 +226,7 @@ class TileMemory:
     def write(self, ref: TileRef, words: Array, value: Array | None = None) -> None:
         if isinstance(ref.storage, Window):
             whole = self.words(ref.storage.tile)
-            self.write(ref.storage.tile, lax.dynamic_update_slice(whole, words, ref.storage.starts()))
+            self.write(ref.storage.tile, ref.storage.put(whole, words))
             return
         assert isinstance(ref.storage, Slot)
         cell = ref.storage.cell
@@ -228,6 +234,11 @@ class TileMemory:
         self.values.pop(cell.key, None)
         if value is not None and storage.sees_logical(ref.storage, ref.type):
             self.values[cell.key] = value
+
+
+def _pitched(op: Op) -> NotExecutableError:
+    message = "found an alias of a window with its own pitch; allowed: of a whole tile"
+    return NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
 
 
 def _traced(size: Scalar) -> Array | None:

@@ -82,7 +82,7 @@ def run(options: Options) -> None:
 
     from .engine import compile as compile_program
 
-    limits = {} if options.max_steps is None else {"max_steps": options.max_steps}
+    limits: dict[str, Any] = {} if options.max_steps is None else {"max_steps": options.max_steps}
     kernel = compile_program(
         program,
         profile=profile.name,

@@ -21,8 +21,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from . import text
-from .api import write_text
+from . import examples, text
+from .api import load, write_text
 from .cli import KEEP_COMPILED
 from .engine import Kernel, compile
 from .errors import ArgumentError, PtoError
@@ -307,12 +307,42 @@ def compile_loops(run: Run) -> None:
             run.add(f"100 instructions in loops, {name}", float(done.stdout), "s", target)
 
 
+HEADS, POSITIONS, FEATURES = 256, 128, 64
+
+
+def _attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+    """Causal attention of one head as one writes it by hand; on a CPU f32 products are the fast ones."""
+    operand = jnp.float32 if jax.default_backend() == "cpu" else jnp.float16
+    q, k, v = (x.astype(operand) for x in (q, k, v))
+    wide: dict[str, Any] = {"preferred_element_type": jnp.float32}
+    scores = jnp.matmul(q, k.T, **wide) / np.float32(FEATURES**0.5)
+    past = jnp.tril(jnp.ones((POSITIONS, POSITIONS), bool))
+    weights = jax.nn.softmax(jnp.where(past, scores, -jnp.inf), axis=-1)
+    return jnp.matmul(weights.astype(operand), v, **wide)
+
+
+def flash_attention(run: Run) -> None:
+    """Hand-written jnp over the flash attention example, batched over 256 heads: fast and exact."""
+    example = examples.example("flash_attention")
+    program = load(example.path)
+    rng = np.random.default_rng(0)
+    shape = (HEADS, POSITIONS, FEATURES)
+    q, k, v = (jnp.asarray(rng.standard_normal(shape).astype(np.float16)) for _ in range(3))
+    out = jnp.zeros(shape, jnp.float32)
+    by_hand = jax.jit(jax.vmap(lambda q, k, v, out: _attention(q, k, v)))
+    for numerics, target in (("fast", ">= 0.7"), ("exact", ">= 0.2")):
+        kernel = compile(program, numerics=numerics, grid=example.grid)
+        ratio = paired(by_hand, jax.jit(jax.vmap(kernel)), q, k, v, out)[2]
+        run.add(f"flash_attention {numerics}", ratio, "of jnp's speed", target)
+
+
 CASES: dict[str, Callable[[Run], None]] = {
     "add_relu_convert": add_relu_convert,
     "exact_over_fast": exact_over_fast,
     "tile_cost": tile_cost,
     "compile_time": compile_time,
     "compile_loops": compile_loops,
+    "flash_attention": flash_attention,
 }
 
 

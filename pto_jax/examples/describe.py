@@ -89,4 +89,4 @@ def zeros(shape: tuple[int, ...], type: str = "f32") -> Array:
 def softmax(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """exp(x) divided by its sum along each row."""
     e = np.exp(x - x.max(1, keepdims=True, initial=-np.inf))
-    return e / e.sum(1, keepdims=True)
+    return np.asarray(e / e.sum(1, keepdims=True))

@@ -109,7 +109,7 @@ def _pipe_inputs(rng: np.random.Generator) -> Arrays:
         "w": np.asarray(rng.integers(-127, 128, (128, 64)), np.int8),
         "w_scale": np.asarray(rng.uniform(0.5e-3, 2e-3, 64), np.float32),
         "bias": normal(rng, (64,)),
-        "slots": zeros((16384,)),
+        "slots": zeros((2, 16384)),
         "y": zeros((64, 64), "f16"),
     }
 

@@ -162,7 +162,7 @@ def product(
     types: TypeTable,
     *,
     vector: bool = False,
-    strict: tuple[ProfileName, ...] = ("a5",),
+    strict: tuple[ProfileName, ...] = (),
     extra: tuple[Constraint, ...] = (),
     decisions: tuple[Decision, ...] = (),
     k: int = 32,

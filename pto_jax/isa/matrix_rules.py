@@ -125,16 +125,17 @@ def _left_order() -> Constraint:
     def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
         t = types["a"]
         if isinstance(t, TileType):
-            types["a"] = replace(t, blayout=_COL)
+            other = _ROW if profile.left_blayout == _COL else _COL
+            types["a"] = replace(t, blayout=other)
         return True
 
     return Constraint(
         "left-layout",
-        "a ZZ, the order of the left buffer",
+        "a has the order of the left buffer",
         check,
-        ("a2a3",),
+        HARDWARE,
         severity="warning",
-        source="pto_tile.hpp (tile aliases)",
+        source="pto_tile.hpp (tile aliases); PTOAS (the profile overrides the order written for left)",
         breaks=breaks,
     )
 
@@ -248,7 +249,8 @@ def common(strict: tuple[ProfileName, ...]) -> tuple[Constraint, ...]:
     lenient = tuple(p for p in PROFILE_NAMES if p not in strict)
     order = (_ordered(None, lenient), _left_order()) if lenient else ()
     non_zero = replace(non_empty(("a", "b"), _PAGE), profiles=HARDWARE)
-    return (_placed(), *order, _ordered(_COL, strict), _shapes(), _regions(), _largest(), non_zero)
+    fixed = (_ordered(_COL, strict),) if strict else ()
+    return (_placed(), *order, *fixed, _shapes(), _regions(), _largest(), non_zero)
 
 
 def one_row() -> Constraint:

@@ -130,7 +130,16 @@ class ReferenceMachine(ScalarMemory):
             self._allocated.clear()
             run(number, operands)
 
+    def alias(self, op: Op, ref: TileRef, type: TileType) -> Hashable:
+        if isinstance(ref.storage, Window):
+            same = ref.type.shape == type.shape and ref.type.dtype.word == type.dtype.word
+            if not same or not np.array_equal(map_of(ref.type), map_of(type)):
+                raise _pitched(op)
+        return ref.storage
+
     def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Place:
+        if isinstance(ref.storage, Window):
+            raise _pitched(op)
         place = self._plain(ref)
         start = place.address + int(elements) * ref.type.dtype.storage_bits // 8
         place.buffer.reserve(start + storage_size(type))
@@ -144,9 +153,7 @@ class ReferenceMachine(ScalarMemory):
         return Window(ref, *first)
 
     def _plain(self, ref: TileRef) -> Place:
-        if not isinstance(ref.storage, Place):
-            message = "an alias of a window with its own pitch; allowed: of a whole tile"
-            raise NotExecutableError(Diagnostic("error", message, rule="window"))
+        assert isinstance(ref.storage, Place), ref.storage
         return ref.storage
 
     def contents(self, ref: TileRef) -> Array:
@@ -285,6 +292,10 @@ class ReferenceMachine(ScalarMemory):
             if execution.instruction.operand(name).role in ("out", "inout"):
                 self._overwrite(ref, self.contents(copies[name]))
         return made
+
+
+def _pitched(op: Op) -> NotExecutableError:
+    return not_executable(op, "found an alias of a window with its own pitch; allowed: of a whole tile")
 
 
 def _in_tile(op: Op, ref: TileRef, position: Scalar) -> tuple[Place, Array]:

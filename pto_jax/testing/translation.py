@@ -5,7 +5,8 @@ breaks a run-time rule is not used; one on which only the program after breaks a
 Memory that nothing has written reads as the profile says: programs that use it may agree by chance.
 
 >>> import pto_jax as pto
->>> program = pto.load(pto.examples.EXAMPLES["vector_add"].path)
+>>> from pto_jax.examples import EXAMPLES
+>>> program = pto.load(EXAMPLES["vector_add"].path)
 >>> validate(pair(program, program), count=2).failure is None
 True
 """

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Callable, Hashable
 from dataclasses import replace
 
-from ..dtypes import INDEX
+from ..dtypes import I1, INDEX
 from ..enums import BLayout, SLayout
 from ..errors import Diagnostic, NotExecutableError
 from ..ir import Op, Value
@@ -36,7 +37,11 @@ def _alias(walker: Walker, op: Op, scope: Scope) -> None:
     ref, t = scope[op.ins[0]], tile_type(op, op.destinations[0])
     same = t.shape == ref.type.shape and op.name != "treshape"
     sizes = region_of(t, ref.v_row, ref.v_col) if same else region_of(t)
-    _bind(walker, op, scope, TileRef(t, ref.storage, *sizes))
+    _bind(walker, op, scope, TileRef(t, _seen(walker, op, ref, t), *sizes))
+
+
+def _seen(walker: Walker, op: Op, ref: TileRef, t: TileType) -> Operand:
+    return _each(ref, lambda option: walker.machine.alias(op, option, t))
 
 
 @handles("tsubview")
@@ -50,7 +55,20 @@ def _subview(walker: Walker, op: Op, scope: Scope) -> None:
     def moved(option: TileRef) -> Operand:
         return walker.machine.offset(op, option, t, elements)
 
-    _bind(walker, op, scope, TileRef(t, _each(ref, moved), *region_of(t)))
+    sizes = region_of(t)
+    for start, size, extent in zip((row, col), sizes, source.shape, strict=True):
+        _inside(walker, op, start, size, extent)
+    _bind(walker, op, scope, TileRef(t, _each(ref, moved), *sizes))
+
+
+def _inside(walker: Walker, op: Op, start: Scalar, size: Scalar, extent: int) -> None:
+    """A window takes a part of an extent."""
+    end = walker.index("arith.addi", start, size)
+    for name, n, limit in (("slt", start, 0), ("sgt", end, extent)):
+        broken = walker.scalar(f"arith.cmpi.{name}", (n, limit), INDEX, I1)
+        known = walker.machine.known(broken)
+        broken = broken if known is None else bool(known)
+        walker.machine.require(op, "window", f"a window within {extent}", broken)
 
 
 @handles("subset")
@@ -81,8 +99,8 @@ def _rest(walker: Walker, valid: Scalar, start: Scalar, size: int) -> Scalar:
     return walker.scalar("arith.minsi", (left, size), INDEX, INDEX)
 
 
-def _each(ref: TileRef, make: object) -> Operand:
-    assert callable(make)
+def _each(ref: TileRef, make: Callable[[TileRef], Hashable]) -> Operand:
+    """The storage that is made of each one a handle may stand for."""
     if isinstance(ref.storage, Choice):
         made = tuple(make(with_storage(ref, option)) for option in ref.storage.options)
         return replace(ref.storage, options=made)
@@ -106,7 +124,8 @@ def _bind_tile(walker: Walker, op: Op, scope: Scope) -> None:
     given = [scope[op.group(name)[0]] if op.group(name) else None for name in ("valid_row", "valid_col")]
     rows, cols = (n if valid is None else valid for n, valid in zip(t.shape, given, strict=True))
     known = walker.machine.known(rows), walker.machine.known(cols)
-    _bind(walker, op, scope, TileRef(t.with_valid(*known), ref.storage, rows, cols))
+    t = t.with_valid(*known)
+    _bind(walker, op, scope, TileRef(t, _seen(walker, op, ref, t), rows, cols))
 
 
 @handles("memref.alloc")

@@ -52,6 +52,9 @@ class Machine(Protocol):
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
         """Execute a number of blocks, each on the operands and with fresh local memory."""
 
+    def alias(self, op: Op, ref: TileRef, type: TileType) -> Hashable:
+        """Storage of a tile for a handle of another type."""
+
     def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Hashable:
         """Storage of a tile that begins some elements into another."""
 

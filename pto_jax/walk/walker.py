@@ -95,6 +95,13 @@ class Frame:
             if name in old and old[name] is not operand
         }
 
+    def names(self) -> dict[str, Operand]:
+        """What the names around the region stand for."""
+        found: dict[str, Operand] = {}
+        for names in reversed(self._places[1:]):
+            found.update(names)
+        return found
+
     def __getitem__(self, key: tuple[int, str]) -> Operand:
         return self._places[key[0]][key[1]]
 

@@ -14,7 +14,10 @@ from __future__ import annotations
 
 import contextlib
 import io
+import re
+import tempfile
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +31,7 @@ import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.types import TileType
 from tests.corpus import scripts
-from tests.corpus.launches import NO_CORPUS, ROOT, Launch, launches
+from tests.corpus.launches import FILES, NO_CORPUS, ROOT, Launch, launches
 
 pytestmark = pytest.mark.skipif(not ROOT, reason=NO_CORPUS)
 
@@ -37,10 +40,14 @@ _PROFILES = [(launch, p) for launch in _LAUNCHES for p in dict.fromkeys((launch.
 CONTESTED = "test/samples/TPushTPop/test5/kernel.pto"
 # Program, profile, how it was checked, largest error.
 _TABLE: list[tuple[str, str, str, str]] = []
+# The scripts' files; big ones, so they are gone with the process.
+_FOLDER = tempfile.TemporaryDirectory()
 
 
-def _case(launch: Launch, folder: Path) -> scripts.Case | None:
-    """What the checkout says about a launch."""
+@lru_cache(maxsize=1)
+def _case(launch: Launch) -> scripts.Case | None:
+    """What the checkout says about a launch; the profiles of a launch share it."""
+    folder = Path(tempfile.mkdtemp(dir=_FOLDER.name))
     script, host = scripts.golden_script(launch), scripts.host_folder(launch)
     if script is not None:
         return scripts.from_golden_script(launch, script, folder)
@@ -67,7 +74,7 @@ def _reference(launch: Launch, profile: str, given: dict[str, Any]) -> tuple[dic
 def _engine(call: Any, given: dict[str, Any]) -> tuple[dict[str, NDArray[Any]], str]:
     with contextlib.redirect_stdout(io.StringIO()) as text:
         found = {n: np.asarray(x) for n, x in call(**given).items()}
-        jax.effects_barrier()
+        jax.effects_barrier()  # type: ignore[no-untyped-call]
     return found, text.getvalue()
 
 
@@ -88,8 +95,8 @@ def _error(case: scripts.Case, name: str, found: NDArray[Any]) -> tuple[bool, st
 
 
 @pytest.mark.parametrize(("launch", "profile"), _PROFILES, ids=[f"{x.name}-{p}" for x, p in _PROFILES])
-def test_runs_and_agrees(launch: Launch, profile: str, tmp_path: Path) -> None:
-    case = _case(launch, tmp_path)
+def test_runs_and_agrees(launch: Launch, profile: str) -> None:
+    case = _case(launch)
     kernel = pto.compile(launch.program, profile, entry=launch.entry, grid=launch.grid)
     how, error = "oracle", "0"
     for given in _calls(launch, case):
@@ -110,3 +117,82 @@ def test_runs_and_agrees(launch: Launch, profile: str, tmp_path: Path) -> None:
             if case.compare is not None:
                 scripts.accepts(case, launch, found)
     _TABLE.append((launch.name, profile, how, error))
+
+
+_HOSTS = sorted({f.parent for f in Path(ROOT).glob("**/npu_validation/launch_*.cpp")}) if ROOT else []
+
+
+@pytest.mark.parametrize("host", _HOSTS, ids=[h.parent.name for h in _HOSTS])
+def test_a_host_program_that_launches_several_programs(host: Path, tmp_path: Path) -> None:
+    """The programs in the order of the host program, each getting the buffers the others wrote."""
+    files, golden = scripts.host_files(host, tmp_path)
+    calls, names = scripts.chain(host)
+    scalars: dict[str, Any] = scripts.host_scalars(host)
+    programs = {x.entry: x for x in _LAUNCHES if x.path.parent == host.parent}
+    for profile in ("a2a3", "cpu_sim"):
+        memory = {d: files.get(v, np.zeros(1024, np.float32)) for d, v in names.items()}
+        for entry, given in calls:
+            kernel = pto.compile(programs[entry].program, profile, entry=entry)
+            order = [a.name for a in kernel.arguments]
+            values = [memory[x] if x in memory else scalars[x] for x in given]
+            written = kernel(*values)
+            memory |= {given[order.index(n)]: np.asarray(x) for n, x in written.items()}
+        worst = 0.0
+        for device, v in names.items():
+            if v in golden:
+                limit = scripts.compare_eps(host)
+                np.testing.assert_allclose(memory[device], golden[v], rtol=limit, atol=limit)
+                worst = max(worst, float(np.max(np.abs(memory[device] - golden[v]))))
+        name = str(host.parent.relative_to(ROOT)) + " (chain)"
+        _TABLE.append((name, profile, f"{host.relative_to(ROOT)}/golden.py", f"{worst:.3g}"))
+
+
+_PRINTING = [x for x in _LAUNCHES if scripts.printing_inputs(x)]
+
+
+@pytest.mark.parametrize("launch", _PRINTING, ids=[x.name for x in _PRINTING])
+def test_pipe_programs_print_their_products(launch: Launch) -> None:
+    given = scripts.printing_inputs(launch)
+    assert given is not None
+    kernel = pto.compile(launch.program, launch.profile, entry=launch.entry)
+    blocks = _engine(kernel.eager, given)[1].split("TPRINT")[1:]
+    printed = [np.array(re.findall(r"-?\d+\.\d+", b), np.float32) for b in blocks]
+    if "gm_src" in given:
+        np.testing.assert_array_equal(np.concatenate(printed), given["gm_src"])
+        return
+    trips = 4 if "gm_b_all" in given else 1
+    assert sum(b.size for b in printed) == trips * 256
+    # Every vector core prints its part of each product in turn; the cores take turns where one waits.
+    values = [float(b[0]) for b in printed]
+    assert all((b == v).all() for b, v in zip(printed, values, strict=True))
+    assert sorted(values) == sorted([t + 1.0 for t in range(trips)] * (len(values) // trips))
+    assert list(dict.fromkeys(values)) == sorted(set(values))
+
+
+def test_a_tile_loaded_over_another_one_replaces_its_bytes() -> None:
+    """TPushTPop/test5 loads bytes [0, 32768) over a tile at byte 16384 and then multiplies that."""
+    (launch,) = [x for x in _LAUNCHES if x.name == CONTESTED]
+    case = scripts.from_fifo_host(launch)
+    assert case is not None
+    out, _, right = case.inputs.values()
+    # Boxes of 16x8 f32 elements, ordered by columns of boxes.
+    stored = right.reshape(64, 16, 8).swapaxes(0, 1).reshape(-1)
+    left = stored[4096:5120].reshape(8, 16, 8).swapaxes(0, 1).reshape(16, 64)
+    wanted = out.reshape(16, 128) + left @ right.reshape(64, 128)
+    found = pto.compile(launch.program, entry=launch.entry)(**case.inputs)
+    np.testing.assert_array_equal(np.asarray(found[next(iter(case.expected))]).reshape(16, 128), wanted)
+
+
+def test_table() -> None:
+    """Shows what was checked and how (``pytest -s``); last, when all rows are there."""
+    if len(_TABLE) < len(_PROFILES):
+        pytest.skip("not all launches were run")
+    width = max(len(name) for name, *_ in _TABLE)
+    for name, profile, how, error in sorted(_TABLE):
+        print(f"{name:{width}}  {profile:8} {error:>18}  {how}")
+    programs = {launch.path for launch in _LAUNCHES}
+    by_script = {name for name, _, how, _ in _TABLE if "/" in how}
+    print(
+        f"{len(FILES)} programs: {len(programs)} run, {len(FILES) - len(programs)} only read and verified; "
+        f"{len(by_script)} rows agree with a script or host program"
+    )

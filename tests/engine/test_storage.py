@@ -8,6 +8,7 @@ from typing import Any
 import jax
 import numpy as np
 import pytest
+from jax.extend.core import jaxprs_in_params
 
 import pto_jax as pto
 from pto_jax import oracle
@@ -17,7 +18,7 @@ RNG = np.random.default_rng(5)
 T = "!pto.tile_buf<vec, 16x16xf32>"
 COLUMN, ROW = "!pto.tile_buf<vec, 16x1xf32, blayout=col_major>", "!pto.tile_buf<vec, 1x16xf32>"
 LONG = "!pto.tile_buf<vec, 8x32xf32>"
-I32, I16, BF16 = (f"!pto.tile_buf<vec, 16x16x{d}>" for d in ("i32", "i16", "bf16"))
+I32, I16, F16 = (f"!pto.tile_buf<vec, 16x16x{d}>" for d in ("i32", "i16", "f16"))
 PART, CORNER = "!pto.tile_buf<vec, 8x8xf32>", "!pto.tile_buf<vec, 4x8xf32>"
 W = "!pto.tensor_view<?x?xf32>"
 CONSTANTS = "\n".join(f"%c{n} = arith.constant {n} : index" for n in (0, 1, 4, 8, 16, 32, 256))
@@ -44,16 +45,15 @@ func.func @main(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>{args}) {{
 
 
 def numbers() -> tuple[Any, Any]:
-    x = RNG.normal(size=(16, 16)).astype(np.float32)
-    return x, np.zeros((16, 16), np.float32)
+    return RNG.normal(size=(16, 16)).astype(np.float32), np.zeros((16, 16), np.float32)
+
+
+def bits(x: Any, d: str) -> Any:
+    return np.ascontiguousarray(x).view(d)
 
 
 def double(name: str, t: str) -> str:
     return f"pto.tadd ins(%{name}, %{name} : {t}, {t}) outs(%{name} : {t})"
-
-
-def words(x: Any, d: str) -> Any:
-    return np.ascontiguousarray(x).view(d)
 
 
 # -- aliases -----------------------------------------------------------------------------------------
@@ -94,17 +94,22 @@ def test_bits_are_seen_as_integers_and_back(agree: Agree) -> None:
     pto.tadds ins(%i, %one : {I32}, i32) outs(%i : {I32})"""
     x, y = numbers()
     out = agree(pto.parse(text(body)), x, y)["y"]
-    assert (words(out, "u4") == words(x, "u4") + 1).all()
+    assert (bits(out, "u4") == bits(x, "u4") + 1).all()
 
 
-@pytest.mark.parametrize("narrow", [I16, BF16])
-def test_a_narrower_type_sees_the_first_bytes(agree: Agree, narrow: str) -> None:
+@pytest.mark.parametrize(
+    ("narrow", "kind", "value", "word"), [(I16, "i16", "3", 0x0003), (F16, "f16", "5.0e-01", 0x3800)]
+)
+def test_a_narrower_type_sees_the_first_bytes(
+    agree: Agree, narrow: str, kind: str, value: str, word: int
+) -> None:
     """16x16 elements of two bytes are the first half of the tile."""
     body = f"""%n = pto.bitcast %a : {T} -> {narrow}
-    pto.tsub ins(%n, %n : {narrow}, {narrow}) outs(%n : {narrow})"""
+    %v = arith.constant {value} : {kind}
+    pto.texpands ins(%v : {kind}) outs(%n : {narrow})"""
     x, y = numbers()
     out = agree(pto.parse(text(body)), x, y)["y"]
-    assert (out[:8] == 0).all() and (out[8:] == x[8:]).all()
+    assert (bits(out[:8], "u2") == word).all() and (out[8:] == x[8:]).all()
 
 
 def test_an_alias_keeps_its_storage_when_the_handle_moves(agree: Agree) -> None:
@@ -152,7 +157,7 @@ def test_windows_at_run_time_offsets(agree: Agree) -> None:
         assert (out == wanted).all()
     checked = pto.compile(program, checks=True)
     _, report = checked(x, y, np.int64(9), np.int64(0))
-    assert [v.rule for v in report.broken] == ["window"]
+    assert [d.rule for d in report.problems()] == ["window"]
     with pytest.raises(pto.ExecutionError, match="window"):
         oracle.run(program, [x, y, 9, 0])
 
@@ -218,6 +223,45 @@ def test_an_indexed_handle_begins_at_its_element(agree: Agree) -> None:
         wanted = x.copy()
         wanted[r : r + 4, 8:] *= 2
         assert (out == wanted).all()
+    _, report = pto.compile(program, "cpu_sim", checks=True)(x, y, np.int64(13))
+    assert [d.rule for d in report.problems()] == ["window"]
+    with pytest.raises(pto.ExecutionError, match="window"):
+        oracle.run(program, [x, y, 13], profile="cpu_sim")
+
+
+def test_an_indexed_handle_begins_between_the_words_of_another_type(agree: Agree) -> None:
+    """Element 17 of two bytes is the upper half of the first word of its row."""
+    part = I16.replace("16x16xi16", "16x16xi16, valid=1x3")
+    body = f"""%n = pto.bitcast %a : {T} -> {I16}
+    %s = pto.tsubview %n, %r, %c1 : ({I16}, index, index) -> {part}
+    %v = arith.constant 7 : i16
+    pto.texpands ins(%v : i16) outs(%s : {part})"""
+    x, y = numbers()
+    out = agree(pto.parse(text(body, ", %r: index")), x, y, np.int64(1), profile="cpu_sim")["y"]
+    wanted = bits(x, "u2").reshape(-1)
+    wanted[17:20] = 7
+    assert (bits(out, "u2").reshape(-1) == wanted).all()
+
+
+def test_a_window_with_a_pitch_is_seen_through_types_of_its_order_only(agree: Agree) -> None:
+    seen = PART.replace("f32", "i32")
+    body = f"""%s = pto.subset %a[%c0, %c8] sizes [8, 8] : {T}
+    %i = pto.bitcast %s : {PART} -> {seen}
+    %one = arith.constant 1 : i32
+    pto.tadds ins(%i, %one : {seen}, i32) outs(%i : {seen})"""
+    x, y = numbers()
+    out = agree(pto.parse(text(body)), x, y)["y"]
+    assert (bits(out[:8, 8:], "u4") == bits(x[:8, 8:], "u4") + 1).all()
+    for line in (
+        f"%v = pto.treshape %s : {PART} -> !pto.tile_buf<vec, 4x16xf32>",
+        f"%v = pto.tsubview %s, %c0, %c0 : ({PART}, index, index) -> {PART}",
+    ):
+        program = pto.parse(text(f"%s = pto.subset %a[%c0, %c8] sizes [8, 8] : {T}\n{line}"))
+        message = "found an alias of a window with its own pitch; allowed: of a whole tile"
+        for run in (pto.compile(program), lambda x, y, p=program: oracle.run(p, [x, y])):
+            with pytest.raises(pto.NotExecutableError, match=message) as found:
+                run(x, y)
+            assert found.value.diagnostics[0].span is not None
 
 
 def test_a_destination_is_pointed_at_a_window_anew(agree: Agree) -> None:
@@ -255,22 +299,105 @@ def test_local_memrefs_are_tiles(agree: Agree) -> None:
     assert (out[:8] == 2 * x[:8] + np.float32(0.5)).all() and (out[8:] == 2 * x[8:]).all()
 
 
+OUT, GM = "!pto.partition_tensor_view<4x8xf32>", "#pto.address_space<gm>"
+
 # -- memref arguments --------------------------------------------------------------------------------
 
 
-def copied(kind: str, before: str = "", source: str = "%x", view: str = "") -> str:
-    """A kernel that adds a memref argument to itself."""
+def doubled(kind: str, before: str = "", source: str = "%x", view: str = "") -> str:
+    """A kernel that loads a tile from a memref argument, and stores its double there and to %y."""
     view = view or kind
     return f"""
 func.func @main(%x: {kind}, %y: !pto.ptr<f32>, %n: index) {{
   {CONSTANTS}
   {before}
   %v = pto.make_tensor_view %y, shape = [%c4, %c8], strides = [%c8, %c1] : {W}
-  %w = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c4, %c8] : {W} -> !pto.partition_tensor_view<4x8xf32>
+  %w = pto.partition_view %v, offsets = [%c0, %c0], sizes = [%c4, %c8] : {W} -> {OUT}
   %t = pto.alloc_tile : {CORNER}
   pto.tload ins({source} : {view}) outs(%t : {CORNER})
   {double("t", CORNER)}
-  pto.tstore ins(%t : {CORNER}) outs(%w : !pto.partition_tensor_view<4x8xf32>)
+  pto.tstore ins(%t : {CORNER}) outs(%w : {OUT})
   pto.tstore ins(%t : {CORNER}) outs({source} : {view})
   return
 }}"""
+
+
+STRIDED = f"memref<4x8xf32, strided<[16, 1], offset: 2>, {GM}>"
+OPEN = f"memref<?x?xf32, {GM}>"
+LAID = f"memref<?x?xf32, strided<[?, ?], offset: ?>, {GM}>"
+CAST = "memref.reinterpret_cast %x to offset: [%n], sizes: [%c4, %c8], strides: [%c16, %c1]"
+MEMREFS = {
+    "static": (doubled(f"memref<4x8xf32, {GM}>"), 0, 8),
+    "dynamic": (doubled(OPEN), 0, 8),
+    "strided": (doubled(STRIDED), 2, 16),
+    "cast": (doubled(OPEN, f"%r = {CAST} : {OPEN} to {LAID}", "%r", LAID), 3, 16),
+}
+
+
+@pytest.mark.parametrize("name", MEMREFS)
+def test_memref_arguments(name: str, agree: Agree) -> None:
+    program, offset, pitch = MEMREFS[name]
+    x, y = np.arange(96, dtype=np.float32), np.zeros(32, np.float32)
+    x = x[:32].reshape(4, 8) if name == "static" else x if name == "strided" else x.reshape(-1, 8)
+    out = agree(pto.parse(program), x, y, np.int64(3), profile="cpu_sim")
+    at = offset + pitch * np.arange(4)[:, None] + np.arange(8)
+    assert (out["y"].reshape(4, 8) == 2 * x.reshape(-1)[at]).all()
+    wanted = x.reshape(-1).copy()
+    wanted[at] *= 2
+    assert (out["x"].reshape(-1) == wanted).all()
+
+
+def test_a_window_of_constant_sizes_of_a_global_view(agree: Agree) -> None:
+    body = f"""%s = pto.subview %vx, offsets = [%c4, %c8], sizes = [4, 8] : {W} -> {OUT}
+    %t = pto.alloc_tile : {CORNER}
+    pto.tload ins(%s : {OUT}) outs(%t : {CORNER})"""
+    x, y = numbers()
+    out = agree(pto.parse(text(body, "", "%t", CORNER, 4, 8)), x, y[:4, :8].copy())["y"]
+    assert (out == x[4:8, 8:]).all()
+
+
+# -- fragments, and how storage is carried ------------------------------------------------------------
+
+
+def test_a_handle_at_the_end_of_a_fragment_is_a_result() -> None:
+    handles = f"%v = pto.subset %a[%z, %o] sizes [8, 8] : {T}\n%w = pto.treshape %a : {T} -> {LONG}"
+    program = pto.parse(ONE + handles)
+    x = numbers()[0]
+    found = pto.compile(program)(x)
+    assert set(found) == {"v", "w"} and (np.asarray(found["v"].array) == x[:8, 1:9]).all()
+    assert (np.asarray(found["w"].array) == x.reshape(8, 32)).all()
+
+
+ONE = "%z = arith.constant 0 : index\n%o = arith.constant 1 : index\n"
+
+
+def arrays_of(jaxpr: Any) -> set[tuple[tuple[int, ...], str]]:
+    """Shape and type of everything that any equation of a program makes."""
+    found = set()
+    for eqn in jaxpr.eqns:
+        found |= {(v.aval.shape, v.aval.dtype.name) for v in eqn.outvars if hasattr(v.aval, "shape")}
+        for inner in jaxprs_in_params(eqn.params):
+            found |= arrays_of(inner)
+    return found
+
+
+LOOP = """scf.for %i = %c0 to %n step %c1 {{
+  pto.tadd ins(%a, %b : {T}, {T}) outs(%b : {T})
+  {more}
+}}"""
+
+
+def test_storage_that_nobody_reinterprets_is_carried_as_typed_rows_and_columns() -> None:
+    x, y = numbers()
+    for at, more, typed in (
+        ("", "", True),
+        (" addr = %k", "", True),
+        ("", f"%v = pto.bitcast %b : {T} -> {I16}\n{double('v', I16)}", False),
+    ):
+        loop = LOOP.format(T=T, more=more)
+        body = f"%k = arith.constant 0 : i64\n%b = pto.alloc_tile{at} : {T}\n{double('b', T)}\n{loop}"
+        kernel = pto.compile(pto.parse(text(body, ", %n: index", "%b")))
+        found = arrays_of(jax.make_jaxpr(kernel)(x, y, np.int64(3)).jaxpr)
+        names = {name for _, name in found}
+        assert ((16, 16), "uint32") in found and "uint8" not in names
+        assert ("uint16" not in names) == typed

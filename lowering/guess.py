@@ -1,0 +1,71 @@
+"""A first guess of what a region changes, from its text.
+
+It spares most regions a second trace. A wrong guess costs time, never a result: what is missing shows when
+the region is traced, and what is too much is carried unchanged.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from pto_jax.ir import Op, Value
+from pto_jax.types import TileType
+from pto_jax.walk import Frame, Operand, Pointer, TileRef, View
+
+from .storage import Slot, Window
+
+if TYPE_CHECKING:
+    from .program import JaxMachine
+
+#: Operations whose result is over the storage or buffer of their first operand.
+_FOLLOWING = frozenset(
+    """make_tensor_view partition_view subview addptr memref.reinterpret_cast tensor_view_addr
+    talias treshape bitcast tsubview subset bind_tile""".split()
+)
+
+
+def changes(machine: JaxMachine, frame: Frame) -> tuple[list[str], list[str]]:
+    """Keys of the cells and names of the buffers that the region of an operation probably changes."""
+    known = frame.names()
+    cells: dict[str, None] = {}
+    buffers: dict[str, None] = {}
+    for op in frame.op.walk():
+        for name, source in _followed(op):
+            if source.name in known:
+                known[name.name] = known[source.name]
+        if op.name == "alloc_tile" and not op.group("addr"):
+            known[op.results[0].name] = _allocated(machine, op)
+        written = op.ins[1:2] if op.name == "store_scalar" else op.outs
+        for value in written:
+            place = _place(known.get(value.name))
+            if isinstance(place, Slot):
+                cells.setdefault(place.cell.key)
+            elif isinstance(place, str):
+                buffers.setdefault(place)
+    return [key for key in cells if key in machine.cells], list(buffers)
+
+
+def _followed(op: Op) -> Iterator[tuple[Value, Value]]:
+    """Pairs of a value and one whose storage it has."""
+    if op.name in _FOLLOWING and op.ins and op.results:
+        yield op.results[0], op.ins[0]
+    elif op.name == "scf.for":
+        yield from zip(op.regions[0].args[1:], op.group("inits"), strict=True)
+    elif op.name == "scf.while":
+        yield from zip(op.regions[0].args, op.ins, strict=True)
+
+
+def _allocated(machine: JaxMachine, op: Op) -> Operand:
+    t = op.results[0].type
+    assert isinstance(t, TileType)
+    return TileRef(t, machine.allocate(op, t, None), t.rows, t.cols)
+
+
+def _place(operand: Operand) -> object:
+    if isinstance(operand, TileRef):
+        place = operand.storage
+        while isinstance(place, Window):
+            place = place.tile.storage
+        return place
+    return operand.buffer if isinstance(operand, View | Pointer) else None

@@ -1,0 +1,71 @@
+"""What generated programs are made of: one set of options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from ..isa.declare import InstructionClass
+from ..profiles import PROFILE_NAMES, ProfileName
+from .generate_values import RECIPES, Recipe
+
+Weights: TypeAlias = tuple[tuple[InstructionClass, float], ...]
+DEFAULT_WEIGHTS: Weights = (
+    ("elementwise", 4.0),
+    ("tile_scalar", 3.0),
+    ("reduce_expand", 3.0),
+    ("layout", 3.0),
+    ("memory", 2.0),
+    ("matrix", 1.0),
+    ("irregular", 2.0),
+    ("sync_config", 0.2),
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Weights, sizes and feature switches of the generator.
+
+    ``statements`` bounds the statements of a program, ``elements`` those of a tile. ``only`` restricts the
+    instructions to some names (none: all). The other numbers are probabilities: that a source is a tile
+    there already (``reuse``), that a valid region is only known at run time (``dynamic``), is partial
+    (``partial``) or different from those of the operation's other tiles (``uneven``), that a shape or an
+    attribute differs from the sample's (``shapes``, ``attributes``), that a statement is a loop or branch
+    (``control``), a call (``calls``), makes another handle over bytes of a tile (``aliasing``), computes
+    with scalars (``scalars``), that a result is bound instead of written (``results``), that a tile has an
+    address (``addresses``). ``depth`` bounds the nesting of regions and functions.
+    """
+
+    profiles: tuple[ProfileName, ...] = PROFILE_NAMES
+    statements: int = 8
+    elements: int = 4096
+    only: frozenset[str] = frozenset()
+    weights: Weights = DEFAULT_WEIGHTS
+    recipes: tuple[Recipe, ...] = RECIPES
+    reuse: float = 0.7
+    dynamic: float = 0.5
+    partial: float = 0.4
+    uneven: float = 0.05
+    shapes: float = 0.2
+    attributes: float = 0.2
+    control: float = 0.0
+    calls: float = 0.0
+    aliasing: float = 0.0
+    scalars: float = 0.1
+    results: float = 0.2
+    addresses: float = 0.0
+    depth: int = 2
+
+
+STRAIGHT = Options()
+#: Simple instructions inside loops, branches and calls, with tiles that share bytes.
+_SIMPLE = frozenset(
+    "tadd tsub tmax tadds tmuls trelu tmov tand tcvt trowsum tcolexpand tload tstore textract tinsert".split()
+)
+CONTROL = replace(
+    STRAIGHT, only=_SIMPLE, control=0.35, scalars=0.2, shapes=0.0, attributes=0.0, reuse=0.9, elements=2048
+)
+ALIASES = replace(STRAIGHT, aliasing=0.3, addresses=0.5, only=_SIMPLE, reuse=0.9)
+EVERYTHING = replace(CONTROL, aliasing=0.15, addresses=0.3, calls=0.1)
+#: Options that campaigns take turns in, by name.
+PRESETS = {"straight": STRAIGHT, "control": CONTROL, "aliases": ALIASES, "everything": EVERYTHING}

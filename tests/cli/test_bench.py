@@ -1,0 +1,37 @@
+"""The programs that ``pto-jax bench`` measures, and what the command line sets for JAX's cache."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import pytest
+
+import pto_jax as pto
+from pto_jax import bench
+from pto_jax.cli import KEEP_COMPILED
+
+
+def test_the_looped_program_has_about_100_instructions_and_is_legal() -> None:
+    program = pto.parse(bench.looped_program())
+    count = sum(op.name.startswith("t") for op in program.walk())
+    assert 80 <= count <= 110 and sum(op.name == "scf.for" for op in program.walk()) == 4
+    assert not [d for d in pto.verify(program) if d.severity == "error"]
+
+
+def test_unknown_benchmarks_are_named(commands: Any) -> None:
+    assert commands("bench", "nope") == 2
+    assert "no benchmark nope; known: add_relu_convert" in commands.err
+
+
+@pytest.mark.parametrize("configured", [True, False])
+def test_a_configured_cache_keeps_everything(
+    configured: bool, commands: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (*KEEP_COMPILED, "JAX_COMPILATION_CACHE_DIR"):
+        monkeypatch.setenv(name, "")
+        monkeypatch.delenv(name)
+    if configured:
+        monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "cache")
+    assert commands("isa", "tadd") == 0
+    assert all((name in os.environ) == configured for name in KEEP_COMPILED)

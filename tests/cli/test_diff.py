@@ -1,0 +1,183 @@
+"""``pto-jax diff``: translation validation of a pass over a program."""
+
+from __future__ import annotations
+
+import json
+import shlex
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax.dtypes import ALL_DTYPES, BF16, F16, F32, I8, DType
+from pto_jax.testing.inputs import STYLES, draw, shape_of
+from pto_jax.testing.translation import pair, validate
+from pto_jax.types import MemRefType, PtrType, TensorViewType
+
+ADDED = ("pto.tmuls ins(%t, %two : {0}, f32)", "pto.tadd ins(%t, %t : {0}, {0})")
+OTHER = ("constant 2.0", "constant 2.0000002384185791")
+#: The loop makes one trip more, which leaves the buffer where the program before does not.
+LONGER = ("%i = %c0 to %n step", "%i = %c0 to %c5 step")
+
+
+def changed(text: str, *replacement: str) -> str:
+    tile = "!pto.tile_buf<vec, 4x16xf32>"
+    old, new = (part.format(tile) for part in replacement)
+    assert old in text
+    return text.replace(old, new)
+
+
+@pytest.fixture
+def files(commands: Any, doubled: str) -> tuple[Path, Path]:
+    return commands.file("before.pto", doubled), commands.file("after.pto", changed(doubled, *ADDED))
+
+
+def test_a_correct_pass_is_equal_on_every_input(commands: Any, files: tuple[Path, Path]) -> None:
+    assert commands("diff", *files, "--count", 6, "--seed", 1) == 0, commands.err
+    assert commands.out == "equal: y on 6 generated inputs, seed 1 (profile a2a3, numerics exact)\n"
+
+
+def test_a_difference_leaves_a_folder_that_reproduces_it(
+    commands: Any, files: tuple[Path, Path], doubled: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    wrong = commands.file("wrong.pto", changed(doubled, *OTHER))
+    assert commands("diff", files[0], wrong, "--failures", "found", "--arg", "n=2") == 1
+    found, where = commands.out.splitlines()
+    assert found.startswith("different: input 0: y[") and " ULP apart; " in found
+    folder = Path("found/diff-before-wrong-seed0-0")
+    assert where == f"programs, input, outputs and report.json are in {folder}"
+    report = json.loads((folder / "report.json").read_text())
+    index = report["index"]
+    with np.load(folder / "before-outputs.npz") as before, np.load(folder / "after-outputs.npz") as after:
+        assert before["y"].view(np.uint32)[index] == int(report["before_bits"], 16)
+        assert after["y"].view(np.uint32)[index] == int(report["after_bits"], 16)
+        assert (before["y"].view(np.uint32) != after["y"].view(np.uint32)).sum() == report["different"]
+    assert (folder / "after.pto").read_text() == wrong.read_text()
+    monkeypatch.chdir(folder)
+    command = shlex.split(report["command"])
+    assert commands(*command[1:]) == 1 and f"y[{index}]" in commands.out
+    with np.load("inputs.npz") as inputs:
+        assert inputs["n"] == 2
+
+
+def test_a_second_failure_gets_a_folder_of_its_own(
+    commands: Any, files: tuple[Path, Path], doubled: str
+) -> None:
+    wrong = commands.file("wrong.pto", changed(doubled, *OTHER))
+    for _ in range(2):
+        assert commands("diff", files[0], wrong, "--arg", "n=2", "--count", 1) == 1
+    assert sorted(p.name for p in Path().glob("diff-*")) == [
+        "diff-before-wrong-seed0-0",
+        "diff-before-wrong-seed0-0-2",
+    ]
+
+
+def test_a_rule_that_only_the_program_after_breaks_is_a_difference(
+    commands: Any, files: tuple[Path, Path], doubled: str
+) -> None:
+    longer = changed(doubled, *LONGER).replace("%c4 = ", "%c5 = arith.constant 5 : index\n    %c4 = ")
+    assert commands("diff", files[0], commands.file("longer.pto", longer), "--count", 1) == 1
+    assert "different: input 0: only the program after breaks a rule: longer.pto:" in commands.out
+    assert "index" not in json.loads(Path("diff-before-longer-seed0-0/report.json").read_text())
+
+
+def test_inputs_that_the_program_before_refuses_are_not_used(doubled: str) -> None:
+    program = pto.parse(doubled)
+    result = validate(pair(program, program), count=8, seed=1)
+    assert result.failure is None and result.compared == 8 and result.refused > 0
+
+
+def test_buffers_may_change_their_kind_and_names(doubled: str) -> None:
+    after = changed(doubled, "%x: !pto.ptr<f32>", "%in: memref<16x16xf32>").replace(
+        "make_tensor_view %x", "make_tensor_view %in"
+    )
+    before = pto.parse(doubled)
+    try:
+        both = pair(before, pto.parse(after))
+    except pto.PtoError:
+        pytest.skip("views of memrefs are not executed")
+    assert validate(both, count=1, scalars={"n": 1}).failure is None
+
+
+def test_fragments_are_compared_by_name() -> None:
+    before = pto.parse("%c = tadd %a, %b : !pto.tile<4x16xf32>")
+    swapped = pto.parse("%c = tadd %b, %a : !pto.tile<4x16xf32>")
+    other = pto.parse("%c = tsub %b, %a : !pto.tile<4x16xf32>")
+    assert validate(pair(before, swapped), count=4).failure is None
+    failure = validate(pair(before, other), count=4).failure
+    assert failure is not None and "c[0, " in str(failure)
+
+
+SIGNATURES: dict[str, tuple[tuple[str, str], str]] = {
+    "fewer": ((", %n: index)", ")"), "the arguments differ: main(x: ptr<f32>, y: ptr<f32>, n: index)"),
+    "other type": (("%n: index)", "%n: i32)"), "argument 2 differs: before n: index, after n: i32"),
+}
+
+
+@pytest.mark.parametrize("name", SIGNATURES)
+def test_programs_with_other_arguments_cannot_be_compared(
+    name: str, commands: Any, files: tuple[Path, Path], doubled: str
+) -> None:
+    replacement, message = SIGNATURES[name]
+    text = changed(doubled, *replacement).replace("to %n step", "to %c4 step")
+    assert commands("diff", files[0], commands.file("other.pto", text)) == 2
+    assert message in commands.err and commands.err.count("\n") == 1
+
+
+WRONG: dict[str, tuple[tuple[object, ...], str]] = {
+    "no count": (("--count", 0), "--count is 0; 1 or more is needed"),
+    "negative seed": (("--seed", -1), "--seed is -1; 0 or more is needed"),
+    "unknown argument": (("--arg", "m=1"), "no scalar argument 'm'; there are: n"),
+    "no number": (("--arg", "n=x"), "allowed: NAME=N with an integer N"),
+    "nothing fits": (
+        ("--arg", "n=9"),
+        "none of 60 generated inputs keeps to the rules of the program before",
+    ),
+    "missing input": (("--inputs", "none.npz"), "none.npz: no such file"),
+    "unknown profile": (("--profile", "a9"), "invalid choice: 'a9'"),
+    "no blocks": (("--grid", 0), "grid: found 0"),
+}
+
+
+@pytest.mark.parametrize("name", WRONG)
+def test_wrong_use_is_one_clear_line(name: str, commands: Any, files: tuple[Path, Path]) -> None:
+    args, message = WRONG[name]
+    assert commands("diff", *files, *args) == 2
+    assert message in commands.err and "Traceback" not in commands.err
+    assert commands.err.rstrip().splitlines()[-1].startswith("pto-jax diff: error: ")
+
+
+def test_missing_and_unwritable_files_are_named(
+    commands: Any, files: tuple[Path, Path], doubled: str
+) -> None:
+    assert commands("diff", files[0], "none.pto") == 2 and "none.pto: no such file" in commands.err
+    wrong = commands.file("wrong.pto", changed(doubled, *OTHER))
+    commands.file("taken", "")
+    assert commands("diff", files[0], wrong, "--arg", "n=2", "--failures", "taken") == 2
+    assert "taken" in commands.err and "cannot be made" in commands.err
+
+
+def test_programs_that_write_nothing_cannot_be_compared(commands: Any) -> None:
+    file = commands.file("f.pto", "func.func @f(%x: !pto.ptr<f32>) {\n  return\n}\n")
+    assert commands("diff", file, file) == 2
+    assert "neither program writes a buffer" in commands.err
+
+
+@pytest.mark.parametrize("d", ALL_DTYPES, ids=str)
+def test_every_element_type_has_values_of_every_style(d: DType) -> None:
+    for style in STYLES:
+        values = draw(np.random.default_rng(1), d, (40, 5), style)
+        assert values.shape == (40, 5) and values.dtype == (bool if d.name == "i1" else d.numpy)
+
+
+def test_special_values_occur_and_large_arrays_repeat() -> None:
+    rng = np.random.default_rng(0)
+    special = draw(rng, F16, (4000,), "special").astype(np.float32)
+    assert np.isnan(special).any() and np.isinf(special).any() and np.nanmedian(np.abs(special)) < 8
+    assert not np.isnan(draw(rng, BF16, (4000,), "ordinary").astype(np.float32)).any()
+    assert draw(rng, I8, (1100, 1000), "bits").shape == (1100, 1000)
+    assert shape_of(PtrType(F32), None) == (1 << 16,)
+    assert shape_of(TensorViewType((None, 3), F32), None) == (64, 3)
+    assert shape_of(MemRefType((2, 3), F32, strides=(8, 1)), 11) == (11,)
