@@ -47,8 +47,8 @@ def _evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) -> 
 
 
 def _bind(eqn: Any, values: list[Any]) -> list[Any]:
-    functions, params = eqn.primitive.get_bind_params(eqn.params)
-    found = eqn.primitive.bind(*functions, *values, **params)
+    with eqn.ctx.manager:
+        found = eqn.primitive.bind(*values, **eqn.primitive.get_bind_params(eqn.params))
     return list(found) if eqn.primitive.multiple_results else [found]
 
 

@@ -156,7 +156,7 @@ def printed(format: str, value: Any) -> str:
     'n = 3'
     """
     try:
-        return format % value
+        return str(format % value)
     except (TypeError, ValueError):
         return f"{format} {value}"
 

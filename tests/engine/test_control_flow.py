@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import jax
 import numpy as np
 import pytest
@@ -192,7 +194,7 @@ def test_under_shard_map() -> None:
     mesh = Mesh(np.array(jax.devices()[:2]), ("d",))
     xs, ys = RNG.normal(size=(4, 32, 8)).astype(np.float32), RNG.normal(size=(4, 4, 8)).astype(np.float32)
     n, m = np.array([3, 0, 2, 4]), np.array([1, 2, 3, 2])
-    split = PartitionSpec("d")
+    split = PartitionSpec("d")  # type: ignore[no-untyped-call]
     run = jax.jit(
         jax.shard_map(jax.vmap(lambda *a: kernel(*a)["y"]), mesh=mesh, in_specs=split, out_specs=split)
     )
@@ -238,7 +240,7 @@ def test_endless_loops_are_stopped() -> None:
     kernel = pto.compile(program, max_steps=50)
     assert np.asarray(kernel(x, y, 50, 0)["y"]).tobytes() == y.tobytes()
     for run in (kernel, kernel.eager, lambda *a: oracle.run(program, a, max_steps=50)):
-        with pytest.raises(pto.ExecutionError, match="scf.while: .*at most") as caught:
+        with pytest.raises(pto.ExecutionError, match=r"scf\.while: .*at most") as caught:
             run(x, y, 51, 0)
         assert caught.value.diagnostics[0].span is not None
     with pytest.raises(pto.ArgumentError, match="max_steps: found 0"):
@@ -249,7 +251,8 @@ def test_a_loop_needs_a_positive_step() -> None:
     text = kernel_text(f"scf.for %i = %c0 to %n step %m {{ {add('b', 'b', 'b')} }}\n{store('b')}")
     x, y = data()
     program = pto.parse(text)
-    for run in (pto.compile(program).eager, lambda *a: oracle.run(program, a)):
+    ways: tuple[Any, ...] = (pto.compile(program).eager, lambda *a: oracle.run(program, a))
+    for run in ways:
         with pytest.raises(pto.ExecutionError, match="positive step"):
             run(x, y, 3, 0)
     outputs, report = pto.compile(program, checks=True)(x, y, 3, 0)

@@ -189,7 +189,8 @@ def pipe_program(cube: str, vector: str, entry: str = "") -> str:
     func.func @cube(%x: !pto.ptr<f32>, %n: index) attributes {{pto.kernel_kind = #pto.kernel_kind<cube>}} {{
       {CONSTANTS}
       %to = pto.import_reserved_buffer {{name = "c2v", peer_func = @vector}} -> i32
-      %from = pto.reserve_buffer {{name = "v2c", size = 8192, location = #pto.address_space<mat>, auto = true}}
+      %from = pto.reserve_buffer
+        {{name = "v2c", size = 8192, location = #pto.address_space<mat>, auto = true}}
         -> i32
       pto.aic_initialize_pipe {setup}}} (c2v_consumer_buf = %to : i32, v2c_consumer_buf = %from : i32)
       %vx = pto.make_tensor_view %x, shape = [%c64, %c16], strides = [%c16, %c1] : {W}
@@ -204,7 +205,8 @@ def pipe_program(cube: str, vector: str, entry: str = "") -> str:
     func.func @vector(%x: !pto.ptr<f32>, %y: !pto.ptr<f32>, %n: index)
         attributes {{pto.kernel_kind = #pto.kernel_kind<vector>}} {{
       {CONSTANTS}
-      %from = pto.reserve_buffer {{name = "c2v", size = 8192, location = #pto.address_space<vec>, auto = true}}
+      %from = pto.reserve_buffer
+        {{name = "c2v", size = 8192, location = #pto.address_space<vec>, auto = true}}
         -> i32
       %to = pto.import_reserved_buffer {{name = "v2c", peer_func = @cube}} -> i32
       pto.aiv_initialize_pipe {setup}}} (c2v_consumer_buf = %from : i32, v2c_consumer_buf = %to : i32)

@@ -337,8 +337,9 @@ MEMREFS = {
 @pytest.mark.parametrize("name", MEMREFS)
 def test_memref_arguments(name: str, agree: Agree) -> None:
     program, offset, pitch = MEMREFS[name]
-    x, y = np.arange(96, dtype=np.float32), np.zeros(32, np.float32)
-    x = x[:32].reshape(4, 8) if name == "static" else x if name == "strided" else x.reshape(-1, 8)
+    flat, y = np.arange(96, dtype=np.float32), np.zeros(32, np.float32)
+    x: Any = flat[:32].reshape(4, 8) if name == "static" else flat.reshape(-1, 8)
+    x = flat if name == "strided" else x
     out = agree(pto.parse(program), x, y, np.int64(3), profile="cpu_sim")
     at = offset + pitch * np.arange(4)[:, None] + np.arange(8)
     assert (out["y"].reshape(4, 8) == 2 * x.reshape(-1)[at]).all()
@@ -361,14 +362,11 @@ def test_a_window_of_constant_sizes_of_a_global_view(agree: Agree) -> None:
 
 def test_a_handle_at_the_end_of_a_fragment_is_a_result() -> None:
     handles = f"%v = pto.subset %a[%z, %o] sizes [8, 8] : {T}\n%w = pto.treshape %a : {T} -> {LONG}"
-    program = pto.parse(ONE + handles)
+    program = pto.parse(f"%z = arith.constant 0 : index\n%o = arith.constant 1 : index\n{handles}")
     x = numbers()[0]
     found = pto.compile(program)(x)
     assert set(found) == {"v", "w"} and (np.asarray(found["v"].array) == x[:8, 1:9]).all()
     assert (np.asarray(found["w"].array) == x.reshape(8, 32)).all()
-
-
-ONE = "%z = arith.constant 0 : index\n%o = arith.constant 1 : index\n"
 
 
 def arrays_of(jaxpr: Any) -> set[tuple[tuple[int, ...], str]]:
@@ -399,5 +397,4 @@ def test_storage_that_nobody_reinterprets_is_carried_as_typed_rows_and_columns()
         kernel = pto.compile(pto.parse(text(body, ", %n: index", "%b")))
         found = arrays_of(jax.make_jaxpr(kernel)(x, y, np.int64(3)).jaxpr)
         names = {name for _, name in found}
-        assert ((16, 16), "uint32") in found and "uint8" not in names
-        assert ("uint16" not in names) == typed
+        assert ((16, 16), "uint32") in found and "uint8" not in names and ("uint16" not in names) == typed
