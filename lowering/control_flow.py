@@ -27,7 +27,7 @@ from pto_jax.walk import UNSETTLED, Frame, Operand, Scalar, TileRef
 from . import guess
 from .scalars import to_native
 from .shapes import Carried, Hole, Shape, fill, fits, join, leaves, opened
-from .storage import Slot, Window
+from .storage import slot_of
 
 if TYPE_CHECKING:
     from pto_jax.walk.machine import Arm, Before, Body
@@ -166,7 +166,7 @@ class Attempts:
         machine, outside = self.machine, self.entry.cells
 
         def carried(operand: Operand) -> Operand:
-            slot = _slot(operand.storage) if isinstance(operand, TileRef) else None
+            slot = slot_of(operand.storage) if isinstance(operand, TileRef) else None
             if slot is not None:
                 key = slot.cell.key
                 if key in machine.temporaries and key not in outside:
@@ -174,12 +174,6 @@ class Attempts:
             return operand
 
         return tuple(map(carried, operands))
-
-
-def _slot(place: object) -> Slot | None:
-    """The slot behind a storage."""
-    place = place.slot if isinstance(place, Window) else place
-    return place if isinstance(place, Slot) else None
 
 
 def varying_axes(x: Array) -> frozenset[str]:
@@ -390,7 +384,7 @@ def _check_by_value(
     """A tile carried by value must not be written through its handle, nor the tile it started as."""
     copied = [i for i, s in zip(inits, starts, strict=True) if i is not s]
     written = any(
-        (slot := _slot(p)) is not None and slot.cell.key in effects.cells
+        (slot := slot_of(p)) is not None and slot.cell.key in effects.cells
         for i in copied
         for p in (getattr(i.storage, "options", (i.storage,)))
     )

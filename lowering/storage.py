@@ -67,12 +67,6 @@ class Window:
     def starts(self) -> tuple[Scalar, Scalar]:
         return self.row, self.col
 
-    @property
-    def slot(self) -> object:
-        """The storage of the tile that is not itself a window."""
-        inner = self.tile.storage
-        return inner.slot if isinstance(inner, Window) else inner
-
     def take(self, whole: Array, t: TileType) -> Array:
         """The window's part of the words of the tile."""
         return lax.dynamic_slice(whole, list(map(_int32, self.starts)), t.shape)
@@ -80,6 +74,13 @@ class Window:
     def put(self, whole: Array, words: Array) -> Array:
         """The words of the tile with another window."""
         return lax.dynamic_update_slice(whole, words, list(map(_int32, self.starts)))
+
+
+def slot_of(place: object) -> Slot | None:
+    """The slot that a storage is, or is a window of."""
+    if isinstance(place, Window):
+        return slot_of(place.tile.storage)
+    return place if isinstance(place, Slot) else None
 
 
 @dataclass(frozen=True)

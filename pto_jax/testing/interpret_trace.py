@@ -17,10 +17,7 @@ from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
 from .. import arrays, engine
 from ..arguments import prepare
 
-#: How often an inner function is executed step by step before it is compiled.
-COMPILED_FROM = 8
-_used: dict[int, tuple[ClosedJaxpr, int]] = {}
-_compiled: dict[int, Callable[..., Any]] = {}
+_compiled: dict[int, tuple[ClosedJaxpr, Callable[..., Any]]] = {}
 
 
 def run_traced(kernel: engine.Kernel, given: Mapping[str, Any]) -> Any:
@@ -57,14 +54,10 @@ def _bind(eqn: Any, values: list[Any]) -> list[Any]:
 
 def _call(eqn: Any, values: list[Any]) -> list[Any]:
     inner = eqn.params["jaxpr"]
-    # The entry keeps the trace alive, so that nothing else gets its identity.
-    _, uses = _used.get(id(inner.jaxpr), (inner, 0))
-    _used[id(inner.jaxpr)] = (inner, uses + 1)
-    if uses < COMPILED_FROM:
-        return _evaluate(inner.jaxpr, inner.consts, values)
-    if uses == COMPILED_FROM:
-        _compiled[id(inner.jaxpr)] = jax.jit(jaxpr_as_fun(inner))
-    return list(_compiled[id(inner.jaxpr)](*values))
+    if id(inner.jaxpr) not in _compiled:
+        # The entry keeps the trace alive, so that nothing else gets its identity.
+        _compiled[id(inner.jaxpr)] = (inner, jax.jit(jaxpr_as_fun(inner)))
+    return list(_compiled[id(inner.jaxpr)][1](*values))
 
 
 def _cond(eqn: Any, values: list[Any]) -> list[Any]:

@@ -209,10 +209,8 @@ class Walker:
             return
         try:
             self.instruction(isa.bind(instruction, op), op, scope)
-        except NotExecutableError as error:
-            # Rules know what they refuse, not where it stands.
-            found = [replace(d, span=d.span or op.span) for d in error.diagnostics]
-            raise NotExecutableError(found) from None
+        except NotExecutableError as error:  # from a rule, which does not know where it stands
+            raise NotExecutableError(replace(d, span=d.span or op.span) for d in error.diagnostics) from None
 
     def instruction(self, bound: isa.Bound, op: Op, scope: Scope) -> None:
         operands: dict[str, Operand] = {}
