@@ -67,14 +67,14 @@ class Effects:
 
         Storage that a region makes for its own values is nobody else's: only its contents may leave.
         """
+        own = machine.ending_with(frame.op)
         for known, now, old in (
             (self.cells, machine.cells, before.cells),
             (self.buffers, machine.buffers, before.buffers),
         ):
             for key, words in now.items():
                 changed = key not in old or old[key] is not words
-                own = key in machine.temporaries and key not in entry.cells
-                if changed and not own and key not in known:
+                if changed and key not in known and (key in entry.cells or key not in own):
                     known[key] = None
                     self.complete = False
         for mode, value in frame.modes.items():

@@ -135,15 +135,15 @@ def _either(first: Operand, second: Operand) -> Operand:
 
 
 @lru_cache(maxsize=1024)
-def plan(program: Program, entry: str, profile: Profile) -> Plan:
-    """The memory plan of one execution of a function.
+def plan(program: Program, entry: str, profile: Profile, grid: int = 1) -> Plan:
+    """The memory plan of a function executed on some blocks, which may take different paths.
 
     A program that execution will stop in is planned up to the place where it stops.
     """
     surveyor, function = Surveyor(), program.function(entry)
     assert function is not None, entry
     with suppress(NotExecutableError):
-        launch(program, surveyor, function, [abstract(a) for a in function.args])
+        launch(program, surveyor, function, [abstract(a) for a in function.args], grid=grid)
     return Plan(surveyor.found, profile.capacity)
 
 

@@ -20,6 +20,7 @@ from pto_jax.walk import Frame, Operand, Pointer, Scalar, Scope, TileRef, printe
 from . import blocks, control_flow, indexed_scalars, scalars
 from .instructions import InstructionMachine
 from .storage import Window
+from .tile_memory import BLOCK
 
 if TYPE_CHECKING:
     from pto_jax.walk.machine import After, Arm, Before, Body, RunBlock
@@ -108,7 +109,7 @@ class JaxMachine(InstructionMachine):
             run(number, operands)
             return ()
 
-        place = Op("block")
+        place = Op(BLOCK)
         if not self.whole:
             for number in range(grid):
                 body(number, ())

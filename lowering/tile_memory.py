@@ -22,6 +22,8 @@ from .rules import Lanes, Semantics
 from .shapes import Carried
 from .storage import Cell, Plan, Slot, Window
 
+#: Name of the operation that stands for the blocks of a launch.
+BLOCK = "block"
 #: Trips after which a while loop is stopped, unless told otherwise.
 MAX_STEPS = 1_000_000
 
@@ -41,9 +43,9 @@ class TileMemory:
     """Where tiles and buffers are, and the run-time rules that were broken.
 
     All state is in ``cells`` and ``buffers``. ``values`` are those of freshly written float32 tiles,
-    besides their words. ``temporaries`` are the cells of results that no allocation names; ``axes`` the
-    mesh axes that arguments vary over; ``core`` is the core whose memory is meant; ``checks`` records
-    run-time rules, ``max_steps`` bounds while loops.
+    besides their words. ``temporaries`` are the cells of results that no allocation names, ``of_block``
+    those that end with a block of a launch; ``axes`` the mesh axes that arguments vary over; ``core`` is
+    the core whose memory is meant; ``checks`` records run-time rules, ``max_steps`` bounds while loops.
     """
 
     semantics: Semantics
@@ -53,13 +55,14 @@ class TileMemory:
     values: dict[str, Array] = field(default_factory=dict)
     packed: dict[str, bool] = field(default_factory=dict)
     temporaries: set[str] = field(default_factory=set)
+    of_block: set[str] = field(default_factory=set)
     violations: list[Violation] = field(default_factory=list)
     checks: bool = False
     max_steps: int = MAX_STEPS
     axes: frozenset[str] = frozenset()
     core: str = ""
     _layout: dict[str, Cell] = field(default_factory=dict)
-    _scratch: bool = False
+    _in_block: bool = False
     _own_keys: dict[tuple[str, int], str] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
 
@@ -174,7 +177,11 @@ class TileMemory:
     def new_block(self) -> None:
         self.cells.clear()
         self.values.clear()
-        self._scratch = True
+        self._in_block = True
+
+    def ending_with(self, op: Op) -> set[str]:
+        """The cells that nothing reads after the regions of an operation that made them."""
+        return self.temporaries | self.of_block if op.name == BLOCK else self.temporaries
 
     def words(self, ref: TileRef) -> Array:
         if isinstance(ref.storage, Choice):
@@ -202,8 +209,8 @@ class TileMemory:
         return self._touch(Slot(cell))
 
     def _touch(self, slot: Slot) -> Slot:
-        if self._scratch:
-            self.temporaries.add(slot.cell.key)
+        if self._in_block:
+            self.of_block.add(slot.cell.key)
         self._layout[slot.cell.key] = slot.cell
         self.touch(slot.cell.key)
         return slot

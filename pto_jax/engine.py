@@ -224,7 +224,7 @@ def _execute(
     make = JaxMachine if observer is None else partial(ObservedMachine, observer=observer)
     machine = make(
         kernel.semantics,
-        plan(kernel.program, kernel.entry, kernel.profile),
+        plan(kernel.program, kernel.entry, kernel.profile, kernel.grid),
         {},
         checks=mode.check,
         whole=mode.whole,

@@ -11,7 +11,7 @@ from ..dtypes import F32, I1, I64, INDEX, DType
 from ..ir import AttrValue
 from ..isa.bind import accepts
 from ..text.formats import (
-    INDEX_OPERANDS,
+    OPERAND_TYPES,
     PREDICATES,
     AttrItem,
     Format,
@@ -224,7 +224,7 @@ class Call:
             if same and "^" in other and self.type is not None:
                 t = as_type(self.type)
                 return t.dtype if isinstance(t, ScalarType) else INDEX
-        if name in INDEX_OPERANDS:
+        if OPERAND_TYPES.get(name) == ScalarType(INDEX):
             return INDEX
         operand = self.declared(name)
         shown = None

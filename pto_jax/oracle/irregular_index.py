@@ -34,17 +34,26 @@ def _tgatherb(step: Step) -> None:
 
 @rule("tscatter")
 def _tscatter(step: Step) -> None:
-    if not step.policy.simulator:
-        everything = np.arange(step.type().elements)
-        step.scatter(np.zeros(everything.shape, step.dtype().word), everything)
     if "indexes" in step.operands:
         _by_offset(step)
     elif step.attrs["maskPattern"] == MaskPattern.P1111:
-        step.put(step.raw("src"))
+        _put(step, step.raw("src"))
     elif step.attrs["axis"] == ScatterAxis.SCATTER_ROW:
         _over_columns(step)
     else:
         _over_rows(step)
+
+
+def _clear(step: Step) -> None:
+    """Hardware clears all of dst; sources, which may be in the same place, have been read before."""
+    if not step.policy.simulator:
+        everything = np.arange(step.type().elements)
+        step.scatter(np.zeros(everything.shape, step.dtype().word), everything)
+
+
+def _put(step: Step, words: Array) -> None:
+    _clear(step)
+    step.put(words)
 
 
 def _by_offset(step: Step) -> None:
@@ -52,6 +61,7 @@ def _by_offset(step: Step) -> None:
     region, size = step.valid("indexes"), step.type().elements
     offsets = decode(step.raw("indexes", region), step.dtype("indexes")).reshape(-1)
     words = step.raw("src", region).reshape(-1)
+    _clear(step)
     for offset, word in zip(offsets.tolist(), words, strict=True):
         if 0 <= offset < size:
             step.scatter(np.array([word]), np.array([offset]))
@@ -67,14 +77,14 @@ def _over_columns(step: Step) -> None:
         at = flat // source.cols, flat % source.cols
     else:
         at = i, np.broadcast_to(order, (rows, cols))
-    step.put(_where(picked[None, :], step.gather("src", *(np.maximum(x, 0) for x in at))))
+    _put(step, _where(picked[None, :], step.gather("src", *(np.maximum(x, 0) for x in at))))
 
 
 def _over_rows(step: Step) -> None:
     rows, cols = step.region
     picked = chosen(step, rows)
     order = np.maximum(np.cumsum(picked) - 1, 0)
-    step.put(_where(picked[:, None], step.gather("src", order[:, None], np.arange(cols)[None, :])))
+    _put(step, _where(picked[:, None], step.gather("src", order[:, None], np.arange(cols)[None, :])))
 
 
 def _where(picked: Array, words: Array) -> Array:

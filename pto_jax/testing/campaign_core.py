@@ -21,9 +21,10 @@ from ..arrays import x64
 from ..dtypes import DType
 from ..errors import ExecutionError, NotExecutableError
 from ..tiles import Tile
-from ..types import PartitionViewType, ScalarType, TileType, VectorType
+from ..types import PartitionViewType, ScalarType, TensorViewType, TileType, VectorType
 from .compare import is_nan, ulp_distance
-from .generate import Case, Input
+from .generate import Case
+from .generate_state import Input
 from .interpret_trace import run_traced
 
 #: ``eager``: operation by operation; ``trace``: the program traced as a whole, executed without compiling
@@ -119,7 +120,7 @@ def _attempt(run: Callable[[], Results]) -> tuple[Results | None, Exception | No
 def _reference(case: Case) -> Results:
     given = {name: _for_interpreter(i) for name, i in case.inputs.items()}
     entry = None if case.program.fragment else "main"
-    return oracle.run(case.program, given, profile=case.profile, entry=entry)
+    return oracle.run(case.program, given, profile=case.profile, entry=entry, grid=case.grid)
 
 
 def _for_interpreter(i: Input) -> Any:
@@ -131,7 +132,7 @@ def _for_interpreter(i: Input) -> Any:
 
 def _engine(case: Case, mode: Mode, broken: list[str]) -> Results:
     entry = None if case.program.fragment else "main"
-    kernel = engine.compile(case.program, case.profile, entry, checks=True)
+    kernel = engine.compile(case.program, case.profile, entry, checks=True, grid=case.grid)
     given = {name: _for_engine(i) for name, i in case.inputs.items()}
     if mode == "eager":
         outputs, report, _ = kernel._run((), given, jit=False)
@@ -151,11 +152,11 @@ def _for_engine(i: Input) -> Any:
             sizes = (None, None) if i.valid is None else (jax.device_put(np.int32(n)) for n in i.valid)
             rows, cols = sizes
             return Tile(jax.device_put(i.words), rows, cols, i.type)
-        if isinstance(i.type, PartitionViewType) and d.packed:
+        if isinstance(i.type, PartitionViewType | TensorViewType) and d.packed:
             return i.words[..., 0::2] | i.words[..., 1::2] << np.uint8(4)
         if isinstance(i.type, ScalarType) and d.name == "i1":
             return bool(i.words)
-        if isinstance(i.type, VectorType | PartitionViewType) or d.kind == "index":
+        if isinstance(i.type, VectorType | PartitionViewType | TensorViewType) or d.kind == "index":
             return i.words.view(d.numpy)
         return i.words
 
@@ -171,10 +172,10 @@ def _difference(case: Case, name: str, found: Any, wanted: Any) -> str:
         d = wanted.type.dtype
         return _words_differ(d, np.asarray(found.words), wanted.data.view(d.word), case.ulp.get(name, 0))
     t = next(a.type for f in case.program.functions for a in f.args if a.name == name)
-    d = t.dtype if isinstance(t, PartitionViewType | VectorType) else None
-    assert d is not None
+    assert isinstance(t, PartitionViewType | TensorViewType | VectorType)
+    d = t.dtype
     got, want = np.asarray(found), np.asarray(wanted)
-    if d.packed and isinstance(t, PartitionViewType):
+    if d.packed and not isinstance(t, VectorType):
         got = np.stack([got & 15, got >> 4], axis=-1).reshape(want.shape)
     return _words_differ(d, np.ascontiguousarray(got).view(d.word), want.view(d.word), case.ulp.get(name, 0))
 

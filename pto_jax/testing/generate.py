@@ -16,15 +16,16 @@ from __future__ import annotations
 
 import hashlib
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
+from ..dtypes import I64, INDEX
 from ..ir import FRAGMENT, Function, Op, Program, Region, Value
 from ..profiles import Profile, profile as find_profile
-from ..types import PartitionViewType
-from . import generate_control, generate_tiles
+from ..types import PartitionViewType, ScalarType, TensorViewType
+from . import generate_control, generate_memory, generate_tiles
 from .generate_operations import Scale
-from .generate_options import Options
+from .generate_options import STRAIGHT, Options
 from .generate_state import Input, State
 
 #: Part of every case id: another version makes other programs of the same seeds.
@@ -43,6 +44,7 @@ class Case:
     program: Program
     inputs: Mapping[str, Input]
     ulp: Mapping[str, int]
+    grid: int = 1
 
 
 def case_id(seed: int, index: int) -> str:
@@ -50,13 +52,13 @@ def case_id(seed: int, index: int) -> str:
     return hashlib.sha256(f"{seed}:{index}:{VERSION}".encode()).hexdigest()[:16]
 
 
-def generate(seed: int, index: int, options: Options = Options()) -> Case:
+def generate(seed: int, index: int, options: Options = STRAIGHT) -> Case:
     """One case. Equal arguments give equal cases."""
     identity = case_id(seed, index)
     return draw(random.Random(int(identity, 16)), options, identity, seed, index)
 
 
-def cases(seed: int, count: int, options: Options = Options(), start: int = 0) -> Iterator[Case]:
+def cases(seed: int, count: int, options: Options = STRAIGHT, start: int = 0) -> Iterator[Case]:
     """Cases of one seed, from an index on."""
     return (generate(seed, index, options) for index in range(start, start + count))
 
@@ -66,47 +68,64 @@ def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0
     profile = find_profile(rng.choice(options.profiles))
     fragment = rng.random() >= min(1.0, 4 * options.calls)
     state = State(rng, options, profile, fragment, Scale.draw(rng, options))
+    state.moving = state.chance(0.1)
+    grid = rng.randint(2, 3) if not fragment and state.chance(options.blocks) else 1
+    state.tile_arguments = fragment or (grid == 1 and state.chance(0.5))
+    if grid > 1:
+        _number_block(state)
     generate_tiles.instruction(state)
     statements(state, rng.randint(1, max(1, options.statements - 1)))
     if not fragment:
-        _store_everything(state)
-    return Case(identity, seed, index, profile, _program(state), state.inputs, state.loose)
+        _store_everything(state, grid)
+    return Case(identity, seed, index, profile, _program(state), state.inputs, state.loose, grid)
 
 
 def statements(state: State, count: int) -> None:
     """A list of statements, at least one instruction among them."""
     options, nested = state.options, len(state.levels) <= state.options.depth
+    callable_here = nested and state.entry and not state.fragment
+    choices: tuple[tuple[float, Callable[[State], None]], ...] = (
+        (options.control * nested, lambda s: generate_control.control(s, statements)),
+        (options.calls * callable_here, lambda s: generate_control.call(s, statements)),
+        (options.aliasing, generate_tiles.alias),
+        (options.scalars, generate_tiles.scalar),
+        (1.0, generate_tiles.instruction),
+    )
     for _ in range(count):
         pick = state.rng.random()
-        for share, make in (
-            (options.control * nested, lambda: generate_control.control(state, statements)),
-            (
-                options.calls * (nested and state.entry and not state.fragment),
-                lambda: generate_control.call(state, statements),
-            ),
-            (options.aliasing, lambda: generate_tiles.alias(state)),
-            (options.scalars, lambda: generate_tiles.scalar(state)),
-            (1.0, lambda: generate_tiles.instruction(state)),
-        ):
+        for share, make in choices:
             if pick < share:
-                make()
+                make(state)
                 break
             pick -= share
 
 
-def _store_everything(state: State) -> None:
-    """Make the tiles of a function visible: they are stored to buffers, where that is legal."""
+def _number_block(state: State) -> None:
+    """Name the number of the block, as an index."""
+    number, state.block = Value(state.name("b"), ScalarType(I64)), Value(state.name("b"), ScalarType(INDEX))
+    state.emit(Op("get_block_idx", results=(number,)))
+    state.emit(Op("arith.index_cast", (number,), results=(state.block,)))
+    state.level.scalars.append(state.block)
+
+
+def _store_everything(state: State, grid: int) -> None:
+    """Make the tiles of a function visible: they are stored to buffers, where that is legal; every block
+    has rows of its own."""
     for held in state.levels[0].tiles:
         t = held.type
-        if held.sizes is None or 0 in held.sizes or t.boxed or t.conv is not None:
+        if held.sizes is None or 0 in held.sizes or t.boxed or t.conv is not None or t.dtype.packed:
             continue
-        where = PartitionViewType(held.sizes, t.dtype)
-        value = Value(state.name("y"), where)
-        op = Op("tstore", (held.value,), (value,))
-        if generate_tiles.legal(state, op):
-            state.arguments.append(value)
-            state.inputs[value.name] = Input(where, state.recipe(t.dtype, held.sizes))
-            state.emit(op)
+        rows, cols = held.sizes
+        where = PartitionViewType((rows, cols), t.dtype)
+        if not generate_tiles.legal(state, Op("tstore", (held.value,), (Value("y", where),))):
+            continue
+        value = generate_memory.tensor_argument(state, TensorViewType((rows * grid, cols), t.dtype))
+        start = state.constant(0)
+        if state.block is not None:
+            start, size = Value(state.name("k"), ScalarType(INDEX)), state.constant(rows)
+            state.emit(Op("arith.muli", (state.block, size), results=(start,)))
+        window = generate_memory.part(state, value, where, (start, state.constant(0)))
+        state.emit(Op("tstore", (held.value,), (window,)))
 
 
 def _program(state: State) -> Program:

@@ -134,9 +134,7 @@ def _regions(
         def one(size: int, scaled: bool) -> int:
             return scale.sizes.get(size, size) if scaled else size
 
-        return {
-            n: (r, c) if n in fixed else (one(r, rows), one(c, cols)) for n, (r, c) in full.items()
-        }
+        return {n: (r, c) if n in fixed else (one(r, rows), one(c, cols)) for n, (r, c) in full.items()}
 
     if rng.random() < options.uneven and full:
         uneven, name = mapped(True, True), rng.choice(sorted(full))

@@ -33,7 +33,8 @@ class Options:
     attribute differs from the sample's (``shapes``, ``attributes``), that a statement is a loop or branch
     (``control``), a call (``calls``), makes another handle over bytes of a tile (``aliasing``), computes
     with scalars (``scalars``), that a result is bound instead of written (``results``), that a tile has an
-    address (``addresses``). ``depth`` bounds the nesting of regions and functions.
+    address (``addresses``), that a program with calls runs on several blocks (``blocks``). ``depth`` bounds
+    the nesting of regions and functions.
     """
 
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
@@ -54,6 +55,7 @@ class Options:
     scalars: float = 0.1
     results: float = 0.2
     addresses: float = 0.0
+    blocks: float = 0.0
     depth: int = 2
 
 
@@ -66,6 +68,6 @@ CONTROL = replace(
     STRAIGHT, only=_SIMPLE, control=0.35, scalars=0.2, shapes=0.0, attributes=0.0, reuse=0.9, elements=2048
 )
 ALIASES = replace(STRAIGHT, aliasing=0.3, addresses=0.5, only=_SIMPLE, reuse=0.9)
-EVERYTHING = replace(CONTROL, aliasing=0.15, addresses=0.3, calls=0.1)
+EVERYTHING = replace(CONTROL, aliasing=0.15, addresses=0.3, calls=0.1, blocks=0.4)
 #: Options that campaigns take turns in, by name.
 PRESETS = {"straight": STRAIGHT, "control": CONTROL, "aliases": ALIASES, "everything": EVERYTHING}

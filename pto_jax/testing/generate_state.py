@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from ..dtypes import I1, INDEX, DType
 from ..ir import Op, Value, attrs
 from ..profiles import Profile
-from ..types import PartitionViewType, ScalarType, TileType, Type, VectorType
+from ..types import PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
 from .generate_operations import Scale
 from .generate_options import Options
 from .generate_values import words
@@ -23,7 +23,7 @@ from .generate_values import words
 class Input:
     """One argument of a generated program: raw words, one per element, and a tile's valid sizes."""
 
-    type: TileType | ScalarType | PartitionViewType | VectorType
+    type: TileType | ScalarType | PartitionViewType | TensorViewType | VectorType
     words: NDArray[Any]
     valid: tuple[int, int] | None = None
 
@@ -69,6 +69,13 @@ class State:
     #: Whether new arguments can be made: not inside a function that is called.
     entry: bool = True
     address: int = 0
+    #: Whether some addresses are only known at execution.
+    moving: bool = False
+    #: Tensors that are arguments; the number of the block where there are several.
+    tensors: list[Value] = field(default_factory=list)
+    block: Value | None = None
+    #: Whether tiles may be arguments of the program; with several blocks each has memory of its own.
+    tile_arguments: bool = True
     _count: int = 0
 
     @property
@@ -107,9 +114,11 @@ class State:
     def recipe(self, d: DType, shape: tuple[int, ...]) -> NDArray[Any]:
         return words(self.numbers(), d, shape, self.rng.choice(self.options.recipes))
 
-    def argument(self, stem: str, t: Type, given: NDArray[Any], valid: tuple[int, int] | None = None) -> Value:
+    def argument(
+        self, stem: str, t: Type, given: NDArray[Any], valid: tuple[int, int] | None = None
+    ) -> Value:
         """A new argument of the program with its contents."""
-        assert isinstance(t, TileType | ScalarType | PartitionViewType | VectorType)
+        assert isinstance(t, TileType | ScalarType | PartitionViewType | TensorViewType | VectorType)
         value = Value(self.name(stem), t)
         self.arguments.append(value)
         self.inputs[value.name] = Input(t, given, valid)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import numpy as np
+
 from ..dtypes import I64, INDEX, dtype
 from ..errors import VerifyError
 from ..ir import Op, Value, attrs
@@ -11,7 +13,8 @@ from ..isa.check import check_op
 from ..isa.constraints import element_type
 from ..isa.declare import Operand
 from ..isa.samples import Sample
-from ..types import Loc, PartitionViewType, ScalarType, TileType, Type, VectorType
+from ..types import Loc, PartitionViewType, ScalarType, TileType, VectorType
+from .generate_memory import view
 from .generate_operations import Wanted, by_class, catalogue, wanted
 from .generate_state import Held, State, below
 
@@ -120,17 +123,6 @@ def _source(state: State, want: Wanted, operand: Operand) -> Value:
     return state.scalar(t.dtype)
 
 
-def view(state: State, t: PartitionViewType) -> Value:
-    """A window of global memory."""
-    known = [v for level in state.levels for v in level.views if v.type == t]
-    if known and (not state.entry or state.chance(0.6)):
-        return state.rng.choice(known)
-    dims = tuple(n or 1 for n in t.dims)
-    value = state.argument("g", t, state.recipe(t.dtype, dims))
-    state.levels[0].views.append(value)
-    return value
-
-
 def tile(state: State, t: TileType, sizes: Sizes, tolerant: bool = False) -> Held:
     """A tile to read: one of the type and region there is, or a new one."""
     known = _fitting(state, t, sizes, tolerant)
@@ -165,7 +157,8 @@ def _destination(state: State, want: Wanted, name: str, ulp: int, taken: list[Va
 def fresh(state: State, t: TileType, sizes: Sizes, filled: bool = True, hidden: bool = False) -> Held:
     """A new tile: an argument, or an allocation into which an argument is copied."""
     placed = not hidden and t.loc == Loc.VEC and t.conv is None and state.chance(state.options.addresses)
-    if state.entry and not placed and (hidden or state.chance(0.8) or not filled):
+    given = state.entry and state.tile_arguments
+    if given and not placed and (hidden or state.chance(0.8) or not filled):
         held = Held(_tile_argument(state, t, sizes), t, sizes)
         if not hidden and filled:
             state.levels[0].tiles.append(held)
@@ -173,8 +166,7 @@ def fresh(state: State, t: TileType, sizes: Sizes, filled: bool = True, hidden: 
     groups: list[tuple[str, int]] = []
     ins: list[Value] = []
     if placed:
-        at = state.place(t.bytes)
-        ins.append(state.constant(at, I64))
+        ins.append(_address(state, t.bytes))
         groups.append(("addr", 1))
     for name, static, size in zip(("valid_row", "valid_col"), t.valid, sizes, strict=True):
         if static is None:
@@ -189,6 +181,14 @@ def fresh(state: State, t: TileType, sizes: Sizes, filled: bool = True, hidden: 
     return held
 
 
+def _address(state: State, size: int) -> Value:
+    """A byte address, in some programs one that only execution knows."""
+    at = state.place(size)
+    if state.moving and state.entry and state.chance(0.3):
+        return state.argument("m", ScalarType(I64), np.array(at, np.uint64))
+    return state.constant(at, I64)
+
+
 def _tile_argument(state: State, t: TileType, sizes: Sizes) -> Value:
     return state.argument("x", t, state.recipe(t.dtype, t.shape), None if t.is_static else sizes)
 
@@ -198,13 +198,23 @@ def _fill(state: State, held: Held, sizes: Sizes) -> None:
     same = [h for h in state.tiles() if h.type == held.type and h.sizes == sizes]
     if same and state.chance(0.7):
         source = state.rng.choice(same).value
-    elif state.entry:
+    elif state.entry and state.tile_arguments:
         source = _tile_argument(state, held.type, sizes)
+    elif 0 not in sizes and not (held.type.dtype.packed and sizes[1] % 2):
+        _load(state, held, PartitionViewType(sizes, held.type.dtype))
+        return
     else:
         return
     op = Op("tmov", (source,), (held.value,))
     if legal(state, op):
         state.emit(op)
+
+
+def _load(state: State, held: Held, t: PartitionViewType) -> None:
+    """Contents from global memory, where that is legal."""
+    known = any(v.type == t for level in state.levels for v in level.views)
+    if (state.entry or known) and legal(state, Op("tload", (Value("g", t),), (held.value,))):
+        state.emit(Op("tload", (view(state, t),), (held.value,)))
 
 
 def legal(state: State, op: Op, constants: dict[str, int] | None = None) -> bool:
@@ -225,7 +235,7 @@ def alias(state: State) -> None:
         instruction(state)
         return
     held = state.rng.choice(known)
-    make = state.rng.choice((_reshape, _bitcast, _window, _overlay, _resize))
+    make = state.rng.choice((_reshape, _bitcast, _window, _overlay, _resize, _move))
     make(state, held)
 
 
@@ -261,7 +271,10 @@ def _window(state: State, held: Held) -> None:
     t = held.type
     if t.boxed or t.loc != Loc.VEC or not t.is_full:
         return
-    rows, cols = state.rng.randint(1, t.rows), state.rng.choice([c for c in (8, 16, 32, 64) if c <= t.cols] or [t.cols])
+    rows, cols = (
+        state.rng.randint(1, t.rows),
+        state.rng.choice([c for c in (8, 16, 32, 64) if c <= t.cols] or [t.cols]),
+    )
     slack = (t.rows - rows, t.cols - cols)
     offsets, constants = [], {}
     for room in slack:
@@ -298,6 +311,14 @@ def _overlay(state: State, held: Held) -> None:
     if legal(state, op):
         state.emit(op)
         state.level.tiles.append(Held(value, t, t.shape, True))
+
+
+def _move(state: State, held: Held) -> None:
+    """Point a placed tile at other bytes."""
+    placed = [h for h in state.tiles() if h.placed]
+    if placed:
+        other = state.rng.choice(placed)
+        state.emit(Op("tassign", (other.value, _address(state, other.type.bytes))))
 
 
 def _resize(state: State, held: Held) -> None:
@@ -343,5 +364,3 @@ def scalar(state: State) -> None:
         write = Op("tsetval", (at, result), (held.value,))
         if legal(state, write):
             state.emit(write)
-
-

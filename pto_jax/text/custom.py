@@ -14,7 +14,7 @@ from ..types import Pipe, PipeEventType, ScalarType, TensorViewType, TileType, T
 from .attributes import enumeration, event
 from .dictionaries import Places
 from .formats import (
-    INDEX_OPERANDS,
+    OPERAND_TYPES,
     PREDICATES,
     AttrItem,
     DictItem,
@@ -58,7 +58,7 @@ def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int)
     groups: list[tuple[str, int]] = []
     for name, mentions in draft.groups.items():
         types = draft.types.get(name, [])
-        default = ScalarType(INDEX) if name in INDEX_OPERANDS else None
+        default = OPERAND_TYPES.get(name)
         for i, mention in enumerate(mentions):
             written = types[i] if i < len(types) else None
             ins.append(reader.scopes.use(mention, written, default))

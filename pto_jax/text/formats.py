@@ -18,6 +18,9 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
+from ..dtypes import I64, INDEX
+from ..types import ScalarType
+
 _VIEW = "$view {} : !view -> ^"
 _PIPE_INIT = (
     "{} ( (? gm_slot_buffer = $gm_slot_buffer : !gm_slot_buffer , ?) "
@@ -140,12 +143,14 @@ UNGROUPED = frozenset(
 )
 #: Operations that are also written as tile instructions.
 TWO_SPELLINGS = frozenset(["tpush", "tpop", "tfree"])
-#: Operands whose type is not written: what a name without a definition (fragments) is taken as.
-INDEX_OPERANDS = frozenset(
-    """
-    shape strides offsets sizes index offset row col valid_row valid_col event
-    """.split()
-)
+#: Operands whose type may be left out: what a name without a definition (fragments) is taken as.
+OPERAND_TYPES = {
+    **dict.fromkeys(
+        "shape strides offsets sizes index offset row col valid_row valid_col event".split(),
+        ScalarType(INDEX),
+    ),
+    "addr": ScalarType(I64),
+}
 PREDICATES = {
     "arith.cmpi": ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"),
     "arith.cmpf": (

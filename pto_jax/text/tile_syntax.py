@@ -72,7 +72,7 @@ def _operation_argument(reader: Reader, head: TileOp) -> None:
 def _read_dps(reader: Reader, head: TileOp) -> Op:
     c = reader.cursor
     ins = _clause(reader, head) if c.accept_word("ins") else []
-    outs = _clause(reader, head) if c.accept_word("outs") else []
+    outs = _clause(reader, head, written=True) if c.accept_word("outs") else []
     if c.kind is Kind.L_BRACE:
         reader.attributes.dictionary(head.attributes, head.places, head.name)
     result_types: list[Type] = []
@@ -81,8 +81,11 @@ def _read_dps(reader: Reader, head: TileOp) -> Op:
     return finish(reader, head, ins, outs, result_types, "dps")
 
 
-def _clause(reader: Reader, head: TileOp) -> list[TileOperand]:
-    """``(%a, %b {key = value} : T, T)``, or every operand with its own type."""
+def _clause(reader: Reader, head: TileOp, *, written: bool = False) -> list[TileOperand]:
+    """``(%a, %b {key = value} : T, T)``, or every operand with its own type.
+
+    ``written`` says that the operands are destinations.
+    """
     c = reader.cursor
     opened = c.start
     c.expect(Kind.L_PAREN)
@@ -96,7 +99,7 @@ def _clause(reader: Reader, head: TileOp) -> list[TileOperand]:
         elif c.kind is not Kind.COLON:
             c.unexpected("a value '%name', ':' and types, or ')'")
         if c.accept(Kind.COLON):
-            more = _clause_types(reader, head, operands[typed:])
+            more = _clause_types(reader, head, operands[typed:], written)
             typed = len(operands)
             if not more:
                 break
@@ -106,7 +109,7 @@ def _clause(reader: Reader, head: TileOp) -> list[TileOperand]:
     return operands
 
 
-def _clause_types(reader: Reader, head: TileOp, operands: list[TileOperand]) -> bool:
+def _clause_types(reader: Reader, head: TileOp, operands: list[TileOperand], written: bool) -> bool:
     """The types after a colon; whether a comma and a further value follow them."""
     c = reader.cursor
     start = c.start
@@ -116,7 +119,8 @@ def _clause_types(reader: Reader, head: TileOp, operands: list[TileOperand]) -> 
         more = c.kind is Kind.PERCENT_IDENT
         if not more:
             types.append(reader.types.read())
-    give_types(reader, head.name, operands, types, start)
+    destinations = len(operands) if written else 0
+    give_types(reader, head.name, operands, types, start, destinations=destinations)
     return more
 
 

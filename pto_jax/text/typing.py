@@ -37,7 +37,9 @@ def distribute(
     operand is a scalar. Returns None when the number of types fits no reading.
     """
     count = len(known)
-    of_result = count == 1 and not is_scalar(known[0]) and not any(map(is_scalar, written))
+    of_result = (
+        count == 1 and not destinations and not is_scalar(known[0]) and not any(map(is_scalar, written))
+    )
     if len(written) == count and not (of_result and takes_scalar(name, 0, 1)):
         return list(written)
     if not written:

@@ -15,6 +15,7 @@ from typing import Any, Literal
 from ..enums import KernelKind
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir import Function, Op, Program, Symbol
+from ..types import TileType
 from .machine import Machine
 from .operands import Operand, Scalar
 from .walker import Scope, Waiting, Walk, Walker, handles
@@ -127,12 +128,22 @@ def launch(
     """Execute a function once for every block; returns what it returns where there is one block."""
     if grid == 1:
         return run_block(program, machine, function, operands, 0, 1, scope)
+    _check_launch(program, function, grid)
 
     def run(number: Scalar, own: Sequence[Operand]) -> None:
         run_block(program, machine, function, own, number, grid)
 
     machine.blocks(grid, operands, run)
     return ()
+
+
+def _check_launch(program: Program, function: Function, grid: int) -> None:
+    """Several blocks share global memory only: nothing else can go in or come out."""
+    tile = next((v for v in function.args if isinstance(v.type, TileType)), None)
+    if tile is not None or program.fragment:
+        found = f"the tile argument {tile}" if tile is not None else "a fragment"
+        message = f"found {found} on {grid} blocks; allowed: a function of buffers and scalars, or one block"
+        raise NotExecutableError(Diagnostic("error", message, function.span, rule="grid"))
 
 
 def run_block(

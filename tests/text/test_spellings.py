@@ -247,3 +247,13 @@ def test_existing_destination_is_named_first() -> None:
         printed = print_program(program, form)
         assert "pto.tadd %a, %a, %a : !pto.tile<f32, 8, 8>" in printed
         assert parse(printed) == program
+
+
+def test_a_destination_beside_a_scalar_source_has_the_type_written_for_it() -> None:
+    program = parse("pto.texpands ins(%s : f32) outs(%d : !pto.tile_buf<vec, 4x8xf32>)")
+    assert [str(v.type) for v in program.functions[0].args] == ["f32", "vec 4x8xf32"]
+
+
+def test_an_address_without_a_definition_is_an_i64() -> None:
+    program = parse("%t = pto.alloc_tile addr = %at : !pto.tile_buf<vec, 4x8xf32>")
+    assert [(str(v), str(v.type)) for v in program.functions[0].args] == [("%at", "i64")]

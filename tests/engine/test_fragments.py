@@ -1,0 +1,58 @@
+"""What fragments and tile arguments give back, where regions and blocks are involved."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax import oracle
+from pto_jax.errors import NotExecutableError
+
+T = "!pto.tile_buf<vec, 4x8xf32>"
+V = "!pto.partition_tensor_view<4x8xf32>"
+W = "!pto.tensor_view<8x8xf32>"
+
+
+def test_a_buffer_written_through_a_name_of_a_region_is_an_output() -> None:
+    program = pto.parse(f"""
+    %c0 = arith.constant 0 : index
+    %c4 = arith.constant 4 : index
+    %c8 = arith.constant 8 : index
+    scf.if %f {{
+      %g = pto.partition_view %w, offsets = [%c4, %c0], sizes = [%c4, %c8] : {W} -> {V}
+      pto.tstore ins(%t : {T}) outs(%g : {V})
+    }}""")
+    tile, buffer = np.full((4, 8), 3, np.float32), np.zeros((8, 8), np.float32)
+    given = {"t": oracle.OracleTile(pto.TileType(pto.dtype("f32"), 4, 8), tile), "w": buffer, "f": True}
+    kernel = pto.compile(program)
+    assert kernel.outputs == ("w",)
+    wanted = oracle.run(program, given)["w"]
+    assert (wanted[4:] == 3).all()
+    np.testing.assert_array_equal(kernel(t=tile, w=buffer, f=True)["w"], wanted)
+
+
+@pytest.mark.parametrize(
+    "text, found",
+    [
+        (f"func.func @k(%t: {T}) {{\n return\n}}", "the tile argument %t"),
+        (f"pto.tneg ins(%a : {T}) outs(%b : {T})", "the tile argument %a"),
+    ],
+)
+def test_several_blocks_share_buffers_only(text: str, found: str) -> None:
+    """Every block has tiles of its own, so none can be an argument or a result."""
+    program = pto.parse(text)
+    tiles = {v.name: np.zeros((4, 8), np.float32) for v in program.functions[0].args}
+    with pytest.raises(NotExecutableError, match=f"found {found} on 2 blocks"):
+        pto.compile(program, grid=2)(**tiles)
+
+
+@pytest.mark.parametrize("axis", ["row", "col"])
+def test_tscatter_reads_a_source_that_is_its_destination_before_it_clears_it(axis: str) -> None:
+    mode = f"axis = #pto<scatter_axis SCATTER_{axis.upper()}>, maskPattern = #pto.mask_pattern<P1111>"
+    program = pto.parse(f"pto.tscatter ins(%t {{{mode}}} : {T}) outs(%t : {T})")
+    data = np.arange(32, dtype=np.float32).reshape(4, 8) + 1
+    given = {"t": oracle.OracleTile(pto.TileType(pto.dtype("f32"), 4, 8), data)}
+    wanted = oracle.run(program, given, profile="a5")["t"].data
+    assert wanted.any()
+    np.testing.assert_array_equal(pto.compile(program, profile="a5")(data)["t"], wanted)

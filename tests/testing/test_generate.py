@@ -1,0 +1,103 @@
+"""Generated programs: the same everywhere, legal, and with everything in them that can be executed."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+import pto_jax as pto
+from pto_jax import isa
+from pto_jax.dtypes import TILE_DTYPES
+from pto_jax.isa.constraints import element_type
+from pto_jax.profiles import PROFILE_NAMES
+from pto_jax.testing import campaign_core, generate_operations, strategies
+from pto_jax.testing.campaign_core import Tally, run_cases
+from pto_jax.testing.generate import Case, cases, generate
+from pto_jax.testing.generate_options import PRESETS, STRAIGHT, Options
+from pto_jax.testing.generate_values import RECIPES, Recipe, words
+from pto_jax.verifier import verify_program
+
+TINY = Options(
+    profiles=("a5",),
+    statements=4,
+    elements=512,
+    only=frozenset({"tadd", "tmuls", "trelu", "tmov"}),
+    shapes=0.0,
+    dynamic=1.0,
+)
+
+
+def _errors(case: Case) -> list[str]:
+    return [str(d) for d in verify_program(case.program, case.profile) if d.severity == "error"]
+
+
+def test_a_case_is_a_function_of_seed_and_index() -> None:
+    first, again = generate(3, 5), generate(3, 5)
+    assert (first.id, first.program, first.profile) == (again.id, again.program, again.profile)
+    assert all((first.inputs[n].words == again.inputs[n].words).all() for n in first.inputs)
+    assert first.id == "0079f6453127eb83" and len({case.program for case in cases(3, 20)}) == 20
+
+
+@pytest.mark.parametrize("name", list(PRESETS))
+def test_programs_are_legal_and_can_be_written(name: str) -> None:
+    for case in cases(11, 40, PRESETS[name]):
+        assert not _errors(case), (case.index, _errors(case))
+        again = pto.parse(str(case.program))
+        assert [op.name for op in again.walk()] == [op.name for op in case.program.walk()]
+        assert set(again.fragment_results) == set(case.program.fragment_results)
+        assert not [d for d in verify_program(again, case.profile) if d.severity == "error"]
+
+
+def test_every_executable_instruction_and_type_is_there() -> None:
+    names, types = Counter[str](), set[str]()
+    for case in cases(2, 500, replace(STRAIGHT, weights=tuple((c, 1.0) for c, _ in STRAIGHT.weights))):
+        for op in case.program.walk():
+            names[op.name] += 1
+            types |= {d.name for v in (*op.ins, *op.destinations) if (d := element_type(v.type)) is not None}
+    wanted = {n for p in PROFILE_NAMES for n in generate_operations.catalogue(p, STRAIGHT.elements)}
+    assert wanted <= set(names), wanted - set(names)
+    assert {d.name for d in TILE_DTYPES} <= types
+    executed = {n for n, i in isa.instructions().items() if i.executable and i.syntax == "tile"}
+    assert executed - wanted == generate_operations.APART
+
+
+def test_control_flow_calls_and_aliases_are_there() -> None:
+    names = Counter(op.name for case in cases(5, 80, PRESETS["everything"]) for op in case.program.walk())
+    wanted = "scf.for scf.if scf.while scf.index_switch call alloc_tile treshape bitcast subset tgetval"
+    assert set(wanted.split()) | {"set_validshape", "tsetval"} <= set(names)
+
+
+def test_engine_and_interpreter_agree() -> None:
+    tally = Tally()
+    eager = list(run_cases(cases(1, 4, TINY), tally=tally))
+    traced = list(run_cases(cases(1, 3, replace(TINY, control=0.5)), lambda case: "trace", tally))
+    assert not eager and not traced, str((eager + traced)[0])
+    assert tally.kinds["eager equal"] == 4
+
+
+def test_a_difference_is_found_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    case = generate(1, 0, TINY)
+    found = dict(campaign_core._reference(case))
+    name = next(iter(found))
+    found[name].data[1, 2] += 1
+    monkeypatch.setattr(campaign_core, "_reference", lambda case: found)
+    (outcome,) = run_cases([case])
+    assert outcome.kind == "different" and outcome.output == name and "first (1, 2)" in outcome.message
+    assert case.id in str(outcome) and str(case.program) in str(outcome)
+
+
+@pytest.mark.parametrize("recipe", RECIPES)
+def test_recipes_give_words_of_the_type(recipe: Recipe) -> None:
+    for d in TILE_DTYPES:
+        found = words(np.random.default_rng(0), d, (4, 8), recipe)
+        assert found.dtype == d.word and found.shape == (4, 8) and int(found.max()) < 1 << d.bits
+
+
+@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
+@given(strategies.cases())
+def test_strategies_give_legal_cases(case: Case) -> None:
+    assert not _errors(case)
