@@ -143,3 +143,32 @@ def test_scalars_are_printed(capsys: pytest.CaptureFixture[str]) -> None:
         run(x, y, 3, 0)
         jax.effects_barrier()  # type: ignore[no-untyped-call]
         assert sorted(capsys.readouterr().out.split("\n")) == sorted(expected.split("\n"))
+
+
+def test_a_batch_of_64_inputs_and_valid_sizes_has_the_bits_of_single_runs() -> None:
+    """Rows and columns that are valid come as arguments; a loop moves the window; the kernel is text."""
+    dynamic = "!pto.tile_buf<vec, 4x8xf32, valid=?x?>"
+    text = kernel_text(f"""
+      %t = pto.alloc_tile valid_row = %n valid_col = %m : {dynamic}
+      %u = pto.alloc_tile valid_row = %n valid_col = %m : {dynamic}
+      pto.texpands ins(%half : f32) outs(%u : {dynamic})
+      scf.for %i = %c0 to %n step %c1 {{
+        %r = arith.muli %i, %c4 : index
+        %w = pto.partition_view %vx, offsets = [%r, %c0], sizes = [%n, %m]
+          : {W} -> !pto.partition_tensor_view<?x?xf32>
+        pto.tload ins(%w : !pto.partition_tensor_view<?x?xf32>) outs(%t : {dynamic})
+        pto.tmul ins(%t, %u : {dynamic}, {dynamic}) outs(%t : {dynamic})
+        pto.tadd ins(%u, %t : {dynamic}, {dynamic}) outs(%u : {dynamic})
+      }}
+      %wd = pto.partition_view %vy, offsets = [%c0, %c0], sizes = [%n, %m]
+        : {W} -> !pto.partition_tensor_view<?x?xf32>
+      pto.tstore ins(%u : {dynamic}) outs(%wd : !pto.partition_tensor_view<?x?xf32>)""")
+    program = pto.parse(text)
+    kernel = pto.compile(program)
+    x, y = RNG.normal(size=(64, 32, 8)).astype(np.float32), RNG.normal(size=(64, 4, 8)).astype(np.float32)
+    n, m = RNG.integers(0, 5, 64), RNG.integers(0, 9, 64)
+    batch = np.asarray(jax.vmap(kernel)(x, y, n, m)["y"])
+    for i in range(64):
+        args = (x[i], y[i], int(n[i]), int(m[i]))
+        assert batch[i].tobytes() == np.asarray(kernel(*args)["y"]).tobytes()
+        assert batch[i].tobytes() == oracle.run(program, args)["y"].tobytes()
