@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from .tile_memory import Violation
 from .program import JaxMachine
 
-#: Operations of all blocks, and elements of one buffer, up to which the proof is tried.
+#: Operations, and elements of windows, of all blocks together up to which the proof is tried.
 MAX_OPERATIONS = 20_000
 MAX_ELEMENTS = 1 << 24
 #: A written buffer may be carried this many times in all blocks together.
@@ -47,18 +47,30 @@ class _Unproven(Exception):
 
 
 @dataclass
+class _Budget:
+    """What the proof for a launch may still cost."""
+
+    operations: int = MAX_OPERATIONS
+    elements: int = MAX_ELEMENTS
+
+    def spend(self, operations: int = 0, elements: float = 0) -> None:
+        if operations > self.operations or elements > self.elements:
+            raise _Unproven
+        self.operations -= operations
+        self.elements -= int(elements)
+
+
+@dataclass
 class _Footprints(Surveyor):
     """Notes the elements a block reads and writes."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)
-    operations: int = 0
+    budget: _Budget = field(default_factory=_Budget)
     reads: dict[str, list[Elements]] = field(default_factory=dict)
     writes: dict[str, list[Elements]] = field(default_factory=dict)
 
     def begin(self, op: Op, scope: Scope) -> None:
-        self.operations += 1
-        if self.operations > MAX_OPERATIONS:
-            raise _Unproven
+        self.budget.spend(operations=1)
 
     def unrolls(self, op: Op, trips: int) -> bool:
         return True
@@ -91,6 +103,7 @@ class _Footprints(Surveyor):
                 continue
             if not isinstance(operand, View) or name not in (*_READS, *_WRITES):
                 raise _Unproven
+            self.budget.spend(elements=np.prod([_number(n) for n in operand.shape], dtype=np.float64))
             elements = _window(operand)
             self._touch(self.reads, operand.buffer, elements)
             if name in _WRITES:
@@ -112,12 +125,9 @@ def _number(scalar: Scalar) -> int:
 
 def _window(view: View) -> Elements:
     """The elements a view names."""
-    shape = [_number(n) for n in view.shape]
-    if np.prod(shape, dtype=np.float64) > MAX_ELEMENTS:
-        raise _Unproven
     found = np.array([_number(view.offset)], np.int64)
-    for n, stride in zip(shape, view.strides, strict=True):
-        found = (found[:, None] + np.arange(n) * _number(stride)).reshape(-1)
+    for n, stride in zip(view.shape, view.strides, strict=True):
+        found = (found[:, None] + np.arange(_number(n)) * _number(stride)).reshape(-1)
     return found
 
 
@@ -139,10 +149,10 @@ def disjoint_parts(
     """The parts of the written buffers that blocks touch, None where blocks may meet."""
     function, elements, found = program.function(entry), dict(sizes), []
     assert function is not None, entry
-    operands = [abstract(a) for a in function.args]
+    operands, budget = [abstract(a) for a in function.args], _Budget()
     try:
         for number in range(grid):
-            machine = _Footprints(sizes=elements)
+            machine = _Footprints(sizes=elements, budget=budget)
             run_block(program, machine, function, operands, number, grid)
             found.append(machine)
         buffers = {b for m in found for b in m.writes}

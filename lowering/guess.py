@@ -10,19 +10,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from pto_jax.ir import Op, Value
+from pto_jax.roots import DERIVING
 from pto_jax.types import TileType
 from pto_jax.walk import Frame, Operand, Pointer, TileRef, View
 
-from .storage import Slot, Window
+from .storage import slot_of
 
 if TYPE_CHECKING:
     from .program import JaxMachine
 
 #: Operations whose result is over the storage or buffer of their first operand.
-_FOLLOWING = frozenset(
-    """make_tensor_view partition_view subview addptr memref.reinterpret_cast tensor_view_addr
-    talias treshape bitcast tsubview subset bind_tile""".split()
-)
+_FOLLOWING = DERIVING | frozenset({"talias", "treshape", "bitcast", "tsubview", "subset", "bind_tile"})
 
 
 def changes(machine: JaxMachine, frame: Frame) -> tuple[list[str], list[str]]:
@@ -38,11 +36,13 @@ def changes(machine: JaxMachine, frame: Frame) -> tuple[list[str], list[str]]:
             known[op.results[0].name] = _allocated(machine, op)
         written = op.ins[1:2] if op.name == "store_scalar" else op.outs
         for value in written:
-            place = _place(known.get(value.name))
-            if isinstance(place, Slot):
-                cells.setdefault(place.cell.key)
-            elif isinstance(place, str):
-                buffers.setdefault(place)
+            target = known.get(value.name)
+            if isinstance(target, TileRef):
+                slot = slot_of(target.storage)
+                if slot is not None:
+                    cells.setdefault(slot.cell.key)
+            elif isinstance(target, View | Pointer) and isinstance(target.buffer, str):
+                buffers.setdefault(target.buffer)
     return [key for key in cells if key in machine.cells], list(buffers)
 
 
@@ -60,12 +60,3 @@ def _allocated(machine: JaxMachine, op: Op) -> Operand:
     t = op.results[0].type
     assert isinstance(t, TileType)
     return TileRef(t, machine.allocate(op, t, None), t.rows, t.cols)
-
-
-def _place(operand: Operand) -> object:
-    if isinstance(operand, TileRef):
-        place = operand.storage
-        while isinstance(place, Window):
-            place = place.tile.storage
-        return place
-    return operand.buffer if isinstance(operand, View | Pointer) else None

@@ -10,7 +10,7 @@ from .types import MemRefType, PartitionViewType, PtrType, TensorViewType
 GlobalTypes = PtrType | MemRefType | TensorViewType | PartitionViewType
 
 #: Operations whose result is another view of their first operand's buffer.
-_DERIVING = frozenset(
+DERIVING = frozenset(
     """make_tensor_view partition_view subview addptr memref.reinterpret_cast tensor_view_addr castptr
     pointer_cast""".split()
 )
@@ -32,7 +32,7 @@ def roots(program: Program, function: Function) -> Mapping[str, frozenset[str]]:
 
 def _flows(program: Program, op: Op) -> Iterator[tuple[Value, Value]]:
     """Pairs of a value and one it may be, or be derived from."""
-    if op.name in _DERIVING and op.ins:
+    if op.name in DERIVING and op.ins:
         yield from ((r, op.ins[0]) for r in op.results)
     elif op.name == "call":
         yield from (

@@ -10,6 +10,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import oracle
+from pto_jax.lowering import disjoint_parts
 
 RNG = np.random.default_rng(4)
 V = "!pto.tile_buf<vec, 16x16xf32>"
@@ -149,6 +150,14 @@ def test_blocks_run_at_once_where_they_provably_do_not_meet(
     kernel = pto.compile(pto.parse(text), "a5", grid=20)
     in_order = "length=20" in str(jax.make_jaxpr(lambda *a: kernel(*a))(x, y, 2))
     assert in_order != apart
+
+
+def test_the_proof_is_not_tried_on_more_than_it_can_walk() -> None:
+    """Its budget is one for all blocks: a large launch runs in order instead of taking minutes to prove."""
+    program = pto.parse(striped("%c0", 8))
+    for sizes, grid, proven in ((8 * 20, 20, True), (8 * 4000, 4000, False)):
+        buffers = (("x", sizes * 16), ("y", sizes * 16))
+        assert (disjoint_parts(program, "k", grid, buffers) is not None) == proven
 
 
 SUBBLOCKS = f"""
