@@ -45,6 +45,7 @@ class Case:
     inputs: Mapping[str, Input]
     ulp: Mapping[str, int]
     grid: int = 1
+    entry: str | None = None
 
 
 def case_id(seed: int, index: int) -> str:
@@ -77,7 +78,8 @@ def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0
     statements(state, rng.randint(1, max(1, options.statements - 1)))
     if not fragment:
         _store_everything(state, grid)
-    return Case(identity, seed, index, profile, _program(state), state.inputs, state.loose, grid)
+    program, entry = _program(state), None if fragment else "main"
+    return Case(identity, seed, index, profile, program, state.inputs, state.loose, grid, entry)
 
 
 def statements(state: State, count: int) -> None:

@@ -14,21 +14,11 @@ from pto_jax import isa
 from pto_jax.dtypes import TILE_DTYPES
 from pto_jax.isa.constraints import element_type
 from pto_jax.profiles import PROFILE_NAMES
-from pto_jax.testing import campaign_core, generate_operations, strategies
-from pto_jax.testing.campaign_core import Tally, run_cases
+from pto_jax.testing import generate_operations, strategies
 from pto_jax.testing.generate import Case, cases, generate
-from pto_jax.testing.generate_options import PRESETS, STRAIGHT, Options
+from pto_jax.testing.generate_options import PRESETS, STRAIGHT
 from pto_jax.testing.generate_values import RECIPES, Recipe, words
 from pto_jax.verifier import verify_program
-
-TINY = Options(
-    profiles=("a5",),
-    statements=4,
-    elements=512,
-    only=frozenset({"tadd", "tmuls", "trelu", "tmov"}),
-    shapes=0.0,
-    dynamic=1.0,
-)
 
 
 def _errors(case: Case) -> list[str]:
@@ -69,25 +59,6 @@ def test_control_flow_calls_and_aliases_are_there() -> None:
     names = Counter(op.name for case in cases(5, 80, PRESETS["everything"]) for op in case.program.walk())
     wanted = "scf.for scf.if scf.while scf.index_switch call alloc_tile treshape bitcast subset tgetval"
     assert set(wanted.split()) | {"set_validshape", "tsetval"} <= set(names)
-
-
-def test_engine_and_interpreter_agree() -> None:
-    tally = Tally()
-    eager = list(run_cases(cases(1, 4, TINY), tally=tally))
-    traced = list(run_cases(cases(1, 3, replace(TINY, control=0.5)), lambda case: "trace", tally))
-    assert not eager and not traced, str((eager + traced)[0])
-    assert tally.kinds["eager equal"] == 4
-
-
-def test_a_difference_is_found_and_told(monkeypatch: pytest.MonkeyPatch) -> None:
-    case = generate(1, 0, TINY)
-    found = dict(campaign_core._reference(case))
-    name = next(iter(found))
-    found[name].data[1, 2] += 1
-    monkeypatch.setattr(campaign_core, "_reference", lambda case: found)
-    (outcome,) = run_cases([case])
-    assert outcome.kind == "different" and outcome.output == name and "first (1, 2)" in outcome.message
-    assert case.id in str(outcome) and str(case.program) in str(outcome)
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

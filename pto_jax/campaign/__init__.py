@@ -1,0 +1,1 @@
+"""Randomised testing at scale: cases on two machines, failures found, kept, shrunk and reported."""

@@ -1,0 +1,78 @@
+"""What a machine gives for a case, in one form for all machines, and how two of them are compared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..dtypes import DType
+from ..testing.compare import Comparison, compare_words
+from ..testing.generate import Case
+from ..testing.vectors import Rule
+from ..types import PartitionViewType, PtrType, TensorViewType, VectorType
+
+Words = NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Output:
+    """One result: raw words, one per element (4-bit elements too), and a tile's valid sizes."""
+
+    dtype: DType
+    words: Words
+    valid: tuple[int, int] | None = None
+
+
+@dataclass(frozen=True, eq=False)
+class Run:
+    """The results of one case by name, and the run-time rules that were found broken."""
+
+    outputs: Mapping[str, Output]
+    problems: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Mismatch:
+    """An output on which two machines differ: what was found, element by element where it has elements."""
+
+    output: str
+    message: str
+    comparison: Comparison | None = None
+
+
+def element_of(case: Case, name: str) -> DType:
+    """Element type of a buffer that is an argument of a case."""
+    t = next(a.type for f in case.program.functions for a in f.args if a.name == name)
+    assert isinstance(t, PtrType | PartitionViewType | TensorViewType | VectorType)
+    return t.dtype
+
+
+def mismatch(case: Case, name: str, found: Output | None, wanted: Output, by: str) -> Mismatch | None:
+    """How a result differs from the wanted one, which a machine called ``by`` gave; None when it is equal.
+
+    NaNs are equal to each other; results with an ULP bound may differ by it.
+    """
+    if found is None:
+        return Mismatch(name, f"{name}: no such output, {by} has one")
+    if found.valid != wanted.valid:
+        return Mismatch(name, f"{name}: valid region {found.valid}, {by}: {wanted.valid}")
+    if found.words.shape != wanted.words.shape:
+        return Mismatch(name, f"{name}: shape {found.words.shape}, {by}: {wanted.words.shape}")
+    rule = Rule(case.ulp.get(name, 0))
+    comparison = compare_words(name, wanted.dtype, wanted.words, found.words, rule)
+    if comparison.equal:
+        return None
+    first = comparison.first
+    if first is None:
+        return Mismatch(name, f"{name}: {comparison.reason}", comparison)
+    at = tuple(int(i) for i in np.unravel_index(first.index, wanted.words.shape))
+    digits = max(1, wanted.dtype.bits // 4)
+    message = (
+        f"{name}: {comparison.different} of {comparison.elements} elements differ, first {at}: "
+        f"0x{first.actual_bits:0{digits}x}, {by}: 0x{first.expected_bits:0{digits}x}"
+    )
+    return Mismatch(name, message, comparison)

@@ -1,0 +1,128 @@
+"""Machines that execute cases: this engine in its execution modes, and the reference interpreter."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal, Protocol
+
+import jax
+import numpy as np
+
+from .. import engine, oracle
+from ..arrays import x64
+from ..profiles import ProfileName
+from ..testing.generate import Case
+from ..testing.generate_state import Input
+from ..testing.interpret_trace import run_traced
+from ..tiles import Tile
+from ..types import PartitionViewType, ScalarType, TensorViewType, TileType, VectorType
+from .results import Output, Run, element_of
+
+#: ``eager``: operation by operation; ``trace``: the program traced as a whole, executed without compiling
+#: it; ``jit``: compiled.
+Mode = Literal["eager", "trace", "jit"]
+
+
+class Target(Protocol):
+    """Something that executes cases.
+
+    ``run`` gives the results, or raises NotExecutableError for what the machine cannot execute,
+    ExecutionError where the program breaks a run-time rule; any other exception is a finding about it.
+    """
+
+    @property
+    def name(self) -> str: ...
+
+    def run(self, case: Case) -> Run: ...
+
+
+@dataclass(frozen=True)
+class Oracle:
+    """The reference interpreter, on the case's profile or another one."""
+
+    profile: ProfileName | None = None
+
+    @property
+    def name(self) -> str:
+        return "interpreter" if self.profile is None else f"interpreter:{self.profile}"
+
+    def run(self, case: Case) -> Run:
+        given = {name: _for_interpreter(i) for name, i in case.inputs.items()}
+        profile = self.profile or case.profile
+        found = oracle.run(case.program, given, profile=profile, entry=case.entry, grid=case.grid)
+        return Run({name: _of_interpreter(case, name, value) for name, value in found.items()})
+
+
+@dataclass(frozen=True)
+class Engine:
+    """This engine in one mode, on the case's profile or another one."""
+
+    mode: Mode = "eager"
+    profile: ProfileName | None = None
+    numerics: str = "exact"
+
+    @property
+    def name(self) -> str:
+        parts = [self.mode, self.profile, self.numerics if self.numerics != "exact" else None]
+        return "engine:" + ":".join(p for p in parts if p)
+
+    def run(self, case: Case) -> Run:
+        kernel = engine.compile(
+            case.program,
+            self.profile or case.profile,
+            case.entry,
+            numerics=self.numerics,
+            checks=True,
+            grid=case.grid,
+        )
+        given = {name: _for_engine(i) for name, i in case.inputs.items()}
+        if self.mode == "eager":
+            outputs, report, _ = kernel._run((), given, jit=False)
+        elif self.mode == "trace":
+            outputs, report = run_traced(kernel, given)
+        else:
+            outputs, report = kernel(**given)
+        found = {name: _of_engine(case, name, value) for name, value in outputs.items()}
+        return Run(found, tuple(str(d) for d in report.problems()))
+
+
+def _for_interpreter(i: Input) -> Any:
+    if isinstance(i.type, TileType):
+        return oracle.OracleTile(i.type, i.words.copy(), *(i.valid or (None, None)))
+    d = i.type.dtype
+    return i.words.view(np.bool_ if d.name == "i1" else d.numpy)
+
+
+def _of_interpreter(case: Case, name: str, value: Any) -> Output:
+    if isinstance(value, oracle.OracleTile):
+        d = value.type.dtype
+        return Output(d, value.data.view(d.word), value.valid)
+    d = element_of(case, name)
+    return Output(d, np.ascontiguousarray(value).view(d.word))
+
+
+def _for_engine(i: Input) -> Any:
+    d = i.type.dtype
+    with x64():
+        if isinstance(i.type, TileType):
+            sizes = (None, None) if i.valid is None else (jax.device_put(np.int32(n)) for n in i.valid)
+            rows, cols = sizes
+            return Tile(jax.device_put(i.words), rows, cols, i.type)
+        if isinstance(i.type, PartitionViewType | TensorViewType) and d.packed:
+            return i.words[..., 0::2] | i.words[..., 1::2] << np.uint8(4)
+        if isinstance(i.type, ScalarType) and d.name == "i1":
+            return bool(i.words)
+        if isinstance(i.type, VectorType | PartitionViewType | TensorViewType) or d.kind == "index":
+            return i.words.view(d.numpy)
+        return i.words
+
+
+def _of_engine(case: Case, name: str, value: Any) -> Output:
+    if isinstance(value, Tile):
+        return Output(
+            value.type.dtype, np.asarray(value.words), (int(value.valid_rows), int(value.valid_cols))
+        )
+    d, got = element_of(case, name), np.asarray(value)
+    if d.packed and not isinstance(case.inputs[name].type, VectorType):
+        got = np.stack([got & 15, got >> 4], axis=-1).reshape(case.inputs[name].words.shape)
+    return Output(d, np.ascontiguousarray(got).view(d.word))

@@ -1,0 +1,63 @@
+"""Cases on two machines: agreement, and differences told with their place."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pto_jax.campaign.judge import Tally, failures, judge
+from pto_jax.campaign.results import Run
+from pto_jax.campaign.targets import Engine, Oracle
+from pto_jax.testing.generate import Case, cases, generate
+from pto_jax.testing.generate_options import Options
+
+TINY = Options(
+    profiles=("a5",),
+    statements=4,
+    elements=512,
+    only=frozenset({"tadd", "tmuls", "trelu", "tmov"}),
+    shapes=0.0,
+    dynamic=1.0,
+)
+
+
+@dataclass(frozen=True)
+class Spoilt:
+    """An interpreter whose results have one wrong bit."""
+
+    name: str = "spoilt"
+
+    def run(self, case: Case) -> Run:
+        outputs = dict(Oracle().run(case).outputs)
+        name = next(iter(outputs))
+        words = outputs[name].words.copy()
+        words[1, 2] ^= 1
+        return Run({**outputs, name: replace(outputs[name], words=words)})
+
+
+@dataclass(frozen=True)
+class Broken:
+    name: str = "broken"
+
+    def run(self, case: Case) -> Run:
+        raise ZeroDivisionError("boom")
+
+
+def test_engine_and_interpreter_agree() -> None:
+    tally = Tally()
+    eager = list(failures(cases(1, 4, TINY), Oracle(), Engine(), tally))
+    traced = list(failures(cases(1, 3, replace(TINY, control=0.5)), Oracle(), Engine("trace"), tally))
+    assert not eager and not traced, str((eager + traced)[0])
+    assert tally.kinds["engine:eager equal"] == 4
+
+
+def test_a_difference_is_found_and_told() -> None:
+    case = generate(1, 0, TINY)
+    (outcome,) = failures([case], Oracle(), Spoilt())
+    assert outcome.kind == "different" and outcome.mismatch is not None
+    assert "first (1, 2)" in outcome.message and outcome.mismatch.output in outcome.message
+    assert case.id in str(outcome) and str(case.program) in str(outcome)
+
+
+def test_a_crash_is_a_failure() -> None:
+    outcome = judge(generate(1, 0, TINY), Oracle(), Broken())
+    assert outcome.is_failure and outcome.message == "broken: ZeroDivisionError: boom"
