@@ -30,12 +30,14 @@ def widen(words: Array) -> Array:
 
 def decode32(b: Array) -> Array:
     """float64 value of float32 words, subnormals and signed zeros included."""
-    sign = b & _SIGN
-    mantissa = lax.convert_element_type(lax.bitcast_convert_type(b & U32(0x7FFFFF), np.int32), np.float64)
-    normal = lax.convert_element_type(lax.bitcast_convert_type(b & _ABS, np.float32), np.float64)
-    magnitude = jnp.where((b & _INF) == U32(0), mantissa * np.float64(2.0**-149), normal)
+    fraction = lax.bitcast_convert_type(lax.bitwise_and(b, U32(0x7FFFFF)), np.int32)
+    small = lax.mul(lax.convert_element_type(fraction, np.float64), np.float64(2.0**-149))
+    single = lax.bitcast_convert_type(lax.bitwise_and(b, _ABS), np.float32)
+    normal = lax.convert_element_type(single, np.float64)
+    magnitude = lax.select(lax.eq(lax.bitwise_and(b, _INF), U32(0)), small, normal)
+    sign = lax.convert_element_type(lax.bitwise_and(b, _SIGN), np.uint64)
     bits = lax.bitcast_convert_type(magnitude, np.uint64)
-    bits = bits | (lax.convert_element_type(sign, np.uint64) << np.uint64(32))
+    bits = lax.bitwise_or(bits, lax.shift_left(sign, np.uint64(32)))
     return lax.bitcast_convert_type(bits, np.float64)
 
 
@@ -43,17 +45,19 @@ def encode32(r: Array) -> Array:
     """float32 words nearest to float64 values, ties to even, canonical NaN."""
     magnitude = lax.abs(r)
     nearest = lax.bitcast_convert_type(lax.convert_element_type(r, np.float32), np.uint32)
-    scaled = lax.round(jnp.minimum(magnitude, np.float64(2.0**-125)) * np.float64(2.0**149), _EVEN)
-    tiny = lax.bitcast_convert_type(lax.convert_element_type(scaled, np.int32), np.uint32)
-    words = jnp.where(magnitude < np.float64(2.0**-126), tiny | (nearest & _SIGN), nearest)
-    return jnp.where(r != r, U32(F32.canonical_nan), words)
+    scaled = lax.mul(lax.min(magnitude, np.float64(2.0**-125)), np.float64(2.0**149))
+    whole = lax.convert_element_type(lax.round(scaled, _EVEN), np.int32)
+    tiny = lax.bitwise_or(lax.bitcast_convert_type(whole, np.uint32), lax.bitwise_and(nearest, _SIGN))
+    words = lax.select(lax.lt(magnitude, np.float64(2.0**-126)), tiny, nearest)
+    return lax.select(lax.ne(r, r), lax.full_like(words, F32.canonical_nan), words)
 
 
 def settle32(r: Array) -> Array:
     """float64 values rounded to the float32 grid, staying float64."""
-    tiny = lax.round(r * np.float64(2.0**149), _EVEN) * np.float64(2.0**-149)
+    scaled = lax.round(lax.mul(r, np.float64(2.0**149)), _EVEN)
     normal = lax.convert_element_type(lax.convert_element_type(r, np.float32), np.float64)
-    return jnp.where(lax.abs(r) < np.float64(2.0**-126), tiny, normal)
+    tiny = lax.lt(lax.abs(r), np.float64(2.0**-126))
+    return lax.select(tiny, lax.mul(scaled, np.float64(2.0**-149)), normal)
 
 
 def odd32(r: Array) -> Array:

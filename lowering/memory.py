@@ -84,11 +84,12 @@ def _span(buffer: Array, offset: Scalar, span: int) -> Array:
 
     A slice that starts outside the buffer is moved inside, and its elements back to their places.
     """
-    start = jnp.clip(offset, np.int64(0), np.int64(buffer.shape[0] - span))
-    shift = jnp.clip(offset - start, np.int64(-span), np.int64(span)) + np.int64(span)
-    inside, places = (lax.convert_element_type(n, np.int32) for n in (start, shift))
+    start = lax.clamp(np.int64(0), offset, np.int64(buffer.shape[0] - span))
+    shift = lax.clamp(np.int64(-span), lax.sub(offset, start), np.int64(span))
+    inside, places = (lax.convert_element_type(n, np.int32) for n in (start, lax.add(shift, np.int64(span))))
     flat = lax.dynamic_slice(buffer, (inside,), (span,))
-    return lax.dynamic_slice(jnp.pad(flat, (span, span)), (places,), (span,))
+    padded = lax.pad(flat, buffer.dtype.type(0), ((span, span, 0),))
+    return lax.dynamic_slice(padded, (places,), (span,))
 
 
 def tload(c: Context, dst: Lanes, view: View, buffer: Array) -> Array:

@@ -298,4 +298,5 @@ def within(where: Array | np.ndarray, buffer: Array) -> Array:
     """int32 positions; those outside the buffer become its size, which gathers and scatters skip."""
     size = np.int64(buffer.shape[0])
     where = jnp.asarray(where, np.int64)
-    return lax.convert_element_type(jnp.where((where < 0) | (where > size), size, where), np.int32)
+    outside = lax.bitwise_or(lax.lt(where, np.int64(0)), lax.gt(where, size))
+    return lax.convert_element_type(lax.select(outside, lax.full_like(where, size), where), np.int32)

@@ -76,7 +76,7 @@ _COMPARE: dict[CmpMode, Callable[[Array, Array], Array]] = {
 
 def _broadcast(op: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
     def apply(x: Array, y: Array) -> Array:
-        return op(*jnp.broadcast_arrays(x, y))
+        return op(x, y) if jnp.shape(x) == jnp.shape(y) else op(*jnp.broadcast_arrays(x, y))
 
     return apply
 
@@ -87,10 +87,10 @@ def _sum(x: Array, y: Array) -> Array:
     XLA replaces a sum with a constant zero by the other operand, which is wrong for -0 + +0. A sum is zero
     only where both operands are zeros or cancel: it is -0 where both signs are negative.
     """
-    total = x + y
-    signs = lax.bitcast_convert_type(x, np.uint64) & lax.bitcast_convert_type(y, np.uint64)
-    zero = lax.bitcast_convert_type(signs & np.uint64(1 << 63), np.float64)
-    return jnp.where(total == 0, zero, total)
+    total = lax.add(x, y)
+    negative = lax.bitwise_and(*(lax.bitcast_convert_type(v, np.uint64) for v in (x, y)))
+    zero = lax.bitcast_convert_type(lax.bitwise_and(negative, np.uint64(1 << 63)), np.float64)
+    return lax.select(lax.eq(total, np.float64(0)), zero, total)
 
 
 class ExactFloat:
@@ -134,7 +134,7 @@ class ExactFloat:
         return self._operate(_sum, x, y)
 
     def sub(self, x: Num, y: Num) -> Real:
-        return self._operate(lambda u, v: _sum(u, -v), x, y)
+        return self._operate(lambda u, v: _sum(u, lax.neg(v)), x, y)
 
     def mul(self, x: Num, y: Num) -> Real:
         return self._operate(lax.mul, x, y)

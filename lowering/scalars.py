@@ -111,15 +111,22 @@ def _integer(operation: str, values: Sequence[Array], source: DType) -> Array:
 
 
 def _floor(x: Array, y: Array) -> Array:
-    quotient, rest = lax.div(x, y), lax.rem(x, y)
-    below = (y != 0) & (rest != 0) & ((rest < 0) != (y < 0))
-    return jnp.where(below, quotient - quotient.dtype.type(1), quotient)
+    return _divide(x, y, towards=-1)
 
 
 def _ceil(x: Array, y: Array) -> Array:
+    return _divide(x, y, towards=1)
+
+
+def _divide(x: Array, y: Array, towards: int) -> Array:
+    """The quotient rounded down (-1) or up (1); what XLA gives for a division by zero."""
+    zero = x.dtype.type(0)
     quotient, rest = lax.div(x, y), lax.rem(x, y)
-    above = (y != 0) & (rest != 0) & ((rest < 0) == (y < 0))
-    return jnp.where(above, quotient + quotient.dtype.type(1), quotient)
+    positive = lax.eq(lax.lt(rest, zero), lax.lt(y, zero))
+    other_side = positive if towards > 0 else lax.bitwise_not(positive)
+    inexact = lax.bitwise_and(lax.ne(y, zero), lax.ne(rest, zero))
+    next_one = lax.add(quotient, x.dtype.type(towards))
+    return lax.select(lax.bitwise_and(inexact, other_side), next_one, quotient)
 
 
 def _shift(shift: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:

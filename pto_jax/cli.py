@@ -21,6 +21,8 @@ ACCEPTED, REJECTED, USAGE = 0, 1, 2
 KEEP_COMPILED = {
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
     "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    # Python source places of every operation make what is kept larger and slower to load.
+    "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": "0",
 }
 
 
