@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from . import __version__
+from .campaign import commands as campaign_commands
 from .errors import ArgumentError, Diagnostic, FileError, ParseError, PtoError
 from .profiles import PROFILE_NAMES
 
@@ -169,6 +170,8 @@ def _parser() -> argparse.ArgumentParser:
         help="value of a scalar argument, which sizes and loop bounds may depend on",
     )
     sub.add_argument("--json", action="store_true", help="print JSON")
+
+    campaign_commands.add(command)
 
     sub = command("bench", _bench, "Run benchmarks.")
     sub.add_argument("names", nargs="*", metavar="NAME")

@@ -9,14 +9,14 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ..errors import ExecutionError, NotExecutableError
 from ..testing.generate import Case
 from .results import Mismatch, Run, mismatch
-from .targets import Target
+from .targets import BatchTarget, Target
 
 #: ``refused``: the program needs what a machine does not execute; ``stopped``: a run-time rule was found
 #: broken, and results that there are agree; ``different``: the machines do not agree; ``crashed``: one of
@@ -75,27 +75,50 @@ def failures(
             yield outcome
 
 
-def judge(case: Case, reference: Target, tested: Target) -> Outcome:
-    """One case on both machines."""
+#: Sees the results of a case on which both machines gave some: the case, the wanted and the found ones.
+Watch = Callable[[Case, Run, Run], None]
 
+
+def judge(case: Case, reference: Target, tested: Target, watch: Watch | None = None) -> Outcome:
+    """One case on both machines."""
+    return _compared(case, reference, tested, _attempt(reference, case), _attempt(tested, case), watch)
+
+
+def judge_all(
+    cases: Sequence[Case], reference: Target, tested: Target, watch: Watch | None = None
+) -> Iterator[Outcome]:
+    """Some cases on both machines; a machine that takes many at once gets all of them."""
+    both = zip(cases, _attempts(reference, cases), _attempts(tested, cases), strict=True)
+    for case, wanted, found in both:
+        yield _compared(case, reference, tested, wanted, found, watch)
+
+
+def _compared(
+    case: Case,
+    reference: Target,
+    tested: Target,
+    wanted: Run | Exception,
+    found: Run | Exception,
+    watch: Watch | None,
+) -> Outcome:
     def outcome(kind: Kind, message: str = "", found: Mismatch | None = None) -> Outcome:
         return Outcome(kind, case, reference.name, tested.name, message, found)
 
-    wanted, stop = _attempt(lambda: reference.run(case))
-    found, halt = _attempt(lambda: tested.run(case))
-    refused = next((e for e in (stop, halt) if isinstance(e, NotExecutableError)), None)
+    both = ((reference.name, wanted), (tested.name, found))
+    refused = next((e for _, e in both if isinstance(e, NotExecutableError)), None)
     if refused is not None:
         return outcome("refused", str(refused))
-    for who, error in ((reference.name, stop), (tested.name, halt)):
-        if error is not None and not isinstance(error, ExecutionError):
+    for who, error in both:
+        if isinstance(error, Exception) and not isinstance(error, ExecutionError):
             return outcome("crashed", f"{who}: {type(error).__name__}: {error}")
-    if stop is not None or halt is not None:
-        rules = [str(stop or _problems(wanted)), str(halt or _problems(found))]
+    if isinstance(wanted, Exception) or isinstance(found, Exception):
+        rules = [_rule_broken(r) for _, r in both]
         message = "; ".join(
-            f"{t.name}: {r or 'no rule broken'}" for t, r in zip((reference, tested), rules, strict=True)
+            f"{who}: {r or 'no rule broken'}" for (who, _), r in zip(both, rules, strict=True)
         )
         return outcome("stopped" if all(rules) else "different", message)
-    assert wanted is not None and found is not None
+    if watch is not None:
+        watch(case, wanted, found)
     broken = [*wanted.problems, *found.problems]
     for name, value in wanted.outputs.items():
         differs = mismatch(case, name, found.outputs.get(name), value, reference.name)
@@ -104,13 +127,19 @@ def judge(case: Case, reference: Target, tested: Target) -> Outcome:
     return outcome("stopped" if broken else "equal", "; ".join(broken))
 
 
-def _problems(run: Run | None) -> str:
-    return "" if run is None else "; ".join(run.problems)
+def _rule_broken(result: Run | Exception) -> str:
+    return str(result) if isinstance(result, Exception) else "; ".join(result.problems)
 
 
-def _attempt(run: Callable[[], Run]) -> tuple[Run | None, Exception | None]:
+def _attempts(machine: Target, cases: Sequence[Case]) -> Iterable[Run | Exception]:
+    if isinstance(machine, BatchTarget):
+        return machine.run_all(cases)
+    return (_attempt(machine, case) for case in cases)
+
+
+def _attempt(machine: Target, case: Case) -> Run | Exception:
     try:
-        return run(), None
+        return machine.run(case)
     except Exception as error:
         # Any exception is a finding about the machine that raised it.
-        return None, error
+        return error

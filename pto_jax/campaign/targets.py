@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, Protocol, runtime_checkable
 
 import jax
 import numpy as np
@@ -34,6 +35,13 @@ class Target(Protocol):
     def name(self) -> str: ...
 
     def run(self, case: Case) -> Run: ...
+
+
+@runtime_checkable
+class BatchTarget(Target, Protocol):
+    """A machine that is faster with many cases at once; what ``run`` would raise stands in the list."""
+
+    def run_all(self, cases: Sequence[Case]) -> list[Run | Exception]: ...
 
 
 @dataclass(frozen=True)

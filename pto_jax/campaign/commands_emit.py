@@ -1,0 +1,9 @@
+"""The command ``emit``."""
+
+from __future__ import annotations
+
+from .commands import Adder
+
+
+def add(command: Adder) -> None:
+    """Define the command."""

@@ -1,0 +1,1 @@
+"""Programs as C++ intrinsics, as the manual writes them."""

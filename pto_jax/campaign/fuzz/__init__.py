@@ -1,0 +1,1 @@
+"""Campaigns: cases in blocks, worker processes, one store that survives being killed."""

@@ -1,0 +1,131 @@
+"""Machines by name, as the command line gives them.
+
+======================== =====================================================================
+``oracle``               the reference interpreter (also ``interpreter``)
+``eager``                this engine, operation by operation
+``trace``                this engine, traced as a whole and not compiled
+``jit``                  this engine, compiled
+``fast``                 this engine, compiled with fast numerics
+``profile``              this engine, eager; needs a profile: ``profile:a5``
+``lockstep``             all programs of a batch at once; ``lockstep:grouped`` groups them by opcode
+``sanitizer``            definedness per lane; ``sanitizer:strict`` reports every undefined read
+``dut:COMMAND``          a command line, once per case: ``{program} {inputs} {outputs}``
+``dut-batch:COMMAND``    a command line, once per batch of case folders: ``{folder}``
+``python:MODULE:NAME``   a target that a module defines
+======================== =====================================================================
+
+``oracle eager trace jit fast sanitizer`` take a profile after a colon instead of the case's own.
+
+>>> machine("jit:a5").name
+'engine:jit:a5'
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from ..errors import ArgumentError
+from ..profiles import PROFILE_NAMES, ProfileName
+from .targets import Engine, Oracle, Target
+
+NAMES = (
+    "oracle[:Q] eager[:Q] trace[:Q] jit[:Q] fast[:Q] profile:Q lockstep[:grouped] sanitizer[:strict][:Q] "
+    "dut:COMMAND dut-batch:COMMAND python:MODULE:NAME"
+)
+#: Seconds after which a device under test counts as hanging.
+DUT_TIMEOUT = 60.0
+
+
+@dataclass(frozen=True)
+class _Word:
+    """A machine that options in words follow."""
+
+    make: Any
+    words: Sequence[str] = ()
+    profile: bool = True
+
+
+def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
+    """The machine of a name; ArgumentError says which names there are."""
+    kind, _, rest = text.partition(":")
+    if kind in ("dut", "dut-batch", "python") and rest:
+        return _device(kind, rest, dut_timeout)
+    known = _WORDS.get(kind)
+    if known is None:
+        raise ArgumentError(f"machine {text}: unknown; allowed: {NAMES}")
+    words: list[str] = []
+    profile: ProfileName | None = None
+    for part in rest.split(":") if rest else ():
+        found = next((p for p in PROFILE_NAMES if p == part), None)
+        if found is not None and known.profile and profile is None:
+            profile = found
+        elif part in known.words and part not in words:
+            words.append(part)
+        else:
+            allowed = " ".join([*known.words, *(PROFILE_NAMES if known.profile else ())])
+            raise ArgumentError(f"machine {text}: {part or 'nothing'} after {kind}; allowed: {allowed}")
+    if kind == "profile" and profile is None:
+        raise ArgumentError(f"machine {text}: a profile is needed; allowed: {' '.join(PROFILE_NAMES)}")
+    made: Target = known.make(words, profile)
+    return made
+
+
+def _lockstep(words: list[str], profile: ProfileName | None) -> Target:
+    from .lockstep.target import Lockstep
+
+    return Lockstep(grouped="grouped" in words)
+
+
+def _sanitizer(words: list[str], profile: ProfileName | None) -> Target:
+    from .sanitizer import Sanitizer
+
+    return Sanitizer(strict="strict" in words, profile=profile)
+
+
+def _device(kind: str, rest: str, timeout: float) -> Target:
+    if kind == "python":
+        return _of_module(rest)
+    from .devices.dut import BatchCommand, Command
+
+    return (Command if kind == "dut" else BatchCommand)(rest, timeout)
+
+
+def _of_module(text: str) -> Target:
+    module, _, name = text.rpartition(":")
+    try:
+        made = getattr(importlib.import_module(module), name)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise ArgumentError(f"machine python:{text}: {error}; allowed: python:MODULE:NAME") from None
+    target: Target = made() if isinstance(made, type) else made
+    if not callable(getattr(target, "run", None)) or not isinstance(getattr(target, "name", None), str):
+        raise ArgumentError(f"machine python:{text}: has no run(case) and name; see pto_jax.campaign.targets")
+    return target
+
+
+def _engine(mode: Any, words: list[str], profile: ProfileName | None) -> Target:
+    return Engine(mode, profile)
+
+
+def _oracle(words: list[str], profile: ProfileName | None) -> Target:
+    return Oracle(profile)
+
+
+def _fast(words: list[str], profile: ProfileName | None) -> Target:
+    return Engine("jit", profile, "fast")
+
+
+_WORDS = {
+    "oracle": _Word(_oracle),
+    "interpreter": _Word(_oracle),
+    "eager": _Word(partial(_engine, "eager")),
+    "trace": _Word(partial(_engine, "trace")),
+    "jit": _Word(partial(_engine, "jit")),
+    "fast": _Word(_fast),
+    "profile": _Word(partial(_engine, "eager")),
+    "lockstep": _Word(_lockstep, ("grouped",), profile=False),
+    "sanitizer": _Word(_sanitizer, ("strict",)),
+}

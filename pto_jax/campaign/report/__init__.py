@@ -1,0 +1,1 @@
+"""What a store of campaigns holds, as text, JSON and one HTML page."""

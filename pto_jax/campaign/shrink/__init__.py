@@ -1,0 +1,1 @@
+"""Failures made small, grouped by cause, kept as folders and replayed."""
