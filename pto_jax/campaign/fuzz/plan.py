@@ -1,0 +1,56 @@
+"""What a campaign is: everything that its results depend on."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from ...profiles import ProfileName
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Cases ``start`` to ``start + count - 1`` of a seed, in blocks of ``batch``, on two machines.
+
+    Without ``profiles`` a case has one of those that its preset allows. ``presets`` are taken in turn, by
+    case index. ``programs`` are files that replace generated programs, ``entry`` and ``grid`` what of them
+    is executed (all entry functions, generated numbers of blocks). ``lockstep`` makes and executes programs
+    as arrays. ``failures`` is the folder for failures, which are shrunk for ``shrink_seconds`` each.
+    ``case_timeout`` and ``dut_timeout`` are in seconds.
+    """
+
+    seed: int = 0
+    start: int = 0
+    count: int = 1000
+    batch: int = 64
+    reference: str = "oracle"
+    tested: str = "eager"
+    profiles: tuple[ProfileName, ...] = ()
+    presets: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    entry: str | None = None
+    grid: int | None = None
+    lockstep: bool = False
+    failures: str | None = None
+    shrink_seconds: float = 20.0
+    case_timeout: float = 60.0
+    dut_timeout: float = 60.0
+
+    @property
+    def end(self) -> int:
+        return self.start + self.count
+
+    def blocks(self, process: int = 0, processes: int = 1) -> Iterator[tuple[int, int]]:
+        """Start and count of the blocks of one process: those whose number it has modulo their number.
+
+        >>> list(Plan(count=150, batch=64).blocks()), list(Plan(count=150, batch=64).blocks(1, 2))
+        ([(0, 64), (64, 64), (128, 22)], [(64, 64)])
+        """
+        for start in range(self.start + process * self.batch, self.end, processes * self.batch):
+            yield start, min(self.batch, self.end - start)
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values, which a store keeps and a resumed campaign is compared with."""
+        return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
