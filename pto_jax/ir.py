@@ -7,7 +7,7 @@ say the same, whatever their spelling, spans or attribute order.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
@@ -133,6 +133,17 @@ class Function:
 
 #: Name of the function that holds a fragment's instructions.
 FRAGMENT = "fragment"
+
+
+def fragment_results(ops: Sequence[Op], parameters: Container[str]) -> tuple[str, ...]:
+    """Names a fragment yields: bound results, and destinations that are visible outside regions."""
+    bound = {v.name for op in ops for v in op.results}
+    names: dict[str, None] = {}
+    for op in ops:
+        for inner in op.walk():
+            names.update((v.name, None) for v in inner.outs if v.name in bound or v.name in parameters)
+        names.update((v.name, None) for v in op.results)
+    return tuple(names)
 
 
 @dataclass(frozen=True)

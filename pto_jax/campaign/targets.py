@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -11,6 +11,7 @@ import numpy as np
 
 from .. import engine, oracle
 from ..arrays import x64
+from ..oracle.machine import ReferenceMachine
 from ..profiles import ProfileName
 from ..testing.generate import Case
 from ..testing.generate_state import Input
@@ -46,9 +47,10 @@ class BatchTarget(Target, Protocol):
 
 @dataclass(frozen=True)
 class Oracle:
-    """The reference interpreter, on the case's profile or another one."""
+    """The reference interpreter, on the case's profile or another one; ``machine`` makes what executes."""
 
     profile: ProfileName | None = None
+    machine: Callable[..., ReferenceMachine] = ReferenceMachine
 
     @property
     def name(self) -> str:
@@ -57,7 +59,9 @@ class Oracle:
     def run(self, case: Case) -> Run:
         given = {name: _for_interpreter(i) for name, i in case.inputs.items()}
         profile = self.profile or case.profile
-        found = oracle.run(case.program, given, profile=profile, entry=case.entry, grid=case.grid)
+        found = oracle.run(
+            case.program, given, profile=profile, entry=case.entry, grid=case.grid, machine=self.machine
+        )
         return Run({name: _of_interpreter(case, name, value) for name, value in found.items()})
 
 

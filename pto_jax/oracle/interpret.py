@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -51,13 +51,15 @@ def run(
     subnormals: Subnormals = "keep",
     grid: int = 1,
     max_steps: int = 1_000_000,
+    machine: Callable[[Policy, Mapping[str, Array], int], ReferenceMachine] = ReferenceMachine,
 ) -> dict[str, Any]:
     """Execute a program; returns the global buffers it may write by argument name.
 
     ``buffers`` gives arguments by name or in order: arrays for pointers and views, numbers for
     scalars, :class:`OracleTile` for the tiles of a fragment (whose results come back as tiles). The
     profile is the one given, else the program's ``pto.target_arch``, else a2a3. ``grid`` blocks are
-    executed one after another; ``max_steps`` bounds the trips of a while loop.
+    executed one after another; ``max_steps`` bounds the trips of a while loop. ``machine`` makes the machine
+    that executes, for callers that watch it.
     """
     selected = profile_called(profile) if profile is not None else _profile_of(program)
     region = out_of_region or selected.out_of_region
@@ -74,9 +76,9 @@ def run(
         program = infer.fill(program, tiles)
         function = _entry(program, entry)
     memory = {v.name: _bytes(v, given[v.name]) for v in function.args if _in_memory(v, given[v.name])}
-    machine = ReferenceMachine(Policy(selected, region, subnormals == "flush"), memory, max_steps)
-    operands = [_operand(v, given[v.name], machine) for v in function.args]
-    returned = launch(program, machine, function, operands, grid=grid)
+    made = machine(Policy(selected, region, subnormals == "flush"), memory, max_steps)
+    operands = [_operand(v, given[v.name], made) for v in function.args]
+    returned = launch(program, made, function, operands, grid=grid)
     written = written_buffers(program, function)
     outputs: dict[str, Any] = {
         v.name: _like(memory[v.name], np.asarray(given[v.name]), _element(v))
@@ -86,7 +88,7 @@ def run(
     named = zip(fragment_outputs(program), returned, strict=True) if program.fragment else ()
     for name, operand in named:
         if isinstance(operand, TileRef):
-            outputs[name] = _tile(operand, machine)
+            outputs[name] = _tile(operand, made)
         elif isinstance(operand, np.ndarray):
             outputs[name] = operand
     return outputs

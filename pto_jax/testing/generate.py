@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..dtypes import I64, INDEX
-from ..ir import FRAGMENT, Function, Op, Program, Region, Value
+from ..ir import FRAGMENT, Function, Op, Program, Region, Value, fragment_results
 from ..profiles import Profile, profile as find_profile
 from ..types import PartitionViewType, ScalarType, TensorViewType
 from . import generate_control, generate_memory, generate_tiles
@@ -140,21 +140,10 @@ def _program(state: State) -> Program:
     arguments = tuple(a for a in state.arguments if a.name in used)
     for name in set(state.inputs) - used:
         del state.inputs[name]
-    results = _results(ops, {a.name for a in arguments})
+    results = fragment_results(ops, {a.name for a in arguments})
     return Program(
         (Function(FRAGMENT, arguments, body),), fragment=True, fragment_results=results, has_module=False
     )
 
 
 _ENTRY = (("pto.entry", True),)
-
-
-def _results(ops: tuple[Op, ...], parameters: set[str]) -> tuple[str, ...]:
-    """Names a fragment yields, as the reader finds them."""
-    visible = parameters | {v.name for op in ops for v in op.results}
-    names: dict[str, None] = {}
-    for op in ops:
-        for inner in op.walk():
-            names.update((v.name, None) for v in inner.outs if v.name in visible)
-        names.update((v.name, None) for v in op.results)
-    return tuple(names)

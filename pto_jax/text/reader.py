@@ -5,7 +5,7 @@ from __future__ import annotations
 from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
 
 from ..errors import Span
-from ..ir import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, Value
+from ..ir import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, Value, fragment_results
 from ..types import Type
 from .control import CONTROL
 from .custom import read_custom
@@ -114,7 +114,7 @@ class Reader:
         parameters = self.scopes.parameters()
         span = ops[0].span
         function = Function(FRAGMENT, parameters, Region(tuple(ops)), span=span)
-        results = _fragment_results(ops, {p.name for p in parameters})
+        results = fragment_results(ops, {p.name for p in parameters})
         return Program((function,), fragment=True, fragment_results=results, has_module=False, source=c.file)
 
     # -- regions and statements ----------------------------------------------------------------------
@@ -289,14 +289,3 @@ class Reader:
 
 def _sorted(found: dict[str, AttrValue]) -> Attrs:
     return tuple(sorted(found.items()))
-
-
-def _fragment_results(ops: list[Op], parameters: set[str]) -> tuple[str, ...]:
-    """Names a fragment yields: bound results, and destinations that are visible outside regions."""
-    visible = parameters | {v.name for op in ops for v in op.results}
-    names: dict[str, None] = {}
-    for op in ops:
-        for inner in op.walk():
-            names.update((v.name, None) for v in inner.outs if v.name in visible)
-        names.update((v.name, None) for v in op.results)
-    return tuple(names)
