@@ -53,7 +53,7 @@ def arguments(program: Program, function: Function) -> tuple[Argument, ...]:
 
 def fragment_outputs(program: Program) -> tuple[str, ...]:
     """Names of a fragment's results that instructions wrote, and of the tile handles it makes at its end;
-    its constants and views are not results. Buffers that only names of inner regions write come last."""
+    its constants are not results, and a view that it writes stands for the arguments it is a view of."""
     written: set[str] = set()
     read = {v.name for op in program.walk() for v in op.ins}
     for op in program.walk():
@@ -63,10 +63,12 @@ def fragment_outputs(program: Program) -> tuple[str, ...]:
         elif op.name in _ALIASES:
             written |= {v.name for v in op.destinations} - read
     buffers = [name for function in program.functions for name in written_buffers(program, function)]
-    named = [n for n in program.fragment_results if n in written or n in buffers]
     sources = {n: r for function in program.functions for n, r in roots(program, function).items()}
-    seen = {root for n in named for root in sources.get(n, ())}
-    return tuple(dict.fromkeys((*named, *(b for b in buffers if b not in seen))))
+    named: list[str] = []
+    for name in program.fragment_results:
+        if name in written or name in buffers:
+            named += sorted(sources.get(name, {name}))
+    return tuple(dict.fromkeys((*named, *buffers)))
 
 
 def written_buffers(program: Program, function: Function) -> tuple[str, ...]:

@@ -56,3 +56,21 @@ def test_tscatter_reads_a_source_that_is_its_destination_before_it_clears_it(axi
     wanted = oracle.run(program, given, profile="a5")["t"].data
     assert wanted.any()
     np.testing.assert_array_equal(pto.compile(program, profile="a5")(data)["t"], wanted)
+
+
+def test_a_window_that_a_fragment_writes_yields_its_buffer() -> None:
+    text = """
+%zero = arith.constant 0 : index
+%two = arith.constant 2 : index
+%eight = arith.constant 8 : index
+%g = pto.partition_view %w, offsets = [%zero, %eight], sizes = [%two, %eight] :
+    !pto.tensor_view<4x16xf32> -> !pto.partition_tensor_view<2x8xf32>
+pto.tstore ins(%x : !pto.tile_buf<loc=vec, dtype=f32, rows=2, cols=8, v_row=2, v_col=8, blayout=row_major,
+    slayout=none_box, fractal=512, pad=0>) outs(%g : !pto.partition_tensor_view<2x8xf32>)
+"""
+    kernel = pto.compile(pto.parse(text), profile="cpu_sim")
+    out = kernel.eager(w=np.zeros((4, 16), np.float32), x=np.ones((2, 8), np.float32))
+    assert list(out) == ["w"]
+    wanted = np.zeros((4, 16), np.float32)
+    wanted[:2, 8:] = 1
+    np.testing.assert_array_equal(np.asarray(out["w"]), wanted)
