@@ -19,7 +19,7 @@ from .errors import ArgumentError, FileError
 from .ir import Program
 from .testing.inputs import ArrayType, shape_of
 from .testing.vectors import load_arrays
-from .types import ScalarType, Type
+from .types import ScalarType, TileType, Type
 
 if TYPE_CHECKING:
     from ._watch import Watch
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 Array = NDArray[Any]
 #: In place of an example's name: describe them all.
 LIST = "list"
+#: An array of this name after a tile's holds its valid rows and columns.
+REGION = ".valid"
 _SHOWN = 6
 
 
@@ -93,6 +95,7 @@ def run(options: Options) -> None:
         **limits,
     )
     names = [a.name for a in kernel.arguments]
+    values: dict[str, Any]
     if options.inputs is not None:
         values, given = read_inputs(kernel, options.inputs)
         origin = f"from {options.inputs}"
@@ -111,12 +114,14 @@ def run(options: Options) -> None:
     print(f"input:   {origin}: {', '.join(_describe_input(a, values[a.name]) for a in kernel.arguments)}")
     types = {a.name: a.type.dtype for a in kernel.arguments if isinstance(a.type, ArrayType)}
     for name, array in arrays.items():
-        changed = count_changed(values.get(name), array)
+        changed = count_changed(np.asarray(values[name]), array) if name in values else ""
         print(describe_array(given.get(name, name), array, types.get(name)) + changed)
     if example is not None and options.entry is None:
         print(f"check:   {describe_check(example, values, arrays)}")
     if options.outputs is not None:
-        save_arrays(options.outputs, {given.get(name, name): storable(a) for name, a in arrays.items()})
+        regions = {f"{given.get(n, n)}{REGION}": r for n in arrays if (r := _partial_region(outputs[n]))}
+        stored = {given.get(name, name): storable(a) for name, a in arrays.items()}
+        save_arrays(options.outputs, stored | {n: np.array(r, np.int32) for n, r in regions.items()})
 
 
 def _outputs(kernel: Kernel, values: Sequence[Array], options: Options) -> Mapping[str, Any] | None:
@@ -139,6 +144,16 @@ def _outputs(kernel: Kernel, values: Sequence[Array], options: Options) -> Mappi
     return outputs
 
 
+def _partial_region(output: Any) -> tuple[int, int] | None:
+    """The valid region of a tile that is not valid as a whole."""
+    from .tiles import Tile
+
+    if not isinstance(output, Tile):
+        return None
+    found = (int(output.valid_rows), int(output.valid_cols))
+    return None if found == output.type.shape else found
+
+
 def describe_check(
     example: examples.Example, values: Mapping[str, Array], arrays: Mapping[str, Array]
 ) -> str:
@@ -156,10 +171,14 @@ def instruction_counts(program: Program) -> str:
     return ", ".join(name if n == 1 else f"{name} x{n}" for name, n in counts.items()) or "no instructions"
 
 
-def read_inputs(kernel: Signature, path: str) -> tuple[dict[str, Array], dict[str, str]]:
-    """Argument values from a file, and the name each argument was given under."""
+def read_inputs(kernel: Signature, path: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Argument values from a file, and the name each argument was given under.
+
+    A tile whose valid sizes execution gives takes them from the array ``NAME.valid``; without one it is
+    valid as a whole.
+    """
     arrays = load_arrays(path)
-    values: dict[str, Array] = {}
+    values: dict[str, Any] = {}
     given: dict[str, str] = {}
     for i, argument in enumerate(kernel.arguments):
         found = [name for name in dict.fromkeys((argument.name, f"arg{i}")) if name in arrays]
@@ -174,9 +193,14 @@ def read_inputs(kernel: Signature, path: str) -> tuple[dict[str, Array], dict[st
         given[argument.name] = found[0]
         try:
             values[argument.name] = convert_input(argument, arrays[found[0]])
+            if found[0] + REGION in arrays:
+                values[argument.name] = _with_region(
+                    argument, values[argument.name], arrays[found[0] + REGION]
+                )
         except ArgumentError as error:
             raise FileError(f"{path}: {found[0]}: {error}") from None
-    unknown = [name for name in arrays if name not in given.values()]
+    regions = {a.name: given[a.name] + REGION for a in kernel.arguments if isinstance(a.type, TileType)}
+    unknown = [name for name in arrays if name not in given.values() and name not in regions.values()]
     if unknown:
         names = ", ".join(a.name for a in kernel.arguments) or "none"
         raise FileError(f"{path}: no argument is called {unknown[0]!r}; the arguments are {names}")
@@ -187,7 +211,12 @@ def convert_input(argument: Argument, array: Array) -> Array:
     """An array as the value of an argument; raises ArgumentError when it does not fit."""
     t = argument.type
     if isinstance(t, ScalarType):
-        return _convert_scalar(t.dtype, array)
+        d = t.dtype
+        # As in buffers: types that NumPy lacks are given by their bits.
+        raw = d.numpy.kind == "V" and (array.dtype == d.word or array.dtype.kind == "V")
+        if raw and array.dtype.itemsize == d.word.itemsize:
+            array = array.view(d.numpy)
+        return _convert_scalar(d, array)
     d = _buffer_type(argument).dtype
     if array.dtype.kind == "V" and array.dtype != d.numpy and array.dtype.itemsize == d.word.itemsize:
         # NumPy writes bfloat16 and the 8-bit floats to .npz as nameless words.
@@ -201,6 +230,21 @@ def convert_input(argument: Argument, array: Array) -> Array:
             f"found {array.size} elements; the program addresses {argument.min_elements} of {d}"
         )
     return array
+
+
+def _with_region(argument: Argument, array: Array, region: Array) -> Any:
+    """A tile with the valid sizes that a file gives."""
+    from .tiles import tile
+
+    t = argument.type
+    if not isinstance(t, TileType):
+        raise ArgumentError(f"the argument has the type {t}; only tiles have a valid region")
+    if region.shape != (2,) or region.dtype.kind not in "iu":
+        raise ArgumentError(f"{REGION} is {region.dtype}{list(region.shape)}; two integers are needed")
+    rows, cols = map(int, region)
+    if t.is_static and (rows, cols) != t.valid:
+        raise ArgumentError(f"{REGION} is {rows}x{cols}, the program declares {t}")
+    return array if t.is_static else tile(array, (rows, cols), type=t)
 
 
 def _buffer_type(argument: Argument) -> ArrayType:
@@ -299,10 +343,10 @@ def _value(v: Any) -> str:
     return f"{float(v):.6g}" if np.asarray(v).dtype.kind not in "iub" else str(int(v))
 
 
-def _describe_input(argument: Argument, value: Array) -> str:
+def _describe_input(argument: Argument, value: Any) -> str:
     if isinstance(argument.type, ScalarType):
         return f"{argument.name}={_value(value)}"
-    return f"{argument.name} {_buffer_type(argument).dtype}{list(value.shape)}"
+    return f"{argument.name} {_buffer_type(argument).dtype}{list(np.asarray(value).shape)}"
 
 
 def storable(array: Array) -> Array:

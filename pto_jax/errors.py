@@ -100,6 +100,10 @@ class FileError(PtoError):
     """A file that cannot be read, or does not hold what its use requires; the message names it."""
 
 
+class DeviceError(PtoError):
+    """A device under test that crashed, hung, or gave no usable results."""
+
+
 class DifferentiationError(PtoError):
     """Gradient of an exact instruction: integer bit handling has no useful derivative."""
 

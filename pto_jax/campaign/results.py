@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -45,15 +44,11 @@ class Mismatch:
     comparison: Comparison | None = None
 
 
-def type_of(case: Case, name: str) -> PtrType | PartitionViewType | TensorViewType | VectorType:
-    """Type of a result that is no tile: a vector, or a buffer that is an argument."""
-    values = chain(
-        (a for f in case.program.functions for a in f.args),
-        (v for op in case.program.walk() for v in op.results),
-    )
-    t = next(v.type for v in values if v.name == name)
+def element_of(case: Case, name: str) -> DType:
+    """Element type of a buffer that is an argument of a case."""
+    t = next(a.type for f in case.program.functions for a in f.args if a.name == name)
     assert isinstance(t, PtrType | PartitionViewType | TensorViewType | VectorType)
-    return t
+    return t.dtype
 
 
 def mismatch(case: Case, name: str, found: Output | None, wanted: Output, by: str) -> Mismatch | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -13,14 +13,12 @@ from .. import engine, oracle
 from ..arrays import x64
 from ..oracle.machine import ReferenceMachine
 from ..profiles import ProfileName
-from ..roots import roots
-from ..state import Report
 from ..testing.generate import Case
 from ..testing.generate_state import Input
 from ..testing.interpret_trace import run_traced
 from ..tiles import Tile
 from ..types import PartitionViewType, ScalarType, TensorViewType, TileType, VectorType
-from .results import Output, Run, type_of
+from .results import Output, Run, element_of
 
 #: ``eager``: operation by operation; ``trace``: the program traced as a whole, executed without compiling
 #: it; ``jit``: compiled.
@@ -89,14 +87,15 @@ class Engine:
             checks=True,
             grid=case.grid,
         )
-        given = {name: for_engine(i) for name, i in case.inputs.items()}
+        given = {name: _for_engine(i) for name, i in case.inputs.items()}
         if self.mode == "eager":
             outputs, report, _ = kernel._run((), given, jit=False)
         elif self.mode == "trace":
             outputs, report = run_traced(kernel, given)
         else:
             outputs, report = kernel(**given)
-        return of_engine(case, outputs, report)
+        found = {name: _of_engine(case, name, value) for name, value in outputs.items()}
+        return Run(found, tuple(str(d) for d in report.problems()))
 
 
 def _for_interpreter(i: Input) -> Any:
@@ -110,12 +109,11 @@ def _of_interpreter(case: Case, name: str, value: Any) -> Output:
     if isinstance(value, oracle.OracleTile):
         d = value.type.dtype
         return Output(d, value.data.view(d.word), value.valid)
-    d = type_of(case, name).dtype
+    d = element_of(case, name)
     return Output(d, np.ascontiguousarray(value).view(d.word))
 
 
-def for_engine(i: Input) -> Any:
-    """An input as the engine takes it."""
+def _for_engine(i: Input) -> Any:
     d = i.type.dtype
     with x64():
         if isinstance(i.type, TileType):
@@ -131,24 +129,12 @@ def for_engine(i: Input) -> Any:
         return i.words
 
 
-def of_engine(case: Case, outputs: Mapping[str, Any], report: Report) -> Run:
-    """What the engine gave; a fragment's buffer has the argument's name, not that of a written view."""
-    sources = {n: r for f in case.program.functions for n, r in roots(case.program, f).items()}
-    found = {}
-    for name, value in outputs.items():
-        buffers = sources.get(name, ())
-        argument = next(iter(buffers)) if len(buffers) == 1 else name
-        found[argument] = _of_engine(case, argument, value)
-    return Run(found, tuple(str(d) for d in report.problems()))
-
-
 def _of_engine(case: Case, name: str, value: Any) -> Output:
     if isinstance(value, Tile):
         return Output(
             value.type.dtype, np.asarray(value.words), (int(value.valid_rows), int(value.valid_cols))
         )
-    t, got = type_of(case, name), np.asarray(value)
-    d = t.dtype
-    if d.packed and not isinstance(t, VectorType):
-        got = np.stack([got & 15, got >> 4], axis=-1).reshape(*got.shape[:-1], -1)
+    d, got = element_of(case, name), np.asarray(value)
+    if d.packed and not isinstance(case.inputs[name].type, VectorType):
+        got = np.stack([got & 15, got >> 4], axis=-1).reshape(case.inputs[name].words.shape)
     return Output(d, np.ascontiguousarray(got).view(d.word))

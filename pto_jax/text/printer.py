@@ -31,16 +31,16 @@ class Printer:
 
     def text(self) -> str:
         lines: list[str] = []
-        if self.program.fragment:
-            for function in self.program.functions:
-                lines += self._ops(function.body.ops, "", top=True)
-            return "".join(line + "\n" for line in lines)
-        module = self.program.has_module
+        attributes = print_attributes(self.program.attributes)
+        module = bool(attributes) if self.program.fragment else self.program.has_module
         if module:
-            attributes = print_attributes(self.program.attributes)
             lines.append("module" + (f" attributes{attributes}" if attributes else "") + " {")
+        indent = _INDENT if module else ""
         for function in self.program.functions:
-            lines += self._function(function, _INDENT if module else "")
+            if self.program.fragment:
+                lines += self._ops(function.body.ops, indent, top=True)
+            else:
+                lines += self._function(function, indent)
         if module:
             lines.append("}")
         return "".join(line + "\n" for line in lines)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
 
 from ..errors import Span
@@ -45,7 +47,7 @@ class Reader:
         if c.at_word("func.func"):
             functions = self._functions(Kind.EOF)
             return Program(functions, has_module=False, source=c.file)
-        return self._fragment()
+        return self._fragment(Kind.EOF)
 
     def _module(self) -> Program:
         c = self.cursor
@@ -55,11 +57,15 @@ class Reader:
             self.attributes.dictionary(found, {}, None)
         opened = c.start
         c.expect(Kind.L_BRACE, "to open the module")
-        functions = self._functions(Kind.R_BRACE)
+        # A fragment stands in a module where it needs attributes; without, what is here must be functions.
+        if found and c.kind is not Kind.R_BRACE and not c.at_word("func.func"):
+            program = self._fragment(Kind.R_BRACE)
+        else:
+            program = Program(self._functions(Kind.R_BRACE), source=c.file)
         c.close(Kind.R_BRACE, opened)
         if c.kind is not Kind.EOF:
             c.unexpected("end of text after the module")
-        return Program(functions, attributes=_sorted(found), source=c.file)
+        return replace(program, attributes=_sorted(found), has_module=True)
 
     def _functions(self, end: Kind) -> tuple[Function, ...]:
         c = self.cursor
@@ -106,10 +112,10 @@ class Reader:
         self.cursor.expect(Kind.COLON, "before the type of the argument")
         return self.scopes.define(mention, self.types.read())
 
-    def _fragment(self) -> Program:
+    def _fragment(self, end: Kind) -> Program:
         c = self.cursor
         ops: list[Op] = []
-        while c.kind is not Kind.EOF:
+        while c.kind not in (Kind.EOF, end):
             ops.append(self.statement())
         parameters = self.scopes.parameters()
         span = ops[0].span

@@ -1,0 +1,161 @@
+"""Devices under test that are command lines: a program and inputs in files, results out of files.
+
+A :class:`Command` is executed once per case in a fresh folder, with what stands for its placeholders:
+
+=============== ================================================================================
+``{program}``   the program as ``.pto`` text; its ``pto.target_arch`` is the profile
+``{inputs}``    ``.npz`` with one array per argument, by name
+``{outputs}``   where the command writes an ``.npz`` with every buffer and tile the program wrote
+``{grid}``      optional: number of blocks to execute
+``{profile}``   optional: name of the profile
+``{folder}``    optional: the folder of all these, with ``manifest.json``
+=============== ================================================================================
+
+The arrays are described in :mod:`.exchange`; ``pto-jax run`` reads and writes them too. Exit status 0
+says that the outputs are there, :data:`DECLINED` that the device does not execute such programs, which
+is no failure. Anything else is a failure, as is a process that takes too long. A program of several
+blocks is given only to commands that ask for the grid or the folder.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ...errors import DeviceError, Diagnostic, NotExecutableError
+from ...testing.generate import Case
+from ..results import Run
+from .exchange import load_outputs
+from .folders import DECLINE_FILE, INPUTS, OUTPUTS, PROGRAM, write_case
+from .process import Ended, Template, execute
+
+#: Exit status that declines a case.
+DECLINED = 77
+#: Times in a row that a batch command may end without a single answer before the rest is given up.
+_ATTEMPTS = 3
+
+
+@dataclass(frozen=True)
+class Command:
+    """A command line that executes one case; ``timeout`` is in seconds."""
+
+    command: str
+    timeout: float
+    _template: Template = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        template = Template.of(self.command, ("program", "inputs", "outputs"), ("grid", "profile", "folder"))
+        object.__setattr__(self, "_template", template)
+
+    @property
+    def name(self) -> str:
+        return f"dut:{self.command}"
+
+    def run(self, case: Case) -> Run:
+        if case.grid > 1 and not self._template.used & {"grid", "folder"}:
+            raise _declined(f"{case.grid} blocks; the command has neither {{grid}} nor {{folder}}")
+        with tempfile.TemporaryDirectory(prefix="pto-jax-dut-") as made:
+            folder = Path(made)
+            write_case(folder, case)
+            values = {
+                "program": str(folder / PROGRAM),
+                "inputs": str(folder / INPUTS),
+                "outputs": str(folder / OUTPUTS),
+                "grid": str(case.grid),
+                "profile": case.profile.name,
+                "folder": made,
+            }
+            ended = execute(self._template.filled(values), folder, self.timeout)
+            _raise_unless_done(ended)
+            return load_outputs(folder / OUTPUTS, case)
+
+
+@dataclass(frozen=True)
+class BatchCommand:
+    """A command line that executes many cases at once: ``{folder}`` holds one folder per case.
+
+    The folders are to be worked through in the order of their names; each has the files that a
+    :class:`Command` is given, and gets ``outputs.npz``, or ``declined.txt`` with the reason why the
+    device does not execute it. A process that ends, or gives no answer for ``timeout`` seconds, is
+    blamed on the first case without one, and started again for those after it.
+    """
+
+    command: str
+    timeout: float
+    _template: Template = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_template", Template.of(self.command, ("folder",)))
+
+    @property
+    def name(self) -> str:
+        return f"dut-batch:{self.command}"
+
+    def run(self, case: Case) -> Run:
+        (result,) = self.run_all([case])
+        if isinstance(result, Exception):
+            raise result
+        return result
+
+    def run_all(self, cases: Sequence[Case]) -> list[Run | Exception]:
+        results: list[Run | Exception] = []
+        fruitless = 0
+        while len(results) < len(cases):
+            found = self._round(cases[len(results) :])
+            fruitless = 0 if isinstance(found[0], Run) else fruitless + 1
+            results += found
+            if fruitless == _ATTEMPTS:
+                results += [found[-1]] * (len(cases) - len(results))
+        return results
+
+    def _round(self, cases: Sequence[Case]) -> list[Run | Exception]:
+        """What one process gives: results up to the case that ended it."""
+        with tempfile.TemporaryDirectory(prefix="pto-jax-dut-") as made:
+            root = Path(made) / "cases"
+            folders = [root / f"{i:06d}" for i in range(len(cases))]
+            for folder, case in zip(folders, cases, strict=True):
+                folder.mkdir(parents=True)
+                write_case(folder, case)
+            ended = execute(
+                self._template.filled({"folder": str(root)}),
+                Path(made),
+                self.timeout,
+                lambda: sum(_answered(f) for f in folders),
+            )
+            results: list[Run | Exception] = []
+            for folder, case in zip(folders, cases, strict=True):
+                if not _answered(folder) and ended.status != 0:
+                    return [*results, _failure(ended)]
+                results.append(_answer(folder, case))
+            return results
+
+
+def _answered(folder: Path) -> bool:
+    return (folder / OUTPUTS).exists() or (folder / DECLINE_FILE).exists()
+
+
+def _answer(folder: Path, case: Case) -> Run | Exception:
+    if (folder / DECLINE_FILE).exists():
+        reason = (folder / DECLINE_FILE).read_text(encoding="utf-8", errors="replace").strip()
+        return _declined(reason[:500] or "no reason given")
+    try:
+        return load_outputs(folder / OUTPUTS, case)
+    except DeviceError as error:
+        return error
+
+
+def _raise_unless_done(ended: Ended) -> None:
+    if ended.status != 0:
+        raise _failure(ended)
+
+
+def _failure(ended: Ended) -> Exception:
+    return (
+        _declined(ended.tail or "no reason given") if ended.status == DECLINED else DeviceError(ended.reason)
+    )
+
+
+def _declined(reason: str) -> NotExecutableError:
+    return NotExecutableError(Diagnostic("error", f"the device declines: {reason}"))

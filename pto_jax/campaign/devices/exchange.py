@@ -1,0 +1,132 @@
+"""Cases as files: program text, inputs and results as arrays by name, in the form ``pto-jax run`` uses.
+
+Buffers and tiles are arrays of their shape; element types that NumPy lacks are stored as raw unsigned
+words, tiles with one word per element, buffers of packed 4-bit types with two elements to a byte (the
+even one in the low bits). Scalars are arrays without dimensions. ``NAME.valid`` holds the valid rows and
+columns of the tile ``NAME`` where it is not valid as a whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._run import REGION, save_arrays, storable
+from ...dtypes import DType
+from ...errors import DeviceError, FileError
+from ...ir import Program, attrs
+from ...testing.generate import Case
+from ...testing.generate_state import Input
+from ...testing.vectors import load_arrays
+from ...types import PartitionViewType, ScalarType, TensorViewType, TileType
+from ..results import Output, Run
+
+Array = NDArray[Any]
+
+
+def program_text(case: Case) -> str:
+    """The program, with the case's profile as its target."""
+    target = attrs(case.program.attrs, **{"pto.target_arch": case.profile.name})
+    return str(replace(case.program, attributes=target, has_module=True))
+
+
+def save_inputs(path: Path, case: Case) -> None:
+    """Write the inputs of a case as ``.npz``."""
+    save_arrays(str(path), input_arrays(case.inputs))
+
+
+def save_outputs(path: Path, case: Case, run: Run) -> None:
+    """Write the results of a case as ``.npz``."""
+    arrays: dict[str, Array] = {}
+    for name, output in run.outputs.items():
+        arrays[name] = _stored(output.dtype, output.words, _pairs(case, name, output.dtype))
+        if output.valid is not None and output.valid != output.words.shape:
+            arrays[name + REGION] = np.array(output.valid, np.int32)
+    save_arrays(str(path), arrays)
+
+
+def load_outputs(path: Path, case: Case) -> Run:
+    """The results in a file; DeviceError says what is wrong with it."""
+    try:
+        return outputs_of(case, load_arrays(path))
+    except FileError as error:
+        raise DeviceError(f"outputs: {error}") from None
+
+
+def input_arrays(inputs: Mapping[str, Input]) -> dict[str, Array]:
+    """The inputs of a case as arrays.
+
+    >>> from pto_jax.testing.generate import generate
+    >>> sorted(input_arrays(generate(3, 1).inputs))
+    ['s4', 'x1', 'x6', 'x7', 'x8']
+    """
+    arrays: dict[str, Array] = {}
+    for name, i in inputs.items():
+        pairs = i.type.dtype.packed and isinstance(i.type, PartitionViewType | TensorViewType)
+        arrays[name] = _stored(i.type.dtype, i.words, pairs)
+        if isinstance(i.type, TileType) and i.valid is not None and i.valid != i.words.shape:
+            arrays[name + REGION] = np.array(i.valid, np.int32)
+    return arrays
+
+
+def outputs_of(case: Case, arrays: Mapping[str, Array]) -> Run:
+    """Arrays as results; DeviceError names one that cannot be a result of the case."""
+    outputs: dict[str, Output] = {}
+    for name, array in arrays.items():
+        if name.endswith(REGION) and name.removesuffix(REGION) in arrays:
+            continue
+        outputs[name] = _output(case, name, array, arrays.get(name + REGION))
+    return Run(outputs)
+
+
+def _output(case: Case, name: str, array: Array, region: Array | None) -> Output:
+    t = _types(case.program).get(name)
+    if t is None or isinstance(t, ScalarType):
+        raise DeviceError(f"output {name}: the program has no buffer or tile of this name")
+    given = case.inputs.get(name)
+    shape = given.words.shape if given is not None else t.shape if isinstance(t, TileType) else array.shape
+    d = t.dtype
+    if array.dtype.itemsize != d.word.itemsize or array.dtype.kind not in "fiuV":
+        raise DeviceError(f"output {name}: found {array.dtype}, elements of {d} are {d.word} words")
+    words = np.ascontiguousarray(array).view(d.word)
+    if _pairs(case, name, d):
+        words = np.stack([words & 15, words >> 4], axis=-1).reshape(*words.shape[:-1], -1)
+    if words.size != np.prod(shape, dtype=np.int64):
+        raise DeviceError(f"output {name}: found shape {array.shape}, {shape} elements are needed")
+    return Output(d, words.reshape(shape), _region(name, t, region) if isinstance(t, TileType) else None)
+
+
+def _region(name: str, t: TileType, region: Array | None) -> tuple[int, int]:
+    if region is None:
+        rows, cols = t.valid if t.is_static else t.shape
+        assert rows is not None
+        assert cols is not None
+        return rows, cols
+    if region.shape != (2,) or region.dtype.kind not in "iu":
+        raise DeviceError(f"output {name}{REGION}: found {region.dtype}{list(region.shape)}, not 2 integers")
+    return int(region[0]), int(region[1])
+
+
+def _types(program: Program) -> dict[str, Any]:
+    """The types of everything that can be a result, by name."""
+    found = {v.name: v.type for f in program.functions for op in f.body.ops for v in op.results}
+    return found | {a.name: a.type for f in program.functions for a in f.args}
+
+
+def _pairs(case: Case, name: str, d: DType) -> bool:
+    """Whether an array holds two elements to a byte."""
+    given = case.inputs.get(name)
+    return d.packed and given is not None and isinstance(given.type, PartitionViewType | TensorViewType)
+
+
+def _stored(d: DType, words: Array, pairs: bool) -> Array:
+    if pairs:
+        return words[..., 0::2] | words[..., 1::2] << np.uint8(4)
+    if d.name == "i1":
+        return words.view(np.bool_)
+    return storable(np.ascontiguousarray(words).view(d.numpy).reshape(words.shape))

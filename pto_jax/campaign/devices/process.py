@@ -1,0 +1,150 @@
+"""Commands in child processes that can neither hang nor outlive their caller."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import shlex
+import shutil
+import signal
+import string
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ...errors import ArgumentError, DeviceError
+
+#: How much of what a process wrote to its error stream is kept, from the end.
+_TAIL_LINES, _TAIL_BYTES = 5, 4096
+_POLL = 0.2
+
+
+@dataclass(frozen=True)
+class Template:
+    """A command line with placeholders in braces; ``{{`` and ``}}`` stand for braces themselves.
+
+    Words are split as a shell splits them, and no shell is involved: what replaces a placeholder is
+    part of its word whatever characters it has.
+
+    >>> Template.of("sim --in={inputs} 'a b'", ("inputs",)).filled({"inputs": "x y.npz"})
+    ['sim', '--in=x y.npz', 'a b']
+    """
+
+    text: str
+    words: tuple[str, ...]
+    used: frozenset[str]
+
+    @classmethod
+    def of(cls, text: str, needed: Sequence[str], allowed: Sequence[str] = ()) -> Template:
+        """A command line that has all ``needed`` placeholders and no others but ``allowed`` ones."""
+        named = " ".join(f"{{{n}}}" for n in (*needed, *allowed))
+        try:
+            words = tuple(shlex.split(text))
+            parsed = [part for w in words for part in string.Formatter().parse(w)]
+        except ValueError as error:
+            raise ArgumentError(f"command {text!r}: {error}; placeholders: {named}") from None
+        if not words:
+            raise ArgumentError(f"command {text!r}: empty; placeholders: {named}")
+        used = frozenset(name for _, name, *_ in parsed if name is not None)
+        if unknown := sorted(used - {*needed, *allowed}):
+            raise ArgumentError(f"command {text!r}: unknown placeholder {{{unknown[0]}}}; allowed: {named}")
+        if missing := [n for n in needed if n not in used]:
+            raise ArgumentError(
+                f"command {text!r}: placeholder {{{missing[0]}}} is missing; allowed: {named}"
+            )
+        if shutil.which(words[0]) is None:
+            raise ArgumentError(f"command {text!r}: {words[0]}: no such command, or it cannot be executed")
+        return cls(text, words, used)
+
+    def filled(self, values: Mapping[str, str]) -> list[str]:
+        return [w.format_map(values) for w in self.words]
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a process ended: its exit status (negative: a signal's number; None: it was stopped because it
+    hung) and the last lines of its error stream."""
+
+    status: int | None
+    tail: str
+    limit: float
+
+    @property
+    def reason(self) -> str:
+        """What happened, in words."""
+        if self.status is None:
+            what = f"no answer within {self.limit:g} s; stopped"
+        elif self.status < 0:
+            what = f"ended by signal {-self.status} ({_signal_name(-self.status)})"
+        else:
+            what = f"exit status {self.status}"
+        return f"{what}: {self.tail}" if self.tail else what
+
+
+def execute(
+    words: Sequence[str], folder: Path, limit: float, progress: Callable[[], object] | None = None
+) -> Ended:
+    """Execute a command in a folder; it hangs when it takes ``limit`` seconds, or where ``progress`` is
+    given, when that value does not change for as long.
+
+    The command is the head of a process group of its own, none of which is left when this returns.
+    """
+    error_file = folder / "stderr.txt"
+    with error_file.open("wb") as errors:
+        try:
+            process = subprocess.Popen(
+                words,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=errors,
+                start_new_session=True,
+            )
+        except OSError as error:
+            raise DeviceError(f"{words[0]}: cannot be executed: {error.strerror or error}") from None
+        with _group(process.pid):
+            hung = _hangs(process, limit, progress)
+        status = process.wait()
+    return Ended(None if hung else status, _tail(error_file), limit)
+
+
+def _hangs(process: subprocess.Popen[bytes], limit: float, progress: Callable[[], object] | None) -> bool:
+    seen, since = progress() if progress else None, time.monotonic()
+    while True:
+        remaining = since + limit - time.monotonic()
+        try:
+            process.wait(max(0.0, min(remaining, _POLL) if progress else remaining))
+            return False
+        except subprocess.TimeoutExpired:
+            now = progress() if progress else None
+            if now != seen:
+                seen, since = now, time.monotonic()
+            elif time.monotonic() - since >= limit:
+                return True
+
+
+@contextlib.contextmanager
+def _group(leader: int) -> Iterator[None]:
+    """Ends a process group, also when its head has ended and its children have not."""
+    try:
+        yield
+    finally:
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(leader, signal.SIGKILL)
+
+
+def _tail(path: Path) -> str:
+    with path.open("rb") as file:
+        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
+        text = file.read().decode("utf-8", errors="replace")
+    shown = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+    return " | ".join([line.strip() for line in shown.splitlines() if line.strip()][-_TAIL_LINES:])
+
+
+def _signal_name(number: int) -> str:
+    try:
+        return signal.Signals(number).name
+    except ValueError:
+        return "unknown"
