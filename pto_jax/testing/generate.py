@@ -23,13 +23,14 @@ from ..dtypes import I64, INDEX
 from ..ir import FRAGMENT, Function, Op, Program, Region, Value, fragment_results
 from ..profiles import Profile, profile as find_profile
 from ..types import PartitionViewType, ScalarType, TensorViewType
-from . import generate_control, generate_memory, generate_tiles
+from . import generate_control, generate_handles, generate_memory, generate_tiles
+from .generate_legal import legal
 from .generate_operations import Scale
 from .generate_options import STRAIGHT, Options
 from .generate_state import Input, State
 
 #: Part of every case id: another version makes other programs of the same seeds.
-VERSION = "1"
+VERSION = "2"
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,8 @@ def statements(state: State, count: int) -> None:
     choices: tuple[tuple[float, Callable[[State], None]], ...] = (
         (options.control * nested, lambda s: generate_control.control(s, statements)),
         (options.calls * callable_here, lambda s: generate_control.call(s, statements)),
-        (options.aliasing, generate_tiles.alias),
-        (options.scalars, generate_tiles.scalar),
+        (options.aliasing, generate_handles.alias),
+        (options.scalars, generate_handles.scalar),
         (1.0, generate_tiles.instruction),
     )
     for _ in range(count):
@@ -119,7 +120,7 @@ def _store_everything(state: State, grid: int) -> None:
             continue
         rows, cols = held.sizes
         where = PartitionViewType((rows, cols), t.dtype)
-        if not generate_tiles.legal(state, Op("tstore", (held.value,), (Value("y", where),))):
+        if not legal(state.profile, Op("tstore", (held.value,), (Value("y", where),))):
             continue
         value = generate_memory.tensor_argument(state, TensorViewType((rows * grid, cols), t.dtype))
         start = state.constant(0)
@@ -136,10 +137,10 @@ def _program(state: State) -> Program:
         main = Function("main", tuple(state.arguments), Region((*ops, Op("return"))), (), _ENTRY)
         return Program((*state.functions, main))
     body = Region(ops)
-    used = {v.name for op in ops for inner in op.walk() for v in (*inner.ins, *inner.outs)}
-    arguments = tuple(a for a in state.arguments if a.name in used)
-    for name in set(state.inputs) - used:
-        del state.inputs[name]
+    known = {a.name: a for a in state.arguments}
+    used = dict.fromkeys(v.name for op in ops for inner in op.walk() for v in (*inner.ins, *inner.outs))
+    arguments = tuple(known[name] for name in used if name in known)
+    state.inputs = {a.name: state.inputs[a.name] for a in arguments}
     results = fragment_results(ops, {a.name for a in arguments})
     return Program(
         (Function(FRAGMENT, arguments, body),), fragment=True, fragment_results=results, has_module=False

@@ -51,7 +51,9 @@ def _inits(state: State) -> tuple[list[Held], list[Value]]:
 
 def _like(state: State, held: Held) -> Held:
     """A tile of the same type and region, made or changed by the statements before."""
-    same = [h for h in state.tiles() if h.type == held.type and h.sizes == held.sizes]
+    same = [
+        h for h in state.tiles() if h.type == held.type and h.sizes == held.sizes and h.window <= held.window
+    ]
     if not same and held.sizes is not None:
         return generate_tiles.fresh(state, held.type, held.sizes)
     return state.rng.choice(same)
@@ -61,7 +63,7 @@ def _carry(
     state: State, tiles: Sequence[Held], scalars: Sequence[Value]
 ) -> tuple[list[Held], list[Value], list[Value]]:
     """Names for what a region is given, in the order tiles, scalars."""
-    held = [Held(Value(state.name("p"), h.type), h.type, h.sizes) for h in tiles]
+    held = [Held(Value(state.name("p"), h.type), h.type, h.sizes, window=h.window) for h in tiles]
     numbers = [Value(state.name("q"), s.type) for s in scalars]
     return held, numbers, [*(h.value for h in held), *numbers]
 

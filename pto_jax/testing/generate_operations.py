@@ -9,8 +9,7 @@ from enum import IntEnum
 from functools import lru_cache
 
 from .. import isa
-from ..ir import AttrValue, Op, Value, attrs
-from ..isa.check import check_op
+from ..ir import AttrValue
 from ..isa.declare import Instruction
 from ..isa.samples import Sample, legal_samples
 from ..profiles import Profile, ProfileName, profile as find_profile
@@ -23,6 +22,8 @@ from ..types import (
     Type,
     VectorType,
 )
+from . import generate_defined
+from .generate_legal import suits
 from .generate_options import Options
 
 _KNOWN = (TileType, ScalarType, PartitionViewType, VectorType)
@@ -75,28 +76,42 @@ def _largest(sample: Sample) -> int:
 
 
 @lru_cache
+def samples_of(profile: ProfileName, options: Options) -> Mapping[str, tuple[Sample, ...]]:
+    """Samples of the instructions that programs with some options have, by name."""
+    known = catalogue(profile, options.elements)
+    found = {n: known[n] for n in known if not options.only or n in options.only}
+    if options.defined:
+        found = {n: tuple(filter(generate_defined.usable, samples)) for n, samples in found.items()}
+    return {n: samples for n, samples in found.items() if samples}
+
+
+@lru_cache
 def by_class(profile: ProfileName, options: Options) -> tuple[tuple[tuple[str, ...], ...], tuple[float, ...]]:
     """Names of usable instructions per class, and the classes' weights."""
     names: dict[str, list[str]] = {}
-    for name in catalogue(profile, options.elements):
-        if not options.only or name in options.only:
-            names.setdefault(isa.instructions()[name].cls, []).append(name)
+    for name in samples_of(profile, options):
+        names.setdefault(isa.instructions()[name].cls, []).append(name)
     weighted = [(tuple(names[c]), w) for c, w in options.weights if c in names and w > 0]
     return tuple(n for n, _ in weighted), tuple(w for _, w in weighted)
 
 
-def wanted(rng: random.Random, sample: Sample, profile: Profile, options: Options, scale: Scale) -> Wanted:
-    """A legal variation of a sample; the sample itself where variations are illegal."""
+def wanted(
+    rng: random.Random, sample: Sample, profile: Profile, options: Options, scale: Scale
+) -> Wanted | None:
+    """A legal variation of a sample, or the sample itself; None where options ask for more than legal."""
     types, attributes = dict(sample.types), dict(sample.attrs)
-    if rng.random() < options.shapes:
-        types = _legal(sample, _reshaped(rng, sample), attributes, {}, profile) or types
+    whole = options.defined and not generate_defined.takes_partial(sample.instruction)
+    if not whole and rng.random() < options.shapes:
+        reshaped = _reshaped(rng, sample)
+        types = reshaped if _legal(sample, reshaped, attributes, {}, profile) else types
     if rng.random() < options.attributes:
         attributes = _varied(rng, sample, types, profile)
-    for sizes in _regions(rng, types, options, scale):
+    for sizes in (_static(types),) if whole else _regions(rng, types, options, scale):
         open_types = _opened(rng, types, sizes, scale)
-        if _legal(sample, open_types, attributes, sizes, profile):
+        verdict = suits(sample, open_types, attributes, sizes, profile)
+        if verdict == "clean" or (verdict == "doubtful" and not options.defined):
             return Wanted(sample, open_types, attributes, sizes)
-    return Wanted(sample, types, attributes, _static(types))
+    return None if options.defined else Wanted(sample, types, attributes, _static(types))
 
 
 @dataclass(frozen=True)
@@ -204,19 +219,5 @@ def _legal(
     attributes: Mapping[str, AttrValue],
     sizes: Mapping[str, tuple[int, int]],
     profile: Profile,
-) -> dict[str, Type] | None:
-    """The types, where an operation of them is legal with what is known before and at execution."""
-    instruction = sample.instruction
-    ins: list[Value] = []
-    constants: dict[str, int] = {}
-    for name in sample.form:
-        numbers = sample.constants.get(name, ())
-        ins.append(Value(name, types[name]))
-        if numbers:
-            constants[name] = numbers[0]
-    outs = tuple(Value(o.name, types[o.name]) for o in instruction.destinations if o.name in types)
-    op = Op(instruction.name, tuple(ins), outs, attributes=attrs(attributes))
-    found = check_op(op, profile, constants=constants)
-    if sizes:
-        found += check_op(op, profile, constants=constants, valid=sizes, types=False)
-    return dict(types) if all(d.severity != "error" for d in found) else None
+) -> bool:
+    return suits(sample, types, attributes, sizes, profile) != "illegal"

@@ -34,7 +34,8 @@ class Options:
     (``control``), a call (``calls``), makes another handle over bytes of a tile (``aliasing``), computes
     with scalars (``scalars``), that a result is bound instead of written (``results``), that a tile has an
     address (``addresses``), that a program with calls runs on several blocks (``blocks``). ``depth`` bounds
-    the nesting of regions and functions.
+    the nesting of regions and functions. ``defined`` programs read no undefined lane: contents come before
+    reads, valid regions cover what is read, and no divisor, shift count or index is out of range.
     """
 
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
@@ -57,6 +58,7 @@ class Options:
     addresses: float = 0.0
     blocks: float = 0.0
     depth: int = 2
+    defined: bool = False
 
 
 STRAIGHT = Options()
@@ -69,5 +71,14 @@ CONTROL = replace(
 )
 ALIASES = replace(STRAIGHT, aliasing=0.3, addresses=0.5, only=_SIMPLE, reuse=0.9)
 EVERYTHING = replace(CONTROL, aliasing=0.15, addresses=0.3, calls=0.1, blocks=0.4)
+DEFINED = replace(
+    STRAIGHT, defined=True, uneven=0.0, control=0.15, calls=0.05, aliasing=0.1, addresses=0.3, blocks=0.3
+)
 #: Options that campaigns take turns in, by name.
-PRESETS = {"straight": STRAIGHT, "control": CONTROL, "aliases": ALIASES, "everything": EVERYTHING}
+PRESETS = {
+    "straight": STRAIGHT,
+    "control": CONTROL,
+    "aliases": ALIASES,
+    "everything": EVERYTHING,
+    "defined": DEFINED,
+}

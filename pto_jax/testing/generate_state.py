@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -14,9 +14,10 @@ from ..dtypes import I1, INDEX, DType
 from ..ir import Op, Value, attrs
 from ..profiles import Profile
 from ..types import PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
+from .generate_legal import Sizes as Sizes
 from .generate_operations import Scale
 from .generate_options import Options
-from .generate_values import words
+from .generate_values import Recipe, words
 
 
 @dataclass(frozen=True)
@@ -25,20 +26,25 @@ class Input:
 
     type: TileType | ScalarType | PartitionViewType | TensorViewType | VectorType
     words: NDArray[Any]
-    valid: tuple[int, int] | None = None
+    valid: Sizes | None = None
 
 
 @dataclass(frozen=True)
 class Held:
     """A tile in scope: its value and its valid sizes when it is used, None where they depend on the run.
 
-    ``placed`` says that it has an address.
+    ``placed`` says that it has an address, ``window`` that its rows are parts of longer ones.
     """
 
     value: Value
     type: TileType
-    sizes: tuple[int, int] | None
+    sizes: Sizes | None
     placed: bool = False
+    window: bool = False
+
+
+class Unfit(Exception):
+    """What was begun cannot be finished here; what it made so far is taken back."""
 
 
 @dataclass
@@ -50,6 +56,10 @@ class Level:
     views: list[Value] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
     loop: bool = False
+
+    @property
+    def parts(self) -> tuple[list[Any], ...]:
+        return (self.tiles, self.scalars, self.views, self.ops)
 
 
 @dataclass
@@ -77,6 +87,7 @@ class State:
     #: Whether tiles may be arguments of the program; with several blocks each has memory of its own.
     tile_arguments: bool = True
     _count: int = 0
+    _numbers: np.random.Generator | None = None
 
     @property
     def level(self) -> Level:
@@ -108,11 +119,32 @@ class State:
     def scalars(self, d: DType) -> list[Value]:
         return [v for level in self.levels for v in level.scalars if v.type == ScalarType(d)]
 
-    def numbers(self) -> np.random.Generator:
-        return np.random.default_rng(self.rng.getrandbits(64))
+    def words(self, d: DType, shape: tuple[int, ...], recipe: Recipe) -> NDArray[Any]:
+        if self._numbers is None:
+            self._numbers = np.random.default_rng(self.rng.getrandbits(64))
+        return words(self._numbers, d, shape, recipe)
 
     def recipe(self, d: DType, shape: tuple[int, ...]) -> NDArray[Any]:
-        return words(self.numbers(), d, shape, self.rng.choice(self.options.recipes))
+        return self.words(d, shape, self.rng.choice(self.options.recipes))
+
+    def attempt(self, make: Callable[[], None]) -> bool:
+        """Do something whole, or leave no trace of it where it turns out to be unfit."""
+        levels = [(level, [len(part) for part in level.parts]) for level in self.levels]
+        others = (self.arguments, self.tensors, self.functions)
+        before, address, names = [len(part) for part in others], self.address, set(self.inputs)
+        try:
+            make()
+        except Unfit:
+            for level, sizes in levels:
+                for part, size in zip(level.parts, sizes, strict=True):
+                    del part[size:]
+            for part, size in zip(others, before, strict=True):
+                del part[size:]
+            for name in set(self.inputs) - names:
+                del self.inputs[name]
+            self.address = address
+            return False
+        return True
 
     def argument(
         self, stem: str, t: Type, given: NDArray[Any], valid: tuple[int, int] | None = None

@@ -10,7 +10,20 @@ from numpy.typing import NDArray
 
 from ..dtypes import DType
 
-Recipe = Literal["uniform", "bits", "specials", "ties", "overflow", "sorted", "constant", "sparse"]
+#: ``positive`` numbers are normal and small; ``counts`` are 0 to one less than the width of the type.
+Recipe = Literal[
+    "uniform",
+    "bits",
+    "specials",
+    "ties",
+    "overflow",
+    "sorted",
+    "constant",
+    "sparse",
+    "positive",
+    "counts",
+]
+#: The recipes for values of any kind.
 RECIPES: tuple[Recipe, ...] = (
     "uniform",
     "bits",
@@ -116,6 +129,20 @@ def _sparse(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Word
     return np.where(rng.random(shape) < 0.1, _uniform(rng, d, shape), np.uint64(0))
 
 
+def _positive(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
+    if not d.is_float:
+        return np.asarray(rng.integers(1, min(20, 1 << (d.bits - 1)), shape, np.uint64))
+    if not _has_fields(d):
+        return np.full(shape, 1, np.uint64)
+    return _float(rng, d, d.bias + rng.integers(-2, 3, shape), _bits(rng, d, shape)) & np.uint64(
+        (1 << (d.bits - 1)) - 1
+    )
+
+
+def _counts(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
+    return rng.integers(0, d.bits, shape, np.uint64)
+
+
 _MAKERS: dict[str, _Maker] = {
     "uniform": _uniform,
     "bits": _bits,
@@ -125,4 +152,6 @@ _MAKERS: dict[str, _Maker] = {
     "sorted": _sorted,
     "constant": _constant,
     "sparse": _sparse,
+    "positive": _positive,
+    "counts": _counts,
 }

@@ -1,0 +1,92 @@
+"""Whether operations are legal, remembered: a generator asks the same questions again and again."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import lru_cache
+from typing import Literal, TypeAlias
+
+from ..errors import VerifyError
+from ..ir import Attrs, AttrValue, Op, Value, attrs
+from ..isa.check import check_op
+from ..isa.samples import Sample
+from ..profiles import Profile, ProfileName, profile as find_profile
+from ..types import Type
+
+#: ``doubtful``: legal, with a warning that may concern which lanes are read or written.
+Verdict: TypeAlias = Literal["illegal", "doubtful", "clean"]
+Sizes: TypeAlias = tuple[int, int]
+#: Warnings that say nothing about reading lanes that have no value.
+_HARMLESS = frozenset(
+    "region-larger tmp-size left-layout saturation-effect rounding-effect acc-to-vec fp-type pipes-differ "
+    "profile view-layout".split()
+)
+
+
+def legal(profile: Profile, op: Op, constants: Mapping[str, int] | None = None) -> bool:
+    """Whether an operation on the values of a program is legal, as far as types and constants show."""
+    return judged(profile, op, constants) != "illegal"
+
+
+def judged(
+    profile: Profile,
+    op: Op,
+    constants: Mapping[str, int] | None = None,
+    sizes: Mapping[str, Sizes] | None = None,
+) -> Verdict:
+    """The verdict on an operation, by the types of its values: their names do not matter."""
+    names: dict[str, str] = {}
+
+    def plain(values: tuple[Value, ...]) -> tuple[tuple[str, Type], ...]:
+        return tuple((names.setdefault(v.name, f"v{len(names)}"), v.type) for v in values)
+
+    ins, outs, results = plain(op.ins), plain(op.outs), plain(op.results)
+    known = tuple((names[n], k) for n, k in (constants or {}).items() if n in names)
+    regions = tuple((names[n], s) for n, s in (sizes or {}).items() if n in names)
+    return _verdict(op.name, ins, outs, results, op.attributes, op.groups, known, regions, profile.name)
+
+
+def suits(
+    sample: Sample,
+    types: Mapping[str, Type],
+    attributes: Mapping[str, AttrValue],
+    sizes: Mapping[str, Sizes],
+    profile: Profile,
+) -> Verdict:
+    """The verdict on a sample with other types and attributes, and with valid sizes at execution."""
+    instruction = sample.instruction
+    ins = tuple((name, types[name]) for name in sample.form)
+    outs = tuple((o.name, types[o.name]) for o in instruction.destinations if o.name in types)
+    known = tuple((n, numbers[0]) for n, numbers in sample.constants.items() if numbers)
+    return _verdict(
+        instruction.name, ins, outs, (), attrs(attributes), (), known, tuple(sizes.items()), profile.name
+    )
+
+
+_Values: TypeAlias = tuple[tuple[str, Type], ...]
+
+
+@lru_cache(maxsize=1 << 16)
+def _verdict(
+    name: str,
+    ins: _Values,
+    outs: _Values,
+    results: _Values,
+    attributes: Attrs,
+    groups: tuple[tuple[str, int], ...],
+    constants: tuple[tuple[str, int], ...],
+    sizes: tuple[tuple[str, Sizes], ...],
+    profile: ProfileName,
+) -> Verdict:
+    read, written, bound = (tuple(Value(n, t) for n, t in part) for part in (ins, outs, results))
+    op = Op(name, read, written, bound, attributes, groups=groups)
+    where, known = find_profile(profile), dict(constants)
+    try:
+        found = check_op(op, where, constants=known)
+        if sizes:
+            found += check_op(op, where, constants=known, valid=dict(sizes), types=False)
+    except VerifyError:
+        return "illegal"
+    if any(d.severity == "error" for d in found):
+        return "illegal"
+    return "clean" if all(d.rule in _HARMLESS for d in found) else "doubtful"
