@@ -1,1 +1,5 @@
-"""Failures made small, grouped by cause, kept as folders and replayed."""
+"""Failures made small: the instruction at fault found, program and inputs reduced, the cause named."""
+
+from .reduce import SECONDS, Shrunk, shrink
+
+__all__ = ["SECONDS", "Shrunk", "shrink"]

@@ -1,0 +1,49 @@
+"""Attributes at their defaults, where the failure does not depend on them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from dataclasses import replace
+
+from ... import isa
+from ...ir import Attrs, Op
+from ...testing.generate import Case
+from .edits import entry_of, rewritten, with_entry
+from .recording import number
+from .search import Search
+
+
+def shrink_attributes(search: Search) -> None:
+    """Leave attributes of instructions out: all of an operation's, else one after another."""
+    for at in [number(op) for op in search.case.program.walk()]:
+        keys = _optional(search.case, at)
+        if len(keys) > 1 and search.attempt(_without(search.case, at, keys)):
+            continue
+        for key in keys:
+            search.attempt(_without(search.case, at, (key,)))
+
+
+def _optional(case: Case, at: int) -> tuple[str, ...]:
+    op = next((op for op in case.program.walk() if number(op) == at), None)
+    instruction = isa.find(op.name) if op is not None else None
+    if op is None or instruction is None or instruction.syntax != "tile":
+        return ()
+    return tuple(op.attrs)
+
+
+def _without(case: Case, at: int, keys: Collection[str]) -> Case:
+    def one(op: Op) -> tuple[Op]:
+        left = tuple((k, v) for k, v in op.attributes if k not in keys)
+        return (replace(op, attributes=left) if number(op) == at else op,)
+
+    function = entry_of(case)
+    return with_entry(case, replace(function, body=rewritten(function.body, one)))
+
+
+def relevant(op: Op) -> Attrs:
+    """Attributes with another value than the default."""
+    instruction = isa.find(op.name)
+    if instruction is None:
+        return op.attributes
+    defaults = {k: a.default for a in instruction.attributes for k in (a.name, *a.keys)}
+    return tuple((k, v) for k, v in op.attributes if k not in defaults or defaults[k] != v)

@@ -1,0 +1,153 @@
+"""What two machines disagree about, in words that failures of one cause share."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...dtypes import DType
+from ...testing.compare import has_ordered_bits, is_nan, ulp_distance
+from ...testing.generate import Case
+from ...testing.vectors import Rule
+from ...types import TileType
+from ..judge import Outcome
+from ..results import Output, Run
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Difference:
+    """``kind`` must not change while a case is made smaller; ``detail`` says more about the values."""
+
+    kind: str
+    detail: str = ""
+
+    def __str__(self) -> str:
+        return self.detail or self.kind
+
+
+def difference(outcome: Outcome, wanted: Run | None, found: Run | None) -> Difference:
+    """How a failure differs from what was wanted."""
+    if outcome.kind == "crashed":
+        return Difference(f"crash of {_crash(outcome)}")
+    differs = outcome.mismatch
+    if differs is None:
+        return Difference("run-time rule")
+    if wanted is None or found is None or differs.comparison is None:
+        return Difference(_form(differs.message))
+    if differs.comparison.first is None:
+        return Difference("shape")
+    name = differs.output
+    return Difference("values", _values(outcome.case, name, wanted.outputs[name], found.outputs[name]))
+
+
+def _crash(outcome: Outcome) -> str:
+    """Which machine raised what."""
+    for role, name in (("reference", outcome.reference), ("tested", outcome.tested)):
+        rest = outcome.message.removeprefix(f"{name}: ")
+        if rest != outcome.message:
+            return f"the {role} machine: {rest.split(':')[0]}"
+    return "a machine"
+
+
+def _form(message: str) -> str:
+    for word, kind in (("valid region", "valid sizes"), ("shape", "shape"), ("no such output", "no output")):
+        if word in message:
+            return kind
+    return "values"
+
+
+def _values(case: Case, name: str, wanted: Output, found: Output) -> str:
+    """A class that all elements that differ belong to."""
+    d = wanted.dtype
+    bad = _different(d, wanted.words, found.words, Rule(case.ulp.get(name, 0)))
+    if not bad.any():
+        return "values"
+    before = case.inputs.get(name)
+    where = _where(bad, wanted)
+    if where:
+        return where
+    want, got = wanted.words[bad], found.words[bad]
+    if before is not None and isinstance(before.type, TileType) and before.words.shape == bad.shape:
+        old = before.words[bad]
+        if (got == old).all():
+            return "not written"
+        if (want == old).all():
+            return "written where it should not be"
+    return _numbers(d, want, got)
+
+
+def _where(bad: Array, wanted: Output) -> str:
+    if wanted.valid is None or bad.ndim != 2:
+        return ""
+    inside = np.zeros(bad.shape, bool)
+    inside[: wanted.valid[0], : wanted.valid[1]] = True
+    return "outside the valid region" if not (bad & inside).any() else ""
+
+
+def _different(d: DType, want: Array, got: Array, rule: Rule) -> Array:
+    bad = want != got
+    if has_ordered_bits(d):
+        nan = is_nan(d, want) & is_nan(d, got)
+        bad &= ~nan
+        if rule.ulp:
+            zero = (want & _magnitude(d) == 0) & (got & _magnitude(d) == 0)
+            either = is_nan(d, want) | is_nan(d, got)
+            bad &= zero | either | (ulp_distance(d, want, got) > rule.ulp)
+    return np.asarray(bad)
+
+
+def _magnitude(d: DType) -> int:
+    return (1 << (d.bits - 1)) - 1
+
+
+def _numbers(d: DType, want: Array, got: Array) -> str:
+    """A class of the values, where all of them agree in it."""
+    if d.is_float and has_ordered_bits(d):
+        return _floats(d, want, got)
+    if d.is_integer:
+        return _integers(d, want, got)
+    return "values"
+
+
+def _floats(d: DType, want: Array, got: Array) -> str:
+    nan_want, nan_got = is_nan(d, want), is_nan(d, got)
+    if nan_want.all():
+        return "a NaN is lost"
+    if nan_got.all():
+        return "a NaN too many"
+    if nan_want.any() or nan_got.any():
+        return "values"
+    low, high = want & _magnitude(d), got & _magnitude(d)
+    if ((low == 0) & (high == 0)).all():
+        return "sign of zero"
+    if (low == high).all():
+        return "sign"
+    if (ulp_distance(d, want, got) <= 1).all():
+        return "off by one ULP"
+    smallest = 1 << d.mantissa
+    if ((low < smallest) & (high < smallest)).all():
+        return "subnormals"
+    largest = (((1 << d.exponent) - 1) << d.mantissa) - 1
+    if ((low >= largest) | (high >= largest)).all():
+        return "saturation"
+    return "values"
+
+
+def _integers(d: DType, want: Array, got: Array) -> str:
+    if d.bits not in (8, 16, 32, 64):
+        return "values"
+    t = np.dtype(f"{'i' if d.is_signed else 'u'}{d.bits // 8}")
+    a, b = want.view(t), got.view(t)
+    with np.errstate(over="ignore"):
+        step = (want - got).view(t)
+    one = np.array([1, -1 if d.is_signed else np.iinfo(t).max], t)
+    limits = [np.iinfo(t).min, np.iinfo(t).max]
+    extreme = np.isin(a, limits[0 if d.is_signed else 1 :]) | np.isin(b, limits[0 if d.is_signed else 1 :])
+    if np.isin(step, one).all() and not extreme.all():
+        return "off by one"
+    return "saturation" if extreme.all() else "values"

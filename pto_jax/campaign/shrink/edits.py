@@ -1,0 +1,263 @@
+"""Edits of a case's program that make it smaller. The results need not be legal: the verifier decides.
+
+Values that an edit leaves undefined become arguments with what they held where they are used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ...ir import FRAGMENT, Function, Op, Program, Region, Symbol, Value, fragment_results
+from ...isa.tile_legality import tile_of_memref
+from ...testing.generate import Case
+from ...testing.generate_state import Input
+from ...types import MemRefType, PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
+from ...walk.walker import TERMINATORS
+from .recording import Recording, number
+
+#: Operations without effect besides their results.
+_PURE = frozenset(
+    """alloc_tile memref.alloc bind_tile partition_view subview make_tensor_view addptr get_block_idx
+    get_block_num get_subblock_idx get_subblock_num tgetval load_scalar get_tensor_view_dim
+    get_tensor_view_stride tensor_view_addr memref.reinterpret_cast""".split()
+)
+#: Handles over other tiles: results of a fragment, even where nothing reads them.
+_HANDLES = frozenset("treshape talias bitcast subset tsubview".split())
+Values = Mapping[str, Value]
+
+
+def entry_of(case: Case) -> Function:
+    """The function that a case executes."""
+    program = case.program
+    found = program.function(case.entry) if case.entry is not None else None
+    return found or program.entries[0]
+
+
+def with_entry(case: Case, function: Function) -> Case:
+    """The case with another body of the function it executes."""
+    old = entry_of(case).name
+    functions = tuple(function if f.name == old else f for f in case.program.functions)
+    return replace(case, program=replace(case.program, functions=functions))
+
+
+# -- operations ------------------------------------------------------------------------------------
+
+
+def rewritten(region: Region, change: Callable[[Op], Sequence[Op]]) -> Region:
+    """A region with every operation replaced by some others, inner regions first."""
+    ops: list[Op] = []
+    for op in region.ops:
+        inner = tuple(rewritten(r, change) for r in op.regions)
+        ops += change(replace(op, regions=inner) if inner != op.regions else op)
+    return replace(region, ops=tuple(ops))
+
+
+def _everywhere(case: Case, change: Callable[[Op], Sequence[Op]]) -> Case:
+    program = case.program
+    functions = tuple(replace(f, body=rewritten(f.body, change)) for f in program.functions)
+    return replace(case, program=replace(program, functions=functions))
+
+
+def without(case: Case, dropped: Collection[int]) -> Case:
+    """The case without the operations of some numbers."""
+    return _everywhere(case, lambda op: () if number(op) in dropped else (op,))
+
+
+def removable(case: Case) -> list[int]:
+    """Numbers of the operations that can be left out, in the order of the text."""
+    return [number(op) for op in case.program.walk() if op.name not in TERMINATORS]
+
+
+def renamed(op: Op, names: Values) -> Op:
+    """An operation on other values."""
+    if not names:
+        return op
+
+    def of(values: tuple[Value, ...]) -> tuple[Value, ...]:
+        return tuple(names.get(v.name, v) for v in values)
+
+    regions = tuple(
+        replace(r, ops=tuple(renamed(o, names) for o in r.ops), args=of(r.args)) for r in op.regions
+    )
+    return replace(op, ins=of(op.ins), outs=of(op.outs), results=of(op.results), regions=regions)
+
+
+# -- regions and calls -------------------------------------------------------------------------------
+
+
+def structured(case: Case) -> list[int]:
+    """Numbers of loops, branches, sections and calls."""
+    return [number(op) for op in case.program.walk() if op.regions or op.name == "call"]
+
+
+def unwrapped(case: Case, at: int, arm: int, joined: bool) -> Case:
+    """The case with the body of an operation in its place.
+
+    The body is executed once. With ``joined`` its arguments are what the operation was given, and the
+    operation's results what it hands on; else they are left undefined. ``arm`` chooses among regions.
+    """
+    handed: dict[str, Value] = {}
+
+    def change(op: Op) -> Sequence[Op]:
+        found = _body(case.program, op, arm) if number(op) == at else None
+        if found is None:
+            return (op,)
+        region, given = found
+        if op.name == "call":
+            region = _own_names(region, at)
+        names = {a.name: v for a, v in zip(region.args, given, strict=False)} if joined else {}
+        if joined:
+            handed.update(_handed_on(op, region, arm, names))
+        return [renamed(o, names) for o in region.ops if o.name not in TERMINATORS]
+
+    edited = _everywhere(case, change)
+    return _everywhere(edited, lambda op: (renamed(op, handed),)) if handed else edited
+
+
+def _body(program: Program, op: Op, arm: int) -> tuple[Region, tuple[Value, ...]] | None:
+    """A region of an operation, or the body of the function it calls, with what its arguments are."""
+    if op.name == "call":
+        callee = op.attrs.get("callee")
+        function = program.function(callee.name) if isinstance(callee, Symbol) else None
+        if function is None or arm:
+            return None
+        return replace(function.body, args=function.args), op.ins
+    if arm >= len(op.regions):
+        return None
+    given = op.ins
+    if op.name == "scf.for":
+        given = (*op.group("lb"), *op.group("inits"))
+    elif op.name == "scf.while" and arm == 1:
+        last = op.regions[0].ops[-1] if op.regions[0].ops else Op("scf.condition")
+        inner = {a.name: v for a, v in zip(op.regions[0].args, op.ins, strict=False)}
+        given = tuple(inner.get(v.name, v) for v in last.ins[1:])
+    return op.regions[arm], given
+
+
+def _handed_on(op: Op, region: Region, arm: int, names: Values) -> dict[str, Value]:
+    """What the results of an operation are where its body stands in its place."""
+    last = region.ops[-1] if region.ops else None
+    if last is None or last.name not in TERMINATORS or (op.name == "scf.while" and arm == 1):
+        return {}
+    values = last.ins[1:] if last.name == "scf.condition" else last.ins
+    return {r.name: names.get(v.name, v) for r, v in zip(op.results, values, strict=False)}
+
+
+def _own_names(region: Region, mark: int) -> Region:
+    """The body of a function with names that its caller does not have."""
+    names = {
+        v.name: replace(v, name=f"{v.name}_{mark}")
+        for op in region.ops
+        for inner in op.walk()
+        for v in (*inner.results, *(a for r in inner.regions for a in r.args))
+    }
+    return replace(region, ops=tuple(renamed(o, names) for o in region.ops))
+
+
+# -- whole programs --------------------------------------------------------------------------------
+
+
+def as_fragment(case: Case) -> Case | None:
+    """The case as instructions without a function, whose tiles are all results; None where it needs one."""
+    function = entry_of(case)
+    if case.program.fragment or case.grid != 1 or any(op.name == "call" for op in function.walk()):
+        return None
+    ops = tuple(op for op in function.body.ops if op.name != "return")
+    body = Region(ops)
+    found = Function(FRAGMENT, function.args, body)
+    program = Program((found,), case.program.attributes, fragment=True, has_module=False)
+    return replace(case, program=program, entry=None)
+
+
+def closed(case: Case, recording: Recording) -> Case | None:
+    """The case with everything undefined as arguments, and nothing in it that is not used.
+
+    None where a value is undefined for which nothing was recorded, or inside a function that is called.
+    """
+    tidy = _tidied(case)
+    known = {a.name for a in entry_of(tidy).args}
+    missing: dict[str, Value] = {}
+    inputs: dict[str, Input] = {}
+    for op, value, at, defined in _uses(entry_of(tidy).body, known):
+        if value.name in defined or value.name in inputs:
+            continue
+        values = recording.used.get(number(op), ())
+        held = values[at] if at < len(values) else None
+        held = held or _default(value.type)
+        if held is None:
+            return None
+        missing[value.name] = replace(value, type=held.type)
+        inputs[value.name] = held
+    function = entry_of(tidy)
+    body = rewritten(function.body, lambda op: (renamed(op, missing),)) if missing else function.body
+    used = {v.name for op in body.ops for o in op.walk() for v in (*o.ins, *o.outs)}
+    args = tuple(a for a in (*function.args, *missing.values()) if a.name in used)
+    made = with_entry(tidy, replace(function, args=args, body=body))
+    kept = {a.name: {**tidy.inputs, **inputs}[a.name] for a in args}
+    program = made.program
+    if program.fragment:
+        results = fragment_results(body.ops, {a.name for a in args})
+        program = replace(program, fragment_results=results)
+    return replace(made, program=program, inputs=kept)
+
+
+def _uses(region: Region, known: set[str]) -> Iterator[tuple[Op, Value, int, set[str]]]:
+    """Every use of a value with its position, and the names defined there."""
+    defined = known | {a.name for a in region.args}
+    for op in region.ops:
+        for at, value in enumerate((*op.ins, *op.outs)):
+            yield op, value, at, defined
+        for inner in op.regions:
+            yield from _uses(inner, defined)
+        defined = defined | {r.name for r in op.results}
+
+
+def _default(t: Type) -> Input | None:
+    """Zeros of a type."""
+    if isinstance(t, MemRefType):
+        found = tile_of_memref(t)
+        t = found if found is not None else t
+    if isinstance(t, TileType):
+        return Input(t, np.zeros(t.shape, t.dtype.word), None if t.is_static else t.shape)
+    if isinstance(t, ScalarType):
+        return Input(t, np.zeros((), t.dtype.word))
+    if isinstance(t, PartitionViewType | TensorViewType | VectorType) and None not in t.dims:
+        return Input(t, np.zeros([n or 0 for n in t.dims], t.dtype.word))
+    return None
+
+
+@dataclass
+class _Tidying:
+    """Leaves out operations whose results nothing uses, and empty regions without results."""
+
+    pure: frozenset[str]
+    used: set[str] = field(default_factory=set)
+
+    def region(self, region: Region) -> Region:
+        ops: list[Op] = []
+        for op in reversed(region.ops):
+            op = replace(op, regions=tuple(self.region(r) for r in op.regions)) if op.regions else op
+            if not self._is_idle(op):
+                self.used.update(v.name for v in (*op.ins, *op.outs))
+                ops.append(op)
+        return replace(region, ops=tuple(reversed(ops)))
+
+    def _is_idle(self, op: Op) -> bool:
+        if op.name in self.pure or op.name.startswith("arith."):
+            return not any(r.name in self.used for r in op.results)
+        empty = op.regions and all(o.name in TERMINATORS for r in op.regions for o in r.ops)
+        return bool(empty) and not any(r.name in self.used for r in op.results)
+
+
+def _tidied(case: Case) -> Case:
+    program = case.program
+    pure = _PURE if program.fragment else _PURE | _HANDLES
+    functions = tuple(replace(f, body=_Tidying(pure).region(f.body)) for f in program.functions)
+    callees = [op.attrs.get("callee") for f in functions for op in f.walk()]
+    called = {c.name for c in callees if isinstance(c, Symbol)}
+    main = entry_of(case).name
+    functions = tuple(f for f in functions if f.name == main or f.name in called)
+    return replace(case, program=replace(program, functions=functions))

@@ -1,0 +1,131 @@
+"""The instruction at fault: each one that was executed, alone, on what it found.
+
+A probe is a program of one instruction whose operands are arguments with the contents that they had in
+the run of the reference interpreter, and whose results are visible. A machine that computes an
+instruction wrongly fails the probe of it, whatever becomes of the value in the whole program.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ... import isa
+from ...dtypes import I1, I32, INDEX, DType
+from ...errors import VerifyError
+from ...ir import FRAGMENT, Function, Op, Program, Region, Value, attrs, fragment_results
+from ...isa.constraints import element_type
+from ...isa.tile_legality import tile_of_memref
+from ...testing.generate import Case
+from ...testing.generate_state import Input
+from ...types import MemRefType, ScalarType, TileType
+from .edits import renamed
+from .recording import Event, Recording, renumbered
+from .search import Finding, Machines, digest
+
+
+def localised(machines: Machines, finding: Finding, recording: Recording) -> tuple[Finding, str] | None:
+    """A failure of one instruction, which had a part in the failure of the whole, and its name."""
+    tried: set[str] = set()
+    for event in recording.influencing(_output(finding)):
+        probe = probe_of(recording, event)
+        mark = digest(probe) if probe is not None else ""
+        if probe is None or mark in tried:
+            continue
+        tried.add(mark)
+        found = machines.fails(probe, finding.signature)
+        if found is not None:
+            return found, event.op.name
+    return None
+
+
+def _output(finding: Finding) -> str | None:
+    differs = finding.outcome.mismatch
+    return differs.output if differs is not None else None
+
+
+def probe_of(recording: Recording, event: Event) -> Case | None:
+    """One execution as a program of its own, where its operands can be arguments."""
+    op, case = event.op, recording.case
+    if None in event.values or op.groups or op.regions:
+        return None
+    held = {v.name: i for v, i in zip((*op.ins, *op.outs), event.values, strict=True) if i is not None}
+    names = {name: Value(name, i.type) for name, i in held.items()}
+    names |= {r.name: replace(r, type=_tile_type(r)) for r in op.results}
+    constants = [o for o in case.program.walk() if o.name == "arith.constant" and o.results[0].name in held]
+    sinks, made = _visible(op)
+    ops = (*constants, *event.modes, renamed(op, names), *sinks)
+    defined = {r.name for o in ops for r in o.results}
+    inputs = {n: i for n, i in (held | made).items() if n not in defined}
+    arguments = tuple(Value(n, i.type) for n, i in inputs.items())
+    program = Program(
+        (Function(FRAGMENT, arguments, Region(ops)),),
+        case.program.attributes,
+        fragment=True,
+        fragment_results=fragment_results(ops, set(inputs)),
+        has_module=False,
+    )
+    ulp = _bounds(op, case)
+    return replace(case, program=renumbered(program), inputs=inputs, ulp=ulp, grid=1, entry=None)
+
+
+def _tile_type(value: Value) -> TileType | ScalarType | MemRefType:
+    t = value.type
+    found = tile_of_memref(t) if isinstance(t, MemRefType) else None
+    return found or t  # type: ignore[return-value]
+
+
+def _bounds(op: Op, case: Case) -> dict[str, int]:
+    """How far results may be apart: as the case says, at least as the instruction's declaration does."""
+    instruction = isa.find(op.name)
+    bounds = {}
+    for v in op.destinations:
+        d = element_type(v.type)
+        declared = instruction.ulp.get(d.name, 0) if instruction is not None and d is not None else 0
+        bounds[v.name] = max(declared, case.ulp.get(v.name, 0))
+    return {name: n for name, n in bounds.items() if n}
+
+
+def _visible(op: Op) -> tuple[list[Op], dict[str, Input]]:
+    """Operations that make scalar results visible, and the tiles they are written to."""
+    ops: list[Op] = []
+    inputs: dict[str, Input] = {}
+    for value in op.results:
+        if not isinstance(value.type, ScalarType):
+            continue
+        d, result = value.type.dtype, value
+        if d in (I1, INDEX):
+            d, result = I32, Value(f"{value.name}_i32", ScalarType(I32))
+            how = "arith.index_cast" if value.type.dtype == INDEX else "arith.extui"
+            ops.append(Op(how, (value,), results=(result,)))
+        t = TileType(d, 1, max(8, 256 // d.word_bits))
+        zero, seen = Value(f"{value.name}_at", ScalarType(INDEX)), Value(f"{value.name}_seen", t)
+        ops.append(Op("arith.constant", results=(zero,), attributes=attrs(value=0)))
+        ops.append(Op("tsetval", (zero, result), (seen,)))
+        inputs[seen.name] = Input(t, np.zeros(t.shape, d.word))
+    return ops, inputs
+
+
+def types_of(op: Op) -> str:
+    """The element types of an instruction: that of its result, after that of its source where it differs."""
+    found = list(_elements(op))
+    source, result = found[0], found[-1]
+    return result.name if source == result else f"{source.name}->{result.name}"
+
+
+def _elements(op: Op) -> Iterator[DType]:
+    instruction = isa.find(op.name)
+    values = [*op.ins[:1], *op.destinations[:1]]
+    if instruction is not None and instruction.syntax == "tile":
+        try:
+            bound = isa.bind(instruction, op).values
+            first = next((o.name for o in instruction.operands if o.role == "in" and o.name in bound), None)
+            values = [bound[n] for n in (first,) if n is not None] + list(op.destinations[:1])
+        except VerifyError:
+            pass
+    for v in values:
+        d = element_type(v.type)
+        if d is not None:
+            yield d

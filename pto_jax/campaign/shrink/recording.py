@@ -1,0 +1,258 @@
+"""What every operation of a case finds when it executes, as the reference interpreter sees it.
+
+Operations of a program are known by a number, which stands in the line of their span and stays with them
+through edits.
+
+>>> from pto_jax.testing.generate import generate
+>>> recording = record(numbered(generate(1, 0)))
+>>> recording.events[0].op.name == next(op.name for op in recording.case.program.walk())
+True
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from ... import isa
+from ...errors import Span
+from ...ir import Op, Program, Region, Value
+from ...oracle.machine import ReferenceMachine
+from ...oracle.step import Policy, scalar_word
+from ...oracle.storage import Buffer, Place, Window, read_words
+from ...testing.generate import Case
+from ...testing.generate_state import Input
+from ...types import PartitionViewType, ScalarType, TensorViewType, TileType, VectorType
+from ...walk import Execution, Operand, Scope, TileRef, View
+from ...walk.walker import needs_rule
+from ..targets import Oracle
+
+#: Executions of one operation that are kept, and bytes of operands that are kept in all.
+MAX_EXECUTIONS = 6
+MAX_BYTES = 1 << 28
+#: Operations that compute although no rule of an instruction executes them.
+_SCALAR = frozenset({"tgetval", "tsetval", "load_scalar", "store_scalar"})
+#: Operations without operands that change what later ones compute.
+_MODES = frozenset({"sethf32mode", "settf32mode"})
+#: A buffer of tile memory, or the name of one of global memory.
+Key: TypeAlias = Buffer | str
+Values: TypeAlias = tuple[Input | None, ...]
+
+
+def numbered(case: Case) -> Case:
+    """The case with a number for every operation of its program."""
+    return replace(case, program=renumbered(case.program))
+
+
+def renumbered(program: Program) -> Program:
+    count = itertools.count(1)
+
+    def op(o: Op) -> Op:
+        span = Span("case", next(count), 1)
+        return replace(o, span=span, regions=tuple(region(r) for r in o.regions))
+
+    def region(r: Region) -> Region:
+        return replace(r, ops=tuple(map(op, r.ops)))
+
+    return replace(program, functions=tuple(replace(f, body=region(f.body)) for f in program.functions))
+
+
+def number(op: Op) -> int:
+    """The number of an operation; 0 for one that was made since."""
+    return op.span.line if op.span is not None else 0
+
+
+@dataclass(eq=False)
+class Event:
+    """One execution of an operation that computes: its operands before it, and the memory it touches.
+
+    ``modes`` are the operations that have set modes before.
+    """
+
+    op: Op
+    values: Values
+    modes: tuple[Op, ...] = ()
+    reads: set[Key] = field(default_factory=set)
+    writes: set[Key] = field(default_factory=set)
+
+
+@dataclass(eq=False)
+class Recording:
+    """What was seen of one case.
+
+    ``events`` are in the order of execution. ``used`` and ``made`` give the operands (sources, then
+    destinations) and the results of every operation at its first execution. ``finished`` says that the
+    interpreter came to the end.
+    """
+
+    case: Case
+    events: list[Event] = field(default_factory=list)
+    used: dict[int, Values] = field(default_factory=dict)
+    made: dict[int, Values] = field(default_factory=dict)
+    outputs: dict[str, Key] = field(default_factory=dict)
+    finished: bool = False
+
+    def influencing(self, output: str | None) -> Iterator[Event]:
+        """Executions that may have a part in an output, the last one first; then all others in order."""
+        live = {self.outputs[output]} if output in self.outputs else set[Key]()
+        related: dict[int, Event] = {}
+        for event in reversed(self.events):
+            if event.writes & live:
+                live |= event.reads
+                related[id(event)] = event
+        yield from related.values()
+        yield from (e for e in self.events if id(e) not in related)
+
+
+def record(case: Case) -> Recording:
+    """Execute a case whose operations are numbered, and keep what they find."""
+    recording = Recording(case)
+    watcher: list[_Watcher] = []
+
+    def make(*given: Any) -> ReferenceMachine:
+        watcher.append(_Watcher(recording, *given))
+        return watcher[0]
+
+    try:
+        Oracle(machine=make).run(case)
+        recording.finished = True
+    except Exception:
+        # What was seen until here is of use, whatever stopped the interpreter.
+        recording.finished = False
+    for one in watcher:
+        one.end()
+    return recording
+
+
+class _Watcher(ReferenceMachine):
+    """Executes like its base, and keeps what operations find."""
+
+    def __init__(self, recording: Recording, policy: Policy, buffers: Mapping[str, Any], steps: int) -> None:
+        super().__init__(policy, buffers, steps)
+        self.recording = recording
+        self._open: list[tuple[Op, Scope]] = []
+        self._counts: dict[int, int] = {}
+        self._bytes = 0
+        self._event: Event | None = None
+        self._outermost: Scope | None = None
+        self._modes: dict[str, Op] = {}
+
+    def begin(self, op: Op, scope: Scope) -> None:
+        self._close()
+        self._outermost = self._outermost or scope
+        self._open.append((op, scope))
+        n, seen = number(op), self._counts.get(number(op), 0)
+        self._counts[n] = seen + 1
+        self._event = None
+        if op.name in _MODES:
+            self._modes[op.name] = op
+        if seen >= MAX_EXECUTIONS or self._bytes > MAX_BYTES:
+            return
+        operands = [_looked_up(scope, v) for v in (*op.ins, *op.outs)]
+        values = self._values((*op.ins, *op.outs), operands)
+        if not seen:
+            self.recording.used[n] = values
+        if _computes(op):
+            keys = [set(_keys(o)) for o in operands]
+            reads, writes = set[Key]().union(*keys), set[Key]().union(*keys[len(op.ins) :])
+            if op.name == "store_scalar":
+                writes |= keys[1]
+            self._event = Event(op, values, tuple(self._modes.values()), reads, writes)
+            self.recording.events.append(self._event)
+
+    def execute(self, execution: Execution) -> dict[str, Any]:
+        if self._event is not None:
+            for operand in execution.instruction.destinations:
+                self._event.writes.update(_keys(execution.operands.get(operand.name)))
+        return super().execute(execution)
+
+    def end(self) -> None:
+        self._close()
+        if self._outermost is not None:
+            names = self._outermost.chain()[-1]
+            self.recording.outputs.update((n, k) for n, o in names.items() for k in _keys(o))
+        self.recording.outputs.update((name, name) for name in self.buffers)
+
+    def _close(self) -> None:
+        """Keep the results of operations that have ended since."""
+        still = []
+        for op, scope in self._open:
+            found = [_looked_up(scope, v) for v in op.results]
+            if any(o is None for o in found):
+                still.append((op, scope))
+            elif op.results:
+                made = self.recording.made
+                if number(op) not in made:
+                    made[number(op)] = self._values(op.results, found)
+        # A result that stays unbound belongs to an operation that is still executing.
+        self._open = [(op, scope) for op, scope in still if op.regions or op.name == "call"]
+
+    def _values(self, values: Sequence[Value], operands: Sequence[Operand]) -> Values:
+        found = tuple(self._value(v, o) for v, o in zip(values, operands, strict=True))
+        self._bytes += sum(i.words.nbytes for i in found if i is not None)
+        return found
+
+    def _value(self, value: Value, operand: Operand) -> Input | None:
+        """An operand as the input of a program, where it can be one."""
+        if isinstance(operand, TileRef):
+            return _tile(value, operand, np.array(self.contents(operand)))
+        if isinstance(operand, View):
+            return _view(value, operand, self.buffers)
+        if isinstance(value.type, ScalarType) and operand is not None:
+            d = value.type.dtype
+            return Input(value.type, scalar_word(operand, d).reshape(()).copy())
+        if isinstance(value.type, VectorType) and isinstance(operand, np.ndarray):
+            return Input(value.type, np.ascontiguousarray(operand).view(value.type.dtype.word))
+        return None
+
+
+def _computes(op: Op) -> bool:
+    if op.name.startswith("arith."):
+        return op.name != "arith.constant"
+    instruction = isa.find(op.name)
+    return op.name in _SCALAR or (instruction is not None and needs_rule(instruction))
+
+
+def _looked_up(scope: Scope, value: Value) -> Operand:
+    try:
+        return scope[value]
+    except KeyError:
+        return None
+
+
+def _tile(value: Value, ref: TileRef, words: Any) -> Input:
+    """A tile with its contents; its type is the written one where that gives the same sizes."""
+    valid = (int(ref.v_row), int(ref.v_col))
+    t = value.type if isinstance(value.type, TileType) else ref.type
+    if t.is_static and t.valid != valid:
+        t = t.with_valid(None, None)
+    return Input(t, words, None if t.is_static else valid)
+
+
+def _view(value: Value, view: View, buffers: Mapping[str, Any]) -> Input | None:
+    shape = tuple(int(n) for n in view.shape)
+    if view.layout is not None or not shape or 0 in shape:
+        return None
+    at = np.full(shape, int(view.offset), np.int64)
+    for axis, (n, stride) in enumerate(zip(shape, view.strides, strict=True)):
+        at += (np.arange(n) * int(stride)).reshape([-1 if i == axis else 1 for i in range(len(shape))])
+    memory = buffers[view.buffer]
+    if at.min() < 0 or at.max() >= len(memory) * 8 // view.dtype.storage_bits:
+        return None
+    kind = TensorViewType if isinstance(value.type, TensorViewType) else PartitionViewType
+    return Input(kind(shape, view.dtype), read_words(memory, at, view.dtype))
+
+
+def _keys(operand: Operand) -> Iterator[Key]:
+    if isinstance(operand, TileRef):
+        place = operand.storage
+        while isinstance(place, Window):
+            place = place.tile.storage
+        if isinstance(place, Place):
+            yield place.buffer
+    elif isinstance(getattr(operand, "buffer", None), str):
+        yield operand.buffer

@@ -1,0 +1,170 @@
+"""From a failing case to a minimal one that fails in the same way.
+
+First each executed instruction is tried alone (:mod:`.probes`); where one fails, the rest of the program
+plays no part. Where none does, the failure needs several operations, and those that it does not need are
+left out. Then sizes, contents and attributes are made simple. The same case gives the same result, as
+long as time allows.
+
+>>> from pto_jax.testing.generate import generate
+>>> from pto_jax.campaign.targets import Oracle
+>>> made = shrink(generate(1, 0), Oracle(), Oracle(), seconds=10)
+>>> made.outcome.is_failure, made.instruction
+(False, '')
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ...ir import Region
+from ...testing.generate import Case
+from ..judge import Outcome
+from ..targets import Target
+from .attributes import shrink_attributes
+from .contents import shrink_contents
+from .edits import (
+    as_fragment,
+    closed,
+    entry_of,
+    removable,
+    structured,
+    unwrapped,
+    with_entry,
+    without,
+)
+from .probes import localised
+from .recording import number, numbered, record
+from .search import Exhausted, Finding, Machines, Search
+from .sizes import settle_regions, shrink_sizes
+
+#: Seconds that a case may take when nothing else is said.
+SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Shrunk:
+    """A minimal case, what becomes of it, and the cases that were executed on the way.
+
+    ``instruction`` is the one at fault; ``finding`` is the outcome with the results of both machines, and
+    ``before`` that of the instruction as the original case executes it, which names the cause.
+    """
+
+    case: Case
+    outcome: Outcome
+    steps: int
+    instruction: str
+    finding: Finding
+    before: Finding
+
+
+def shrink(case: Case, reference: Target, tested: Target, *, seconds: float = SECONDS) -> Shrunk:
+    """The smallest case found that fails like the given one; the given one where it does not fail."""
+    machines = Machines(reference, tested, time.monotonic() + seconds)
+    return reduced(machines, blamed(machines, case))
+
+
+@dataclass(frozen=True)
+class Blame:
+    """A failure reduced to the operations it needs, with the attributes they need."""
+
+    finding: Finding
+    instruction: str
+
+
+def blamed(machines: Machines, case: Case) -> Blame:
+    """The instruction at fault, alone where it fails alone."""
+    case = numbered(case)
+    finding = machines.run(case)
+    if not finding.outcome.is_failure:
+        return Blame(finding, "")
+    search = Search(machines, finding, finding.signature)
+    recording = record(case)
+    instruction = next((e.op.name for e in recording.influencing(None)), "")
+    try:
+        found = localised(machines, finding, recording)
+        if found is not None:
+            search.best, instruction = found
+        else:
+            _shrink_program(search)
+            instruction = _first_wrong(search) or instruction
+        shrink_attributes(search)
+    except Exhausted:
+        pass
+    return Blame(search.best, instruction)
+
+
+def reduced(machines: Machines, blame: Blame) -> Shrunk:
+    """The rest of the way: small sizes, simple contents."""
+    search = Search(machines, blame.finding, blame.finding.signature)
+    if blame.finding.outcome.is_failure:
+        try:
+            settle_regions(search)
+            shrink_sizes(search)
+            shrink_contents(search)
+            shrink_sizes(search)
+            shrink_attributes(search)
+        except Exhausted:
+            pass
+    best = search.best
+    return Shrunk(best.case, best.outcome, machines.steps, blame.instruction, best, blame.finding)
+
+
+# -- operations ----------------------------------------------------------------------------------------
+
+
+def _shrink_program(search: Search) -> None:
+    """Leave operations out and take regions apart, until neither is possible."""
+    search.attempt(_closed(search, replace(search.case, grid=1)) if search.case.grid > 1 else None)
+    progress = True
+    while progress:
+        progress = _remove(search)
+        progress |= search.first(_unwrappings(search))
+        progress |= search.attempt(as_fragment(search.case))
+
+
+def _closed(search: Search, candidate: Case | None) -> Case | None:
+    return closed(candidate, record(search.case)) if candidate is not None else None
+
+
+def _remove(search: Search) -> bool:
+    """Leave out as many operations as possible: halves first, the last ones first."""
+    progress = False
+    size = max(1, len(removable(search.case)) // 2)
+    while size:
+        again = True
+        while again:
+            again = search.first(_removals(search, size))
+            progress |= again
+        size //= 2
+    return progress
+
+
+def _removals(search: Search, size: int) -> Iterator[Case | None]:
+    recording, numbers = record(search.case), removable(search.case)
+    for end in range(len(numbers), 0, -size):
+        yield closed(without(search.case, set(numbers[max(0, end - size) : end])), recording)
+
+
+def _unwrappings(search: Search) -> Iterator[Case | None]:
+    recording = record(search.case)
+    for at in structured(search.case):
+        for joined in (True, False):
+            for arm in range(3):
+                yield closed(unwrapped(search.case, at, arm, joined), recording)
+
+
+def _first_wrong(search: Search) -> str:
+    """The instruction after which a program that needs several operations goes wrong."""
+    function = entry_of(search.case)
+    recording = record(search.case)
+    computing = {number(e.op) for e in recording.events}
+    names = ""
+    for end, op in enumerate(function.body.ops, 1):
+        inner = [o.name for o in op.walk() if number(o) in computing and not o.name.startswith("arith.")]
+        names = inner[0] if len(set(inner)) == 1 else names if not inner else op.name
+        part = with_entry(search.case, replace(function, body=Region(function.body.ops[:end])))
+        if search.machines.fails(closed(part, recording), search.signature) is not None:
+            return names
+    return names

@@ -1,0 +1,115 @@
+"""Trying smaller cases: a candidate replaces the best one where it is legal and fails in the same way."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from ...errors import PtoError
+from ...testing.generate import Case
+from ...verifier import verify_program
+from ..judge import Outcome, judge
+from ..results import Run
+from ..targets import Target
+from .differences import difference
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A case on both machines: the outcome, and the results where both gave some."""
+
+    outcome: Outcome
+    wanted: Run | None = None
+    found: Run | None = None
+
+    @property
+    def case(self) -> Case:
+        return self.outcome.case
+
+    @property
+    def signature(self) -> str:
+        """What a smaller case must have in common with this one."""
+        return difference(self.outcome, self.wanted, self.found).kind
+
+
+class Exhausted(Exception):
+    """The time of a search is over."""
+
+
+@dataclass
+class Machines:
+    """The two machines of a failure, the time that is left, and how many cases they have executed."""
+
+    reference: Target
+    tested: Target
+    deadline: float
+    steps: int = 0
+    _seen: set[str] = field(default_factory=set)
+
+    def run(self, case: Case) -> Finding:
+        """A case on both machines."""
+        if time.monotonic() > self.deadline:
+            raise Exhausted
+        self.steps += 1
+        seen: list[tuple[Run, Run]] = []
+        outcome = judge(
+            case, self.reference, self.tested, lambda _, wanted, found: seen.append((wanted, found))
+        )
+        return Finding(outcome, *(seen[0] if seen else ()))
+
+    def fails(self, case: Case | None, signature: str) -> Finding | None:
+        """What a legal case gives, where it fails in the wanted way; others are tried once."""
+        mark = f"{signature} {digest(case)}" if case is not None else ""
+        if case is None or mark in self._seen or not is_legal(case):
+            return None
+        found = self.run(case)
+        if found.outcome.is_failure and found.signature == signature:
+            return found
+        self._seen.add(mark)
+        return None
+
+
+@dataclass
+class Search:
+    """The smallest failing case so far."""
+
+    machines: Machines
+    best: Finding
+    signature: str
+    _taken: set[str] = field(default_factory=set)
+
+    @property
+    def case(self) -> Case:
+        return self.best.case
+
+    def attempt(self, candidate: Case | None) -> bool:
+        """Take a smaller case where it fails in the same way; none is taken twice."""
+        mark = digest(candidate) if candidate is not None else ""
+        found = self.machines.fails(candidate, self.signature) if mark not in self._taken else None
+        if found is not None:
+            self.best = found
+            self._taken.add(mark)
+        return found is not None
+
+    def first(self, candidates: Iterable[Case | None]) -> bool:
+        """Take the first of some cases that fails in the same way."""
+        return any(self.attempt(c) for c in candidates)
+
+
+def is_legal(case: Case) -> bool:
+    """Whether a case's program passes the verifier of its profile."""
+    try:
+        return all(d.severity != "error" for d in verify_program(case.program, case.profile))
+    except PtoError:
+        return False
+
+
+def digest(case: Case) -> str:
+    """What identifies a case: its program and its inputs."""
+    made = hashlib.sha256(f"{case.program.digest} {case.entry} {case.grid}".encode())
+    for name, i in case.inputs.items():
+        made.update(f"{name} {i.type!r} {i.valid} {i.words.shape}".encode())
+        made.update(i.words.tobytes())
+    return made.hexdigest()
