@@ -134,7 +134,8 @@ def _in_source_order(found: list[Diagnostic]) -> list[Diagnostic]:
 
 def _within_limits(program: Program, limits: Limits, sink: _Sink) -> bool:
     """Counts operations, depth and elements without recursion; False when a limit is exceeded."""
-    count = elements = 0
+    count = elements = largest = 0
+    place: Span | None = None
     stack = [(f.body, 1) for f in program.functions]
     while stack:
         region, depth = stack.pop()
@@ -145,12 +146,15 @@ def _within_limits(program: Program, limits: Limits, sink: _Sink) -> bool:
             return False
         for op in region.ops:
             stack += [(r, depth + 1) for r in op.regions]
-            elements += sum(v.type.elements for v in op.results if isinstance(v.type, TileType))
+            size = sum(v.type.elements for v in op.results if isinstance(v.type, TileType))
+            elements += size
+            if place is None or size > largest:
+                place, largest = op.span, size
     if count > limits.operations:
-        sink.add(_limit(f"the program has {count} operations; allowed: {limits.operations}", None))
+        sink.add(_limit(f"the program has {count} operations; allowed: {limits.operations}", place))
         return False
     if elements > limits.elements:
-        sink.add(_limit(f"its tiles have {elements} elements in total; allowed: {limits.elements}", None))
+        sink.add(_limit(f"its tiles have {elements} elements in total; allowed: {limits.elements}", place))
         return False
     return True
 

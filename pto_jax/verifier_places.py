@@ -103,7 +103,9 @@ class Handles:
             case "alloc_tile" | "tassign":
                 yield from self._placed(op)
             case "subset" | "tsubview" if op.destinations and op.ins:
-                self.bytes[op.destinations[0].name] = self._window(op)
+                window = self._window(op)
+                if window is not None:
+                    self.bytes[op.destinations[0].name] = window
             case name if name in _SAME_BYTES and op.ins and op.destinations:
                 found = self.find(op.ins[0])
                 if found is not None:
@@ -127,10 +129,11 @@ class Handles:
         if given and start is None:
             yield root
 
-    def _window(self, op: Op) -> Bytes:
+    def _window(self, op: Op) -> Bytes | None:
         source, made = op.ins[0], op.destinations[0]
         found, t = self.find(source), made.type
-        assert isinstance(t, TileType)
+        if not isinstance(t, TileType):
+            return None
         sizes = op.attrs.get("sizes") if op.name == "subset" else t.valid
         if found is None or found.window or not isinstance(sizes, tuple) or len(sizes) != 2:
             return found or Bytes(self.prefix + made.name, t.loc)

@@ -113,6 +113,12 @@ def _store(reader: TypeReader, fields: _Fields, key: str, value: object, start: 
             start=start,
             end=c.last_end,
         )
+    if isinstance(value, DType) and value.name in ("index", "i1"):
+        c.fail(
+            f"found a tile of '{value.name}'; tiles hold numbers of at least 4 bits",
+            start=c.last_end - len(value.name),
+            end=c.last_end,
+        )
     fields.values[key] = value
     fields.places[key] = (start, c.last_end)
 
@@ -131,7 +137,7 @@ def _read_positional(reader: TypeReader, fields: _Fields) -> None:
 def _read_value(reader: TypeReader, key: str) -> Any:
     c = reader.cursor
     if key == "dtype":
-        return _tile_dtype(reader)
+        return reader.dtype()
     if key in ("rows", "cols"):
         return _size(reader, key, smallest=1)
     if key in ("v_row", "v_col"):
@@ -142,18 +148,6 @@ def _read_value(reader: TypeReader, key: str) -> Any:
             return 512
         return _size(reader, key, smallest=1)
     return enumeration(c, _ENUMERATIONS[key], key)
-
-
-def _tile_dtype(reader: TypeReader) -> DType:
-    c = reader.cursor
-    found = reader.dtype()
-    if found.name in ("index", "i1"):
-        c.fail(
-            f"found a tile of '{found.name}'; tiles hold numbers of at least 4 bits",
-            start=c.last_end - 2,
-            end=c.last_end,
-        )
-    return found
 
 
 def _size(reader: TypeReader, key: str, smallest: int) -> int:

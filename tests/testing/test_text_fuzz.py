@@ -1,0 +1,117 @@
+"""The mutation fuzz of the text reader: a small run, that it finds what is planted, and what it found."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+
+from pto_jax.api import verify
+from pto_jax.errors import Diagnostic, ParseError
+from pto_jax.ir import Program
+from pto_jax.testing import text_check
+from pto_jax.testing.text_check import Finding, check
+from pto_jax.testing.text_corpus import Corpus
+from pto_jax.testing.text_fuzz import Found, Report, Task, damaged, fuzz, minimal, run
+from pto_jax.testing.text_mutations import MAX_CHARACTERS, MUTATIONS, Mutation
+from pto_jax.text import parse, print_program
+
+CORPUS = Corpus(generated=40)
+TILE = "!pto.tile_buf<vec, 16x64xf32>"
+
+
+def test_some_hundred_damaged_programs_give_programs_or_errors_with_a_place() -> None:
+    report = fuzz(CORPUS, seed=1, indices=range(300))
+    assert not report.causes, str(report)
+    assert all(report.verdicts[v] > 10 for v in ("accepted", "rejected", "unreadable")), report.verdicts
+
+
+def test_undamaged_texts_are_programs() -> None:
+    for number in range(0, len(CORPUS), 9):
+        assert check(CORPUS[number], number) in ("accepted", "rejected"), CORPUS[number]
+
+
+@pytest.mark.parametrize("mutation", list(dict.fromkeys(MUTATIONS)))
+def test_every_mutation_changes_texts_and_takes_any(mutation: Mutation) -> None:
+    rng = random.Random(5)
+    text, other = CORPUS[0], CORPUS[4]
+    assert sum(mutation(rng, text, other) != text for _ in range(20)) > 5
+    for odd in ("", "\n", "%", "((((", '"', "\ud800"):
+        for _ in range(20):
+            assert len(mutation(rng, odd, odd)) < MAX_CHARACTERS
+
+
+def test_inputs_depend_on_seed_and_number_only() -> None:
+    again = Corpus(generated=40)
+    assert [damaged(CORPUS, 3, n) for n in range(20)] == [damaged(again, 3, n) for n in range(20)]
+    assert damaged(CORPUS, 3, 0) != damaged(CORPUS, 4, 0)
+
+
+def test_a_planted_crash_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch) -> None:
+    def broken(program: Program, profile: str, **options: Any) -> list[Diagnostic]:
+        if any(op.name == "tmul" for op in program.walk()):
+            raise KeyError("planted")
+        return verify(program, profile, **options)
+
+    monkeypatch.setattr(text_check, "verify", broken)
+    text = f"// a\n%x = tabs %y : {TILE}\n%d = tmul %a, %b : {TILE}\n%e = tadd %d, %b : {TILE}\n"
+    found = check(text)
+    assert isinstance(found, Finding) and found.kind == "KeyError"
+    small = minimal(text, found, 0)
+    assert "tmul" in small and "tadd" not in small and len(small) < len(text) / 2
+    report = Report()
+    for index in (7, 3, 5):
+        single = Report()
+        single.add(Found(index, found, small))
+        report.merge(single)
+    assert report.causes[found.cause] == 3 and report.first[found.cause].index == 3
+    assert "3 findings of 1 causes" in str(report) and repr(small) in str(report)
+
+
+def test_worker_processes_find_the_same() -> None:
+    indices = range(100, 130)
+    report = run(Task(2, indices, 40, ()), jobs=2, block=15)
+    assert report.verdicts == fuzz(CORPUS, 2, indices).verdicts
+    assert "30 inputs" in str(report) and "0 findings" in str(report)
+
+
+def test_slow_texts_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    def slow(text: str, file: str) -> object:
+        while True:
+            pass
+
+    monkeypatch.setattr(text_check, "parse", slow)
+    monkeypatch.setattr(text_check, "SECONDS", 0.02)
+    found = check("tabs %a")
+    assert isinstance(found, Finding) and found.kind == "slow"
+
+
+# -- what the fuzz found -------------------------------------------------------------------------------
+
+
+def test_a_window_written_to_a_view_is_a_finding_not_a_crash() -> None:
+    text = f"""func.func @f(%x: !pto.ptr<f32>, %t: {TILE}) {{
+  %c0 = arith.constant 0 : index
+  %c16 = arith.constant 16 : index
+  %v = pto.make_tensor_view %x, shape = [%c16], strides = [%c16] : !pto.tensor_view<?xf32>
+  %w = pto.partition_view %v, offsets = [%c0], sizes = [%c16]
+    : !pto.tensor_view<?xf32> -> !pto.partition_tensor_view<16xf32>
+  pto.subview ins(%t : {TILE}) outs(%w : !pto.partition_tensor_view<16xf32>)
+  return
+}}"""
+    assert any(d.severity == "error" for d in verify(parse(text), level=3))
+
+
+@pytest.mark.parametrize("spelling", ["vec, 8x8x{}", "{}, 8, 8", "loc=vec, dtype={}, rows=8, cols=8"])
+@pytest.mark.parametrize("element", ["i1", "index"])
+def test_no_spelling_of_a_tile_takes_elements_that_tiles_do_not_hold(spelling: str, element: str) -> None:
+    with pytest.raises(ParseError, match="tiles hold numbers"):
+        parse(f"%t = pto.alloc_tile : !pto.tile_buf<{spelling.format(element)}>")
+
+
+def test_too_many_elements_in_total_have_a_place() -> None:
+    text = f"%a = pto.alloc_tile : {TILE}\n%t = pto.alloc_tile : !pto.tile_buf<vec, 65536x65536xf32>"
+    (found,) = [d for d in verify(parse(text)) if d.rule == "limits"]
+    assert found.span is not None and found.span.line == 2
+    assert parse(print_program(parse(text))) == parse(text)
