@@ -88,6 +88,10 @@ class ExecutionError(_Located):
     """A rule on run-time values that a concrete execution broke."""
 
 
+class UndefinedDataError(_Located):
+    """Undefined data reached global memory, a scalar, an index or a result of an execution."""
+
+
 class ArgumentError(PtoError):
     """A call of the Python interface with arguments it does not accept."""
 

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ..errors import ExecutionError, NotExecutableError
+from ..errors import ExecutionError, NotExecutableError, UndefinedDataError
 from ..testing.generate import Case
 from .results import Mismatch, Run, mismatch
 from .targets import BatchTarget, Target
@@ -109,6 +109,8 @@ def _compared(
     if refused is not None:
         return outcome("refused", str(refused))
     for who, error in both:
+        if isinstance(error, UndefinedDataError):
+            return outcome("different", f"{who}: {error}")
         if isinstance(error, Exception) and not isinstance(error, ExecutionError):
             return outcome("crashed", f"{who}: {type(error).__name__}: {error}")
     if isinstance(wanted, Exception) or isinstance(found, Exception):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal, Protocol, runtime_checkable
 
@@ -57,12 +57,11 @@ class Oracle:
         return "interpreter" if self.profile is None else f"interpreter:{self.profile}"
 
     def run(self, case: Case) -> Run:
-        given = {name: _for_interpreter(i) for name, i in case.inputs.items()}
-        profile = self.profile or case.profile
+        given, profile = interpreter_arguments(case), self.profile or case.profile
         found = oracle.run(
             case.program, given, profile=profile, entry=case.entry, grid=case.grid, machine=self.machine
         )
-        return Run({name: _of_interpreter(case, name, value) for name, value in found.items()})
+        return Run(interpreter_outputs(case, found))
 
 
 @dataclass(frozen=True)
@@ -96,6 +95,16 @@ class Engine:
             outputs, report = kernel(**given)
         found = {name: _of_engine(case, name, value) for name, value in outputs.items()}
         return Run(found, tuple(str(d) for d in report.problems()))
+
+
+def interpreter_arguments(case: Case) -> dict[str, Any]:
+    """The inputs of a case as the interpreter takes them."""
+    return {name: _for_interpreter(i) for name, i in case.inputs.items()}
+
+
+def interpreter_outputs(case: Case, found: Mapping[str, Any]) -> dict[str, Output]:
+    """What the interpreter gave for a case, in the form of all machines."""
+    return {name: _of_interpreter(case, name, value) for name, value in found.items()}
 
 
 def _for_interpreter(i: Input) -> Any:

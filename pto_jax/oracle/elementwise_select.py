@@ -21,8 +21,8 @@ def _tcmp(step: Step) -> None:
 
 @rule("tsel")
 def _tsel(step: Step) -> None:
-    chosen = masks.read_stream(step) if step.policy.simulator else masks.read_rows(step)
-    step.put(np.where(chosen, step.raw("src0"), step.raw("src1")))
+    places = masks.places_in_stream if step.policy.simulator else masks.places_in_rows
+    step.put(np.where(masks.selected(step, places(step)), step.raw("src0"), step.raw("src1")))
 
 
 @rule("tcvt")

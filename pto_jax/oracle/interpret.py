@@ -65,7 +65,8 @@ def run(
     region = out_of_region or selected.out_of_region
     if region not in ("ones", "backing"):
         raise ArgumentError(
-            f"out_of_region is {region!r}; the reference interpreter has 'ones' and 'backing'"
+            f"out_of_region is {region!r}; the reference interpreter has 'ones' and 'backing', and undefined "
+            "lanes are found by `pto-jax run --sanitize`"
         )
     if subnormals not in ("keep", "flush"):
         raise ArgumentError(f"subnormals is {subnormals!r}; allowed: 'keep', 'flush'")
@@ -88,6 +89,7 @@ def run(
     named = zip(fragment_outputs(program), returned, strict=True) if program.fragment else ()
     for name, operand in named:
         if isinstance(operand, TileRef):
+            made.gives(name, operand)
             outputs[name] = _tile(operand, made)
         elif isinstance(operand, np.ndarray):
             outputs[name] = operand
@@ -181,11 +183,10 @@ def _load_tile(value: Value, tile: OracleTile, machine: ReferenceMachine) -> Til
             f"argument {value.name} holds {data.dtype} of shape {data.shape}; "
             f"{t.dtype.numpy} of shape {t.shape} is needed"
         )
-    place = machine.new(t)
-    storage.write_words(place.buffer.bytes, storage.map_of(t), data.view(t.dtype.word), t.dtype)
+    place = machine.receive(None, value.name, t, data.view(t.dtype.word))
     return TileRef(t, place, *tile.valid)
 
 
 def _tile(ref: TileRef, machine: ReferenceMachine) -> OracleTile:
-    words = machine.contents(ref)
+    words = machine.stored(ref)
     return OracleTile(ref.type, words.view(ref.type.dtype.numpy), int(ref.v_row), int(ref.v_col))

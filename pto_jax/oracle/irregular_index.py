@@ -10,7 +10,7 @@ from .irregular_gather import chosen
 from .numbers import Array, decode
 from .step import Step, rule
 
-_BLOCK = 32
+BLOCK_BYTES = 32
 
 
 @rule("tgatherb")
@@ -19,12 +19,12 @@ def _tgatherb(step: Step) -> None:
     t, (rows, cols) = step.type(), step.region
     source = step.stored("src").reshape(-1).view(np.uint8)
     width = t.dtype.word.itemsize
-    per_block = _BLOCK // width
+    per_block = BLOCK_BYTES // width
     blocks = cols // per_block if step.policy.simulator else -(-cols // per_block)
     for row in range(rows):
         for block in range(blocks):
             offset = int(step.gather("offset", np.array([[row]]), np.array([[block]]))[0, 0])
-            if offset + _BLOCK > source.size:
+            if offset + BLOCK_BYTES > source.size:
                 continue
             first = block * per_block
             count = min(per_block, cols - first)

@@ -18,7 +18,7 @@ def _inside(step: Step, name: str) -> Array:
     return np.asarray((i < rows) & (j < cols))
 
 
-def _choose(step: Step, names: tuple[str, str], both: Array) -> Array:
+def choose(step: Step, names: tuple[str, str], both: Array) -> Array:
     """``both`` where both value sources are valid, the valid one's bits elsewhere, else zero."""
     in0, in1 = _inside(step, "src0"), _inside(step, "src1")
     a, b = (step.raw(n) for n in names)
@@ -29,7 +29,7 @@ def _partial(name: str, lane: Lane) -> None:
     @rule(name)
     def execute(step: Step) -> None:
         both = lane(step.dtype(), step.words("src0"), step.words("src1"))
-        step.put(_choose(step, ("src0", "src1"), step.flushed(both, "dst")))
+        step.put(choose(step, ("src0", "src1"), step.flushed(both, "dst")))
 
 
 _partial("tpartadd", arithmetic.add)
@@ -45,7 +45,7 @@ def _partial_arg(name: str, better: Callable[[Array, Array], Array]) -> None:
         first = better(decode(step.words("src0"), d), decode(step.words("src1"), d))
         for suffix in ("", "Idx"):
             names = (f"src0{suffix}", f"src1{suffix}")
-            words = _choose(step, names, np.where(first, step.raw(names[0]), step.raw(names[1])))
+            words = choose(step, names, np.where(first, step.raw(names[0]), step.raw(names[1])))
             rows, cols = step.region
             target = f"dst{suffix}"
             step.scatter(words, storage.map_of(step.type(target))[:rows, :cols], target)

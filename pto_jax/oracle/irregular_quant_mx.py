@@ -29,11 +29,11 @@ def _tquant_mx(step: Step) -> None:
             inner = np.arange(group * GROUP, (group + 1) * GROUP)
             at = (inner, np.full(GROUP, line)) if down else (np.full(GROUP, line), inner)
             exponent, largest, factor, codes = _quantise(step, alg, at)
-            _put(step, "dst", at, codes)
+            put_lanes(step, "dst", at, codes)
             flat = group * lines + line if down else line * groups + group
             for name, value in (("max", largest), ("scaling", factor)):
-                _put_flat(step, name, flat, encode(np.array([value]), step.dtype(name)))
-            _put_exponent(step, exponent, (line, group), flat, down=down)
+                put_flat(step, name, flat, encode(np.array([value]), step.dtype(name)))
+            put_exponent(step, exponent, (line, group), flat, down=down)
 
 
 def _quantise(
@@ -100,30 +100,30 @@ def _fp4_codes(scaled: Array, factor: np.float32, source: DType) -> Array:
     return np.where(np.isnan(scaled) | np.isnan(factor), np.uint8(7), codes)
 
 
-def _put(step: Step, name: str, at: tuple[Array, Array], words: Array) -> None:
+def put_lanes(step: Step, name: str, at: tuple[Array, Array], words: Array) -> None:
     """Write single elements; those outside the physical tile are dropped."""
     t, (rows, cols) = step.type(name), at
     inside = (rows < t.rows) & (cols < t.cols)
     step.scatter(words[inside], storage.map_of(t)[rows[inside], cols[inside]], name)
 
 
-def _put_flat(step: Step, name: str, index: int, words: Array) -> None:
+def put_flat(step: Step, name: str, index: int, words: Array) -> None:
     if index < step.type(name).elements:
         step.scatter(words, np.array([index]), name)
 
 
-def _put_exponent(step: Step, exponent: int, at: tuple[int, int], flat: int, *, down: bool) -> None:
+def put_exponent(step: Step, exponent: int, at: tuple[int, int], flat: int, *, down: bool) -> None:
     line, group = at
     word = np.array([exponent], np.uint8)
     if down and step.attrs.get("interleave"):
-        _put(step, "exp", (np.array([group // 2]), np.array([2 * line + group % 2])), word)
+        put_lanes(step, "exp", (np.array([group // 2]), np.array([2 * line + group % 2])), word)
         groups = step.type("src").rows // GROUP
         if group == groups - 1 and groups % 2:
             zero = np.zeros(1, np.uint8)
-            _put(step, "exp", (np.array([group // 2]), np.array([2 * line + 1])), zero)
+            put_lanes(step, "exp", (np.array([group // 2]), np.array([2 * line + 1])), zero)
     elif down:
-        _put(step, "exp", (np.array([group]), np.array([line])), word)
+        put_lanes(step, "exp", (np.array([group]), np.array([line])), word)
     elif not step.policy.simulator and step.type("exp").rows == 1:
-        _put_flat(step, "exp", flat, word)
+        put_flat(step, "exp", flat, word)
     else:
-        _put(step, "exp", (np.array([line]), np.array([group])), word)
+        put_lanes(step, "exp", (np.array([line]), np.array([group])), word)

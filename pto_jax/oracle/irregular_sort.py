@@ -65,7 +65,7 @@ def _write(step: Step, row: int, column: int, record: Array) -> None:
 # -- merging -----------------------------------------------------------------------------------------
 
 
-class _List:
+class Records:
     """Records of one source and how many have been taken."""
 
     def __init__(self, words: Array, d: DType) -> None:
@@ -79,7 +79,7 @@ class _List:
         return self.taken == len(self.records)
 
 
-def _merge(lists: list[_List], count: int, *, stop_when_empty: bool) -> list[Array]:
+def merge(lists: list[Records], count: int, *, stop_when_empty: bool) -> list[Array]:
     """Up to ``count`` records, greatest value first; ties go to the lowest list."""
     merged: list[Array] = []
     while len(merged) < count:
@@ -103,8 +103,8 @@ def _tmrgsort(step: Step) -> None:
         _merge_blocks(step, d, cols)
         return
     names = [n for n in step.form if n.startswith("src")]
-    lists = [_List(step.gather(n, np.array([0]), np.arange(step.valid(n)[1])), d) for n in names]
-    merged = _merge(lists, cols // slots(d.bits), stop_when_empty=bool(step.attrs["exhausted"]))
+    lists = [Records(step.gather(n, np.array([0]), np.arange(step.valid(n)[1])), d) for n in names]
+    merged = merge(lists, cols // slots(d.bits), stop_when_empty=bool(step.attrs["exhausted"]))
     _store(step, 0, merged)
     counts = [source.taken for source in lists] + [0] * (4 - len(lists))
     step.made["executed"] = np.array(counts).astype(np.uint16)
@@ -116,8 +116,8 @@ def _merge_blocks(step: Step, d: DType, cols: int) -> None:
         return
     for base in range(0, cols - 4 * length + 1, 4 * length):
         starts = [base + n * length for n in range(4)]
-        lists = [_List(step.gather("src0", np.array([0]), np.arange(s, s + length)), d) for s in starts]
-        _store(step, base, _merge(lists, 4 * length // slots(d.bits), stop_when_empty=False))
+        lists = [Records(step.gather("src0", np.array([0]), np.arange(s, s + length)), d) for s in starts]
+        _store(step, base, merge(lists, 4 * length // slots(d.bits), stop_when_empty=False))
 
 
 def _store(step: Step, column: int, records: list[Array]) -> None:

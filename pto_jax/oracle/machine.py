@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -105,16 +105,23 @@ class ReferenceMachine(ScalarMemory):
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
         if address is not None:
             return self._at(type, address, op)
-        buffer = self._allocated.setdefault((self._core, id(op)), Buffer(self._fill))
+        key = (self._core, id(op))
+        if key not in self._allocated:
+            self._allocated[key] = self.buffer()
+        buffer = self._allocated[key]
         buffer.reserve(storage_size(type))
         return Place(buffer)
+
+    def buffer(self) -> Buffer:
+        """An empty run of bytes."""
+        return Buffer(self._fill)
 
     def fresh(self, op: Op, result: Value, type: TileType) -> Hashable:
         return self.new(type)
 
     def new(self, type: TileType) -> Place:
         """Storage of its own for a tile."""
-        buffer = Buffer(self._fill)
+        buffer = self.buffer()
         buffer.reserve(storage_size(type))
         return Place(buffer)
 
@@ -156,28 +163,36 @@ class ReferenceMachine(ScalarMemory):
         assert isinstance(ref.storage, Place), ref.storage
         return ref.storage
 
-    def contents(self, ref: TileRef) -> Array:
+    def contents(self, ref: TileRef) -> Any:
+        return self.stored(ref)
+
+    def stored(self, ref: TileRef) -> Array:
+        """The words of a whole tile."""
         t = ref.type
         if isinstance(ref.storage, Window):
-            return self.contents(ref.storage.tile)[ref.storage.slices(t)]
+            return self.stored(ref.storage.tile)[ref.storage.slices(t)]
         place = self._plain(ref)
         return read_words(place.buffer.bytes, map_of(t), t.dtype, place.address)
 
-    def _overwrite(self, ref: TileRef, words: Array) -> None:
+    def overwrite(self, ref: TileRef, contents: Any) -> None:
+        """Replace the words of a whole tile."""
         if isinstance(ref.storage, Window):
-            whole = self.contents(ref.storage.tile)
-            whole[ref.storage.slices(ref.type)] = words
-            self._overwrite(ref.storage.tile, whole)
+            whole = self.stored(ref.storage.tile)
+            whole[ref.storage.slices(ref.type)] = contents
+            self.overwrite(ref.storage.tile, whole)
             return
         place = self._plain(ref)
-        write_words(place.buffer.bytes, map_of(ref.type), words, ref.type.dtype, place.address)
+        write_words(place.buffer.bytes, map_of(ref.type), contents, ref.type.dtype, place.address)
 
-    def receive(self, op: Op, name: str, type: TileType, contents: Array) -> Place:
+    def receive(self, op: Op | None, name: str, type: TileType, contents: Any) -> Place:
         place = self.new(type)
         write_words(place.buffer.bytes, map_of(type), contents, type.dtype)
         return place
 
-    def concatenate(self, parts: Sequence[Array], axis: int) -> Array:
+    def gives(self, name: str, ref: TileRef) -> None:
+        """Called with each tile that a fragment gives, at its end."""
+
+    def concatenate(self, parts: Sequence[Any], axis: int) -> Any:
         return np.concatenate(parts, axis)
 
     def known(self, value: Scalar) -> int | None:
@@ -227,7 +242,10 @@ class ReferenceMachine(ScalarMemory):
                 f"{t.loc.name.lower()} memory of {self.policy.profile.name} has {capacity} bytes"
             )
             raise ExecutionError(Diagnostic("error", message, span, name, rule="capacity"))
-        space = self._spaces.setdefault((self._core, t.loc), Buffer(self._fill))
+        key = (self._core, t.loc)
+        if key not in self._spaces:
+            self._spaces[key] = self.buffer()
+        space = self._spaces[key]
         space.reserve(start + size)
         return Place(space, start)
 
@@ -266,10 +284,21 @@ class ReferenceMachine(ScalarMemory):
         }
         if windows:
             return self._execute_on_copies(execution, windows)
+        step = self.step(execution)
+        self.compute(execution, step)
+        return {name: step.made[name].view(t.dtype.numpy) for name, t in execution.vectors.items()}
+
+    def compute(self, execution: Execution, step: Step) -> None:
+        """Execute the rule of an instruction."""
         rule = RULES.get(execution.instruction.name)
         if rule is None:
             raise not_executable(execution.op, "has no rule in the reference interpreter")
-        step = Step(
+        with np.errstate(all="ignore"):
+            rule(step)
+
+    def step(self, execution: Execution) -> Step:
+        """An instruction's operands as its rule sees them."""
+        return Step(
             self.policy,
             execution.op,
             execution.operands,
@@ -277,9 +306,6 @@ class ReferenceMachine(ScalarMemory):
             execution.form,
             self.buffers.__getitem__,
         )
-        with np.errstate(all="ignore"):
-            rule(step)
-        return {name: step.made[name].view(t.dtype.numpy) for name, t in execution.vectors.items()}
 
     def _execute_on_copies(self, execution: Execution, windows: Mapping[str, TileRef]) -> dict[str, Array]:
         """Rules see windows as tiles of their own; what they write goes back."""
@@ -290,7 +316,7 @@ class ReferenceMachine(ScalarMemory):
         made = self.execute(replace(execution, operands={**execution.operands, **copies}))
         for name, ref in windows.items():
             if execution.instruction.operand(name).role in ("out", "inout"):
-                self._overwrite(ref, self.contents(copies[name]))
+                self.overwrite(ref, self.contents(copies[name]))
         return made
 
 

@@ -74,18 +74,23 @@ def write_stream(step: Step, bits: Array, cols: int) -> None:
     step.scatter(stream[:count].astype(t.dtype.word), positions)
 
 
-def read_rows(step: Step) -> Array:
-    """Selection bits over the destination's region, every row starting at a mask row."""
+def places_in_rows(step: Step) -> tuple[Array, Array, Array]:
+    """Row, column and bit in the mask of each lane of the region, every row starting at a mask row."""
     rows, cols = np.ogrid[tuple(map(slice, step.region))]
     width = step.dtype("mask").word_bits
-    words = step.gather("mask", rows, cols // width)
-    return np.asarray((words >> (cols % width).astype(words.dtype)) & 1 == 1)
+    return rows, cols // width, cols % width
 
 
-def read_stream(step: Step) -> Array:
+def places_in_stream(step: Step) -> tuple[Array, Array, Array]:
     """The simulator's tile form: one run of bits over the region, eight per mask element."""
     rows, cols = np.ogrid[tuple(map(slice, step.region))]
     index = rows * step.region[1] + cols
     octet, width = index // 8, max(step.valid("mask")[1], 1)
-    words = step.gather("mask", octet // width, octet % width)
-    return np.asarray((words >> (index % 8).astype(words.dtype)) & 1 == 1)
+    return octet // width, octet % width, index % 8
+
+
+def selected(step: Step, places: tuple[Array, Array, Array]) -> Array:
+    """Selection bits over the destination's region."""
+    rows, cols, bit = places
+    words = step.gather("mask", rows, cols)
+    return np.asarray((words >> bit.astype(words.dtype)) & 1 == 1)

@@ -31,7 +31,7 @@ BLOCK_BYTES = 32
 @rule("tload")
 def _tload(step: Step) -> None:
     """Bits move; the simulator first fills the whole tile, hardware pads to the end of a block."""
-    t, view = step.type(), _view(step, "src")
+    t, view = step.type(), view_of(step, "src")
     if t.dtype.storage_bits != view.dtype.storage_bits:
         raise not_executable(
             step.op, f"is not executed from {view.dtype} to {t.dtype}; elements of one size are"
@@ -48,25 +48,25 @@ def _tload(step: Step) -> None:
     elif t.pad != Pad.NULL:
         step.put(np.full((1, 1), pad), padded_region(t, rows, cols))
     memory = step.memory(view.buffer)
-    step.put(storage.read_words(memory, _positions(step, view, (rows, cols), memory), view.dtype))
+    step.put(storage.read_words(memory, positions_of(step, view, (rows, cols), memory), view.dtype))
 
 
 @rule("tstore")
 def _tstore(step: Step) -> None:
     if step.type("src").conv is not None:
         require_plain(step, atomicType=AtomicType.ATOMIC_NONE, reluPreMode=ReluPreMode.NO_RELU)
-        store_convolution(step, _view(step, "dst"))
+        store_convolution(step, view_of(step, "dst"))
         return
     store(step, scalar_parameter(step))
 
 
 def store(step: Step, parameters: Array | None) -> None:
     """The valid region is converted, then placed or added."""
-    view, region = _view(step, "dst"), step.valid("src")
+    view, region = view_of(step, "dst"), step.valid("src")
     require_layout(step, view)
     words = _as_stored(step, step.raw("src", region), view.dtype, parameters)
     memory = step.memory(view.buffer)
-    positions = _positions(step, view, region, memory)
+    positions = positions_of(step, view, region, memory)
     if step.attrs.get("atomicType") == AtomicType.ATOMIC_ADD:
         _add(step, memory, positions, words, view.dtype)
     else:
@@ -96,7 +96,7 @@ def _turns(positions: Array) -> Array:
     return turns
 
 
-def _view(step: Step, name: str) -> View:
+def view_of(step: Step, name: str) -> View:
     """A view operand with the layout that the instruction gives it."""
     view, given = step.view(name), step.attrs.get("layout")
     return replace(view, layout=given) if isinstance(given, GlobalLayout) else view
@@ -138,7 +138,7 @@ def padded_region(t: TileType, rows: int, cols: int) -> tuple[int, int]:
     return min(t.rows, -(-rows // per_block) * per_block), cols
 
 
-def _positions(step: Step, view: View, region: tuple[int, int], memory: Array) -> Array:
+def positions_of(step: Step, view: View, region: tuple[int, int], memory: Array) -> Array:
     """Element positions in the buffer of every lane of a transfer; all must be inside it."""
     lanes = window_lanes(view)
     if all(region) and any(n > limit for n, limit in zip(region, lanes, strict=True)):

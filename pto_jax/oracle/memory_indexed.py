@@ -54,7 +54,7 @@ class _Table:
         return self.offset + n
 
 
-def _table(step: Step, name: str, by_row: bool) -> _Table:
+def table_of(step: Step, name: str, by_row: bool) -> _Table:
     view: View = step.view(name)
     missing = _RANK - len(view.shape)
     return _Table(
@@ -70,18 +70,18 @@ def _table(step: Step, name: str, by_row: bool) -> _Table:
 _Lanes: TypeAlias = Iterator[tuple[int, int, int]]
 
 
-def _named(step: Step, data: str, by_row: bool) -> _Lanes:
+def named_lanes(step: Step, data: str, by_row: bool) -> _Lanes:
     """Row, column and index of every valid lane of the data tile, in row order."""
     rows, cols = step.valid(data)
     if by_row:
-        numbers = _numbers(step, *_stored_at(step, rows))
+        numbers = _numbers(step, *index_places(step, rows))
         yield from ((i, j, numbers[i]) for i in range(rows) for j in range(cols))
         return
     numbers = _numbers(step, *np.indices((rows, cols)).reshape(2, -1))
     yield from ((i, j, numbers[i * cols + j]) for i in range(rows) for j in range(cols))
 
 
-def _stored_at(step: Step, count: int) -> tuple[Array, Array]:
+def index_places(step: Step, count: int) -> tuple[Array, Array]:
     """Row and column of the first elements of the index tile's storage; beyond the tile where it is short."""
     t = step.type("indexes")
     places = {int(at): place for place, at in np.ndenumerate(storage.map_of(t))}
@@ -97,7 +97,7 @@ def _numbers(step: Step, rows: Array, cols: Array) -> list[int]:
     return [int(n) & ((1 << width) - 1) for n in signed]
 
 
-def _resolved(step: Step, n: int, capacity: int) -> int | None:
+def resolved(step: Step, n: int, capacity: int) -> int | None:
     """The index that counts, or None where nothing is transferred."""
     mode = step.attrs["gatherOob" if step.is_tile("dst") else "scatterOob"]
     assert isinstance(mode, GatherOob | ScatterOob)
@@ -108,7 +108,7 @@ def _resolved(step: Step, n: int, capacity: int) -> int | None:
     return {"CLAMP": capacity - 1, "WRAP": n % capacity}.get(mode.name)
 
 
-def _by_row(step: Step, data: str) -> bool:
+def is_by_row(step: Step, data: str) -> bool:
     profile = step.policy.profile.name
     picked = coalescing(step.attrs, profile, step.type("indexes"), step.type(data))
     return picked == Coalesce.ROW
@@ -116,11 +116,11 @@ def _by_row(step: Step, data: str) -> bool:
 
 @rule("mgather")
 def _mgather(step: Step) -> None:
-    by_row, view = _by_row(step, "dst"), step.view("src")
-    table, elements = _table(step, "src", by_row), _elements(step, view)
+    by_row, view = is_by_row(step, "dst"), step.view("src")
+    table, elements = table_of(step, "src", by_row), _elements(step, view)
     found = np.zeros(step.region, elements.dtype)
-    for i, j, n in _named(step, "dst", by_row):
-        k = _resolved(step, n, table.capacity)
+    for i, j, n in named_lanes(step, "dst", by_row):
+        k = resolved(step, n, table.capacity)
         at = -1 if k is None else table.position(k, j)
         if 0 <= at < len(elements):
             found[i, j] = elements[at]
@@ -143,14 +143,12 @@ _COMBINE: dict[object, Lane] = {
 
 @rule("mscatter")
 def _mscatter(step: Step) -> None:
-    by_row, view = _by_row(step, "src"), step.view("dst")
-    table, elements = _table(step, "dst", by_row), _elements(step, view)
+    by_row, view = is_by_row(step, "src"), step.view("dst")
+    table, elements = table_of(step, "dst", by_row), _elements(step, view)
     words, atomic = step.raw("src", step.valid("src")), step.attrs["scatterAtomicOp"]
-    combine = _combiner(step, atomic)
-    # The simulator's row form of max and min takes the row number for the element's.
-    row_number = by_row and step.policy.simulator and atomic in (ScatterAtomicOp.MAX, ScatterAtomicOp.MIN)
-    for i, j, n in _named(step, "src", by_row):
-        k = _resolved(step, n, table.capacity)
+    combine, row_number = _combiner(step, atomic), combines_at_row(step, by_row)
+    for i, j, n in named_lanes(step, "src", by_row):
+        k = resolved(step, n, table.capacity)
         at = -1 if k is None else table.position(k, j)
         if k is None or not 0 <= at < len(elements):
             continue
@@ -158,6 +156,12 @@ def _mscatter(step: Step) -> None:
         old = elements[read : read + 1] if read < len(elements) else np.zeros(1, elements.dtype)
         elements[at] = combine(old, words[i : i + 1, j])[0]
     storage.write_words(step.memory(view.buffer), np.arange(len(elements)), elements, view.dtype)
+
+
+def combines_at_row(step: Step, by_row: bool) -> bool:
+    """Whether the old element is that of the row's number: so the simulator's row form of max and min."""
+    limits = (ScatterAtomicOp.MAX, ScatterAtomicOp.MIN)
+    return by_row and step.policy.simulator and step.attrs["scatterAtomicOp"] in limits
 
 
 def _combiner(step: Step, atomic: object) -> Callable[[Array, Array], Array]:

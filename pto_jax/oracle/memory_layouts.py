@@ -133,7 +133,7 @@ def check_bounds(step: Step, view: View, at: Array, memory: Array) -> None:
 def load_convolution(step: Step, view: View) -> None:
     conv = step.type().conv
     assert conv is not None
-    at, present, kept = _image_positions(step, conv, view)
+    at, present, kept = image_positions(step, conv, view)
     memory = step.memory(view.buffer)
     check_bounds(step, view, at[present], memory)
     words = np.zeros(conv.elements, step.dtype().word)
@@ -145,13 +145,13 @@ def load_convolution(step: Step, view: View) -> None:
 def store_convolution(step: Step, view: View) -> None:
     conv = step.type("src").conv
     assert conv is not None
-    at, _, _ = _image_positions(step, conv, view)
+    at, _, _ = image_positions(step, conv, view)
     memory = step.memory(view.buffer)
     check_bounds(step, view, at, memory)
     storage.write_words(memory, at, step.stored("src").reshape(-1), view.dtype)
 
 
-def _image_positions(step: Step, conv: Conv, view: View) -> tuple[Array, Array, Array]:
+def image_positions(step: Step, conv: Conv, view: View) -> tuple[Array, Array, Array]:
     """For each element of a convolution tile: its place in the buffer, whether it has one, and whether
     the tile keeps what it holds there."""
     element = np.unravel_index(np.arange(conv.elements), conv.shape)

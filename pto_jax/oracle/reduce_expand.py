@@ -41,7 +41,7 @@ def first_lanes(step: Step, along: Along) -> Array:
     return step.gather("src", np.zeros(cols, np.int64), np.arange(cols))
 
 
-def _is_empty(step: Step) -> bool:
+def is_empty(step: Step) -> bool:
     return 0 in step.valid("src")
 
 
@@ -62,7 +62,7 @@ def _fold(
 
 
 def _accumulate(step: Step, along: Along, start: int, combine: Callable[[Array, Array], Array]) -> None:
-    if _is_empty(step) and not step.policy.simulator:
+    if is_empty(step) and not step.policy.simulator:
         return
     source, target = step.dtype("src"), step.dtype()
     values = decode(lines(step, along), source)
@@ -103,7 +103,7 @@ def _tcolprod(step: Step) -> None:
 
 def _add_in_pairs(step: Step) -> None:
     """Rows are halved until one is left; an odd last one goes to the first sum (A5: to the last one)."""
-    if _is_empty(step):
+    if is_empty(step):
         return
     d = step.dtype()
     last = step.policy.profile.name == "a5"
@@ -136,7 +136,7 @@ def select(step: Step, along: Along, *, largest: bool) -> tuple[Array, Array]:
 
 def _extreme(step: Step, along: Along, *, largest: bool) -> None:
     source, target = step.dtype("src"), step.dtype()
-    if not _is_empty(step):
+    if not is_empty(step):
         words, _ = select(step, along, largest=largest)
     elif step.policy.simulator and largest:
         words = step.flushed(first_lanes(step, along), "src")

@@ -26,13 +26,13 @@ OPERATIONS: dict[str, Lane] = {
 }
 
 
-def _repeated(step: Step, name: str) -> Array:
+def repeated(step: Step, name: str) -> Array:
     """Lane (r, c) of dst reads lane (r, c modulo the source's valid columns)."""
     rows, cols = np.ogrid[tuple(map(slice, step.region))]
     return step.flushed(step.gather(name, rows, cols % max(step.valid(name)[1], 1)), name)
 
 
-def _row_zero(step: Step, name: str) -> Array:
+def row_zero(step: Step, name: str) -> Array:
     rows, cols = np.ogrid[:1, : step.region[1]]
     return step.flushed(step.gather(name, rows, cols), name)
 
@@ -40,13 +40,13 @@ def _row_zero(step: Step, name: str) -> Array:
 def _by_rows(operation: str, compute: Lane) -> None:
     @rule(f"trowexpand{operation}")
     def execute(step: Step) -> None:
-        step.store(compute(step.dtype(), _repeated(step, "src0"), _repeated(step, "src1")))
+        step.store(compute(step.dtype(), repeated(step, "src0"), repeated(step, "src1")))
 
 
 def _by_columns(operation: str, compute: Lane) -> None:
     @rule(f"tcolexpand{operation}")
     def execute(step: Step) -> None:
-        step.store(compute(step.dtype(), step.words("src0"), _row_zero(step, "src1")))
+        step.store(compute(step.dtype(), step.words("src0"), row_zero(step, "src1")))
 
 
 for _name, _compute in OPERATIONS.items():

@@ -94,16 +94,18 @@ class Step:
         stored = (rows < t.rows) & (cols < t.cols)
         known = (rows < v_row) & (cols < v_col) if self.policy.out_of_region == "ones" else stored
         positions = storage.map_of(t)[np.minimum(rows, t.rows - 1), np.minimum(cols, t.cols - 1)]
-        place = _place(ref)
-        words = storage.read_words(place.buffer.bytes, positions, t.dtype, place.address)
+        words = storage.read_words(*self.cells(name, positions))
         ones = t.dtype.word.type((1 << t.dtype.word_bits) - 1)
         return words if known.all() else np.where(known & stored, words, ones)
 
     def stored(self, name: str) -> Array:
         """Words of the whole physical tile, whatever its valid region."""
-        ref = self.tile(name)
-        place = _place(ref)
-        return storage.read_words(place.buffer.bytes, storage.map_of(ref.type), ref.type.dtype, place.address)
+        return storage.read_words(*self.cells(name, storage.map_of(self.type(name))))
+
+    def cells(self, name: str, positions: Array) -> tuple[Array, Array, DType, int]:
+        """Where elements of a source are read: bytes, positions, element type and first byte."""
+        place = place_of(self.tile(name))
+        return place.buffer.bytes, positions, self.type(name).dtype, place.address
 
     def words(self, name: str, region: tuple[int, int] | None = None) -> Array:
         """Words as arithmetic sees them."""
@@ -133,11 +135,11 @@ class Step:
     def scatter(self, words: Array, positions: Array, name: str = "dst") -> None:
         """Write words at storage positions of a destination."""
         ref = self.tile(name)
-        place = _place(ref)
+        place = place_of(ref)
         storage.write_words(place.buffer.bytes, positions, words, ref.type.dtype, place.address)
 
 
-def _place(ref: TileRef) -> Place:
+def place_of(ref: TileRef) -> Place:
     assert isinstance(ref.storage, Place)
     return ref.storage
 

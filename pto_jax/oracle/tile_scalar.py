@@ -98,4 +98,4 @@ def _tcmps(step: Step) -> None:
 
 @rule("tsels")
 def _tsels(step: Step) -> None:
-    step.put(np.where(masks.read_rows(step), step.raw("src"), step.raw("scalar")))
+    step.put(np.where(masks.selected(step, masks.places_in_rows(step)), step.raw("src"), step.raw("scalar")))

@@ -1,0 +1,39 @@
+"""The sanitizer as a machine of a campaign."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pto_jax.campaign.judge import judge
+from pto_jax.campaign.machines import machine
+from pto_jax.campaign.sanitizer import Sanitizer
+from pto_jax.campaign.targets import Oracle
+from pto_jax.oracle.definedness_step import SHADES
+from pto_jax.oracle.machine import CLASS_FILES
+from pto_jax.oracle.step import RULES
+from pto_jax.testing.generate import cases
+from pto_jax.testing.generate_options import PRESETS, STRAIGHT
+
+
+def test_every_instruction_has_a_shadow_rule() -> None:
+    assert CLASS_FILES and SHADES.keys() == RULES.keys()
+
+
+def test_programs_that_read_no_undefined_lane_are_silent() -> None:
+    for case in cases(11, 40, PRESETS["defined"]):
+        outcome = judge(case, Oracle(), machine("sanitizer:strict"))
+        assert outcome.kind in ("equal", "stopped"), str(outcome)
+
+
+def test_undefined_data_is_a_failure_of_the_case() -> None:
+    options = replace(STRAIGHT, only=frozenset({"tadd"}), uneven=1.0, partial=1.0)
+    outcomes = [judge(case, Oracle(), Sanitizer()) for case in cases(3, 20, options)]
+    found = [o for o in outcomes if o.is_failure]
+    assert found and all(o.kind == "different" for o in found)
+    assert "undefined data is a result of the program" in found[0].message
+    assert "outside the valid region" in found[0].message
+
+
+def test_names_say_the_mode_and_the_profile() -> None:
+    assert machine("sanitizer").name == "sanitizer"
+    assert machine("sanitizer:strict:a5").name == "sanitizer:strict:a5"
