@@ -1,0 +1,187 @@
+"""Many different programs at once: programs are arrays, and one compiled interpreter executes them all.
+
+A register holds one tile as a fixed number of uint32 words. An instruction is an opcode (a position in a
+tuple of :class:`Branch`), the registers of its operands, destination first, and two scalar words. A
+register's valid sizes do not change while a program runs.
+
+:func:`run_switched` executes one program: a loop over its instructions around one ``lax.switch``, whose
+operands are taken out of the register file before it and whose result is put back after it, so that no
+branch copies the file. It must be mapped over programs with ``lax.map``; under vmap every instruction would
+run every branch. :func:`run_grouped` executes a batch step by step: the instructions of a step are sorted
+by opcode and executed in blocks that have one opcode each. Both compute with the rules that ``compile``
+uses and give the same bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.types import TileType
+
+from .rules import RULES, Context, Lanes
+
+#: Registers that an instruction names, and scalars that it has at most.
+SLOTS, SCALARS = 4, 2
+
+
+@dataclass(frozen=True)
+class Branch:
+    """What one opcode computes: an instruction on operands of given types.
+
+    ``tiles`` names the operand in each slot, the destination first; ``scalars`` the operands that are
+    scalar words. Valid sizes in the context's types are not used: registers have their own.
+    """
+
+    context: Context
+    tiles: tuple[str, ...]
+    scalars: tuple[str, ...]
+
+
+class Programs(NamedTuple):
+    """Programs of equal length, or one of them: then without the leading axis.
+
+    ``opcodes`` int32 [n, steps]; ``slots`` int32 [n, steps, SLOTS], registers of the operands; ``scalars``
+    uint32 [n, steps, SCALARS]; ``sizes`` int32 [n, registers, 2], valid rows and columns.
+    """
+
+    opcodes: Array
+    slots: Array
+    scalars: Array
+    sizes: Array
+
+
+def words_needed(t: TileType) -> int:
+    """uint32 words that hold a tile of a type; bytes of tiles with many elements share words.
+
+    >>> from pto_jax.dtypes import F32, U8
+    >>> words_needed(TileType(F32, 16, 16)), words_needed(TileType(U8, 16, 32))
+    (256, 256)
+    """
+    return -(-t.elements // 2) if _is_packed(t) else t.elements
+
+
+def _is_packed(t: TileType) -> bool:
+    """Whether two elements share a word: one-byte elements in tiles of 512 and more."""
+    return t.dtype.word_bits == 8 and t.elements >= 512 and t.elements % 2 == 0
+
+
+def take_tile(words: Array, t: TileType) -> Array:
+    """The element words [rows, cols] of a tile held in a register [words]."""
+    used = words[: words_needed(t)]
+    if _is_packed(t):
+        used = lax.bitcast_convert_type(used, np.uint16)
+    return lax.convert_element_type(used, t.dtype.word).reshape(t.shape)
+
+
+def put_tile(tile: Array, t: TileType, register: Array) -> Array:
+    """A register [words] with its leading words replaced by a tile's element words [rows, cols]."""
+    if _is_packed(t):
+        pairs = lax.convert_element_type(tile, np.uint16).reshape(-1, 2)
+        words = lax.bitcast_convert_type(pairs, np.uint32)
+    else:
+        words = lax.convert_element_type(tile, np.uint32).reshape(-1)
+    if words.shape == register.shape:
+        return words
+    return lax.concatenate((words, register[words.shape[0] :]), 0)
+
+
+#: ``(operands [SLOTS, words], sizes [SLOTS, 2], scalars [SCALARS]) -> destination [words]``
+Step: TypeAlias = Callable[[Array, Array, Array], Array]
+
+
+def step(branch: Branch) -> Step:
+    """The function of one opcode."""
+    context = branch.context
+    rule = RULES[context.instruction]
+
+    def run(operands: Array, sizes: Array, scalars: Array) -> Array:
+        inputs: dict[str, Lanes | Array] = {}
+        for i, name in enumerate(branch.tiles):
+            words = take_tile(operands[i], context.tile(name))
+            inputs[name] = Lanes(words, sizes[i, 0], sizes[i, 1])
+        for i, name in enumerate(branch.scalars):
+            inputs[name] = lax.convert_element_type(scalars[i], context.dtype(name).word)
+        (destination,) = branch.tiles[:1]
+        result = rule(context, inputs)[destination]
+        return put_tile(result, context.tile(destination), operands[0])
+
+    return run
+
+
+def run_switched(branches: tuple[Branch, ...], program: Programs, registers: Array) -> Array:
+    """The registers [registers, words] after one program. Call inside the 64-bit scope."""
+    steps = [step(b) for b in branches]
+
+    def execute(i: Array, registers: Array) -> Array:
+        opcode, slots, scalars = (
+            lax.dynamic_index_in_dim(a, i, 0, keepdims=False)
+            for a in (program.opcodes, program.slots, program.scalars)
+        )
+        new = lax.switch(opcode, steps, registers[slots], program.sizes[slots], scalars)
+        written: Array = lax.dynamic_update_index_in_dim(registers, new, slots[0], 0)
+        return written
+
+    return _loop(program.opcodes.shape[0], execute, registers)
+
+
+def _loop(count: int | Array, body: Callable[[Array, Array], Array], registers: Array) -> Array:
+    done: Array = lax.fori_loop(np.int32(0), jnp.asarray(count, np.int32), body, registers)
+    return done
+
+
+class _Blocks(NamedTuple):
+    """The programs of one step, sorted by opcode: where each opcode's programs and its blocks begin."""
+
+    order: Array
+    begin: Array
+    first: Array
+    total: Array
+
+
+def _blocks(opcodes: Array, kinds: int, size: int) -> _Blocks:
+    order = lax.convert_element_type(jnp.argsort(opcodes, stable=True), np.int32)
+    edges = jnp.searchsorted(opcodes[order], jnp.arange(kinds + 1, dtype=np.int32))
+    begin = lax.convert_element_type(edges, np.int32)
+    blocks = (begin[1:] - begin[:-1] + np.int32(size - 1)) // np.int32(size)
+    first = jnp.concatenate([jnp.zeros(1, np.int32), jnp.cumsum(blocks, dtype=np.int32)])
+    return _Blocks(order, begin, first, first[-1])
+
+
+def run_grouped(branches: tuple[Branch, ...], programs: Programs, registers: Array, size: int = 16) -> Array:
+    """The registers [n, registers, words] after n programs; blocks have ``size`` programs.
+
+    Call inside the 64-bit scope.
+    """
+    steps = [jax.vmap(step(b)) for b in branches]
+    n = programs.opcodes.shape[0]
+
+    def execute(i: Array, registers: Array) -> Array:
+        opcodes, slots, scalars = (
+            lax.dynamic_index_in_dim(a, i, 1, keepdims=False)
+            for a in (programs.opcodes, programs.slots, programs.scalars)
+        )
+        blocks = _blocks(opcodes, len(branches), size)
+
+        def block(b: Array, registers: Array) -> Array:
+            opcode = jnp.searchsorted(blocks.first, b, side="right").astype(np.int32) - np.int32(1)
+            place = blocks.begin[opcode] + (b - blocks.first[opcode]) * np.int32(size)
+            place = place + jnp.arange(size, dtype=np.int32)
+            there = blocks.order[jnp.minimum(place, np.int32(n - 1))]
+            mine = slots[there]
+            operands = registers[there[:, None], mine]
+            sizes = programs.sizes[there[:, None], mine]
+            new = lax.switch(opcode, steps, operands, sizes, scalars[there])
+            # Places after the group's end belong to the next block; they are not written.
+            target = jnp.where(place < blocks.begin[opcode + 1], there, np.int32(n))
+            return registers.at[target, mine[:, 0]].set(new, mode="drop")
+
+        return _loop(blocks.total, block, registers)
+
+    return _loop(programs.opcodes.shape[1], execute, registers)

@@ -1,0 +1,102 @@
+"""A program of a lockstep batch as a case of its own, which every machine executes."""
+
+from __future__ import annotations
+
+import hashlib
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...ir import FRAGMENT, Function, Op, Program, Region, Value, attrs
+from ...lowering.lockstep import words_needed
+from ...profiles import profile as find_profile
+from ...testing.generate import Case
+from ...testing.generate_state import Input
+from ...types import ScalarType, TileType
+from ..results import Output
+from . import values
+from .opcodes import Opcode
+from .programs import STEPS, VERSION, contents, draw
+from .table import Table
+from .values import Array
+
+
+def case_id(table: Table, seed: int, index: int) -> str:
+    """What identifies a program: a hash of table, seed, index and generator version."""
+    opcodes = hashlib.sha256("\n".join(map(str, table.opcodes)).encode()).hexdigest()[:16]
+    named = f"{table.profile}:{table.rows}x{table.cols}:{opcodes}:{seed}:{index}:{VERSION}"
+    return hashlib.sha256(named.encode()).hexdigest()[:16]
+
+
+def decode(table: Table, seed: int, index: int, steps: int = STEPS) -> Case:
+    """The program of an index as a fragment: registers are its tile arguments, with open valid sizes.
+
+    >>> from .table import table
+    >>> case = decode(table("a5"), 1, 7)
+    >>> len(list(case.program.walk())), case.profile.name
+    (20, 'a5')
+    """
+    drawn = draw(np, table, values.origin(seed), np.array([index], np.uint64), steps)
+    words = contents(np, table, drawn)[0]
+    opcodes, slots, scalars, sizes = (a[0] for a in drawn.programs)
+    kinds = [table.kinds[k] for k in table.kits.kinds[drawn.kits[0]]]
+    handles = [Value(f"r{i}", k.type) for i, k in enumerate(kinds)]
+    inputs: dict[str, Input] = {}
+    arguments: dict[str, Value] = {}
+    results: dict[str, None] = {}
+    ops: list[Op] = []
+    for t in range(steps):
+        opcode = table.opcodes[opcodes[t]]
+        ins, dst, more = _operands(opcode, t, [handles[s] for s in slots[t]], scalars[t])
+        ops.append(Op(opcode.name, ins, (dst,), attributes=attrs(dict(opcode.branch.context.attributes))))
+        inputs.update(more)
+        arguments.update((v.name, v) for v in (*ins, dst))
+        results[dst.name] = None
+    for value, kind, register, valid in zip(handles, kinds, words, sizes, strict=True):
+        if value.name in arguments:
+            rows, cols = (int(n) for n in valid)
+            inputs[value.name] = Input(kind.type, tile_words(register, kind.type), (rows, cols))
+    program = Program(
+        (Function(FRAGMENT, tuple(arguments.values()), Region(tuple(ops))),),
+        fragment=True,
+        fragment_results=tuple(results),
+        has_module=False,
+    )
+    profile = find_profile(table.profile)
+    return Case(case_id(table, seed, index), seed, index, profile, program, inputs, {})
+
+
+def _operands(
+    opcode: Opcode, number: int, registers: list[Value], scalars: Array
+) -> tuple[tuple[Value, ...], Value, dict[str, Input]]:
+    """Sources and destination of one instruction, and the arguments that only it has."""
+    branch, inputs = opcode.branch, {}
+    known = dict(zip(branch.tiles, registers, strict=False))
+    for name, word in zip(branch.scalars, scalars, strict=False):
+        t = ScalarType(branch.context.dtype(name))
+        known[name] = Value(f"s{number}_{name}", t)
+        inputs[known[name].name] = Input(t, np.array(word).astype(t.dtype.word))
+    for name, tile in opcode.tmp:
+        known[name] = Value(f"tmp{number}_{name}", tile)
+        inputs[known[name].name] = Input(tile, np.zeros(tile.shape, tile.dtype.word))
+    return tuple(known[n] for n in branch.context.form), registers[0], inputs
+
+
+def outputs(case: Case, table: Table, registers: NDArray[np.uint32]) -> dict[str, Output]:
+    """The results of a decoded case from its final registers [registers, words]."""
+    found = {}
+    for name in case.program.fragment_results:
+        given = case.inputs[name]
+        assert isinstance(given.type, TileType)
+        found[name] = Output(
+            given.type.dtype, tile_words(registers[int(name.removeprefix("r"))], given.type), given.valid
+        )
+    return found
+
+
+def tile_words(register: NDArray[np.uint32], t: TileType) -> NDArray[np.unsignedinteger]:
+    """The element words [rows, cols] of a tile held in a register."""
+    used = register[: words_needed(t)]
+    if words_needed(t) < t.elements:
+        used = np.stack([used & np.uint32(0xFF), used >> np.uint32(16)], -1)
+    return used.reshape(t.shape).astype(t.dtype.word)

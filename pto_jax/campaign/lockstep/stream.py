@@ -1,0 +1,177 @@
+"""Streams of programs through the lockstep engine: drawn, executed and hashed on the device.
+
+One compiled function per table, mode and chunk size; a chunk is the unit that is held in memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+from jax.sharding import Mesh, PartitionSpec
+from numpy.typing import NDArray
+
+from ...arrays import x64
+from ...lowering.lockstep import Branch, Programs, run_grouped, run_switched
+from . import values
+from .programs import STEPS, Drawn, contents, draw
+from .table import Table
+from .values import U32, Array
+
+Mode = Literal["switch", "grouped"]
+MODES: tuple[Mode, ...] = ("switch", "grouped")
+#: Programs that are executed by one call, on each device.
+CHUNK = 4096
+#: Region kinds that are counted, of an instruction's destination.
+FILLED = ("full", "partial", "empty")
+
+
+class Digests(NamedTuple):
+    """What is kept of some programs: ``words`` uint32 [n, 2], a hash of all registers; ``coverage``
+    int64 [opcodes, len(FILLED)], how often each opcode ran on a destination with each kind of region."""
+
+    words: NDArray[np.uint32]
+    coverage: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Runner:
+    """The lockstep engine for a table in one mode, on some devices of the default backend.
+
+    ``chunk`` programs per device and call; ``block`` programs of one opcode at once in grouped mode.
+
+    >>> from .table import table
+    >>> Runner(table("a5")).name
+    'lockstep:switch'
+    """
+
+    table: Table
+    mode: Mode = "switch"
+    devices: int = 1
+    chunk: int = CHUNK
+    steps: int = STEPS
+    block: int = 16
+
+    @property
+    def name(self) -> str:
+        return f"lockstep:{self.mode}"
+
+    def digests(self, seed: int, start: int, count: int) -> Digests:
+        """The digests of the programs from ``start`` on; memory does not grow with the chunk count."""
+        words = np.zeros((count, 2), np.uint32)
+        coverage = np.zeros((len(self.table.opcodes), len(FILLED)), np.int64)
+        for place, found, counts in self._chunks(seed, start, count):
+            words[place : place + len(found)] = found[: count - place]
+            coverage += counts
+        return Digests(words, coverage)
+
+    def _chunks(
+        self, seed: int, start: int, count: int
+    ) -> Iterator[tuple[int, NDArray[np.uint32], NDArray[np.int64]]]:
+        """Results by place. A call runs while the results of the one before it are fetched."""
+        run, size = _digester(self), self.chunk * self.devices
+        pending: tuple[int, Any] | None = None
+        for place in range(0, count, size):
+            here = np.arange(size, dtype=np.uint64)
+            with x64():
+                started = run(values.origin(seed), here + np.uint64(start + place), count - place)
+            if pending is not None:
+                yield self._fetched(*pending, count)
+            pending = (place, started)
+        if pending is not None:
+            yield self._fetched(*pending, count)
+
+    def _fetched(
+        self, place: int, result: tuple[Array, Array], count: int
+    ) -> tuple[int, NDArray[np.uint32], NDArray[np.int64]]:
+        words, counts = (np.asarray(a) for a in result)
+        return place, words[: count - place], counts.sum(0, dtype=np.int64)
+
+    def registers(self, seed: int, index: NDArray[np.uint64]) -> NDArray[np.uint32]:
+        """Final registers uint32 [n, registers, words] of some programs, at most a chunk of them."""
+        padded = np.zeros(self.chunk * self.devices, np.uint64)
+        padded[: len(index)] = index
+        with x64():
+            return np.asarray(_finisher(self)(values.origin(seed), padded))[: len(index)]
+
+
+def branches(table: Table) -> tuple[Branch, ...]:
+    return tuple(o.branch for o in table.opcodes)
+
+
+def execute(runner: Runner, drawn: Drawn, keep: Callable[[Array], Array]) -> Array:
+    """What ``keep`` makes of the final registers [..., registers, words] of the programs drawn."""
+    table, listed = runner.table, branches(runner.table)
+    if runner.mode == "grouped":
+        return keep(run_grouped(listed, drawn.programs, contents(jnp, table, drawn), runner.block))
+
+    def one(single: Drawn) -> Array:
+        return keep(run_switched(listed, single.programs, contents(jnp, table, single)))
+
+    return lax.map(one, drawn)
+
+
+def digest(registers: Array) -> Array:
+    """A hash uint32 [..., 2] of registers [..., registers, words]: every bit changes it."""
+    size = registers.shape[-1] * registers.shape[-2]
+    lanes = np.arange(size, dtype=U32).reshape(registers.shape[-2:])
+    folded = registers ^ (registers >> U32(15))
+    first, second = (
+        jnp.sum(words * (values.mix(lanes + U32(salt)) | U32(1)), axis=(-1, -2), dtype=U32)
+        for words, salt in ((folded, 0), (registers, size))
+    )
+    return jnp.stack([first, second], -1)
+
+
+def _covered(table: Table, programs: Programs, there: Array) -> Array:
+    """Counts int32 [opcodes, len(FILLED)] over the first ``there`` programs of a chunk."""
+    n = programs.opcodes.shape[0]
+    kinds = jnp.asarray(table.slot_kinds)[programs.opcodes][..., 0]
+    written = programs.slots[..., 0]
+    sizes = jnp.take_along_axis(programs.sizes, written[..., None], axis=1)
+    full = jnp.all(sizes == jnp.asarray(table.limits)[kinds], axis=-1)
+    empty = jnp.any(sizes == np.int32(0), axis=-1)
+    region = jnp.where(empty, np.int32(2), jnp.where(full, np.int32(0), np.int32(1)))
+    number = programs.opcodes * np.int32(len(FILLED)) + region
+    counted = jnp.broadcast_to((jnp.arange(n) < there)[:, None], number.shape).astype(np.int32)
+    flat = jnp.zeros(len(table.opcodes) * len(FILLED), np.int32).at[number].add(counted)
+    return flat.reshape(-1, len(FILLED))
+
+
+@lru_cache(maxsize=64)
+def _digester(runner: Runner) -> Callable[..., tuple[Array, Array]]:
+    def run(start: Array, index: Array, there: Array) -> tuple[Array, Array]:
+        drawn = draw(jnp, runner.table, start, index, runner.steps)
+        return execute(runner, drawn, digest), _covered(runner.table, drawn.programs, there)[None]
+
+    if runner.devices == 1:
+        return jax.jit(run)
+
+    def shard(start: Array, index: Array, there: Array) -> tuple[Array, Array]:
+        before = lax.axis_index("programs") * np.int32(runner.chunk)
+        return run(start, index, there - before)
+
+    return _sharded(runner, shard, 3, 2)
+
+
+@lru_cache(maxsize=64)
+def _finisher(runner: Runner) -> Callable[..., Array]:
+    def run(start: Array, index: Array) -> Array:
+        return execute(runner, draw(jnp, runner.table, start, index, runner.steps), lambda r: r)
+
+    return jax.jit(run) if runner.devices == 1 else _sharded(runner, run, 2, 1)
+
+
+def _sharded(runner: Runner, run: Callable[..., Any], arguments: int, results: int) -> Callable[..., Any]:
+    """``run`` on several devices; its second argument and its results are divided among them."""
+    mesh = Mesh(np.array(jax.devices()[: runner.devices]), ("programs",))
+    part, whole = PartitionSpec("programs"), PartitionSpec()  # type: ignore[no-untyped-call]
+    into = tuple(part if i == 1 else whole for i in range(arguments))
+    out = part if results == 1 else (part,) * results
+    return jax.jit(jax.shard_map(run, mesh=mesh, in_specs=into, out_specs=out))

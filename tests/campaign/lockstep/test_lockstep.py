@@ -1,0 +1,85 @@
+"""Programs in lockstep: drawn alike everywhere, legal, and with the bits of every other way to execute."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pto_jax.arrays import x64
+from pto_jax.campaign.lockstep import values
+from pto_jax.campaign.lockstep.cases import decode
+from pto_jax.campaign.lockstep.oracle import compare_with_interpreter
+from pto_jax.campaign.lockstep.programs import contents, draw
+from pto_jax.campaign.lockstep.stream import Runner
+from pto_jax.campaign.lockstep.table import REGIONS, Table, table
+from pto_jax.dtypes import F16, F32, I32, U8
+from pto_jax.profiles import ProfileName
+from pto_jax.verifier import verify_program
+
+SEED = 11
+INDEX = np.arange(2**40, 2**40 + 40, dtype=np.uint64)
+
+
+@pytest.fixture(scope="module")
+def few() -> Table:
+    """A table of some opcodes of every class, quick to compile."""
+    plain = {F32, F16, I32, U8}
+    listed = (o for o in table("a5", 1).opcodes if {k.type.dtype for k in o.kinds} <= plain)
+    return Table("a5", 16, 16, tuple(listed)[::3])
+
+
+@pytest.fixture(scope="module")
+def switch(few: Table) -> Runner:
+    return Runner(few, "switch", chunk=64)
+
+
+def test_numpy_and_jax_draw_the_same_programs(few: Table) -> None:
+    ours = draw(np, few, values.origin(SEED), INDEX)
+
+    @jax.jit
+    def on_device(start: Any, index: Any) -> Any:
+        drawn = draw(jnp, few, start, index)
+        return drawn, contents(jnp, few, drawn)
+
+    with x64():
+        theirs, filled = on_device(values.origin(SEED), INDEX)
+        for a, b in zip((*ours.programs, *ours[1:]), (*theirs.programs, *theirs[1:]), strict=True):
+            assert a.dtype == b.dtype
+            np.testing.assert_array_equal(a, np.asarray(b))
+        np.testing.assert_array_equal(contents(np, few, ours), np.asarray(filled))
+
+
+def test_programs_differ_and_use_every_choice_of_regions(few: Table) -> None:
+    drawn = draw(np, few, values.origin(SEED), np.arange(2000, dtype=np.uint64))
+    assert len(np.unique(drawn.programs.opcodes, axis=0)) > 1990
+    assert set(drawn.regions.tolist()) == set(range(len(REGIONS)))
+    assert set(drawn.programs.opcodes.reshape(-1).tolist()) == set(range(len(few.opcodes)))
+
+
+@pytest.mark.parametrize("profile", ["cpu_sim", "a2a3", "a5"])
+def test_decoded_programs_pass_the_verifier(profile: ProfileName) -> None:
+    for part in (0, 2):
+        for index in range(8):
+            case = decode(table(profile, part), SEED, index)
+            found = verify_program(case.program, case.profile)
+            assert [str(d) for d in found if d.severity == "error"] == []
+
+
+def test_switch_and_grouped_and_two_devices_give_the_same_digests(few: Table, switch: Runner) -> None:
+    found = switch.digests(SEED, 5, 100)
+    grouped = replace(switch, mode="grouped", chunk=96, block=8).digests(SEED, 5, 100)
+    both = replace(switch, devices=2, chunk=32).digests(SEED, 5, 100)
+    assert len(np.unique(found.words, axis=0)) == 100
+    for other in (grouped, both):
+        np.testing.assert_array_equal(found.words, other.words)
+        np.testing.assert_array_equal(found.coverage, other.coverage)
+    assert found.coverage.sum() == 100 * 20
+
+
+def test_results_are_those_of_the_interpreter(switch: Runner) -> None:
+    assert compare_with_interpreter(switch, SEED, 0, 60) == []
