@@ -9,9 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from . import __version__
+from ._failures import first_difference, new_folder
 from ._run import read_inputs, save_arrays, storable
 from .api import load, read_text, write_text
-from .errors import ArgumentError, FileError
+from .errors import ArgumentError
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ def diff(options: Options) -> bool:
 def save_failure(options: Options, profile: str, failure: Any) -> Path:
     """Write the folder that shows a failure, under a name that is free, and return its path."""
     name = f"diff-{Path(options.before).stem}-{Path(options.after).stem}-seed{options.seed}-{failure.number}"
-    folder = _new_folder(Path(options.failures), name)
+    folder = new_folder(Path(options.failures), name)
     write_text(str(folder / "before.pto"), read_text(options.before))
     write_text(str(folder / "after.pto"), read_text(options.after))
     for file, arrays in (
@@ -85,38 +86,8 @@ def save_failure(options: Options, profile: str, failure: Any) -> Path:
         "input": failure.number,
         "version": __version__,
         "found": str(failure),
-        **_first(failure),
+        **first_difference(failure.comparison, "buffer", "before_bits", "after_bits"),
         "command": command,
     }
     write_text(str(folder / "report.json"), json.dumps(report, indent=1) + "\n")
     return folder
-
-
-def _first(failure: Any) -> dict[str, Any]:
-    """The first differing element, where there is one."""
-    first = failure.comparison.first if failure.comparison is not None else None
-    if first is None:
-        return {}
-    digits = max(1, first.dtype.bits // 4)
-    return {
-        "buffer": first.operand,
-        "index": first.index,
-        "type": first.dtype.name,
-        "before_bits": f"0x{first.expected_bits:0{digits}x}",
-        "after_bits": f"0x{first.actual_bits:0{digits}x}",
-        "ulp": first.ulp,
-        "different": failure.comparison.different,
-    }
-
-
-def _new_folder(parent: Path, name: str) -> Path:
-    for i in range(1, 1000):
-        folder = parent / (name if i == 1 else f"{name}-{i}")
-        try:
-            folder.mkdir(parents=True)
-        except FileExistsError:
-            continue
-        except OSError as error:
-            raise FileError(f"{folder}: cannot be made: {error.strerror or error}") from None
-        return folder
-    raise FileError(f"{parent / name}: exists, as do 998 more of that name")

@@ -351,7 +351,7 @@ def _describe_input(argument: Argument, value: Any) -> str:
 
 def storable(array: Array) -> Array:
     """Arrays whose type ``.npz`` cannot name are stored as raw unsigned words."""
-    return array if array.dtype.kind in "fiub" else array.view(f"u{array.dtype.itemsize}")
+    return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
 
 
 def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
@@ -360,6 +360,6 @@ def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
         with zipfile.ZipFile(Path(path), "w") as archive:
             for name, array in arrays.items():
                 with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.ascontiguousarray(array), allow_pickle=False)
+                    np.lib.format.write_array(member, np.asarray(array, order="C"), allow_pickle=False)
     except (OSError, ValueError) as error:
         raise FileError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None

@@ -2,8 +2,30 @@
 
 from __future__ import annotations
 
+import argparse
+import sys
+
 from .commands import Adder
 
 
 def add(command: Adder) -> None:
     """Define the command."""
+    sub = command("replay", _replay, "Execute the failure in a folder again; exit status 1 while it shows.")
+    sub.add_argument("folder", metavar="DIR", help="a failure folder of fuzz")
+    sub.add_argument("--against", metavar="MACHINE", help="another reference than the report's")
+    sub.add_argument("--tested", metavar="MACHINE", help="another tested machine than the report's")
+    sub.add_argument("--original", action="store_true", help="the program it was found with")
+    sub.add_argument("--dut-timeout", type=float, metavar="S", help="seconds (default: 60)")
+
+
+def _replay(args: argparse.Namespace) -> int:
+    from ..errors import ArgumentError
+    from .machines import DUT_TIMEOUT
+    from .shrink.replay import replay
+
+    timeout = DUT_TIMEOUT if args.dut_timeout is None else args.dut_timeout
+    if not timeout > 0:
+        raise ArgumentError(f"--dut-timeout is {timeout}; more than 0 is needed")
+    verdict, text = replay(args.folder, args.against, args.tested, args.original, timeout)
+    print(text, file=sys.stderr if verdict == "refused" else sys.stdout)
+    return {"reproduced": 1, "different": 1, "gone": 0, "refused": 2}[verdict]

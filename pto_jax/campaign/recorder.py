@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import time
+from collections import Counter
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Protocol
 
 from .judge import Outcome
 from .targets import Target
+
+#: Folders that are written for the failures of one cause.
+FOLDERS = 3
 
 
 @dataclass(frozen=True)
@@ -27,3 +33,37 @@ class Recorder(Protocol):
 def forget(outcome: Outcome, reference: Target, tested: Target) -> Record:
     """A recorder that keeps nothing but the outcome's own words."""
     return Record(cause=f"{outcome.kind}: {outcome.message.splitlines()[0] if outcome.message else ''}")
+
+
+class Keeper:
+    """A recorder that finds causes and writes failure folders into ``folder``, ``each`` per cause.
+
+    A failure may take ``seconds``: first its instruction is found, which names the cause; where the cause
+    has few folders yet, it is shrunk. Without a folder causes are named only. ``reference`` and
+    ``tested`` are the machines as the command line names them, for replays.
+    """
+
+    def __init__(
+        self, folder: str | Path | None, seconds: float, reference: str, tested: str, each: int = FOLDERS
+    ) -> None:
+        self._folder = None if folder is None else Path(folder)
+        self._seconds, self._each = seconds, each
+        self._names = (reference, tested)
+        self._kept: Counter[str] = Counter()
+
+    def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record:
+        # What shrinks and writes needs JAX and is seldom needed.
+        from .shrink.causes import cause_of
+        from .shrink.folder import save
+        from .shrink.reduce import blamed, reduced
+        from .shrink.search import Machines
+
+        machines = Machines(reference, tested, time.monotonic() + self._seconds)
+        blame = blamed(machines, outcome.case)
+        cause = cause_of(blame)
+        if self._folder is None or self._kept[cause] >= self._each:
+            return Record(blame.instruction, cause)
+        self._kept[cause] += 1
+        found = reduced(machines, blame)
+        folder = save(self._folder, outcome.case, found.finding, blame.instruction, cause, *self._names)
+        return Record(blame.instruction, cause, str(folder))

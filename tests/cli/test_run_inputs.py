@@ -18,6 +18,7 @@ from pto_jax._run import (
     random_values,
     read_inputs,
     save_arrays,
+    storable,
 )
 from pto_jax.dtypes import ALL_DTYPES, BF16, F4E2M1, F8E4M3, F16, F32, HIF8, I1, I32, INDEX, U8, DType
 from pto_jax.errors import ArgumentError, FileError
@@ -177,3 +178,14 @@ def test_arrays_are_saved_under_the_name_given(tmp_path: Path) -> None:
     assert {k: v.shape for k, v in load_arrays(path).items()} == {"file": (3,), "z": (2, 2)}
     with pytest.raises(FileError, match="cannot be written"):
         save_arrays(str(tmp_path / "no" / "out.npz"), {})
+
+
+@pytest.mark.parametrize("d", ALL_DTYPES, ids=str)
+@pytest.mark.parametrize("shape", [(), (2, 3)], ids=str)
+def test_arrays_of_every_type_are_read_as_they_were_saved(
+    d: DType, shape: tuple[int, ...], tmp_path: Path
+) -> None:
+    words = np.arange(np.prod(shape, dtype=int)).reshape(shape).astype(d.word)
+    save_arrays(str(tmp_path / "a.npz"), {"a": storable(words.view(d.numpy))})
+    found = load_arrays(tmp_path / "a.npz")["a"]
+    assert found.shape == shape and (found.view(d.word) == words).all()

@@ -118,3 +118,7 @@ def without_sign(machine: ReferenceMachine, execution: Execution, before: Any) -
 def missing(machine: ReferenceMachine, execution: Execution, before: Any) -> None:
     """It raises what no machine may raise."""
     raise ZeroDivisionError("planted")
+
+
+#: Machines for command lines: ``python:tests.campaign.shrink.planted:NAME``.
+WRONG_ADDITION = Planted("tadd", next_number)

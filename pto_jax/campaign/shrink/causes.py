@@ -1,0 +1,58 @@
+"""Names of causes: failures that one defect explains have the same one.
+
+A cause says which instruction is at fault, on which element types, with which attributes that matter,
+and how its results differ. It is a function of the failure alone, so that campaigns on many machines
+group alike.
+"""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from ...ir import AttrValue, Op
+from ..judge import Outcome
+from .attributes import relevant
+from .differences import difference
+from .probes import types_of
+from .reduce import Blame
+
+
+def cause_of(blame: Blame) -> str:
+    """The cause of a failure whose instruction has been found."""
+    finding = blame.finding
+    if not finding.outcome.is_failure:
+        return "not reproduced when it was executed again"
+    how = difference(finding.outcome, finding.wanted, finding.found)
+    ops = [op for op in finding.case.program.walk() if op.name != "arith.constant"]
+    at_fault = next((op for op in ops if op.name == blame.instruction), None)
+    if at_fault is None:
+        return f"{blame.instruction or 'unknown instruction'}: {how}"
+    others = sorted({op.name for op in ops} - {at_fault.name}) if len(ops) > 1 else []
+    among = f" with {', '.join(others)}" if others else ""
+    return f"{_described(at_fault)}{among}: {how}"
+
+
+def unshrunk_cause(outcome: Outcome) -> str:
+    """The cause of a failure that was not looked into."""
+    first = outcome.message.splitlines()[0] if outcome.message else ""
+    return f"{outcome.kind}: {first}"
+
+
+def _described(op: Op) -> str:
+    """An instruction with its types and the attributes that are not at their defaults.
+
+    >>> from pto_jax.dtypes import F32, I8
+    >>> from pto_jax.ir import Value, attrs
+    >>> from pto_jax.types import RoundMode, TileType
+    >>> a, b = (Value(n, TileType(d, 1, 32)) for n, d in (("a", F32), ("b", I8)))
+    >>> _described(Op("tcvt", (a,), (b,), attributes=attrs(rmode=RoundMode.FLOOR)))
+    'tcvt f32->i8 rmode=floor'
+    """
+    attributes = [f"{name}={_word(value)}" for name, value in relevant(op)]
+    return " ".join([op.name, *filter(None, [types_of(op)]), *attributes])
+
+
+def _word(value: AttrValue) -> str:
+    if isinstance(value, IntEnum):
+        return value.name.lower()
+    return "x".join(map(_word, value)) if isinstance(value, tuple) else str(value)

@@ -1,0 +1,127 @@
+"""Failure folders: everything that shows a failure, in files that need no generator to be read.
+
+=========================== ==========================================================================
+``shrunk.pto``              the minimal program; ``original.pto`` the one it was found with
+``inputs.npz``              arguments of the minimal program; ``original-inputs.npz`` those of the other
+``expected.npz``            what the reference machine gives for the minimal program, where it gives something
+``got.npz``                 what the tested machine gives
+``report.json``             identity, machines, versions, the instruction, the first element that differs
+=========================== ==========================================================================
+
+Arrays are described in :mod:`..devices.exchange`; ``pto-jax run`` reads them too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import platform
+import re
+import shlex
+from hashlib import sha256
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+
+from ... import __version__
+from ..._failures import first_difference, new_folder
+from ...api import write_text
+from ...testing.generate import VERSION, Case
+from ..devices.exchange import program_text, save_inputs, save_outputs
+from .search import Finding
+
+SHRUNK, ORIGINAL, REPORT = "shrunk.pto", "original.pto", "report.json"
+INPUTS, ORIGINAL_INPUTS = "inputs.npz", "original-inputs.npz"
+EXPECTED, GOT = "expected.npz", "got.npz"
+#: Variables of the environment that may change what is computed.
+_FLAGS = re.compile(r"XLA_|JAX_|TF_|CUDA_|NVIDIA_|OMP_|LIBTPU_")
+
+
+def save(
+    parent: Path,
+    original: Case,
+    finding: Finding,
+    instruction: str,
+    cause: str,
+    reference: str,
+    tested: str,
+) -> Path:
+    """Write the folder of a failure into the folder of its cause, under a name that is free."""
+    case, outcome = finding.case, finding.outcome
+    folder = new_folder(parent / slug(cause), f"seed{original.seed}-{original.index}")
+    write_text(str(folder / SHRUNK), program_text(case))
+    write_text(str(folder / ORIGINAL), program_text(original))
+    save_inputs(folder / INPUTS, case)
+    save_inputs(folder / ORIGINAL_INPUTS, original)
+    for file, run in ((EXPECTED, finding.wanted), (GOT, finding.found)):
+        if run is not None:
+            save_outputs(folder / file, case, run)
+    comparison = outcome.mismatch.comparison if outcome.mismatch is not None else None
+    report = {
+        "id": original.id,
+        "seed": original.seed,
+        "index": original.index,
+        "generator": VERSION,
+        "profile": original.profile.name,
+        "reference": reference,
+        "tested": tested,
+        "kind": outcome.kind,
+        "instruction": instruction,
+        "cause": cause,
+        "message": outcome.message,
+        "signature": finding.signature,
+        **first_difference(comparison, "output", "expected", "got"),
+        **_place(finding),
+        "shrunk": _execution(case),
+        "original": _execution(original),
+        "versions": versions(),
+        "device": device(),
+        "flags": {k: v for k, v in sorted(os.environ.items()) if _FLAGS.match(k)},
+        "command": f"pto-jax replay {shlex.quote(str(folder))}",
+    }
+    write_text(str(folder / REPORT), json.dumps(report, indent=1) + "\n")
+    return folder
+
+
+def slug(text: str) -> str:
+    """A cause as the name of a folder.
+
+    >>> slug("tcvt f32->i8 rmode=floor: saturation")
+    'tcvt-f32-i8-rmode-floor-saturation-9c8d'
+    """
+    words = re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")[:80]
+    return f"{words}-{sha256(text.encode()).hexdigest()[:4]}"
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computes."""
+    return {
+        "pto_jax": __version__,
+        "jax": jax.__version__,
+        "jaxlib": version("jaxlib"),
+        "numpy": np.__version__,
+        "python": platform.python_version(),
+    }
+
+
+def device() -> str:
+    """The device that JAX uses."""
+    found = jax.devices()[0]
+    return f"{found.platform}: {found.device_kind}"
+
+
+def _place(finding: Finding) -> dict[str, Any]:
+    """Row and column of the first element that differs, or its indices in an array of other rank."""
+    differs = finding.outcome.mismatch
+    first = differs.comparison.first if differs is not None and differs.comparison is not None else None
+    if differs is None or first is None or finding.wanted is None:
+        return {}
+    shape = finding.wanted.outputs[differs.output].words.shape
+    return {"position": [int(n) for n in np.unravel_index(first.index, shape)]}
+
+
+def _execution(case: Case) -> dict[str, Any]:
+    return {"entry": case.entry, "grid": case.grid, "ulp": dict(case.ulp)}

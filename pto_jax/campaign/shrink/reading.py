@@ -1,0 +1,158 @@
+"""Reading failure folders; nothing of what made them is needed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..._run import REGION
+from ...api import load, read_text
+from ...errors import FileError
+from ...ir import Value
+from ...profiles import PROFILE_NAMES, profile
+from ...testing.generate import Case
+from ...testing.generate_state import Input
+from ...testing.vectors import load_arrays
+from ...types import (
+    MemRefType,
+    PartitionViewType,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    VectorType,
+)
+from .edits import entry_of
+from .folder import INPUTS, ORIGINAL, ORIGINAL_INPUTS, REPORT, SHRUNK
+
+Held = TileType | ScalarType | PtrType | MemRefType | PartitionViewType | TensorViewType | VectorType
+_KEYS: dict[str, type] = {
+    "id": str,
+    "seed": int,
+    "index": int,
+    "profile": str,
+    "reference": str,
+    "tested": str,
+    "kind": str,
+    "instruction": str,
+    "signature": str,
+    "shrunk": dict,
+    "original": dict,
+}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """What a folder holds: the minimal case or the original one, and the report."""
+
+    case: Case
+    report: Mapping[str, Any]
+
+
+def read(path: str | Path, original: bool = False) -> Failure:
+    """The failure in a folder; FileError says what is wrong with it."""
+    folder = Path(path)
+    if not folder.is_dir():
+        raise FileError(f"{folder}: is not a folder" if folder.exists() else f"{folder}: no such folder")
+    report = _report(folder / REPORT)
+    told = report["original" if original else "shrunk"]
+    program = load(folder / (ORIGINAL if original else SHRUNK))
+    if told["entry"] is not None and program.function(told["entry"]) is None:
+        raise FileError(f"{folder}: the program has no function {told['entry']!r}, which {REPORT} names")
+    if told["entry"] is None and len(program.entries) != 1:
+        raise FileError(f"{folder}: the program has {len(program.entries)} entries; {REPORT} names none")
+    case = Case(
+        report["id"],
+        report["seed"],
+        report["index"],
+        profile(report["profile"]),
+        program,
+        {},
+        told["ulp"],
+        told["grid"],
+        told["entry"],
+    )
+    inputs = folder / (ORIGINAL_INPUTS if original else INPUTS)
+    arrays = load_arrays(inputs)
+    return Failure(
+        replace(case, inputs={a.name: _input(inputs, a, arrays) for a in entry_of(case).args}), report
+    )
+
+
+def _report(path: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(read_text(path))
+    except json.JSONDecodeError as error:
+        raise FileError(f"{path}: not JSON: {error}") from None
+    if not isinstance(found, dict):
+        raise FileError(f"{path}: holds a {type(found).__name__}; an object is needed")
+    for key, kind in _KEYS.items():
+        if not isinstance(found.get(key), kind):
+            raise FileError(f"{path}: {key} is {found.get(key)!r}; {kind.__name__} is needed")
+    if found["profile"] not in PROFILE_NAMES:
+        allowed = " ".join(PROFILE_NAMES)
+        raise FileError(f"{path}: profile is {found['profile']!r}; allowed: {allowed}")
+    for part in ("shrunk", "original"):
+        if not _is_execution(found[part]):
+            raise FileError(
+                f"{path}: {part} is {found[part]!r}; entry (a name or null), grid (at least 1) and "
+                "ulp (numbers by name) are needed"
+            )
+    return found
+
+
+def _is_execution(told: dict[str, Any]) -> bool:
+    ulp, grid = told.get("ulp"), told.get("grid")
+    bounds = isinstance(ulp, dict) and all(isinstance(n, int) for n in ulp.values())
+    return bounds and isinstance(grid, int) and grid > 0 and isinstance(told.get("entry"), str | None)
+
+
+def _input(path: Path, argument: Value, arrays: Mapping[str, NDArray[Any]]) -> Input:
+    """The input that an array is for an argument."""
+    name, t = argument.name, argument.type
+    if name not in arrays:
+        held = ", ".join(arrays) or "nothing"
+        raise FileError(f"{path}: no array for argument {name} ({t}); the file holds {held}")
+    if not isinstance(t, Held):
+        raise FileError(f"{path}: argument {name} is a {t}, which no folder holds")
+    array, d = arrays[name], t.dtype
+    if array.dtype.itemsize != d.word.itemsize or array.dtype.hasobject:
+        raise FileError(f"{path}: {name} is {array.dtype}; elements of {d} are {d.word} words")
+    words: NDArray[Any] = (
+        np.ascontiguousarray(array)
+        .view(d.word)
+        .reshape(() if isinstance(t, ScalarType) and array.size == 1 else array.shape)
+    )
+    if d.packed and isinstance(t, PartitionViewType | TensorViewType):
+        words = np.stack([words & 15, words >> 4], axis=-1).reshape(*words.shape[:-1], -1)
+    if not _fits(t, words.shape):
+        raise FileError(f"{path}: {name} has the shape {words.shape}; the program declares {t}")
+    if not isinstance(t, TileType) or t.is_static:
+        return Input(t, words)  # type: ignore[arg-type]
+    return Input(t, words, _region(path, name, t, arrays.get(name + REGION)))
+
+
+def _fits(t: Held, shape: tuple[int, ...]) -> bool:
+    if isinstance(t, PtrType | MemRefType):
+        return True
+    dims = () if isinstance(t, ScalarType) else t.shape if isinstance(t, TileType) else t.dims
+    return len(dims) == len(shape) and all(n in (None, m) for n, m in zip(dims, shape, strict=True))
+
+
+def _region(path: Path, name: str, t: TileType, given: NDArray[Any] | None) -> tuple[int, int]:
+    if given is None:
+        return t.shape
+    if given.shape != (2,) or given.dtype.kind not in "iu":
+        raise FileError(
+            f"{path}: {name}{REGION} is {given.dtype}{list(given.shape)}; two integers are needed"
+        )
+    rows, cols = (int(n) for n in given)
+    if not (0 <= rows <= t.rows and 0 <= cols <= t.cols):
+        raise FileError(f"{path}: {name}{REGION} is {rows}x{cols}; the program declares {t}")
+    return rows, cols

@@ -1,0 +1,151 @@
+"""Failure folders: what is in them, executing them again, and broken ones."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pto_jax.campaign.judge import Outcome, judge
+from pto_jax.campaign.recorder import Keeper
+from pto_jax.campaign.shrink import reading
+from pto_jax.campaign.shrink.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK
+from pto_jax.campaign.targets import Oracle
+from pto_jax.cli import main
+from pto_jax.testing.generate import Case, cases
+from pto_jax.testing.generate_options import PRESETS
+from tests.campaign.shrink.planted import WRONG_ADDITION
+
+TESTED = "python:tests.campaign.shrink.planted:WRONG_ADDITION"
+
+
+def _failures(preset: str, count: int) -> list[Outcome]:
+    found = [judge(case, Oracle(), WRONG_ADDITION) for case in cases(6, 60, PRESETS[preset])]
+    return [outcome for outcome in found if outcome.is_failure][:count]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    keeper = Keeper(tmp_path_factory.mktemp("failures"), 20, "oracle", TESTED)
+    (outcome,) = _failures("everything", 1)
+    record = keeper(outcome, Oracle(), WRONG_ADDITION)
+    assert record.folder is not None and record.instruction == "tadd"
+    return Path(record.folder)
+
+
+def test_a_folder_says_what_failed(folder: Path) -> None:
+    report = json.loads((folder / REPORT).read_text())
+    assert (report["instruction"], report["kind"], report["tested"]) == ("tadd", "different", TESTED)
+    assert set(report["versions"]) == {"pto_jax", "jax", "jaxlib", "numpy", "python"}
+    assert report["command"] == f"pto-jax replay {folder}"
+    row, col = report["position"]
+    with np.load(folder / EXPECTED) as wanted, np.load(folder / GOT) as found:
+        name = report["output"]
+        both = [a[name].view(f"u{a[name].dtype.itemsize}")[row, col] for a in (wanted, found)]
+    assert [int(report["expected"], 16), int(report["got"], 16)] == both
+    assert (folder / SHRUNK).read_text().count("pto.") - (folder / SHRUNK).read_text().count("!pto.") == 2
+
+
+def test_a_folder_replays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for more in ([], ["--original"]):
+        assert main(["replay", str(folder), *more]) == 1
+        shown = capsys.readouterr().out
+        assert (
+            "reproduced: different" in shown and "> " in shown and "ULP" in shown
+        ) or "expected 0x" in shown
+    assert main(["replay", str(folder), "--tested", "oracle"]) == 0
+    assert "does not show any more" in capsys.readouterr().out
+    assert main(["replay", str(folder), "--against", TESTED, "--tested", "oracle"]) == 1
+
+
+def _spoil_report(folder: Path) -> str:
+    (folder / REPORT).write_text("{")
+    return "not JSON"
+
+
+def _spoil_key(folder: Path) -> str:
+    report = json.loads((folder / REPORT).read_text())
+    (folder / REPORT).write_text(json.dumps(report | {"profile": "a9"}))
+    return "profile is 'a9'; allowed: cpu_sim a2a3 a5"
+
+
+def _spoil_part(folder: Path) -> str:
+    report = json.loads((folder / REPORT).read_text())
+    (folder / REPORT).write_text(json.dumps(report | {"shrunk": {"grid": 0}}))
+    return "shrunk is {'grid': 0}; entry"
+
+
+def _spoil_inputs(folder: Path) -> str:
+    with np.load(folder / INPUTS) as held:
+        arrays = {n: a.reshape(-1) for n, a in held.items()}
+    np.savez(folder / INPUTS, **arrays)
+    return "has the shape"
+
+
+def _lose_inputs(folder: Path) -> str:
+    np.savez(folder / INPUTS, other=np.zeros(3))
+    return "no array for argument"
+
+
+def _lose_program(folder: Path) -> str:
+    (folder / SHRUNK).unlink()
+    return "no such file"
+
+
+@pytest.mark.parametrize(
+    "spoil", [_spoil_report, _spoil_key, _spoil_part, _spoil_inputs, _lose_inputs, _lose_program]
+)
+def test_a_broken_folder_is_a_clear_error(
+    spoil: object, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for file in folder.iterdir():
+        (tmp_path / file.name).write_bytes(file.read_bytes())
+    assert callable(spoil)
+    told = spoil(tmp_path)
+    assert main(["replay", str(tmp_path)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("pto-jax replay: error: ") and told in error, error
+
+
+def test_wrong_use_is_a_clear_error(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["replay", str(folder / "none")]) == 2
+    assert "no such folder" in capsys.readouterr().err
+    assert main(["replay", str(folder), "--tested", "nothing"]) == 2
+    assert "allowed: oracle" in capsys.readouterr().err
+    assert main(["replay", str(folder), "--dut-timeout", "0"]) == 2
+
+
+@pytest.mark.parametrize("preset", list(PRESETS))
+def test_cases_survive_text_and_files(preset: str, tmp_path: Path) -> None:
+    """What is read from a folder gives the same results as what was written."""
+    from pto_jax.campaign.shrink.folder import save
+    from pto_jax.campaign.shrink.search import Finding
+
+    def results(case: Case) -> dict[str, object]:
+        run = Oracle().run(case)
+        return {n: (o.valid, o.words.tobytes()) for n, o in run.outputs.items()}
+
+    for case in cases(8, 12, PRESETS[preset]):
+        outcome = judge(case, Oracle(), Oracle())
+        if outcome.kind != "equal":
+            continue
+        path = save(tmp_path, case, Finding(outcome), "", "none", "oracle", "oracle")
+        for original in (False, True):
+            again = reading.read(path, original).case
+            assert {n: i.valid for n, i in again.inputs.items()} == {
+                n: i.valid for n, i in case.inputs.items() if n in again.inputs
+            }
+            assert results(again) == results(case), case.index
+
+
+def test_folders_per_cause_are_limited(tmp_path: Path) -> None:
+    keeper = Keeper(tmp_path, 20, "oracle", TESTED, each=1)
+    records = [keeper(o, Oracle(), WRONG_ADDITION) for o in _failures("straight", 4)]
+    folders = [r.folder for r in records if r.folder is not None]
+    causes = {r.cause for r in records}
+    assert len(folders) == len(causes) == len(list(tmp_path.iterdir()))
+    assert all(c.startswith("tadd ") for c in causes)
+    nowhere = Keeper(None, 20, "oracle", TESTED)
+    assert nowhere(_failures("straight", 1)[0], Oracle(), WRONG_ADDITION).folder is None
