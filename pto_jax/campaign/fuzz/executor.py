@@ -8,43 +8,13 @@ constructor, which has no time limit; a block has one.
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any, Protocol
 
 from ..judge import Outcome
 from ..recorder import Record, Recorder
+from .batch import Batch as Batch, Failure as Failure
 from .plan import Plan
-
-
-@dataclass(frozen=True)
-class Failure:
-    """A row of the table ``failure``. ``detail`` has the first element that differs, where there is one:
-    output, index, dtype, expected and got (hexadecimal), ulp."""
-
-    case_index: int
-    case_id: str
-    kind: str
-    profile: str = ""
-    instruction: str = ""
-    cause: str = ""
-    message: str = ""
-    folder: str | None = None
-    detail: Mapping[str, Any] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class Batch:
-    """What became of a block: cases per kind of outcome, coverage cells, ULP histograms as JSON text
-    (:mod:`..report.ulp`), failures in the order of their indices. The kinds add up to ``count``."""
-
-    start: int
-    count: int
-    kinds: Counter[str]
-    coverage: Counter[str]
-    ulp: str = "{}"
-    failures: tuple[Failure, ...] = ()
 
 
 class Executor(Protocol):

@@ -8,15 +8,16 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ...errors import ArgumentError
-from ...testing.generate import Case, case_id, generate
+from ...testing.generate import Case, generate
 from ...testing.generate_options import PRESETS, Options
 from ..judge import Outcome, judge_all
 from ..machines import machine
 from ..recorder import Recorder
 from ..report.ulp import Histograms
 from ..targets import BatchTarget
+from .batch import Batch, Failure, crash
 from .coverage import of_program
-from .executor import Batch, Beat, Failure, failure
+from .executor import Beat, failure
 from .plan import Plan
 
 
@@ -61,7 +62,8 @@ class CaseExecutor:
         self._tested = machine(plan.tested, plan.dut_timeout)
         self._source = _source(plan)
         both = (self._reference, self._tested)
-        self._together = any(isinstance(m, BatchTarget) for m in both)
+        #: Whether each case is executed, and told of, before the next one begins.
+        self.one_by_one = not any(isinstance(m, BatchTarget) for m in both)
 
     def run_block(self, start: int, count: int) -> Batch:
         kinds: Counter[str] = Counter()
@@ -84,8 +86,8 @@ class CaseExecutor:
         for attempt in range(self._source.attempts):
             again: list[int] = []
             # A machine that takes many cases at once gets the block; else one case exists at a time.
-            step = len(pending) if self._together else 1
-            for at in range(0, len(pending), step or 1):
+            step = 1 if self.one_by_one else len(pending)
+            for at in range(0, len(pending), max(1, step)):
                 cases = []
                 for index in pending[at : at + step]:
                     self._beat(index)
@@ -110,12 +112,6 @@ class CaseExecutor:
             # A generator that fails is a finding like a machine that does.
             message = f"generator: {type(error).__name__}: {error}"
             return crash(self._seed, index, message)
-
-
-def crash(seed: int, index: int, message: str) -> Failure:
-    """The row of a case that gave no outcome."""
-    cause = f"crashed: {message.splitlines()[0]}"
-    return Failure(index, case_id(seed, index), "crashed", cause=cause, message=message)
 
 
 def _source(plan: Plan) -> Source:

@@ -9,6 +9,9 @@ from typing import Any
 
 from ...profiles import ProfileName
 
+#: Programs of a block where they are made and executed as arrays.
+LOCKSTEP_BATCH = 8192
+
 
 @dataclass(frozen=True)
 class Plan:

@@ -1,0 +1,75 @@
+"""What makes two stores parts of one campaign."""
+
+from __future__ import annotations
+
+import hashlib
+import platform
+from collections.abc import Iterable, Mapping
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any
+
+from ... import __version__
+from ...testing.generate import VERSION
+from .plan import Plan
+
+#: What is known about a campaign, and does not decide about its results.
+INCIDENTAL = frozenset({"device", "started", "rejected"})
+
+
+def identity(plan: Plan, process: int = 0, processes: int = 1) -> dict[str, Any]:
+    """Everything that the rows of a store depend on, as JSON values."""
+    files = {file: _digest(file) for file in plan.programs}
+    plain = {**plan.to_json(), "programs": files}
+    return {
+        **plain,
+        "process": process,
+        "processes": processes,
+        "generator": VERSION,
+        "versions": versions(),
+    }
+
+
+def versions() -> dict[str, str]:
+    """Versions of what computes."""
+    return {
+        "pto_jax": __version__,
+        **{name: _installed(name) for name in ("jax", "jaxlib", "numpy", "ml_dtypes")},
+        "python": platform.python_version(),
+    }
+
+
+def differences(
+    stored: Mapping[str, Any], wanted: Mapping[str, Any], ignored: Iterable[str] = INCIDENTAL
+) -> list[str]:
+    """What differs, one text each.
+
+    >>> differences({"seed": 1, "versions": {"jax": "0.10"}}, {"seed": 2, "versions": {"jax": "0.11"}})
+    ['seed: 1, not 2', 'versions.jax: 0.10, not 0.11']
+    """
+    found = []
+    left = set(ignored) | {"schema"}
+    for key in [k for k in dict.fromkeys((*wanted, *stored)) if k not in left]:
+        a, b = stored.get(key), wanted.get(key)
+        if isinstance(a, dict) and isinstance(b, dict):
+            found += [f"{key}.{text}" for text in differences(a, b, ())]
+        elif a != b:
+            found.append(f"{key}: {_shown(a)}, not {_shown(b)}")
+    return found
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, list):
+        return " ".join(map(str, value)) or "none"
+    return "none" if value is None else str(value)
+
+
+def _installed(name: str) -> str:
+    try:
+        return version(name)
+    except PackageNotFoundError:
+        return "unknown"
+
+
+def _digest(file: str) -> str:
+    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]

@@ -1,0 +1,30 @@
+"""The process in which campaign processes meet: ``python -m pto_jax.campaign.fuzz.meeting JSON``."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import Any
+
+
+def meet(coordinator: str, process: int | None, processes: int | None, plan: int) -> dict[str, Any]:
+    """Wait for all processes; which one this is, and whether all have the same plan."""
+    import jax
+    import numpy as np
+    from jax.experimental import multihost_utils
+
+    from .distributed import MEETING
+
+    jax.distributed.initialize(coordinator, processes, process, initialization_timeout=MEETING)
+    plans = np.asarray(multihost_utils.process_allgather(np.uint32(plan)))
+    found = {
+        "process": jax.process_index(),
+        "processes": jax.process_count(),
+        "equal": bool((plans == plans.reshape(-1)[0]).all()),
+    }
+    jax.distributed.shutdown()  # type: ignore[no-untyped-call]
+    return found
+
+
+if __name__ == "__main__":
+    print(json.dumps(meet(**json.loads(sys.argv[1]))))

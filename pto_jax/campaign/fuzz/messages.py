@@ -1,0 +1,80 @@
+"""What a campaign's process and its workers tell each other."""
+
+from __future__ import annotations
+
+from collections.abc import MutableSequence
+from dataclasses import dataclass
+
+from .batch import Batch
+
+
+@dataclass(frozen=True)
+class Task:
+    """A block; the failures of some indices only get a row, because recording them ended a worker."""
+
+    start: int
+    count: int
+    unrecorded: frozenset[int] = frozenset()
+
+
+@dataclass(frozen=True)
+class Ready:
+    """The executor stands; on which device, and whether it tells of each case before it is executed."""
+
+    device: str
+    one_by_one: bool
+
+
+@dataclass(frozen=True)
+class Note:
+    """What the user should know, and that is no result; ``rejected``: programs have errors."""
+
+    text: str
+    rejected: bool = False
+
+
+@dataclass(frozen=True)
+class Done:
+    """A block is done; ``seconds`` it took."""
+
+    batch: Batch
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Failed:
+    """The executor could not be made (``usage`` says that the command is wrong), or a block raised."""
+
+    message: str
+    usage: bool = False
+
+
+@dataclass(frozen=True)
+class Board:
+    """Where a worker shows what it is doing, in memory that both processes see: the index of the case,
+    whether its failure is being recorded, and a number that is another one each time it is written.
+
+    >>> board = Board([0] * Board.SIZE)
+    >>> board.show(7)
+    >>> board.index, board.recording, board.beats
+    (7, False, 1)
+    """
+
+    cells: MutableSequence[int]
+    SIZE = 3
+
+    def show(self, index: int, recording: bool = False) -> None:
+        self.cells[0], self.cells[1] = index, recording
+        self.cells[2] += 1
+
+    @property
+    def index(self) -> int:
+        return self.cells[0]
+
+    @property
+    def recording(self) -> bool:
+        return bool(self.cells[1])
+
+    @property
+    def beats(self) -> int:
+        return self.cells[2]

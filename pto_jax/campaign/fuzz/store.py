@@ -1,0 +1,203 @@
+"""The store of a campaign: one SQLite file, written one block at a time.
+
+A block and its failures are one transaction, so that a campaign which is killed at any moment leaves
+finished blocks and nothing else. Readers may open the file while it is written.
+
+>>> store = Store.create(None, {"seed": 1})
+>>> store.value("seed"), store.done()
+(1, {})
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+import time
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ...errors import FileError
+from .batch import Batch, Failure
+
+SCHEMA = 1
+_TABLES = """
+CREATE TABLE campaign(key TEXT PRIMARY KEY, value TEXT);
+CREATE TABLE batch(start INTEGER PRIMARY KEY, count INTEGER, worker TEXT, seconds REAL, finished REAL,
+                   kinds TEXT, coverage TEXT, ulp TEXT);
+CREATE TABLE failure(case_index INTEGER PRIMARY KEY, case_id TEXT, start INTEGER, kind TEXT, profile TEXT,
+                     instruction TEXT, cause TEXT, message TEXT, folder TEXT, detail TEXT);
+CREATE INDEX failure_start ON failure(start);
+"""
+#: Seconds to wait for another process that reads or writes.
+_BUSY = 30.0
+
+
+class Store:
+    """An open store. Raises FileError, which names the file, for what cannot be read or written."""
+
+    def __init__(self, path: Path | None, database: sqlite3.Connection) -> None:
+        self.path, self._database = path, database
+
+    @classmethod
+    def create(cls, path: str | Path | None, campaign: Mapping[str, Any]) -> Store:
+        """A new store with what is known about the campaign; without a path, in memory."""
+        where = None if path is None else Path(path)
+        if where is not None and where.exists() and where.stat().st_size:
+            raise FileError(f"{where}: exists; --resume continues it, or give another --store")
+        store = cls(where, _connected(where))
+        with store._writing() as database:
+            for statement in _TABLES.split(";"):
+                database.execute(statement)
+            _insert(database, {"schema": SCHEMA, **campaign})
+        return store
+
+    @classmethod
+    def open(cls, path: str | Path) -> Store:
+        """A store that is there."""
+        where = Path(path)
+        if not where.is_file():
+            raise FileError(f"{where}: no such store")
+        store = cls(where, _connected(where))
+        try:
+            schema = store.value("schema")
+        except (sqlite3.Error, ValueError) as error:
+            store.close()
+            raise FileError(f"{where}: no store of a campaign: {error}") from None
+        if schema != SCHEMA:
+            store.close()
+            raise FileError(f"{where}: a store of version {schema}; allowed: {SCHEMA}")
+        return store
+
+    def close(self) -> None:
+        self._database.close()
+
+    def __enter__(self) -> Store:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    @property
+    def name(self) -> str:
+        return "in memory" if self.path is None else str(self.path)
+
+    def value(self, key: str) -> Any:
+        """A value of the campaign, None where there is none."""
+        row = self._database.execute("SELECT value FROM campaign WHERE key = ?", (key,)).fetchone()
+        return None if row is None else json.loads(row[0])
+
+    def campaign(self) -> dict[str, Any]:
+        """Everything that is known about the campaign."""
+        return {k: json.loads(v) for k, v in self.rows("SELECT key, value FROM campaign ORDER BY key")}
+
+    def set(self, **values: Any) -> None:
+        """Add to what is known about the campaign."""
+        with self._writing() as database:
+            _insert(database, values)
+
+    def done(self) -> dict[int, int]:
+        """Finished blocks: their starts and counts."""
+        return dict(self.rows("SELECT start, count FROM batch ORDER BY start"))
+
+    def add(self, batch: Batch, worker: str, seconds: float) -> None:
+        """Keep a finished block."""
+        self.extend([(batch, worker, seconds, time.time())])
+
+    def extend(self, blocks: Iterable[tuple[Batch, str, float, float]]) -> int:
+        """Keep blocks, each with its worker, the seconds it took and when it was finished, all or none of
+        them; how many cases they have."""
+        cases = 0
+        with self._writing() as database:
+            for batch, worker, seconds, finished in blocks:
+                found = (_json(batch.kinds), _json(batch.coverage), batch.ulp)
+                row = (batch.start, batch.count, worker, seconds, finished, *found)
+                database.execute("INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+                database.executemany(
+                    "INSERT INTO failure VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                    [_row(f, batch.start) for f in batch.failures],
+                )
+                cases += batch.count
+        return cases
+
+    def batches(self) -> Iterator[tuple[Batch, str, float, float]]:
+        """Blocks in the order of their cases, each with its worker, seconds and time."""
+        query = """SELECT start, count, kinds, coverage, ulp, worker, seconds, finished
+                   FROM batch ORDER BY start"""
+        for start, count, kinds, coverage, ulp, *times in self.rows(query):
+            found = (Counter(json.loads(kinds)), Counter(json.loads(coverage)), ulp)
+            yield Batch(start, count, *found, self._failures(start)), *times
+
+    def _failures(self, start: int) -> tuple[Failure, ...]:
+        query = """SELECT case_index, case_id, kind, profile, instruction, cause, message, folder, detail
+                   FROM failure WHERE start = ? ORDER BY case_index"""
+        rows = self.rows(query, start)
+        return tuple(Failure(*values, detail=json.loads(detail)) for *values, detail in rows)
+
+    def rows(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
+        """Rows of a query, one at a time."""
+        yield from self._database.execute(query, values)
+
+    def kinds(self) -> Counter[str]:
+        """Cases per kind of outcome."""
+        return self._summed("kinds")
+
+    def coverage(self) -> Counter[str]:
+        """Coverage cells with how often each occurred."""
+        return self._summed("coverage")
+
+    def _summed(self, column: str) -> Counter[str]:
+        total: Counter[str] = Counter()
+        for (text,) in self.rows(f"SELECT {column} FROM batch"):
+            total.update(json.loads(text))
+        return total
+
+    @contextlib.contextmanager
+    def _writing(self) -> Iterator[sqlite3.Connection]:
+        """One transaction."""
+        try:
+            with self._database as database:
+                database.execute("BEGIN IMMEDIATE")
+                yield database
+        except sqlite3.IntegrityError as error:
+            raise FileError(f"{self.name}: written by another campaign at the same time ({error})") from None
+        except sqlite3.Error as error:
+            raise FileError(f"{self.name}: cannot be written: {error}") from None
+
+
+def _connected(path: Path | None) -> sqlite3.Connection:
+    try:
+        database = sqlite3.connect(":memory:" if path is None else path, timeout=_BUSY, isolation_level=None)
+        database.execute("PRAGMA journal_mode=WAL")
+        # A transaction may be lost when the machine loses power, never when a process is killed.
+        database.execute("PRAGMA synchronous=NORMAL")
+    except sqlite3.Error as error:
+        raise FileError(f"{path}: cannot be opened as a store: {error}") from None
+    return database
+
+
+def _insert(database: sqlite3.Connection, values: Mapping[str, Any]) -> None:
+    database.executemany(
+        "INSERT OR REPLACE INTO campaign VALUES (?, ?)", [(k, _json(v)) for k, v in values.items()]
+    )
+
+
+def _row(f: Failure, start: int) -> tuple[Any, ...]:
+    return (
+        f.case_index,
+        f.case_id,
+        start,
+        f.kind,
+        f.profile,
+        f.instruction,
+        f.cause,
+        f.message,
+        f.folder,
+        _json(f.detail),
+    )
+
+
+def _json(value: Any) -> str:
+    return json.dumps(value, sort_keys=True)

@@ -1,0 +1,56 @@
+"""What a campaign found, in a few lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from .store import Store
+
+#: Causes that are shown, and the length of a line.
+CAUSES, WIDTH = 10, 160
+_KINDS = ("equal", "refused", "stopped", "different", "crashed")
+
+
+def summary(store: Store) -> str:
+    """Counts per kind, failures by cause, coverage, the store.
+
+    >>> from collections import Counter
+    >>> from .batch import Batch
+    >>> store = Store.create(None, {"seed": 1, "reference": "oracle", "tested": "jit"})
+    >>> store.add(Batch(0, 2, Counter(equal=2), Counter({"tadd|f32|-|full|row": 2})), "0", 0.1)
+    >>> print(summary(store))
+    jit against oracle, seed 1
+    2 cases: 2 equal
+    coverage: 1 cells, 1 instructions, 1 element types
+    store: in memory
+    """
+    return "\n".join(_lines(store))
+
+
+def _lines(store: Store) -> Iterator[str]:
+    known = store.campaign()
+    yield f"{known.get('tested')} against {known.get('reference')}, seed {known.get('seed')}"
+    kinds = store.kinds()
+    order = [*_KINDS, *sorted(set(kinds) - set(_KINDS))]
+    counts = ", ".join(f"{kinds[k]} {k}" for k in order if kinds[k])
+    yield f"{kinds.total()} cases: {counts or 'none executed'}"
+    yield from _causes(store)
+    cells = [c.split("|") for c in store.coverage()]
+    instructions, types = len({c[0] for c in cells}), len({c[1] for c in cells} - {"-"})
+    yield f"coverage: {len(cells)} cells, {instructions} instructions, {types} element types"
+    yield f"store: {store.name}"
+
+
+def _causes(store: Store) -> Iterator[str]:
+    query = """SELECT cause, count(*), min(case_index), case_id, folder FROM failure
+               GROUP BY cause ORDER BY count(*) DESC, min(case_index)"""
+    grouped = list(store.rows(query))
+    if grouped:
+        yield f"failures by cause ({len(grouped)}):"
+    for cause, count, index, identity, folder in grouped[:CAUSES]:
+        first = (cause or "unknown").splitlines()[0]
+        shown = first if len(first) <= WIDTH else first[: WIDTH - 3] + "..."
+        yield f"{count:>7}  {shown}"
+        yield f"         case {identity}, index {index}{f', {folder}' if folder else ''}"
+    if len(grouped) > CAUSES:
+        yield f"         and {len(grouped) - CAUSES} more"

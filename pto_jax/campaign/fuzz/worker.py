@@ -1,0 +1,108 @@
+"""A process that executes blocks, so that a machine which crashes or hangs takes nothing else with it."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+import traceback
+from collections.abc import Callable, MutableSequence
+from multiprocessing import parent_process
+from multiprocessing.connection import Connection, wait
+from time import perf_counter
+
+from ...errors import ArgumentError, FileError, PtoError
+from ..judge import Outcome
+from ..recorder import Record, Recorder, forget
+from ..targets import Target
+from .executor import Executor, make
+from .messages import Board, Done, Failed, Note, Ready, Task
+from .plan import Plan
+
+
+def serve(plan: Plan, connection: Connection, cells: MutableSequence[int]) -> None:
+    """The worker's main function: blocks in, batches out, until the connection ends."""
+    # The interrupt key of a terminal is for the campaign, which then ends its workers.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    with contextlib.suppress(OSError, AttributeError):
+        os.setpgrp()
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
+        _serve(plan, connection, Board(cells))
+
+
+def _serve(plan: Plan, connection: Connection, board: Board) -> None:
+    guarded = Guarded(plan, board, connection.send)
+    try:
+        executor = make(plan, guarded, board.show)
+    except PtoError as error:
+        connection.send(Failed(str(error), isinstance(error, ArgumentError | FileError)))
+        return
+    except Exception:
+        connection.send(Failed(traceback.format_exc()))
+        return
+    for note in getattr(executor, "notes", ()):
+        connection.send(note)
+    connection.send(Ready(_device(), getattr(executor, "one_by_one", False)))
+    while True:
+        task: Task = connection.recv()
+        guarded.unrecorded = task.unrecorded
+        connection.send(_executed(executor, task))
+
+
+def _executed(executor: Executor, task: Task) -> Done | Failed:
+    began = perf_counter()
+    try:
+        batch = executor.run_block(task.start, task.count)
+    except (EOFError, BrokenPipeError, ConnectionResetError):
+        raise
+    except Exception as error:
+        place = traceback.extract_tb(error.__traceback__)[-1]
+        where = f"{place.filename}:{place.lineno}"
+        return Failed(f"executor: {type(error).__name__}: {error} ({where})")
+    return Done(batch, perf_counter() - began)
+
+
+class Guarded:
+    """A recorder that says what it works on, and leaves out what ended a worker before."""
+
+    def __init__(self, plan: Plan, board: Board, say: Callable[[Note], None]) -> None:
+        self._plan, self._board, self._say = plan, board, say
+        self._recorder: Recorder | None = None
+        self.unrecorded: frozenset[int] = frozenset()
+
+    def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record:
+        index = outcome.case.index
+        if index in self.unrecorded:
+            return forget(outcome, reference, tested)
+        if self._recorder is None:
+            self._recorder = recorder(self._plan)
+        self._board.show(index, recording=True)
+        try:
+            found = self._recorder(outcome, reference, tested)
+        except Exception as error:
+            self._say(Note(f"case {index}: its failure was not recorded: {type(error).__name__}: {error}"))
+            found = forget(outcome, reference, tested)
+        self._board.show(index)
+        return found
+
+
+def recorder(plan: Plan) -> Recorder:
+    """What keeps the failures of a campaign."""
+    return forget
+
+
+def _device() -> str:
+    import jax
+
+    device = jax.devices()[0]
+    return f"{device.platform}: {device.device_kind}"
+
+
+def _end_with_parent() -> None:
+    """End this process when the campaign's is gone, whatever the worker is doing."""
+    parent = parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)

@@ -1,0 +1,143 @@
+"""Machines that cost nothing, in a module that worker processes can import, and commands in a folder."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pto_jax.campaign.fuzz.store import Store
+from pto_jax.cli import main
+
+#: The results of a case are a hash of it; on some cases the machines differ, crash or hang.
+MACHINES = '''\
+import dataclasses
+import os
+import signal
+import time
+
+import numpy as np
+
+from pto_jax.campaign.results import Output, Run
+from pto_jax.dtypes import U32
+
+
+@dataclasses.dataclass(frozen=True)
+class Hashing:
+    """Gives the index of a case; what ``spoil`` does to those of some indices comes first."""
+
+    name: str = "hashing"
+    every: int = 0
+    spoil: object = None
+
+    def run(self, case):
+        words = np.full((2, 3), case.index, np.uint32)
+        if self.every and case.index % self.every == 3:
+            self.spoil(words)
+        return Run({"y": Output(U32, words)})
+
+
+class Together(Hashing):
+    def run_all(self, cases):
+        return [self.run(case) for case in cases]
+
+
+def flip(words):
+    words[1, 2] ^= 1
+
+
+def killed(words):
+    os.kill(os.getpid(), signal.SIGSEGV)
+
+
+def hangs(words):
+    time.sleep(100)
+
+
+def slow(words):
+    time.sleep(0.02)
+
+
+right = Hashing("right")
+wrong = Hashing("wrong", 10, flip)
+segfault = Hashing("segfault", 16, killed)
+segfault_together = Together("together", 16, killed)
+hanging = Hashing("hanging", 16, hangs)
+tardy = Hashing("tardy", 1, slow)
+
+
+class Slow(Hashing):
+    def run(self, case):
+        time.sleep(0.02)
+        return wrong.run(case)
+
+
+steady = Slow("steady")
+'''
+
+
+@dataclass
+class Campaigns:
+    """Runs ``pto-jax fuzz`` in a folder of its own, and keeps what it printed."""
+
+    capfd: pytest.CaptureFixture[str]
+    folder: Path
+    out: str = ""
+    err: str = ""
+
+    def __call__(self, *args: object) -> int:
+        status = main(["fuzz", *map(str, args)])
+        self.out, self.err = self.capfd.readouterr()
+        return status
+
+    def start(self, *args: object) -> subprocess.Popen[str]:
+        """The command in a process of its own."""
+        path = os.pathsep.join([str(self.folder), *filter(None, sys.path)])
+        return subprocess.Popen(
+            [sys.executable, "-m", "pto_jax.cli", "fuzz", *map(str, args)],
+            cwd=self.folder,
+            env={**os.environ, "PYTHONPATH": path},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    def rows(self, store: str) -> dict[str, list[tuple[Any, ...]]]:
+        """All rows of a store but the times, and which worker it was."""
+        with Store.open(self.folder / store) as opened:
+            known = {k: v for k, v in opened.campaign().items() if k != "started"}
+            return {
+                "campaign": sorted((k, str(v)) for k, v in known.items()),
+                "batch": list(opened.rows("SELECT start, count, kinds, coverage, ulp FROM batch ORDER BY 1")),
+                "failure": list(opened.rows("SELECT * FROM failure ORDER BY 1")),
+            }
+
+
+@pytest.fixture
+def fuzz(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Campaigns]:
+    (tmp_path / "fuzz_machines.py").write_text(MACHINES)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    yield Campaigns(capfd, tmp_path)
+    sys.modules.pop("fuzz_machines", None)
+
+
+@pytest.fixture
+def cheap() -> list[str]:
+    """Options of a campaign with machines that differ on every tenth case."""
+    return machines("right", "wrong")
+
+
+def machines(against: str, tested: str) -> list[str]:
+    return [
+        *("--against", f"python:fuzz_machines:{against}", "--tested", f"python:fuzz_machines:{tested}"),
+        *("--preset", "aliases", "--profile", "a5"),
+    ]
