@@ -12,7 +12,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass, field
 from multiprocessing.connection import Connection, wait
 
@@ -20,7 +20,6 @@ from ...errors import ArgumentError, PtoError
 from .batch import Batch, alone, crash, joined
 from .messages import Board, Done, Failed, Note, Ready, Task
 from .plan import Plan
-from .worker import serve
 
 #: What a block may take that tells nothing of its cases, in time limits of one case.
 BLOCK_LIMITS = 10
@@ -115,7 +114,7 @@ class Pool:
     def _started(self, number: int, job: _Job | None) -> _Worker:
         ours, theirs = self._context.Pipe()
         cells = self._context.RawArray("q", Board.SIZE)
-        process = self._context.Process(target=serve, args=(self._plan, theirs, cells))
+        process = self._context.Process(target=_serve, args=(self._plan, theirs, cells))
         with _uninterrupted():
             process.start()
         theirs.close()
@@ -248,6 +247,13 @@ def _parts(start: int, count: int, told: int | None) -> list[tuple[int, int]]:
         return [(start, half), (start + half, count - half)]
     listed = [(told, 1), (start, told - start), (told + 1, end - told - 1)]
     return [(s, n) for s, n in listed if n]
+
+
+def _serve(plan: Plan, connection: Connection, cells: MutableSequence[int]) -> None:
+    """A worker; what it needs is not imported in the campaign's own process."""
+    from .worker import serve
+
+    serve(plan, connection, cells)
 
 
 def _end(worker: _Worker) -> None:

@@ -15,10 +15,11 @@ import pytest
 from pto_jax.campaign.fuzz.store import Store
 from pto_jax.cli import main
 
-#: The results of a case are a hash of it; on some cases the machines differ, crash or hang.
+#: The result of a case is its index; on some cases the machines differ, crash or hang.
 MACHINES = '''\
 import dataclasses
 import os
+import pathlib
 import signal
 import time
 
@@ -29,56 +30,45 @@ from pto_jax.dtypes import U32
 
 
 @dataclasses.dataclass(frozen=True)
-class Hashing:
-    """Gives the index of a case; what ``spoil`` does to those of some indices comes first."""
+class Counting:
+    """Gives the index of a case, with one wrong bit on some of them."""
 
-    name: str = "hashing"
+    name: str = "counting"
     every: int = 0
-    spoil: object = None
 
     def run(self, case):
         words = np.full((2, 3), case.index, np.uint32)
         if self.every and case.index % self.every == 3:
-            self.spoil(words)
+            words[1, 2] ^= 1
         return Run({"y": Output(U32, words)})
 
 
-class Together(Hashing):
-    def run_all(self, cases):
-        return [self.run(case) for case in cases]
-
-
-def flip(words):
-    words[1, 2] ^= 1
-
-
-def killed(words):
-    os.kill(os.getpid(), signal.SIGSEGV)
-
-
-def hangs(words):
-    time.sleep(100)
-
-
-def slow(words):
-    time.sleep(0.02)
-
-
-right = Hashing("right")
-wrong = Hashing("wrong", 10, flip)
-segfault = Hashing("segfault", 16, killed)
-segfault_together = Together("together", 16, killed)
-hanging = Hashing("hanging", 16, hangs)
-tardy = Hashing("tardy", 1, slow)
-
-
-class Slow(Hashing):
+class Slow(Counting):
     def run(self, case):
         time.sleep(0.02)
         return wrong.run(case)
 
 
+class Fragile(Counting):
+    def run(self, case):
+        if case.index == 3:
+            os.kill(os.getpid(), signal.SIGSEGV)
+        if case.index == 5:
+            time.sleep(1000)
+        return super().run(case)
+
+
+class Sleeping(Counting):
+    def run(self, case):
+        pathlib.Path("worker.pid").write_text(str(os.getpid()))
+        time.sleep(1000)
+
+
+right = Counting("right")
+wrong = Counting("wrong", 10)
 steady = Slow("steady")
+fragile = Fragile("fragile")
+sleeping = Sleeping("sleeping")
 '''
 
 
@@ -128,16 +118,3 @@ def fuzz(
     monkeypatch.syspath_prepend(str(tmp_path))
     yield Campaigns(capfd, tmp_path)
     sys.modules.pop("fuzz_machines", None)
-
-
-@pytest.fixture
-def cheap() -> list[str]:
-    """Options of a campaign with machines that differ on every tenth case."""
-    return machines("right", "wrong")
-
-
-def machines(against: str, tested: str) -> list[str]:
-    return [
-        *("--against", f"python:fuzz_machines:{against}", "--tested", f"python:fuzz_machines:{tested}"),
-        *("--preset", "aliases", "--profile", "a5"),
-    ]
