@@ -13,7 +13,7 @@ from ..dtypes import DType
 from ..testing.compare import Comparison, compare_words
 from ..testing.generate import Case
 from ..testing.vectors import Rule
-from ..types import PartitionViewType, PtrType, TensorViewType, VectorType
+from ..types import MemRefType, PartitionViewType, PtrType, TensorViewType, VectorType
 
 Words = NDArray[Any]
 
@@ -47,7 +47,7 @@ class Mismatch:
 def element_of(case: Case, name: str) -> DType:
     """Element type of a buffer that is an argument of a case."""
     t = next(a.type for f in case.program.functions for a in f.args if a.name == name)
-    assert isinstance(t, PtrType | PartitionViewType | TensorViewType | VectorType)
+    assert isinstance(t, PtrType | MemRefType | PartitionViewType | TensorViewType | VectorType)
     return t.dtype
 
 

@@ -17,7 +17,15 @@ from ..testing.generate import Case
 from ..testing.generate_state import Input
 from ..testing.interpret_trace import run_traced
 from ..tiles import Tile
-from ..types import PartitionViewType, ScalarType, TensorViewType, TileType, VectorType
+from ..types import (
+    MemRefType,
+    PartitionViewType,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    VectorType,
+)
 from .results import Output, Run, element_of
 
 #: ``eager``: operation by operation; ``trace``: the program traced as a whole, executed without compiling
@@ -133,7 +141,8 @@ def _for_engine(i: Input) -> Any:
             return i.words[..., 0::2] | i.words[..., 1::2] << np.uint8(4)
         if isinstance(i.type, ScalarType) and d.name == "i1":
             return bool(i.words)
-        if isinstance(i.type, VectorType | PartitionViewType | TensorViewType) or d.kind == "index":
+        in_memory = isinstance(i.type, VectorType | PartitionViewType | TensorViewType | PtrType | MemRefType)
+        if in_memory or d.kind == "index":
             return i.words.view(d.numpy)
         return i.words
 

@@ -23,7 +23,7 @@ from ..dtypes import I64, INDEX
 from ..ir import FRAGMENT, Function, Op, Program, Region, Value, fragment_results
 from ..profiles import Profile, profile as find_profile
 from ..types import PartitionViewType, ScalarType, TensorViewType
-from . import generate_control, generate_handles, generate_memory, generate_tiles
+from . import generate_buffers, generate_control, generate_handles, generate_memory, generate_tiles
 from .generate_legal import legal
 from .generate_operations import Scale
 from .generate_options import STRAIGHT, Options
@@ -68,7 +68,7 @@ def cases(seed: int, count: int, options: Options = STRAIGHT, start: int = 0) ->
 def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0, index: int = 0) -> Case:
     """A case whose every choice comes from ``rng``."""
     profile = find_profile(rng.choice(options.profiles))
-    fragment = rng.random() >= min(1.0, 4 * options.calls)
+    fragment = rng.random() >= options.functions
     state = State(rng, options, profile, fragment, Scale.draw(rng, options))
     state.moving = state.chance(0.1)
     grid = rng.randint(2, 3) if not fragment and state.chance(options.blocks) else 1
@@ -92,6 +92,7 @@ def statements(state: State, count: int) -> None:
         (options.calls * callable_here, lambda s: generate_control.call(s, statements)),
         (options.aliasing, generate_handles.alias),
         (options.scalars, generate_handles.scalar),
+        (options.memory, generate_buffers.memory),
         (1.0, generate_tiles.instruction),
     )
     for _ in range(count):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 
 from ..dtypes import I1, INDEX, dtype
 from ..ir import Attrs, Function, Op, Region, Symbol, Value, attrs
@@ -52,7 +53,9 @@ def _inits(state: State) -> tuple[list[Held], list[Value]]:
 def _like(state: State, held: Held) -> Held:
     """A tile of the same type and region, made or changed by the statements before."""
     same = [
-        h for h in state.tiles() if h.type == held.type and h.sizes == held.sizes and h.window <= held.window
+        h
+        for h in state.tiles()
+        if h.value.type == held.value.type and h.sizes == held.sizes and h.window <= held.window
     ]
     if not same and held.sizes is not None:
         return generate_tiles.fresh(state, held.type, held.sizes)
@@ -63,7 +66,7 @@ def _carry(
     state: State, tiles: Sequence[Held], scalars: Sequence[Value]
 ) -> tuple[list[Held], list[Value], list[Value]]:
     """Names for what a region is given, in the order tiles, scalars."""
-    held = [Held(Value(state.name("p"), h.type), h.type, h.sizes, window=h.window) for h in tiles]
+    held = [Held(Value(state.name("p"), h.value.type), h.type, h.sizes, window=h.window) for h in tiles]
     numbers = [Value(state.name("q"), s.type) for s in scalars]
     return held, numbers, [*(h.value for h in held), *numbers]
 
@@ -184,6 +187,7 @@ def call(state: State, statements: Statements) -> None:
     given = state.rng.choices(known, k=state.rng.randint(1, min(3, len(known))))
     scalars = [state.scalar(INDEX), state.scalar(dtype("f32"))]
     views = [v for level in state.levels for v in level.views][:2]
+    buffers = [b for level in state.levels for b in level.buffers][:2]
     outer, entry = state.levels, state.entry
     state.levels, state.entry = [Level()], False
     try:
@@ -193,6 +197,8 @@ def call(state: State, statements: Statements) -> None:
         level.tiles += held
         level.scalars += numbers
         level.views += windows
+        level.buffers += [replace(b, value=Value(state.name("g"), b.value.type)) for b in buffers]
+        pointers = [b.value for b in level.buffers]
         statements(state, _body_size(state))
         static = [h for h in state.tiles() if h.sizes is not None and h.type.is_static]
         back = state.rng.sample(static, k=min(len(static), state.rng.randint(0, 1)))
@@ -200,10 +206,10 @@ def call(state: State, statements: Statements) -> None:
     finally:
         state.levels, state.entry = outer, entry
     name = state.name("f")
-    types, none = tuple(h.type for h in back), Attrs()
+    types, none = tuple(h.value.type for h in back), Attrs()
     body = Region(tuple(level.ops))
-    state.functions.append(Function(name, (*values, *windows), body, types, none, private=True))
+    state.functions.append(Function(name, (*values, *windows, *pointers), body, types, none, private=True))
     for _ in range(state.rng.choice((1, 1, 2))):
-        passed = (*(_like(state, h).value for h in given), *scalars, *views)
+        passed = (*(_like(state, h).value for h in given), *scalars, *views, *(b.value for b in buffers))
         results = _results(state, back, ())
         state.emit(Op("call", passed, results=results, attributes=attrs(callee=Symbol(name))))

@@ -11,7 +11,7 @@ from ..ir import Attrs, AttrValue, Op, Value, attrs
 from ..isa.check import check_op
 from ..isa.samples import Sample
 from ..profiles import Profile, ProfileName, profile as find_profile
-from ..types import Type
+from ..types import GlobalLayout, Type
 
 #: ``doubtful``: legal, with a warning that may concern which lanes are read or written.
 Verdict: TypeAlias = Literal["illegal", "doubtful", "clean"]
@@ -33,8 +33,14 @@ def judged(
     op: Op,
     constants: Mapping[str, int] | None = None,
     sizes: Mapping[str, Sizes] | None = None,
+    shapes: Mapping[str, tuple[int, ...]] | None = None,
+    layouts: Mapping[str, GlobalLayout] | None = None,
 ) -> Verdict:
-    """The verdict on an operation, by the types of its values: their names do not matter."""
+    """The verdict on an operation, by the types of its values: their names do not matter.
+
+    What is known besides the types is given by name: integer values, valid sizes at execution, extents and
+    layouts of views.
+    """
     names: dict[str, str] = {}
 
     def plain(values: tuple[Value, ...]) -> tuple[tuple[str, Type], ...]:
@@ -43,7 +49,10 @@ def judged(
     ins, outs, results = plain(op.ins), plain(op.outs), plain(op.results)
     known = tuple((names[n], k) for n, k in (constants or {}).items() if n in names)
     regions = tuple((names[n], s) for n, s in (sizes or {}).items() if n in names)
-    return _verdict(op.name, ins, outs, results, op.attributes, op.groups, known, regions, profile.name)
+    views = tuple((names[n], s, (layouts or {}).get(n)) for n, s in (shapes or {}).items() if n in names)
+    return _verdict(
+        op.name, ins, outs, results, op.attributes, op.groups, known, regions, views, profile.name
+    )
 
 
 def suits(
@@ -59,7 +68,7 @@ def suits(
     outs = tuple((o.name, types[o.name]) for o in instruction.destinations if o.name in types)
     known = tuple((n, numbers[0]) for n, numbers in sample.constants.items() if numbers)
     return _verdict(
-        instruction.name, ins, outs, (), attrs(attributes), (), known, tuple(sizes.items()), profile.name
+        instruction.name, ins, outs, (), attrs(attributes), (), known, tuple(sizes.items()), (), profile.name
     )
 
 
@@ -76,13 +85,16 @@ def _verdict(
     groups: tuple[tuple[str, int], ...],
     constants: tuple[tuple[str, int], ...],
     sizes: tuple[tuple[str, Sizes], ...],
+    views: tuple[tuple[str, tuple[int, ...], GlobalLayout | None], ...],
     profile: ProfileName,
 ) -> Verdict:
     read, written, bound = (tuple(Value(n, t) for n, t in part) for part in (ins, outs, results))
     op = Op(name, read, written, bound, attributes, groups=groups)
     where, known = find_profile(profile), dict(constants)
     try:
-        found = check_op(op, where, constants=known)
+        shapes: dict[str, tuple[int | None, ...]] = {n: dims for n, dims, _ in views}
+        layouts = {n: layout for n, _, layout in views if layout is not None}
+        found = check_op(op, where, constants=known, shapes=shapes, layouts=layouts)
         if sizes:
             found += check_op(op, where, constants=known, valid=dict(sizes), types=False)
     except VerifyError:

@@ -26,16 +26,20 @@ DEFAULT_WEIGHTS: Weights = (
 class Options:
     """Weights, sizes and feature switches of the generator.
 
-    ``statements`` bounds the statements of a program, ``elements`` those of a tile. ``only`` restricts the
-    instructions to some names (none: all). The other numbers are probabilities: that a source is a tile
-    there already (``reuse``), that a valid region is only known at run time (``dynamic``), is partial
-    (``partial``) or different from those of the operation's other tiles (``uneven``), that a shape or an
-    attribute differs from the sample's (``shapes``, ``attributes``), that a statement is a loop or branch
-    (``control``), a call (``calls``), makes another handle over bytes of a tile (``aliasing``), computes
-    with scalars (``scalars``), that a result is bound instead of written (``results``), that a tile has an
-    address (``addresses``), that a program with calls runs on several blocks (``blocks``). ``depth`` bounds
-    the nesting of regions and functions. ``defined`` programs read no undefined lane: contents come before
-    reads, valid regions cover what is read, and no divisor, shift count or index is out of range.
+    ``statements`` bounds the statements of a program, ``elements`` those of a tile, ``depth`` the nesting of
+    regions and functions. ``only`` restricts the instructions to some names (none: all). ``defined``
+    programs read no undefined lane: contents come before reads, valid regions cover what is read, and no
+    divisor, shift count or index is out of range.
+
+    The other numbers are probabilities. Of operands: that a source is a tile there already (``reuse``), that
+    a valid region is only known at run time (``dynamic``), is partial (``partial``) or different from those
+    of the operation's other tiles (``uneven``), that a shape or an attribute differs from the sample's
+    (``shapes``, ``attributes``), that a result is bound instead of written (``results``), that a tile has an
+    address (``addresses``). Of statements: that one is a loop or branch (``control``), a call (``calls``),
+    makes another handle over bytes of a tile (``aliasing``), computes with scalars (``scalars``), uses
+    global memory through pointers and views of its own (``memory``). Of programs: that one is a module of
+    functions and no fragment (``functions``; only these have calls, pointers and blocks), that it runs on
+    several blocks (``blocks``).
     """
 
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
@@ -54,8 +58,10 @@ class Options:
     calls: float = 0.0
     aliasing: float = 0.0
     scalars: float = 0.1
+    memory: float = 0.0
     results: float = 0.2
     addresses: float = 0.0
+    functions: float = 0.0
     blocks: float = 0.0
     depth: int = 2
     defined: bool = False
@@ -70,15 +76,36 @@ CONTROL = replace(
     STRAIGHT, only=_SIMPLE, control=0.35, scalars=0.2, shapes=0.0, attributes=0.0, reuse=0.9, elements=2048
 )
 ALIASES = replace(STRAIGHT, aliasing=0.3, addresses=0.5, only=_SIMPLE, reuse=0.9)
-EVERYTHING = replace(CONTROL, aliasing=0.15, addresses=0.3, calls=0.1, blocks=0.4)
+EVERYTHING = replace(CONTROL, aliasing=0.15, addresses=0.3, calls=0.1, functions=0.5, blocks=0.4, memory=0.1)
 DEFINED = replace(
-    STRAIGHT, defined=True, uneven=0.0, control=0.15, calls=0.05, aliasing=0.1, addresses=0.3, blocks=0.3
+    STRAIGHT,
+    defined=True,
+    uneven=0.0,
+    control=0.15,
+    calls=0.05,
+    aliasing=0.1,
+    addresses=0.3,
+    memory=0.1,
+    functions=0.3,
+    blocks=0.3,
+)
+MEMORY = replace(
+    STRAIGHT,
+    memory=0.5,
+    only=_SIMPLE,
+    control=0.1,
+    calls=0.05,
+    scalars=0.15,
+    functions=0.8,
+    blocks=0.2,
+    reuse=0.9,
 )
 #: Options that campaigns take turns in, by name.
 PRESETS = {
     "straight": STRAIGHT,
     "control": CONTROL,
     "aliases": ALIASES,
+    "memory": MEMORY,
     "everything": EVERYTHING,
     "defined": DEFINED,
 }

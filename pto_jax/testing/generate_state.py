@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,18 +13,32 @@ from numpy.typing import NDArray
 from ..dtypes import I1, INDEX, DType
 from ..ir import Op, Value, attrs
 from ..profiles import Profile
-from ..types import PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
+from ..types import (
+    MemRefType,
+    PartitionViewType,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+    VectorType,
+)
 from .generate_legal import Sizes as Sizes
 from .generate_operations import Scale
 from .generate_options import Options
 from .generate_values import Recipe, words
+
+#: What an argument of a generated program can be.
+InputType: TypeAlias = (
+    TileType | ScalarType | PartitionViewType | TensorViewType | VectorType | PtrType | MemRefType
+)
 
 
 @dataclass(frozen=True)
 class Input:
     """One argument of a generated program: raw words, one per element, and a tile's valid sizes."""
 
-    type: TileType | ScalarType | PartitionViewType | TensorViewType | VectorType
+    type: InputType
     words: NDArray[Any]
     valid: Sizes | None = None
 
@@ -43,6 +57,15 @@ class Held:
     window: bool = False
 
 
+@dataclass(frozen=True)
+class Buffer:
+    """Global memory in scope: a pointer or memref to a number of elements."""
+
+    value: Value
+    dtype: DType
+    count: int
+
+
 class Unfit(Exception):
     """What was begun cannot be finished here; what it made so far is taken back."""
 
@@ -54,12 +77,13 @@ class Level:
     tiles: list[Held] = field(default_factory=list)
     scalars: list[Value] = field(default_factory=list)
     views: list[Value] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
     ops: list[Op] = field(default_factory=list)
     loop: bool = False
 
     @property
     def parts(self) -> tuple[list[Any], ...]:
-        return (self.tiles, self.scalars, self.views, self.ops)
+        return (self.tiles, self.scalars, self.views, self.buffers, self.ops)
 
 
 @dataclass
@@ -150,7 +174,7 @@ class State:
         self, stem: str, t: Type, given: NDArray[Any], valid: tuple[int, int] | None = None
     ) -> Value:
         """A new argument of the program with its contents."""
-        assert isinstance(t, TileType | ScalarType | PartitionViewType | TensorViewType | VectorType)
+        assert isinstance(t, InputType)
         value = Value(self.name(stem), t)
         self.arguments.append(value)
         self.inputs[value.name] = Input(t, given, valid)

@@ -33,13 +33,10 @@ def test_a_case_is_a_function_of_seed_and_index() -> None:
 
 
 @pytest.mark.parametrize("name", list(PRESETS))
-def test_programs_are_legal_and_can_be_written(name: str) -> None:
+def test_programs_are_legal_and_their_text_says_the_same(name: str) -> None:
     for case in cases(11, 40, PRESETS[name]):
         assert not _errors(case), (case.index, _errors(case))
-        again = pto.parse(str(case.program))
-        assert [op.name for op in again.walk()] == [op.name for op in case.program.walk()]
-        assert set(again.fragment_results) == set(case.program.fragment_results)
-        assert not [d for d in verify_program(again, case.profile) if d.severity == "error"]
+        assert pto.parse(str(case.program)) == case.program, case.index
 
 
 def test_every_executable_instruction_and_type_is_there() -> None:
