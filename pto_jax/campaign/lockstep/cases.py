@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,8 +37,9 @@ def decode(table: Table, seed: int, index: int, steps: int = STEPS) -> Case:
     >>> len(list(case.program.walk())), case.profile.name
     (20, 'a5')
     """
-    drawn = draw(np, table, values.origin(seed), np.array([index], np.uint64), steps)
-    words = contents(np, table, drawn)[0]
+    start = values.origin(seed)
+    drawn = draw(np, table, start, np.array([index], np.uint64), steps)
+    words = contents(table, _pool(table, seed), drawn)[0]
     opcodes, slots, scalars, sizes = (a[0] for a in drawn.programs)
     kinds = [table.kinds[k] for k in table.kits.kinds[drawn.kits[0]]]
     handles = [Value(f"r{i}", k.type) for i, k in enumerate(kinds)]
@@ -64,6 +66,11 @@ def decode(table: Table, seed: int, index: int, steps: int = STEPS) -> Case:
     )
     profile = find_profile(table.profile)
     return Case(case_id(table, seed, index), seed, index, profile, program, inputs, {})
+
+
+@lru_cache(maxsize=64)
+def _pool(table: Table, seed: int) -> values.Pool:
+    return table.pool(values.origin(seed))
 
 
 def _operands(

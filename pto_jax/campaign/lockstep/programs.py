@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import jax.numpy as jnp
 import numpy as np
+from jax import lax
+from numpy.typing import NDArray
 
 from ...lowering.lockstep import SCALARS, SLOTS, Programs
 from . import values
@@ -17,12 +20,10 @@ STEPS = 20
 VERSION = "lockstep-1"
 #: Out of sixteen programs, those with each choice of regions.
 _REGION_SHARES = (7, 5, 2, 2)
-#: Recipes of registers; the mixed one is the most revealing.
-_RECIPES = np.array([0, 1, 2, 2, 3, 4, 5, 5, 5, 5, 5, 5, 2, 4, 6, 7], U32)
 _SCALAR_RECIPES = np.array([0, 1, 2, 3, 4, 2, 2, 1], U32)
 # Numbers of the streams a program draws from; instructions and registers have a range of their own.
 _KIT, _REGION, _ROWS, _COLS, _ODD = range(5)
-_RECIPE, _FILL, _UNEVEN, _INSTRUCTION = 16, 32, 48, 128
+_FILL, _UNEVEN, _INSTRUCTION = 32, 48, 128
 _PER_INSTRUCTION = 16
 
 
@@ -30,14 +31,13 @@ class Drawn(NamedTuple):
     """Programs with what their registers start with.
 
     ``programs`` as the engine takes them; per program: ``kits`` and ``regions`` (a number in REGIONS)
-    int32 [n]; per register: ``keys`` and ``recipes`` uint32 [n, registers].
+    int32 [n]; ``keys`` uint32 [n, registers], what each register is filled by.
     """
 
     programs: Programs
     kits: Array
     regions: Array
     keys: Array
-    recipes: Array
 
 
 def draw(xp: Module, table: Table, start: Array, index: Array, steps: int = STEPS) -> Drawn:
@@ -57,10 +57,9 @@ def draw(xp: Module, table: Table, start: Array, index: Array, steps: int = STEP
     regions = xp.asarray(kits.regions)[kit, shares[(once(_REGION) % U32(16)).astype(np.int32)]]
     sizes = _sizes(xp, table, kit, regions, once, of)
     registers = xp.arange(kits.kinds.shape[1], dtype=U32)
-    recipes = xp.asarray(_RECIPES)[(stream(of, registers + U32(_RECIPE)) & U32(15)).astype(np.int32)]
     fills = stream(of, registers + U32(_FILL))
     opcodes, slots, scalars = _instructions(xp, table, kit, regions, keys, steps)
-    return Drawn(Programs(opcodes, slots, scalars, sizes), kit, regions, fills, recipes)
+    return Drawn(Programs(opcodes, slots, scalars, sizes), kit, regions, fills)
 
 
 def _sizes(xp: Module, table: Table, kit: Array, regions: Array, once: Array, of: Array) -> Array:
@@ -102,8 +101,25 @@ def _instructions(
     return opcodes, slots, values.fill(xp, table.formats, dtypes, recipe, hashed)
 
 
-def contents(xp: Module, table: Table, drawn: Drawn) -> Array:
-    """What the registers start with: uint32 [n, registers, words]. Works on single programs too."""
-    kinds = xp.asarray(table.kits.kinds)[drawn.kits]
-    dtypes, packed = xp.asarray(table.kind_dtypes)[kinds], xp.asarray(table.packed)[kinds]
-    return values.registers(xp, table.formats, dtypes, packed, drawn.keys, drawn.recipes, table.words)
+def contents(table: Table, pool: values.Pool, drawn: Drawn) -> NDArray[np.uint32]:
+    """What the registers of programs start with, uint32 [n, registers, words], by NumPy."""
+    kinds = table.kind_pools[table.kits.kinds[drawn.kits]]
+    tile, first, flips = values.pick(drawn.keys, table.words)
+    at = first[..., None] + np.arange(table.words, dtype=U32)
+    from_tile = (kinds[..., None], tile[..., None], at)
+    found: NDArray[np.uint32] = pool.words[from_tile] ^ (pool.free[from_tile] & flips[..., None])
+    return found
+
+
+def contents_of_one(table: Table, words: Array, free: Array, drawn: Drawn) -> Array:
+    """What the registers of one program start with, uint32 [registers, words], by JAX: a slice for each,
+    as one gather for all takes many times longer on a CPU."""
+    kinds = jnp.asarray(table.kind_pools)[jnp.asarray(table.kits.kinds)[drawn.kits]]
+    tile, first, flips = values.pick(drawn.keys, table.words)
+    places = jnp.stack([kinds, tile.astype(np.int32), first.astype(np.int32)], -1)
+    rows = []
+    for register in range(kinds.shape[0]):
+        at = tuple(places[register])
+        taken, loose = (lax.dynamic_slice(a, at, (1, 1, table.words))[0] for a in (words, free))
+        rows.append(taken ^ (loose & flips[register]))
+    return lax.concatenate(rows, 0)

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from ...arrays import x64
 from ...lowering.lockstep import Branch, Programs, run_grouped, run_switched
 from . import values
-from .programs import STEPS, Drawn, contents, draw
+from .programs import STEPS, Drawn, contents_of_one, draw
 from .table import Table
 from .values import U32, Array
 
@@ -33,10 +33,10 @@ FILLED = ("full", "partial", "empty")
 
 
 class Digests(NamedTuple):
-    """What is kept of some programs: ``words`` uint32 [n, 2], a hash of all registers; ``coverage``
+    """What is kept of some programs: ``words`` uint64 [n], a hash of all registers; ``coverage``
     int64 [opcodes, len(FILLED)], how often each opcode ran on a destination with each kind of region."""
 
-    words: NDArray[np.uint32]
+    words: NDArray[np.uint64]
     coverage: NDArray[np.int64]
 
 
@@ -64,7 +64,7 @@ class Runner:
 
     def digests(self, seed: int, start: int, count: int) -> Digests:
         """The digests of the programs from ``start`` on; memory does not grow with the chunk count."""
-        words = np.zeros((count, 2), np.uint32)
+        words = np.zeros(count, np.uint64)
         coverage = np.zeros((len(self.table.opcodes), len(FILLED)), np.int64)
         for place, found, counts in self._chunks(seed, start, count):
             words[place : place + len(found)] = found[: count - place]
@@ -73,14 +73,15 @@ class Runner:
 
     def _chunks(
         self, seed: int, start: int, count: int
-    ) -> Iterator[tuple[int, NDArray[np.uint32], NDArray[np.int64]]]:
+    ) -> Iterator[tuple[int, NDArray[np.uint64], NDArray[np.int64]]]:
         """Results by place. A call runs while the results of the one before it are fetched."""
         run, size = _digester(self), self.chunk * self.devices
+        given = _given(self.table, seed)
         pending: tuple[int, Any] | None = None
         for place in range(0, count, size):
             here = np.arange(size, dtype=np.uint64)
             with x64():
-                started = run(values.origin(seed), here + np.uint64(start + place), count - place)
+                started = run(*given, here + np.uint64(start + place), np.int32(min(count - place, size)))
             if pending is not None:
                 yield self._fetched(*pending, count)
             pending = (place, started)
@@ -89,7 +90,7 @@ class Runner:
 
     def _fetched(
         self, place: int, result: tuple[Array, Array], count: int
-    ) -> tuple[int, NDArray[np.uint32], NDArray[np.int64]]:
+    ) -> tuple[int, NDArray[np.uint64], NDArray[np.int64]]:
         words, counts = (np.asarray(a) for a in result)
         return place, words[: count - place], counts.sum(0, dtype=np.int64)
 
@@ -98,35 +99,41 @@ class Runner:
         padded = np.zeros(self.chunk * self.devices, np.uint64)
         padded[: len(index)] = index
         with x64():
-            return np.asarray(_finisher(self)(values.origin(seed), padded))[: len(index)]
+            return np.asarray(_finisher(self)(*_given(self.table, seed), padded))[: len(index)]
 
 
 def branches(table: Table) -> tuple[Branch, ...]:
     return tuple(o.branch for o in table.opcodes)
 
 
-def execute(runner: Runner, drawn: Drawn, keep: Callable[[Array], Array]) -> Array:
+@lru_cache(maxsize=16)
+def _given(table: Table, seed: int) -> tuple[Array, Array, Array]:
+    """Start of the counter, and the pool of a seed, on the device."""
+    start = values.origin(seed)
+    made = table.pool(start)
+    with x64():
+        return start, jax.device_put(made.words), jax.device_put(made.free)
+
+
+def execute(runner: Runner, drawn: Drawn, pool: tuple[Array, Array], keep: Callable[[Array], Array]) -> Array:
     """What ``keep`` makes of the final registers [..., registers, words] of the programs drawn."""
     table, listed = runner.table, branches(runner.table)
+
+    def begin(single: Drawn) -> Array:
+        return contents_of_one(table, *pool, single)
+
     if runner.mode == "grouped":
-        return keep(run_grouped(listed, drawn.programs, contents(jnp, table, drawn), runner.block))
-
-    def one(single: Drawn) -> Array:
-        return keep(run_switched(listed, single.programs, contents(jnp, table, single)))
-
-    return lax.map(one, drawn)
+        return keep(run_grouped(listed, drawn.programs, lax.map(begin, drawn), runner.block))
+    return lax.map(lambda single: keep(run_switched(listed, single.programs, begin(single))), drawn)
 
 
 def digest(registers: Array) -> Array:
-    """A hash uint32 [..., 2] of registers [..., registers, words]: every bit changes it."""
-    size = registers.shape[-1] * registers.shape[-2]
-    lanes = np.arange(size, dtype=U32).reshape(registers.shape[-2:])
-    folded = registers ^ (registers >> U32(15))
-    first, second = (
-        jnp.sum(words * (values.mix(lanes + U32(salt)) | U32(1)), axis=(-1, -2), dtype=U32)
-        for words, salt in ((folded, 0), (registers, size))
-    )
-    return jnp.stack([first, second], -1)
+    """A hash uint64 [...] of registers [..., registers, words]: every bit changes it."""
+    shape = registers.shape[-2:]
+    lanes = np.arange(shape[0] * shape[1], dtype=U32).reshape(shape)
+    odd = (values.mix(lanes) | U32(1)).astype(np.uint64)
+    folded = lax.convert_element_type(registers ^ (registers >> U32(15)), np.uint64)
+    return jnp.sum(folded * odd, axis=(-1, -2), dtype=np.uint64)
 
 
 def _covered(table: Table, programs: Programs, there: Array) -> Array:
@@ -146,32 +153,34 @@ def _covered(table: Table, programs: Programs, there: Array) -> Array:
 
 @lru_cache(maxsize=64)
 def _digester(runner: Runner) -> Callable[..., tuple[Array, Array]]:
-    def run(start: Array, index: Array, there: Array) -> tuple[Array, Array]:
+    def run(start: Array, words: Array, free: Array, index: Array, there: Array) -> tuple[Array, Array]:
         drawn = draw(jnp, runner.table, start, index, runner.steps)
-        return execute(runner, drawn, digest), _covered(runner.table, drawn.programs, there)[None]
+        found = execute(runner, drawn, (words, free), digest)
+        return found, _covered(runner.table, drawn.programs, there)[None]
 
     if runner.devices == 1:
         return jax.jit(run)
 
-    def shard(start: Array, index: Array, there: Array) -> tuple[Array, Array]:
+    def shard(start: Array, words: Array, free: Array, index: Array, there: Array) -> tuple[Array, Array]:
         before = lax.axis_index("programs") * np.int32(runner.chunk)
-        return run(start, index, there - before)
+        return run(start, words, free, index, there - before)
 
-    return _sharded(runner, shard, 3, 2)
+    return _sharded(runner, shard, 5, 2)
 
 
 @lru_cache(maxsize=64)
 def _finisher(runner: Runner) -> Callable[..., Array]:
-    def run(start: Array, index: Array) -> Array:
-        return execute(runner, draw(jnp, runner.table, start, index, runner.steps), lambda r: r)
+    def run(start: Array, words: Array, free: Array, index: Array) -> Array:
+        drawn = draw(jnp, runner.table, start, index, runner.steps)
+        return execute(runner, drawn, (words, free), lambda r: r)
 
-    return jax.jit(run) if runner.devices == 1 else _sharded(runner, run, 2, 1)
+    return jax.jit(run) if runner.devices == 1 else _sharded(runner, run, 4, 1)
 
 
 def _sharded(runner: Runner, run: Callable[..., Any], arguments: int, results: int) -> Callable[..., Any]:
-    """``run`` on several devices; its second argument and its results are divided among them."""
+    """``run`` on several devices; its fourth argument, the indices, and its results are divided."""
     mesh = Mesh(np.array(jax.devices()[: runner.devices]), ("programs",))
     part, whole = PartitionSpec("programs"), PartitionSpec()  # type: ignore[no-untyped-call]
-    into = tuple(part if i == 1 else whole for i in range(arguments))
+    into = tuple(part if i == 3 else whole for i in range(arguments))
     out = part if results == 1 else (part,) * results
     return jax.jit(jax.shard_map(run, mesh=mesh, in_specs=into, out_specs=out))

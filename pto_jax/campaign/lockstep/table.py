@@ -20,7 +20,7 @@ from ...lowering.lockstep import SCALARS, SLOTS, words_needed
 from ...profiles import ProfileName
 from ...types import ScalarType
 from .opcodes import Kind, Opcode, catalogue
-from .values import Formats
+from .values import Formats, Pool, pool
 
 #: Registers of a program; opcodes of a table, as many as compile in some seconds and run at full speed.
 REGISTERS, OPCODES = 8, 224
@@ -69,14 +69,21 @@ class Table:
         return Formats(self.dtypes)
 
     @cached_property
-    def kind_dtypes(self) -> Numbers:
-        """Number in ``dtypes`` of each kind."""
-        return np.array([self.dtypes.index(k.type.dtype) for k in self.kinds], np.int32)
+    def _fillings(self) -> list[tuple[int, bool]]:
+        """Number in ``dtypes`` and whether two elements share a word, for each kind."""
+        packed = (words_needed(k.type) < k.type.elements for k in self.kinds)
+        return [(self.dtypes.index(k.type.dtype), p) for k, p in zip(self.kinds, packed, strict=True)]
 
     @cached_property
-    def packed(self) -> NDArray[np.bool_]:
-        """Whether a register of each kind has two elements in a word."""
-        return np.array([words_needed(k.type) < k.type.elements for k in self.kinds])
+    def kind_pools(self) -> Numbers:
+        """Which tiles of a pool fill a register of each kind."""
+        distinct = list(dict.fromkeys(self._fillings))
+        return np.array([distinct.index(f) for f in self._fillings], np.int32)
+
+    def pool(self, start: NDArray[np.uint64]) -> Pool:
+        """What registers are filled from, by the seed's :func:`values.origin`."""
+        kinds, packed = zip(*dict.fromkeys(self._fillings), strict=True)
+        return pool(self.formats, np.array(kinds), np.array(packed), self.words, start)
 
     @cached_property
     def limits(self) -> Numbers:

@@ -21,10 +21,12 @@ Array = Any
 Module = Any
 
 U32 = np.uint32
-_STEP = U32(0x9E3779B9)
-#: What a register is filled with. ``mixed`` draws one of the first five for every lane.
+_STEP, _OTHER = U32(0x9E3779B9), U32(0x5BD1E995)
+#: What numbers are made by: any bits; special values; near one, or small integers; near the ends of the
+#: range; half way between numbers of a narrower type. A tile has one of them on every lane, a mixture of
+#: all, the same with most lanes zero, or one number on every lane.
 RECIPES = ("bits", "specials", "near", "edge", "ties", "mixed", "sparse", "constant")
-_LANE_RECIPES, _MIXED, _SPARSE, _CONSTANT = 5, 5, 6, 7
+_LANE_RECIPES, _SPARSE, _CONSTANT = 5, 6, 7
 _SPECIALS = 32
 
 
@@ -122,49 +124,80 @@ def _specials(d: DType) -> list[int]:
 
 
 def fill(xp: Module, formats: Formats, kind: Array, recipe: Array, hashed: Array) -> Array:
-    """Words of types ``kind`` (numbers in ``formats``) by a recipe, from one hash each; all broadcast.
-
-    Recipes that concern a whole register, ``sparse`` and ``constant``, are the caller's; here they are
-    taken as ``near``.
-    """
+    """Words of types ``kind`` (numbers in ``formats``) by one of the first five recipes, from one hash
+    each; all broadcast."""
 
     def of(table: NDArray[Any]) -> Array:
         return xp.asarray(table)[kind]
 
-    other = mix(hashed ^ U32(0x5BD1E995))
-    lane = xp.where(recipe == U32(_MIXED), other % U32(_LANE_RECIPES), recipe)
+    other = mix(hashed ^ _OTHER)
     sign, mantissa, top = of(formats.sign), of(formats.mantissa), of(formats.top)
     fraction = hashed & ((U32(1) << mantissa) - U32(1))
-    signed = hashed & sign
     small = other % U32(9)
     cut = U32(1) + small
     tie = (fraction >> cut << cut) | (U32(1) << small)
     tie = xp.where(cut > mantissa, fraction, tie)
     near = of(formats.bias) + small - xp.minimum(of(formats.bias), U32(4))
     ends = xp.where((other & U32(1)) == U32(0), top - U32(1) - (small & U32(1)), small & U32(3))
-    exponent = xp.where(lane == U32(3), ends, near)
-    floats = signed | (exponent << mantissa) | xp.where(lane == U32(4), tie, fraction)
+    exponent = xp.where(recipe == U32(3), ends, near)
+    floats = (hashed & sign) | (exponent << mantissa) | xp.where(recipe == U32(4), tie, fraction)
     extremes = xp.where((other & U32(64)) == U32(0), sign + small, sign - U32(1) - small)
-    integers = xp.where(lane == U32(3), extremes, other % U32(41) - of(formats.low))
+    integers = xp.where(recipe == U32(3), extremes, other % U32(41) - of(formats.low))
     made = xp.where(top == U32(0), integers, floats)
     special = xp.asarray(formats.specials)[kind, (other >> U32(9)) & U32(_SPECIALS - 1)]
-    bits = xp.where(lane == U32(0), hashed, xp.where(lane == U32(1), special, made))
+    bits = xp.where(recipe == U32(0), hashed, xp.where(recipe == U32(1), special, made))
     return bits & of(formats.mask)
 
 
-def registers(
-    xp: Module, formats: Formats, kinds: Array, packed: Array, keys: Array, recipes: Array, words: int
-) -> Array:
-    """The words of registers; ``kinds``, ``packed``, ``keys`` and ``recipes`` have one number for each.
+@dataclass(frozen=True, eq=False)
+class Pool:
+    """Tiles that registers are filled from, for some element types.
 
-    The words of ``packed`` registers hold two bytes, one in each half.
+    ``words`` uint32 [types, TILES, 2 * words of a register], every tile twice in a row, so that it can be
+    read from any word on; ``free``, the bits of them that may be inverted without making another kind of
+    number. Types of ``packed`` registers have two elements in a word.
     """
-    lanes = xp.arange(words, dtype=U32)
-    recipes, keys = recipes[..., None], keys[..., None]
-    place = xp.where(recipes == U32(_CONSTANT), U32(0), lanes)
-    hashed = mix(keys + place * _STEP)
-    found = fill(xp, formats, kinds[..., None], recipes, hashed)
-    dense = (recipes != U32(_SPARSE)) | (hashed >> U32(28) == U32(0))
-    found = xp.where(dense, found, U32(0))
-    second = (hashed >> U32(8)) & U32(0x00FF0000)
-    return xp.where(packed[..., None], found | second, found)
+
+    words: NDArray[np.uint32]
+    free: NDArray[np.uint32]
+
+
+#: Tiles of each type in a pool, and the recipes they are made by, in turn.
+TILES = 64
+_TILE_RECIPES = (5, 0, 5, 2, 5, 1, 5, 3, 5, 4, 5, 2, 6, 5, 7, 5)
+
+
+def pool(formats: Formats, kinds: NDArray[Any], packed: NDArray[np.bool_], words: int, start: Array) -> Pool:
+    """The pool of a seed (its :func:`origin`) for registers of types ``kinds``."""
+    here = np.arange(TILES, dtype=U32)
+    number = here + U32(TILES) * np.arange(len(kinds), dtype=U32)[:, None]
+    keys = stream(key(start, np.full(1, 2**64 - 1, np.uint64)), number)
+    made = [_pool_tiles(formats, kinds, keys ^ U32(half), words) for half in (0, 0x3C6EF372)]
+    both = [
+        first | np.where(packed[:, None, None], second << U32(16), U32(0))
+        for first, second in zip(*made, strict=True)
+    ]
+    doubled = (np.concatenate([a, a], axis=-1) for a in both)
+    return Pool(*doubled)
+
+
+def _pool_tiles(
+    formats: Formats, kinds: NDArray[Any], keys: Array, words: int
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32]]:
+    recipe = np.array(_TILE_RECIPES, U32)[np.arange(TILES) % len(_TILE_RECIPES)][:, None]
+    place = np.where(recipe == _CONSTANT, U32(0), np.arange(words, dtype=U32))
+    hashed = mix(keys[..., None] + place * _STEP)
+    lane = np.where(recipe < _LANE_RECIPES, recipe, hashed % U32(_LANE_RECIPES))
+    of = kinds[:, None, None]
+    found = fill(np, formats, of, lane, mix(hashed ^ _OTHER))
+    sign = np.where(formats.top > 0, formats.sign, U32(0))[of]
+    fraction = ((U32(1) << formats.mantissa) - U32(1))[of]
+    some = np.where(sign > 0, fraction, U32(3))
+    free = np.choose(lane.astype(np.intp), [formats.mask[of], sign, sign | some, some, sign])
+    dense = (recipe != _SPARSE) | (hashed >> U32(28) == 0)
+    return np.where(dense, found, U32(0)), np.where(dense, free, U32(0)).astype(U32)
+
+
+def pick(keys: Array, words: int) -> tuple[Array, Array, Array]:
+    """Which tile of a pool each register takes, the word it is read from, and the bits to invert."""
+    return keys % U32(TILES), (keys >> U32(8)) % U32(words), mix(keys ^ _OTHER)

@@ -9,12 +9,13 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax import lax
 
 from pto_jax.arrays import x64
 from pto_jax.campaign.lockstep import values
 from pto_jax.campaign.lockstep.cases import decode
 from pto_jax.campaign.lockstep.oracle import compare_with_interpreter
-from pto_jax.campaign.lockstep.programs import contents, draw
+from pto_jax.campaign.lockstep.programs import contents, contents_of_one, draw
 from pto_jax.campaign.lockstep.stream import Runner
 from pto_jax.campaign.lockstep.table import REGIONS, Table, table
 from pto_jax.dtypes import F16, F32, I32, U8
@@ -39,19 +40,21 @@ def switch(few: Table) -> Runner:
 
 
 def test_numpy_and_jax_draw_the_same_programs(few: Table) -> None:
-    ours = draw(np, few, values.origin(SEED), INDEX)
+    start = values.origin(SEED)
+    ours, pool = draw(np, few, start, INDEX), few.pool(start)
 
     @jax.jit
     def on_device(start: Any, index: Any) -> Any:
         drawn = draw(jnp, few, start, index)
-        return drawn, contents(jnp, few, drawn)
+        words, free = jnp.asarray(pool.words), jnp.asarray(pool.free)
+        return drawn, lax.map(lambda one: contents_of_one(few, words, free, one), drawn)
 
     with x64():
-        theirs, filled = on_device(values.origin(SEED), INDEX)
+        theirs, filled = on_device(start, INDEX)
         for a, b in zip((*ours.programs, *ours[1:]), (*theirs.programs, *theirs[1:]), strict=True):
             assert a.dtype == b.dtype
             np.testing.assert_array_equal(a, np.asarray(b))
-        np.testing.assert_array_equal(contents(np, few, ours), np.asarray(filled))
+        np.testing.assert_array_equal(contents(few, pool, ours), np.asarray(filled))
 
 
 def test_programs_differ_and_use_every_choice_of_regions(few: Table) -> None:
