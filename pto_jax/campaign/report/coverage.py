@@ -1,0 +1,172 @@
+"""What a campaign's programs covered, next to what the declarations allow."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+
+from ...dtypes import ALL_DTYPES
+from ...isa import instructions
+from ...isa.declare import Attribute, Instruction, InstructionClass
+from ...isa.reference import types_text
+from ...profiles import PROFILE_NAMES, ProfileName
+
+REGIONS = ("full", "partial", "empty", "dynamic")
+#: Classes whose instructions compute, which generated programs are made of.
+CLASSES: tuple[InstructionClass, ...] = (
+    *("elementwise", "tile_scalar", "reduce_expand", "memory", "matrix", "layout", "irregular"),
+    "sync_config",
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """What is known about one instruction: how often it occurred per element type, attribute value, region
+    kind and layout; the element types of results that are declared, and the attribute values."""
+
+    instruction: str
+    cls: str
+    dtypes: Mapping[str, int]
+    attributes: Mapping[str, int]
+    regions: Mapping[str, int]
+    layouts: Mapping[str, int]
+    declared: frozenset[str]
+    values: frozenset[str]
+
+    @property
+    def count(self) -> int:
+        return sum(self.dtypes.values())
+
+    @property
+    def is_shown(self) -> bool:
+        """Whether tables of element types have anything to say about it."""
+        return self.count > 0 or bool(self.declared)
+
+    @property
+    def missing_dtypes(self) -> list[str]:
+        """Declared element types that never occurred."""
+        return [d for d in _ORDER if d in self.declared and not self.dtypes.get(d)]
+
+    @property
+    def missing_attributes(self) -> list[str]:
+        """Declared attribute values that never occurred."""
+        return sorted(v for v in self.values if not self.attributes.get(v))
+
+    @property
+    def missing_regions(self) -> list[str]:
+        """Region kinds in which an instruction on tiles never occurred."""
+        return [r for r in REGIONS if not self.regions.get(r)] if self.on_tiles else []
+
+    @property
+    def on_tiles(self) -> bool:
+        declared = instructions().get(self.instruction)
+        return declared is not None and any(o.kind == "tile" for o in declared.operands)
+
+
+@dataclass(frozen=True)
+class Coverage:
+    """Rows in the order of the declarations, the element types and layouts that are columns, and how many
+    cells were reached."""
+
+    rows: tuple[Row, ...]
+    dtypes: tuple[str, ...]
+    layouts: tuple[str, ...]
+    cells: int
+
+    @property
+    def reached(self) -> int:
+        """Instructions that occurred."""
+        return sum(row.count > 0 for row in self.rows)
+
+    @property
+    def pairs(self) -> tuple[int, int]:
+        """Pairs of instruction and element type that occurred, of those that are declared."""
+        wanted = [(row, d) for row in self.rows for d in row.declared]
+        return sum(row.dtypes.get(d, 0) > 0 for row, d in wanted), len(wanted)
+
+    def by_class(self) -> dict[str, list[Row]]:
+        groups: dict[str, list[Row]] = {}
+        for row in self.rows:
+            groups.setdefault(row.cls, []).append(row)
+        return groups
+
+
+_ORDER = (*(d.name for d in ALL_DTYPES), "-")
+
+
+def coverage(cells: Mapping[str, int], profiles: Sequence[ProfileName] = PROFILE_NAMES) -> Coverage:
+    """The rows of coverage cells, ``instruction|dtype|attribute|region|layout``, for some profiles.
+
+    An operation with several attributes gives as many cells: counts are those of cells.
+
+    >>> found = coverage({"tadd|f32|-|full|row": 3}, ["a5"])
+    >>> row = next(r for r in found.rows if r.instruction == "tadd")
+    >>> row.count, "f16" in row.missing_dtypes, row.missing_regions
+    (3, True, ['partial', 'empty', 'dynamic'])
+    """
+    parts: dict[str, tuple[Counter[str], ...]] = {}
+    for cell, n in cells.items():
+        name, *rest = cell.split("|")
+        counters = parts.setdefault(name, tuple(Counter() for _ in range(4)))
+        for counter, part in zip(counters, rest, strict=True):
+            counter[part] += n
+    rows = tuple(_row(name, cls, parts.get(name), profiles) for name, cls in _named(parts, profiles))
+    dtypes = {d for r in rows for d in (*r.dtypes, *r.declared)}
+    layouts = {name for r in rows for name in r.layouts} - {"-"}
+    order = [d for d in _ORDER if d in dtypes]
+    return Coverage(rows, (*order, *sorted(dtypes - set(order))), tuple(sorted(layouts)), len(cells))
+
+
+def _named(parts: Mapping[str, object], profiles: Sequence[ProfileName]) -> Iterator[tuple[str, str]]:
+    """Instructions with a row, and their classes: those that can occur, and those that did."""
+    for name, i in instructions().items():
+        possible = i.executable and i.cls in CLASSES and _allowed(i, profiles)
+        if name in parts or possible:
+            yield name, i.cls
+    yield from ((name, "unknown") for name in sorted(set(parts) - set(instructions())))
+
+
+def _allowed(i: Instruction, profiles: Sequence[ProfileName]) -> bool:
+    return any(types_text(i, p) != "-" for p in profiles)
+
+
+def _row(
+    name: str, cls: str, counters: Sequence[Counter[str]] | None, profiles: Sequence[ProfileName]
+) -> Row:
+    dtypes, attributes, regions, layouts = counters or (Counter[str]() for _ in range(4))
+    declared = instructions().get(name)
+    if declared is None:
+        return Row(name, cls, dtypes, attributes, regions, layouts, frozenset(), frozenset())
+    allowed = frozenset(d for p in profiles for d in _results(name, p))
+    return Row(name, cls, dtypes, attributes, regions, layouts, allowed, _values(name))
+
+
+@cache
+def _results(name: str, profile: ProfileName) -> frozenset[str]:
+    """Element types of an instruction's result (of its first operand where it has none) on a profile."""
+    i = instructions()[name]
+    rows = i.types.get(profile, ())
+    typed = (o for o in (*i.destinations, *i.operands) if o.dtype is not None)
+    first = next(typed, None)
+    if first is None or not rows:
+        return frozenset()
+    if first.dtype not in i.type_vars:
+        return frozenset({str(first.dtype)} & set(_ORDER))
+    column = i.type_vars.index(first.dtype)
+    return frozenset(row[column] for row in rows)
+
+
+@cache
+def _values(name: str) -> frozenset[str]:
+    """Values of an instruction's attributes, as cells name them; a default may be left unsaid."""
+    return frozenset(v for a in instructions()[name].attributes for v in _members(a))
+
+
+def _members(a: Attribute) -> Iterator[str]:
+    if isinstance(a.type, type) and issubclass(a.type, IntEnum):
+        yield from (f"{a.name}={m.name}" for m in a.type if m != a.default)
+    elif a.type is bool:
+        yield from (f"{a.name}={str(v).lower()}" for v in (False, True) if v != a.default)

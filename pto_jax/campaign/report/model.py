@@ -1,0 +1,291 @@
+"""A campaign's report as data: what the page, the text and the JSON show."""
+
+from __future__ import annotations
+
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ...profiles import PROFILE_NAMES, ProfileName
+from .coverage import Coverage, coverage
+from .read import Block, Contents, Failure
+from .ulp import Histogram, Histograms, bounds, label
+
+#: Kinds of outcomes in the order they are shown; those that count as failures.
+KINDS = ("equal", "refused", "stopped", "different", "crashed")
+FAILING = ("different", "crashed")
+#: Points of the throughput line, and the silence (in blocks' durations, and seconds) that is a pause.
+POINTS, PAUSE, SHORTEST = 120, 20.0, 30.0
+#: Values of the campaign that the head of the report shows by themselves.
+_SHOWN = frozenset({"schema", "versions", "started", "device", "programs"})
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Failures of one cause, the first of them, and the command that shows it again."""
+
+    cause: str
+    count: int
+    kinds: Mapping[str, int]
+    instructions: tuple[str, ...]
+    profiles: tuple[str, ...]
+    first: Failure
+    command: str
+
+
+@dataclass(frozen=True)
+class Throughput:
+    """Cases per second over the time in which blocks were executed: ``points`` are seconds and rates,
+    ``pauses`` the seconds at which time without any work is left out."""
+
+    points: tuple[tuple[float, float], ...] = ()
+    pauses: tuple[float, ...] = ()
+    seconds: float = 0.0
+
+    @property
+    def mean(self) -> float:
+        return sum(rate for _, rate in self.points) / len(self.points) if self.points else 0.0
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """ULP distances of one instruction's results; ``bound`` is None where none is declared."""
+
+    instruction: str
+    dtype: str
+    bound: int | None
+    histogram: Histogram
+
+    @property
+    def within(self) -> bool:
+        h = self.histogram
+        return self.bound is None or (h.worst <= self.bound and not h.nan)
+
+
+@dataclass(frozen=True)
+class Report:
+    """Everything a report shows."""
+
+    name: str
+    campaign: Mapping[str, Any]
+    cases: int
+    blocks: int
+    workers: int
+    kinds: Mapping[str, int]
+    coverage: Coverage
+    causes: tuple[Cause, ...]
+    throughput: Throughput
+    ulp: tuple[Accuracy, ...]
+    #: Measured accuracy by numerics, where it was asked for.
+    measured: Mapping[str, tuple[Accuracy, ...]]
+
+    @property
+    def failures(self) -> int:
+        return sum(c.count for c in self.causes)
+
+    @property
+    def title(self) -> str:
+        tested, reference = (self.campaign.get(k, "unknown") for k in ("tested", "reference"))
+        return f"{tested} against {reference}"
+
+    @property
+    def options(self) -> dict[str, str]:
+        """What the campaign was asked for, in words."""
+        return {k: _words(v) for k, v in sorted(self.campaign.items()) if k not in _SHOWN}
+
+    def plain(self) -> dict[str, Any]:
+        """As JSON values."""
+        pairs, declared = self.coverage.pairs
+        return {
+            "schema": 1,
+            "store": self.name,
+            "campaign": dict(self.campaign),
+            "cases": self.cases,
+            "blocks": self.blocks,
+            "workers": self.workers,
+            "kinds": dict(self.kinds),
+            "failures": [_plain_cause(c) for c in self.causes],
+            "coverage": {
+                "cells": self.coverage.cells,
+                "instructions": self.coverage.reached,
+                "pairs": pairs,
+                "declared_pairs": declared,
+                "rows": [_plain_row(r) for r in self.coverage.rows],
+            },
+            "throughput": {
+                "seconds": self.throughput.seconds,
+                "cases_per_second": self.throughput.mean,
+                "points": [list(p) for p in self.throughput.points],
+                "pauses": list(self.throughput.pauses),
+            },
+            "ulp": [_plain_accuracy(a) for a in self.ulp],
+            "measured": {n: [_plain_accuracy(a) for a in listed] for n, listed in self.measured.items()},
+        }
+
+
+def report(contents: Contents, measured: Mapping[str, Histograms] | None = None) -> Report:
+    """The report of a store's contents, and of measured accuracy by numerics."""
+    return Report(
+        contents.name,
+        contents.campaign,
+        sum(b.count for b in contents.blocks),
+        len(contents.blocks),
+        len({b.worker for b in contents.blocks}),
+        _ordered(contents.kinds),
+        coverage(contents.coverage, _profiles(contents.campaign)),
+        tuple(_causes(contents)),
+        throughput(contents.blocks),
+        accuracies(contents.ulp),
+        {name: accuracies(h) for name, h in (measured or {}).items()},
+    )
+
+
+def accuracies(histograms: Histograms) -> tuple[Accuracy, ...]:
+    """Histograms with their declared bounds, in order."""
+    known = bounds()
+    return tuple(Accuracy(*key, known.get(key), histograms[key]) for key in histograms)
+
+
+def _ordered(kinds: Counter[str]) -> dict[str, int]:
+    return {k: kinds[k] for k in (*KINDS, *sorted(set(kinds) - set(KINDS))) if k in kinds}
+
+
+def _profiles(campaign: Mapping[str, Any]) -> list[ProfileName]:
+    """The profiles a campaign may use: those it names, or all."""
+    named = campaign.get("profiles") or campaign.get("profile") or ()
+    listed = [named] if isinstance(named, str) else list(named)
+    return [p for p in PROFILE_NAMES if p in listed] or list(PROFILE_NAMES)
+
+
+def _causes(contents: Contents) -> Iterator[Cause]:
+    """Failures by cause, those with the most first."""
+    groups: dict[str, list[Failure]] = {}
+    for failure in contents.failures:
+        groups.setdefault(failure.cause or f"{failure.kind}: unknown", []).append(failure)
+    for cause, found in sorted(groups.items(), key=lambda item: (-len(item[1]), item[1][0].index)):
+        kept = next((f for f in found if f.folder), found[0])
+        yield Cause(
+            cause,
+            len(found),
+            _ordered(Counter(f.kind for f in found)),
+            tuple(sorted({f.instruction for f in found} - {""})),
+            tuple(sorted({f.profile for f in found} - {""})),
+            kept,
+            command(contents.campaign, kept),
+        )
+
+
+def command(campaign: Mapping[str, Any], failure: Failure) -> str:
+    """The shell line that shows a failure again.
+
+    >>> f = Failure(7, "", "different", "", "", "", "", "found/7", {})
+    >>> command({}, f)
+    'pto-jax replay found/7'
+    """
+    if failure.folder:
+        return f"pto-jax replay {shlex.quote(failure.folder)}"
+    words = ["pto-jax", "fuzz", "--seed", campaign.get("seed", 0), "--start", failure.index, "--count", 1]
+    options = {"--against": "reference", "--profile": "profiles", "--preset": "presets"}
+    if campaign.get("lockstep"):
+        words.append("--lockstep")
+    else:
+        options["--tested"] = "tested"
+    for option, key in options.items():
+        given = campaign.get(key) or ()
+        for value in [given] if isinstance(given, str) else given:
+            words += [option, value]
+    if campaign.get("programs"):
+        words += ["--programs", *campaign["programs"]]
+    return " ".join(shlex.quote(str(w)) for w in words)
+
+
+def throughput(blocks: Sequence[Block]) -> Throughput:
+    """Rates over the time in which blocks were executed; pauses are left out.
+
+    >>> blocks = [Block(100.0 + n, 64, 1.0, "0") for n in range(10)]
+    >>> throughput(blocks).seconds, round(throughput(blocks).mean)
+    (10.0, 64)
+    """
+    ordered = sorted(blocks, key=lambda b: b.finished)
+    if not ordered:
+        return Throughput()
+    longest = sorted(b.seconds for b in ordered)[len(ordered) // 2] * PAUSE
+    limit = max(SHORTEST, longest, max(b.seconds for b in ordered) * 2)
+    clock, last = 0.0, ordered[0].finished - ordered[0].seconds
+    times, pauses = [], []
+    for block in ordered:
+        step = block.finished - last
+        if step > limit:
+            pauses.append(clock)
+            step = block.seconds
+        clock, last = clock + step, block.finished
+        times.append(clock)
+    width = max(clock / POINTS, max(b.seconds for b in ordered), 1e-9)
+    bins = max(1, round(clock / width))
+    width = max(clock, 1e-9) / bins
+    counts = [0.0] * bins
+    for end, block in zip(times, ordered, strict=True):
+        _spread(counts, width, max(0.0, end - block.seconds), end, block.count)
+    points = tuple(((i + 0.5) * width, n / width) for i, n in enumerate(counts))
+    return Throughput(points, tuple(pauses), clock)
+
+
+def _spread(counts: list[float], width: float, start: float, end: float, count: int) -> None:
+    """Share the cases of a block among the intervals in which it was executed."""
+    last = len(counts) - 1
+    first, final = min(int(start / width), last), min(int(end / width), last)
+    if first == final or end <= start:
+        counts[final] += count
+        return
+    for i in range(first, final + 1):
+        overlap = min(end, (i + 1) * width if i < last else end) - max(start, i * width)
+        counts[i] += count * overlap / (end - start)
+
+
+def _words(value: Any) -> str:
+    if isinstance(value, Mapping):
+        return ", ".join(f"{k} {_words(v)}" for k, v in value.items()) or "none"
+    if isinstance(value, list):
+        return " ".join(map(_words, value)) or "none"
+    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def _plain_cause(c: Cause) -> dict[str, Any]:
+    first = {k: v for k, v in vars(c.first).items() if k != "cause"}
+    return {
+        "cause": c.cause,
+        "count": c.count,
+        "kinds": dict(c.kinds),
+        "instructions": list(c.instructions),
+        "profiles": list(c.profiles),
+        "first": {**first, "detail": dict(c.first.detail)},
+        "command": c.command,
+    }
+
+
+def _plain_row(row: Any) -> dict[str, Any]:
+    return {
+        "instruction": row.instruction,
+        "class": row.cls,
+        **{k: dict(sorted(getattr(row, k).items())) for k in ("dtypes", "attributes", "regions", "layouts")},
+        "never": {
+            "dtypes": row.missing_dtypes,
+            "attributes": row.missing_attributes,
+            "regions": row.missing_regions,
+        },
+    }
+
+
+def _plain_accuracy(a: Accuracy) -> dict[str, Any]:
+    counts = a.histogram.counts
+    return {
+        "instruction": a.instruction,
+        "dtype": a.dtype,
+        "bound": a.bound,
+        "elements": a.histogram.elements,
+        "worst": a.histogram.worst,
+        "nan": a.histogram.nan,
+        "buckets": {label(start): counts[start] for start in sorted(counts)},
+    }

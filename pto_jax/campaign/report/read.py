@@ -1,0 +1,150 @@
+"""Reading a campaign's store, also one that a campaign is still writing to."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import sqlite3
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from ...errors import FileError
+from .ulp import Histograms
+
+#: The version of the tables that is understood.
+SCHEMA = 1
+_HEADER = b"SQLite format 3\x00"
+#: Seconds to wait for a process that writes.
+_BUSY = 30.0
+
+
+@dataclass(frozen=True)
+class Block:
+    """A finished block of cases: when it was finished (seconds of Unix time), and how long it took."""
+
+    finished: float
+    count: int
+    seconds: float
+    worker: str
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A failure as the store has it; ``detail`` is empty where no element differs."""
+
+    index: int
+    id: str
+    kind: str
+    profile: str
+    instruction: str
+    cause: str
+    message: str
+    folder: str | None
+    detail: Mapping[str, Any]
+
+
+@dataclass
+class Contents:
+    """Everything a store says. ``coverage`` counts cells, ``instruction|dtype|attribute|region|layout``."""
+
+    name: str
+    campaign: dict[str, Any]
+    blocks: list[Block] = field(default_factory=list)
+    kinds: Counter[str] = field(default_factory=Counter)
+    coverage: Counter[str] = field(default_factory=Counter)
+    ulp: Histograms = field(default_factory=Histograms)
+    failures: list[Failure] = field(default_factory=list)
+
+
+def read(path: str | Path) -> Contents:
+    """What a store says at this moment; nothing is written. Raises FileError for a file that is none."""
+    where = Path(path)
+    _check_header(where)
+    try:
+        with contextlib.closing(_opened(where)) as database:
+            database.execute("BEGIN")
+            return _read(database, str(path))
+    except (sqlite3.Error, ValueError, TypeError, AttributeError, KeyError) as error:
+        raise FileError(
+            f"{path}: no store of a campaign: {error}; allowed: a file that pto-jax fuzz --store wrote"
+        ) from None
+
+
+def _check_header(path: Path) -> None:
+    """Refuse what is no SQLite file, in plain words."""
+    try:
+        with path.open("rb") as file:
+            start = file.read(len(_HEADER))
+    except FileNotFoundError:
+        raise FileError(f"{path}: no such store") from None
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise FileError(f"{path}: cannot be read: {reason}") from None
+    if start != _HEADER:
+        found = "is empty" if not start else "is no SQLite file"
+        raise FileError(f"{path}: {found}; allowed: a file that pto-jax fuzz --store wrote")
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    """A connection that cannot write. Where the folder cannot be written either, the write-ahead log has no
+    place; the file is then read as it is."""
+    address = path.resolve().as_uri()
+    database = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=_BUSY, isolation_level=None)
+    try:
+        database.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.OperationalError:
+        database.close()
+        database = sqlite3.connect(f"{address}?mode=ro&immutable=1", uri=True, isolation_level=None)
+    return database
+
+
+def _read(database: sqlite3.Connection, name: str) -> Contents:
+    campaign = {key: json.loads(value) for key, value in database.execute("SELECT key, value FROM campaign")}
+    if campaign.get("schema") != SCHEMA:
+        raise ValueError(f"its tables have version {campaign.get('schema')}, {SCHEMA} is understood")
+    contents = Contents(name, campaign)
+    query = "SELECT finished, count, seconds, worker, kinds, coverage, ulp FROM batch ORDER BY start"
+    for finished, count, seconds, worker, kinds, coverage, ulp in database.execute(query):
+        contents.blocks.append(Block(float(finished), int(count), float(seconds), str(worker)))
+        contents.kinds.update(_counts(kinds))
+        contents.coverage.update(_cells(coverage))
+        if ulp and ulp != "{}":
+            contents.ulp.merge(Histograms.from_json(ulp))
+    contents.failures.extend(_failures(database))
+    return contents
+
+
+def _counts(text: str) -> dict[str, int]:
+    return {str(key): int(n) for key, n in json.loads(text or "{}").items()}
+
+
+def _cells(text: str) -> dict[str, int]:
+    """Coverage cells, ``instruction|dtype|attribute|region|layout``."""
+    found = _counts(text)
+    odd = next((cell for cell in found if cell.count("|") != 4), None)
+    if odd is not None:
+        raise ValueError(f"coverage cell {odd!r} does not have 5 parts")
+    return found
+
+
+def _failures(database: sqlite3.Connection) -> Iterator[Failure]:
+    query = """SELECT case_index, case_id, kind, profile, instruction, cause, message, folder, detail
+               FROM failure ORDER BY case_index"""
+    for index, identity, kind, profile, instruction, cause, message, folder, detail in database.execute(
+        query
+    ):
+        known = json.loads(detail or "{}")
+        yield Failure(
+            int(index),
+            identity or "",
+            kind or "",
+            profile or "",
+            instruction or "",
+            cause or "",
+            message or "",
+            folder or None,
+            known if isinstance(known, dict) else {},
+        )

@@ -1,0 +1,169 @@
+"""A campaign's report as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from .coverage import REGIONS, Coverage, Row
+from .model import Accuracy, Report
+from .ulp import label
+
+#: Causes and lines of their messages that are shown.
+CAUSES, LINES = 50, 6
+_RULE = "-"
+
+
+def text(report: Report) -> str:
+    """The whole report: outcomes, failures, throughput, accuracy, coverage, options."""
+    parts: list[Iterable[str]] = [] if not report.campaign else [_head(report), _failures(report)]
+    parts += [_accuracy("ULP distances", report.ulp)] if report.ulp else []
+    parts += [_accuracy(f"measured accuracy, {n}", listed) for n, listed in report.measured.items()]
+    if report.campaign:
+        parts += [_throughput(report), _coverage(report.coverage), _options(report)]
+    return "\n\n".join("\n".join(lines) for lines in parts)
+
+
+def short(n: float) -> str:
+    """A count in at most four characters or so.
+
+    >>> [short(n) for n in (0, 999, 1000, 1234, 56789, 1234567, 9.99e9)]
+    ['0', '999', '1k', '1.2k', '57k', '1.2M', '10G']
+    """
+    if n < 1000:
+        return f"{n:.0f}"
+    for unit in "kMGT":
+        n /= 1000
+        if n < 999.5 or unit == "T":
+            break
+    digits = f"{n:.1f}" if n < 9.95 else f"{n:.0f}"
+    return digits.removesuffix(".0") + unit
+
+
+def table(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
+    """Lines of equal columns; the first ``left`` columns are set to the left.
+
+    >>> print("\\n".join(table([["name", "n"], ["tadd", "12"]])))
+    name   n
+    tadd  12
+    """
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:
+        cells = (
+            c.ljust(w) if i < left else c.rjust(w) for i, (c, w) in enumerate(zip(row, widths, strict=True))
+        )
+        yield "  ".join(cells).rstrip()
+
+
+def _titled(title: str) -> Iterator[str]:
+    yield title
+    yield _RULE * len(title)
+
+
+def _head(r: Report) -> Iterator[str]:
+    yield from _titled(f"{r.title}: {r.name}")
+    kinds = ", ".join(f"{n:,} {kind}" for kind, n in r.kinds.items())
+    yield f"{r.cases:,} cases in {r.blocks:,} blocks, {r.workers} workers: {kinds or 'none finished'}"
+
+
+def _failures(r: Report) -> Iterator[str]:
+    yield from _titled(f"failures: {r.failures:,} of {len(r.causes)} causes")
+    for c in r.causes[:CAUSES]:
+        kinds = ", ".join(f"{n} {kind}" for kind, n in c.kinds.items())
+        yield f"{c.count:>7}  {_first_line(c.cause)}"
+        yield f"         {kinds}; {' '.join(c.instructions) or 'no instruction'}; {' '.join(c.profiles)}"
+        yield f"         first: case {c.first.id}, index {c.first.index}"
+        lines = c.first.message.splitlines()
+        yield from (f"           {line}" for line in lines[:LINES])
+        if c.first.detail:
+            yield "           " + ", ".join(f"{k} {v}" for k, v in c.first.detail.items() if v is not None)
+        yield f"         {c.command}"
+    if len(r.causes) > CAUSES:
+        yield f"         and {len(r.causes) - CAUSES} more causes"
+
+
+def _first_line(message: str) -> str:
+    return (message.splitlines() or [""])[0]
+
+
+def _throughput(r: Report) -> Iterator[str]:
+    t = r.throughput
+    yield from _titled("throughput")
+    pauses = f", pauses left out: {len(t.pauses)}" if t.pauses else ""
+    yield f"{t.mean:,.1f} cases/s over {t.seconds:,.1f} s of work{pauses}"
+    if len(t.points) > 1:
+        highest = max(rate for _, rate in t.points)
+        bars = "▁▂▃▄▅▆▇█"
+        line = "".join(bars[min(7, int(8 * rate / highest))] if highest else bars[0] for _, rate in t.points)
+        yield f"{line}  highest {highest:,.1f}"
+
+
+def _accuracy(title: str, listed: Sequence[Accuracy]) -> Iterator[str]:
+    yield from _titled(title)
+    starts = [s for s in (0, 1, 2, 3, 4, 8) if any(a.histogram.counts[s] for a in listed)]
+    head = ["instruction", "type", "bound", "elements", "worst", *map(label, starts), "16-", "NaN"]
+    rows = [head]
+    for a in listed:
+        h = a.histogram
+        rows.append(
+            [
+                a.instruction,
+                a.dtype,
+                "none" if a.bound is None else str(a.bound),
+                short(h.elements),
+                str(h.worst),
+                *(_count(h.counts[s]) for s in starts),
+                _count(sum(n for start, n in h.counts.items() if start >= 16)),
+                _count(h.nan),
+            ]
+        )
+    yield from table(rows, left=2)
+
+
+def _coverage(c: Coverage) -> Iterator[str]:
+    reached, declared = c.pairs
+    yield from _titled("coverage")
+    yield (
+        f"{c.cells:,} cells; {c.reached} of {len(c.rows)} instructions; {reached} of {declared} pairs of "
+        "instruction and element type"
+    )
+    yield "per element type of the result; . is declared and was never reached"
+    rows = [["instruction", *c.dtypes]]
+    rows += [[r.instruction, *(_cell(r, d) for d in c.dtypes)] for r in c.rows if r.is_shown]
+    yield from table(rows)
+    yield ""
+    yield "per valid region and layout of the first tile"
+    rows = [["instruction", *REGIONS, *c.layouts]]
+    for r in c.rows:
+        if r.count:
+            regions = [short(r.regions[k]) if r.regions.get(k) else "." for k in REGIONS]
+            rows.append([r.instruction, *regions, *(_count(r.layouts.get(k, 0)) for k in c.layouts)])
+    yield from table(rows)
+    yield ""
+    yield "per attribute value"
+    for r in c.rows:
+        values = {k: n for k, n in sorted(r.attributes.items()) if k != "-"}
+        if values or (r.count and r.missing_attributes):
+            shown = " ".join(f"{k}:{short(n)}" for k, n in values.items())
+            never = " ".join(r.missing_attributes)
+            yield f"{r.instruction:<20}  {shown}{f'  never: {never}' if never else ''}"
+    never = [r.instruction for r in c.rows if not r.count]
+    if never:
+        yield ""
+        yield f"never reached: {' '.join(never)}"
+
+
+def _cell(r: Row, d: str) -> str:
+    if r.dtypes.get(d):
+        return short(r.dtypes[d])
+    return "." if d in r.declared else ""
+
+
+def _count(n: int) -> str:
+    return short(n) if n else ""
+
+
+def _options(r: Report) -> Iterator[str]:
+    yield from _titled("campaign")
+    known = {**r.options, "device": r.campaign.get("device") or "unknown"}
+    known |= {f"version of {k}": str(v) for k, v in (r.campaign.get("versions") or {}).items()}
+    yield from table([[k, v] for k, v in known.items()], left=2)
