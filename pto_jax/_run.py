@@ -213,8 +213,8 @@ def convert_input(argument: Argument, array: Array) -> Array:
     if isinstance(t, ScalarType):
         d = t.dtype
         # As in buffers: types that NumPy lacks are given by their bits.
-        raw = d.numpy.kind == "V" and (array.dtype == d.word or array.dtype.kind == "V")
-        if raw and array.dtype.itemsize == d.word.itemsize:
+        bits = d.numpy.kind == "V" and (array.dtype == d.word or array.dtype.kind == "V")
+        if bits and array.dtype.itemsize == d.word.itemsize:
             array = array.view(d.numpy)
         return _convert_scalar(d, array)
     d = _buffer_type(argument).dtype

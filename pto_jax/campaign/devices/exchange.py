@@ -85,7 +85,7 @@ def outputs_of(case: Case, arrays: Mapping[str, Array]) -> Run:
 
 
 def _output(case: Case, name: str, array: Array, region: Array | None) -> Output:
-    t = _types(case.program).get(name)
+    t = result_types(case.program).get(name)
     if t is None or isinstance(t, ScalarType):
         raise DeviceError(f"output {name}: the program has no buffer or tile of this name")
     given = case.inputs.get(name)
@@ -112,7 +112,7 @@ def _region(name: str, t: TileType, region: Array | None) -> tuple[int, int]:
     return int(region[0]), int(region[1])
 
 
-def _types(program: Program) -> dict[str, Any]:
+def result_types(program: Program) -> dict[str, Any]:
     """The types of everything that can be a result, by name."""
     found = {v.name: v.type for f in program.functions for op in f.body.ops for v in op.results}
     return found | {a.name: a.type for f in program.functions for a in f.args}
@@ -126,7 +126,8 @@ def _pairs(case: Case, name: str, d: DType) -> bool:
 
 def _stored(d: DType, words: Array, pairs: bool) -> Array:
     if pairs:
-        return words[..., 0::2] | words[..., 1::2] << np.uint8(4)
+        packed: Array = words[..., 0::2] | words[..., 1::2] << np.uint8(4)
+        return packed
     if d.name == "i1":
         return words.view(np.bool_)
     return storable(np.ascontiguousarray(words).view(d.numpy).reshape(words.shape))

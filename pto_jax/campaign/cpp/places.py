@@ -1,0 +1,70 @@
+"""Addresses of tiles for programs that place them by hand."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+from ...ir import Op, Program
+from ...profiles import Profile
+from ...types import Loc, TileType
+from .spelling import refuse
+
+#: Locations that the simulator keeps in one memory.
+_TOGETHER = frozenset({Loc.VEC, Loc.BIAS, Loc.SCALING, Loc.CTRL})
+_ALIGNMENT = 512
+
+
+@dataclass
+class Places:
+    """Free bytes of every memory, after those the program itself addresses."""
+
+    profile: Profile
+    used: dict[Loc, int] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, program: Program, profile: Profile, known: Mapping[str, int]) -> Places:
+        """The places of a program; ``known`` has the values of its scalar arguments."""
+        places = cls(profile)
+        constants = dict(known)
+        for op in program.walk():
+            value = op.attrs.get("value")
+            if op.name == "arith.constant" and isinstance(value, int):
+                constants[op.results[0].name] = value
+        for op, t, address in _addressed(program):
+            at = constants.get(address)
+            if at is None:
+                raise refuse(op, "has an address that is computed at run time; allowed: known ones")
+            space = places._space(t.loc)
+            places.used[space] = max(places.used.get(space, 0), at + t.bytes)
+        return places
+
+    def take(self, t: TileType, op: Op | None) -> int:
+        """The address of a new tile."""
+        space = self._space(t.loc)
+        start = -(-self.used.get(space, 0) // _ALIGNMENT) * _ALIGNMENT
+        self.used[space] = start + t.bytes
+        capacity = self.profile.capacity[space]
+        if self.used[space] > capacity:
+            raise refuse(
+                op,
+                f"tiles in {space.name.lower()} take {self.used[space]} bytes together, {self.profile.name} "
+                f"has {capacity}",
+            )
+        return start
+
+    def _space(self, loc: Loc) -> Loc:
+        return Loc.VEC if self.profile.name == "cpu_sim" and loc in _TOGETHER else loc
+
+
+def _addressed(program: Program) -> Iterator[tuple[Op, TileType, str]]:
+    """Operations that point a tile at an address, with the tile's type and the address's name."""
+    for op in program.walk():
+        if op.name == "alloc_tile" and op.group("addr"):
+            t = op.results[0].type
+            assert isinstance(t, TileType)
+            yield op, t, op.group("addr")[0].name
+        elif op.name == "tassign":
+            t = (op.results[0] if op.results else op.ins[0]).type
+            assert isinstance(t, TileType)
+            yield op, t, op.ins[1].name

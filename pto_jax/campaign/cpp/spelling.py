@@ -1,0 +1,164 @@
+"""How C++ spells the names, types and constants of a program."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+
+from ...dtypes import DType
+from ...enums import CmpMode, GatherAxis, MaskPattern, Pipe, Precision, RoundMode, SaturationMode, ScatterAxis
+from ...errors import Diagnostic, NotExecutableError
+from ...ir import Op
+from ...types import BLayout as BLayout, Compact, GlobalLayout, Loc, TileType
+
+_LOCS = {Loc.SCALELEFT: "ScaleLeft", Loc.SCALERIGHT: "ScaleRight"}
+#: C++ enumerations whose members are spelled as in program text.
+_AS_THEY_ARE = (CmpMode, GatherAxis, MaskPattern, Precision, SaturationMode, ScatterAxis)
+_RENAMED = {"StPhase": "STPhase", "GatherOob": "GatherOOB", "ScatterOob": "ScatterOOB"}
+#: Names a program may use that mean something else in C++.
+_TAKEN = frozenset(
+    """alignas and asm auto bool break case catch char class const continue default delete do double else enum
+    explicit export extern false float for friend goto half if inline int long main mutable namespace new not
+    operator or private protected public register return short signed sizeof static struct switch template
+    this throw true try typedef typename union unsigned using virtual void volatile while xor pto
+    std""".split()
+)
+_CAMEL = re.compile(r"(?:^|_)([A-Za-z0-9]+)")
+
+
+def refuse(op: Op | None, message: str) -> NotExecutableError:
+    """A program that cannot be written in C++, with the place in it."""
+    span, name = (op.span, op.name) if op is not None else (None, None)
+    return NotExecutableError(Diagnostic("error", message, span, name, rule="emit"))
+
+
+def identifier(name: str) -> str:
+    """A C++ identifier for a name of a program; different names give different ones.
+
+    >>> identifier("x1"), identifier("for"), identifier("0"), identifier("r#1")
+    ('x1', 'for_', 'v0', 'r_1_')
+    """
+    plain = re.sub(r"\W", "_", name, flags=re.ASCII)
+    if plain[0].isdigit():
+        plain = f"v{plain}"
+    elif plain != name or plain in _TAKEN or plain.isupper() or plain.endswith("_"):
+        plain += "_"
+    return plain
+
+
+def member(value: IntEnum) -> str:
+    """A member of an enumeration.
+
+    >>> from pto_jax.types import AtomicType
+    >>> member(AtomicType.ATOMIC_ADD), member(CmpMode.GE), member(RoundMode.RINT)
+    ('AtomicType::AtomicAdd', 'CmpMode::GE', 'RoundMode::CAST_RINT')
+    """
+    kind = _RENAMED.get(type(value).__name__, type(value).__name__)
+    if isinstance(value, RoundMode):
+        return f"{kind}::CAST_{value.name}"
+    if isinstance(value, GlobalLayout):
+        return f"Layout::{value.name}"
+    if isinstance(value, Pipe):
+        return f"PIPE_{value.name}"
+    if isinstance(value, _AS_THEY_ARE) or kind in ("HistByte", "QuantType"):
+        return f"{kind}::{value.name}"
+    return f"{kind}::{_camel(value.name)}"
+
+
+def _camel(name: str) -> str:
+    return "".join(part[:1].upper() + part[1:].lower() for part in _CAMEL.findall(name))
+
+
+def literal(value: object, d: DType) -> str:
+    """A constant of an element type.
+
+    >>> from pto_jax.dtypes import F32, INDEX
+    >>> literal(0.75, F32), literal(-3, INDEX), literal(float("inf"), F32)
+    ('0x1.8000000000000p-1f', 'int64_t{-3}', 'std::numeric_limits<float>::infinity()')
+    """
+    if d.name == "i1":
+        return "true" if value else "false"
+    if not d.is_float:
+        assert isinstance(value, int)
+        number = value % (1 << d.bits) if d.kind == "uint" else value
+        if number == -(1 << 63):
+            return "std::numeric_limits<int64_t>::min()"
+        return f"{d.cpp}{{{number}{'u' if d.kind == 'uint' else ''}{'ll' if abs(number) >> 31 else ''}}}"
+    assert isinstance(value, int | float)
+    text = float(value).hex() + "f"
+    if math.isnan(value):
+        text = "std::numeric_limits<float>::quiet_NaN()"
+    elif math.isinf(value):
+        text = ("-" if value < 0 else "") + "std::numeric_limits<float>::infinity()"
+    return text if d.name == "f32" else f"static_cast<{d.cpp}>({text})"
+
+
+def valid_sizes(t: TileType) -> tuple[int | None, int | None]:
+    """The valid sizes that a C++ type states; an empty extent is one that execution gives."""
+    rows, cols = (n or None for n in t.valid)
+    return rows, cols
+
+
+def tile(t: TileType, op: Op | None = None) -> str:
+    """The C++ type of a tile, with as many template arguments as it needs.
+
+    >>> from pto_jax.dtypes import F16, F32
+    >>> tile(TileType(F32, 16, 16))
+    'Tile<TileType::Vec, float, 16, 16>'
+    >>> tile(TileType(F16, 16, 32, None, None, blayout=BLayout.COL_MAJOR))
+    'Tile<TileType::Vec, half, 16, 32, BLayout::ColMajor, DYNAMIC, DYNAMIC>'
+    """
+    if t.conv is not None:
+        raise refuse(op, f"has a convolution tile ({t}), which is not written in C++")
+    if t.compact == Compact.ROW_PLUS_ONE:
+        raise refuse(op, f"has a tile with padded rows ({t}), which is not written in C++")
+    rows, cols = ("DYNAMIC" if n is None else str(n) for n in valid_sizes(t))
+    listed = [
+        f"TileType::{_LOCS.get(t.loc, t.loc.name.capitalize())}",
+        t.dtype.cpp,
+        str(t.rows),
+        str(t.cols),
+        f"BLayout::{_camel(t.blayout.name)}",
+        rows,
+        cols,
+        f"SLayout::{_camel(t.slayout.name)}",
+        str(t.fractal),
+        f"PadValue::{_camel(t.pad.name)}",
+        f"CompactMode::{_camel(t.compact.name)}",
+    ]
+    plain = TileType(t.dtype, t.rows, t.cols)
+    defaults = [*listed[:4], "BLayout::RowMajor", str(plain.rows), str(plain.cols)]
+    defaults += ["SLayout::NoneBox", "512", "PadValue::Null", "CompactMode::Null"]
+    while len(listed) > 4 and listed[-1] == defaults[len(listed) - 1]:
+        listed.pop()
+    return f"Tile<{', '.join(listed)}>"
+
+
+def extents(kind: str, dims: Sequence[int | None], lead: int = 1) -> str:
+    """``Shape`` or ``Stride`` of five dimensions; None is one that execution gives."""
+    filled = [lead] * (5 - len(dims)) + list(dims)
+    return f"{kind}<{', '.join('DYNAMIC' if n is None else str(n) for n in filled)}>"
+
+
+@dataclass
+class Aliases:
+    """Short names for the tile types of a program, in order of first use."""
+
+    types: dict[str, str] = field(default_factory=dict)
+
+    def of(self, t: TileType, op: Op | None = None) -> str:
+        spelled = tile(t, op)
+        if spelled not in self.types:
+            stem = f"{_LOCS.get(t.loc, t.loc.name.capitalize())}{_camel(t.dtype.name)}_{t.rows}x{t.cols}"
+            taken = set(self.types.values())
+            name, number = stem, 2
+            while name in taken:
+                name, number = f"{stem}_{number}", number + 1
+            self.types[spelled] = name
+        return self.types[spelled]
+
+    def lines(self) -> list[str]:
+        return [f"using {name} = {spelled};" for spelled, name in self.types.items()]

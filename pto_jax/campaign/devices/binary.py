@@ -1,0 +1,84 @@
+"""Inputs and results of a case as raw ``.bin`` files, one per argument or result.
+
+Little-endian elements in the order of memory: buffers row by row, tiles in the order of their layout as
+``testing.physical`` says, 4-bit elements of packed types two to a byte. Scalars are single elements, truth
+values a byte. ``NAME.valid.bin`` has the valid rows and columns of a result that is a tile, as two 32-bit
+integers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...dtypes import DType
+from ...errors import DeviceError, FileError
+from ...testing.generate import Case
+from ...testing.physical import pack_elements, to_logical, to_physical, unpack_elements
+from ...types import TileType
+from ..results import Output, Run
+from .exchange import result_types
+
+VALID = ".valid.bin"
+
+
+def save_inputs(folder: Path, case: Case) -> None:
+    """Write the inputs of a case into a folder that exists."""
+    for name, i in case.inputs.items():
+        _write(folder / f"{name}.bin", _bytes(i.type, i.type.dtype, i.words))
+
+
+def save_outputs(folder: Path, case: Case, run: Run) -> None:
+    """Write the results of a case into a folder that exists."""
+    types = result_types(case.program)
+    for name, output in run.outputs.items():
+        _write(folder / f"{name}.bin", _bytes(types[name], output.dtype, output.words))
+        if output.valid is not None:
+            _write(folder / f"{name}{VALID}", np.array(output.valid, "<i4").view(np.uint8))
+
+
+def load_outputs(folder: Path, case: Case, names: Iterable[str]) -> Run:
+    """Results of a case; DeviceError names a file that is missing or has another size."""
+    types = result_types(case.program)
+    return Run({name: _output(folder, case, name, types[name]) for name in names})
+
+
+def _output(folder: Path, case: Case, name: str, t: Any) -> Output:
+    raw = _read(folder / f"{name}.bin")
+    d: DType = t.dtype
+    if isinstance(t, TileType):
+        _sized(name, raw, t.bytes)
+        valid = _read(folder / f"{name}{VALID}")
+        _sized(f"{name}{VALID}", valid, 8)
+        rows, cols = (int(n) for n in valid.view("<i4"))
+        return Output(d, to_logical(t, raw), (rows, cols))
+    shape = case.inputs[name].words.shape
+    _sized(name, raw, d.storage_bytes(int(np.prod(shape, dtype=np.int64))))
+    return Output(d, unpack_elements(d, raw).reshape(shape))
+
+
+def _sized(name: str, raw: NDArray[np.uint8], size: int) -> None:
+    if raw.size != size:
+        raise DeviceError(f"output {name}: found {raw.size} bytes, {size} are needed")
+
+
+def _bytes(t: object, d: DType, words: NDArray[Any]) -> NDArray[np.uint8]:
+    return to_physical(t, words) if isinstance(t, TileType) else pack_elements(d, words)
+
+
+def _read(path: Path) -> NDArray[np.uint8]:
+    try:
+        return np.frombuffer(path.read_bytes(), np.uint8)
+    except OSError as error:
+        raise DeviceError(f"outputs: {path.name}: {error.strerror or error}") from None
+
+
+def _write(path: Path, raw: NDArray[np.uint8]) -> None:
+    try:
+        path.write_bytes(raw.tobytes())
+    except OSError as error:
+        raise FileError(f"{path}: cannot be written: {error.strerror or error}") from None
