@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
+from itertools import chain
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from ..testing.vectors import Rule
 from ..types import MemRefType, PartitionViewType, PtrType, TensorViewType, VectorType
 
 Words = NDArray[Any]
+Buffer: TypeAlias = PtrType | MemRefType | PartitionViewType | TensorViewType
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,11 +46,15 @@ class Mismatch:
     comparison: Comparison | None = None
 
 
-def element_of(case: Case, name: str) -> DType:
-    """Element type of a buffer that is an argument of a case."""
-    t = next(a.type for f in case.program.functions for a in f.args if a.name == name)
+def type_of(case: Case, name: str) -> Buffer | VectorType:
+    """Type of a result that is no tile: a vector, or a buffer that is an argument."""
+    values = chain(
+        (a for f in case.program.functions for a in f.args),
+        (v for op in case.program.walk() for v in op.results),
+    )
+    t = next(v.type for v in values if v.name == name)
     assert isinstance(t, PtrType | MemRefType | PartitionViewType | TensorViewType | VectorType)
-    return t.dtype
+    return t
 
 
 def mismatch(case: Case, name: str, found: Output | None, wanted: Output, by: str) -> Mismatch | None:

@@ -13,6 +13,8 @@ from .. import engine, oracle
 from ..arrays import x64
 from ..oracle.machine import ReferenceMachine
 from ..profiles import ProfileName
+from ..roots import roots
+from ..state import Report
 from ..testing.generate import Case
 from ..testing.generate_state import Input
 from ..testing.interpret_trace import run_traced
@@ -26,7 +28,7 @@ from ..types import (
     TileType,
     VectorType,
 )
-from .results import Output, Run, element_of
+from .results import Output, Run, type_of
 
 #: ``eager``: operation by operation; ``trace``: the program traced as a whole, executed without compiling
 #: it; ``jit``: compiled.
@@ -94,15 +96,14 @@ class Engine:
             checks=True,
             grid=case.grid,
         )
-        given = {name: _for_engine(i) for name, i in case.inputs.items()}
+        given = {name: for_engine(i) for name, i in case.inputs.items()}
         if self.mode == "eager":
             outputs, report, _ = kernel._run((), given, jit=False)
         elif self.mode == "trace":
             outputs, report = run_traced(kernel, given)
         else:
             outputs, report = kernel(**given)
-        found = {name: _of_engine(case, name, value) for name, value in outputs.items()}
-        return Run(found, tuple(str(d) for d in report.problems()))
+        return of_engine(case, outputs, report)
 
 
 def interpreter_arguments(case: Case) -> dict[str, Any]:
@@ -126,11 +127,12 @@ def _of_interpreter(case: Case, name: str, value: Any) -> Output:
     if isinstance(value, oracle.OracleTile):
         d = value.type.dtype
         return Output(d, value.data.view(d.word), value.valid)
-    d = element_of(case, name)
+    d = type_of(case, name).dtype
     return Output(d, np.ascontiguousarray(value).view(d.word))
 
 
-def _for_engine(i: Input) -> Any:
+def for_engine(i: Input) -> Any:
+    """An input as the engine takes it."""
     d = i.type.dtype
     with x64():
         if isinstance(i.type, TileType):
@@ -147,12 +149,24 @@ def _for_engine(i: Input) -> Any:
         return i.words
 
 
+def of_engine(case: Case, outputs: Mapping[str, Any], report: Report) -> Run:
+    """What the engine gave; a fragment's buffer has the argument's name, not that of a written view."""
+    sources = {n: r for f in case.program.functions for n, r in roots(case.program, f).items()}
+    found = {}
+    for name, value in outputs.items():
+        buffers = sources.get(name, ())
+        argument = next(iter(buffers)) if len(buffers) == 1 else name
+        found[argument] = _of_engine(case, argument, value)
+    return Run(found, tuple(str(d) for d in report.problems()))
+
+
 def _of_engine(case: Case, name: str, value: Any) -> Output:
     if isinstance(value, Tile):
         return Output(
             value.type.dtype, np.asarray(value.words), (int(value.valid_rows), int(value.valid_cols))
         )
-    d, got = element_of(case, name), np.asarray(value)
-    if d.packed and not isinstance(case.inputs[name].type, VectorType):
-        got = np.stack([got & 15, got >> 4], axis=-1).reshape(case.inputs[name].words.shape)
+    t, got = type_of(case, name), np.asarray(value)
+    d = t.dtype
+    if d.packed and not isinstance(t, VectorType):
+        got = np.stack([got & 15, got >> 4], axis=-1).reshape(*got.shape[:-1], -1)
     return Output(d, np.ascontiguousarray(got).view(d.word))

@@ -61,3 +61,12 @@ def test_a_difference_is_found_and_told() -> None:
 def test_a_crash_is_a_failure() -> None:
     outcome = judge(generate(1, 0, TINY), Oracle(), Broken())
     assert outcome.is_failure and outcome.message == "broken: ZeroDivisionError: boom"
+
+
+def test_a_fragment_buffer_written_through_a_view_has_the_name_of_the_argument() -> None:
+    only = frozenset({"tstore"})
+    views = [c for c in cases(1, 40, replace(TINY, only=only)) if c.program.fragment]
+    assert views and all("tstore" in str(c.program) for c in views)
+    for case in views[:3]:
+        outcome = judge(case, Oracle(), Engine())
+        assert outcome.kind == "equal", str(outcome)
