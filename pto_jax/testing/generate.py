@@ -23,7 +23,14 @@ from ..dtypes import I64, INDEX
 from ..ir import FRAGMENT, Function, Op, Program, Region, Value, fragment_results
 from ..profiles import Profile, profile as find_profile
 from ..types import PartitionViewType, ScalarType, TensorViewType
-from . import generate_buffers, generate_control, generate_handles, generate_memory, generate_tiles
+from . import (
+    generate_buffers,
+    generate_control,
+    generate_handles,
+    generate_memory,
+    generate_sync,
+    generate_tiles,
+)
 from .generate_legal import legal
 from .generate_operations import Scale
 from .generate_options import STRAIGHT, Options
@@ -134,6 +141,9 @@ def _store_everything(state: State, grid: int) -> None:
 
 def _program(state: State) -> Program:
     ops = tuple(state.level.ops)
+    if state.chance(state.options.sync):
+        ops = generate_sync.synchronised(state, ops)
+        state.functions = [generate_sync.synchronised_function(state, f) for f in state.functions]
     if not state.fragment:
         main = Function("main", tuple(state.arguments), Region((*ops, Op("return"))), (), _ENTRY)
         return Program((*state.functions, main))

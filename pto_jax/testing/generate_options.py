@@ -39,7 +39,7 @@ class Options:
     makes another handle over bytes of a tile (``aliasing``), computes with scalars (``scalars``), uses
     global memory through pointers and views of its own (``memory``). Of programs: that one is a module of
     functions and no fragment (``functions``; only these have calls, pointers and blocks), that it runs on
-    several blocks (``blocks``).
+    several blocks (``blocks``), that it orders its pipes itself (``sync``).
     """
 
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
@@ -61,6 +61,7 @@ class Options:
     memory: float = 0.0
     results: float = 0.2
     addresses: float = 0.0
+    sync: float = 0.0
     functions: float = 0.0
     blocks: float = 0.0
     depth: int = 2
@@ -100,12 +101,26 @@ MEMORY = replace(
     blocks=0.2,
     reuse=0.9,
 )
+SYNC = replace(
+    STRAIGHT,
+    sync=1.0,
+    control=0.15,
+    calls=0.05,
+    aliasing=0.1,
+    addresses=0.6,
+    memory=0.1,
+    functions=0.5,
+    weights=tuple(
+        (c, {"sync_config": 1.0, "matrix": 2.0, "layout": 4.0}.get(c, w)) for c, w in DEFAULT_WEIGHTS
+    ),
+)
 #: Options that campaigns take turns in, by name.
 PRESETS = {
     "straight": STRAIGHT,
     "control": CONTROL,
     "aliases": ALIASES,
     "memory": MEMORY,
+    "sync": SYNC,
     "everything": EVERYTHING,
     "defined": DEFINED,
 }
