@@ -26,6 +26,7 @@ from ..types import PartitionViewType, ScalarType, TensorViewType
 from . import (
     generate_buffers,
     generate_control,
+    generate_cores,
     generate_handles,
     generate_memory,
     generate_sync,
@@ -75,19 +76,29 @@ def cases(seed: int, count: int, options: Options = STRAIGHT, start: int = 0) ->
 def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0, index: int = 0) -> Case:
     """A case whose every choice comes from ``rng``."""
     profile = find_profile(rng.choice(options.profiles))
-    fragment = rng.random() >= options.functions
+    cores = rng.random() < options.cores
+    fragment = not cores and rng.random() >= options.functions
     state = State(rng, options, profile, fragment, Scale.draw(rng, options))
     state.moving = state.chance(0.1)
     grid = rng.randint(2, 3) if not fragment and state.chance(options.blocks) else 1
     state.tile_arguments = fragment or (grid == 1 and state.chance(0.5))
+    if cores:
+        state.tile_arguments = False
+        generate_cores.cores(state, grid)
+    else:
+        _one_core(state, grid)
+    program, entry = _program(state), None if fragment else "main"
+    return Case(identity, seed, index, profile, program, state.inputs, state.loose, grid, entry)
+
+
+def _one_core(state: State, grid: int) -> None:
+    """Instructions and other statements, for a core that executes everything."""
     if grid > 1:
         _number_block(state)
     generate_tiles.instruction(state)
-    statements(state, rng.randint(1, max(1, options.statements - 1)))
-    if not fragment:
+    statements(state, state.rng.randint(1, max(1, state.options.statements - 1)))
+    if not state.fragment:
         _store_everything(state, grid)
-    program, entry = _program(state), None if fragment else "main"
-    return Case(identity, seed, index, profile, program, state.inputs, state.loose, grid, entry)
 
 
 def statements(state: State, count: int) -> None:

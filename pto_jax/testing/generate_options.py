@@ -39,7 +39,8 @@ class Options:
     makes another handle over bytes of a tile (``aliasing``), computes with scalars (``scalars``), uses
     global memory through pointers and views of its own (``memory``). Of programs: that one is a module of
     functions and no fragment (``functions``; only these have calls, pointers and blocks), that it runs on
-    several blocks (``blocks``), that it orders its pipes itself (``sync``).
+    several blocks (``blocks``), that it orders its pipes itself (``sync``), that it is one for
+    a cube core and vector cores that meet in pipes or through flags (``cores``).
     """
 
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
@@ -62,6 +63,7 @@ class Options:
     results: float = 0.2
     addresses: float = 0.0
     sync: float = 0.0
+    cores: float = 0.0
     functions: float = 0.0
     blocks: float = 0.0
     depth: int = 2
@@ -77,7 +79,17 @@ CONTROL = replace(
     STRAIGHT, only=_SIMPLE, control=0.35, scalars=0.2, shapes=0.0, attributes=0.0, reuse=0.9, elements=2048
 )
 ALIASES = replace(STRAIGHT, aliasing=0.3, addresses=0.5, only=_SIMPLE, reuse=0.9)
-EVERYTHING = replace(CONTROL, aliasing=0.15, addresses=0.3, calls=0.1, functions=0.5, blocks=0.4, memory=0.1)
+EVERYTHING = replace(
+    CONTROL,
+    aliasing=0.15,
+    addresses=0.3,
+    calls=0.1,
+    functions=0.5,
+    blocks=0.4,
+    memory=0.1,
+    sync=0.1,
+    cores=0.05,
+)
 DEFINED = replace(
     STRAIGHT,
     defined=True,
@@ -114,6 +126,7 @@ SYNC = replace(
         (c, {"sync_config": 1.0, "matrix": 2.0, "layout": 4.0}.get(c, w)) for c, w in DEFAULT_WEIGHTS
     ),
 )
+CORES = replace(STRAIGHT, cores=1.0, blocks=0.3, reuse=0.9, partial=0.0, dynamic=0.2)
 #: Options that campaigns take turns in, by name.
 PRESETS = {
     "straight": STRAIGHT,
@@ -121,6 +134,7 @@ PRESETS = {
     "aliases": ALIASES,
     "memory": MEMORY,
     "sync": SYNC,
+    "cores": CORES,
     "everything": EVERYTHING,
     "defined": DEFINED,
 }
