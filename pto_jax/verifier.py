@@ -136,16 +136,17 @@ def _within_limits(program: Program, limits: Limits, sink: _Sink) -> bool:
     """Counts operations, depth and elements without recursion; False when a limit is exceeded."""
     count = elements = largest = 0
     place: Span | None = None
-    stack = [(f.body, 1) for f in program.functions]
+    stack = [(f.body, 1, f.span) for f in program.functions]
     while stack:
-        region, depth = stack.pop()
+        region, depth, around = stack.pop()
         count += len(region.ops)
         if depth > limits.nesting:
             span = region.ops[0].span if region.ops else None
-            sink.add(_limit(f"regions are nested {depth} deep; allowed: {limits.nesting}", span))
+            message = f"regions are nested {depth} deep; allowed: {limits.nesting}"
+            sink.add(_limit(message, span or around))
             return False
         for op in region.ops:
-            stack += [(r, depth + 1) for r in op.regions]
+            stack += [(r, depth + 1, op.span) for r in op.regions]
             size = sum(v.type.elements for v in op.results if isinstance(v.type, TileType))
             elements += size
             if place is None or size > largest:

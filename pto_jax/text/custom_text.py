@@ -7,6 +7,7 @@ from ..types import Pipe, PipeEventType, Type, UnknownType
 from .attributes import BY_CLASS, EVENT_PREFIX, quoted
 from .dictionaries import print_attributes, print_value
 from .formats import (
+    OPERAND_TYPES,
     AttrItem,
     DictItem,
     Format,
@@ -97,8 +98,14 @@ def _types(op: Op, operands: _Operands, target: str) -> list[Type]:
 
 def _present(op: Op, items: tuple[Item, ...], when: str, operands: _Operands) -> bool:
     if when:
-        return bool(op.results) == (when == "r")
+        untold = when == "n" and any(_is_untold(op, operands, i) for i in items if isinstance(i, TypeItem))
+        return untold or bool(op.results) == (when == "r")
     return any(operands.has(i) for i in items if isinstance(i, OperandItem))
+
+
+def _is_untold(op: Op, operands: _Operands, item: TypeItem) -> bool:
+    """Whether a type is another than the one a reader takes when it is not written."""
+    return any(t != OPERAND_TYPES.get(item.targets[0]) for t in _types(op, operands, item.targets[0]))
 
 
 def _attribute(op: Op, item: AttrItem, operands: _Operands) -> str:

@@ -7,7 +7,8 @@ A line is a sequence of items separated by blanks:
 ``!a&b&^``      one type for several (``^``: the result)
 ``^``           the type of the result          ``{}``         an attribute dictionary, may be absent
 ``@name:kind``  an attribute in its own place   ``@a:int|$b``  an attribute or an operand
-``(? ... ?)``   may be absent; ``(?r``: printed when there is a result, ``(?n``: when there is none
+``(? ... ?)``   may be absent; ``(?r``: printed when there is a result, ``(?n``: when there is none, and
+                where the type is another than :data:`OPERAND_TYPES` says
 ``=i64``        the result has this type, which is not written; ``=$a``: the type of operand ``a``
 anything else   itself
 """

@@ -115,3 +115,16 @@ def test_too_many_elements_in_total_have_a_place() -> None:
     (found,) = [d for d in verify(parse(text)) if d.rule == "limits"]
     assert found.span is not None and found.span.line == 2
     assert parse(print_program(parse(text))) == parse(text)
+
+
+def test_an_empty_region_that_is_nested_too_deep_has_a_place() -> None:
+    (found,) = verify(parse("scf.if %q {\n" * 64 + "}\n" * 64))
+    assert found.rule == "limits" and found.span is not None and found.span.line == 64
+
+
+@pytest.mark.parametrize("address", ["i32", "index", "!pto.tile<f32, 8, 8>", "i64"])
+def test_the_type_of_an_address_is_printed_where_it_is_not_i64(address: str) -> None:
+    program = parse(f"%d = pto.tassign %t, %a : {TILE}, {address}")
+    printed = print_program(program)
+    assert parse(printed) == program
+    assert (", i64" in printed) is False

@@ -105,7 +105,8 @@ def rounded(d: DType, values: _Floats) -> NDArray[Any]:
     # Both scalings are exact, so that the only rounding is the one to an integer.
     nearest = np.ldexp(np.rint(np.ldexp(values, -unit)), unit)
     with np.errstate(over="ignore"):
-        return nearest.astype(np.float32).astype(d.numpy).view(d.word)
+        words: NDArray[Any] = nearest.astype(np.float32).astype(d.numpy).view(d.word)
+    return words
 
 
 def _sample(name: str, d: DType) -> Sample | None:

@@ -144,8 +144,8 @@ def _coverage(c: Coverage) -> Iterator[str]:
         values = {k: n for k, n in sorted(r.attributes.items()) if k != "-"}
         if values or (r.count and r.missing_attributes):
             shown = " ".join(f"{k}:{short(n)}" for k, n in values.items())
-            never = " ".join(r.missing_attributes)
-            yield f"{r.instruction:<20}  {shown}{f'  never: {never}' if never else ''}"
+            unseen = " ".join(r.missing_attributes)
+            yield f"{r.instruction:<20}  {shown}{f'  never: {unseen}' if unseen else ''}"
     never = [r.instruction for r in c.rows if not r.count]
     if never:
         yield ""

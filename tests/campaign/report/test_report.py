@@ -29,7 +29,8 @@ CREATE TABLE failure(case_index INTEGER PRIMARY KEY, case_id TEXT, start INTEGER
   instruction TEXT, cause TEXT, message TEXT, folder TEXT, detail TEXT);
 """
 CAMPAIGN = {
-    "schema": 1, "seed": 5, "count": 640, "reference": "oracle", "tested": "jit", "presets": ["straight"],
+    "schema": 1, "seed": 5, "start": 0, "count": 640, "reference": "oracle", "tested": "jit",
+    "presets": ["straight"],
     "profiles": ["a5"], "programs": {}, "versions": {"pto_jax": "1.0", "jax": "0.10"}, "started": 1.7e9,
     "device": "cpu: <cpu>",
 }  # fmt: skip
@@ -287,6 +288,23 @@ def test_the_command_writes_page_and_json(
     assert json.loads(out.read_text(encoding="utf-8"))["cases"] == 128
     assert main(["report", str(store), "--html", str(tmp_path / "no" / "out.html")]) == 2
     assert "cannot be written" in capsys.readouterr().err
+
+
+def test_stores_of_one_campaign_are_joined(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    parts = [tmp_path / "a.sqlite", tmp_path / "b.sqlite"]
+    for i, part in enumerate(parts):
+        database = written(part)
+        if i:
+            database.execute("UPDATE batch SET start = start + 128, kinds = '{\"equal\": 64}'")
+            database.execute("DELETE FROM failure")
+            database.commit()
+        database.close()
+    out = tmp_path / "all.sqlite"
+    assert main(["report", "--merge", str(out), *map(str, parts)]) == 0
+    assert "256 cases in 4 blocks" in capsys.readouterr().out
+    assert report(read(out)).failures == 2
+    assert main(["report", "--merge", str(out), *map(str, parts)]) == 2
+    assert main(["report", "--merge", str(tmp_path / "none.sqlite")]) == 2
 
 
 @pytest.mark.parametrize("arguments", [[], ["a.sqlite", "b.sqlite"]])
