@@ -1,8 +1,8 @@
 """Names of causes: failures that one defect explains have the same one.
 
-A cause says which instruction is at fault, on which element types, with which attributes that matter,
-and how its results differ. It is a function of the failure alone, so that campaigns on many machines
-group alike.
+A cause says which instruction is at fault and how its results differ; where they differ as numbers, on
+which element types, and with which attributes that matter. It is a function of the failure alone, so that
+campaigns on many machines group alike.
 """
 
 from __future__ import annotations
@@ -10,7 +10,6 @@ from __future__ import annotations
 from enum import IntEnum
 
 from ...ir import AttrValue, Op
-from ..judge import Outcome
 from .attributes import relevant
 from .differences import difference
 from .probes import types_of
@@ -19,7 +18,7 @@ from .reduce import Blame
 
 def cause_of(blame: Blame) -> str:
     """The cause of a failure whose instruction has been found."""
-    finding = blame.finding
+    finding = blame.typical
     if not finding.outcome.is_failure:
         return "not reproduced when it was executed again"
     how = difference(finding.outcome, finding.wanted, finding.found)
@@ -27,15 +26,10 @@ def cause_of(blame: Blame) -> str:
     at_fault = next((op for op in ops if op.name == blame.instruction), None)
     if at_fault is None:
         return f"{blame.instruction or 'unknown instruction'}: {how}"
-    others = sorted({op.name for op in ops} - {at_fault.name}) if len(ops) > 1 else []
+    others = sorted({op.name for op in ops} - {at_fault.name})
     among = f" with {', '.join(others)}" if others else ""
-    return f"{_described(at_fault)}{among}: {how}"
-
-
-def unshrunk_cause(outcome: Outcome) -> str:
-    """The cause of a failure that was not looked into."""
-    first = outcome.message.splitlines()[0] if outcome.message else ""
-    return f"{outcome.kind}: {first}"
+    subject = _described(at_fault) if how.is_numeric else at_fault.name
+    return f"{subject}{among}: {how}"
 
 
 def _described(op: Op) -> str:

@@ -12,19 +12,24 @@ from ...dtypes import DType
 from ...testing.compare import has_ordered_bits, is_nan, ulp_distance
 from ...testing.generate import Case
 from ...testing.vectors import Rule
-from ...types import TileType
 from ..judge import Outcome
 from ..results import Output, Run
 
 Array = NDArray[Any]
+_OUTSIDE, _LOST, _SPURIOUS = "outside the valid region", "not written", "written where it should not be"
+_PLACES = frozenset({_OUTSIDE, _LOST, _SPURIOUS})
 
 
 @dataclass(frozen=True)
 class Difference:
-    """``kind`` must not change while a case is made smaller; ``detail`` says more about the values."""
+    """``kind`` must not change while a case is made smaller; ``detail`` says more about the values.
+
+    ``is_numeric`` says that it is about numbers, not about where and whether they are written.
+    """
 
     kind: str
     detail: str = ""
+    is_numeric: bool = False
 
     def __str__(self) -> str:
         return self.detail or self.kind
@@ -42,7 +47,8 @@ def difference(outcome: Outcome, wanted: Run | None, found: Run | None) -> Diffe
     if differs.comparison.first is None:
         return Difference("shape")
     name = differs.output
-    return Difference("values", _values(outcome.case, name, wanted.outputs[name], found.outputs[name]))
+    detail = _values(outcome.case, name, wanted.outputs[name], found.outputs[name])
+    return Difference("values", detail, detail not in _PLACES)
 
 
 def _crash(outcome: Outcome) -> str:
@@ -67,26 +73,35 @@ def _values(case: Case, name: str, wanted: Output, found: Output) -> str:
     bad = _different(d, wanted.words, found.words, Rule(case.ulp.get(name, 0)))
     if not bad.any():
         return "values"
-    before = case.inputs.get(name)
-    where = _where(bad, wanted)
-    if where:
-        return where
+    if _is_outside(bad, wanted):
+        return _OUTSIDE
     want, got = wanted.words[bad], found.words[bad]
-    if before is not None and isinstance(before.type, TileType) and before.words.shape == bad.shape:
-        old = before.words[bad]
-        if (got == old).all():
-            return "not written"
-        if (want == old).all():
-            return "written where it should not be"
+    old = _before(case, name, wanted)
+    if old is not None:
+        if (got == old[bad]).all():
+            return _LOST
+        in_place = any(v.name == name for op in case.program.walk() for v in op.ins)
+        if (want == old[bad]).all() and not in_place:
+            return _SPURIOUS
     return _numbers(d, want, got)
 
 
-def _where(bad: Array, wanted: Output) -> str:
+def _before(case: Case, name: str, output: Output) -> Array | None:
+    """What an output held before: an argument its contents, a new tile what the profile fills it with."""
+    given = case.inputs.get(name)
+    if given is not None:
+        return given.words if given.words.shape == output.words.shape else None
+    top = (1 << output.dtype.bits) - 1
+    fill = 0 if case.profile.fresh_tile == "zero" else top
+    return np.full(output.words.shape, fill, output.words.dtype)
+
+
+def _is_outside(bad: Array, wanted: Output) -> bool:
+    """Whether all elements that differ lie outside a tile's valid region."""
     if wanted.valid is None or bad.ndim != 2:
-        return ""
-    inside = np.zeros(bad.shape, bool)
-    inside[: wanted.valid[0], : wanted.valid[1]] = True
-    return "outside the valid region" if not (bad & inside).any() else ""
+        return False
+    rows, cols = wanted.valid
+    return not bad[:rows, :cols].any()
 
 
 def _different(d: DType, want: Array, got: Array, rule: Rule) -> Array:

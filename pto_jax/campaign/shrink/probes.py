@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from ... import isa
-from ...dtypes import I1, I32, INDEX, DType
+from ...dtypes import I1, I32, INDEX, DType, find_dtype
 from ...errors import VerifyError
 from ...ir import FRAGMENT, Function, Op, Program, Region, Value, attrs, fragment_results
 from ...isa.constraints import element_type
@@ -27,10 +27,13 @@ from .search import Finding, Machines, digest
 
 
 def localised(machines: Machines, finding: Finding, recording: Recording) -> tuple[Finding, str] | None:
-    """A failure of one instruction, which had a part in the failure of the whole, and its name."""
+    """A failure of one instruction, which had a part in the failure of the whole, and its name.
+
+    Results are compared as numbers first, for which all NaNs are equal, then as bits.
+    """
     tried: set[str] = set()
-    for event in recording.influencing(_output(finding)):
-        probe = probe_of(recording, event)
+    for event, bits in ((e, b) for b in (False, True) for e in recording.influencing(_output(finding))):
+        probe = probe_of(recording, event, bits)
         mark = digest(probe) if probe is not None else ""
         if probe is None or mark in tried:
             continue
@@ -46,8 +49,11 @@ def _output(finding: Finding) -> str | None:
     return differs.output if differs is not None else None
 
 
-def probe_of(recording: Recording, event: Event) -> Case | None:
-    """One execution as a program of its own, where its operands can be arguments."""
+def probe_of(recording: Recording, event: Event, bits: bool = False) -> Case | None:
+    """One execution as a program of its own, where its operands can be arguments.
+
+    With ``bits`` results that are floats are visible as integers.
+    """
     op, case = event.op, recording.case
     if None in event.values or op.groups or op.regions:
         return None
@@ -56,6 +62,7 @@ def probe_of(recording: Recording, event: Event) -> Case | None:
     names |= {r.name: replace(r, type=_tile_type(r)) for r in op.results}
     constants = [o for o in case.program.walk() if o.name == "arith.constant" and o.results[0].name in held]
     sinks, made = _visible(op)
+    sinks += _as_bits(renamed(op, names)) if bits else []
     ops = (*constants, *event.modes, renamed(op, names), *sinks)
     defined = {r.name for o in ops for r in o.results}
     inputs = {n: i for n, i in (held | made).items() if n not in defined}
@@ -106,6 +113,18 @@ def _visible(op: Op) -> tuple[list[Op], dict[str, Input]]:
         ops.append(Op("tsetval", (zero, result), (seen,)))
         inputs[seen.name] = Input(t, np.zeros(t.shape, d.word))
     return ops, inputs
+
+
+def _as_bits(op: Op) -> list[Op]:
+    """Handles over the float results of an instruction as integers."""
+    found = []
+    for value in op.destinations:
+        t = value.type
+        d = find_dtype(f"i{t.dtype.bits}") if isinstance(t, TileType) and t.dtype.is_float else None
+        if isinstance(t, TileType) and d is not None and t.conv is None:
+            seen = Value(f"{value.name}_bits", t.with_dtype(d))
+            found.append(Op("bitcast", (value,), results=(seen,)))
+    return found
 
 
 def types_of(op: Op) -> str:

@@ -34,6 +34,8 @@ from ..targets import Oracle
 #: Executions of one operation that are kept, and bytes of operands that are kept in all.
 MAX_EXECUTIONS = 6
 MAX_BYTES = 1 << 28
+#: Operations that a smaller case may execute.
+MAX_OPERATIONS = 20_000
 #: Operations that compute although no rule of an instruction executes them.
 _SCALAR = frozenset({"tgetval", "tsetval", "load_scalar", "store_scalar"})
 #: Operations without operands that change what later ones compute.
@@ -126,6 +128,38 @@ def record(case: Case) -> Recording:
     for one in watcher:
         one.end()
     return recording
+
+
+class _Endless(Exception):
+    """More operations than a smaller case may execute."""
+
+
+class _Counting(ReferenceMachine):
+    """Executes like its base, up to a number of operations."""
+
+    executed = 0
+
+    def begin(self, op: Op, scope: Scope) -> None:
+        self.executed += 1
+        if self.executed > MAX_OPERATIONS:
+            raise _Endless
+
+
+def ends(case: Case) -> bool:
+    """Whether a case comes to its end, or to an error, within :data:`MAX_OPERATIONS` operations.
+
+    Programs without loops are not executed to find out.
+    """
+    if not any(op.name in ("scf.while", "scf.for") for op in case.program.walk()):
+        return True
+    try:
+        Oracle(machine=_Counting).run(case)
+    except _Endless:
+        return False
+    except Exception:
+        # What else is wrong with the case is for the machines to say.
+        return True
+    return True
 
 
 class _Watcher(ReferenceMachine):

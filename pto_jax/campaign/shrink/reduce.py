@@ -38,17 +38,19 @@ from .probes import localised
 from .recording import number, numbered, record
 from .search import Exhausted, Finding, Machines, Search
 from .sizes import settle_regions, shrink_sizes
+from .typical import typical
 
 #: Seconds that a case may take when nothing else is said.
 SECONDS = 60.0
+
+_ALLOCATIONS = frozenset({"alloc_tile", "memref.alloc", "arith.constant", "return"})
 
 
 @dataclass(frozen=True)
 class Shrunk:
     """A minimal case, what becomes of it, and the cases that were executed on the way.
 
-    ``instruction`` is the one at fault; ``finding`` is the outcome with the results of both machines, and
-    ``before`` that of the instruction as the original case executes it, which names the cause.
+    ``instruction`` is the one at fault; ``finding`` is the outcome with the results of both machines.
     """
 
     case: Case
@@ -56,7 +58,6 @@ class Shrunk:
     steps: int
     instruction: str
     finding: Finding
-    before: Finding
 
 
 def shrink(case: Case, reference: Target, tested: Target, *, seconds: float = SECONDS) -> Shrunk:
@@ -67,10 +68,14 @@ def shrink(case: Case, reference: Target, tested: Target, *, seconds: float = SE
 
 @dataclass(frozen=True)
 class Blame:
-    """A failure reduced to the operations it needs, with the attributes they need."""
+    """A failure reduced to the operations it needs, with the attributes they need.
+
+    ``typical`` is how they fail on inputs that do not come from the case, where they do.
+    """
 
     finding: Finding
     instruction: str
+    typical: Finding
 
 
 def blamed(machines: Machines, case: Case) -> Blame:
@@ -78,7 +83,7 @@ def blamed(machines: Machines, case: Case) -> Blame:
     case = numbered(case)
     finding = machines.run(case)
     if not finding.outcome.is_failure:
-        return Blame(finding, "")
+        return Blame(finding, "", finding)
     search = Search(machines, finding, finding.signature)
     recording = record(case)
     instruction = next((e.op.name for e in recording.influencing(None)), "")
@@ -90,9 +95,9 @@ def blamed(machines: Machines, case: Case) -> Blame:
             _shrink_program(search)
             instruction = _first_wrong(search) or instruction
         shrink_attributes(search)
+        return Blame(search.best, instruction, typical(machines, search.best))
     except Exhausted:
-        pass
-    return Blame(search.best, instruction)
+        return Blame(search.best, instruction, search.best)
 
 
 def reduced(machines: Machines, blame: Blame) -> Shrunk:
@@ -108,7 +113,7 @@ def reduced(machines: Machines, blame: Blame) -> Shrunk:
         except Exhausted:
             pass
     best = search.best
-    return Shrunk(best.case, best.outcome, machines.steps, blame.instruction, best, blame.finding)
+    return Shrunk(best.case, best.outcome, machines.steps, blame.instruction, best)
 
 
 # -- operations ----------------------------------------------------------------------------------------
@@ -156,15 +161,20 @@ def _unwrappings(search: Search) -> Iterator[Case | None]:
 
 
 def _first_wrong(search: Search) -> str:
-    """The instruction after which a program that needs several operations goes wrong."""
+    """The operation after which a program that needs several operations goes wrong.
+
+    Of a loop or branch it is the one that computes inside, where there is only one; of an allocation the
+    one that computed last.
+    """
     function = entry_of(search.case)
     recording = record(search.case)
     computing = {number(e.op) for e in recording.events}
-    names = ""
+    last = ""
     for end, op in enumerate(function.body.ops, 1):
-        inner = [o.name for o in op.walk() if number(o) in computing and not o.name.startswith("arith.")]
-        names = inner[0] if len(set(inner)) == 1 else names if not inner else op.name
+        inner = {o.name for o in op.walk() if number(o) in computing and not o.name.startswith("arith.")}
+        name = inner.pop() if len(inner) == 1 else op.name
+        last = last if last and name in _ALLOCATIONS else name
         part = with_entry(search.case, replace(function, body=Region(function.body.ops[:end])))
         if search.machines.fails(closed(part, recording), search.signature) is not None:
-            return names
-    return names
+            break
+    return last

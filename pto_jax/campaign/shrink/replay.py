@@ -14,8 +14,6 @@ from .reading import read
 from .search import Finding, Machines
 
 Verdict = Literal["reproduced", "different", "gone", "refused"]
-#: No time is up while a failure is executed again.
-_FOREVER = float("inf")
 
 
 def replay(
@@ -33,7 +31,7 @@ def replay(
     failure = read(path, original)
     names = (against or failure.report["reference"], tested or failure.report["tested"])
     first, second = (machine(name, dut_timeout) for name in names)
-    finding = Machines(first, second, _FOREVER).run(failure.case)
+    finding = Machines(first, second).run(failure.case)
     verdict = _verdict(finding, failure.report["kind"], failure.report["signature"])
     return verdict, _text(verdict, finding, names, failure.report["instruction"])
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from ..judge import Outcome, judge
 from ..results import Run
 from ..targets import Target
 from .differences import difference
+from .recording import ends
 
 
 @dataclass(frozen=True)
@@ -44,14 +46,12 @@ class Machines:
 
     reference: Target
     tested: Target
-    deadline: float
+    deadline: float = math.inf
     steps: int = 0
     _seen: set[str] = field(default_factory=set)
 
     def run(self, case: Case) -> Finding:
-        """A case on both machines."""
-        if time.monotonic() > self.deadline:
-            raise Exhausted
+        """A case on both machines, whatever time is left."""
         self.steps += 1
         seen: list[tuple[Run, Run]] = []
         outcome = judge(
@@ -60,9 +60,14 @@ class Machines:
         return Finding(outcome, *(seen[0] if seen else ()))
 
     def fails(self, case: Case | None, signature: str) -> Finding | None:
-        """What a legal case gives, where it fails in the wanted way; others are tried once."""
+        """What a legal case gives, where it fails in the wanted way; others are tried once.
+
+        Raises Exhausted when the time is over.
+        """
+        if time.monotonic() > self.deadline:
+            raise Exhausted
         mark = f"{signature} {digest(case)}" if case is not None else ""
-        if case is None or mark in self._seen or not is_legal(case):
+        if case is None or mark in self._seen or not is_legal(case) or not ends(case):
             return None
         found = self.run(case)
         if found.outcome.is_failure and found.signature == signature:

@@ -44,6 +44,20 @@ class Planted:
         return named and isinstance(dst, TileRef) and self.dtype in ("", dst.type.dtype.name)
 
 
+@dataclass(frozen=True)
+class Altered:
+    """The reference interpreter on a machine of another class."""
+
+    machine: type[ReferenceMachine]
+
+    @property
+    def name(self) -> str:
+        return f"altered:{self.machine.__name__}"
+
+    def run(self, case: Case) -> Run:
+        return Oracle(machine=self.machine).run(case)
+
+
 class _Machine(ReferenceMachine):
     def __init__(self, plan: Planted, policy: Policy, buffers: Mapping[str, Any], steps: int) -> None:
         super().__init__(policy, buffers, steps)
@@ -64,7 +78,7 @@ class _Machine(ReferenceMachine):
 
 
 def _put(machine: ReferenceMachine, execution: Execution, words: Any) -> None:
-    machine._overwrite(execution.tile("dst"), words)
+    machine.overwrite(execution.tile("dst"), words)
 
 
 def _region(execution: Execution) -> tuple[slice, slice]:
