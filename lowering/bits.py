@@ -43,21 +43,50 @@ def decode32(b: Array) -> Array:
 
 def encode32(r: Array) -> Array:
     """float32 words nearest to float64 values, ties to even, canonical NaN."""
-    magnitude = lax.abs(r)
     nearest = lax.bitcast_convert_type(lax.convert_element_type(r, np.float32), np.uint32)
-    scaled = lax.mul(lax.min(magnitude, np.float64(2.0**-125)), np.float64(2.0**149))
-    whole = lax.convert_element_type(lax.round(scaled, _EVEN), np.int32)
+    whole = lax.convert_element_type(lax.abs(_subnormal(r)), np.int32)
     tiny = lax.bitwise_or(lax.bitcast_convert_type(whole, np.uint32), lax.bitwise_and(nearest, _SIGN))
-    words = lax.select(lax.lt(magnitude, np.float64(2.0**-126)), tiny, nearest)
+    words = lax.select(_is_tiny(r), tiny, nearest)
     return lax.select(lax.ne(r, r), lax.full_like(words, F32.canonical_nan), words)
 
 
 def settle32(r: Array) -> Array:
     """float64 values rounded to the float32 grid, staying float64."""
-    scaled = lax.round(lax.mul(r, np.float64(2.0**149)), _EVEN)
     normal = lax.convert_element_type(lax.convert_element_type(r, np.float32), np.float64)
-    tiny = lax.lt(lax.abs(r), np.float64(2.0**-126))
-    return lax.select(tiny, lax.mul(scaled, np.float64(2.0**-149)), normal)
+    return lax.select(_is_tiny(r), lax.mul(_subnormal(r), np.float64(2.0**-149)), normal)
+
+
+def _subnormal(r: Array) -> Array:
+    """Multiples of the smallest float32 subnormal nearest to values below the normal range; encoding and
+    settling the same values share it."""
+    return lax.round(lax.mul(r, np.float64(2.0**149)), _EVEN)
+
+
+def _is_tiny(r: Array) -> Array:
+    return lax.lt(lax.abs(r), np.float64(2.0**-126))
+
+
+def dtype_sign(dtype: DType) -> np.unsignedinteger:
+    """The sign bit of a format, as a typed word."""
+    return dtype.word.type(1 << (dtype.bits - 1))
+
+
+def ordered(words: Array, dtype: DType) -> Array:
+    """Signed integers in the order of the words' values, equal for both zeros."""
+    signed = np.dtype(f"i{words.dtype.itemsize}")
+    if dtype.is_integer:
+        flip = words.dtype.type(0) if dtype.is_signed else dtype_sign(dtype)
+        return lax.bitcast_convert_type(words ^ flip, signed)
+    magnitude = lax.bitcast_convert_type(words & ~dtype_sign(dtype), signed)
+    value = lax.bitcast_convert_type(words, signed)
+    negative = lax.shift_right_arithmetic(value, signed.type(dtype.bits - 1))
+    return (magnitude ^ negative) - negative
+
+
+def is_nan(words: Array, dtype: DType) -> Array:
+    infinity = words.dtype.type(((1 << dtype.exponent) - 1) << dtype.mantissa)
+    nan: Array = (words & ~dtype_sign(dtype)) > infinity
+    return nan
 
 
 def odd32(r: Array) -> Array:

@@ -12,7 +12,7 @@ from pto_jax.types import CmpMode
 from . import formulas
 from .formulas import Arithmetic
 from .numerics import Integer, Num
-from .region import elementwise, numeric
+from .region import choice, elementwise, numeric
 from .rules import Context
 
 
@@ -26,14 +26,8 @@ for _name in ("add", "sub", "mul", "div"):
     _arithmetic(f"t{_name}", _name)
 
 
-@elementwise("tmax", "src0", "src1")
-def _tmax(c: Context, x: Array, y: Array) -> Array:
-    return formulas.maximum(c.arithmetic(), x, y)
-
-
-@elementwise("tmin", "src0", "src1")
-def _tmin(c: Context, x: Array, y: Array) -> Array:
-    return formulas.minimum(c.arithmetic(), x, y)
+choice("tmax", "src0", "src1", CmpMode.LT)
+choice("tmin", "src0", "src1", CmpMode.GT)
 
 
 @elementwise("tand", "src0", "src1")
@@ -87,7 +81,7 @@ def _tpow(c: Context, x: Array, y: Array) -> Array:
 @elementwise("tabs", "src")
 def _tabs(c: Context, x: Array) -> Array:
     a = c.arithmetic()
-    negative = a.compare(CmpMode.LT, a.num(x), a.const(0))
+    negative = a.compare_words(CmpMode.LT, x, x.dtype.type(0))
     return jnp.where(negative, formulas.negate(a, x), x)
 
 
@@ -99,7 +93,7 @@ def _tneg(c: Context, x: Array) -> Array:
 @elementwise("trelu", "src")
 def _trelu(c: Context, x: Array) -> Array:
     a = c.arithmetic()
-    return jnp.where(a.compare(CmpMode.LT, a.num(x), a.const(0)), x.dtype.type(0), x)
+    return jnp.where(a.compare_words(CmpMode.LT, x, x.dtype.type(0)), x.dtype.type(0), x)
 
 
 def _function(name: str, function: Callable[[Array], Array]) -> None:

@@ -20,7 +20,7 @@ def _tcmp(c: Context, inputs: Inputs) -> dict[str, Array]:
     assert isinstance(mode, CmpMode)
     source = masks.lanes(inputs, "src0")
     words, other = (operand(c, inputs, name, over="src0") for name in ("src0", "src1"))
-    flags = a.compare(mode, a.num(words), a.num(other))
+    flags = a.compare_words(mode, words, other)
     inside = mask(c.tile("src0"), source)
     return {"dst": masks.store_rows(c, inputs, flags if inside is None else flags & inside)}
 

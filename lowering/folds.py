@@ -17,7 +17,7 @@ from jax import Array, lax
 from pto_jax.dtypes import F32, DType
 
 from . import bits, formulas
-from .numerics import ExactFloat, FastFloat, Float, Real, dtype_sign
+from .numerics import ExactFloat, FastFloat, Float, Real
 
 Operation: TypeAlias = Literal["add", "mul"]
 
@@ -33,7 +33,7 @@ def mask_lines(lines: Array, size: Array | int, fill: np.integer[Any]) -> Array:
 def identity(operation: Operation, dtype: DType) -> np.unsignedinteger[Any]:
     """The word that changes nothing: -0 (0 for integers) in sums, 1 in products."""
     if operation == "add":
-        return dtype_sign(dtype) if dtype.is_float else dtype.word.type(0)
+        return bits.dtype_sign(dtype) if dtype.is_float else dtype.word.type(0)
     return dtype.word.type(dtype.bias << dtype.mantissa if dtype.is_float else 1)
 
 
@@ -72,7 +72,7 @@ def _start(lines: Array, dtype: DType, operation: Operation) -> Array:
 
 def positive_zero(words: Array, dtype: DType) -> Array:
     """What adding to +0 leaves: -0 as +0, everything else as it is."""
-    return jnp.where(words == dtype_sign(dtype), words.dtype.type(0), words)
+    return jnp.where(words == bits.dtype_sign(dtype), words.dtype.type(0), words)
 
 
 def _step(a: ExactFloat, operation: Operation) -> Callable[[Array, Array], Array]:
@@ -128,18 +128,18 @@ def first_extreme(lines: Array, dtype: DType, largest: bool, size: Array | int) 
     A NaN in line 0 stays the extreme, no other NaN becomes one, and zeros of both signs are equal. Line 0
     takes part even where ``size`` is 0.
     """
-    keys = ordered(lines, dtype)
+    keys = bits.ordered(lines, dtype)
     keys = keys if largest else ~keys
     lowest = keys.dtype.type(np.iinfo(keys.dtype).min)
     if dtype.is_float:
-        keys = jnp.where(is_nan(lines, dtype), lowest, keys)
+        keys = jnp.where(bits.is_nan(lines, dtype), lowest, keys)
     size = max(size, 1) if isinstance(size, int) else jnp.maximum(size, np.int32(1))
     keys = mask_lines(keys, size, lowest)
     lines = lines[: keys.shape[0]]
     best, index, negative = _best(keys, lines, dtype)
     word = _unordered(best if largest else ~best, negative, dtype)
     if dtype.is_float:
-        first_is_nan = is_nan(lines[0], dtype)
+        first_is_nan = bits.is_nan(lines[0], dtype)
         index = jnp.where(first_is_nan, np.int32(0), index)
         word = jnp.where(first_is_nan, lines[0], word)
     return index, word
@@ -169,31 +169,13 @@ def _best(keys: Array, lines: Array, dtype: DType) -> tuple[Array, Array, Array]
 
 
 def _unordered(keys: Array, negative: Array, dtype: DType) -> Array:
-    """The words with the given keys of :func:`ordered` and signs (NaN apart)."""
-    sign = dtype_sign(dtype)
+    """The words with the given keys of :func:`bits.ordered` and signs (NaN apart)."""
+    sign = bits.dtype_sign(dtype)
     if dtype.is_integer:
         flip = sign.dtype.type(0) if dtype.is_signed else sign
         return lax.bitcast_convert_type(keys, dtype.word) ^ flip
     magnitude = lax.bitcast_convert_type(lax.abs(keys), dtype.word)
     return magnitude | jnp.where(negative, sign, sign.dtype.type(0))
-
-
-def ordered(words: Array, dtype: DType) -> Array:
-    """Signed integers in the order of the words' values, equal for both zeros."""
-    signed = np.dtype(f"i{words.dtype.itemsize}")
-    if dtype.is_integer:
-        flip = words.dtype.type(0) if dtype.is_signed else dtype_sign(dtype)
-        return lax.bitcast_convert_type(words ^ flip, signed)
-    magnitude = lax.bitcast_convert_type(words & ~dtype_sign(dtype), signed)
-    value = lax.bitcast_convert_type(words, signed)
-    negative = lax.shift_right_arithmetic(value, signed.type(dtype.bits - 1))
-    return (magnitude ^ negative) - negative
-
-
-def is_nan(words: Array, dtype: DType) -> Array:
-    infinity = words.dtype.type(((1 << dtype.exponent) - 1) << dtype.mantissa)
-    nan: Array = (words & ~dtype_sign(dtype)) > infinity
-    return nan
 
 
 def pick(lines: Array, index: Array) -> Array:

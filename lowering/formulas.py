@@ -12,7 +12,7 @@ from pto_jax.dtypes import F16, F32, I8, DType
 from pto_jax.types import CmpMode, RoundMode
 
 from . import bits
-from .numerics import ExactFloat, Float, Integer, Num, Real, dtype_sign
+from .numerics import ExactFloat, Float, Integer, Num, Real
 
 Arithmetic = Float | Integer
 
@@ -24,30 +24,30 @@ def binary(a: Arithmetic, operation: str, x: Array, y: Array) -> Array:
 
 def maximum(a: Arithmetic, x: Array, y: Array) -> Array:
     """``x`` unless ``x < y``: the first operand wins ties and unordered pairs."""
-    return jnp.where(a.compare(CmpMode.LT, a.num(x), a.num(y)), y, x)
+    return jnp.where(a.compare_words(CmpMode.LT, x, y), y, x)
 
 
 def minimum(a: Arithmetic, x: Array, y: Array) -> Array:
-    """``x`` unless ``y < x``."""
-    return jnp.where(a.compare(CmpMode.LT, a.num(y), a.num(x)), y, x)
+    """``x`` unless ``x > y``."""
+    return jnp.where(a.compare_words(CmpMode.GT, x, y), y, x)
 
 
 def negate(a: Arithmetic, x: Array) -> Array:
     """Unary minus: flips a float's sign bit, wraps integers."""
     if isinstance(a, Integer):
         return a.out(-a.num(x))
-    return x ^ dtype_sign(a.dtype)
+    return x ^ bits.dtype_sign(a.dtype)
 
 
 def positive(a: Arithmetic, x: Array) -> Array:
     """The ReLU of fused instructions: ``x > 0 ? x : +0``, so NaN and -0 become +0."""
-    return jnp.where(a.compare(CmpMode.GT, a.num(x), a.const(0)), x, x.dtype.type(0))
+    return jnp.where(a.compare_words(CmpMode.GT, x, x.dtype.type(0)), x, x.dtype.type(0))
 
 
 def leaky(a: Arithmetic, x: Array, slope: Array) -> Array:
     """``x > 0 ? x : x * slope``."""
     product = a.out(a.mul(a.num(x), a.num(slope)))
-    return jnp.where(a.compare(CmpMode.GT, a.num(x), a.const(0)), x, product)
+    return jnp.where(a.compare_words(CmpMode.GT, x, x.dtype.type(0)), x, product)
 
 
 def chain(a: Arithmetic, first: str, x: Array, y: Array, z: Array) -> Array:
@@ -201,7 +201,7 @@ def saturating(a: Arithmetic, operation: str, x: Array, y: Array) -> Array:
     if a.dtype.bits < 16:
         return bits.narrow(a.words32(total), a.dtype, RoundMode.RINT, saturate=True)
     words = a.out(total)
-    sign = dtype_sign(a.dtype)
+    sign = bits.dtype_sign(a.dtype)
     infinity = words.dtype.type(((1 << a.dtype.exponent) - 1) << a.dtype.mantissa)
     largest = infinity - words.dtype.type(1)
     return jnp.where((words & ~sign) == infinity, (words & sign) | largest, words)

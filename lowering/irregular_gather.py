@@ -62,7 +62,7 @@ def _matches(c: Context, inputs: Inputs) -> dict[str, Array]:
     mode, offset = c.attrs["cmpMode"], c.attrs.get("offset") or 0
     assert isinstance(mode, CmpMode) and isinstance(offset, int)
     x, k = (flush(c, w, src.dtype) for w in (lanes(inputs, "src").words, scalar(inputs, "kValue")))
-    found = a.compare(mode, a.num(x), a.num(k)) & inside(c, inputs, "src")
+    found = a.compare_words(mode, x, k) & inside(c, inputs, "src")
     columns = lax.sort(jnp.where(found, iota(src.shape, 1), np.int32(src.cols)), dimension=1)
     counts = jnp.sum(lax.convert_element_type(found, np.int32), axis=1, dtype=np.int32)
     first = lax.convert_element_type(iota(src.shape, 0) * np.int32(src.cols), np.uint32)

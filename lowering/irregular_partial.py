@@ -51,7 +51,7 @@ def _partial_arg(name: str, mode: CmpMode) -> None:
         shape, d, a = c.tile("dst").shape, c.dtype("dst"), c.arithmetic()
         first, second = (inside(c, inputs, n, shape) for n in ("src0", "src1"))
         x, y = (flush(c, _words(c, inputs, n), d) for n in ("src0", "src1"))
-        taken = first & (~second | a.compare(mode, a.num(x), a.num(y)))
+        taken = first & (~second | a.compare_words(mode, x, y))
         value = jnp.where(taken, x, _either(second, y))
         i, j = (_words(c, inputs, n) for n in ("src0Idx", "src1Idx"))
         index = jnp.where(taken, i, _either(second, j))

@@ -16,7 +16,7 @@ from jax import Array, lax
 from pto_jax.dtypes import DType
 from pto_jax.isa.irregular_sort import BLOCK, RECORD_BYTES, slots
 
-from . import folds
+from . import bits
 from .irregular_storage import iota, scalar, source
 from .masks import lanes
 from .region import all_ones, fit, flush, sizes
@@ -50,7 +50,7 @@ def _tsort32(c: Context, inputs: Inputs) -> dict[str, Array]:
 
 def _descending(words: Array, d: DType) -> Array:
     """Keys that ascend as values descend; positive NaNs first, negative ones last, each kind equal."""
-    keys = folds.ordered(words, d)
+    keys = bits.ordered(words, d)
     if d.is_float:
         beyond = keys.dtype.type((((1 << d.exponent) - 1) << d.mantissa) + 1)
         keys = jnp.clip(keys, -beyond, beyond)
@@ -144,10 +144,10 @@ def _merged(values: Array, d: DType, job: _Merge, count: int) -> tuple[Array, Ar
     The lists may hold anything, so the result is defined step by step: the first list that has a
     record left, unless a later one has a strictly greater value than all before it.
     """
-    keys = folds.ordered(values, d)
+    keys = bits.ordered(values, d)
     challenger = incumbent = keys
     if d.is_float:
-        nan = folds.is_nan(values, d)
+        nan = bits.is_nan(values, d)
         challenger = jnp.where(nan, keys.dtype.type(np.iinfo(keys.dtype).min), keys)
         incumbent = jnp.where(nan, keys.dtype.type(np.iinfo(keys.dtype).max), keys)
 

@@ -18,8 +18,8 @@ from pto_jax.isa.matrix import ROUNDING_STATE, SHORT_MANTISSA
 from pto_jax.types import RoundMode
 
 from . import bits, products
+from .bits import dtype_sign
 from .masks import lanes
-from .numerics import dtype_sign
 from .products import Precision
 from .region import all_ones, fit, flush, mask
 from .rules import Context, Inputs, Lanes, rule

@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import Literal, NamedTuple, Protocol, TypeAlias
+from typing import Any, Literal, NamedTuple, Protocol, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -61,6 +61,7 @@ class Arithmetic(Protocol):
     def div(self, x: Num, y: Num) -> Num: ...
     def fmod(self, x: Num, y: Num) -> Num: ...
     def compare(self, mode: CmpMode, x: Num, y: Num) -> Array: ...
+    def compare_words(self, mode: CmpMode, x: Array, y: Array | np.integer[Any]) -> Array: ...
     def where(self, mask: Array, x: Num, y: Num) -> Num: ...
 
 
@@ -153,6 +154,21 @@ class ExactFloat:
     def compare(self, mode: CmpMode, x: Num, y: Num) -> Array:
         return _broadcast(_COMPARE[mode])(self.single(x), self.single(y))
 
+    def compare_words(self, mode: CmpMode, x: Array, y: Array | np.integer[Any]) -> Array:
+        """As ``compare``, of words: integers in the values' order stand for them, which is less work."""
+        d = self.dtype
+        if d.name not in ("f32", "f16", "bf16"):
+            return self.compare(mode, self.num(x), self.num(jnp.asarray(y)))
+        if not isinstance(y, Array) and y == 0:
+            return _against_zero(mode, x, d)
+        y = jnp.asarray(y)
+        holds = _broadcast(_COMPARE[mode])(bits.ordered(x, d), bits.ordered(y, d))
+        unordered = _broadcast(lax.bitwise_or)(bits.is_nan(x, d), bits.is_nan(y, d))
+        unordered = jnp.broadcast_to(unordered, holds.shape)
+        if mode == CmpMode.NE:
+            return lax.bitwise_or(holds, unordered)
+        return lax.bitwise_and(holds, lax.bitwise_not(unordered))
+
     def where(self, mask: Array, x: Num, y: Num) -> Real:
         return Real(jnp.where(mask, self.single(x), self.single(y)))
 
@@ -169,9 +185,21 @@ class ExactFloat:
         return x
 
 
-def dtype_sign(dtype: DType) -> np.unsignedinteger:
-    """The sign bit of a format, as a typed word."""
-    return dtype.word.type(1 << (dtype.bits - 1))
+def _against_zero(mode: CmpMode, words: Array, d: DType) -> Array:
+    """Words compared with zero: the codes of one sign are a range of integers."""
+    word = d.word.type
+    sign, infinity = bits.dtype_sign(d), word(((1 << d.exponent) - 1) << d.mantissa)
+    match mode:
+        case CmpMode.EQ | CmpMode.NE:
+            return _COMPARE[mode](words & ~sign, jnp.zeros_like(words))
+        case CmpMode.GT:
+            return (words - word(1)) < infinity
+        case CmpMode.LT:
+            return (words - sign - word(1)) < infinity
+        case CmpMode.GE:
+            return (words <= infinity) | (words == sign)
+        case CmpMode.LE:
+            return ((words - sign) <= infinity) | (words == word(0))
 
 
 class FastFloat:
@@ -227,6 +255,9 @@ class FastFloat:
     def compare(self, mode: CmpMode, x: Num, y: Num) -> Array:
         return _broadcast(_COMPARE[mode])(self._array(x), self._array(y))
 
+    def compare_words(self, mode: CmpMode, x: Array, y: Array | np.integer[Any]) -> Array:
+        return self.compare(mode, self.num(x), self.num(jnp.asarray(y)))
+
     def where(self, mask: Array, x: Num, y: Num) -> Array:
         return jnp.where(mask, self._array(x), self._array(y))
 
@@ -275,6 +306,9 @@ class Integer:
 
     def compare(self, mode: CmpMode, x: Num, y: Num) -> Array:
         return _broadcast(_COMPARE[mode])(self._array(x), self._array(y))
+
+    def compare_words(self, mode: CmpMode, x: Array, y: Array | np.integer[Any]) -> Array:
+        return self.compare(mode, self.num(x), self.num(jnp.asarray(y)))
 
     def where(self, mask: Array, x: Num, y: Num) -> Array:
         return jnp.where(mask, self._array(x), self._array(y))

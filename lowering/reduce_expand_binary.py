@@ -9,31 +9,31 @@ import numpy as np
 from jax import Array, lax
 
 from . import formulas, masks
-from .numerics import Float, Integer
+from .numerics import Float, Integer, Num, Real
 from .reduce_expand import first_row
-from .region import all_ones, fit, flush, mask, merge, operand, sizes
+from .region import all_ones, carried, computed, fit, flush, mask, merge, operand, sizes
 from .rules import Context, Inputs, rule
 
-#: A formula on the words of two operands.
-Binary = Callable[[Float | Integer, Array, Array], Array]
+#: A formula on two numbers, and a selection by the words of two operands.
+Formula = Callable[[Float | Integer, Num, Num], Num]
+Selection = Callable[[Float | Integer, Array, Array], Array]
 
 
-def _exponential(a: Float | Integer, x: Array, y: Array) -> Array:
+def _exponential(a: Float | Integer, x: Num, y: Num) -> Num:
     """exp(x - y); the difference is rounded to the element type first."""
     assert not isinstance(a, Integer)
-    return a.out(a.evaluate(jnp.exp, a.step(a.sub(a.num(x), a.num(y)))))
+    return a.evaluate(jnp.exp, a.step(a.sub(x, y)))
 
 
-def _named(operation: str) -> Binary:
-    return lambda a, x, y: formulas.binary(a, operation, x, y)
+def _named(operation: str) -> Formula:
+    return lambda a, x, y: getattr(a, operation)(x, y)
 
 
-_OPERATIONS: Mapping[str, Binary] = {
+_FORMULAS: Mapping[str, Formula] = {
     **{operation: _named(operation) for operation in ("add", "sub", "mul", "div")},
-    "max": formulas.maximum,
-    "min": formulas.minimum,
     "expdif": _exponential,
 }
+_SELECTIONS: Mapping[str, Selection] = {"max": formulas.maximum, "min": formulas.minimum}
 
 
 def _repeated(c: Context, inputs: Inputs, name: str) -> Array:
@@ -61,24 +61,31 @@ def _repeated(c: Context, inputs: Inputs, name: str) -> Array:
     return jnp.take(words, column % period, axis=1, mode="clip")
 
 
-def _row_rule(name: str, operation: Binary) -> None:
+def _row_operands(c: Context, inputs: Inputs) -> tuple[Array, Array]:
+    return _repeated(c, inputs, "src0"), _repeated(c, inputs, "src1")
+
+
+def _column_operands(c: Context, inputs: Inputs) -> tuple[Array, Array]:
+    return operand(c, inputs, "src0"), flush(c, first_row(c, inputs, "src1"), c.dtype("src1"))
+
+
+def _arithmetic_rule(name: str, words: Callable[[Context, Inputs], tuple[Array, Array]], f: Formula) -> None:
     @rule(name)
     def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
-        x, y = (_repeated(c, inputs, source) for source in ("src0", "src1"))
-        return {"dst": _result(c, inputs, operation, x, y)}
+        a, given = c.arithmetic(), zip(("src0", "src1"), words(c, inputs), strict=True)
+        known = ((carried(c, inputs, name), w) for name, w in given)
+        return computed(c, inputs, f(a, *(a.num(w) if v is None else Real(v) for v, w in known)))
 
 
-def _column_rule(name: str, operation: Binary) -> None:
+def _selection_rule(name: str, words: Callable[[Context, Inputs], tuple[Array, Array]], f: Selection) -> None:
     @rule(name)
     def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
-        vector = flush(c, first_row(c, inputs, "src1"), c.dtype("src1"))
-        return {"dst": _result(c, inputs, operation, operand(c, inputs, "src0"), vector)}
+        new = f(c.arithmetic(), *words(c, inputs))
+        return {"dst": merge(c, inputs, flush(c, new, c.dtype("dst")))}
 
 
-def _result(c: Context, inputs: Inputs, operation: Binary, x: Array, y: Array) -> Array:
-    return merge(c, inputs, flush(c, operation(c.arithmetic(), x, y), c.dtype("dst")))
-
-
-for _name, _operation in _OPERATIONS.items():
-    _row_rule(f"trowexpand{_name}", _operation)
-    _column_rule(f"tcolexpand{_name}", _operation)
+for _along, _operands in (("row", _row_operands), ("col", _column_operands)):
+    for _name, _formula in _FORMULAS.items():
+        _arithmetic_rule(f"t{_along}expand{_name}", _operands, _formula)
+    for _name, _selection in _SELECTIONS.items():
+        _selection_rule(f"t{_along}expand{_name}", _operands, _selection)

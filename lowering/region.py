@@ -10,7 +10,7 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.dtypes import F32, DType
-from pto_jax.types import TileType
+from pto_jax.types import CmpMode, TileType
 
 from .numerics import ExactFloat, Num, Real
 from .rules import VALUE, Context, Inputs, Lanes, rule
@@ -114,19 +114,44 @@ def numeric(name: str, *reads: str) -> Callable[[NumberFormula], NumberFormula]:
     def register(formula: NumberFormula) -> NumberFormula:
         @rule(name)
         def apply(context: Context, inputs: Inputs) -> dict[str, Array]:
-            a = context.arithmetic()
-            result = formula(a, *(number(context, inputs, n) for n in reads if context.has(n)))
-            words = flush(context, a.out(result), context.dtype("dst"))
-            outputs = {"dst": merge(context, inputs, words)}
-            if _carries(context, inputs):
-                assert isinstance(a, ExactFloat)
-                value = a.single(result)
-                outputs[VALUE + "dst"] = jnp.broadcast_to(value, context.tile("dst").shape)
-            return outputs
+            numbers = (number(context, inputs, n) for n in reads if context.has(n))
+            result = formula(context.arithmetic(), *numbers)
+            return computed(context, inputs, result)
 
         return formula
 
     return register
+
+
+def computed(context: Context, inputs: Inputs, result: Num) -> dict[str, Array]:
+    """The outputs of an instruction whose destination holds numbers."""
+    a = context.arithmetic()
+    words = flush(context, a.out(result), context.dtype("dst"))
+    outputs = {"dst": merge(context, inputs, words)}
+    if _carries(context, inputs):
+        assert isinstance(a, ExactFloat)
+        outputs[VALUE + "dst"] = jnp.broadcast_to(a.single(result), context.tile("dst").shape)
+    return outputs
+
+
+def choice(name: str, first: str, second: str, mode: CmpMode) -> None:
+    """Register a rule that takes the second operand where ``first mode second`` holds, else the first."""
+
+    @rule(name)
+    def apply(context: Context, inputs: Inputs) -> dict[str, Array]:
+        a = context.arithmetic()
+        x, y = (operand(context, inputs, n) for n in (first, second))
+        u, v = (carried(context, inputs, n) for n in (first, second))
+
+        def outputs(chosen: Array) -> dict[str, Array]:
+            words = flush(context, jnp.where(chosen, y, x), context.dtype("dst"))
+            return {"dst": merge(context, inputs, words)}
+
+        if u is None or v is None:
+            return outputs(a.compare_words(mode, x, y))
+        chosen = a.compare(mode, Real(u), Real(v))
+        kept = {VALUE + "dst": lax.select(chosen, v, u)} if _carries(context, inputs) else {}
+        return {**outputs(chosen), **kept}
 
 
 def _carries(context: Context, inputs: Inputs) -> bool:
@@ -142,12 +167,18 @@ def _carries(context: Context, inputs: Inputs) -> bool:
 
 def number(context: Context, inputs: Inputs, name: str) -> Num:
     """A source as numbers over the destination's lanes: its carried value, else its decoded words."""
+    value = carried(context, inputs, name)
+    return context.arithmetic(name).num(operand(context, inputs, name)) if value is None else Real(value)
+
+
+def carried(context: Context, inputs: Inputs, name: str) -> Array | None:
+    """The values of a source over the destination's lanes, where they are known."""
     lanes = inputs[name]
-    if isinstance(lanes, Lanes) and lanes.value is not None:
-        same = lanes.value.shape == context.tile("dst").shape
-        if same and (name in context.covered or context.semantics.out_of_region != "ones"):
-            return Real(lanes.value)
-    return context.arithmetic(name).num(operand(context, inputs, name))
+    if not isinstance(lanes, Lanes) or lanes.value is None:
+        return None
+    same = lanes.value.shape == context.tile("dst").shape
+    known = same and (name in context.covered or context.semantics.out_of_region != "ones")
+    return lanes.value if known else None
 
 
 #: Computes a destination's words lane by lane from the words of the operands it names.

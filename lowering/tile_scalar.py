@@ -73,7 +73,7 @@ def _unless_zero(c: Context, s: Array, result: Array, old: Array) -> Array:
     if c.profile != "cpu_sim":
         return result
     a = c.arithmetic()
-    return jnp.where(a.compare(CmpMode.EQ, a.num(s), a.const(0)), old, result)
+    return jnp.where(a.compare_words(CmpMode.EQ, s, s.dtype.type(0)), old, result)
 
 
 @elementwise("trems", "src", "scalar", "dst")
@@ -145,7 +145,7 @@ def _tcmps(c: Context, inputs: Inputs) -> dict[str, Array]:
     if c.profile == "cpu_sim" and mode in (CmpMode.EQ, CmpMode.NE):
         flags = masks.near(c, mode, x, y)
     else:
-        flags = a.compare(mode, a.num(x), a.num(y))
+        flags = a.compare_words(mode, x, y)
     inside = mask(c.tile("src0"), source)
     flags = flags if inside is None else flags & inside
     if c.profile != "cpu_sim":
