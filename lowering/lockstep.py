@@ -96,8 +96,10 @@ def put_tile(tile: Array, t: TileType, register: Array) -> Array:
 Step: TypeAlias = Callable[[Array, Array, Array], Array]
 
 
-def step(branch: Branch) -> Step:
-    """The function of one opcode."""
+def step(branch: Branch | None) -> Step:
+    """The function of one opcode; None keeps the destination as it is."""
+    if branch is None:
+        return lambda operands, sizes, scalars: operands[0]
     context = branch.context
     rule = RULES[context.instruction]
 
@@ -115,7 +117,7 @@ def step(branch: Branch) -> Step:
     return run
 
 
-def run_switched(branches: tuple[Branch, ...], program: Programs, registers: Array) -> Array:
+def run_switched(branches: tuple[Branch | None, ...], program: Programs, registers: Array) -> Array:
     """The registers [registers, words] after one program. Call inside the 64-bit scope."""
     steps = [step(b) for b in branches]
 
@@ -154,7 +156,9 @@ def _blocks(opcodes: Array, kinds: int, size: int) -> _Blocks:
     return _Blocks(order, begin, first, first[-1])
 
 
-def run_grouped(branches: tuple[Branch, ...], programs: Programs, registers: Array, size: int = 16) -> Array:
+def run_grouped(
+    branches: tuple[Branch | None, ...], programs: Programs, registers: Array, size: int = 16
+) -> Array:
     """The registers [n, registers, words] after n programs; blocks have ``size`` programs.
 
     Call inside the 64-bit scope.

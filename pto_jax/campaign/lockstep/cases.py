@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -101,7 +102,15 @@ def outputs(case: Case, table: Table, registers: NDArray[np.uint32]) -> dict[str
     return found
 
 
-def tile_words(register: NDArray[np.uint32], t: TileType) -> NDArray[np.unsignedinteger]:
+def register_words(tile: NDArray[Any], t: TileType) -> NDArray[np.uint32]:
+    """The words of a register that holds a tile with these element words."""
+    words = tile.reshape(-1).astype(np.uint32)
+    if words_needed(t) < t.elements:
+        return words[0::2] | words[1::2] << np.uint32(16)
+    return words
+
+
+def tile_words(register: NDArray[np.uint32], t: TileType) -> NDArray[Any]:
     """The element words [rows, cols] of a tile held in a register."""
     used = register[: words_needed(t)]
     if words_needed(t) < t.elements:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ...testing.generate import Case
-from ..judge import Outcome, judge
+from ..judge import Outcome, Watch, judge
 from ..results import Output, Run
 from ..targets import Oracle, Target
 from .cases import decode, outputs
@@ -36,10 +36,12 @@ def finished(runner: Runner, seed: int, index: list[int]) -> Iterator[tuple[Case
             yield case, Finished(runner.name, outputs(case, runner.table, registers))
 
 
-def compare(runner: Runner, reference: Target, seed: int, index: list[int]) -> Iterator[Outcome]:
+def compare(
+    runner: Runner, reference: Target, seed: int, index: list[int], watch: Watch | None = None
+) -> Iterator[Outcome]:
     """What became of the programs of some indices, on a reference machine and in lockstep."""
     for case, tested in finished(runner, seed, index):
-        yield judge(case, reference, tested)
+        yield judge(case, reference, tested, watch)
 
 
 def compare_with_interpreter(runner: Runner, seed: int, start: int, count: int) -> list[Outcome]:

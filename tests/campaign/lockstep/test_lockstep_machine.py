@@ -1,0 +1,127 @@
+"""The lockstep engine as a machine and as the executor of a campaign."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pto_jax.campaign.fuzz.plan import Plan
+from pto_jax.campaign.judge import Outcome, judge_all
+from pto_jax.campaign.lockstep import executor, stream
+from pto_jax.campaign.lockstep.cases import decode
+from pto_jax.campaign.lockstep.encode import encode
+from pto_jax.campaign.lockstep.executor import SPAN, LockstepExecutor
+from pto_jax.campaign.lockstep.stream import Runner
+from pto_jax.campaign.lockstep.table import Table, table
+from pto_jax.campaign.lockstep.target import Lockstep
+from pto_jax.campaign.recorder import Record
+from pto_jax.campaign.targets import Oracle, Target
+from pto_jax.errors import ArgumentError, NotExecutableError
+from pto_jax.testing.generate import generate
+from pto_jax.testing.generate_options import CONTROL, STRAIGHT
+
+SEED = 3
+
+
+@pytest.fixture(scope="module")
+def simple() -> Table:
+    """A table of a few opcodes that compile in no time."""
+    names = {"tand", "tmov", "tadds", "tcvt"}
+    listed = [o for o in table("a5").opcodes if o.name in names and o.dtype.bits == 16]
+    return Table("a5", 16, 16, tuple(listed[:6]))
+
+
+def test_a_decoded_program_encodes_to_what_it_was(simple: Table) -> None:
+    case = decode(simple, SEED, 5)
+    encoded = encode(case)
+    branches = {o.branch for o in simple.opcodes}
+    assert len(encoded.instructions) == 20
+    assert {i.branch for i in encoded.instructions} <= branches
+    assert set(encoded.results) == set(case.program.fragment_results)
+
+
+def test_the_machine_gives_what_the_interpreter_gives(simple: Table) -> None:
+    cases = [decode(simple, SEED, i) for i in range(6)]
+    for tested in (Lockstep(), Lockstep(grouped=True)):
+        assert [o.kind for o in judge_all(cases, Oracle(), tested)] == ["equal"] * 6
+
+
+def test_generated_cases_run_or_are_refused() -> None:
+    names = frozenset({"tadd", "tsel", "tadds", "trowmax", "tcvt"})
+    options = replace(STRAIGHT, only=names, scalars=0.0, statements=4, elements=512)
+    fitting = []
+    for case in (generate(SEED, i, options) for i in range(40)):
+        try:
+            encode(case)
+            fitting.append(case)
+        except NotExecutableError:
+            pass
+    assert len(fitting) >= 6
+    assert [o.kind for o in judge_all(fitting[:6], Oracle(), Lockstep())] == ["equal"] * 6
+
+
+def test_loops_are_refused() -> None:
+    with pytest.raises(NotExecutableError, match="lockstep"):
+        encode(next(c for i in range(99) if "scf.for" in str((c := generate(1, i, CONTROL)).program)))
+
+
+def _executor(
+    monkeypatch: pytest.MonkeyPatch, simple: Table, reference: str
+) -> tuple[LockstepExecutor, list[Outcome]]:
+    kept: list[Outcome] = []
+
+    def keep(outcome: Outcome, reference: Target, tested: Target) -> Record:
+        kept.append(outcome)
+        return Record("here", "cause")
+
+    monkeypatch.setattr(executor, "table", lambda profile, part: simple)
+    plan = Plan(seed=SEED, reference=reference, tested="lockstep", profiles=("a5",), lockstep=True)
+    return LockstepExecutor(plan, keep), kept
+
+
+@pytest.mark.parametrize("reference", ["lockstep:grouped", "oracle"])
+def test_a_block_is_the_sum_of_its_parts(
+    monkeypatch: pytest.MonkeyPatch, simple: Table, reference: str
+) -> None:
+    made, kept = _executor(monkeypatch, simple, reference)
+    whole, first, second = (made.run_block(SPAN + a, n) for a, n in ((0, 16), (0, 8), (8, 8)))
+    assert whole.kinds == Counter(equal=16) and not kept
+    assert whole.coverage == first.coverage + second.coverage
+    regions = {k.split("|")[3] for k in whole.coverage}
+    assert regions == {"full", "partial", "empty"}
+
+
+def test_a_wrong_mode_is_found_and_recorded(monkeypatch: pytest.MonkeyPatch, simple: Table) -> None:
+    """The grouped mode with one register of one program changed: one failure, with its element."""
+    made, kept = _executor(monkeypatch, simple, "lockstep:grouped")
+    wrong = SPAN + 3
+    written = decode(simple, SEED, wrong).program.fragment_results[0]
+    plain_digests, plain_registers = Runner.digests, Runner.registers
+
+    def digests(self: Runner, seed: int, start: int, count: int) -> stream.Digests:
+        found = plain_digests(self, seed, start, count)
+        if self.mode == "grouped":
+            found.words[np.arange(start, start + count) == wrong] ^= np.uint64(1)
+        return found
+
+    def registers(self: Runner, seed: int, index: np.ndarray) -> np.ndarray:
+        found = plain_registers(self, seed, index).copy()
+        if self.mode == "grouped":
+            found[index == wrong, int(written[1:]), 0] ^= np.uint32(1)
+        return found
+
+    monkeypatch.setattr(Runner, "digests", digests)
+    monkeypatch.setattr(Runner, "registers", registers)
+    batch = made.run_block(SPAN, 8)
+    assert batch.kinds == Counter(equal=7, different=1)
+    (row,) = batch.failures
+    assert (row.case_index, row.instruction, row.detail["output"]) == (wrong, "here", written)
+    assert kept[0].case.program == decode(simple, SEED, wrong).program
+
+
+def test_only_lockstep_machines_are_tested_in_lockstep() -> None:
+    with pytest.raises(ArgumentError, match="eager; allowed: lockstep"):
+        LockstepExecutor(Plan(tested="eager", lockstep=True), lambda *a: Record())
