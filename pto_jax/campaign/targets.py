@@ -13,18 +13,14 @@ from .. import engine, oracle
 from ..arrays import x64
 from ..oracle.machine import ReferenceMachine
 from ..profiles import ProfileName
-from ..roots import roots
+from ..roots import GlobalTypes, roots
 from ..state import Report
 from ..testing.generate import Case
 from ..testing.generate_state import Input
 from ..testing.interpret_trace import run_traced
 from ..tiles import Tile
 from ..types import (
-    MemRefType,
-    PartitionViewType,
-    PtrType,
     ScalarType,
-    TensorViewType,
     TileType,
     VectorType,
 )
@@ -139,12 +135,11 @@ def for_engine(i: Input) -> Any:
             sizes = (None, None) if i.valid is None else (jax.device_put(np.int32(n)) for n in i.valid)
             rows, cols = sizes
             return Tile(jax.device_put(i.words), rows, cols, i.type)
-        if isinstance(i.type, PartitionViewType | TensorViewType) and d.packed:
+        if isinstance(i.type, GlobalTypes) and d.packed:
             return i.words[..., 0::2] | i.words[..., 1::2] << np.uint8(4)
         if isinstance(i.type, ScalarType) and d.name == "i1":
             return bool(i.words)
-        in_memory = isinstance(i.type, VectorType | PartitionViewType | TensorViewType | PtrType | MemRefType)
-        if in_memory or d.kind == "index":
+        if isinstance(i.type, VectorType | GlobalTypes) or d.kind == "index":
             return i.words.view(d.numpy)
         return i.words
 

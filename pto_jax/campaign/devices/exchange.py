@@ -20,10 +20,11 @@ from ..._run import REGION, save_arrays, storable
 from ...dtypes import DType
 from ...errors import DeviceError, FileError
 from ...ir import Program, attrs
+from ...roots import GlobalTypes
 from ...testing.generate import Case
 from ...testing.generate_state import Input
 from ...testing.vectors import load_arrays
-from ...types import PartitionViewType, ScalarType, TensorViewType, TileType
+from ...types import ScalarType, TileType
 from ..results import Output, Run
 
 Array = NDArray[Any]
@@ -67,7 +68,7 @@ def input_arrays(inputs: Mapping[str, Input]) -> dict[str, Array]:
     """
     arrays: dict[str, Array] = {}
     for name, i in inputs.items():
-        pairs = i.type.dtype.packed and isinstance(i.type, PartitionViewType | TensorViewType)
+        pairs = i.type.dtype.packed and isinstance(i.type, GlobalTypes)
         arrays[name] = _stored(i.type.dtype, i.words, pairs)
         if isinstance(i.type, TileType) and i.valid is not None and i.valid != i.words.shape:
             arrays[name + REGION] = np.array(i.valid, np.int32)
@@ -85,10 +86,10 @@ def outputs_of(case: Case, arrays: Mapping[str, Array]) -> Run:
 
 
 def _output(case: Case, name: str, array: Array, region: Array | None) -> Output:
-    t = result_types(case.program).get(name)
+    given = case.inputs.get(name)
+    t = result_types(case.program).get(name) if given is None else given.type
     if t is None or isinstance(t, ScalarType):
         raise DeviceError(f"output {name}: the program has no buffer or tile of this name")
-    given = case.inputs.get(name)
     shape = given.words.shape if given is not None else t.shape if isinstance(t, TileType) else array.shape
     d = t.dtype
     if array.dtype.itemsize != d.word.itemsize or array.dtype.kind not in "fiuV":
@@ -121,7 +122,7 @@ def result_types(program: Program) -> dict[str, Any]:
 def _pairs(case: Case, name: str, d: DType) -> bool:
     """Whether an array holds two elements to a byte."""
     given = case.inputs.get(name)
-    return d.packed and given is not None and isinstance(given.type, PartitionViewType | TensorViewType)
+    return d.packed and given is not None and isinstance(given.type, GlobalTypes)
 
 
 def _stored(d: DType, words: Array, pairs: bool) -> Array:

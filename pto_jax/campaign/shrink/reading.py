@@ -16,6 +16,7 @@ from ...api import load, read_text
 from ...errors import FileError
 from ...ir import Value
 from ...profiles import PROFILE_NAMES, profile
+from ...roots import GlobalTypes
 from ...testing.generate import Case
 from ...testing.generate_state import Input
 from ...testing.vectors import load_arrays
@@ -129,12 +130,12 @@ def _input(path: Path, argument: Value, arrays: Mapping[str, NDArray[Any]]) -> I
         .view(d.word)
         .reshape(() if isinstance(t, ScalarType) and array.size == 1 else array.shape)
     )
-    if d.packed and isinstance(t, PartitionViewType | TensorViewType):
+    if d.packed and isinstance(t, GlobalTypes):
         words = np.stack([words & 15, words >> 4], axis=-1).reshape(*words.shape[:-1], -1)
     if not _fits(t, words.shape):
         raise FileError(f"{path}: {name} has the shape {words.shape}; the program declares {t}")
     if not isinstance(t, TileType) or t.is_static:
-        return Input(t, words)  # type: ignore[arg-type]
+        return Input(t, words)
     return Input(t, words, _region(path, name, t, arrays.get(name + REGION)))
 
 
