@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..dtypes import DType
+from ..ir import Program
 from ..types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType, VectorType
 
 #: Elements of a buffer whose extent only execution knows, and extent of a dimension that it knows.
@@ -58,6 +60,29 @@ def draw(rng: np.random.Generator, d: DType, shape: tuple[int, ...], style: Styl
         return usual
     chosen = rng.random(shape) < 0.05
     return np.where(chosen, _of_words(d, _words(rng, d, shape)), usual).astype(d.numpy)
+
+
+def draw_scalar(
+    rng: np.random.Generator, d: DType, style: Style, pool: Sequence[int], late: bool = False
+) -> NDArray[Any]:
+    """A scalar argument as a 0-d array. Integers are sizes out of a ``pool`` (:func:`numbers`) or small;
+    ``late`` says that such sizes were refused before."""
+    if d.is_float or d.name == "i1":
+        return draw(rng, d, (), style)
+    wide = rng.random() < (0.1 if late else 0.6)
+    return np.asarray(rng.choice(pool) if wide else rng.integers(0, 9)).astype(d.numpy)
+
+
+def numbers(programs: Sequence[Program]) -> list[int]:
+    """Positive integers that occur in the programs, which sizes may be compared with."""
+    found = {1, 2, 3}
+    for program in programs:
+        for op in program.walk():
+            value = op.attrs.get("value") if op.name == "arith.constant" else None
+            if isinstance(value, int) and 0 < value <= 4096:
+                found |= {value, value - 1}
+            found |= {n for v in op.results if isinstance(v.type, TileType) for n in v.type.shape}
+    return sorted(found)
 
 
 def _usual(rng: np.random.Generator, d: DType, shape: tuple[int, ...], style: Style) -> NDArray[Any]:

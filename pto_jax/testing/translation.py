@@ -29,7 +29,7 @@ from ..roots import GlobalTypes
 from ..tiles import Tile
 from ..types import ScalarType, TileType, Type, VectorType
 from .compare import Comparison, compare_words
-from .inputs import STYLES, ArrayType, Style, draw, shape_of
+from .inputs import STYLES, ArrayType, Style, draw, draw_scalar, numbers, shape_of
 
 Array = NDArray[Any]
 #: Inputs tried for one that the program before accepts.
@@ -275,7 +275,7 @@ def _words(d: DType, array: Array) -> Array:
 
 def _inputs(both: Pair, seed: int, number: int, given: Mapping[str, int]) -> Iterator[dict[str, Array]]:
     """Inputs to try, one after the other, as arrays by argument name."""
-    pool = _numbers((both.before.program, both.after.program))
+    pool = numbers((both.before.program, both.after.program))
     for attempt in range(ATTEMPTS):
         rng = np.random.default_rng((seed, number, attempt))
         style = STYLES[(number + attempt) % len(STYLES)]
@@ -297,11 +297,7 @@ def _value(
     if isinstance(t, ScalarType):
         if argument.name in given:
             return np.asarray(given[argument.name]).astype(t.dtype.numpy)
-        if t.dtype.is_float or t.dtype.name == "i1":
-            return draw(rng, t.dtype, (), style)
-        # Sizes that occur in the programs at first, small numbers when those are refused.
-        wide = rng.random() < (0.1 if late else 0.6)
-        return np.asarray(rng.choice(pool) if wide else rng.integers(0, 9)).astype(t.dtype.numpy)
+        return draw_scalar(rng, t.dtype, style, pool, late)
     assert isinstance(t, ArrayType)
     return draw(rng, t.dtype, _shape(argument, other), style)
 
@@ -316,15 +312,3 @@ def _shape(argument: Argument, other: Argument) -> tuple[int, ...]:
     if argument.min_elements is None or other.min_elements is None:
         return theirs if argument.min_elements is None else ours
     return max(ours, theirs, key=lambda s: int(np.prod(s)))
-
-
-def _numbers(programs: Sequence[Program]) -> list[int]:
-    """Positive integers that occur in the programs, which sizes may be compared with."""
-    found = {1, 2, 3}
-    for program in programs:
-        for op in program.walk():
-            value = op.attrs.get("value") if op.name == "arith.constant" else None
-            if isinstance(value, int) and 0 < value <= 4096:
-                found |= {value, value - 1}
-            found |= {n for v in op.results if isinstance(v.type, TileType) for n in v.type.shape}
-    return sorted(found)

@@ -18,6 +18,7 @@ from ..targets import BatchTarget
 from .batch import Batch, Failure, crash
 from .coverage import of_program
 from .executor import Beat, failure
+from .messages import Note
 from .plan import Plan
 
 
@@ -27,6 +28,8 @@ class Source(Protocol):
 
     @property
     def attempts(self) -> int: ...
+    @property
+    def notes(self) -> Sequence[Note]: ...
 
     def case(self, index: int, attempt: int) -> Case: ...
 
@@ -38,6 +41,7 @@ class Generated:
     seed: int
     options: tuple[Options, ...]
     attempts: int = 1
+    notes: tuple[Note, ...] = ()
 
     @staticmethod
     def of(plan: Plan) -> Generated:
@@ -61,6 +65,8 @@ class CaseExecutor:
         self._reference = machine(plan.reference, plan.dut_timeout)
         self._tested = machine(plan.tested, plan.dut_timeout)
         self._source = _source(plan)
+        #: What a user should know about the cases.
+        self.notes = self._source.notes
         both = (self._reference, self._tested)
         #: Whether each case is executed, and told of, before the next one begins.
         self.one_by_one = not any(isinstance(m, BatchTarget) for m in both)

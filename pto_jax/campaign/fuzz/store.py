@@ -133,8 +133,7 @@ class Store:
     def _failures(self, start: int) -> tuple[Failure, ...]:
         query = """SELECT case_index, case_id, kind, profile, instruction, cause, message, folder, detail
                    FROM failure WHERE start = ? ORDER BY case_index"""
-        rows = self.rows(query, start)
-        return tuple(Failure(*values, detail=json.loads(detail)) for *values, detail in rows)
+        return tuple(_failure(*row) for row in self.rows(query, start))
 
     def rows(self, query: str, *values: Any) -> Iterator[tuple[Any, ...]]:
         """Rows of a query, one at a time."""
@@ -197,6 +196,13 @@ def _row(f: Failure, start: int) -> tuple[Any, ...]:
         f.folder,
         _json(f.detail),
     )
+
+
+def _failure(case_index: int, case_id: str, kind: str, *row: Any) -> Failure:
+    """A row of a query as ``_failures`` makes it."""
+    profile, instruction, cause, message, folder, detail = row
+    found = json.loads(detail)
+    return Failure(case_index, case_id, kind, profile, instruction, cause, message, folder, found)
 
 
 def _json(value: Any) -> str:

@@ -1,0 +1,186 @@
+"""The user's own programs as the cases of a campaign: their inputs, valid sizes and grids are generated.
+
+Case indices run through the programs first: case ``i`` executes program ``i mod n`` on its input number
+``i div n``. A program is an entry function of a file under one profile.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from ...analysis import Argument, arguments, select_entry
+from ...api import load, resolve_profile, verify
+from ...errors import ArgumentError, FileError, PtoError
+from ...infer import complete
+from ...ir import FRAGMENT, Function, Program
+from ...profiles import Profile
+from ...roots import GlobalTypes
+from ...testing.generate import Case
+from ...testing.generate_state import Input
+from ...testing.inputs import STYLES, draw, draw_scalar, numbers, shape_of
+from ...types import ScalarType, TileType, VectorType
+from ..results import UNBOUNDED
+from .accuracy import bounds
+from .messages import Note
+from .plan import Plan
+
+#: Inputs drawn for one that breaks no run-time rule; the later half are more careful.
+ATTEMPTS = 20
+#: Most blocks of a program that asks for its number of the block.
+BLOCKS = 4
+#: Diagnostics shown of a program that is rejected.
+SHOWN = 3
+_NUMBERED = frozenset({"get_block_idx", "get_block_num"})
+#: Machines of one arithmetic each: inexact instructions give the same bits on all of them.
+_ALIKE = (
+    frozenset({"eager", "trace", "jit", "profile", "lockstep"}),
+    frozenset({"oracle", "interpreter", "sanitizer"}),
+)
+
+
+@dataclass(frozen=True, eq=False)
+class Subject:
+    """A program that is tested: an entry function under a profile, and what inputs for it are made of."""
+
+    file: str
+    program: Program
+    function: Function
+    profile: Profile
+    pool: tuple[int, ...]
+    ulp: dict[str, int]
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        return arguments(self.program, self.function)
+
+    def grid(self, wanted: int | None, rng: np.random.Generator) -> int:
+        """A number of blocks: what is wanted, else more than one where the program asks for its number.
+        Tiles that are arguments belong to one block."""
+        if any(isinstance(a.type, TileType) for a in self.function.args):
+            return 1
+        numbered = any(op.name in _NUMBERED for op in self.program.walk())
+        return wanted or (int(rng.integers(1, BLOCKS + 1)) if numbered else 1)
+
+
+@dataclass(eq=False)
+class Programs:
+    """Cases of some programs; ``notes`` says what was left out, and why."""
+
+    seed: int
+    grid: int | None
+    subjects: list[Subject] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    attempts: int = ATTEMPTS
+
+    @staticmethod
+    def of(plan: Plan) -> Programs:
+        """The programs of a plan; PtoError when none can be executed."""
+        made = Programs(plan.seed, plan.grid)
+        kinds = {m.partition(":")[0] for m in (plan.reference, plan.tested)}
+        exact = any(kinds <= alike for alike in _ALIKE)
+        for file in plan.programs:
+            for profile in plan.profiles or (None,):
+                try:
+                    made.subjects += _subjects(file, profile, plan.entry, exact)
+                except FileError:
+                    raise
+                except PtoError as error:
+                    made.notes.append(Note(_rejection(file, profile, error), rejected=True))
+        made.notes += [note for s in made.subjects for note in _uncompared(s)]
+        if not made.subjects:
+            raise PtoError("\n".join(["no program can be executed", *(n.text for n in made.notes)]))
+        return made
+
+    def case(self, index: int, attempt: int) -> Case:
+        number, which = divmod(index, len(self.subjects))
+        subject = self.subjects[which]
+        said = f"{self.seed}:{number}:{subject.program.digest}:{subject.function.name}:{subject.profile.name}"
+        identity = hashlib.sha256(said.encode()).hexdigest()[:16]
+        rng = np.random.default_rng((int(identity, 16), attempt))
+        late = attempt >= self.attempts // 2
+        grid = subject.grid(self.grid or (1 if late else None), rng)
+        inputs = dict(_inputs(subject, rng, number + attempt, late))
+        entry = None if subject.program.fragment else subject.function.name
+        ulp = subject.ulp
+        return Case(identity, self.seed, index, subject.profile, subject.program, inputs, ulp, grid, entry)
+
+
+def _subjects(file: str, profile: str | None, entry: str | None, exact: bool) -> list[Subject]:
+    program = complete(load(file))
+    target = resolve_profile(program, profile)
+    verify(program, target, raise_on_error=True)
+    listed = [f for f in program.entries if f.body.ops] if entry is None else []
+    found = []
+    for function in listed or [select_entry(program, entry)]:
+        for a in function.args:
+            if not isinstance(a.type, GlobalTypes | TileType | VectorType | ScalarType):
+                where = "fragment" if function.name == FRAGMENT else f"function {function.name}"
+                raise ArgumentError(f"{where}: nothing is generated for argument {a.name} of type {a.type}")
+        ulp = {} if exact else bounds(program, function)
+        found.append(Subject(file, program, function, target, tuple(numbers((program,))), ulp))
+    return found
+
+
+def _rejection(file: str, profile: str | None, error: PtoError) -> str:
+    """Why a file is left out, its first errors one below the other."""
+    listed = [d for d in error.diagnostics if d.severity == "error"]
+    shown = [d.render() if d.span else f"{file}: {d}" for d in listed[:SHOWN]] or [f"{file}: {error}"]
+    more = [f"{file}: {len(listed) - SHOWN} more errors"] if len(listed) > SHOWN else []
+    under = f" ({profile})" if profile else ""
+    return "\n".join([f"{file}: rejected{under}", *shown, *more])
+
+
+def _uncompared(subject: Subject) -> Iterator[Note]:
+    names = [n for n, bound in subject.ulp.items() if bound == UNBOUNDED]
+    if names:
+        yield Note(
+            f"{subject.file}: {', '.join(names)}: computed from results that are only bounded (texp and "
+            "alike): their elements are not compared between these machines"
+        )
+
+
+def _inputs(
+    subject: Subject, rng: np.random.Generator, number: int, late: bool
+) -> Iterator[tuple[str, Input]]:
+    """An input for every argument. Tiles whose valid sizes are open mostly have the same."""
+    style = STYLES[number % len(STYLES)]
+    wanted = _region(rng, (1 << 16, 1 << 16))
+    for a in subject.arguments:
+        t = a.type
+        if isinstance(t, ScalarType):
+            value = draw_scalar(rng, t.dtype, style, subject.pool, late)
+            yield a.name, Input(t, np.asarray(value).view(t.dtype.word))
+            continue
+        assert isinstance(t, GlobalTypes | TileType | VectorType)
+        shape = shape_of(t, a.min_elements)
+        if t.dtype.packed:
+            # One element to a word; arrays hold two to a byte.
+            wide = shape if isinstance(t, TileType) else (*shape[:-1], 2 * shape[-1])
+            words = rng.integers(0, 1 << t.dtype.bits, wide).astype(t.dtype.word)
+        else:
+            words = np.ascontiguousarray(draw(rng, t.dtype, shape, style)).view(t.dtype.word)
+        if isinstance(t, TileType) and not t.is_static:
+            own = _region(rng, t.shape) if rng.random() < (0.0 if late else 0.3) else wanted
+            yield a.name, Input(t, words.reshape(t.shape), _fitted(t, own))
+        else:
+            yield a.name, Input(t, words)
+
+
+def _region(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[int, int]:
+    """Valid rows and columns: often all, sometimes few or none."""
+    full = rng.random(2) < 0.4
+    few = rng.integers(0, [min(n, 64) + 1 for n in shape])
+    rows, cols = (int(n if whole else f) for n, whole, f in zip(shape, full, few, strict=True))
+    return rows, cols
+
+
+def _fitted(t: TileType, region: tuple[int, int]) -> tuple[int, int]:
+    rows, cols = (
+        min(n, size) if static is None else static
+        for n, size, static in zip(region, t.shape, t.valid, strict=True)
+    )
+    return rows, cols
