@@ -89,7 +89,7 @@ def _fuzz(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> Plan:
     """The campaign that the options say, checked as far as that needs no machine."""
-    from .fuzz.plan import LOCKSTEP_BATCH, Plan
+    from .fuzz.plan import Plan, batch_of
 
     _check_numbers(args)
     reference, tested = _machines(args)
@@ -98,11 +98,11 @@ def _plan(args: argparse.Namespace) -> Plan:
         seed=args.seed,
         start=args.start,
         count=args.count,
-        batch=args.batch or (LOCKSTEP_BATCH if args.lockstep else Plan.batch),
+        batch=args.batch or batch_of(args.lockstep, reference),
         reference=reference,
         tested=tested,
         profiles=tuple(dict.fromkeys(args.profile or ())),
-        presets=() if programs else _presets(args.preset, reference, tested),
+        presets=() if programs or args.lockstep else _presets(args.preset, reference, tested),
         programs=programs,
         entry=args.entry,
         grid=args.grid,
@@ -139,10 +139,12 @@ def _machines(args: argparse.Namespace) -> tuple[str, str]:
     is tested.
     """
     tested = [t for t in (args.tested, _device("dut", args.dut), _device("dut-batch", args.dut_batch)) if t]
-    if args.lockstep:
-        tested.append("lockstep")
     if len(tested) > 1:
         raise ArgumentError(f"several machines to test: {'; '.join(tested)}; allowed: one")
+    if args.lockstep:
+        tested = tested or ["lockstep"]
+        if tested[0].partition(":")[0] != "lockstep":
+            raise ArgumentError(f"--lockstep with {tested[0]} to test; allowed: lockstep lockstep:grouped")
     against = args.against
     if tested:
         pair = (against or "oracle", tested[0])
@@ -180,7 +182,7 @@ def _programs(args: argparse.Namespace) -> tuple[str, ...]:
             if getattr(args, option) is not None:
                 raise ArgumentError(f"--{option} is for own programs; give --programs PATH")
         return ()
-    for option in ("preset", "lockstep"):
+    for option in ("lockstep", "preset"):
         if getattr(args, option):
             raise ArgumentError(f"--{option} is for generated programs; leave it out with --programs")
     files: dict[str, None] = {}

@@ -9,8 +9,8 @@ from typing import Any
 
 from ...profiles import ProfileName
 
-#: Programs of a block where they are made and executed as arrays.
-LOCKSTEP_BATCH = 8192
+#: Programs of a block where they are made and executed as arrays, and where each is compared alone too.
+LOCKSTEP_BATCH, LOCKSTEP_ALONE = 8192, 256
 
 
 @dataclass(frozen=True)
@@ -57,3 +57,14 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         """As JSON values, which a store keeps and a resumed campaign is compared with."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
+
+
+def batch_of(lockstep: bool, reference: str) -> int:
+    """Cases of a block when nothing is said: what takes seconds.
+
+    >>> batch_of(False, "oracle"), batch_of(True, "oracle"), batch_of(True, "lockstep:grouped")
+    (64, 256, 8192)
+    """
+    if not lockstep:
+        return Plan.batch
+    return LOCKSTEP_BATCH if reference.startswith("lockstep") else LOCKSTEP_ALONE

@@ -1,0 +1,145 @@
+"""Options of the command: wrong ones are told in one line; machines and presets follow from the others."""
+
+from __future__ import annotations
+
+import sqlite3
+from typing import Any
+
+import pytest
+
+from pto_jax.campaign import commands_fuzz
+from pto_jax.campaign.fuzz import campaign
+from pto_jax.campaign.fuzz.plan import Plan
+from pto_jax.campaign.fuzz.store import Store
+from pto_jax.testing.generate_options import PRESETS
+
+
+class _Seen(Exception):
+    """What a campaign would have been."""
+
+    def __init__(self, setup: campaign.Setup) -> None:
+        self.setup = setup
+
+
+@pytest.fixture
+def setup_of(fuzz: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """The campaign that options say, which is not executed."""
+
+    def seen(setup: campaign.Setup, stream: object) -> None:
+        raise _Seen(setup)
+
+    def found(*args: object) -> campaign.Setup:
+        monkeypatch.setattr(campaign, "run", seen)
+        with pytest.raises(_Seen) as raised:
+            fuzz(*args)
+        return raised.value.setup
+
+    return found
+
+
+@pytest.mark.parametrize(
+    ("options", "pair"),
+    [
+        ([], ("oracle", "eager")),
+        (["--against", "oracle:a5"], ("oracle:a5", "eager")),
+        (["--against", "profile:a5"], ("eager", "profile:a5")),
+        (["--against", "sanitizer"], ("eager", "sanitizer")),
+        (["--against", "dut:sim {program}"], ("eager", "dut:sim {program}")),
+        (["--tested", "jit"], ("oracle", "jit")),
+        (["--tested", "jit", "--against", "trace"], ("trace", "jit")),
+        (["--dut", "sim {program}"], ("oracle", "dut:sim {program}")),
+        (["--dut-batch", "sim {folder}", "--against", "jit"], ("jit", "dut-batch:sim {folder}")),
+        (["--lockstep"], ("oracle", "lockstep")),
+        (["--lockstep", "--against", "lockstep:grouped"], ("lockstep:grouped", "lockstep")),
+    ],
+)
+def test_machines_follow_from_the_options(setup_of: Any, options: list[str], pair: tuple[str, str]) -> None:
+    plan = setup_of(*options).plan
+    assert (plan.reference, plan.tested) == pair
+
+
+def test_presets_suit_the_machines(setup_of: Any) -> None:
+    usual = setup_of().plan.presets
+    assert "straight" in usual and "defined" not in usual and set(usual) <= set(PRESETS)
+    assert setup_of("--against", "sanitizer").plan.presets == ("defined",)
+    assert setup_of("--tested", "fast").plan.presets == ("straight",)
+    assert setup_of("--tested", "fast", "--preset", "control").plan.presets == ("control",)
+
+
+def test_a_store_is_named_after_its_process(setup_of: Any) -> None:
+    setup = setup_of("--processes", 3, "--process", 2, "--store", "a-{process}.sqlite")
+    assert (setup.store, setup.process, setup.processes) == ("a-2.sqlite", 2, 3)
+    blocks = [list(Plan(start=5, count=70, batch=8).blocks(i, 3)) for i in range(3)]
+    assert sorted(b for listed in blocks for b in listed) == list(Plan(start=5, count=70, batch=8).blocks())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--seed", "-1"], "--seed is -1; allowed: 0 or more"),
+        (["--seed", str(1 << 70)], "--seed is 1180591620717411303424; allowed: less than 2**62"),
+        (["--count", "0"], "--count is 0; allowed: 1 or more"),
+        (["--start", "-3"], "--start is -3; allowed: 0 or more"),
+        (["--workers", "0"], "--workers is 0; allowed: 1 or more"),
+        (["--batch", "-1"], "--batch is -1; allowed: 1 or more"),
+        (["--case-timeout", "0"], "--case-timeout is 0; allowed: more than 0 seconds"),
+        (["--dut-timeout", "nan"], "--dut-timeout is nan; allowed: more than 0 seconds"),
+        (["--shrink-seconds", "-1"], "--shrink-seconds is -1.0; allowed: 0 or more"),
+        (["--max-failures", "-1"], "--max-failures is -1; allowed: 0 or more"),
+        (["--preset", "none"], "no preset none; allowed: straight"),
+        (["--profile", "a7"], "invalid choice: 'a7'"),
+        (["--tested", "eager", "--against", "eager"], "eager is compared with itself"),
+        (["--tested", "jit", "--dut", "x"], "several machines to test: jit; dut:x; allowed: one"),
+        (["--lockstep", "--tested", "jit"], "--lockstep with jit to test; allowed: lockstep"),
+        (["--programs", "nothing"], "nothing: no such file or folder"),
+        (["--programs", "."], ".: no .pto file in this folder"),
+        (["--programs", "a.pto", "--preset", "control"], "--preset is for generated programs"),
+        (["--programs", "a.pto", "--lockstep"], "--lockstep is for generated programs"),
+        (["--entry", "f"], "--entry is for own programs; give --programs PATH"),
+        (["--grid", "2"], "--grid is for own programs; give --programs PATH"),
+        (["--process", "0"], "--process I and --processes N go together"),
+        (["--processes", "2", "--process", "2"], "--process is 2; allowed: 0 to 1"),
+        (["--coordinator", "here"], "--coordinator here: allowed: HOST:PORT"),
+        (["--resume"], "--resume needs --store FILE"),
+        (["--store", "no/such/folder.sqlite"], "no/such/folder.sqlite: cannot be opened as a store"),
+        (["--store", "text.sqlite"], "text.sqlite: exists; --resume continues it"),
+        (
+            ["--store", "text.sqlite", "--resume"],
+            "text.sqlite: cannot be opened as a store",
+        ),
+        (["--store", "later.sqlite", "--resume"], "later.sqlite: a store of version 9; allowed: 1"),
+        (["--nothing"], "unrecognized arguments: --nothing"),
+    ],
+)
+def test_wrong_use_is_told(fuzz: Any, options: list[str], message: str) -> None:
+    (fuzz.folder / "text.sqlite").write_text("this is text")
+    if "later.sqlite" in options:
+        Store.create(fuzz.folder / "later.sqlite", {}).close()
+        with sqlite3.connect(fuzz.folder / "later.sqlite") as database:
+            database.execute("UPDATE campaign SET value = '9' WHERE key = 'schema'")
+    if "a.pto" in options:
+        (fuzz.folder / "a.pto").write_text("")
+    assert fuzz(*options) == 2
+    assert message in fuzz.err and "Traceback" not in fuzz.err
+
+
+def test_a_machine_that_there_is_not_leaves_no_store(fuzz: Any) -> None:
+    assert fuzz("--tested", "python:fuzz_machines:nothing", "--store", "s.sqlite") == 2
+    assert "fuzz_machines:nothing: module 'fuzz_machines' has no attribute" in fuzz.err
+    assert not list(fuzz.folder.glob("s.sqlite*"))
+
+
+def test_the_command_that_continues_a_campaign_says_all_options(fuzz: Any, setup_of: Any) -> None:
+    given = ["--seed", "3", "--profile", "a5", "--profile", "a2a3", "--store", "a b.sqlite", "--quiet"]
+    words: list[str] = []
+    original = commands_fuzz._plan
+
+    def plan(args: Any) -> Plan:
+        words.extend(commands_fuzz._resumed(args).split())
+        return original(args)
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(commands_fuzz, "_plan", plan)
+        setup_of(*given)
+    expected = "pto-jax fuzz --seed 3 --profile a5 --profile a2a3 --store 'a b.sqlite' --quiet --resume"
+    assert " ".join(words) == expected
