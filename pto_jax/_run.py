@@ -22,6 +22,7 @@ from .testing.vectors import load_arrays
 from .types import ScalarType, TileType, Type
 
 if TYPE_CHECKING:
+    from ._sanitize import Mode as Sanitize
     from ._watch import Watch
     from .engine import Kernel
 
@@ -69,6 +70,7 @@ class Options:
     grid: int | None = None
     max_steps: int | None = None
     watch: Watch | None = None
+    sanitize: Sanitize | None = None
 
 
 def run(options: Options) -> None:
@@ -78,6 +80,10 @@ def run(options: Options) -> None:
         return
     example = examples.example(options.example) if options.example is not None else None
     program = load(example.path if example else str(options.file))
+    if options.sanitize is not None:
+        from ._sanitize import check_options
+
+        check_options(options)
     if options.seed < 0:
         raise ArgumentError(f"--seed is {options.seed}; 0 or more is needed")
     profile = resolve_profile(program, options.profile)
@@ -85,13 +91,14 @@ def run(options: Options) -> None:
     from .engine import compile as compile_program
 
     limits: dict[str, Any] = {} if options.max_steps is None else {"max_steps": options.max_steps}
+    grid = options.grid if options.grid is not None else example.grid if example else 1
     kernel = compile_program(
         program,
         profile=profile.name,
         entry=options.entry,
         numerics=options.numerics,
         checks=True,
-        grid=options.grid if options.grid is not None else example.grid if example else 1,
+        grid=grid,
         **limits,
     )
     names = [a.name for a in kernel.arguments]
@@ -103,8 +110,14 @@ def run(options: Options) -> None:
         suited = example if options.entry is None else None
         values, given = generate_inputs(kernel, options.seed, suited), dict(zip(names, names, strict=True))
         origin = f"generated, seed {options.seed}"
-    ordered = [values[name] for name in names]
-    outputs = _outputs(kernel, ordered, options)
+    looked = None
+    if options.sanitize is not None:
+        from ._sanitize import sanitized
+
+        looked = sanitized(kernel, values, options, grid)
+        outputs: Mapping[str, Any] | None = looked.outputs
+    else:
+        outputs = _outputs(kernel, [values[name] for name in names], options)
     if outputs is None:
         return
     arrays = {name: np.asarray(outputs[name]) for name in kernel.outputs}
@@ -122,6 +135,8 @@ def run(options: Options) -> None:
         regions = {f"{given.get(n, n)}{REGION}": r for n in arrays if (r := _partial_region(outputs[n]))}
         stored = {given.get(name, name): storable(a) for name, a in arrays.items()}
         save_arrays(options.outputs, stored | {n: np.array(r, np.int32) for n, r in regions.items()})
+    if looked is not None:
+        looked.report()
 
 
 def _outputs(kernel: Kernel, values: Sequence[Array], options: Options) -> Mapping[str, Any] | None:

@@ -26,6 +26,9 @@ KEEP_COMPILED = {
     "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": "0",
 }
 
+#: Options whose value may be missing, and what they mean without one.
+_WITHOUT_VALUE = {"--trace": "--trace=instructions", "--sanitize": "--sanitize=uses"}
+
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run a command and return its exit status."""
@@ -33,7 +36,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     given = sys.argv[1:] if argv is None else argv
     try:
         # An optional value would take the file name that follows.
-        args = parser.parse_args(["--trace=instructions" if a == "--trace" else a for a in given])
+        args = parser.parse_args([_WITHOUT_VALUE.get(a, a) for a in given])
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else USAGE
     command: Callable[[argparse.Namespace], int] = args.command
@@ -94,6 +97,11 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="default: exact")
     sub.add_argument("--inputs", metavar="IN.npz", help="one array per argument; generated when missing")
     sub.add_argument("--outputs", metavar="OUT.npz", help="write every buffer the program wrote")
+    sub.add_argument(
+        "--sanitize",
+        choices=("uses", "strict"),
+        help="execute on the interpreter and report where undefined data matters, with =strict every use",
+    )
     sub.add_argument("--dump-state", metavar="OUT.npz", help="write the final tiles and memory spaces")
     sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of generated input (default: 0)")
     sub.add_argument("--grid", type=int, metavar="N", help="blocks to execute (default: 1, or the example's)")
@@ -200,6 +208,7 @@ def _run(args: argparse.Namespace) -> int:
             grid=args.grid,
             max_steps=args.max_steps,
             watch=Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None,
+            sanitize=args.sanitize,
         )
     )
     return ACCEPTED

@@ -315,7 +315,8 @@ def compile(
 
     ``profile`` is cpu_sim, a2a3 or a5 (default: the text's target, else a2a3). ``numerics`` is "exact"
     (every instruction as if executed alone, the same bits in every execution mode) or "fast".
-    ``out_of_region`` overrides what source lanes outside a valid region read: "ones" or "backing".
+    ``out_of_region`` overrides what source lanes outside a valid region read: "ones" or "backing" (the
+    sanitizer, ``pto-jax run --sanitize``, says where they are read).
     ``subnormals="flush"`` models hardware in flush mode. ``checks`` makes calls return
     ``(outputs, report)`` with the run-time rules that were broken. A while loop is stopped after
     ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another.
@@ -344,6 +345,12 @@ def choices(profile: str | Profile, numerics: str, out_of_region: str | None, su
     fill = out_of_region or target.out_of_region
     _choice("numerics", numerics, ("exact", "fast"))
     _choice("subnormals", subnormals, ("keep", "flush"))
+    if fill == "poison":
+        message = (
+            "out_of_region: found 'poison', allowed: ones, backing; undefined lanes are followed by the "
+            "sanitizer: pto-jax run --sanitize, pto_jax.oracle.sanitize"
+        )
+        raise ArgumentError(message)
     _choice("out_of_region", fill, ("ones", "backing"))
     return Semantics(target, numerics, fill, subnormals)  # type: ignore[arg-type]
 
