@@ -67,7 +67,7 @@ def run(setup: Setup, stream: TextIO | None = None) -> Result:
             for finished in pool.run(todo):
                 if finished is not None:
                     _keep(store, setup, pool, finished)
-                progress.update(None if finished is None else finished.batch)
+                progress.update(None if finished is None else finished.batch, pool.begun)
                 if 0 < setup.max_failures <= progress.failures:
                     ended = STOPPED
                     break

@@ -90,6 +90,17 @@ class Pool:
             _end(worker)
         self._workers.clear()
 
+    @property
+    def begun(self) -> int:
+        """Cases of blocks under way that are done, where their workers tell of each."""
+        total = 0
+        for w in self._workers:
+            if w.job is not None and w.ready and w.one_by_one and w.job.todo:
+                start, count = w.job.todo[0]
+                total += sum(b.count for b in w.job.done)
+                total += w.board.index - start if start <= w.board.index < start + count else 0
+        return total
+
     def run(self, blocks: Iterator[tuple[int, int]], tick: float = 0.5) -> Iterator[Finished | None]:
         """Batches in the order in which they are done; None at least every ``tick`` seconds.
 

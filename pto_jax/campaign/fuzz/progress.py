@@ -38,11 +38,13 @@ class Progress:
 
     def __post_init__(self) -> None:
         self.before, self.began = self.done, self.clock()
-        self._shown, self._length = self.began, 0
+        self._shown, self._length, self._begun = self.began, 0, 0
         self._terminal = self.stream is not None and self.stream.isatty()
 
-    def update(self, batch: Batch | None = None) -> None:
-        """Count a finished block, and show the line when it is due."""
+    def update(self, batch: Batch | None = None, begun: int = 0) -> None:
+        """Count a finished block, and show the line when it is due; ``begun`` are the cases that are done of
+        blocks that are not finished."""
+        self._begun = begun
         if batch is not None:
             self.done += batch.count
             self.failures += len(batch.failures)
@@ -67,14 +69,15 @@ class Progress:
     @property
     def rate(self) -> float:
         """Cases per second since the campaign began or was resumed."""
-        return (self.done - self.before) / max(self.clock() - self.began, 1e-9)
+        return (self.done + self._begun - self.before) / max(self.clock() - self.began, 1e-9)
 
     def __str__(self) -> str:
-        share = 100 * self.done // max(1, self.total)
-        left = f"{_duration((self.total - self.done) / self.rate)} left" if self.rate else "starting"
+        done = self.done + self._begun
+        share = 100 * done // max(1, self.total)
+        left = f"{_duration((self.total - done) / self.rate)} left" if self.rate else "starting"
         rate = f"{self.rate:.{1 if self.rate < 100 else 0}f} programs/s"
         return (
-            f"{self.done}/{self.total} cases ({share}%), {rate}, "
+            f"{done}/{self.total} cases ({share}%), {rate}, "
             f"{self.failures} failures, {len(self.cells)} coverage cells, {left}"
         )
 

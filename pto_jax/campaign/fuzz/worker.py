@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
+import shutil
 import signal
 import threading
 import traceback
 from collections.abc import Callable, MutableSequence
 from multiprocessing import parent_process
 from multiprocessing.connection import Connection, wait
+from pathlib import Path
 from time import perf_counter
 
 from ...errors import ArgumentError, FileError, PtoError
+from ...testing.generate import Case
 from ..judge import Outcome
-from ..recorder import Record, Recorder, forget
+from ..recorder import Keeper, Record, Recorder, forget
 from ..targets import Target
 from .executor import Executor, make
 from .messages import Board, Done, Failed, Note, Ready, Task
@@ -47,7 +51,7 @@ def _serve(plan: Plan, connection: Connection, board: Board) -> None:
     connection.send(Ready(_device(), getattr(executor, "one_by_one", False)))
     while True:
         task: Task = connection.recv()
-        guarded.unrecorded = task.unrecorded
+        guarded.begin(task)
         connection.send(_executed(executor, task))
 
 
@@ -65,21 +69,29 @@ def _executed(executor: Executor, task: Task) -> Done | Failed:
 
 
 class Guarded:
-    """A recorder that says what it works on, and leaves out what ended a worker before."""
+    """A recorder that says what it works on, and leaves out what ended a worker before.
+
+    What it keeps of a failure depends on nothing but the block: folders of one that was not finished are
+    removed, and how many a cause has is counted in each block anew.
+    """
 
     def __init__(self, plan: Plan, board: Board, say: Callable[[Note], None]) -> None:
         self._plan, self._board, self._say = plan, board, say
-        self._recorder: Recorder | None = None
-        self.unrecorded: frozenset[int] = frozenset()
+        self._recorder: Recorder = forget
+        self._unrecorded: frozenset[int] = frozenset()
+
+    def begin(self, task: Task) -> None:
+        plan, self._unrecorded = self._plan, task.unrecorded
+        if plan.shrink_seconds:
+            self._recorder = Keeper(plan.failures, plan.shrink_seconds, plan.reference, plan.tested)
 
     def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record:
         index = outcome.case.index
-        if index in self.unrecorded:
+        if index in self._unrecorded:
             return forget(outcome, reference, tested)
-        if self._recorder is None:
-            self._recorder = recorder(self._plan)
         self._board.show(index, recording=True)
         try:
+            self._remove(outcome.case)
             found = self._recorder(outcome, reference, tested)
         except Exception as error:
             self._say(Note(f"case {index}: its failure was not recorded: {type(error).__name__}: {error}"))
@@ -87,10 +99,18 @@ class Guarded:
         self._board.show(index)
         return found
 
-
-def recorder(plan: Plan) -> Recorder:
-    """What keeps the failures of a campaign."""
-    return forget
+    def _remove(self, case: Case) -> None:
+        """Remove folders of a case on these machines, which an unfinished block or campaign left."""
+        if self._plan.failures is None:
+            return
+        for folder in Path(self._plan.failures).glob(f"*/seed{case.seed}-{case.index}"):
+            try:
+                report = json.loads((folder / "report.json").read_text())
+            except (OSError, ValueError):
+                report = {}
+            ours = {"id": case.id, "reference": self._plan.reference, "tested": self._plan.tested}
+            if ours.items() <= report.items() or not (folder / "report.json").exists():
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _device() -> str:
