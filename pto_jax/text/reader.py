@@ -58,7 +58,7 @@ class Reader:
         opened = c.start
         c.expect(Kind.L_BRACE, "to open the module")
         # A fragment stands in a module where it needs attributes; without, what is here must be functions.
-        if found and c.kind is not Kind.R_BRACE and not c.at_word("func.func"):
+        if found and c.kind not in (Kind.R_BRACE, Kind.EOF) and not c.at_word("func.func"):
             program = self._fragment(Kind.R_BRACE)
         else:
             program = Program(self._functions(Kind.R_BRACE), source=c.file)

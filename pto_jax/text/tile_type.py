@@ -119,6 +119,8 @@ def _store(reader: TypeReader, fields: _Fields, key: str, value: object, start: 
             start=c.last_end - len(value.name),
             end=c.last_end,
         )
+    if isinstance(value, int) and key in ("rows", "cols", "v_row", "v_col") and value > MAX_SIZE:
+        c.fail(f"found {key}={value}; allowed: at most {MAX_SIZE}", start=start, end=c.last_end)
     fields.values[key] = value
     fields.places[key] = (start, c.last_end)
 

@@ -48,7 +48,7 @@ OPAQUE = (
 VIEWS = ("tensor_view", "partition_tensor_view", "tile_view")
 #: What the documentation writes for "some element type" and for "some dimensions".
 OPEN_DTYPE = "dtype"
-_OPEN_DIMS = re.compile(r"(?:[A-Za-z?0-9]+x)+dtype")
+_OPEN_DIMS = re.compile(r"[A-Za-z?0-9]+xdtype")
 #: What the overview writes for some tile: element type, rows and columns by a letter each.
 _OPEN_TILE = re.compile(r"T\s*,\s*R\s*,\s*C\s*>")
 #: A type with at most one inner pair of angle brackets, which is all that programs write.

@@ -128,3 +128,22 @@ def test_the_type_of_an_address_is_printed_where_it_is_not_i64(address: str) -> 
     printed = print_program(program)
     assert parse(printed) == program
     assert (", i64" in printed) is False
+
+
+def test_a_module_that_ends_after_its_brace_is_an_error_with_a_place() -> None:
+    with pytest.raises(ParseError, match="found end of text"):
+        parse('module attributes {pto.target_arch = "a5"} {')
+
+
+@pytest.mark.parametrize(
+    "body", ["vec, 1x{}xf32", "f32, {}, 1", "f32, 8, 8, v_row={}", "f32, 8, 8, valid={}x8"]
+)
+def test_no_spelling_of_a_tile_takes_a_size_of_more_than_31_bits(body: str) -> None:
+    with pytest.raises(ParseError, match="2147483647"):
+        parse(f"%t = pto.alloc_tile : !pto.tile_buf<{body.format(1 << 31)}>")
+
+
+def test_a_chain_of_dimensions_without_an_end_is_read_quickly() -> None:
+    found = check("%d = tabs %a : !pto.tile<" + "f320" + "x1" * 200 + ">")
+    assert found == "unreadable"
+    assert parse("%d = tabs %a : !pto.tile<MxNxdtype>").fragment
