@@ -1,0 +1,170 @@
+"""The lowering's functions and their code: replaced in place, and watched statement by statement."""
+
+from __future__ import annotations
+
+import ast
+import gc
+import importlib
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from functools import cache
+from pathlib import Path
+from types import CodeType, FunctionType, ModuleType
+from typing import Any, TypeAlias, TypeVar
+
+import jax
+
+import pto_jax.lowering
+from pto_jax.lowering import atomics
+
+FOLDER = Path(pto_jax.lowering.__file__).parent
+#: A function: qualified name and first line.
+Place: TypeAlias = tuple[str, int]
+#: A statement or lambda: module, line, column.
+Spot: TypeAlias = tuple[str, int, int]
+_Node = TypeVar("_Node", ast.stmt, ast.Lambda)
+#: Name of the function that watched code calls.
+_REACHED = "__reached__"
+
+
+@cache
+def modules() -> Mapping[str, ModuleType]:
+    """The modules of the lowering by name."""
+    names = sorted(f.stem for f in FOLDER.glob("*.py") if f.stem != "__init__")
+    return {name: importlib.import_module(f"pto_jax.lowering.{name}") for name in names}
+
+
+@cache
+def text(module: str) -> str:
+    return (FOLDER / f"{module}.py").read_text()
+
+
+# -- replaced code -----------------------------------------------------------------------------------
+
+
+def functions_of(code: CodeType) -> dict[Place, CodeType]:
+    """All code inside of some code."""
+    found: dict[Place, CodeType] = {}
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            found[constant.co_qualname, constant.co_firstlineno] = constant
+            found |= functions_of(constant)
+    return found
+
+
+@cache
+def _functions() -> Mapping[str, list[FunctionType]]:
+    """The functions of each module that exist since import."""
+    found: dict[str, list[FunctionType]] = {name: [] for name in modules()}
+    for f in gc.get_objects():
+        if isinstance(f, FunctionType) and Path(f.__code__.co_filename).parent == FOLDER:
+            found.setdefault(Path(f.__code__.co_filename).stem, []).append(f)
+    return found
+
+
+@contextmanager
+def replaced(module: str, new: Mapping[Place, CodeType]) -> Iterator[None]:
+    """The functions of a module with other code, nothing computed before in them, and nothing left after."""
+    saved = [(f, f.__code__) for f in _functions()[module]]
+    try:
+        for f, code in saved:
+            f.__code__ = new[code.co_qualname, code.co_firstlineno]
+        forget()
+        yield
+    finally:
+        for f, code in saved:
+            f.__code__ = code
+        forget()
+
+
+_ACCUMULATE: Any = atomics._accumulate.__wrapped__  # type: ignore[attr-defined]
+
+
+def forget() -> None:
+    """Drop everything that the lowering keeps of earlier traces."""
+    for module in modules().values():
+        for value in vars(module).values():
+            clear: Callable[[], None] | None = getattr(value, "cache_clear", None)
+            if clear is not None:
+                clear()
+    # A jitted function keeps its traces as long as the function it wraps lives.
+    f = _ACCUMULATE
+    copy = FunctionType(f.__code__, f.__globals__, f.__name__, f.__defaults__, f.__closure__)
+    atomics._accumulate = jax.jit(copy, static_argnums=(0, 1, 5))
+
+
+# -- watched code ------------------------------------------------------------------------------------
+
+
+@cache
+def _tree(module: str) -> ast.Module:
+    return ast.parse(text(module))
+
+
+def spot(module: str, begin: int, end: int) -> Spot | None:
+    """The innermost statement of a function (or lambda) that has the text from ``begin`` to ``end``."""
+    found: ast.stmt | ast.Lambda | None = None
+    starts = [0, *(i + 1 for i, c in enumerate(text(module)) if c == "\n")]
+
+    def visit(node: ast.AST, inside: bool) -> None:
+        nonlocal found
+        if (inside and isinstance(node, ast.stmt)) or isinstance(node, ast.Lambda):
+            assert node.end_lineno is not None and node.end_col_offset is not None
+            first = starts[node.lineno - 1] + node.col_offset
+            last = starts[node.end_lineno - 1] + node.end_col_offset
+            if first <= begin and end <= last:
+                found = node
+        for child in ast.iter_child_nodes(node):
+            visit(child, inside or isinstance(node, ast.FunctionDef))
+
+    visit(_tree(module), False)
+    return None if found is None else (module, found.lineno, found.col_offset)
+
+
+class _Watching(ast.NodeTransformer):
+    """Makes every statement of a function, and every lambda, tell that it is executed."""
+
+    def __init__(self, module: str) -> None:
+        self.module, self.inside = module, False
+
+    def _call(self, node: ast.stmt | ast.Lambda) -> ast.Call:
+        parts: list[ast.expr] = [ast.Constant(x) for x in (self.module, node.lineno, node.col_offset)]
+        return ast.Call(ast.Name(_REACHED, ast.Load()), [ast.Tuple(parts, ast.Load())], [])
+
+    def generic_visit(self, node: ast.AST) -> ast.AST:
+        outside, self.inside = self.inside, self.inside or isinstance(node, ast.FunctionDef)
+        super().generic_visit(node)
+        for name in ("body", "orelse", "finalbody"):
+            statements = getattr(node, name, None)
+            if self.inside and isinstance(statements, list):
+                setattr(node, name, [s for old in statements for s in self._watched(old)])
+        self.inside = outside
+        return node
+
+    def _watched(self, statement: ast.stmt) -> list[ast.stmt]:
+        told = ast.copy_location(ast.Expr(self._call(statement)), statement)
+        return [told, statement]
+
+    def visit_Lambda(self, node: ast.Lambda) -> ast.AST:
+        self.generic_visit(node)
+        pair = ast.Tuple([self._call(node), node.body], ast.Load())
+        node.body = ast.Subscript(pair, ast.Constant(1), ast.Load())
+        return node
+
+
+@cache
+def _watching(module: str) -> Mapping[Place, CodeType]:
+    tree = _Watching(module).visit(ast.parse(text(module)))
+    file = str(FOLDER / f"{module}.py")
+    return functions_of(compile(ast.fix_missing_locations(tree), file, "exec"))
+
+
+@contextmanager
+def watched() -> Iterator[set[Spot]]:
+    """The lowering telling which of its statements are executed."""
+    reached: set[Spot] = set()
+    with ExitStack() as stack:
+        for name, module in modules().items():
+            vars(module)[_REACHED] = reached.add
+            stack.enter_context(replaced(name, _watching(name)))
+        yield reached

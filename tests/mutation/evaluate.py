@@ -1,0 +1,360 @@
+"""Traced programs executed by NumPy, operation by operation: nothing is compiled.
+
+A mutant is executed once or twice, so compiling it would take nearly all of a campaign's time. Operations
+that NumPy has with the same results are NumPy's, the others JAX's own, one at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, TypeAlias
+
+import jax
+import numpy as np
+from jax.extend.core import Jaxpr, Literal
+from numpy.typing import NDArray
+
+from pto_jax import arrays, engine
+from pto_jax.arguments import prepare
+from pto_jax.campaign.results import Run
+from pto_jax.campaign.targets import for_engine, of_engine
+from pto_jax.testing.generate import Case
+
+Values: TypeAlias = "list[NDArray[Any]]"
+Step: TypeAlias = Callable[[Any, Values], Values]
+
+
+@dataclass(frozen=True)
+class Interpreted:
+    """The engine traced as a whole, the trace executed by NumPy."""
+
+    name: str = "engine:numpy"
+
+    def run(self, case: Case) -> Run:
+        kernel = engine.compile(case.program, case.profile, case.entry, checks=True, grid=case.grid)
+        given = {name: for_engine(i) for name, i in case.inputs.items()}
+        outputs, report = _run(kernel, given)
+        return of_engine(case, outputs, report)
+
+
+def _run(kernel: engine.Kernel, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
+    mode = engine._Mode(check=True, keep_state=False, whole=True)
+    with arrays.x64(), np.errstate(all="ignore"):
+        traced, shape = jax.make_jaxpr(partial(engine._execute, kernel, mode), return_shape=True)(prepared)
+        leaves = [np.asarray(x) for x in jax.tree.leaves(prepared)]
+        flat = evaluate(traced.jaxpr, traced.consts, leaves)
+        results, report, _ = jax.tree.unflatten(jax.tree.structure(shape), flat)
+    return {n: results[n] for n in kernel.outputs if n in results}, report
+
+
+def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) -> Values:
+    """The results of a trace."""
+    known: dict[Any, Any] = dict(zip(jaxpr.constvars, map(np.asarray, consts), strict=True))
+    known.update(zip(jaxpr.invars, arguments, strict=True))
+    for eqn in jaxpr.eqns:
+        values = [np.asarray(v.val) if isinstance(v, Literal) else known[v] for v in eqn.invars]
+        found = _STEPS.get(eqn.primitive.name, _by_jax)(eqn, values)
+        known.update(zip(eqn.outvars, found, strict=True))
+    return [np.asarray(v.val) if isinstance(v, Literal) else known[v] for v in jaxpr.outvars]
+
+
+def _by_jax(eqn: Any, values: Values) -> Values:
+    params = eqn.primitive.get_bind_params(eqn.params)
+    with eqn.ctx.manager:
+        found = eqn.primitive.bind(*map(jax.numpy.asarray, values), **params)
+    return [np.asarray(x) for x in (found if eqn.primitive.multiple_results else [found])]
+
+
+# -- inner functions and control flow ----------------------------------------------------------------
+
+
+def _inner(name: str) -> Step:
+    def step(eqn: Any, values: Values) -> Values:
+        inner = eqn.params[name]
+        return evaluate(inner.jaxpr, inner.consts, values)
+
+    return step
+
+
+def _cond(eqn: Any, values: Values) -> Values:
+    branches = eqn.params["branches"]
+    taken = branches[min(max(int(values[0]), 0), len(branches) - 1)]
+    return evaluate(taken.jaxpr, taken.consts, values[1:])
+
+
+def _while(eqn: Any, values: Values) -> Values:
+    p = eqn.params
+    test, body, n, m = p["cond_jaxpr"], p["body_jaxpr"], p["cond_nconsts"], p["body_nconsts"]
+    fixed, own, carried = values[:n], values[n : n + m], values[n + m :]
+    while bool(evaluate(test.jaxpr, test.consts, [*fixed, *carried])[0]):
+        carried = evaluate(body.jaxpr, body.consts, [*own, *carried])
+    return carried
+
+
+def _scan(eqn: Any, values: Values) -> Values:
+    p = eqn.params
+    body, n, m, length = p["jaxpr"], p["num_consts"], p["num_carry"], p["length"]
+    fixed, carried, rows = values[:n], values[n : n + m], values[n + m :]
+    outputs: list[Any] = [None] * length
+    for i in reversed(range(length)) if p["reverse"] else range(length):
+        found = evaluate(body.jaxpr, body.consts, [*fixed, *carried, *(x[i] for x in rows)])
+        carried, outputs[i] = found[:m], found[m:]
+    shapes = [v.aval for v in eqn.outvars[m:]]
+    stacked = [
+        np.stack([np.asarray(row[k]) for row in outputs]) if length else np.zeros(s.shape, s.dtype)
+        for k, s in enumerate(shapes)
+    ]
+    return [*carried, *stacked]
+
+
+# -- operations on elements --------------------------------------------------------------------------
+
+
+def _lanes(function: Callable[..., Any]) -> Step:
+    return lambda eqn, values: [np.asarray(function(*values))]
+
+
+def _convert(eqn: Any, values: Values) -> Values:
+    (x,), target = values, np.dtype(eqn.params["new_dtype"])
+    if x.dtype.kind == "f" and target.kind in "iu":
+        # XLA clamps and takes NaN as zero, C leaves both undefined.
+        limits = np.iinfo(target)
+        inside = (x > float(limits.min)) & (x < float(limits.max))
+        whole = np.where(inside, x, 0).astype(target)
+        whole = np.where(x >= float(limits.max), limits.max, whole)
+        return [np.where(x <= float(limits.min), limits.min, whole).astype(target)]
+    return [x != 0 if target.kind == "b" else x.astype(target)]
+
+
+def _bitcast(eqn: Any, values: Values) -> Values:
+    (x,), target = values, np.dtype(eqn.params["new_dtype"])
+    if x.dtype.itemsize == target.itemsize:
+        return [x.view(target)]
+    shape = (*x.shape, -1) if x.dtype.itemsize > target.itemsize else x.shape[:-1]
+    return [np.frombuffer(x.tobytes(), target).reshape(shape)] if x.size else _by_jax(eqn, values)
+
+
+def _shift_left(x: NDArray[Any], by: NDArray[Any]) -> Any:
+    legal = _legal(x, by)
+    return np.where(legal, np.left_shift(x, np.where(legal, by, 0)), x.dtype.type(0))
+
+
+def _shift_logical(x: NDArray[Any], by: NDArray[Any]) -> Any:
+    legal, bits = _legal(x, by), np.dtype(f"u{x.dtype.itemsize}")
+    shifted = np.asarray(np.right_shift(x.view(bits), np.where(legal, by, 0).astype(bits))).view(x.dtype)
+    return np.where(legal, shifted, x.dtype.type(0))
+
+
+def _shift_arithmetic(x: NDArray[Any], by: NDArray[Any]) -> Any:
+    legal, bits = _legal(x, by), np.dtype(f"i{x.dtype.itemsize}")
+    count = np.where(legal, by, x.dtype.itemsize * 8 - 1).astype(bits)
+    return np.asarray(np.right_shift(x.view(bits), count)).view(x.dtype)
+
+
+def _legal(x: NDArray[Any], by: NDArray[Any]) -> Any:
+    return (by >= 0) & (by < x.dtype.itemsize * 8)
+
+
+def _rem(x: NDArray[Any], y: NDArray[Any]) -> Any:
+    if x.dtype.kind == "f":
+        return np.fmod(x, y)
+    return np.where(y == 0, x, np.fmod(x, np.where(y == 0, 1, y).astype(y.dtype)))
+
+
+def _div(x: NDArray[Any], y: NDArray[Any]) -> Any:
+    if x.dtype.kind == "f":
+        return np.divide(x, y)
+    safe = np.where(y == 0, 1, y).astype(y.dtype)
+    return np.where(y == 0, ~np.zeros_like(x), (x - np.fmod(x, safe)) // safe)
+
+
+def _round(eqn: Any, values: Values) -> Values:
+    to_even = eqn.params["rounding_method"] == jax.lax.RoundingMethod.TO_NEAREST_EVEN
+    return [np.asarray(np.rint(values[0]))] if to_even else _by_jax(eqn, values)
+
+
+def _sign(eqn: Any, values: Values) -> Values:
+    return _by_jax(eqn, values) if values[0].dtype.kind == "f" else [np.asarray(np.sign(values[0]))]
+
+
+def _select(which: NDArray[Any], *cases: NDArray[Any]) -> Any:
+    if which.dtype.kind == "b":
+        return np.where(which, cases[1], cases[0])
+    return np.choose(which, cases)
+
+
+# -- shapes ------------------------------------------------------------------------------------------
+
+
+def _iota(eqn: Any, values: Values) -> Values:
+    p = eqn.params
+    line = np.arange(p["shape"][p["dimension"]]).astype(p["dtype"])
+    spread = [-1 if i == p["dimension"] else 1 for i in range(len(p["shape"]))]
+    return [np.broadcast_to(line.reshape(spread), p["shape"])]
+
+
+def _broadcast(eqn: Any, values: Values) -> Values:
+    p, (x,) = eqn.params, values[:1]
+    shape = [1] * len(p["shape"])
+    for axis, size in zip(p["broadcast_dimensions"], x.shape, strict=True):
+        shape[axis] = size
+    return [np.broadcast_to(x.reshape(shape), p["shape"])]
+
+
+def _slice(eqn: Any, values: Values) -> Values:
+    p = eqn.params
+    steps = p["strides"] or (1,) * values[0].ndim
+    bounds = zip(p["start_indices"], p["limit_indices"], steps, strict=True)
+    return [values[0][tuple(slice(*b) for b in bounds)]]
+
+
+def _window(whole: NDArray[Any], shape: tuple[int, ...], starts: Values) -> tuple[slice, ...]:
+    at = [min(max(int(s), 0), n - m) for s, n, m in zip(starts, whole.shape, shape, strict=True)]
+    return tuple(slice(s, s + m) for s, m in zip(at, shape, strict=True))
+
+
+def _dynamic_slice(eqn: Any, values: Values) -> Values:
+    return [values[0][_window(values[0], eqn.params["slice_sizes"], values[1:])]]
+
+
+def _dynamic_update(eqn: Any, values: Values) -> Values:
+    whole = values[0].copy()
+    whole[_window(whole, values[1].shape, values[2:])] = values[1]
+    return [whole]
+
+
+def _places(
+    whole: NDArray[Any], starts: NDArray[Any], axes: Sequence[int], sizes: Sequence[int], clips: bool
+) -> tuple[list[Any], Any]:
+    """Index arrays [*batch, *sizes] of windows of an array, and which windows [*batch] lie inside."""
+    batch, rank, inside = starts.shape[:-1], whole.ndim, np.ones(starts.shape[:-1], np.bool_)
+    index: list[Any] = []
+    for axis, size in enumerate(sizes):
+        first: Any = np.zeros(batch, np.int64)
+        if axis in axes:
+            first, last = starts[..., axes.index(axis)].astype(np.int64), whole.shape[axis] - size
+            inside = inside if clips else inside & (first >= 0) & (first <= last)
+            first = np.clip(first, 0, max(last, 0))
+        line = np.arange(size).reshape([size if i == axis else 1 for i in range(rank)])
+        index.append(first.reshape(*batch, *[1] * rank) + line)
+    return index, inside
+
+
+def _gather(eqn: Any, values: Values) -> Values:
+    p, (whole, starts) = eqn.params, values
+    d, clips = p["dimension_numbers"], "CLIP" in str(p["mode"])
+    if d.operand_batching_dims or not whole.size:
+        return _by_jax(eqn, values)
+    index, inside = _places(whole, starts, d.start_index_map, p["slice_sizes"], clips)
+    batch = starts.ndim - 1
+    if p["fill_value"] is None and not inside.all():
+        return _by_jax(eqn, values)
+    found = whole[tuple(index)]
+    if not inside.all():
+        found = np.where(inside.reshape(*inside.shape, *[1] * whole.ndim), found, p["fill_value"])
+    found = found.squeeze(tuple(batch + i for i in d.collapsed_slice_dims)).astype(whole.dtype)
+    return [np.moveaxis(found, range(batch, found.ndim), d.offset_dims)]
+
+
+def _scatter(update: Callable[[NDArray[Any], tuple[Any, ...], Any], None]) -> Step:
+    def step(eqn: Any, values: Values) -> Values:
+        p, (whole, starts, new) = eqn.params, values
+        d, clips = p["dimension_numbers"], "CLIP" in str(p["mode"])
+        if d.operand_batching_dims or not whole.size or not new.size:
+            return _by_jax(eqn, values)
+        windows = iter([new.shape[i] for i in d.update_window_dims])
+        sizes = [1 if i in d.inserted_window_dims else next(windows) for i in range(whole.ndim)]
+        index, inside = _places(whole, starts, d.scatter_dims_to_operand_dims, sizes, clips)
+        batch = starts.ndim - 1
+        new = np.moveaxis(new, d.update_window_dims, range(batch, new.ndim)).reshape(*inside.shape, *sizes)
+        at = tuple(np.broadcast_to(i, new.shape)[inside] for i in index)
+        result = whole.copy()
+        update(result, at, new[inside])
+        return [result]
+
+    return step
+
+
+def _put(whole: NDArray[Any], at: tuple[Any, ...], new: Any) -> None:
+    whole[at] = new
+
+
+def _pad(eqn: Any, values: Values) -> Values:
+    widths = eqn.params["padding_config"]
+    if any(low < 0 or high < 0 or between for low, high, between in widths):
+        return _by_jax(eqn, values)
+    return [np.pad(values[0], [(low, high) for low, high, _ in widths], constant_values=values[1])]
+
+
+def _reduce(function: Callable[..., Any]) -> Step:
+    def step(eqn: Any, values: Values) -> Values:
+        x, axes = values[0], tuple(eqn.params["axes"])
+        if x.dtype.kind == "f" or 0 in x.shape:
+            return _by_jax(eqn, values)
+        return [np.asarray(function(x, axis=axes)).astype(x.dtype)]
+
+    return step
+
+
+_STEPS: dict[str, Step] = {
+    "jit": _inner("jaxpr"),
+    "pjit": _inner("jaxpr"),
+    "custom_jvp_call": _inner("call_jaxpr"),
+    "custom_vmap_call": _inner("call"),
+    "cond": _cond,
+    "while": _while,
+    "scan": _scan,
+    "convert_element_type": _convert,
+    "bitcast_convert_type": _bitcast,
+    "and": _lanes(np.bitwise_and),
+    "or": _lanes(np.bitwise_or),
+    "xor": _lanes(np.bitwise_xor),
+    "not": _lanes(np.invert),
+    "shift_left": _lanes(_shift_left),
+    "shift_right_logical": _lanes(_shift_logical),
+    "shift_right_arithmetic": _lanes(_shift_arithmetic),
+    "add": _lanes(np.add),
+    "sub": _lanes(np.subtract),
+    "mul": _lanes(np.multiply),
+    "div": _lanes(_div),
+    "rem": _lanes(_rem),
+    "neg": _lanes(np.negative),
+    "abs": _lanes(np.abs),
+    "min": _lanes(np.minimum),
+    "max": _lanes(np.maximum),
+    "clamp": _lanes(lambda low, x, high: np.minimum(np.maximum(x, low), high)),
+    "floor": _lanes(np.floor),
+    "ceil": _lanes(np.ceil),
+    "sqrt": _lanes(np.sqrt),
+    "round": _round,
+    "sign": _sign,
+    "eq": _lanes(np.equal),
+    "ne": _lanes(np.not_equal),
+    "lt": _lanes(np.less),
+    "le": _lanes(np.less_equal),
+    "gt": _lanes(np.greater),
+    "ge": _lanes(np.greater_equal),
+    "select_n": _lanes(_select),
+    "iota": _iota,
+    "broadcast_in_dim": _broadcast,
+    "reshape": lambda eqn, values: [values[0].reshape(eqn.params["new_sizes"])],
+    "squeeze": lambda eqn, values: [values[0].squeeze(eqn.params["dimensions"])],
+    "transpose": lambda eqn, values: [values[0].transpose(eqn.params["permutation"])],
+    "concatenate": lambda eqn, values: [np.concatenate(values, eqn.params["dimension"])],
+    "slice": _slice,
+    "dynamic_slice": _dynamic_slice,
+    "dynamic_update_slice": _dynamic_update,
+    "gather": _gather,
+    "scatter": _scatter(_put),
+    "scatter-add": _scatter(np.add.at),
+    "scatter-max": _scatter(np.maximum.at),
+    "pad": _pad,
+    "reduce_or": _reduce(np.bitwise_or.reduce),
+    "reduce_and": _reduce(np.bitwise_and.reduce),
+    "reduce_max": _reduce(np.max),
+    "reduce_min": _reduce(np.min),
+    "reduce_sum": _reduce(np.sum),
+}

@@ -1,0 +1,73 @@
+"""The campaign notices every wrong spot that is put into the lowering."""
+
+from __future__ import annotations
+
+import pytest
+
+from pto_jax.dtypes import F32
+from pto_jax.lowering import formulas, region
+from tests.mutation import code
+from tests.mutation.campaign import campaign, verdict
+from tests.mutation.mutants import Mutant, TableError, applied, read_table, table
+
+#: Modules that compute nothing of their own, or that only another machine executes (``lockstep``).
+_NOTHING_TO_CHANGE = set(
+    "fixpipe instructions lockstep observed planning rules "
+    "blocks indexed_scalars irregular_partial layout_img2col memory_convolution scalars shapes".split()
+)
+
+
+def test_the_table_has_mutants_of_every_module_each_at_one_spot() -> None:
+    names = [m.name for m in table()]
+    assert len(names) >= 60 and len(set(names)) == len(names)
+    assert set(code.modules()) - {m.module for m in table()} <= _NOTHING_TO_CHANGE
+    for mutant in table():
+        assert mutant.spot[0] == mutant.module
+
+
+def test_the_campaign_kills_every_mutant() -> None:
+    verdicts = [verdict(m, campaign()) for m in table()]
+    print("\n".join(map(str, verdicts)))
+    alive = [v for v in verdicts if v.entry is None and not v.mutant.survives]
+    assert not alive, "\n".join(map(str, alive))
+    noticed = [v for v in verdicts if v.entry is not None and v.mutant.survives]
+    assert not noticed, "\n".join(map(str, noticed))
+    assert not [str(v) for v in verdicts if v.leaks]
+
+
+def test_a_mutant_is_put_in_place_and_taken_back() -> None:
+    mutant = Mutant("x", "formulas", "total = getattr(a, operation)(a.num(x), a.num(y))", "total = 1 / 0")
+    before = formulas.saturating.__code__
+    with applied(mutant):
+        assert formulas.saturating.__code__ is not before
+        with pytest.raises(ZeroDivisionError):
+            formulas.saturating(None, "add", None, None)  # type: ignore[arg-type]
+    assert formulas.saturating.__code__ is before
+
+
+def test_watched_code_tells_the_statements_it_executes() -> None:
+    with code.watched() as reached:
+        region.all_ones(F32)
+    lines = code.text("region").splitlines()
+    assert [lines[line - 1].split()[0] for _, line, _ in sorted(reached)] == ['"""The', "word:", "return"]
+
+
+@pytest.mark.parametrize(
+    ("old", "message"),
+    [
+        ("no such text", "0 times"),
+        ("return", "times in region.py"),
+        ("from . import", "times"),
+        ("Formula = Callable[..., Array]", "more than one statement"),
+    ],
+)
+def test_edits_outside_of_one_statement_are_refused(old: str, message: str) -> None:
+    with pytest.raises(TableError, match=message):
+        _ = Mutant("x", "region", old, "Formula = None").spot
+
+
+def test_a_malformed_table_is_refused() -> None:
+    with pytest.raises(TableError, match="allowed: lines"):
+        read_table("region: x\nno mark\n")
+    with pytest.raises(TableError, match="not a mutant"):
+        read_table("region: x\n- old\n")
