@@ -99,11 +99,12 @@ def _gather(step: ShadeStep) -> None:
     by_row, view = is_by_row(step, "dst"), step.view("src")
     table, shade, d = table_of(step, "src", by_row), _global(step, view), view.dtype
     indices = _indices(step, step.region, by_row)
+    count = len(shade.bits) * 8 // d.storage_bits
     at = np.full(step.region, -1, np.int64)
     for i, j, n in named_lanes(step.real, "dst", by_row):
         k = resolved(step.real, n, table.capacity)
-        at[i, j] = -1 if k is None else table.position(k, j)
-    at[at >= len(shade.bits) * 8 // d.storage_bits] = -1
+        place = -1 if k is None else table.position(k, j)
+        at[i, j] = place if 0 <= place < count else -1
     poisoned = first(indices, _lost(step, "dst", by_row, table.capacity))
     words = np.where(at < 0, 0, shade.words(np.maximum(at, 0), d))
     codes = np.where(at < 0, 0, shade.codes(np.maximum(at, 0), d))

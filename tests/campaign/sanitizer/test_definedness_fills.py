@@ -1,0 +1,74 @@
+"""No undefined bit is called defined: programs give the same there whatever fills what is undefined."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from pto_jax.oracle.definedness_step import SHADES, ShadeStep, shade_of
+from pto_jax.profiles import PROFILE_NAMES
+from pto_jax.testing.generate import cases
+from pto_jax.testing.generate_operations import catalogue
+from pto_jax.testing.generate_options import PRESETS, STRAIGHT, Options
+from tests.campaign.sanitizer.definedness_fills import CheckedMachine, Report, check
+
+#: Nothing generates a print.
+NAMES = sorted(SHADES.keys() - {"tprint"})
+
+
+def only(name: str) -> Options:
+    profiles = tuple(p for p in PROFILE_NAMES if name in catalogue(p, STRAIGHT.elements))
+    return replace(
+        STRAIGHT,
+        only=frozenset({name}),
+        profiles=profiles,
+        uneven=0.6,
+        partial=0.7,
+        statements=1,
+        elements=512,
+    )
+
+
+def test_every_instruction_on_spoilt_arguments() -> None:
+    report = Report()
+    for name in NAMES:
+        for case in cases(2, 1, only(name)):
+            check(case, report, 0.7)
+    assert not report.missed, "\n".join(report.missed)
+    assert report.kinds["undefined"] > 90
+
+
+@pytest.mark.parametrize("preset", ["control", "aliases", "everything"])
+def test_whole_programs(preset: str) -> None:
+    report = Report()
+    for case in cases(4, 8, replace(PRESETS[preset], elements=512)):
+        check(case, report, 0.4)
+    assert not report.missed, "\n".join(report.missed)
+
+
+@pytest.mark.parametrize("name", ["tadd", "trowsum", "ttrans", "tmatmul", "tload", "tsel", "tsort32"])
+def test_a_rule_that_forgets_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    rule = SHADES[name]
+
+    def forgets(step: ShadeStep) -> None:
+        machine = step.machine
+        assert isinstance(machine, CheckedMachine)
+        rule(step)
+        for written, positions, _ in machine.shaded:
+            shade, address = shade_of(step.tile(written))
+            shade.define(positions, step.dtype(written), address)
+
+    monkeypatch.setitem(SHADES, name, forgets)
+    report = Report()
+    for case in cases(2, 12, only(name)):
+        check(case, report, 0.7)
+    assert any("memory" in text for text in report.missed)
+
+
+def test_a_rule_that_writes_elsewhere_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SHADES, "tadd", lambda step: step.define((1, 1)))
+    report = Report()
+    for case in cases(2, 4, only("tadd")):
+        check(case, report)
+    assert any("unshaded" in text for text in report.missed)
