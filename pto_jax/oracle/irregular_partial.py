@@ -43,11 +43,14 @@ def _partial_arg(name: str, better: Callable[[Array, Array], Array]) -> None:
     def execute(step: Step) -> None:
         d = step.dtype()
         first = better(decode(step.words("src0"), d), decode(step.words("src1"), d))
+        chosen = {}
         for suffix in ("", "Idx"):
             names = (f"src0{suffix}", f"src1{suffix}")
-            words = choose(step, names, np.where(first, step.raw(names[0]), step.raw(names[1])))
-            rows, cols = step.region
-            target = f"dst{suffix}"
+            both = np.where(first, step.raw(names[0]), step.raw(names[1]))
+            chosen[f"dst{suffix}"] = choose(step, names, both)
+        # Every source is read before a result is written, which may be one of them.
+        rows, cols = step.region
+        for target, words in chosen.items():
             step.scatter(words, storage.map_of(step.type(target))[:rows, :cols], target)
 
 

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax import isa, oracle
+from pto_jax import isa, oracle, parse
 from pto_jax.dtypes import dtype
 from pto_jax.ir import FRAGMENT, Function, Op, Program, Region, Value, attrs
 from pto_jax.oracle import OracleTile
@@ -24,6 +24,7 @@ from pto_jax.types import (
     QuantType,
     ScalarType,
     ScatterAxis,
+    TileType,
     Type,
     VectorType,
 )
@@ -340,3 +341,13 @@ def test_only_the_simulator_clears_four_bit_destinations(tile: Make, profile: st
 
 def test_the_vector_type_follows_from_the_declaration() -> None:
     assert isa.instructions()["tmrgsort"].operand("executed").vector == VectorType((4,), dtype("i16"))
+
+
+def test_sources_are_read_before_any_result_is_written() -> None:
+    """The tiles of values and of indices change places."""
+    t = TileType(dtype("i32"), 1, 8)
+    listed = [", ".join(["!pto.tile<1x8xi32>"] * n) for n in (4, 2)]
+    program = parse(f"pto.tpartargmin ins(%v, %v, %i, %i : {listed[0]}) outs(%i, %v : {listed[1]})")
+    values, indices = np.arange(8, dtype=np.int32)[None], np.full((1, 8), 50, np.int32)
+    found = oracle.run(program, {"v": OracleTile(t, values), "i": OracleTile(t, indices)}, profile="cpu_sim")
+    assert np.array_equal(found["i"].data, values) and np.array_equal(found["v"].data, indices)
