@@ -48,6 +48,13 @@ def add(command: Adder) -> None:
     machines.add_argument("--lockstep", action="store_true", help="many programs at once, made as arrays")
     where = sub.add_argument_group("execution")
     where.add_argument("--workers", type=int, default=1, metavar="W", help="processes (default: 1)")
+    where.add_argument(
+        "--worker-memory",
+        type=float,
+        default=4096.0,
+        metavar="MIB",
+        help="a worker that holds more is replaced (default: 4096)",
+    )
     where.add_argument("--batch", type=int, metavar="N", help="cases of a block")
     where.add_argument("--processes", type=int, metavar="N", help="campaign processes on all machines")
     where.add_argument("--process", type=int, metavar="I", help="number of this one, from 0")
@@ -73,7 +80,16 @@ def _fuzz(args: argparse.Namespace) -> int:
     store = None if not args.store else args.store.replace("{process}", str(process))
     if args.resume and store is None:
         raise ArgumentError("--resume needs --store FILE, the store of the campaign")
-    setup = campaign.Setup(plan, store, args.resume, args.workers, process, processes, args.max_failures)
+    setup = campaign.Setup(
+        plan,
+        store,
+        args.resume,
+        args.workers,
+        process,
+        processes,
+        args.max_failures,
+        args.worker_memory * (1 << 20),
+    )
     result = campaign.run(setup, None if args.quiet else sys.stderr)
     with result.store:
         if result.ended != campaign.FINISHED:
@@ -116,6 +132,7 @@ def _plan(args: argparse.Namespace) -> Plan:
 
 def _check_numbers(args: argparse.Namespace) -> None:
     least: dict[str, float] = {"seed": 0, "start": 0, "shrink_seconds": 0, "max_failures": 0, "process": 0}
+    least["worker_memory"] = 0
     for name in ("count", "workers", "batch", "grid", "processes"):
         least[name] = 1
     for name, smallest in least.items():

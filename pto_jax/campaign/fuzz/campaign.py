@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import time
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +35,8 @@ class Setup:
     process: int = 0
     processes: int = 1
     max_failures: int = 0
+    #: Bytes that a worker may hold between two blocks.
+    memory: float = math.inf
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ def run(setup: Setup, stream: TextIO | None = None) -> Result:
     todo = (b for b in plan.blocks(setup.process, setup.processes) if b[0] not in done)
     ended = FINISHED
     try:
-        with Pool(plan, setup.workers, progress.say) as pool:
+        with Pool(plan, setup.workers, progress.say, setup.memory) as pool:
             for finished in pool.run(todo):
                 if finished is not None:
                     _keep(store, setup, pool, finished)

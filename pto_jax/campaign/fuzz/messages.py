@@ -35,10 +35,11 @@ class Note:
 
 @dataclass(frozen=True)
 class Done:
-    """A block is done; ``seconds`` it took."""
+    """A block is done; ``seconds`` it took, and the bytes of memory that the worker holds."""
 
     batch: Batch
     seconds: float
+    memory: int
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ does it; that case becomes a failure ``crashed``.
 from __future__ import annotations
 
 import contextlib
+import math
 import multiprocessing
 import os
 import signal
@@ -64,17 +65,21 @@ class _Worker:
     fresh: bool = True
     since: float = 0.0
     beats: int = 0
+    memory: int = 0
 
 
 class Pool:
     """``workers`` processes that execute the blocks of a plan.
 
-    ``say`` is told what a user should know. ``device`` is known when the first batch is there. Use it as a
-    context: its end is the end of the processes.
+    A process that holds more than ``memory`` bytes after a block is replaced: compiled functions stay in its
+    caches. ``say`` is told what a user should know. ``device`` is known when the first batch is there. Use
+    it as a context: its end is the end of the processes.
     """
 
-    def __init__(self, plan: Plan, workers: int, say: Callable[[str], None]) -> None:
-        self._plan, self._count, self._say = plan, workers, say
+    def __init__(
+        self, plan: Plan, workers: int, say: Callable[[str], None], memory: float = math.inf
+    ) -> None:
+        self._plan, self._count, self._say, self._memory = plan, workers, say, memory
         self._context = multiprocessing.get_context("spawn")
         self._workers: list[_Worker] = []
         self._said: set[str] = set()
@@ -132,9 +137,12 @@ class Pool:
         return _Worker(number, process, ours, Board(cells), job)
 
     def _give(self, worker: _Worker, job: _Job | None) -> None:
-        """Send a worker the next part of a block, once it is ready."""
+        """Send a worker the next part of a block, once it is ready; one that holds too much is replaced."""
         worker.job = job
-        if job is not None and worker.ready:
+        if job is not None and worker.memory > self._memory:
+            _end(worker)
+            self._workers[worker.number] = self._started(worker.number, job)
+        elif job is not None and worker.ready:
             worker.since = time.monotonic()
             # A worker that is gone is noticed where its messages are read.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
@@ -174,7 +182,7 @@ class Pool:
         worker.job.todo.pop(0)
         worker.job.done.append(done.batch)
         worker.job.seconds += done.seconds
-        worker.fresh = False
+        worker.fresh, worker.memory = False, done.memory
         return self._next(worker)
 
     def _next(self, worker: _Worker) -> Finished | None:

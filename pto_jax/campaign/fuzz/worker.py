@@ -65,7 +65,7 @@ def _executed(executor: Executor, task: Task) -> Done | Failed:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename}:{place.lineno}"
         return Failed(f"executor: {type(error).__name__}: {error} ({where})")
-    return Done(batch, perf_counter() - began)
+    return Done(batch, perf_counter() - began, _memory())
 
 
 class Guarded:
@@ -111,6 +111,17 @@ class Guarded:
             ours = {"id": case.id, "reference": self._plan.reference, "tested": self._plan.tested}
             if ours.items() <= report.items() or not (folder / "report.json").exists():
                 shutil.rmtree(folder, ignore_errors=True)
+
+
+def _memory() -> int:
+    """Bytes that this process holds; where the system does not say, the most it ever held."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text().split()[1])
+        return pages * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        import resource
+
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
 
 
 def _device() -> str:

@@ -56,7 +56,7 @@ def test_interrupted_and_killed_campaigns_end_with_the_rows_of_an_uninterrupted_
     second.communicate()
     assert fuzz(*resumed) == 1
     assert "66 cases: 59 equal, 7 different" in fuzz.out
-    assert fuzz(*options, "--store", "whole.sqlite", "--workers", 2) == 1
+    assert fuzz(*options, "--store", "whole.sqlite") == 1
     assert fuzz.rows("s.sqlite") == fuzz.rows("whole.sqlite")
 
 
@@ -108,10 +108,11 @@ def test_processes_that_meet_share_a_campaign_and_their_stores_merge(fuzz: Any) 
 
 
 def test_too_many_failures_stop_a_campaign(fuzz: Any) -> None:
-    options = [*machines("right", "wrong"), "--count", 1000, "--batch", 5, "--max-failures", 2]
-    assert fuzz(*options) == 1
+    options = [*machines("right", "wrong"), "--count", 1000, "--batch", 10, "--max-failures", 2]
+    # A worker that holds too much memory after a block is replaced, which changes nothing.
+    assert fuzz(*options, "--worker-memory", 1) == 1
     assert "stopped at --max-failures; --store FILE would keep what is done" in fuzz.err
-    assert " cases: " in fuzz.out and "2 different" in fuzz.out and "store: in memory" in fuzz.out
+    assert "20 cases: 18 equal, 2 different" in fuzz.out and "store: in memory" in fuzz.out
     assert not list(fuzz.folder.glob("*.sqlite*"))
 
 

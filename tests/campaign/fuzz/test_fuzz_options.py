@@ -85,6 +85,7 @@ def test_a_store_is_named_after_its_process(setup_of: Any) -> None:
         (["--case-timeout", "0"], "--case-timeout is 0; allowed: more than 0 seconds"),
         (["--dut-timeout", "nan"], "--dut-timeout is nan; allowed: more than 0 seconds"),
         (["--shrink-seconds", "-1"], "--shrink-seconds is -1.0; allowed: 0 or more"),
+        (["--worker-memory", "-1"], "--worker-memory is -1.0; allowed: 0 or more"),
         (["--max-failures", "-1"], "--max-failures is -1; allowed: 0 or more"),
         (["--preset", "none"], "no preset none; allowed: straight"),
         (["--profile", "a7"], "invalid choice: 'a7'"),
