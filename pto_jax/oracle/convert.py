@@ -33,11 +33,16 @@ def convert_tile(step: Step) -> None:
     values = step.values("src", (rows, cols))
     if not step.policy.simulator:
         words = _hardware(values, source, target, mode, saturate)
-    elif source == target and (is_small(target) or not (saturate or step.policy.flush_subnormals)):
+    elif source == target and _copies(source, saturate, step.policy.flush_subnormals):
         words = step.raw("src", (rows, cols))
     else:
         words = _simulated(values, source, target, mode, saturate)
     step.store(words, region=(rows, cols))
+
+
+def _copies(d: DType, saturate: bool, flush_subnormals: bool) -> bool:
+    """Whether the simulator's conversion to the same type keeps all bits."""
+    return d.packed or not (saturate or (flush_subnormals and not is_small(d)))
 
 
 def range_of(d: DType) -> tuple[float, float]:

@@ -275,6 +275,14 @@ def test_small_float_conversions(run_one: Run, tile: Make) -> None:
     assert hif8.tolist() == [0x09, 0x00, 0x6E]
 
 
+@pytest.mark.parametrize(("mode", "first"), [(ON, 0x7B), (OFF, 0x7C)])
+def test_a_saturating_copy_of_small_floats_keeps_no_infinity(
+    run_one: Run, tile: Make, mode: SaturationMode, first: int
+) -> None:
+    out = _convert(run_one, tile, ("f8e5m2", "f8e5m2"), [np.inf, -3.0], "cpu_sim", sat_mode=mode)
+    assert out.view(np.uint8).tolist() == [first, 0xC2]
+
+
 def test_odd_last_column_of_packed_conversions(run_one: Run, tile: Make) -> None:
     src = tile("bf16", np.ones((1, 64)), valid=(1, 3))
     dst = tile("f4e2m1x2", np.full((1, 64), 5), valid=(1, 3))

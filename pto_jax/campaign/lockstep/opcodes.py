@@ -248,8 +248,7 @@ def _opcode(
         kind = kinds[name]
         assert isinstance(kind, Kind)
         held.append(kind)
-    context = Context(
-        instruction.name, tuple(types), tuple(sorted(attributes.items())), form, Semantics(profile)
-    )
+    semantics = Semantics(profile, out_of_region=profile.out_of_region)
+    context = Context(instruction.name, tuple(types), tuple(sorted(attributes.items())), form, semantics)
     scalars = tuple(n for n in data if n not in tiles)
     return Opcode(Branch(context, tiles, scalars), tuple(held), tuple(scratch))
