@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,8 @@ from ..results import Output, Run
 
 Array = NDArray[Any]
 _OUTSIDE, _LOST, _SPURIOUS = "outside the valid region", "not written", "written where it should not be"
+#: A finding of the sanitizer: what made the first of the undefined data so, without names and numbers.
+_UNDEFINED = re.compile(r"\bundefined data\b[^;]*; ([a-z -]+?)(?= \(| \d|$)", re.MULTILINE)
 _PLACES = frozenset({_OUTSIDE, _LOST, _SPURIOUS})
 
 
@@ -41,7 +44,8 @@ def difference(outcome: Outcome, wanted: Run | None, found: Run | None) -> Diffe
         return Difference(f"crash of {_crash(outcome)}")
     differs = outcome.mismatch
     if differs is None:
-        return Difference("run-time rule")
+        undefined = _UNDEFINED.search(outcome.message)
+        return Difference("undefined data", undefined[1]) if undefined else Difference("run-time rule")
     if wanted is None or found is None or differs.comparison is None:
         return Difference(_form(differs.message))
     if differs.comparison.first is None:

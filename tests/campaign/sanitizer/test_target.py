@@ -7,6 +7,7 @@ from dataclasses import replace
 from pto_jax.campaign.judge import judge
 from pto_jax.campaign.machines import machine
 from pto_jax.campaign.sanitizer import Sanitizer
+from pto_jax.campaign.shrink.differences import difference
 from pto_jax.campaign.targets import Oracle
 from pto_jax.oracle.definedness_step import SHADES
 from pto_jax.oracle.machine import CLASS_FILES
@@ -32,6 +33,8 @@ def test_undefined_data_is_a_failure_of_the_case() -> None:
     assert found and all(o.kind == "different" for o in found)
     assert "undefined data is a result of the program" in found[0].message
     assert "outside the valid region" in found[0].message
+    cause = difference(found[0], None, None)
+    assert (cause.kind, cause.detail) == ("undefined data", "outside the valid region")
 
 
 def test_names_say_the_mode_and_the_profile() -> None:
