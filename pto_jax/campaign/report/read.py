@@ -109,25 +109,24 @@ def _read(database: sqlite3.Connection, name: str) -> Contents:
     query = "SELECT finished, count, seconds, worker, kinds, coverage, ulp FROM batch ORDER BY start"
     for finished, count, seconds, worker, kinds, coverage, ulp in database.execute(query):
         contents.blocks.append(Block(float(finished), int(count), float(seconds), str(worker)))
-        contents.kinds.update(_counts(kinds))
-        contents.coverage.update(_cells(coverage))
+        contents.kinds.update(json.loads(kinds))
+        contents.coverage.update(json.loads(coverage))
         if ulp and ulp != "{}":
             contents.ulp.merge(Histograms.from_json(ulp))
     contents.failures.extend(_failures(database))
+    _check(contents)
     return contents
 
 
-def _counts(text: str) -> dict[str, int]:
-    return {str(key): int(n) for key, n in json.loads(text or "{}").items()}
-
-
-def _cells(text: str) -> dict[str, int]:
-    """Coverage cells, ``instruction|dtype|attribute|region|layout``."""
-    found = _counts(text)
-    odd = next((cell for cell in found if cell.count("|") != 4), None)
-    if odd is not None:
-        raise ValueError(f"coverage cell {odd!r} does not have 5 parts")
-    return found
+def _check(contents: Contents) -> None:
+    """Raise ValueError for what no campaign counts."""
+    for counts in (contents.kinds, contents.coverage):
+        odd = next((k for k, n in counts.items() if not (isinstance(k, str) and isinstance(n, int))), None)
+        if odd is not None:
+            raise ValueError(f"the count of {odd!r} is {counts[odd]!r}, no integer")
+    cell = next((cell for cell in contents.coverage if cell.count("|") != 4), None)
+    if cell is not None:
+        raise ValueError(f"coverage cell {cell!r} does not have 5 parts")
 
 
 def _failures(database: sqlite3.Connection) -> Iterator[Failure]:
