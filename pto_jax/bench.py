@@ -336,6 +336,14 @@ def flash_attention(run: Run) -> None:
         run.add(f"flash_attention {numerics}", ratio, "of jnp's speed", target)
 
 
+def lockstep(run: Run) -> None:
+    """Distinct random programs per second, made, executed and hashed in lockstep."""
+    from .campaign.lockstep.speed import figures
+
+    for name, value, unit, target in figures():
+        run.add(name, value, unit, target)
+
+
 CASES: dict[str, Callable[[Run], None]] = {
     "add_relu_convert": add_relu_convert,
     "exact_over_fast": exact_over_fast,
@@ -343,6 +351,7 @@ CASES: dict[str, Callable[[Run], None]] = {
     "compile_time": compile_time,
     "compile_loops": compile_loops,
     "flash_attention": flash_attention,
+    "lockstep": lockstep,
 }
 
 

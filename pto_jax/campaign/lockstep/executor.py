@@ -24,12 +24,14 @@ from ..judge import Outcome, judge
 from ..machines import machine
 from ..recorder import Recorder
 from ..report.ulp import Histograms
+from . import values
 from .oracle import compare, finished
-from .stream import CHUNK, FILLED, Mode, Runner
+from .programs import draw
+from .stream import CHUNK, FILLED, Mode, Runner, coverage
 from .table import Table, parts, table
 
 #: Programs in a row that use one table.
-SPAN = 1 << 16
+SPAN = 1 << 13
 #: Without a profile: the one with the most instructions and types.
 _PROFILES: tuple[ProfileName, ...] = ("a5",)
 _MODES: dict[str, Mode] = {"lockstep": "switch", "lockstep:grouped": "grouped"}
@@ -59,6 +61,7 @@ class LockstepExecutor:
             allowed = ", ".join(_MODES)
             raise ArgumentError(f"--lockstep with the tested machine {plan.tested}; allowed: {allowed}")
         self._seed, self._recorder = plan.seed, recorder
+        self._chunk = _power(min(CHUNK, plan.batch))
         self._mode = _MODES[plan.tested]
         self._other = _MODES.get(plan.reference)
         self._reference = machine(plan.reference, plan.dut_timeout)
@@ -67,44 +70,45 @@ class LockstepExecutor:
 
     def run_block(self, start: int, count: int) -> Batch:
         kinds: Counter[str] = Counter()
-        coverage: Counter[str] = Counter()
+        cells: Counter[str] = Counter()
         ulp, failures = Histograms(), []
         for first, here in _spans(start, count):
-            runner = Runner(self._table(first), self._mode, chunk=min(CHUNK, _power(here)))
-            found = runner.digests(self._seed, first, here)
-            coverage.update(_coverage(runner.table, found.coverage))
-            judged = 0
-            for outcome in self._outcomes(runner, found.words, first, ulp):
-                judged += 1
+            table = self._table(first)
+            looked_at, counts = self._suspects(table, first, here)
+            cells.update(_named(table, counts))
+            kinds["equal"] += here - len(looked_at)
+            for outcome in self._outcomes(table, looked_at, ulp):
                 kinds[outcome.kind] += 1
                 if outcome.is_failure:
                     record = self._recorder(outcome, self._reference, self._tested)
                     failures.append(failure(outcome, record))
-            kinds["equal"] += here - judged
         kinds += Counter()
-        return Batch(start, count, kinds, coverage, ulp.to_json(), tuple(failures))
+        return Batch(start, count, kinds, cells, ulp.to_json(), tuple(failures))
 
     def _table(self, index: int) -> Table:
         return table(*self._tables[index // SPAN % len(self._tables)])
 
-    def _outcomes(
-        self, runner: Runner, words: NDArray[np.uint64], first: int, ulp: Histograms
-    ) -> Iterator[Outcome]:
-        """What became of the programs that had to be looked at one by one; the others are equal."""
-        few = Runner(runner.table, self._mode, chunk=min(_FEW, runner.chunk))
+    def _suspects(self, table: Table, first: int, count: int) -> tuple[list[int], NDArray[np.int64]]:
+        """The programs that have to be looked at one by one, and what all of them cover."""
+        every = np.arange(first, first + count, dtype=np.uint64)
         if self._other is None:
-            every = list(range(first, first + len(words)))
-            yield from compare(few, self._reference, self._seed, every, ulp.add_case)
-            return
-        other = Runner(runner.table, self._other, chunk=runner.chunk)
-        wanted = other.digests(self._seed, first, len(words)).words
-        differing = [first + int(i) for i in np.flatnonzero(wanted != words)]
-        against = Runner(runner.table, self._other, chunk=few.chunk)
-        pairs = zip(
-            finished(few, self._seed, differing), finished(against, self._seed, differing), strict=True
+            drawn = draw(np, table, values.origin(self._seed), every)
+            return every.tolist(), coverage(table, drawn.programs)
+        ours, theirs = (
+            Runner(table, mode, chunk=self._chunk).digests(self._seed, first, count)
+            for mode in (self._mode, self._other)
         )
-        for (case, tested), (_, reference) in pairs:
-            # The digests see bits of NaNs that the comparison leaves open.
+        return every[ours.words != theirs.words].tolist(), ours.coverage
+
+    def _outcomes(self, table: Table, index: list[int], ulp: Histograms) -> Iterator[Outcome]:
+        few = min(_FEW, self._chunk)
+        runner = Runner(table, self._mode, chunk=few)
+        if self._other is None:
+            yield from compare(runner, self._reference, self._seed, index, ulp.add_case)
+            return
+        both = (finished(r, self._seed, index) for r in (runner, Runner(table, self._other, chunk=few)))
+        for (case, tested), (_, reference) in zip(*both, strict=True):
+            # Digests see bits of NaNs that the comparison leaves open.
             yield judge(case, reference, tested, ulp.add_case)
 
 
@@ -116,7 +120,7 @@ def _spans(start: int, count: int) -> Iterator[tuple[int, int]]:
     """The parts of a block that use one table each: first index and count.
 
     >>> list(_spans(SPAN - 2, 5))
-    [(65534, 2), (65536, 3)]
+    [(8190, 2), (8192, 3)]
     """
     while count > 0:
         here = min(count, SPAN - start % SPAN)
@@ -124,7 +128,7 @@ def _spans(start: int, count: int) -> Iterator[tuple[int, int]]:
         start, count = start + here, count - here
 
 
-def _coverage(table: Table, counts: NDArray[np.int64]) -> Counter[str]:
+def _named(table: Table, counts: NDArray[np.int64]) -> Counter[str]:
     found: Counter[str] = Counter()
     for per_region, cells in zip(counts.tolist(), _cells(table), strict=True):
         for n, named in zip(per_region, cells, strict=True):

@@ -136,19 +136,28 @@ def digest(registers: Array) -> Array:
     return jnp.sum(folded * odd, axis=(-1, -2), dtype=np.uint64)
 
 
+def _cells(xp: Any, table: Table, programs: Programs) -> Array:
+    """Opcode and kind of region of every instruction, as one number."""
+    kinds = xp.asarray(table.slot_kinds)[programs.opcodes][..., 0]
+    sizes = xp.take_along_axis(programs.sizes, programs.slots[..., :1], axis=1)
+    full = xp.all(sizes == xp.asarray(table.limits)[kinds], axis=-1)
+    empty = xp.any(sizes == np.int32(0), axis=-1)
+    region = xp.where(empty, np.int32(2), xp.where(full, np.int32(0), np.int32(1)))
+    return programs.opcodes * np.int32(len(FILLED)) + region
+
+
 def _covered(table: Table, programs: Programs, there: Array) -> Array:
     """Counts int32 [opcodes, len(FILLED)] over the first ``there`` programs of a chunk."""
-    n = programs.opcodes.shape[0]
-    kinds = jnp.asarray(table.slot_kinds)[programs.opcodes][..., 0]
-    written = programs.slots[..., 0]
-    sizes = jnp.take_along_axis(programs.sizes, written[..., None], axis=1)
-    full = jnp.all(sizes == jnp.asarray(table.limits)[kinds], axis=-1)
-    empty = jnp.any(sizes == np.int32(0), axis=-1)
-    region = jnp.where(empty, np.int32(2), jnp.where(full, np.int32(0), np.int32(1)))
-    number = programs.opcodes * np.int32(len(FILLED)) + region
-    counted = jnp.broadcast_to((jnp.arange(n) < there)[:, None], number.shape).astype(np.int32)
-    flat = jnp.zeros(len(table.opcodes) * len(FILLED), np.int32).at[number].add(counted)
+    cells = _cells(jnp, table, programs)
+    counted = jnp.broadcast_to((jnp.arange(cells.shape[0]) < there)[:, None], cells.shape)
+    flat = jnp.zeros(len(table.opcodes) * len(FILLED), np.int32).at[cells].add(counted.astype(np.int32))
     return flat.reshape(-1, len(FILLED))
+
+
+def coverage(table: Table, programs: Programs) -> NDArray[np.int64]:
+    """The counts of :class:`Digests` for programs drawn by NumPy."""
+    counts = np.bincount(_cells(np, table, programs).ravel(), minlength=len(table.opcodes) * len(FILLED))
+    return counts.reshape(-1, len(FILLED)).astype(np.int64)
 
 
 @lru_cache(maxsize=64)
