@@ -48,7 +48,7 @@ def _instruction(writer: Writer, op: Op) -> None:
     bound = isa.bind(instruction, op)
     if not op.outs:
         _results(writer, op, bound)
-    names = {n: writer.of(v) for n, v in bound.values.items()}
+    names = {n: _argument(writer, n, v) for n, v in bound.values.items()}
     types = {n: writer.type(v.type, _layout(writer, v), op) for n, v in _typed(bound.values.items())}
     asked = bound.attrs.get("layout")
     for name, value in bound.values.items():
@@ -62,6 +62,13 @@ def _instruction(writer: Writer, op: Op) -> None:
     statement = text(call)
     writer.order(member(pipe_of(op)))
     writer.line(f"{statement};" if not statement.endswith("}") else statement)
+
+
+def _argument(writer: Writer, operand: str, value: Value) -> str:
+    """An argument; those that overloads differ by are converted, as variables could also be events."""
+    kind = _CONVERTED.get(operand)
+    name = writer.of(value)
+    return f"static_cast<{kind}>({name})" if kind is not None else name
 
 
 def _typed(values: Iterable[tuple[str, Value]]) -> list[tuple[str, Value]]:
@@ -291,6 +298,9 @@ def _call(writer: Writer, op: Op) -> None:
         writer.scope.depths[result.name] = writer.loops
 
 
+_CONVERTED = {"preQuantScalar": "uint64_t"} | dict.fromkeys(
+    ("indexRow", "indexCol", "posM", "posK"), "uint16_t"
+)
 _HANDLERS: dict[str, Handler] = {
     "alloc_tile": _allocate,
     "set_validshape": _resize,

@@ -26,7 +26,6 @@ _TAKEN = frozenset(
     this throw true try typedef typename union unsigned using virtual void volatile while xor pto
     std""".split()
 )
-_CAMEL = re.compile(r"(?:^|_)([A-Za-z0-9]+)")
 
 
 def refuse(op: Op | None, message: str) -> NotExecutableError:
@@ -39,11 +38,11 @@ def identifier(name: str) -> str:
     """A C++ identifier for a name of a program; different names give different ones.
 
     >>> identifier("x1"), identifier("for"), identifier("0"), identifier("r#1")
-    ('x1', 'for_', 'v0', 'r_1_')
+    ('x1', 'for_', 'v0_', 'r_1_')
     """
     plain = re.sub(r"\W", "_", name, flags=re.ASCII)
     if plain[0].isdigit():
-        plain = f"v{plain}"
+        plain = f"v{plain}_"
     elif plain != name or plain in _TAKEN or plain.isupper() or plain.endswith("_"):
         plain += "_"
     return plain
@@ -69,7 +68,7 @@ def member(value: IntEnum) -> str:
 
 
 def _camel(name: str) -> str:
-    return "".join(part[:1].upper() + part[1:].lower() for part in _CAMEL.findall(name))
+    return name.title().replace("_", "")
 
 
 def literal(value: object, d: DType) -> str:

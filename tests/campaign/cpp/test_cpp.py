@@ -1,0 +1,226 @@
+"""Programs in C++: golden texts, what is refused, and that every brace and name closes."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pto_jax.api import parse
+from pto_jax.campaign.cpp.spelling import identifier, literal, member, tile
+from pto_jax.campaign.cpp.translate import prelude, source, translate
+from pto_jax.campaign.targets import Oracle
+from pto_jax.dtypes import BF16, F16, F32, I8, U64
+from pto_jax.errors import NotExecutableError
+from pto_jax.profiles import profile
+from pto_jax.testing.generate import Case, cases
+from pto_jax.testing.generate_options import PRESETS
+from pto_jax.testing.generate_state import Input
+from pto_jax.types import AccToVecMode, BLayout, Loc, MxQuantAlg, SLayout, StPhase, TensorViewType, TileType
+
+T = "!pto.tile_buf<loc=vec, dtype=f32, rows=16, cols=16, v_row=16, v_col=16, blayout=row_major, slayout=none_box, fractal=512, pad=0>"  # noqa: E501
+ADD = f"pto.tadd ins(%src0, %src1 : {T}, {T}) outs(%dst : {T})"
+LOADS = """
+func.func @add(%a: !pto.tensor_view<16x16xf32>, %b: !pto.tensor_view<16x16xf32>,
+               %c: !pto.tensor_view<16x16xf32>) attributes {pto.entry} {
+  %zero = arith.constant 0 : index
+  %n = arith.constant 16 : index
+  %ga = pto.partition_view %a, offsets = [%zero, %zero], sizes = [%n, %n] : V -> P
+  %gb = pto.partition_view %b, offsets = [%zero, %zero], sizes = [%n, %n] : V -> P
+  %gc = pto.partition_view %c, offsets = [%zero, %zero], sizes = [%n, %n] : V -> P
+  %src0 = pto.alloc_tile : T
+  %src1 = pto.alloc_tile : T
+  %dst = pto.alloc_tile : T
+  pto.tload ins(%ga : P) outs(%src0 : T)
+  pto.tload ins(%gb : P) outs(%src1 : T)
+  pto.tadd ins(%src0, %src1 : T, T) outs(%dst : T)
+  pto.tstore ins(%dst : T) outs(%gc : P)
+  return
+}"""
+VIEW, PART = "!pto.tensor_view<16x16xf32>", "!pto.partition_tensor_view<16x16xf32>"
+
+
+def case_of(text: str, target: str = "cpu_sim") -> Case:
+    """A case of some text, with zeros for inputs."""
+    spelled = re.sub(r"\bT\b", T, re.sub(r"\bV\b", VIEW, re.sub(r"\bP\b", PART, text)))
+    program = parse(spelled)
+    function = program.functions[0]
+    inputs = {}
+    for a in function.args:
+        shape = () if not isinstance(a.type, TileType | TensorViewType) else (16, 16)
+        inputs[a.name] = Input(a.type, np.zeros(shape, a.type.dtype.word))  # type: ignore[arg-type, union-attr]
+    return Case("0" * 16, 0, 0, profile(target), program, inputs, {})
+
+
+def device(text: str, mode: str, outputs: tuple[str, ...] = ()) -> str:
+    return translate(case_of(text), outputs, mode).device  # type: ignore[arg-type]
+
+
+def test_the_addition_of_the_page_in_auto_mode() -> None:
+    assert device(ADD, "auto", ("dst",)) == (
+        "using VecF32_16x16 = Tile<TileType::Vec, float, 16, 16>;\n\n"
+        "static AICORE void fragment(VecF32_16x16& src0, VecF32_16x16& src1, VecF32_16x16& dst)\n"
+        "{\n    TADD(dst, src0, src1);\n}"
+    )
+
+
+def test_the_addition_of_the_page_in_manual_mode() -> None:
+    text = device(LOADS, "manual", ("c",))
+    body = [
+        line.strip()
+        for line in text.splitlines()
+        if re.match(r"\s+(T[A-Z]|set_flag|wait_flag|pipe|Vec)", line)
+    ]
+    assert body == [
+        "VecF32_16x16 src0;",
+        "TASSIGN(src0, 0x0);",
+        "VecF32_16x16 src1;",
+        "TASSIGN(src1, 0x400);",
+        "VecF32_16x16 dst;",
+        "TASSIGN(dst, 0x800);",
+        "TLOAD(src0, ga);",
+        "pipe_barrier(PIPE_MTE2);",
+        "TLOAD(src1, gb);",
+        "set_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);",
+        "wait_flag(PIPE_MTE2, PIPE_V, EVENT_ID0);",
+        "TADD(dst, src0, src1);",
+        "set_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);",
+        "wait_flag(PIPE_V, PIPE_MTE3, EVENT_ID0);",
+        "TSTORE(gc, dst);",
+    ]
+    assert "View<float> ga(a.data() + zero * a.GetStride(3) + zero * a.GetStride(4), " in text
+    assert "TASSIGN" not in device(LOADS, "auto", ("c",))
+
+
+def test_the_host_reads_and_writes_what_the_program_names() -> None:
+    host = translate(case_of(LOADS), ("c",), "manual").host
+    assert 'std::vector<char> araw = read_file(from + "/a.bin");' in host
+    assert "AnyShape(1, 1, 1, 16, 16), AnyStride(0, 0, 0, 16, 1)" in host
+    assert "add(a, b, c);" in host
+    assert host.count("write_file(") == 1
+    assert 'write_file(to + "/c.bin", craw.data(), craw.size());' in host
+
+
+@pytest.mark.parametrize(
+    ("t", "spelled"),
+    [
+        (TileType(F32, 8, 16), "Tile<TileType::Vec, float, 8, 16>"),
+        (TileType(F32, 8, 16, 5, 16), "Tile<TileType::Vec, float, 8, 16, BLayout::RowMajor, 5>"),
+        (TileType(I8, 8, 32, None, 3), "Tile<TileType::Vec, int8_t, 8, 32, BLayout::RowMajor, DYNAMIC, 3>"),
+        (TileType(I8, 8, 32, 0, 3), "Tile<TileType::Vec, int8_t, 8, 32, BLayout::RowMajor, DYNAMIC, 3>"),
+        (
+            TileType(F16, 16, 32, loc=Loc.LEFT, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR),
+            "Tile<TileType::Left, half, 16, 32, BLayout::ColMajor, 16, 32, SLayout::RowMajor>",
+        ),
+    ],
+)
+def test_tile_types_have_as_many_arguments_as_they_need(t: TileType, spelled: str) -> None:
+    assert tile(t) == spelled
+
+
+def test_members_and_constants() -> None:
+    assert member(MxQuantAlg.OCP_MX_FP4_E2M1) == "MxQuantAlg::OcpMxFp4E2M1"
+    assert member(AccToVecMode.DUAL_MODE_SPLIT_M) == "AccToVecMode::DualModeSplitM"
+    assert member(StPhase.FINAL) == "STPhase::Final"
+    assert literal(-1, U64) == "uint64_t{18446744073709551615ull}"
+    assert literal(float("nan"), BF16) == "static_cast<bfloat16_t>(std::numeric_limits<float>::quiet_NaN())"
+    assert len({identifier(n) for n in ("for", "for_", "x#0", "x_0", "0", "v0", "TADD", "x")}) == 8
+
+
+LOOP = f"""
+func.func @loop(%x: {T}, %y: {T}) attributes {{pto.entry}} {{
+  %zero = arith.constant 0 : index
+  %one = arith.constant 1 : index
+  %n = arith.constant 4 : index
+  %a, %b = scf.for %i = %zero to %n step %one iter_args(%p = %x, %q = %y) -> ({T}, {T}) {{
+    SWAP
+  }}
+  return
+}}"""
+
+
+def test_a_loop_hands_its_values_on_all_at_once() -> None:
+    text = device(LOOP.replace("SWAP", f"scf.yield %q, %p : {T}, {T}"), "manual")
+    body = [line.strip() for line in text.splitlines()]
+    start = next(i for i, line in enumerate(body) if line.startswith("for ("))
+    assert body[start:][:9] == [
+        "for (int64_t i_1_ = zero; i_1_ < n; i_1_ += one) {",
+        "int64_t i = i_1_;",
+        "VecF32_16x16 p = a;",
+        "VecF32_16x16 q = b;",
+        "a = q;",
+        "b = p;",
+        "}",
+        "}",
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "mode", "message"),
+    [
+        (
+            "%n = arith.constant 2 : i32\n%m = arith.ceildivsi %n, %n : i32\n" + ADD,
+            "auto",
+            "2:1: error: arith",
+        ),
+        (LOOP.replace("SWAP", f"scf.yield %q, %p : {T}, {T}"), "auto", r":6:.*scf.for: hands on the tile %a"),
+        (
+            LOOP.replace("SWAP", f"%m = pto.alloc_tile : {T}\n    scf.yield %m, %p : {T}, {T}"),
+            "manual",
+            "scf.for: hands on the tile %m, which is made anew on every trip",
+        ),
+        (
+            f"%at = arith.constant 0 : i64\n%t = pto.alloc_tile addr = %at : {T}\n"
+            f"pto.trelu ins(%x : {T}) outs(%t : {T})",
+            "auto",
+            ":2:1: error: alloc_tile: gives a tile an address",
+        ),
+        (
+            "pto.sethf32mode {enable = true, mode = #pto<round_mode ROUND>}\n" + ADD,
+            "manual",
+            ":1:1: error: sethf32mode: sets a mode",
+        ),
+    ],
+)
+def test_what_cannot_be_written_is_refused_with_its_place(text: str, mode: str, message: str) -> None:
+    with pytest.raises(NotExecutableError, match=message):
+        device(text, mode)
+
+
+def test_tiles_must_fit_their_memory() -> None:
+    big = T.replace("rows=16, cols=16, v_row=16, v_col=16", "rows=256, cols=512, v_row=256, v_col=512")
+    text = "%t = pto.alloc_tile : T\n%u = pto.alloc_tile : T\npto.tmov ins(%t : T) outs(%u : T)"
+    with pytest.raises(NotExecutableError, match=":2:1: error: alloc_tile: tiles in vec take 1048576 bytes"):
+        device(text.replace(": T", f": {big}"), "manual")
+
+
+def test_generated_programs_close_what_they_open_and_define_what_they_use() -> None:
+    written = 0
+    for preset in ("straight", "control", "aliases", "everything"):
+        for case in cases(5, 12, replace(PRESETS[preset], profiles=("cpu_sim",))):
+            try:
+                text = source(case, Oracle().run(case).outputs, "manual")
+            except NotExecutableError as error:
+                assert "error: " in str(error)
+                continue
+            own = text.removeprefix(text[: text.index("namespace kernel")])
+            for left, right in ("{}", "()"):
+                assert own.count(left) == own.count(right), str(case.program)
+            _uses_are_defined(own)
+            written += 1
+    assert written > 20
+
+
+def _uses_are_defined(text: str) -> None:
+    """Every tile, view and scalar variable of generated code is declared before it is used."""
+    defined = set(re.findall(r"(?:[&*>\w]|\]) ([a-z]\w*)(?= = |;|\(|,|\))", text))
+    defined |= {n for group in re.findall(r"auto \[([^\]]*)\]", text) for n in group.split(", ")}
+    used = set(re.findall(r"(?<=[(, ])([a-z]{1,2}\d+_?)(?=[,).])", text))
+    assert used <= defined, used - defined
+
+
+def test_the_prelude_is_the_same_for_all() -> None:
+    assert prelude() == prelude()
+    assert "#include <pto/pto-inst.hpp>" in prelude()
