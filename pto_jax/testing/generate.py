@@ -96,7 +96,8 @@ def _one_core(state: State, grid: int) -> None:
     if grid > 1:
         _number_block(state)
     generate_tiles.instruction(state)
-    statements(state, state.rng.randint(1, max(1, state.options.statements - 1)))
+    more = max(0, state.options.statements - 1)
+    statements(state, state.rng.randint(min(1, more), more))
     if not state.fragment:
         _store_everything(state, grid)
 
@@ -111,6 +112,7 @@ def statements(state: State, count: int) -> None:
         (options.aliasing, generate_handles.alias),
         (options.scalars, generate_handles.scalar),
         (options.memory, generate_buffers.memory),
+        (options.output, generate_handles.output),
         (1.0, generate_tiles.instruction),
     )
     for _ in range(count):
@@ -123,11 +125,14 @@ def statements(state: State, count: int) -> None:
 
 
 def _number_block(state: State) -> None:
-    """Name the number of the block, as an index."""
+    """Name the number of the block and how many there are, as indices."""
     number, state.block = Value(state.name("b"), ScalarType(I64)), Value(state.name("b"), ScalarType(INDEX))
     state.emit(Op("get_block_idx", results=(number,)))
     state.emit(Op("arith.index_cast", (number,), results=(state.block,)))
-    state.level.scalars.append(state.block)
+    count, blocks = Value(state.name("b"), ScalarType(I64)), Value(state.name("b"), ScalarType(INDEX))
+    state.emit(Op("get_block_num", results=(count,)))
+    state.emit(Op("arith.index_cast", (count,), results=(blocks,)))
+    state.level.scalars += [state.block, blocks]
 
 
 def _store_everything(state: State, grid: int) -> None:

@@ -34,7 +34,7 @@ def _yield(state: State, values: Sequence[Value]) -> None:
 
 def control(state: State, statements: Statements) -> None:
     """A loop or branch around other statements."""
-    make = state.rng.choice((_for, _for, _for, _if, _if, _while, _switch))
+    make = state.rng.choice((_for, _for, _for, _if, _if, _while, _switch, _block))
     make(state, statements)
 
 
@@ -148,6 +148,13 @@ def _switch(state: State, statements: Statements) -> None:
     state.emit(
         Op("scf.index_switch", (index,), results=results, attributes=attrs(cases=cases), regions=tuple(arms))
     )
+
+
+def _block(state: State, statements: Statements) -> None:
+    """Operations that are executed once, in a region of their own."""
+    tiles, scalars = _inits(state)
+    arms = _arms(state, statements, 1, tiles, scalars)
+    state.emit(Op("scf.execute_region", results=_results(state, tiles, scalars), regions=tuple(arms)))
 
 
 def _while(state: State, statements: Statements) -> None:

@@ -198,6 +198,7 @@ def cube_core(state: State, plan: Plan, link: Link, x: Value, w: Value, y: Value
 def vector_core(state: State, plan: Plan, link: Link, z: Value, y: Value) -> None:
     """Pop products, work on them and store them; push operands back."""
     core = number_of(state, "get_subblock_idx")
+    state.level.scalars.append(number_of(state, "get_subblock_num"))
     first = Value(state.name("f"), ScalarType(dtype("i1")))
     if plan.split == 0:
         state.emit(

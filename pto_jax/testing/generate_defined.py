@@ -14,7 +14,7 @@ from ..types import TileType
 from .generate_values import Recipe
 
 #: Instructions that read at positions found in data, or lanes that depend on more than valid regions.
-_LEFT_OUT = frozenset("mgather mscatter tgatherb thistogram tprefetch timg2col".split())
+_LEFT_OUT = frozenset("mgather mscatter tgatherb thistogram tprefetch timg2col tget_scale_addr".split())
 #: Operands that choose positions by their data.
 _POSITIONS = frozenset(("indices", "indexes", "src0Idx", "src1Idx", "kValue", "offset"))
 #: Instructions without positions in data, although an operand has the name of one.

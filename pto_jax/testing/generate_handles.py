@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from ..dtypes import I64, INDEX, dtype
 from ..ir import Op, Value, attrs
-from ..types import Loc, ScalarType, TileType
+from ..types import BLayout, Loc, ScalarType, TileType
 from .generate_legal import legal
 from .generate_state import Held, Sizes, State, below
 from .generate_tiles import address, instruction
@@ -21,7 +21,15 @@ def alias(state: State) -> None:
         instruction(state)
         return
     held = state.rng.choice(known)
-    makers = (_reshape, _bitcast, _window, _resize, *(() if state.options.defined else (_overlay, _move)))
+    makers = (
+        _reshape,
+        _bitcast,
+        _window,
+        _part,
+        _again,
+        _resize,
+        *(() if state.options.defined else (_overlay, _move)),
+    )
     make = state.rng.choice(makers)
     make(state, held)
 
@@ -83,6 +91,37 @@ def _window(state: State, held: Held) -> None:
     if legal(state.profile, op, constants):
         state.emit(op)
         state.level.tiles.append(Held(op.results[0], seen, (rows, cols), window=True))
+
+
+def _part(state: State, held: Held) -> None:
+    """A tile of the same type that begins at an element of another."""
+    t = held.type
+    if t.boxed or not t.is_full or held.sizes != t.shape or held.window:
+        return
+    at = (state.rng.randint(0, t.rows - 1), state.rng.randint(0, t.cols - 1))
+    # Beyond the end of the source's bytes lies what nothing defines.
+    rows = t.rows - at[0] - (at[1] > 0)
+    if t.blayout != BLayout.ROW_MAJOR or rows < 1:
+        return
+    sizes = (state.rng.randint(1, rows), state.rng.randint(1, t.cols - at[1]))
+    numbers = [state.number(n) for n in at]
+    part = replace(t, rows=rows, v_row=sizes[0], v_col=sizes[1])
+    value = Value(state.name("w"), part)
+    op = Op("tsubview", (held.value, *numbers), results=(value,))
+    if legal(state.profile, op, {v.name: n for v, n in zip(numbers, at, strict=True)}):
+        state.emit(op)
+        state.level.tiles.append(Held(value, part, sizes, window=True))
+
+
+def _again(state: State, held: Held) -> None:
+    """The first bytes of a tile, as a tile of another shape or type."""
+    t = held.type
+    if t.boxed or t.loc != Loc.VEC or held.window or held.sizes != t.shape:
+        return
+    d = dtype(state.rng.choice(_CASTS.get(t.dtype.word_bits, (t.dtype.name,))))
+    rows = state.rng.choice([n for n in (1, 2, 4, 8, t.rows) if n <= t.rows])
+    seen = replace(t, dtype=d, rows=rows, v_row=rows, v_col=t.cols)
+    _handle(state, "talias", held, seen, seen.shape)
 
 
 def _overlay(state: State, held: Held) -> None:
@@ -155,3 +194,14 @@ def scalar(state: State) -> None:
         write = Op("tsetval", (at, result), (held.value,))
         if legal(state.profile, write):
             state.emit(write)
+
+
+def output(state: State) -> None:
+    """Print a tile or a scalar."""
+    tiles = [h for h in state.tiles() if legal(state.profile, Op("tprint", (h.value,)))]
+    if tiles and state.chance(0.7):
+        state.emit(Op("tprint", (state.rng.choice(tiles).value,)))
+        return
+    d = dtype(state.rng.choice(("f32", "i32")))
+    given = attrs(format="%f" if d.is_float else "%d")
+    state.emit(Op("print", (state.scalar(d),), attributes=given))

@@ -16,6 +16,7 @@ from ..profiles import Profile, ProfileName, profile as find_profile
 from ..types import (
     GlobalLayout,
     Loc,
+    MemRefType,
     PartitionViewType,
     ScalarType,
     TileType,
@@ -26,10 +27,15 @@ from . import generate_defined
 from .generate_legal import suits
 from .generate_options import Options
 
-_KNOWN = (TileType, ScalarType, PartitionViewType, VectorType)
+_KNOWN = (TileType, ScalarType, PartitionViewType, VectorType, MemRefType)
 #: Executable instructions that need more than operands of their own: output on the terminal, a handle
 #: (:mod:`.generate_handles`), a position inside a tile.
 APART = frozenset({"tprint", "talias", "tsetval"})
+#: Instructions with a syntax of their own that need nothing but operands.
+_SETTINGS = frozenset(
+    "set_quant_scalar set_quant_vector setfmatrix set_img2col_rpt set_img2col_padding set_ffts syncall "
+    "tget_scale_addr".split()
+)
 _SHAPES = ((1, 64), (8, 32), (16, 16), (32, 8), (2, 128), (7, 64), (16, 64))
 
 
@@ -56,7 +62,8 @@ def catalogue(profile: ProfileName, elements: int) -> Mapping[str, tuple[Sample,
     """Samples of every executable instruction of a profile, small ones where there are any."""
     found = {}
     for name, instruction in isa.instructions().items():
-        if not instruction.executable or instruction.syntax != "tile" or name in APART:
+        plain = instruction.syntax == "tile" and name not in APART
+        if not instruction.executable or not (plain or name in _SETTINGS):
             continue
         samples = [s for s in legal_samples(instruction, find_profile(profile)) if _usable(s)]
         small = [s for s in samples if _largest(s) <= elements]

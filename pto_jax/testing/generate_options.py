@@ -31,16 +31,21 @@ class Options:
     programs read no undefined lane: contents come before reads, valid regions cover what is read, and no
     divisor, shift count or index is out of range.
 
-    The other numbers are probabilities. Of operands: that a source is a tile there already (``reuse``), that
-    a valid region is only known at run time (``dynamic``), is partial (``partial``) or different from those
-    of the operation's other tiles (``uneven``), that a shape or an attribute differs from the sample's
-    (``shapes``, ``attributes``), that a result is bound instead of written (``results``), that a tile has an
-    address (``addresses``). Of statements: that one is a loop or branch (``control``), a call (``calls``),
-    makes another handle over bytes of a tile (``aliasing``), computes with scalars (``scalars``), uses
-    global memory through pointers and views of its own (``memory``). Of programs: that one is a module of
-    functions and no fragment (``functions``; only these have calls, pointers and blocks), that it runs on
-    several blocks (``blocks``), that it orders its pipes itself (``sync``), that it is one for
-    a cube core and vector cores that meet in pipes or through flags (``cores``).
+    The other numbers are probabilities.
+
+    Of operands: that a source is a tile there already (``reuse``), that a valid region is only known at run
+    time (``dynamic``), is partial (``partial``) or different from those of the operation's other tiles
+    (``uneven``), that a shape or an attribute differs from the sample's (``shapes``, ``attributes``), that a
+    result is bound instead of written (``results``), that a tile has an address (``addresses``).
+
+    Of statements: that one is a loop or branch (``control``), a call (``calls``), makes another handle over
+    bytes of a tile (``aliasing``), computes with scalars (``scalars``), uses global memory through pointers
+    and views of its own (``memory``), prints a tile or scalar (``output``).
+
+    Of programs: that one is a module of functions and no fragment (``functions``; only these have calls,
+    pointers and blocks), that it runs on several blocks (``blocks``), that it orders its pipes itself
+    (``sync``), that it is one for a cube core and vector cores that meet in pipes or through flags
+    (``cores``).
     """
 
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
@@ -64,6 +69,7 @@ class Options:
     addresses: float = 0.0
     sync: float = 0.0
     cores: float = 0.0
+    output: float = 0.0
     functions: float = 0.0
     blocks: float = 0.0
     depth: int = 2
@@ -127,6 +133,8 @@ SYNC = replace(
     ),
 )
 CORES = replace(STRAIGHT, cores=1.0, blocks=0.3, reuse=0.9, partial=0.0, dynamic=0.2)
+#: Printing programs: kept apart from the presets, machines differ in where they print.
+OUTPUT = replace(STRAIGHT, output=0.3, functions=0.5)
 #: Options that campaigns take turns in, by name.
 PRESETS = {
     "straight": STRAIGHT,

@@ -13,7 +13,7 @@ from ..ir import Op, Value, attrs
 from ..isa.constraints import element_type
 from ..isa.declare import Operand
 from ..isa.samples import Sample
-from ..types import Loc, PartitionViewType, ScalarType, TileType, Type, VectorType
+from ..types import Loc, MemRefType, PartitionViewType, ScalarType, TileType, Type, VectorType
 from . import generate_defined
 from .generate_legal import legal
 from .generate_memory import view
@@ -42,7 +42,7 @@ def instruction(state: State) -> None:
 def _needs_arguments(state: State, sample: Sample) -> bool:
     """Whether a called function lacks an operand that it cannot make."""
     views = {v.type for level in state.levels for v in level.views}
-    made = (t for t in sample.types.values() if isinstance(t, PartitionViewType | VectorType))
+    made = (t for t in sample.types.values() if isinstance(t, PartitionViewType | VectorType | MemRefType))
     scalars = (t for t in sample.types.values() if isinstance(t, ScalarType))
     return not all(t in views for t in made) or any(t.dtype.name in ("f16", "bf16") for t in scalars)
 
@@ -66,6 +66,7 @@ def emit(state: State, want: Wanted) -> None:
     made: list[Held] = []
     listed = [o for o in declared.destinations if o.name in want.types]
     bind = _may_bind(state, want, listed) and state.chance(state.options.results)
+    bind = bind or declared.syntax == "custom"
     for operand in listed:
         t = want.types[operand.name]
         if bind:
@@ -130,6 +131,8 @@ def _source(state: State, want: Wanted, operand: Operand) -> Value:
         return view(state, t)
     if isinstance(t, VectorType):
         return state.argument("v", t, state.recipe(t.dtype, t.dims))
+    if isinstance(t, MemRefType):
+        return state.argument("g", t, state.recipe(t.dtype, tuple(n or 1 for n in t.dims)))
     assert isinstance(t, ScalarType)
     return state.scalar(t.dtype)
 

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-from ..dtypes import I64, INDEX
+from ..dtypes import I1, I64, INDEX
 from ..types import ScalarType
 
 _VIEW = "$view {} : !view -> ^"
@@ -151,6 +151,7 @@ OPERAND_TYPES = {
         ScalarType(INDEX),
     ),
     "addr": ScalarType(I64),
+    "condition": ScalarType(I1),
 }
 PREDICATES = {
     "arith.cmpi": ("eq", "ne", "slt", "sle", "sgt", "sge", "ult", "ule", "ugt", "uge"),

@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import HealthCheck, given, settings
 
 import pto_jax as pto
 from pto_jax import isa
 from pto_jax.dtypes import TILE_DTYPES
 from pto_jax.isa.constraints import element_type
 from pto_jax.profiles import PROFILE_NAMES
-from pto_jax.testing import generate_operations, strategies
+from pto_jax.testing import generate_operations
 from pto_jax.testing.generate import Case, cases, generate
-from pto_jax.testing.generate_options import PRESETS, STRAIGHT
+from pto_jax.testing.generate_options import OUTPUT, PRESETS, STRAIGHT
 from pto_jax.testing.generate_values import RECIPES, Recipe, words
 from pto_jax.verifier import verify_program
+from pto_jax.verifier_hazards import hazards
+
+ALL = {**PRESETS, "output": OUTPUT}
 
 
 def _errors(case: Case) -> list[str]:
@@ -32,11 +35,14 @@ def test_a_case_is_a_function_of_seed_and_index() -> None:
     assert first.id == "2e6935967b307f72" and len({case.program for case in cases(3, 20)}) == 20
 
 
-@pytest.mark.parametrize("name", list(PRESETS))
+@pytest.mark.parametrize("name", list(ALL))
 def test_programs_are_legal_and_their_text_says_the_same(name: str) -> None:
-    for case in cases(11, 40, PRESETS[name]):
+    """``PTO_GENERATED`` is the number of programs, over all presets together."""
+    count = int(os.environ.get("PTO_GENERATED", 300)) // len(ALL)
+    for case in cases(11, count, ALL[name]):
         assert not _errors(case), (case.index, _errors(case))
-        assert pto.parse(str(case.program)) == case.program, case.index
+        if case.index < 40:
+            assert pto.parse(str(case.program)) == case.program, case.index
 
 
 def test_every_executable_instruction_and_type_is_there() -> None:
@@ -48,14 +54,30 @@ def test_every_executable_instruction_and_type_is_there() -> None:
     wanted = {n for p in PROFILE_NAMES for n in generate_operations.catalogue(p, STRAIGHT.elements)}
     assert wanted <= set(names), wanted - set(names)
     assert {d.name for d in TILE_DTYPES} <= types
-    executed = {n for n, i in isa.instructions().items() if i.executable and i.syntax == "tile"}
-    assert executed - wanted == generate_operations.APART
 
 
-def test_control_flow_calls_and_aliases_are_there() -> None:
-    names = Counter(op.name for case in cases(5, 80, PRESETS["everything"]) for op in case.program.walk())
-    wanted = "scf.for scf.if scf.while scf.index_switch call alloc_tile treshape bitcast subset tgetval"
-    assert set(wanted.split()) | {"set_validshape", "tsetval"} <= set(names)
+#: Executable instructions that no generated program has.
+LEFT_OUT = {
+    "trap": "stops the program: no result to compare",
+    "tprefetch_async": "needs a context that only the host makes",
+}
+#: Presets that reach instructions with a syntax of their own, most of them in few programs.
+INVENTORY = {"memory": 40, "aliases": 60, "sync": 60, "cores": 40, "everything": 60, "output": 10}
+
+
+def test_some_preset_reaches_every_executable_instruction() -> None:
+    found = {n for p in PROFILE_NAMES for n in generate_operations.catalogue(p, STRAIGHT.elements)}
+    for name, count in INVENTORY.items():
+        found |= {op.name for case in cases(5, count, ALL[name]) for op in case.program.walk()}
+    executed = {n for n, i in isa.instructions().items() if i.executable}
+    assert executed - found == set(LEFT_OUT)
+    control = "for if while index_switch execute_region".split()
+    assert {f"scf.{name}" for name in control} | {"call", "section.cube", "section.vector"} <= found
+
+
+def test_what_orders_pipes_leaves_no_hazard() -> None:
+    for case in cases(3, 30, PRESETS["sync"]):
+        assert not hazards(case.program), case.index
 
 
 @pytest.mark.parametrize("recipe", RECIPES)
@@ -63,9 +85,3 @@ def test_recipes_give_words_of_the_type(recipe: Recipe) -> None:
     for d in TILE_DTYPES:
         found = words(np.random.default_rng(0), d, (4, 8), recipe)
         assert found.dtype == d.word and found.shape == (4, 8) and int(found.max()) < 1 << d.bits
-
-
-@settings(max_examples=12, deadline=None, suppress_health_check=list(HealthCheck))
-@given(strategies.cases())
-def test_strategies_give_legal_cases(case: Case) -> None:
-    assert not _errors(case)

@@ -366,3 +366,17 @@ def test_results_of_a_fragment_are_bound_names_and_visible_destinations() -> Non
     program = parse(text)
     assert program.fragment_results == ("v", "out")
     assert [a.name for a in program.functions[0].args] == ["lo", "hi", "one", "a", "out"]
+
+
+def test_an_unbound_condition_is_a_truth_value() -> None:
+    program = parse(
+        """
+        %r = scf.while (%a = %n) : (index) -> (index) {
+          scf.condition(%go) %a : index
+        } do {
+        ^bb0(%b: index):
+          scf.yield %b : index
+        }
+        """
+    )
+    assert [(v.name, str(v.type)) for v in program.functions[0].args] == [("n", "index"), ("go", "i1")]
