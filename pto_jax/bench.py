@@ -344,6 +344,21 @@ def lockstep(run: Run) -> None:
         run.add(name, value, unit, target)
 
 
+def campaign(run: Run) -> None:
+    """Campaigns of a fixed seed: cases per second, peak memory of a worker, coverage cells."""
+    from .campaign.fuzz.measure import measured
+    from .campaign.fuzz.plan import Plan
+
+    for name, plan in (
+        ("oracle twice", Plan(count=256, reference="oracle", tested="interpreter", presets=("straight",))),
+        ("oracle and engine", Plan(count=64, batch=16, presets=("straight",))),
+    ):
+        found = measured(plan)
+        run.add(f"campaign, {name}: rate", found.rate, "cases/s")
+        run.add(f"campaign, {name}: peak of the worker", found.memory / (1 << 20), "MiB")
+        run.add(f"campaign, {name}: coverage", found.cells, "cells")
+
+
 CASES: dict[str, Callable[[Run], None]] = {
     "add_relu_convert": add_relu_convert,
     "exact_over_fast": exact_over_fast,
@@ -352,6 +367,7 @@ CASES: dict[str, Callable[[Run], None]] = {
     "compile_loops": compile_loops,
     "flash_attention": flash_attention,
     "lockstep": lockstep,
+    "campaign": campaign,
 }
 
 

@@ -32,11 +32,13 @@ _ENDING = 2.0
 
 @dataclass(frozen=True)
 class Finished:
-    """A block that is done, the number of the worker that did it, and the seconds it took."""
+    """A block that is done, the number of the worker that did it, the seconds it took, and the bytes that the
+    worker holds."""
 
     batch: Batch
     worker: int
     seconds: float
+    memory: int
 
 
 @dataclass
@@ -192,7 +194,7 @@ class Pool:
         if job.todo:
             self._give(worker, job)
             return None
-        return Finished(joined(job.done), worker.number, job.seconds)
+        return Finished(joined(job.done), worker.number, job.seconds, worker.memory)
 
     def _lost(self, worker: _Worker, reason: str) -> Finished | None:
         """Replace a process that ended or hangs; the block, if that ends it."""
