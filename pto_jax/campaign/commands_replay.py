@@ -11,7 +11,7 @@ from .commands import Adder
 def add(command: Adder) -> None:
     """Define the command."""
     sub = command("replay", _replay, "Execute the failure in a folder again; exit status 1 while it shows.")
-    sub.add_argument("folder", metavar="DIR", help="a failure folder of fuzz")
+    sub.add_argument("folder", metavar="DIR", help="a failure folder of fuzz, or a folder of some")
     sub.add_argument("--against", metavar="MACHINE", help="another reference than the report's")
     sub.add_argument("--tested", metavar="MACHINE", help="another tested machine than the report's")
     sub.add_argument("--original", action="store_true", help="the program it was found with")
@@ -21,11 +21,15 @@ def add(command: Adder) -> None:
 def _replay(args: argparse.Namespace) -> int:
     from ..errors import ArgumentError
     from .machines import DUT_TIMEOUT
+    from .shrink.reading import folders
     from .shrink.replay import replay
 
     timeout = DUT_TIMEOUT if args.dut_timeout is None else args.dut_timeout
     if not timeout > 0:
         raise ArgumentError(f"--dut-timeout is {timeout}; more than 0 is needed")
-    verdict, text = replay(args.folder, args.against, args.tested, args.original, timeout)
-    print(text, file=sys.stderr if verdict == "refused" else sys.stdout)
-    return {"reproduced": 1, "different": 1, "gone": 0, "refused": 2}[verdict]
+    status = 0
+    for folder in folders(args.folder):
+        verdict, text = replay(folder, args.against, args.tested, args.original, timeout)
+        print(text, file=sys.stderr if verdict == "refused" else sys.stdout)
+        status = max(status, {"reproduced": 1, "different": 1, "gone": 0, "refused": 2}[verdict])
+    return status

@@ -18,6 +18,7 @@ import os
 import platform
 import re
 import shlex
+import shutil
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -29,6 +30,7 @@ import numpy as np
 from ... import __version__
 from ..._failures import first_difference, new_folder
 from ...api import write_text
+from ...errors import FileError
 from ...testing.generate import VERSION, Case
 from ..devices.exchange import program_text, save_inputs, save_outputs
 from .search import Finding
@@ -37,7 +39,7 @@ SHRUNK, ORIGINAL, REPORT = "shrunk.pto", "original.pto", "report.json"
 INPUTS, ORIGINAL_INPUTS = "inputs.npz", "original-inputs.npz"
 EXPECTED, GOT = "expected.npz", "got.npz"
 #: Variables of the environment that may change what is computed.
-_FLAGS = re.compile(r"XLA_|JAX_|TF_|CUDA_|NVIDIA_|OMP_|LIBTPU_")
+_FLAGS = re.compile(r"XLA_|LIBTPU_|OMP_|CUDA_VISIBLE|NVIDIA_TF32|JAX_(?!.*(CACHE|TRACEBACK))")
 
 
 def save(
@@ -49,9 +51,15 @@ def save(
     reference: str,
     tested: str,
 ) -> Path:
-    """Write the folder of a failure into the folder of its cause, under a name that is free."""
+    """Write the folder of a failure into the folder of its cause; one of the same case is replaced.
+
+    The folder gets its name when it is complete.
+    """
     case, outcome = finding.case, finding.outcome
-    folder = new_folder(parent / slug(cause), f"seed{original.seed}-{original.index}")
+    final = parent / slug(cause) / f"seed{original.seed}-{original.index}"
+    # What was interrupted while it was written.
+    shutil.rmtree(final.with_name(f".{final.name}"), ignore_errors=True)
+    folder = new_folder(final.parent, f".{final.name}")
     write_text(str(folder / SHRUNK), program_text(case))
     write_text(str(folder / ORIGINAL), program_text(original))
     save_inputs(folder / INPUTS, case)
@@ -59,7 +67,6 @@ def save(
     for file, run in ((EXPECTED, finding.wanted), (GOT, finding.found)):
         if run is not None:
             save_outputs(folder / file, case, run)
-    comparison = outcome.mismatch.comparison if outcome.mismatch is not None else None
     report = {
         "id": original.id,
         "seed": original.seed,
@@ -73,17 +80,22 @@ def save(
         "cause": cause,
         "message": outcome.message,
         "signature": finding.signature,
-        **first_difference(comparison, "output", "expected", "got"),
-        **_place(finding),
+        "first": _first(finding),
         "shrunk": _execution(case),
         "original": _execution(original),
         "versions": versions(),
         "device": device(),
         "flags": {k: v for k, v in sorted(os.environ.items()) if _FLAGS.match(k)},
-        "command": f"pto-jax replay {shlex.quote(str(folder))}",
+        "command": f"pto-jax replay {shlex.quote(str(final))}",
     }
     write_text(str(folder / REPORT), json.dumps(report, indent=1) + "\n")
-    return folder
+    try:
+        if final.exists():
+            shutil.rmtree(final)
+        folder.rename(final)
+    except OSError as error:
+        raise FileError(f"{final}: cannot be written: {error.strerror or error}") from None
+    return final
 
 
 def slug(text: str) -> str:
@@ -113,14 +125,15 @@ def device() -> str:
     return f"{found.platform}: {found.device_kind}"
 
 
-def _place(finding: Finding) -> dict[str, Any]:
-    """Row and column of the first element that differs, or its indices in an array of other rank."""
+def _first(finding: Finding) -> dict[str, Any] | None:
+    """The first element that differs: bits on both machines, its row and column (indices of any rank)."""
     differs = finding.outcome.mismatch
-    first = differs.comparison.first if differs is not None and differs.comparison is not None else None
-    if differs is None or first is None or finding.wanted is None:
-        return {}
-    shape = finding.wanted.outputs[differs.output].words.shape
-    return {"position": [int(n) for n in np.unravel_index(first.index, shape)]}
+    comparison = differs.comparison if differs is not None else None
+    found = first_difference(comparison, "output", "expected", "got")
+    if not found or finding.wanted is None:
+        return None
+    shape = finding.wanted.outputs[found["output"]].words.shape
+    return {**found, "position": [int(n) for n in np.unravel_index(found["index"], shape)]}
 
 
 def _execution(case: Case) -> dict[str, Any]:

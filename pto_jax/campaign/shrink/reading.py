@@ -56,6 +56,12 @@ class Failure:
     report: Mapping[str, Any]
 
 
+def folders(path: str | Path) -> list[Path]:
+    """A failure folder, or those in the folder of a cause."""
+    inside = sorted(p.parent for p in Path(path).glob(f"*/{REPORT}") if not p.parent.name.startswith("."))
+    return [Path(path)] if (Path(path) / REPORT).exists() or not inside else inside
+
+
 def read(path: str | Path, original: bool = False) -> Failure:
     """The failure in a folder; FileError says what is wrong with it."""
     folder = Path(path)

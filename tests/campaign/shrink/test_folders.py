@@ -16,13 +16,13 @@ from pto_jax.campaign.targets import Oracle
 from pto_jax.cli import main
 from pto_jax.testing.generate import Case, cases
 from pto_jax.testing.generate_options import PRESETS
-from tests.campaign.shrink.planted import WRONG_ADDITION
+from tests.campaign.shrink.planted import WRONG_ADDITION, Planted, last_column
 
 TESTED = "python:tests.campaign.shrink.planted:WRONG_ADDITION"
 
 
-def _failures(preset: str, count: int) -> list[Outcome]:
-    found = [judge(case, Oracle(), WRONG_ADDITION) for case in cases(6, 60, PRESETS[preset])]
+def _failures(preset: str, count: int, machine: Planted = WRONG_ADDITION) -> list[Outcome]:
+    found = [judge(case, Oracle(), machine) for case in cases(6, 60, PRESETS[preset])]
     return [outcome for outcome in found if outcome.is_failure][:count]
 
 
@@ -32,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (outcome,) = _failures("everything", 1)
     record = keeper(outcome, Oracle(), WRONG_ADDITION)
     assert record.folder is not None and record.instruction == "tadd"
+    assert Path(record.folder).name == f"seed{outcome.case.seed}-{outcome.case.index}"
     return Path(record.folder)
 
 
@@ -40,11 +41,14 @@ def test_a_folder_says_what_failed(folder: Path) -> None:
     assert (report["instruction"], report["kind"], report["tested"]) == ("tadd", "different", TESTED)
     assert set(report["versions"]) == {"pto_jax", "jax", "jaxlib", "numpy", "python"}
     assert report["command"] == f"pto-jax replay {folder}"
-    row, col = report["position"]
+    (outcome,) = _failures("everything", 1)
+    assert (report["seed"], report["index"]) == (outcome.case.seed, outcome.case.index)
+    first = report["first"]
+    row, col = first["position"]
     with np.load(folder / EXPECTED) as wanted, np.load(folder / GOT) as found:
-        name = report["output"]
+        name = first["output"]
         both = [a[name].view(f"u{a[name].dtype.itemsize}")[row, col] for a in (wanted, found)]
-    assert [int(report["expected"], 16), int(report["got"], 16)] == both
+    assert [int(first["expected"], 16), int(first["got"], 16)] == both
     assert (folder / SHRUNK).read_text().count("pto.") - (folder / SHRUNK).read_text().count("!pto.") == 2
 
 
@@ -57,6 +61,8 @@ def test_a_folder_replays(folder: Path, capsys: pytest.CaptureFixture[str]) -> N
         ) or "expected 0x" in shown
     assert main(["replay", str(folder), "--tested", "oracle"]) == 0
     assert "does not show any more" in capsys.readouterr().out
+    assert main(["replay", str(folder.parent)]) == 1
+    assert capsys.readouterr().out.startswith("case ")
     assert main(["replay", str(folder), "--against", TESTED, "--tested", "oracle"]) == 1
 
 
@@ -141,11 +147,17 @@ def test_cases_survive_text_and_files(preset: str, tmp_path: Path) -> None:
 
 
 def test_folders_per_cause_are_limited(tmp_path: Path) -> None:
-    keeper = Keeper(tmp_path, 20, "oracle", TESTED, each=1)
-    records = [keeper(o, Oracle(), WRONG_ADDITION) for o in _failures("straight", 4)]
-    folders = [r.folder for r in records if r.folder is not None]
-    causes = {r.cause for r in records}
-    assert len(folders) == len(causes) == len(list(tmp_path.iterdir()))
-    assert all(c.startswith("tadd ") for c in causes)
-    nowhere = Keeper(None, 20, "oracle", TESTED)
-    assert nowhere(_failures("straight", 1)[0], Oracle(), WRONG_ADDITION).folder is None
+    machine = Planted("tadd", last_column)
+    outcomes = _failures("control", 4, machine)
+    keeper = Keeper(tmp_path, 20, "oracle", "planted", each=2)
+    records = [keeper(o, Oracle(), machine) for o in outcomes]
+    made = [r.folder for r in records if r.folder is not None]
+    assert {r.cause for r in records} == {"tadd: not written"} and len(records) == 4
+    assert [r.folder for r in records[2:]] == [None, None]
+    assert sorted(made) == sorted(map(str, tmp_path.glob("*/*"))) and len(made) == 2
+    # Recording a failure again writes the same folder.
+    again = Keeper(tmp_path, 20, "oracle", "planted", each=2)
+    assert [again(o, Oracle(), machine) for o in outcomes] == records
+    assert sorted(made) == sorted(map(str, tmp_path.glob("*/*")))
+    nowhere = Keeper(None, 20, "oracle", "planted")
+    assert nowhere(outcomes[0], Oracle(), machine).folder is None
