@@ -163,7 +163,7 @@ class CheckedMachine(ShadedMachine):
         data = {(name, int(p)) for name, positions in writes for p in positions.flat}
         shaded = {(n, int(p)) for n, positions, _ in self.shaded for p in positions.flat}
         lost = {(n, int(p)) for n, positions, c in self.shaded for p in positions[c != 0].flat}
-        # A load without a pad value loses more than it writes.
+        # A load without a pad value clears lanes on the simulator, which makes none of them defined.
         missing = set() if execution.instruction.name == "tload" else data - shaded
         if missing or shaded - data - lost:
             more = f"{len(missing)} of {len(data)} unshaded, {len(shaded - data - lost)} too many"
