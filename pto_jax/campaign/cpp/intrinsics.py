@@ -155,7 +155,7 @@ def _fixpipe(name: str, has_phase: bool) -> Text:
         arguments = call.listed("dst", "src", "fp", "preQuantScalar", "indexRow", "indexCol")
         types = [call.types[n] for n in ("dst", "src", "fp") if n in call]
         spelled_name = f"{name}_FP" if "fp" in call and not split else name
-        extra = [member(m) for m in ((mode,) if split else ())]
+        extra = [member(mode)] if mode is not None and split else []
         if relu:
             if not from_acc:
                 raise call.refuse("reluPreMode on a move that no accumulator is the source of")

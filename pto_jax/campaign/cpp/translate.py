@@ -234,7 +234,7 @@ class _Host:
             self.line(f"{spelled} {name} = reinterpret_cast<{spelled}>({name}raw.data());")
 
     def tile(self, value: Value, t: TileType, name: str, path: str) -> None:
-        rows, cols = self.case.inputs[value.name].valid or t.shape
+        rows, cols = self.case.inputs[value.name].valid or t.valid
         given = [f"{n}u" for n, known in zip((rows, cols), valid_sizes(t), strict=True) if known is None]
         self.line(f"{self.writer.type(t)} {name}{called(given)};")
         if self.unit.mode == "manual":

@@ -227,11 +227,11 @@ class Writer:
         sources = {v for _, v in pairs}
         if any(t in sources for t, _ in pairs):
             renamed = [(t, self.fresh_name("next")) for t, _ in pairs]
-            for (_, value), (_, kept) in zip(pairs, renamed, strict=True):
-                self.line(f"auto {kept} = {value};")
+            for (_, source), (_, kept) in zip(pairs, renamed, strict=True):
+                self.line(f"auto {kept} = {source};")
             pairs = renamed
-        for target, value in pairs:
-            self.line(f"{target} = {value};")
+        for target, source in pairs:
+            self.line(f"{target} = {source};")
 
     def variables(
         self, op: Op, results: Sequence[Value], inits: Sequence[Value] = (), renamed: bool = False

@@ -221,6 +221,13 @@ def _uses_are_defined(text: str) -> None:
     assert used <= defined, used - defined
 
 
+def test_an_argument_whose_static_region_is_empty_starts_empty() -> None:
+    empty = T.replace("v_col=16", "v_col=0")
+    host = translate(case_of(ADD.replace(T, empty)), ("dst",), "auto").host
+    assert host.count("(0u);") == 3
+    assert "16u" not in host
+
+
 def test_the_prelude_is_the_same_for_all() -> None:
     assert prelude() == prelude()
     assert "#include <pto/pto-inst.hpp>" in prelude()

@@ -13,8 +13,7 @@ from pto_jax import cli
 from pto_jax.api import load
 from pto_jax.campaign.devices import binary
 from pto_jax.campaign.devices.exchange import load_outputs
-from pto_jax.campaign.judge import Run
-from pto_jax.campaign.results import mismatch
+from pto_jax.campaign.results import Run, mismatch
 from pto_jax.campaign.targets import Oracle
 from pto_jax.errors import DeviceError
 from pto_jax.testing.conformance import run_conformance
