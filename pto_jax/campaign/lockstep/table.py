@@ -224,8 +224,10 @@ def _arrays(
             there = fitting[table.allowed[fitting, r]]
             regions[k, r] = r if len(there) else 0
             there = there if len(there) else fitting
-            # Every opcode of a kit once, then rare ones more often.
-            weights = 1.0 / often[there]
+            # Every opcode of a kit once, then more often those in few kits and of instructions with few
+            # opcodes: types and modes multiply the opcodes of conversions and comparisons.
+            named = [table.opcodes[i].name for i in there]
+            weights = np.array([named.count(n) for n in named]) ** -0.5 / often[there]
             picked = rng.choice(there, CHOICES, p=weights / weights.sum())
             choices[k, r] = rng.permutation(np.concatenate([there, picked])[:CHOICES])
         for kind in set(held):

@@ -16,9 +16,10 @@ from pto_jax.campaign.lockstep import values
 from pto_jax.campaign.lockstep.cases import decode
 from pto_jax.campaign.lockstep.oracle import compare_with_interpreter
 from pto_jax.campaign.lockstep.programs import contents, contents_of_one, draw
-from pto_jax.campaign.lockstep.stream import Runner
+from pto_jax.campaign.lockstep.stream import Runner, coverage
 from pto_jax.campaign.lockstep.table import REGIONS, Table, table
 from pto_jax.dtypes import F16, F32, I32, U8
+from pto_jax.oracle.step import RULES
 from pto_jax.profiles import ProfileName
 from pto_jax.verifier import verify_program
 
@@ -31,7 +32,7 @@ def few() -> Table:
     """A table of some opcodes of every class, quick to compile."""
     plain = {F32, F16, I32, U8}
     listed = (o for o in table("a5", 1).opcodes if {k.type.dtype for k in o.kinds} <= plain)
-    return Table("a5", 16, 16, tuple(listed)[::3])
+    return Table("a5", 16, 16, tuple(listed)[::4])
 
 
 @pytest.fixture(scope="module")
@@ -84,5 +85,14 @@ def test_switch_and_grouped_and_two_devices_give_the_same_digests(few: Table, sw
     assert found.coverage.sum() == 100 * 20
 
 
-def test_results_are_those_of_the_interpreter(switch: Runner) -> None:
-    assert compare_with_interpreter(switch, SEED, 0, 60) == []
+def test_results_are_those_of_the_interpreter(few: Table, switch: Runner) -> None:
+    assert compare_with_interpreter(switch, SEED, 0, 64) == []
+    drawn = draw(np, few, values.origin(SEED), np.arange(64, dtype=np.uint64))
+    assert (coverage(few, drawn.programs).sum(axis=1) >= 5).all()
+
+
+def test_an_interpreter_that_differs_is_found(switch: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    broken = {**RULES, "tabs": RULES["tneg"]}
+    monkeypatch.setattr("pto_jax.oracle.machine.RULES", broken)
+    found = compare_with_interpreter(switch, SEED, 0, 64)
+    assert found and {o.kind for o in found} == {"different"}
