@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Literal, TypeAlias
 
@@ -10,8 +10,9 @@ from ..errors import VerifyError
 from ..ir import Attrs, AttrValue, Op, Value, attrs
 from ..isa.check import check_op
 from ..isa.samples import Sample
+from ..isa.tile_legality import check_type
 from ..profiles import Profile, ProfileName, profile as find_profile
-from ..types import GlobalLayout, Type
+from ..types import GlobalLayout, TileType, Type
 
 #: ``doubtful``: legal, with a warning that may concern which lanes are read or written.
 Verdict: TypeAlias = Literal["illegal", "doubtful", "clean"]
@@ -50,9 +51,11 @@ def judged(
     known = tuple((names[n], k) for n, k in (constants or {}).items() if n in names)
     regions = tuple((names[n], s) for n, s in (sizes or {}).items() if n in names)
     views = tuple((names[n], s, (layouts or {}).get(n)) for n, s in (shapes or {}).items() if n in names)
-    return _verdict(
-        op.name, ins, outs, results, op.attributes, op.groups, known, regions, views, profile.name
-    )
+    rest = (op.attributes, op.groups, known)
+    verdict = _verdict(op.name, ins, outs, results, *rest, (), views, profile.name)
+    if verdict == "illegal" or _told((*ins, *outs, *results), dict(regions)):
+        return verdict
+    return _worse(verdict, _verdict(op.name, ins, outs, results, *rest, regions, views, profile.name))
 
 
 def suits(
@@ -67,9 +70,11 @@ def suits(
     ins = tuple((name, types[name]) for name in sample.form)
     outs = tuple((o.name, types[o.name]) for o in instruction.destinations if o.name in types)
     known = tuple((n, numbers[0]) for n, numbers in sample.constants.items() if numbers)
-    return _verdict(
-        instruction.name, ins, outs, (), attrs(attributes), (), known, tuple(sizes.items()), (), profile.name
-    )
+    name, rest = instruction.name, (attrs(attributes), (), known)
+    verdict = _verdict(name, ins, outs, (), *rest, (), (), profile.name)
+    if verdict == "illegal" or _told((*ins, *outs), sizes):
+        return verdict
+    return _worse(verdict, _verdict(name, ins, outs, (), *rest, tuple(sizes.items()), (), profile.name))
 
 
 _Values: TypeAlias = tuple[tuple[str, Type], ...]
@@ -94,11 +99,28 @@ def _verdict(
     try:
         shapes: dict[str, tuple[int | None, ...]] = {n: dims for n, dims, _ in views}
         layouts = {n: layout for n, _, layout in views if layout is not None}
-        found = check_op(op, where, constants=known, shapes=shapes, layouts=layouts)
-        if sizes:
-            found += check_op(op, where, constants=known, valid=dict(sizes), types=False)
+        found = check_op(
+            op, where, constants=known, shapes=shapes, layouts=layouts, valid=dict(sizes), types=False
+        )
     except VerifyError:
         return "illegal"
-    if any(d.severity == "error" for d in found):
+    if any(d.severity == "error" for d in found) or not all(
+        _exists(v.type, profile) for v in (*read, *written, *bound)
+    ):
         return "illegal"
     return "clean" if all(d.rule in _HARMLESS for d in found) else "doubtful"
+
+
+@lru_cache(maxsize=1 << 14)
+def _exists(t: Type, profile: ProfileName) -> bool:
+    """Whether a profile has a type."""
+    return all(finding.severity != "error" for finding in check_type(t, find_profile(profile)))
+
+
+def _told(types: Iterable[tuple[str, Type]], sizes: Mapping[str, Sizes]) -> bool:
+    """Whether types say the valid sizes themselves."""
+    return all(not isinstance(t, TileType) or sizes.get(n, t.valid) == t.valid for n, t in types)
+
+
+def _worse(a: Verdict, b: Verdict) -> Verdict:
+    return "illegal" if "illegal" in (a, b) else "doubtful" if "doubtful" in (a, b) else "clean"
