@@ -243,6 +243,9 @@ class _Host:
 
     def call(self, arguments: list[str]) -> None:
         call = f"{self.name}({', '.join(arguments)});"
+        if any(op.name == "get_block_num" for op in self.unit.program.walk()):
+            self.lines += ["#if defined(__CPU_SIM)", "    cpu_sim::EnsureRuntimeInitialized();"]
+            self.lines += [f"    cpu_sim::runtime_config().num_cores = {self.case.grid};", "#endif"]
         if self.case.grid == 1:
             self.line(call)
             return

@@ -228,6 +228,14 @@ def test_an_argument_whose_static_region_is_empty_starts_empty() -> None:
     assert "16u" not in host
 
 
+def test_the_host_says_how_many_blocks_there_are() -> None:
+    counted = LOADS.replace("%zero =", "%blocks = pto.get_block_num\n  %zero =")
+    host = translate(replace(case_of(counted), grid=3), ("c",), "manual").host
+    assert "cpu_sim::runtime_config().num_cores = 3;" in host
+    assert "for (uint32_t block = 0; block < 3; ++block) {" in host
+    assert "num_cores" not in translate(replace(case_of(LOADS), grid=3), ("c",), "manual").host
+
+
 def test_the_prelude_is_the_same_for_all() -> None:
     assert prelude() == prelude()
     assert "#include <pto/pto-inst.hpp>" in prelude()
