@@ -55,6 +55,11 @@ def takes_partial(instruction: Instruction) -> bool:
     return instruction.cls in _BY_REGION and instruction.name not in _MASKS
 
 
+def takes_sizes(instruction: Instruction, sizes: Mapping[str, tuple[int, int]]) -> bool:
+    """Whether an instruction reads valid lanes only; a reduction of nothing still reads a first element."""
+    return instruction.cls in _BOUND or all(0 not in region for region in sizes.values())
+
+
 def fills_results(instruction: Instruction) -> bool:
     """Whether an instruction writes every valid lane of its result."""
     return instruction.cls in _BOUND and instruction.name not in _MASKS

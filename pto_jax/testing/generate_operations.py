@@ -114,6 +114,8 @@ def wanted(
     if rng.random() < options.attributes:
         attributes = _varied(rng, sample, types, profile)
     for sizes in (_static(types),) if whole else _regions(rng, types, options, scale):
+        if options.defined and not generate_defined.takes_sizes(sample.instruction, sizes):
+            continue
         open_types = _opened(rng, types, sizes, scale)
         verdict = suits(sample, open_types, attributes, sizes, profile)
         if verdict == "clean" or (verdict == "doubtful" and not options.defined):

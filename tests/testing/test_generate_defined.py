@@ -65,3 +65,12 @@ def test_defined_programs_do_not_depend_on_undefined_lanes(start: int) -> None:
 def test_other_programs_do() -> None:
     uneven = replace(STRAIGHT, uneven=0.5, statements=12)
     assert any(_depends(generate(13, index, uneven)) for index in range(40))
+
+
+def test_defined_reductions_have_something_to_reduce() -> None:
+    """A reduction of an empty region reads a first element, which nothing has written."""
+    assert not _depends(generate(7, 5075, DEFINED))
+    reductions = replace(DEFINED, only=frozenset(("trowargmin", "tcolmax")), dynamic=0.0, partial=1.0)
+    for case in cases(5, 25, reductions):
+        tiles = [v.type for op in case.program.walk() if op.name in reductions.only for v in op.ins]
+        assert all(t.v_row and t.v_col for t in tiles if isinstance(t, TileType)), case.index
