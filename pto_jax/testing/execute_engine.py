@@ -30,11 +30,15 @@ def run_case_engine(
 
 
 def run_cases_engine(
-    cases: Sequence[Case], profile: Profile = CPU_SIM, numerics: str = "exact"
+    cases: Sequence[Case],
+    profile: Profile = CPU_SIM,
+    numerics: str = "exact",
+    compiler_options: Mapping[str, bool | int] | None = None,
 ) -> list[Mapping[str, NDArray[np.uint8]]]:
     """What :func:`run_case_engine` gives for each of the cases, from one compiled function.
 
-    Most of the time a small program takes is the fixed cost of a compilation.
+    Most of the time a small program takes is the fixed cost of a compilation; ``compiler_options`` are
+    those of :func:`jax.jit`.
     """
     kernels = [_kernel(case, profile, numerics) for case in cases]
     arguments = [_arguments(case, kernel) for case, kernel in zip(cases, kernels, strict=True)]
@@ -43,7 +47,7 @@ def run_cases_engine(
         return [kernel(**one) for kernel, one in zip(kernels, given, strict=True)]
 
     with x64():
-        results = jax.jit(execute)(arguments)
+        results = jax.jit(execute, compiler_options=dict(compiler_options or {}))(arguments)
     return [_after(case, found) for case, found in zip(cases, results, strict=True)]
 
 
