@@ -12,7 +12,7 @@ import subprocess
 import sys
 import zlib
 
-from ...errors import ArgumentError, PtoError
+from ...errors import ArgumentError
 from .identity import identity
 from .plan import Plan
 
@@ -24,7 +24,7 @@ def agreed(coordinator: str, process: int | None, processes: int | None, plan: P
     """Number of this process and how many there are, once all of them are there with the same plan.
 
     On a cluster that JAX knows, both numbers may be None. Raises ArgumentError when the plans of the
-    processes differ, PtoError when they do not meet.
+    processes differ or do not meet.
     """
     host, _, port = coordinator.rpartition(":")
     if not host or not port.isdecimal():
@@ -40,12 +40,13 @@ def agreed(coordinator: str, process: int | None, processes: int | None, plan: P
     try:
         done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=2 * MEETING)
     except subprocess.TimeoutExpired:
-        raise PtoError(f"the processes did not meet at {coordinator} within {2 * MEETING} s") from None
-    lines = done.stdout.splitlines()
-    if done.returncode or not lines:
+        raise ArgumentError(f"the processes did not meet at {coordinator} within {2 * MEETING} s") from None
+    # A process may end badly after it has answered, when another one has left before.
+    answers = [line for line in done.stdout.splitlines() if line.startswith("{")]
+    if not answers:
         reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
-        raise PtoError(f"the processes do not meet at {coordinator}: {reason}")
-    found = json.loads(lines[-1])
+        raise ArgumentError(f"the processes do not meet at {coordinator}: {reason}")
+    found = json.loads(answers[-1])
     if not found["equal"]:
         raise ArgumentError("the processes have different options, programs or versions; allowed: the same")
     return int(found["process"]), int(found["processes"])

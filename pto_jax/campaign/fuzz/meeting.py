@@ -7,8 +7,8 @@ import sys
 from typing import Any
 
 
-def meet(coordinator: str, process: int | None, processes: int | None, plan: int) -> dict[str, Any]:
-    """Wait for all processes; which one this is, and whether all have the same plan."""
+def meet(coordinator: str, process: int | None, processes: int | None, plan: int) -> None:
+    """Wait for all processes; print which one this is, and whether all have the same plan."""
     import jax
     import numpy as np
     from jax.experimental import multihost_utils
@@ -17,14 +17,14 @@ def meet(coordinator: str, process: int | None, processes: int | None, plan: int
 
     jax.distributed.initialize(coordinator, processes, process, initialization_timeout=MEETING)
     plans = np.asarray(multihost_utils.process_allgather(np.uint32(plan)))
-    found = {
+    found: dict[str, Any] = {
         "process": jax.process_index(),
         "processes": jax.process_count(),
         "equal": bool((plans == plans.reshape(-1)[0]).all()),
     }
+    print(json.dumps(found), flush=True)
     jax.distributed.shutdown()  # type: ignore[no-untyped-call]
-    return found
 
 
 if __name__ == "__main__":
-    print(json.dumps(meet(**json.loads(sys.argv[1]))))
+    meet(**json.loads(sys.argv[1]))

@@ -22,8 +22,8 @@ from .batch import Batch, alone, crash, joined
 from .messages import Board, Done, Failed, Note, Ready, Task
 from .plan import Plan
 
-#: What a block may take that tells nothing of its cases, in time limits of one case.
-BLOCK_LIMITS = 10
+#: What a block may take that tells nothing of its cases, in time limits of one case. It may compile first.
+BLOCK_LIMITS = 30
 #: What recording a failure may take, in times of shrinking and of one case.
 RECORDING = 2
 #: Seconds that a process has to end after it is told to.

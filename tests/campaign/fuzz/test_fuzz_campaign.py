@@ -97,6 +97,7 @@ def test_processes_that_meet_share_a_campaign_and_their_stores_merge(fuzz: Any) 
     both = [fuzz.start(*options, *meeting, "--process", i) for i in (1, 0)]
     ended = [(p.communicate(timeout=120), p.returncode) for p in both]
     assert [status for _, status in ended] == [1, 1], ended
+    assert all("cases: " in out for (out, _), _ in ended), ended
     parts = [{row[0] for row in fuzz.rows(f"part-{i}.sqlite")["batch"]} for i in (0, 1)]
     assert parts == [{0, 8, 16}, {4, 12, 20}]
     assert merge(["part-1.sqlite", "part-0.sqlite"], "all.sqlite") == 22
