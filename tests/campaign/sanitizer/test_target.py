@@ -26,6 +26,14 @@ def test_programs_that_read_no_undefined_lane_are_silent() -> None:
         assert outcome.kind in ("equal", "stopped"), str(outcome)
 
 
+def test_no_defined_program_takes_the_maximum_of_nothing() -> None:
+    only = frozenset({"trowmax", "tcolmax"})
+    options = replace(PRESETS["defined"], only=only, profiles=("cpu_sim",), partial=1.0, dynamic=1.0)
+    for case in cases(2, 12, replace(options, elements=512, statements=2)):
+        outcome = judge(case, Oracle(), Sanitizer())
+        assert not outcome.is_failure, str(outcome)
+
+
 def test_undefined_data_is_a_failure_of_the_case() -> None:
     options = replace(STRAIGHT, only=frozenset({"tadd"}), uneven=1.0, partial=1.0)
     outcomes = [judge(case, Oracle(), Sanitizer()) for case in cases(3, 20, options)]
