@@ -7,55 +7,12 @@ stands in the table below: enumerations among the arguments, template arguments,
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from enum import IntEnum
-from typing import Any
 
-from ... import isa
-from ...dtypes import DType
 from ...fold import scalar_dtype
-from ...ir import Op
-from ...types import AccPhase, Coalesce, Loc, Precision, ScatterConflict, StPhase, TileType
-from .spelling import member, refuse
-
-
-@dataclass(frozen=True)
-class Call:
-    """One instruction: C++ names and types of its operands by declared name, attributes with defaults."""
-
-    op: Op
-    bound: isa.Bound
-    names: Mapping[str, str]
-    types: Mapping[str, str]
-    profile: str
-
-    def __contains__(self, operand: str) -> bool:
-        return operand in self.names
-
-    def attribute(self, name: str) -> Any:
-        return self.bound.attrs.get(name)
-
-    def chosen(self, name: str) -> IntEnum | None:
-        value = self.attribute(name)
-        assert value is None or isinstance(value, IntEnum)
-        return value
-
-    def tile(self, name: str) -> TileType:
-        t = self.bound.values[name].type
-        assert isinstance(t, TileType)
-        return t
-
-    def element(self, name: str) -> DType:
-        t = self.bound.values[name].type
-        return t.dtype if isinstance(t, TileType) else scalar_dtype(t)
-
-    def listed(self, *operands: str) -> str:
-        """Arguments in an order, those left out by the operation left out here too."""
-        return ", ".join(self.names[n] for n in operands if n in self.names)
-
-    def refuse(self, message: str) -> Exception:
-        return refuse(self.op, message)
-
+from ...types import AccPhase, Coalesce, Loc, Precision, ScatterConflict, StPhase
+from .call import Call, not_simulated
+from .spelling import member
 
 Text = Callable[[Call], str]
 
@@ -64,6 +21,8 @@ def text(call: Call) -> str:
     """The C++ statement of an instruction, without its semicolon."""
     name = call.bound.instruction.name
     missing = _ABSENT.get(name)
+    if missing is None and call.profile == "cpu_sim":
+        missing = not_simulated(call)
     if missing is not None:
         raise call.refuse(missing)
     special = _SPECIAL.get(name)

@@ -18,8 +18,9 @@ from ...types import (
     VectorType,
 )
 from . import scalars
+from .call import Call
 from .control import CONTROL
-from .intrinsics import Call, needs_scratch, text
+from .intrinsics import needs_scratch, text
 from .spelling import identifier, member, refuse, valid_sizes
 from .writer import Writer
 
@@ -219,7 +220,11 @@ def _make_view(writer: Writer, op: Op) -> None:
 
 def _part(writer: Writer, op: Op) -> None:
     view, result = op.group("view")[0], op.results[0]
-    offsets, sizes = ([writer.of(v) for v in op.group(g)] for g in ("offsets", "sizes"))
+    offsets = [writer.of(v) for v in op.group("offsets")]
+    sizes = [writer.of(v) for v in op.group("sizes")]
+    known = op.attrs.get("sizes")
+    if isinstance(known, tuple):
+        sizes = [str(n) for n in known]
     t = view.type
     assert isinstance(t, PartitionViewType | TensorViewType)
     if t.dtype.packed:

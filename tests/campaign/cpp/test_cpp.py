@@ -239,3 +239,37 @@ def test_the_host_says_how_many_blocks_there_are() -> None:
 def test_the_prelude_is_the_same_for_all() -> None:
     assert prelude() == prelude()
     assert "#include <pto/pto-inst.hpp>" in prelude()
+
+
+def test_a_window_with_constant_sizes_has_these_sizes() -> None:
+    text = """
+func.func @part(%a: !pto.tensor_view<16x16xf32>, %b: !pto.tensor_view<16x16xf32>) attributes {pto.entry} {
+  %zero = arith.constant 0 : index
+  %ga = pto.subview %a, offsets = [%zero, %zero], sizes = [8, 4] : V -> !pto.partition_tensor_view<8x4xf32>
+  return
+}"""
+    assert "AnyShape(1, 1, 1, 8, 4)" in device(text, "manual")
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f"pto.taddreluconv ins(%a, %a : {T}, {T}) outs(%d : {T.replace('f32', 'f16')})",
+            "taddreluconv: the simulator has no such instruction",
+        ),
+        (
+            f"%s = arith.constant 2.0 : f32\n"
+            f"pto.trems ins(%a, %s, %t : {T}, f32, {T.replace('rows=16', 'rows=32')}) outs(%d : {T})",
+            "trems: a scratch tile of another type than dst",
+        ),
+        (
+            f"pto.trowsum ins(%a, %t : {T}, {T}) "
+            f"outs(%d : {T.replace('rows=16', 'rows=32').replace('v_row=16', 'v_row=?')})",
+            "trowsum: dst has other rows than src",
+        ),
+    ],
+)
+def test_what_the_simulator_does_not_define_is_refused_for_it(text: str, message: str) -> None:
+    with pytest.raises(NotExecutableError, match=message):
+        device(text, "manual")

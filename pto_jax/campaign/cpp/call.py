@@ -1,0 +1,69 @@
+"""One instruction of a program as its C++ intrinsic sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from ... import isa
+from ...dtypes import DType
+from ...fold import scalar_dtype
+from ...ir import Op
+from ...types import TileType
+from .spelling import refuse
+
+
+@dataclass(frozen=True)
+class Call:
+    """One instruction: C++ names and types of its operands by declared name, attributes with defaults."""
+
+    op: Op
+    bound: isa.Bound
+    names: Mapping[str, str]
+    types: Mapping[str, str]
+    profile: str
+
+    def __contains__(self, operand: str) -> bool:
+        return operand in self.names
+
+    def attribute(self, name: str) -> Any:
+        return self.bound.attrs.get(name)
+
+    def chosen(self, name: str) -> IntEnum | None:
+        value = self.attribute(name)
+        assert value is None or isinstance(value, IntEnum)
+        return value
+
+    def tile(self, name: str) -> TileType:
+        t = self.bound.values[name].type
+        assert isinstance(t, TileType)
+        return t
+
+    def element(self, name: str) -> DType:
+        t = self.bound.values[name].type
+        return t.dtype if isinstance(t, TileType) else scalar_dtype(t)
+
+    def listed(self, *operands: str) -> str:
+        """Arguments in an order, those left out by the operation left out here too."""
+        return ", ".join(self.names[n] for n in operands if n in self.names)
+
+    def refuse(self, message: str) -> Exception:
+        return refuse(self.op, message)
+
+
+def not_simulated(call: Call) -> str | None:
+    """What the simulator declares but does not define."""
+    name = call.bound.instruction.name
+    if name in _DECLARED:
+        return "the simulator has no such instruction"
+    if name == "trowsum" and call.tile("src").rows != call.tile("dst").rows:
+        return "dst has other rows than src; the simulator's sums over rows take equal ones"
+    if name in _SCRATCH_LIKE_RESULT and "tmp" in call and call.types["tmp"] != call.types["dst"]:
+        return "a scratch tile of another type than dst; the simulator has no such overload"
+    return None
+
+
+_DECLARED = frozenset({"taddreluconv", "tsubreluconv"})
+_SCRATCH_LIKE_RESULT = frozenset({"txors", "trems"})
