@@ -38,7 +38,7 @@ from .generate_options import STRAIGHT, Options
 from .generate_state import Input, State
 
 #: Part of every case id: another version makes other programs of the same seeds.
-VERSION = "2"
+VERSION = "3"
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Sequence
 from dataclasses import replace
 from functools import lru_cache, partial
 
@@ -61,7 +61,9 @@ def emit(state: State, want: Wanted) -> None:
     """The operation of a sample on values of this program."""
     form, declared = want.sample.form, want.instruction
     ulp = _bound(want)
-    ins = tuple(_source(state, want, declared.operand(n)) for n in form)
+    ins: list[Value] = []
+    for name in form:
+        ins.append(_source(state, want, declared.operand(name), ins))
     outs: list[Value] = []
     made: list[Held] = []
     listed = [o for o in declared.destinations if o.name in want.types]
@@ -83,7 +85,7 @@ def emit(state: State, want: Wanted) -> None:
             outs.append(state.argument("v", t, state.recipe(t.dtype, t.dims)))
     op = Op(
         declared.name,
-        ins,
+        tuple(ins),
         () if bind else tuple(outs),
         tuple(outs) if bind else (),
         attrs(want.attributes),
@@ -111,7 +113,7 @@ def _may_bind(state: State, want: Wanted, listed: list[Operand]) -> bool:
     return plain and len(tiles) == 1 and all(t is not None and t.is_static and t.conv is None for t in tiles)
 
 
-def _source(state: State, want: Wanted, operand: Operand) -> Value:
+def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[Value]) -> Value:
     t = want.types[operand.name]
     recipe = generate_defined.recipe_of(want.instruction, operand.name) if state.options.defined else None
     if recipe is not None:
@@ -126,7 +128,7 @@ def _source(state: State, want: Wanted, operand: Operand) -> Value:
     if isinstance(t, TileType):
         if operand.role == "tmp":
             return fresh(state, t, want.sizes[operand.name], filled=False).value
-        return tile(state, t, want.sizes[operand.name], _tolerant(state, want)).value
+        return tile(state, t, want.sizes[operand.name], _tolerant(state, want), taken).value
     if isinstance(t, PartitionViewType):
         return view(state, t)
     if isinstance(t, VectorType):
@@ -150,9 +152,14 @@ def _restricted(state: State, t: Type, sizes: Sizes | None, recipe: Recipe) -> V
     return state.argument("x", t, given, None if t.is_static else sizes)
 
 
-def tile(state: State, t: TileType, sizes: Sizes, tolerant: bool = False) -> Held:
-    """A tile to read: one of the type and region there is, or a new one."""
+def tile(
+    state: State, t: TileType, sizes: Sizes, tolerant: bool = False, taken: Sequence[Value] = ()
+) -> Held:
+    """A tile to read: one of the type and region there is, or a new one. One that the operation has
+    already ``taken`` is rare: with equal operands many faults do not show."""
     known = _fitting(state, t, sizes, tolerant)
+    if taken and state.chance(0.9):
+        known = [h for h in known if h.value not in taken]
     if known and state.chance(state.options.reuse):
         return state.rng.choice(known)
     return fresh(state, t, sizes)

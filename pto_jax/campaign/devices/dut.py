@@ -1,6 +1,7 @@
 """Devices under test that are command lines: a program and inputs in files, results out of files.
 
-A :class:`Command` is executed once per case in a fresh folder, with what stands for its placeholders:
+A :class:`Command` is executed once per case, where its caller is. Its placeholders stand for files in a
+folder of the case's own:
 
 =============== ================================================================================
 ``{program}``   the program as ``.pto`` text; its ``pto.target_arch`` is the profile

@@ -86,8 +86,9 @@ class Ended:
 def execute(
     words: Sequence[str], folder: Path, limit: float, progress: Callable[[], object] | None = None
 ) -> Ended:
-    """Execute a command in a folder; it hangs when it takes ``limit`` seconds, or where ``progress`` is
-    given, when that value does not change for as long.
+    """Execute a command in the caller's working directory, with its error stream kept in a folder; it hangs
+    when it takes ``limit`` seconds, or where ``progress`` is given, when that value does not change for as
+    long.
 
     The command is the head of a process group of its own, none of which is left when this returns.
     """
@@ -96,7 +97,6 @@ def execute(
         try:
             process = subprocess.Popen(
                 words,
-                cwd=folder,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=errors,

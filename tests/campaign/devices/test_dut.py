@@ -54,6 +54,17 @@ def test_a_device_that_answers_rightly_is_equal(tmp_path: Path, simple: Case) ->
     assert outcome.kind == "equal", str(outcome)
 
 
+def test_a_command_is_found_from_where_the_caller_is(
+    tmp_path: Path, simple: Case, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    script = tmp_path / "device"
+    script.write_text(f'#!/bin/sh\n{copying(tmp_path, simple).removesuffix(PLACES)} "$@"\n')
+    script.chmod(0o755)
+    monkeypatch.chdir(tmp_path)
+    outcome = judge(simple, ORACLE, machine(f"dut:./device {PLACES}"))
+    assert outcome.kind == "equal", str(outcome)
+
+
 def test_a_device_that_lies_is_different(tmp_path: Path, simple: Case) -> None:
     run = ORACLE.run(simple)
     (name, output), *rest = run.outputs.items()
