@@ -202,9 +202,12 @@ def _resident() -> int:
 
 
 def run(
-    task: Task, jobs: int = 1, block: int = 1000, progress: Callable[[str], None] | None = None
+    task: Task, jobs: int = 1, block: int = 4000, progress: Callable[[str], None] | None = None
 ) -> Report:
-    """Check a task's inputs in worker processes, some at a time. A worker that ends or hangs is a finding."""
+    """Check a task's inputs in worker processes, some at a time. A worker that ends or hangs is a finding.
+
+    ``progress`` is told the counts after every ``block`` inputs, and new causes.
+    """
     blocks = [task.indices[i : i + block] for i in range(0, len(task.indices), block)]
     waiting = [Task(task.seed, indices, task.generated, task.folders) for indices in reversed(blocks)]
     running: list[_Worker] = []
@@ -217,10 +220,11 @@ def run(
             if worker.connection not in ready:
                 worker.process.kill()
             running.remove(worker)
-            found = worker.ended()
-            report.merge(found or _lost(worker, waiting))
+            causes = len(report.causes)
+            report.merge(worker.ended() or _lost(worker, waiting))
             if progress is not None:
-                progress(str(report).splitlines()[-1])
+                told = str(report)
+                progress(told if len(report.causes) > causes else told.splitlines()[-1])
     return report
 
 

@@ -61,6 +61,8 @@ PARTS: tuple[tuple[int, Options], ...] = (
     (50, _preset("aliases")),
     (50, _preset("everything")),
     (50, replace(_preset("everything"), blocks=1.0, calls=0.25, control=0.1, depth=1)),
+    (80, _some("tabs taddc tsubc tmax tmin trelu taddrelu tsubrelu tcmp", recipes=("specials",))),
+    (150, _some("tload tstore", attributes=1.0, shapes=0.5)),
 )
 #: Numbers of the cases of a part begin at a multiple of this.
 PART = 10_000
