@@ -99,8 +99,8 @@ def _infer(
         return operand.vector
     if operand.kind == "scalar":
         return ScalarType(find_dtype(operand.dtype or "") or partner.dtype)
-    reference = next(o for o in instruction.operands if o.role == "in" and o.kind == "tile")
-    if operand.role in ("out", "inout") and operand.dtype == reference.dtype:
+    reference = next((o for o in instruction.operands if o.role == "in" and o.kind == "tile"), None)
+    if reference is not None and operand.role in ("out", "inout") and operand.dtype == reference.dtype:
         return source
     raise VerifyError(
         Diagnostic(

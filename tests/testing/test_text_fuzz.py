@@ -103,6 +103,11 @@ def test_a_window_written_to_a_view_is_a_finding_not_a_crash() -> None:
     assert any(d.severity == "error" for d in verify(parse(text), level=3))
 
 
+def test_types_left_open_in_an_instruction_without_sources_are_findings() -> None:
+    found = verify(parse("%d = pto.tci %t, %p : () -> pto.tile<f32, 1, 8>"))
+    assert ["%t" in d.message or "%p" in d.message for d in found][-2:] == [True, True]
+
+
 @pytest.mark.parametrize("spelling", ["vec, 8x8x{}", "{}, 8, 8", "loc=vec, dtype={}, rows=8, cols=8"])
 @pytest.mark.parametrize("element", ["i1", "index"])
 def test_no_spelling_of_a_tile_takes_elements_that_tiles_do_not_hold(spelling: str, element: str) -> None:
