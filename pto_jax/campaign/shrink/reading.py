@@ -57,8 +57,9 @@ class Failure:
 
 
 def folders(path: str | Path) -> list[Path]:
-    """A failure folder, or those in the folder of a cause."""
-    inside = sorted(p.parent for p in Path(path).glob(f"*/{REPORT}") if not p.parent.name.startswith("."))
+    """A failure folder, those in the folder of a cause, or those of all causes in a folder."""
+    reports = (p for pattern in ("*", "*/*") for p in Path(path).glob(f"{pattern}/{REPORT}"))
+    inside = sorted(p.parent for p in reports if not p.parent.name.startswith("."))
     return [Path(path)] if (Path(path) / REPORT).exists() or not inside else inside
 
 

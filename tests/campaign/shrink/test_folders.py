@@ -38,6 +38,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(record.folder)
 
 
+def test_folders_are_found_alone_by_cause_and_all(folder: Path) -> None:
+    for path in (folder, folder.parent, folder.parent.parent):
+        assert reading.folders(path) == [folder]
+
+
 def test_a_folder_says_what_failed(folder: Path) -> None:
     report = json.loads((folder / REPORT).read_text())
     assert (report["instruction"], report["kind"], report["tested"]) == ("tadd", "different", TESTED)
