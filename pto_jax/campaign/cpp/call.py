@@ -60,10 +60,13 @@ def not_simulated(call: Call) -> str | None:
         return "the simulator has no such instruction"
     if name == "trowsum" and call.tile("src").rows != call.tile("dst").rows:
         return "dst has other rows than src; the simulator's sums over rows take equal ones"
+    if name in _OF_ONE_TYPE and len({t for n, t in call.types.items() if n != "scalar"}) > 1:
+        return "tiles of several types; the simulator has no such overload"
     if name in _SCRATCH_LIKE_RESULT and "tmp" in call and call.types["tmp"] != call.types["dst"]:
         return "a scratch tile of another type than dst; the simulator has no such overload"
     return None
 
 
 _DECLARED = frozenset({"taddreluconv", "tsubreluconv"})
+_OF_ONE_TYPE = frozenset({"tadd", "taddc", "tsubc", "taddsc", "tsubsc", "tabs"})
 _SCRATCH_LIKE_RESULT = frozenset({"txors", "trems"})
