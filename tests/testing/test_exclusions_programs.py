@@ -13,7 +13,7 @@ from pto_jax import oracle
 from pto_jax.api import parse
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.testing.exclusions_programs import PROGRAM_EXCLUSIONS, Excluding, OtherNans
-from pto_jax.types import TileType
+from pto_jax.types import PartitionViewType, ScalarType, TileType
 
 NAN, SIGNALLING = 0x7FC00000, 0x7F800001
 
@@ -42,10 +42,12 @@ def run(text: str, words: dict[str, int], machine: Any) -> dict[str, Any]:
         word, t = words.get(a.name, 1), a.type
         if isinstance(t, TileType):
             given[a.name] = oracle.OracleTile(t, np.full(t.shape, word, t.dtype.word))
-        elif hasattr(t, "dims"):
-            given[a.name] = np.full(t.dims, word, t.dtype.word).view(t.dtype.numpy)
+        elif isinstance(t, PartitionViewType):
+            shape = [n or 0 for n in t.dims or ()]
+            given[a.name] = np.full(shape, word, t.dtype.word).view(t.dtype.numpy)
         else:
-            given[a.name] = np.asarray(word, t.dtype.word).view(t.dtype.numpy)[()]  # type: ignore[union-attr]
+            assert isinstance(t, ScalarType)
+            given[a.name] = np.asarray(word, t.dtype.word).view(t.dtype.numpy)[()]
     return oracle.run(program, given, profile="cpu_sim", machine=machine)
 
 
