@@ -138,8 +138,8 @@ PROGRAM_EXCLUSIONS: tuple[ProgramExclusion, ...] = (
     ProgramExclusion(
         "sort-row",
         sorts_past_the_row,
-        "the simulator writes the records of a row one after another, over the rows below where the "
-        "destination has fewer columns",
+        "the simulator writes the records of a row one after another, past the end of the "
+        "destination's rows, and past its last one",
     ),
 )
 

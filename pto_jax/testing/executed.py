@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..dtypes import DType
-from ..enums import Coalesce, GatherOob, SaturationMode, ScatterOob
+from ..enums import Coalesce, GatherOob, SaturationMode, ScatterAtomicOp, ScatterOob
 from ..oracle.machine import ReferenceMachine
 from ..oracle.storage import Place, Window, storage_size
 from ..types import Loc, TileType
@@ -80,6 +80,9 @@ _COPIES = frozenset({"tload", "tmov", "tsel", "tsels", "texpands", "trowexpand",
 
 def computes_with_eight_bit_floats(e: Executed) -> bool:
     known = any(t.type.dtype.name in _EIGHT_BIT_FLOATS for t in e.tiles("out", "inout"))
+    combines = e.name == "mscatter" and e.execution.attrs.get("scatterAtomicOp") != ScatterAtomicOp.NONE
+    if combines:
+        return e.dtype("src").name in _EIGHT_BIT_FLOATS
     return known and e.execution.instruction.cls in _ARITHMETIC and e.name not in {*_COPIES, "tcvt"}
 
 
@@ -130,10 +133,11 @@ def _has_nan(e: Executed, ref: TileRef) -> bool:
 
 
 def sorts_past_the_row(e: Executed) -> bool:
-    """Records that do not fit a row of the destination."""
+    """Records that do not fit the rows of the destination."""
     if e.name != "tsort32":
         return False
-    return e.size("src")[1] * 64 // e.dtype("src").bits > e.tile("dst").type.cols
+    t, (rows, cols) = e.tile("dst").type, e.size("src")
+    return rows > t.rows or cols * 64 // e.dtype("src").bits > t.cols
 
 
 #: Codes of block-scaled operands that the simulator decodes as other numbers: the first magnitude that is
@@ -196,7 +200,9 @@ def overlapping(e: Executed) -> bool:
 def _in_step(e: Executed, written: str, read: str) -> bool:
     """Whether an element is read when it is written, and never later."""
     a, b = e.tile(written), e.tile(read)
-    if a.storage != b.storage or _form(a.type) != _form(b.type) or read in ("mask", "selMask"):
+    if a.storage != b.storage or _form(a.type) != _form(b.type) or read == "mask":
+        return False
+    if (e.name, read) == ("trem", "src1"):
         return False
     if e.execution.instruction.cls == "reduce_expand":
         return e.size(written) == e.size(read) and "src1" in e

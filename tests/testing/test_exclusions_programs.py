@@ -71,6 +71,11 @@ MAT = (
     "!pto.tile_buf<loc=mat, dtype=i8, rows=32, cols=64, v_row=32, v_col=64, blayout=col_major, "
     "slayout=row_major, fractal=512, pad=0>"
 )
+SCATTER = (
+    "pto.mscatter ins(%a, %i : vec:f8E4M3FN:8x32, vec:i32:8x32) outs(%g : !pto.partition_tensor_view<"
+    "8x32xf8E4M3FN>) {{coalesce = #pto<coalesce elem>, scatterAtomicOp = #pto<scatter_atomic_op {0}>, "
+    "scatterOob = #pto<scatter_oob wrap>}}"
+)
 GATHER = (
     "pto.mgather ins(%g, %i : !pto.partition_tensor_view<5x32xf32>, vec:i32:8x16) outs(%d : vec:f32:8x16) "
     "{{coalesce = #pto<coalesce elem>, gatherOob = #pto<gather_oob {0}>}}"
@@ -93,7 +98,12 @@ GATHER = (
         (f"pto.tshls ins(%a, %s : {I32}, i32) outs(%d : {I32})", {"s": 32}, "shift-count"),
         (f"pto.trelu ins(%a : {I32}) outs(%a : {I32})", {}, None),
         ("pto.ttrans ins(%a : vec:i32:8x8) outs(%a : vec:i32:8x8)", {}, "overlapping-operands"),
+        (f"pto.trem ins(%a, %b : {F32}, {F32}) outs(%a : {F32})", {}, None),
+        (f"pto.trem ins(%a, %b : {F32}, {F32}) outs(%b : {F32})", {}, "overlapping-operands"),
+        (SCATTER.format("none"), {}, None),
+        (SCATTER.format("min"), {}, "fp8-arithmetic-encoder"),
         (SORT.format("f16", 32, 128), {}, None),
+        (SORT.format("f32", 32, 64).replace("4x64)", "2x64)"), {}, "sort-row"),
         (SORT.format("f16", 64, 256), {}, "sort-16-bit-blocks"),
         (SORT.format("f32", 32, 64), {"a": NAN}, "sort-nan"),
         (SORT.format("f32", 64, 64), {}, "sort-row"),
