@@ -138,7 +138,7 @@ def test_additions_to_one_element_are_rounded_in_the_order_of_the_lanes() -> Non
     )
     values = np.array([[[2.0**24, 1, 1, *[0] * 5]], [[1, 1, 2.0**24, *[0] * 5]]], np.float32)
     places = np.array([[2, 2, 2, 0, 1, 3, 4, 5]], np.int32)
-    found = jax.vmap(lambda t: kernel(m=np.zeros(8, np.float32), i=pto.tile(places), t=pto.tile(t))["v"])(
+    found = jax.vmap(lambda t: kernel(m=np.zeros(8, np.float32), i=pto.tile(places), t=pto.tile(t))["m"])(
         values
     )
     np.testing.assert_array_equal(found[:, 2], [2.0**24, 2.0**24 + 2])
@@ -163,5 +163,5 @@ def test_fast_numerics_adds_too() -> None:
     kernel = pto.compile(dense("mscatter", text), profile="a5", numerics="fast")
     places = np.array([[3, 3, 1, 0, 2, 4, 5, 6]], np.int32)
     tile = pto.tile(np.array([[1, 2, 4, *[0] * 5]], np.float32))
-    found = kernel(m=np.ones(8, np.float32), i=pto.tile(places), t=tile)["v"]
+    found = kernel(m=np.ones(8, np.float32), i=pto.tile(places), t=tile)["m"]
     np.testing.assert_array_equal(found, [1, 5, 1, 4, 1, 1, 1, 1])

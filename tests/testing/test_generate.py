@@ -32,7 +32,7 @@ def test_a_case_is_a_function_of_seed_and_index() -> None:
     first, again = generate(3, 5), generate(3, 5)
     assert (first.id, first.program, first.profile) == (again.id, again.program, again.profile)
     assert all((first.inputs[n].words == again.inputs[n].words).all() for n in first.inputs)
-    assert first.id == "2e6935967b307f72" and len({case.program for case in cases(3, 20)}) == 20
+    assert first.id == "88cbd9b7ca879716" and len({case.program for case in cases(3, 20)}) == 20
 
 
 @pytest.mark.parametrize("name", list(ALL))
@@ -62,7 +62,7 @@ LEFT_OUT = {
     "tprefetch_async": "needs a context that only the host makes",
 }
 #: Presets that reach instructions with a syntax of their own, most of them in few programs.
-INVENTORY = {"memory": 40, "aliases": 60, "sync": 60, "cores": 40, "everything": 60, "output": 10}
+INVENTORY = {"memory": 100, "aliases": 60, "sync": 60, "cores": 40, "everything": 60, "output": 10}
 
 
 def test_some_preset_reaches_every_executable_instruction() -> None:

@@ -62,7 +62,7 @@ def _checked(case: Case, machine: Planted) -> int | None:
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_planted_defects_shrink_to_their_instruction(preset: str) -> None:
     counts = []
-    for n, case in enumerate(cases(3, 5, PRESETS[preset])):
+    for n, case in enumerate(cases(3, 8, PRESETS[preset])):
         names = _instructions(case)
         for i in range(3 if names else 0):
             defect = DEFECTS[(n + i) % len(DEFECTS)]
