@@ -216,7 +216,7 @@ def transfer(state: State) -> None:
 
 def _element(state: State) -> None:
     """A scalar read from global memory, or written to it."""
-    known = [b for level in state.levels for b in level.buffers]
+    known = [b for level in state.levels for b in level.buffers if b.dtype.bits >= 8]
     found = state.rng.choice(known) if known else buffer(state, state.rng.choice(_ELEMENTS), 16)
     if not isinstance(found.value.type, PtrType):
         raise Unfit

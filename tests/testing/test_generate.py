@@ -45,6 +45,11 @@ def test_programs_are_legal_and_their_text_says_the_same(name: str) -> None:
             assert pto.parse(str(case.program)) == case.program, case.index
 
 
+@pytest.mark.parametrize(("name", "index"), [("memory", 2424), ("sync", 227), ("everything", 1059)])
+def test_no_single_element_of_four_bits_is_read(name: str, index: int) -> None:
+    assert not _errors(generate(11, index, ALL[name]))
+
+
 def test_every_executable_instruction_and_type_is_there() -> None:
     names, types = Counter[str](), set[str]()
     for case in cases(2, 500, replace(STRAIGHT, weights=tuple((c, 1.0) for c, _ in STRAIGHT.weights))):
