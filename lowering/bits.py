@@ -8,6 +8,7 @@ runs inside a scoped 64-bit context.
 from __future__ import annotations
 
 from functools import cache
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,6 +27,19 @@ _EVEN = lax.RoundingMethod.TO_NEAREST_EVEN
 def widen(words: Array) -> Array:
     """Unsigned words zero-extended to 32 bits."""
     return lax.convert_element_type(words, U32)
+
+
+def where(mask: Array, x: Array | np.number[Any], y: Array | np.number[Any]) -> Array:
+    """``jnp.where`` for operands of one type, traced as what it becomes and not as a function of its own,
+    which every program would pay for wherever a rule selects."""
+    shape = np.broadcast_shapes(np.shape(mask), np.shape(x), np.shape(y))
+    return lax.select(_spread(mask, shape), _spread(x, shape), _spread(y, shape))
+
+
+def _spread(v: Array | np.number[Any], shape: tuple[int, ...]) -> Array:
+    if isinstance(v, Array) and v.shape == shape:
+        return v
+    return lax.broadcast_in_dim(v, shape, range(len(shape) - np.ndim(v), len(shape)))
 
 
 def decode32(b: Array) -> Array:
@@ -76,17 +90,16 @@ def ordered(words: Array, dtype: DType) -> Array:
     signed = np.dtype(f"i{words.dtype.itemsize}")
     if dtype.is_integer:
         flip = words.dtype.type(0) if dtype.is_signed else dtype_sign(dtype)
-        return lax.bitcast_convert_type(words ^ flip, signed)
-    magnitude = lax.bitcast_convert_type(words & ~dtype_sign(dtype), signed)
+        return lax.bitcast_convert_type(lax.bitwise_xor(words, flip), signed)
+    magnitude = lax.bitcast_convert_type(lax.bitwise_and(words, ~dtype_sign(dtype)), signed)
     value = lax.bitcast_convert_type(words, signed)
     negative = lax.shift_right_arithmetic(value, signed.type(dtype.bits - 1))
-    return (magnitude ^ negative) - negative
+    return lax.sub(lax.bitwise_xor(magnitude, negative), negative)
 
 
 def is_nan(words: Array, dtype: DType) -> Array:
     infinity = words.dtype.type(((1 << dtype.exponent) - 1) << dtype.mantissa)
-    nan: Array = (words & ~dtype_sign(dtype)) > infinity
-    return nan
+    return lax.gt(lax.bitwise_and(words, ~dtype_sign(dtype)), infinity)
 
 
 def odd32(r: Array) -> Array:

@@ -1,8 +1,8 @@
 """Reductions along one axis, in the order and with the roundings the ISA gives.
 
-All functions work on *lines*: words [n, m] whose first axis is the one reduced. Lines beyond a valid
-region are replaced by the operation's identity before the fold (:func:`mask_lines`), so that the fold
-itself needs no masks: x + -0 and x * 1 leave every x as it is.
+All functions work on *lines*: words or values [n, m] whose first axis is the one reduced. Lines beyond
+a valid region are replaced by the operation's identity before the fold (:func:`mask_lines`), so that the
+fold itself needs no masks: x + -0 and x * 1 leave every x as it is.
 """
 
 from __future__ import annotations
@@ -22,57 +22,70 @@ from .numerics import ExactFloat, FastFloat, Float, Real
 Operation: TypeAlias = Literal["add", "mul"]
 
 
-def mask_lines(lines: Array, size: Array | int, fill: np.integer[Any]) -> Array:
+def mask_lines(lines: Array, size: Array | int, fill: np.number[Any]) -> Array:
     """The lines before ``size``, ``fill`` in the others; a known size cuts them off instead."""
     if isinstance(size, int):
-        return lines[:size]
+        return lines if size >= lines.shape[0] else lines[:size]
     line = lax.broadcasted_iota(np.int32, (lines.shape[0], 1), 0)
-    return jnp.where(line < size, lines, fill)
+    return bits.where(lax.lt(line, size), lines, fill)
+
+
+def neutral(operation: Operation) -> float:
+    """The value that changes nothing: -0 in sums, 1 in products."""
+    return -0.0 if operation == "add" else 1.0
 
 
 def identity(operation: Operation, dtype: DType) -> np.unsignedinteger[Any]:
-    """The word that changes nothing: -0 (0 for integers) in sums, 1 in products."""
+    """The word that changes nothing: that of :func:`neutral`, or 0 in sums of integers."""
     if operation == "add":
         return bits.dtype_sign(dtype) if dtype.is_float else dtype.word.type(0)
     return dtype.word.type(dtype.bias << dtype.mantissa if dtype.is_float else 1)
 
 
-def left_fold(a: Float, source: Float, operation: Operation, lines: Array) -> Array:
-    """``+0 + line0 + line1 ...`` or ``1 * line0 * line1 ...``, rounded to ``a``'s type after every step.
+def left_fold(a: Float, operation: Operation, lines: Array) -> Array:
+    """Words of ``+0 + line0 + line1 ...`` or ``1 * line0 * line1 ...``, rounded to ``a``'s type after every
+    step.
 
-    The lines are words of ``source``. Under fast numerics order and roundings are XLA's choice.
+    The lines are values: float64 under exact numerics, float32 under fast numerics, where order and
+    roundings are XLA's choice.
     """
     if isinstance(a, FastFloat):
-        values = a.single(source.num(lines))
-        return a.out((jnp.sum if operation == "add" else jnp.prod)(values, axis=0))
-    assert isinstance(source, ExactFloat)
+        return a.out((jnp.sum if operation == "add" else jnp.prod)(lines, axis=0))
     step = _step(a, operation)
+    count = np.int32(lines.shape[0])
 
-    def fold(i: Array, total: Array) -> Array:
-        return step(total, bits.decode(lax.dynamic_index_in_dim(lines, i, 0, keepdims=False), source.dtype))
+    def fold(state: tuple[Array, Array]) -> tuple[Array, Array]:
+        i, total = state
+        line = lax.dynamic_index_in_dim(lines, i, 0, keepdims=False, allow_negative_indices=False)
+        return lax.add(i, np.int32(1)), step(total, line)
 
-    total = bits.decode(_start(lines, a.dtype, operation), a.dtype)
-    if lines.shape[0] == 1:
-        total = fold(jnp.asarray(np.int32(0)), total)
-    elif lines.shape[0]:
+    start = jnp.asarray(np.int32(0)), _start(lines, operation)
+    total = start[1]
+    if count == 1:
+        _, total = fold(start)
+    elif count:
         # One line per iteration: unrolled bodies take longer to compile and run slower on a CPU.
-        total = lax.fori_loop(np.int32(0), np.int32(lines.shape[0]), fold, total)
+        _, total = lax.while_loop(lambda state: lax.lt(state[0], count), fold, start)
     words = a.out(Real(total))
     return positive_zero(words, a.dtype) if operation == "add" else words
 
 
-def _start(lines: Array, dtype: DType, operation: Operation) -> Array:
+def _start(lines: Array, operation: Operation) -> Array:
     """The identity in every lane, derived from an input: shard_map tracks over which axes a carry varies.
 
     Sums start from -0 because XLA takes +0 + x for x; :func:`positive_zero` makes up for it.
     """
-    some = jnp.zeros(lines.shape[1:], dtype.word) if not lines.shape[0] else lines[0] & lines.dtype.type(0)
-    return lax.convert_element_type(some, dtype.word) | identity(operation, dtype)
+    value = np.float64(neutral(operation))
+    if not lines.shape[0]:
+        return jnp.full(lines.shape[1:], value)
+    some = lax.bitcast_convert_type(lax.index_in_dim(lines, 0, 0, keepdims=False), np.uint64)
+    word = lax.bitwise_or(lax.bitwise_and(some, np.uint64(0)), value.view(np.uint64))
+    return lax.bitcast_convert_type(word, np.float64)
 
 
 def positive_zero(words: Array, dtype: DType) -> Array:
     """What adding to +0 leaves: -0 as +0, everything else as it is."""
-    return jnp.where(words == bits.dtype_sign(dtype), words.dtype.type(0), words)
+    return bits.where(lax.eq(words, bits.dtype_sign(dtype)), words.dtype.type(0), words)
 
 
 def _step(a: ExactFloat, operation: Operation) -> Callable[[Array, Array], Array]:
@@ -80,14 +93,14 @@ def _step(a: ExactFloat, operation: Operation) -> Callable[[Array, Array], Array
     if a.dtype != F32:
         return lambda x, y: a.step(getattr(a, operation)(Real(x), Real(y))).value
     if operation == "mul":
-        return lambda x, y: bits.settle32(x * y)
-    return lambda x, y: _settle_sum(x + y)
+        return lambda x, y: bits.settle32(lax.mul(x, y))
+    return lambda x, y: _settle_sum(lax.add(x, y))
 
 
 def _settle_sum(r: Array) -> Array:
     """:func:`bits.settle32` for sums: below the normal range they are on the grid already."""
     normal = lax.convert_element_type(lax.convert_element_type(r, np.float32), np.float64)
-    return jnp.where(lax.abs(r) < np.float64(2.0**-126), r, normal)
+    return lax.select(lax.lt(lax.abs(r), np.float64(2.0**-126)), r, normal)
 
 
 def integer_fold(operation: Operation, lines: Array) -> Array:
@@ -129,19 +142,20 @@ def first_extreme(lines: Array, dtype: DType, largest: bool, size: Array | int) 
     takes part even where ``size`` is 0.
     """
     keys = bits.ordered(lines, dtype)
-    keys = keys if largest else ~keys
+    keys = keys if largest else lax.bitwise_not(keys)
     lowest = keys.dtype.type(np.iinfo(keys.dtype).min)
     if dtype.is_float:
-        keys = jnp.where(bits.is_nan(lines, dtype), lowest, keys)
-    size = max(size, 1) if isinstance(size, int) else jnp.maximum(size, np.int32(1))
+        keys = bits.where(bits.is_nan(lines, dtype), lowest, keys)
+    size = max(size, 1) if isinstance(size, int) else lax.max(size, np.int32(1))
     keys = mask_lines(keys, size, lowest)
-    lines = lines[: keys.shape[0]]
+    lines = mask_lines(lines, keys.shape[0], lines.dtype.type(0))
     best, index, negative = _best(keys, lines, dtype)
-    word = _unordered(best if largest else ~best, negative, dtype)
+    word = _unordered(best if largest else lax.bitwise_not(best), negative, dtype)
     if dtype.is_float:
-        first_is_nan = bits.is_nan(lines[0], dtype)
-        index = jnp.where(first_is_nan, np.int32(0), index)
-        word = jnp.where(first_is_nan, lines[0], word)
+        first = lax.index_in_dim(lines, 0, 0, keepdims=False)
+        first_is_nan = bits.is_nan(first, dtype)
+        index = bits.where(first_is_nan, np.int32(0), index)
+        word = lax.select(first_is_nan, first, word)
     return index, word
 
 
@@ -156,16 +170,18 @@ def _best(keys: Array, lines: Array, dtype: DType) -> tuple[Array, Array, Array]
     if dtype.bits == 64:
         best = lax.reduce(keys, np.int64(np.iinfo(np.int64).min), lax.max, (0,))
         found = jnp.where(keys == best, position, np.int32(count))
-        return best, lax.reduce(found, np.int32(count), lax.min, (0,)), best < 0
+        return best, lax.reduce(found, np.int32(count), lax.min, (0,)), lax.lt(best, np.int64(0))
     wide, shift = (np.int32, 16) if dtype.bits <= 16 and count <= 1 << 15 else (np.int64, 32)
     sign = lax.shift_right_logical(lines, lines.dtype.type(dtype.bits - 1))
-    low = (np.int32(count - 1) - position) << np.int32(1) | lax.convert_element_type(sign, np.int32)
-    packed = lax.convert_element_type(keys, wide) << wide(shift) | lax.convert_element_type(low, wide)
+    from_end = lax.shift_left(lax.sub(np.int32(count - 1), position), np.int32(1))
+    low = lax.bitwise_or(from_end, lax.convert_element_type(sign, np.int32))
+    high = lax.shift_left(lax.convert_element_type(keys, wide), wide(shift))
+    packed = lax.bitwise_or(high, lax.convert_element_type(low, wide))
     best = lax.reduce(packed, wide(np.iinfo(wide).min), lax.max, (0,))
-    low = lax.convert_element_type(best & wide((1 << shift) - 1), np.int32)
-    index = np.int32(count - 1) - lax.shift_right_logical(low, np.int32(1))
+    low = lax.convert_element_type(lax.bitwise_and(best, wide((1 << shift) - 1)), np.int32)
+    index = lax.sub(np.int32(count - 1), lax.shift_right_logical(low, np.int32(1)))
     key = lax.convert_element_type(lax.shift_right_arithmetic(best, wide(shift)), keys.dtype)
-    return key, index, low & np.int32(1) == 1
+    return key, index, lax.eq(lax.bitwise_and(low, np.int32(1)), np.int32(1))
 
 
 def _unordered(keys: Array, negative: Array, dtype: DType) -> Array:
@@ -173,9 +189,9 @@ def _unordered(keys: Array, negative: Array, dtype: DType) -> Array:
     sign = bits.dtype_sign(dtype)
     if dtype.is_integer:
         flip = sign.dtype.type(0) if dtype.is_signed else sign
-        return lax.bitcast_convert_type(keys, dtype.word) ^ flip
+        return lax.bitwise_xor(lax.bitcast_convert_type(keys, dtype.word), flip)
     magnitude = lax.bitcast_convert_type(lax.abs(keys), dtype.word)
-    return magnitude | jnp.where(negative, sign, sign.dtype.type(0))
+    return lax.bitwise_or(magnitude, bits.where(negative, sign, sign.dtype.type(0)))
 
 
 def pick(lines: Array, index: Array) -> Array:

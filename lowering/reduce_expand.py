@@ -11,7 +11,7 @@ from jax import Array, lax
 
 from pto_jax.dtypes import F32, DType
 
-from . import convert, folds, formulas, masks
+from . import bits, convert, folds, formulas, masks
 from .numerics import Integer
 from .region import all_ones, fit, flush, mask, merge, operand, sizes
 from .rules import Context, Inputs, rule
@@ -40,41 +40,58 @@ def store_line(
     the empty reduction is stored only if ``unless_empty`` is false.
     """
     t, old = c.tile(name), masks.lanes(inputs, name).words
-    rows, cols = sizes(c.tile("src"), masks.lanes(inputs, "src"))
     shape = (line.shape[0], 1) if along == "row" else (1, line.shape[0])
-    new = fit(line.reshape(shape), t.shape, line.dtype.type(0))
-    row, col = (lax.broadcasted_iota(np.int32, t.shape, axis) for axis in (0, 1))
-    inside = (row < rows) & (col == 0) if along == "row" else (col < cols) & (row == 0)
+    new = fit(lax.reshape(line, shape), t.shape, line.dtype.type(0))
+    inside = _line_mask(c, inputs, along, t.shape, unless_empty)
+    return new if inside is None else bits.where(inside, new, old)
+
+
+def _line_mask(
+    c: Context, inputs: Inputs, along: Along, shape: tuple[int, int], unless_empty: bool
+) -> Array | None:
+    """Where a line of results goes on a tile shape; None where that is everywhere."""
+    source, lanes = c.tile("src"), masks.lanes(inputs, "src")
+    kept, reduced = source.valid if along == "row" else source.valid[::-1]
+    length, width = shape if along == "row" else shape[::-1]
+    if width == 1 and kept is not None and kept >= length and (reduced or not unless_empty):
+        return None
+    rows, cols = sizes(source, lanes)
+    row, col = (lax.broadcasted_iota(np.int32, shape, axis) for axis in (0, 1))
+    along_line, across = (lax.lt(row, rows), col) if along == "row" else (lax.lt(col, cols), row)
+    inside = lax.bitwise_and(along_line, lax.eq(across, np.int32(0)))
     if unless_empty:
         inside = inside & ((cols if along == "row" else rows) > 0)
-    return jnp.where(inside, new, old)
+    return inside
 
 
 def _accumulation(name: str, along: Along, operation: folds.Operation) -> None:
     @rule(name)
     def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
-        lines, size = source_lines(c, inputs, along)
         dst = c.dtype("dst")
         wide = along == "row" and operation == "add" and dst.is_float
-        result = _accumulate(c, operation, F32 if wide else dst, lines, size)
+        result = _accumulate(c, inputs, along, operation, F32 if wide else dst)
         result = flush(c, convert.cast(result, F32 if wide else dst, dst), dst)
         return {"dst": store_line(c, inputs, along, result, unless_empty=c.profile != "cpu_sim")}
 
 
-def _accumulate(
-    c: Context, operation: folds.Operation, total: DType, lines: Array, size: Array | int
-) -> Array:
-    """Words of the sum or product of the lines, accumulated in the type ``total``."""
+def _accumulate(c: Context, inputs: Inputs, along: Along, operation: folds.Operation, total: DType) -> Array:
+    """Words of the sum or product of the source's lines, accumulated in the type ``total``."""
     a, source = c.semantics.arithmetic(total), c.dtype("src")
+    lines, size = source_lines(c, inputs, along)
     if isinstance(a, Integer):
         lines = folds.mask_lines(convert.cast(lines, source, total), size, folds.identity(operation, total))
         return folds.integer_fold(operation, lines)
-    given = c.arithmetic("src")
-    assert not isinstance(given, Integer)
     if c.attrs.get("isBinary") and c.profile != "cpu_sim":
         return folds.tree_sum(a, lines, size, odd="first" if c.profile == "a2a3" else "last")
-    lines = folds.mask_lines(lines, size, folds.identity(operation, source))
-    return folds.left_fold(a, given, operation, lines)
+    values = masks.lanes(inputs, "src").value
+    if values is None:
+        given = c.arithmetic("src")
+        assert not isinstance(given, Integer)
+        values = given.single(given.num(lines))
+    elif along == "row":
+        values = values.T
+    neutral = values.dtype.type(folds.neutral(operation))
+    return folds.left_fold(a, operation, folds.mask_lines(values, size, neutral))
 
 
 for _along in _BOTH:

@@ -241,7 +241,10 @@ def looped_program(loops: int = 4, body: int = 22) -> str:
         )
     lines += [f"    %{t} = pto.alloc_tile : {tile}" for t in "ab"]
     lines.append(f"    %r = pto.alloc_tile : {column}")
-    names = ("tadd", "tmul", "tmax", "trowsum", "trowexpandsub", "texp", "tsub", "tmin", "trowmax")
+    names = (
+        *("tadd", "tmul", "tmax", "trowsum", "trowexpandsub", "texp", "tsub", "tmin"),
+        *("trowmax", "trowexpandadd"),
+    )
     for _ in range(loops):
         lines += ["    scf.for %i = %c0 to %n step %c1 {", "      %row = arith.muli %i, %c16 : index"]
         for b in "xy":
@@ -254,7 +257,7 @@ def looped_program(loops: int = 4, body: int = 22) -> str:
             name = names[i % len(names)]
             if name in ("trowsum", "trowmax"):
                 operands = f"ins(%a, %b : {tile}, {tile}) outs(%r : {column})"
-            elif name == "trowexpandsub":
+            elif name.startswith("trowexpand"):
                 operands = f"ins(%a, %r : {tile}, {column}) outs(%b : {tile})"
             elif name == "texp":
                 operands = f"ins(%b : {tile}) outs(%b : {tile})"
