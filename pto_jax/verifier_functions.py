@@ -13,6 +13,8 @@ LEVELS = (1, 2, 3)
 EXPLICIT = 3
 _SECTIONS = {"section.cube": KernelKind.CUBE, "section.vector": KernelKind.VECTOR}
 _ALLOCATES = frozenset(("alloc_tile", "memref.alloc"))
+#: Spellings in which an instruction binds its destination.
+_BINDING = ("as", "ssa")
 
 
 def same_use(defined: Type, used: Type) -> bool:
@@ -115,7 +117,7 @@ def _manual_buffers(function: Function) -> Iterator[Diagnostic]:
     """A buffer at a fixed place is not compatible with tiles that a tool places."""
     manual = [op for op in function.walk() if op.name == "reserve_buffer" and op.attrs.get("auto") is False]
     for op in function.walk() if manual else ():
-        if op.name in _ALLOCATES and not op.group("addr"):
+        if _is_unplaced(op):
             where = f" ({manual[0].span})" if manual[0].span else ""
             yield _error(
                 "manual-buffer",
@@ -126,15 +128,22 @@ def _manual_buffers(function: Function) -> Iterator[Diagnostic]:
             )
 
 
+def _is_unplaced(op: Op) -> bool:
+    """Whether a tool would have to place a tile: an allocation without an address, or an instruction that
+    binds its destination as a result."""
+    if op.name in _ALLOCATES:
+        return not op.group("addr")
+    return op.form in _BINDING and any(isinstance(v.type, TileType) for v in op.results)
+
+
 def _level(op: Op, level: int | None, auto_sync: bool) -> Iterator[Diagnostic]:
-    if op.name == "alloc_tile" and level is not None:
-        placed = bool(op.group("addr"))
-        if placed and level < EXPLICIT:
-            yield _error("level", f"addr at level {level}; allowed: at level 3", op.span, op.name)
-        if not placed and level == EXPLICIT:
-            yield _error(
-                "level", "no addr at level 3; allowed: addr = %address for every tile", op.span, op.name
-            )
+    if op.name == "alloc_tile" and op.group("addr") and level is not None and level < EXPLICIT:
+        yield _error("level", f"addr at level {level}; allowed: at level 3", op.span, op.name)
+    if level == EXPLICIT and op.name != "memref.alloc" and _is_unplaced(op):
+        found = "no addr" if op.name == "alloc_tile" else "a tile as result, which has no address,"
+        yield _error(
+            "level", f"{found} at level 3; allowed: addr = %address for every tile", op.span, op.name
+        )
     if op.name == "tassign":
         if level is not None and level < EXPLICIT:
             yield _error("level", f"at level {level}; allowed: at level 3", op.span, op.name)

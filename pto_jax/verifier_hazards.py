@@ -22,6 +22,8 @@ from .verifier_places import Bytes, Handles
 
 #: Passes over a loop body; each pass only loses knowledge, so few are needed.
 _PASSES = 12
+#: Addresses are looked up in so many blocks of so many bytes; all beyond are one block more.
+_BLOCK, _BLOCKS = 4096, 256
 _PUSHES = frozenset(("tpush", "tpush_to_aiv", "tpush_to_aic"))
 SYNCHRONISING = frozenset(
     """
@@ -110,19 +112,25 @@ class _State:
             del self.pending[use]
 
 
-class _Numbers:
+class Numbers:
     """Numbers of the bytes a program uses, and which of them have bytes in common."""
 
     def __init__(self) -> None:
         self.known: list[Bytes] = []
         self._numbers: dict[Bytes, int] = {}
         self._near: list[list[int]] = []
+        #: The numbers in every allocation and every block of addresses, so that only those are compared.
+        self._at: dict[tuple[object, ...], list[int]] = {}
 
     def of(self, found: Bytes) -> int:
         number = self._numbers.setdefault(found, len(self.known))
         if number == len(self.known):
-            near = [i for i, b in enumerate(self.known) if b.overlaps(found)]
+            places = [self._at.setdefault(place, []) for place in _places(found)]
+            around = sorted({i for place in places for i in place})
+            near = [i for i in around if self.known[i].overlaps(found)]
             self.known.append(found)
+            for place in places:
+                place.append(number)
             self._near.append([*near, number])
             for i in near:
                 self._near[i].append(number)
@@ -133,6 +141,14 @@ class _Numbers:
 
     def rooted(self, root: str) -> frozenset[int]:
         return frozenset(i for i, b in enumerate(self.known) if b.root == root)
+
+
+def _places(found: Bytes) -> Iterator[tuple[object, ...]]:
+    """The allocation and the blocks of addresses that hold any of these bytes."""
+    yield (found.root,)
+    if found.range is not None:
+        first, last = (min(max(n // _BLOCK, 0), _BLOCKS) for n in (found.range[0], found.range[1] - 1))
+        yield from ((found.loc, block) for block in range(first, last + 1))
 
 
 def hazards(program: Program) -> list[Diagnostic]:
@@ -165,7 +181,7 @@ class _Walk:
         self.program = program
         self.found: dict[tuple[int, int], Diagnostic] = {}
         self.loops = 0
-        self.numbers = _Numbers()
+        self.numbers = Numbers()
         self.kinds: dict[tuple[Pipe, bool], None] = {}
         self.orders: dict[int, int] = {id(op): i for i, op in enumerate(program.walk())}
 

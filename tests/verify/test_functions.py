@@ -66,6 +66,7 @@ def test_kernels_and_sections(check: Check, body: str, kind: str, rule: str | No
 ADDRESS = "%a = arith.constant 0 : i64\n"
 PLACED = ADDRESS + f"%t = pto.alloc_tile addr = %a : {T}"
 FREE = f"%t = pto.alloc_tile : {T}"
+BOUND = PLACED + f"\n%u = pto.trelu %t : ({T}) -> {T}"
 REBOUND = PLACED + f"\n%u = pto.tassign %t, %a : {T} -> {T}"
 
 
@@ -78,6 +79,8 @@ REBOUND = PLACED + f"\n%u = pto.tassign %t, %a : {T} -> {T}"
         (FREE, 3, False, "level"),
         (PLACED, 2, False, "level"),
         (FREE, 1, False, None),
+        (BOUND, None, False, None),
+        (BOUND, 3, False, "level"),
         (REBOUND, 3, False, None),
         (REBOUND, None, False, None),
         (REBOUND, 3, True, "level"),
@@ -94,7 +97,9 @@ def test_there_are_three_levels() -> None:
 
 
 @pytest.mark.parametrize(("auto", "rule"), [("true", None), ("false, base = 0", "manual-buffer")])
-@pytest.mark.parametrize("made", [FREE, "%m = memref.alloc() : memref<16x64xf32, #pto.address_space<vec>>"])
+@pytest.mark.parametrize(
+    "made", [FREE, BOUND, "%m = memref.alloc() : memref<16x64xf32, #pto.address_space<vec>>"]
+)
 def test_a_buffer_at_a_fixed_place_needs_fixed_tiles(
     check: Check, made: str, auto: str, rule: str | None
 ) -> None:

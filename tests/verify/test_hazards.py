@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from pto_jax.api import parse, verify
 from pto_jax.errors import Diagnostic
+from pto_jax.types import Loc
+from pto_jax.verifier_hazards import Numbers
+from pto_jax.verifier_places import Bytes
 
 T = "!pto.tile_buf<vec, 16x64xf32>"
 W = "!pto.partition_tensor_view<16x64xf32>"
@@ -220,3 +225,16 @@ def test_moves_run_on_the_pipe_of_their_places() -> None:
         lines = body.splitlines(keepends=True)
         text = head + "".join(lines[:3]) + between + lines[3] + "return\n}"
         assert len([d for d in verify(parse(text), "a5", level=3) if d.rule == "hazard"]) == count
+
+
+def test_the_index_of_addresses_finds_all_bytes_that_meet() -> None:
+    """Of many tiles only those in the same blocks of addresses are compared."""
+    rng = random.Random(0)
+    numbers = Numbers()
+    for _ in range(1500):
+        begin = rng.choice((-64, 0, 4000, 200_000, 1 << 20, 1 << 40)) + rng.randrange(9000)
+        span = (begin, begin + rng.choice((0, 1, 32, 5000, 300_000))) if rng.random() < 0.7 else None
+        numbers.of(Bytes(f"r{rng.randrange(300)}", rng.choice((Loc.VEC, Loc.MAT)), span))
+    for i, found in enumerate(numbers.known):
+        meet = [j for j, other in enumerate(numbers.known) if i == j or other.overlaps(found)]
+        assert sorted(numbers.near(i)) == meet
