@@ -87,6 +87,7 @@ class Cursor:
         "file",
         "kind",
         "last_end",
+        "regions",
         "source",
         "start",
         "text",
@@ -95,7 +96,7 @@ class Cursor:
     def __init__(self, source: str, file: str) -> None:
         self.source = source
         self.file = file
-        self.depth = 0
+        self.regions = self.depth = 0
         self._starts: list[int] = []
         self._lines: dict[int, str] = {}
         self.kind = Kind.EOF
@@ -306,10 +307,24 @@ class Cursor:
         raise ParseError(Diagnostic("error", message, self.span(begin, stop)))
 
     def deeper(self, what: str) -> None:
-        """Count one level of nesting; ``shallower`` undoes it."""
+        """Count one level of nesting inside an operation; ``shallower`` undoes it."""
         self.depth += 1
-        if self.depth > MAX_DEPTH:
-            self.fail(f"found {what} nested more than {MAX_DEPTH} levels deep, the limit")
+        self._limit(what, self.depth)
 
     def shallower(self) -> None:
         self.depth -= 1
+
+    def region_begins(self) -> None:
+        """Count one region; ``region_ends`` undoes it.
+
+        Regions count apart, so that no other spelling of an operation inside them is too deep.
+        """
+        self.regions += 1
+        self._limit("a region", self.regions)
+
+    def region_ends(self) -> None:
+        self.regions -= 1
+
+    def _limit(self, what: str, depth: int) -> None:
+        if depth > MAX_DEPTH:
+            self.fail(f"found {what} nested more than {MAX_DEPTH} levels deep, the limit")

@@ -129,7 +129,7 @@ class Reader:
         """``{ ... }`` with the given arguments; with ``label`` they stand in ``^name(...):``."""
         c = self.cursor
         opened = c.start
-        c.deeper("a region")
+        c.region_begins()
         c.expect(Kind.L_BRACE, "to open the body")
         self.scopes.push()
         values = [self.scopes.define(m, t) for m, t in args]
@@ -145,7 +145,7 @@ class Reader:
             ops.append(self.statement())
         c.close(Kind.R_BRACE, opened)
         self.scopes.pop()
-        c.shallower()
+        c.region_ends()
         return Region(tuple(ops), tuple(values))
 
     def statement(self) -> Op:

@@ -128,6 +128,14 @@ def test_regions_nest_up_to_the_limit() -> None:
         parse(nested(5000))
 
 
+def test_the_innermost_region_reads_back() -> None:
+    """The allocation is printed with another spelling of the type, which is then new in the region."""
+    depth, tile = MAX_DEPTH - 1, "!pto.tile<f32, 1, 256>"
+    head = f"func.func @f() {{\n%t = pto.alloc_tile : {tile}\n" + "pto.section.vector {\n" * depth
+    program = parse(head + f"pto.tabs %t, %t : {tile}, {tile}" + "\n}" * (depth + 1))
+    assert parse(print_program(program)) == program
+
+
 @pytest.mark.parametrize("bracket", ["[", "{a = ", "<", "(", "#x<", "!pto.event<", "array<"])
 def test_brackets_nest_up_to_the_limit(bracket: str) -> None:
     with pytest.raises(ParseError):
