@@ -57,22 +57,35 @@ def decode32(b: Array) -> Array:
 
 def encode32(r: Array) -> Array:
     """float32 words nearest to float64 values, ties to even, canonical NaN."""
-    nearest = lax.bitcast_convert_type(lax.convert_element_type(r, np.float32), np.uint32)
-    whole = lax.convert_element_type(lax.abs(_subnormal(r)), np.int32)
-    tiny = lax.bitwise_or(lax.bitcast_convert_type(whole, np.uint32), lax.bitwise_and(nearest, _SIGN))
-    words = lax.select(_is_tiny(r), tiny, nearest)
-    return lax.select(lax.ne(r, r), lax.full_like(words, F32.canonical_nan), words)
+    return _encoded(r, lax.convert_element_type(r, np.float32), _subnormal(r), _is_tiny(r))
 
 
 def settle32(r: Array) -> Array:
     """float64 values rounded to the float32 grid, staying float64."""
-    normal = lax.convert_element_type(lax.convert_element_type(r, np.float32), np.float64)
-    return lax.select(_is_tiny(r), lax.mul(_subnormal(r), np.float64(2.0**-149)), normal)
+    return _settled(lax.convert_element_type(r, np.float32), _subnormal(r), _is_tiny(r))
+
+
+def round32(r: Array) -> tuple[Array, Array]:
+    """:func:`encode32` and :func:`settle32` of the same values, which share most of their work."""
+    single, subnormal, tiny = lax.convert_element_type(r, np.float32), _subnormal(r), _is_tiny(r)
+    return _encoded(r, single, subnormal, tiny), _settled(single, subnormal, tiny)
+
+
+def _encoded(r: Array, single: Array, subnormal: Array, tiny: Array) -> Array:
+    nearest = lax.bitcast_convert_type(single, np.uint32)
+    whole = lax.convert_element_type(lax.abs(subnormal), np.int32)
+    low = lax.bitwise_or(lax.bitcast_convert_type(whole, np.uint32), lax.bitwise_and(nearest, _SIGN))
+    words = lax.select(tiny, low, nearest)
+    return lax.select(lax.ne(r, r), lax.full_like(words, F32.canonical_nan), words)
+
+
+def _settled(single: Array, subnormal: Array, tiny: Array) -> Array:
+    small = lax.mul(subnormal, np.float64(2.0**-149))
+    return lax.select(tiny, small, lax.convert_element_type(single, np.float64))
 
 
 def _subnormal(r: Array) -> Array:
-    """Multiples of the smallest float32 subnormal nearest to values below the normal range; encoding and
-    settling the same values share it."""
+    """Multiples of the smallest float32 subnormal nearest to values below the normal range."""
     return lax.round(lax.mul(r, np.float64(2.0**149)), _EVEN)
 
 

@@ -127,6 +127,13 @@ class ExactFloat:
             return real.value
         return bits.settle32(real.value)
 
+    def words_and_value(self, x: Num) -> tuple[Array, Array]:
+        """:meth:`out` and :meth:`single` of a float32 result at once."""
+        real = self._real(x)
+        if real.pending == "none":
+            return bits.encode32(real.value), real.value
+        return bits.round32(real.value)
+
     def words32(self, x: Num) -> Array:
         """float32 words of the value."""
         return bits.encode32(self.single(x))

@@ -126,12 +126,12 @@ def numeric(name: str, *reads: str) -> Callable[[NumberFormula], NumberFormula]:
 def computed(context: Context, inputs: Inputs, result: Num) -> dict[str, Array]:
     """The outputs of an instruction whose destination holds numbers."""
     a = context.arithmetic()
-    words = flush(context, a.out(result), context.dtype("dst"))
-    outputs = {"dst": merge(context, inputs, words)}
-    if _carries(context, inputs):
-        assert isinstance(a, ExactFloat)
-        outputs[VALUE + "dst"] = jnp.broadcast_to(a.single(result), context.tile("dst").shape)
-    return outputs
+    if not _carries(context, inputs):
+        return {"dst": merge(context, inputs, flush(context, a.out(result), context.dtype("dst")))}
+    assert isinstance(a, ExactFloat)
+    words, value = a.words_and_value(result)
+    shape = context.tile("dst").shape
+    return {"dst": merge(context, inputs, words), VALUE + "dst": jnp.broadcast_to(value, shape)}
 
 
 def choice(name: str, first: str, second: str, mode: CmpMode) -> None:
