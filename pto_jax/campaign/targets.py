@@ -50,6 +50,12 @@ class BatchTarget(Target, Protocol):
 
     def run_all(self, cases: Sequence[Case]) -> list[Run | Exception]: ...
 
+    def run(self, case: Case) -> Run:
+        (result,) = self.run_all([case])
+        if isinstance(result, Exception):
+            raise result
+        return result
+
 
 @dataclass(frozen=True)
 class Oracle:

@@ -3,37 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from ..dtypes import DType
 
+_General = Literal["uniform", "bits", "specials", "ties", "overflow", "sorted", "constant", "sparse"]
 #: ``positive`` numbers are normal and small; ``counts`` are 0 to one less than the width of the type.
-Recipe = Literal[
-    "uniform",
-    "bits",
-    "specials",
-    "ties",
-    "overflow",
-    "sorted",
-    "constant",
-    "sparse",
-    "positive",
-    "counts",
-]
+Recipe = _General | Literal["positive", "counts"]
 #: The recipes for values of any kind.
-RECIPES: tuple[Recipe, ...] = (
-    "uniform",
-    "bits",
-    "specials",
-    "ties",
-    "overflow",
-    "sorted",
-    "constant",
-    "sparse",
-)
+RECIPES: tuple[_General, ...] = get_args(_General)
 _Words: TypeAlias = NDArray[Any]
 _Maker: TypeAlias = Callable[[np.random.Generator, DType, tuple[int, ...]], _Words]
 

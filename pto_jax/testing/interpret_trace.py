@@ -6,49 +6,29 @@ programs share, are compiled once each; loops and branches around them are execu
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
-from typing import Any
+from typing import Any, TypeAlias
 
 import jax
 import numpy as np
-from jax.extend.core import ClosedJaxpr, Jaxpr, Literal, jaxpr_as_fun
+from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from .. import arrays, engine
 from ..arguments import prepare
 
+#: Executes one equation on the values of its operands.
+Step: TypeAlias = Callable[[Any, list[Any]], list[Any]]
+
 _compiled: dict[int, tuple[ClosedJaxpr, Callable[..., Any]]] = {}
 
 
-def run_traced(kernel: engine.Kernel, given: Mapping[str, Any]) -> Any:
-    """Outputs and report of a kernel, traced as a whole with checks of run-time rules."""
-    prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
-    mode = engine._Mode(check=True, keep_state=False, whole=True)
-    with arrays.x64():
-        run = partial(engine._execute, kernel, mode)
-        traced, shape = jax.make_jaxpr(run, return_shape=True)(prepared)
-        flat = _evaluate(traced.jaxpr, traced.consts, jax.tree.leaves(prepared))
-        results, report, _ = jax.tree.unflatten(jax.tree.structure(shape), flat)
-    return {n: results[n] for n in kernel.outputs if n in results}, report
-
-
-def _evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) -> list[Any]:
-    known: dict[Any, Any] = dict(zip(jaxpr.constvars, consts, strict=True))
-    known.update(zip(jaxpr.invars, arguments, strict=True))
-
-    def read(v: Any) -> Any:
-        return v.val if isinstance(v, Literal) else known[v]
-
-    for eqn in jaxpr.eqns:
-        values = [read(v) for v in eqn.invars]
-        step = _STEPS.get(eqn.primitive.name, _bind)
-        known.update(zip(eqn.outvars, step(eqn, values), strict=True))
-    return [read(v) for v in jaxpr.outvars]
-
-
-def _bind(eqn: Any, values: list[Any]) -> list[Any]:
+def by_jax(eqn: Any, values: list[Any]) -> list[Any]:
+    """An equation executed by JAX, alone."""
+    params = eqn.primitive.get_bind_params(eqn.params)
     with eqn.ctx.manager:
-        found = eqn.primitive.bind(*values, **eqn.primitive.get_bind_params(eqn.params))
+        found = eqn.primitive.bind(*map(jax.numpy.asarray, values), **params)
     return list(found) if eqn.primitive.multiple_results else [found]
 
 
@@ -60,41 +40,84 @@ def _call(eqn: Any, values: list[Any]) -> list[Any]:
     return list(_compiled[id(inner.jaxpr)][1](*values))
 
 
-def _cond(eqn: Any, values: list[Any]) -> list[Any]:
-    branches = eqn.params["branches"]
-    taken = branches[min(max(int(values[0]), 0), len(branches) - 1)]
-    return _evaluate(taken.jaxpr, taken.consts, values[1:])
+@dataclass(frozen=True)
+class Interpreter:
+    """Executes traces: control flow itself, other primitives by a table of steps or else by JAX.
+
+    ``array`` makes the arrays that values are kept as.
+    """
+
+    array: Callable[[Any], Any]
+    steps: Mapping[str, Step]
+
+    def run(self, kernel: engine.Kernel, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+        """Outputs and report of a kernel, traced as a whole with checks of run-time rules."""
+        prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
+        mode = engine._Mode(check=True, keep_state=False, whole=True)
+        with arrays.x64(), np.errstate(all="ignore"):
+            run = partial(engine._execute, kernel, mode)
+            traced, shape = jax.make_jaxpr(run, return_shape=True)(prepared)
+            flat = self.evaluate(traced, map(self.array, jax.tree.leaves(prepared)))
+            results, report, _ = jax.tree.unflatten(jax.tree.structure(shape), flat)
+        return {n: results[n] for n in kernel.outputs if n in results}, report
+
+    def evaluate(self, traced: ClosedJaxpr, arguments: Iterable[Any]) -> list[Any]:
+        """The results of a trace."""
+        jaxpr = traced.jaxpr
+        known: dict[Any, Any] = dict(zip(jaxpr.constvars, map(self.array, traced.consts), strict=True))
+        known.update(zip(jaxpr.invars, arguments, strict=True))
+
+        def read(v: Any) -> Any:
+            return self.array(v.val) if isinstance(v, Literal) else known[v]
+
+        for eqn in jaxpr.eqns:
+            found = self._step(eqn.primitive.name)(eqn, [read(v) for v in eqn.invars])
+            known.update(zip(eqn.outvars, map(self.array, found), strict=True))
+        return [read(v) for v in jaxpr.outvars]
+
+    def _step(self, name: str) -> Step:
+        match name:
+            case "cond":
+                return self._cond
+            case "while":
+                return self._while
+            case "scan":
+                return self._scan
+        return self.steps.get(name, by_jax)
+
+    def _cond(self, eqn: Any, values: list[Any]) -> list[Any]:
+        branches = eqn.params["branches"]
+        return self.evaluate(branches[min(max(int(values[0]), 0), len(branches) - 1)], values[1:])
+
+    def _while(self, eqn: Any, values: list[Any]) -> list[Any]:
+        p = eqn.params
+        n, m = p["cond_nconsts"], p["body_nconsts"]
+        fixed, own, carried = values[:n], values[n : n + m], values[n + m :]
+        while bool(self.evaluate(p["cond_jaxpr"], [*fixed, *carried])[0]):
+            carried = self.evaluate(p["body_jaxpr"], [*own, *carried])
+        return carried
+
+    def _scan(self, eqn: Any, values: list[Any]) -> list[Any]:
+        p = eqn.params
+        n, m, length = p["num_consts"], p["num_carry"], p["length"]
+        fixed, carried, rows = values[:n], values[n : n + m], values[n + m :]
+        outputs: list[Any] = [None] * length
+        for i in reversed(range(length)) if p["reverse"] else range(length):
+            found = self.evaluate(p["jaxpr"], [*fixed, *carried, *(x[i] for x in rows)])
+            carried, outputs[i] = found[:m], found[m:]
+        stacked = [
+            np.stack([np.asarray(row[k]) for row in outputs])
+            if length
+            else np.zeros(v.aval.shape, v.aval.dtype)
+            for k, v in enumerate(eqn.outvars[m:])
+        ]
+        return [*carried, *stacked]
 
 
-def _while(eqn: Any, values: list[Any]) -> list[Any]:
-    p = eqn.params
-    test, body, n, m = p["cond_jaxpr"], p["body_jaxpr"], p["cond_nconsts"], p["body_nconsts"]
-    fixed, own, carried = values[:n], values[n : n + m], values[n + m :]
-    while bool(_evaluate(test.jaxpr, test.consts, [*fixed, *carried])[0]):
-        carried = _evaluate(body.jaxpr, body.consts, [*own, *carried])
-    return carried
+#: Compiles the inner functions and keeps JAX arrays.
+COMPILED = Interpreter(jax.numpy.asarray, {"jit": _call, "pjit": _call})
 
 
-def _scan(eqn: Any, values: list[Any]) -> list[Any]:
-    p = eqn.params
-    body, n, m = p["jaxpr"], p["num_consts"], p["num_carry"]
-    fixed, carried, rows = values[:n], values[n : n + m], values[n + m :]
-    order = range(p["length"])
-    outputs: list[Any] = [None] * p["length"]
-    for i in reversed(order) if p["reverse"] else order:
-        found = _evaluate(body.jaxpr, body.consts, [*fixed, *carried, *(x[i] for x in rows)])
-        carried, outputs[i] = found[:m], found[m:]
-    if p["length"]:
-        stacked = [np.stack([np.asarray(row[k]) for row in outputs]) for k in range(len(outputs[0]))]
-    else:
-        stacked = [np.zeros(v.aval.shape, v.aval.dtype) for v in eqn.outvars[m:]]
-    return [*carried, *map(jax.numpy.asarray, stacked)]
-
-
-_STEPS: dict[str, Callable[[Any, list[Any]], list[Any]]] = {
-    "jit": _call,
-    "pjit": _call,
-    "cond": _cond,
-    "while": _while,
-    "scan": _scan,
-}
+def run_traced(kernel: engine.Kernel, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    """Outputs and report of a kernel whose inner functions are compiled, and nothing around them."""
+    return COMPILED.run(kernel, given)

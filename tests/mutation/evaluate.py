@@ -6,24 +6,21 @@ that NumPy has with the same results are NumPy's, the others JAX's own, one at a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, TypeAlias
 
 import jax
 import numpy as np
-from jax.extend.core import Jaxpr, Literal
 from numpy.typing import NDArray
 
-from pto_jax import arrays, engine
-from pto_jax.arguments import prepare
+from pto_jax import engine
 from pto_jax.campaign.results import Run
 from pto_jax.campaign.targets import for_engine, of_engine
 from pto_jax.testing.generate import Case
+from pto_jax.testing.interpret_trace import Interpreter, Step, by_jax
 
 Values: TypeAlias = "list[NDArray[Any]]"
-Step: TypeAlias = Callable[[Any, Values], Values]
 
 
 @dataclass(frozen=True)
@@ -35,79 +32,12 @@ class Interpreted:
     def run(self, case: Case) -> Run:
         kernel = engine.compile(case.program, case.profile, case.entry, checks=True, grid=case.grid)
         given = {name: for_engine(i) for name, i in case.inputs.items()}
-        outputs, report = _run(kernel, given)
+        outputs, report = NUMPY.run(kernel, given)
         return of_engine(case, outputs, report)
 
 
-def _run(kernel: engine.Kernel, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
-    prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
-    mode = engine._Mode(check=True, keep_state=False, whole=True)
-    with arrays.x64(), np.errstate(all="ignore"):
-        traced, shape = jax.make_jaxpr(partial(engine._execute, kernel, mode), return_shape=True)(prepared)
-        leaves = [np.asarray(x) for x in jax.tree.leaves(prepared)]
-        flat = evaluate(traced.jaxpr, traced.consts, leaves)
-        results, report, _ = jax.tree.unflatten(jax.tree.structure(shape), flat)
-    return {n: results[n] for n in kernel.outputs if n in results}, report
-
-
-def evaluate(jaxpr: Jaxpr, consts: Sequence[Any], arguments: Sequence[Any]) -> Values:
-    """The results of a trace."""
-    known: dict[Any, Any] = dict(zip(jaxpr.constvars, map(np.asarray, consts), strict=True))
-    known.update(zip(jaxpr.invars, arguments, strict=True))
-    for eqn in jaxpr.eqns:
-        values = [np.asarray(v.val) if isinstance(v, Literal) else known[v] for v in eqn.invars]
-        found = _STEPS.get(eqn.primitive.name, _by_jax)(eqn, values)
-        known.update(zip(eqn.outvars, found, strict=True))
-    return [np.asarray(v.val) if isinstance(v, Literal) else known[v] for v in jaxpr.outvars]
-
-
-def _by_jax(eqn: Any, values: Values) -> Values:
-    params = eqn.primitive.get_bind_params(eqn.params)
-    with eqn.ctx.manager:
-        found = eqn.primitive.bind(*map(jax.numpy.asarray, values), **params)
-    return [np.asarray(x) for x in (found if eqn.primitive.multiple_results else [found])]
-
-
-# -- inner functions and control flow ----------------------------------------------------------------
-
-
 def _inner(name: str) -> Step:
-    def step(eqn: Any, values: Values) -> Values:
-        inner = eqn.params[name]
-        return evaluate(inner.jaxpr, inner.consts, values)
-
-    return step
-
-
-def _cond(eqn: Any, values: Values) -> Values:
-    branches = eqn.params["branches"]
-    taken = branches[min(max(int(values[0]), 0), len(branches) - 1)]
-    return evaluate(taken.jaxpr, taken.consts, values[1:])
-
-
-def _while(eqn: Any, values: Values) -> Values:
-    p = eqn.params
-    test, body, n, m = p["cond_jaxpr"], p["body_jaxpr"], p["cond_nconsts"], p["body_nconsts"]
-    fixed, own, carried = values[:n], values[n : n + m], values[n + m :]
-    while bool(evaluate(test.jaxpr, test.consts, [*fixed, *carried])[0]):
-        carried = evaluate(body.jaxpr, body.consts, [*own, *carried])
-    return carried
-
-
-def _scan(eqn: Any, values: Values) -> Values:
-    p = eqn.params
-    body, n, m, length = p["jaxpr"], p["num_consts"], p["num_carry"], p["length"]
-    fixed, carried, rows = values[:n], values[n : n + m], values[n + m :]
-    outputs: list[Any] = [None] * length
-    for i in reversed(range(length)) if p["reverse"] else range(length):
-        found = evaluate(body.jaxpr, body.consts, [*fixed, *carried, *(x[i] for x in rows)])
-        carried, outputs[i] = found[:m], found[m:]
-    shapes = [v.aval for v in eqn.outvars[m:]]
-    stacked = [
-        np.stack([np.asarray(row[k]) for row in outputs]) if length else np.zeros(s.shape, s.dtype)
-        for k, s in enumerate(shapes)
-    ]
-    return [*carried, *stacked]
+    return lambda eqn, values: NUMPY.evaluate(eqn.params[name], values)
 
 
 # -- operations on elements --------------------------------------------------------------------------
@@ -134,7 +64,7 @@ def _bitcast(eqn: Any, values: Values) -> Values:
     if x.dtype.itemsize == target.itemsize:
         return [x.view(target)]
     shape = (*x.shape, -1) if x.dtype.itemsize > target.itemsize else x.shape[:-1]
-    return [np.frombuffer(x.tobytes(), target).reshape(shape)] if x.size else _by_jax(eqn, values)
+    return [np.frombuffer(x.tobytes(), target).reshape(shape)] if x.size else by_jax(eqn, values)
 
 
 def _shift_left(x: NDArray[Any], by: NDArray[Any]) -> Any:
@@ -173,11 +103,11 @@ def _div(x: NDArray[Any], y: NDArray[Any]) -> Any:
 
 def _round(eqn: Any, values: Values) -> Values:
     to_even = eqn.params["rounding_method"] == jax.lax.RoundingMethod.TO_NEAREST_EVEN
-    return [np.asarray(np.rint(values[0]))] if to_even else _by_jax(eqn, values)
+    return [np.asarray(np.rint(values[0]))] if to_even else by_jax(eqn, values)
 
 
 def _sign(eqn: Any, values: Values) -> Values:
-    return _by_jax(eqn, values) if values[0].dtype.kind == "f" else [np.asarray(np.sign(values[0]))]
+    return by_jax(eqn, values) if values[0].dtype.kind == "f" else [np.asarray(np.sign(values[0]))]
 
 
 def _select(which: NDArray[Any], *cases: NDArray[Any]) -> Any:
@@ -247,11 +177,11 @@ def _gather(eqn: Any, values: Values) -> Values:
     p, (whole, starts) = eqn.params, values
     d, clips = p["dimension_numbers"], "CLIP" in str(p["mode"])
     if d.operand_batching_dims or not whole.size:
-        return _by_jax(eqn, values)
+        return by_jax(eqn, values)
     index, inside = _places(whole, starts, d.start_index_map, p["slice_sizes"], clips)
     batch = starts.ndim - 1
     if p["fill_value"] is None and not inside.all():
-        return _by_jax(eqn, values)
+        return by_jax(eqn, values)
     found = whole[tuple(index)]
     if not inside.all():
         found = np.where(inside.reshape(*inside.shape, *[1] * whole.ndim), found, p["fill_value"])
@@ -264,7 +194,7 @@ def _scatter(update: Callable[[NDArray[Any], tuple[Any, ...], Any], None]) -> St
         p, (whole, starts, new) = eqn.params, values
         d, clips = p["dimension_numbers"], "CLIP" in str(p["mode"])
         if d.operand_batching_dims or not whole.size or not new.size:
-            return _by_jax(eqn, values)
+            return by_jax(eqn, values)
         windows = iter([new.shape[i] for i in d.update_window_dims])
         sizes = [1 if i in d.inserted_window_dims else next(windows) for i in range(whole.ndim)]
         index, inside = _places(whole, starts, d.scatter_dims_to_operand_dims, sizes, clips)
@@ -285,7 +215,7 @@ def _put(whole: NDArray[Any], at: tuple[Any, ...], new: Any) -> None:
 def _pad(eqn: Any, values: Values) -> Values:
     widths = eqn.params["padding_config"]
     if any(low < 0 or high < 0 or between for low, high, between in widths):
-        return _by_jax(eqn, values)
+        return by_jax(eqn, values)
     return [np.pad(values[0], [(low, high) for low, high, _ in widths], constant_values=values[1])]
 
 
@@ -293,7 +223,7 @@ def _reduce(function: Callable[..., Any]) -> Step:
     def step(eqn: Any, values: Values) -> Values:
         x, axes = values[0], tuple(eqn.params["axes"])
         if x.dtype.kind == "f" or 0 in x.shape:
-            return _by_jax(eqn, values)
+            return by_jax(eqn, values)
         return [np.asarray(function(x, axis=axes)).astype(x.dtype)]
 
     return step
@@ -304,9 +234,6 @@ _STEPS: dict[str, Step] = {
     "pjit": _inner("jaxpr"),
     "custom_jvp_call": _inner("call_jaxpr"),
     "custom_vmap_call": _inner("call"),
-    "cond": _cond,
-    "while": _while,
-    "scan": _scan,
     "convert_element_type": _convert,
     "bitcast_convert_type": _bitcast,
     "and": _lanes(np.bitwise_and),
@@ -358,3 +285,5 @@ _STEPS: dict[str, Step] = {
     "reduce_min": _reduce(np.min),
     "reduce_sum": _reduce(np.sum),
 }
+
+NUMPY = Interpreter(np.asarray, _STEPS)

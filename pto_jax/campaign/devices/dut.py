@@ -28,6 +28,7 @@ from pathlib import Path
 from ...errors import DeviceError, Diagnostic, NotExecutableError
 from ...testing.generate import Case
 from ..results import Run
+from ..targets import BatchTarget
 from .exchange import load_outputs
 from .folders import DECLINE_FILE, INPUTS, OUTPUTS, PROGRAM, write_case
 from .process import Ended, Template, execute
@@ -74,7 +75,7 @@ class Command:
 
 
 @dataclass(frozen=True)
-class BatchCommand:
+class BatchCommand(BatchTarget):
     """A command line that executes many cases at once: ``{folder}`` holds one folder per case.
 
     The folders are to be worked through in the order of their names; each has the files that a
@@ -93,12 +94,6 @@ class BatchCommand:
     @property
     def name(self) -> str:
         return f"dut-batch:{self.command}"
-
-    def run(self, case: Case) -> Run:
-        (result,) = self.run_all([case])
-        if isinstance(result, Exception):
-            raise result
-        return result
 
     def run_all(self, cases: Sequence[Case]) -> list[Run | Exception]:
         results: list[Run | Exception] = []

@@ -17,12 +17,13 @@ from ...errors import NotExecutableError
 from ...lowering.lockstep import SCALARS, SLOTS, Branch, Programs, run_grouped, run_switched, words_needed
 from ...testing.generate import Case
 from ..results import Output, Run
+from ..targets import BatchTarget
 from .cases import register_words, tile_words
 from .encode import Encoded, encode
 
 
 @dataclass(frozen=True)
-class Lockstep:
+class Lockstep(BatchTarget):
     """All cases of a batch at once, by one interpreter compiled for the opcodes they use.
 
     Executes straight-line fragments of instructions on tiles; the others are refused.
@@ -36,12 +37,6 @@ class Lockstep:
     @property
     def name(self) -> str:
         return "lockstep:grouped" if self.grouped else "lockstep"
-
-    def run(self, case: Case) -> Run:
-        (result,) = self.run_all([case])
-        if isinstance(result, Exception):
-            raise result
-        return result
 
     def run_all(self, cases: Sequence[Case]) -> list[Run | Exception]:
         results: list[Run | Exception] = []
