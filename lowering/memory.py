@@ -87,9 +87,9 @@ def _span(buffer: Array, offset: Scalar, span: int) -> Array:
     start = lax.clamp(np.int64(0), offset, np.int64(buffer.shape[0] - span))
     shift = lax.clamp(np.int64(-span), lax.sub(offset, start), np.int64(span))
     inside, places = (lax.convert_element_type(n, np.int32) for n in (start, lax.add(shift, np.int64(span))))
-    flat = lax.dynamic_slice(buffer, (inside,), (span,))
+    flat = lax.dynamic_slice(buffer, (inside,), (span,), allow_negative_indices=False)
     padded = lax.pad(flat, buffer.dtype.type(0), ((span, span, 0),))
-    return lax.dynamic_slice(padded, (places,), (span,))
+    return lax.dynamic_slice(padded, (places,), (span,), allow_negative_indices=False)
 
 
 def tload(c: Context, dst: Lanes, view: View, buffer: Array) -> Array:

@@ -107,8 +107,8 @@ def _careful(precision: Precision, *operands: Array) -> Array:
     add = lax.add if precision.exact else odd_sum
 
     def step(k: Array, total: Array) -> Array:
-        u = lax.dynamic_index_in_dim(rows, k, 0, keepdims=False)
-        v = lax.dynamic_index_in_dim(columns, k, 0, keepdims=False)
+        u = lax.dynamic_index_in_dim(rows, k, 0, keepdims=False, allow_negative_indices=False)
+        v = lax.dynamic_index_in_dim(columns, k, 0, keepdims=False, allow_negative_indices=False)
         return bits.settle32(add(u[:, :, None] * v[:, None, :], total))
 
     # Derived from the operands: shard_map tracks over which axes a loop carry varies.

@@ -12,6 +12,7 @@ from jax import Array, lax
 from pto_jax.dtypes import F32, DType
 from pto_jax.types import CmpMode, TileType
 
+from . import bits
 from .numerics import ExactFloat, Num, Real
 from .rules import VALUE, Context, Inputs, Lanes, rule
 
@@ -101,7 +102,7 @@ def merge(context: Context, inputs: Inputs, new: Array, name: str = "dst", regio
     assert isinstance(lanes, Lanes)
     inside = mask(context.tile(region), lanes, context.tile(name).shape)
     new = jnp.broadcast_to(new, context.tile(name).shape)
-    return new if inside is None else jnp.where(inside, new, old.words)
+    return new if inside is None else lax.select(inside, new, old.words)
 
 
 #: Computes a destination's numbers from the numbers of the operands: ``formula(arithmetic, *numbers)``.
@@ -144,7 +145,7 @@ def choice(name: str, first: str, second: str, mode: CmpMode) -> None:
         u, v = (carried(context, inputs, n) for n in (first, second))
 
         def outputs(chosen: Array) -> dict[str, Array]:
-            words = flush(context, jnp.where(chosen, y, x), context.dtype("dst"))
+            words = flush(context, bits.where(chosen, y, x), context.dtype("dst"))
             return {"dst": merge(context, inputs, words)}
 
         if u is None or v is None:
