@@ -1,6 +1,6 @@
 """Reductions along one axis, in the order and with the roundings the ISA gives.
 
-All functions work on *lines*: words or values [n, m] whose first axis is the one reduced. Lines beyond
+All functions work on *lines*: words [n, m] whose first axis is the one reduced. Lines beyond
 a valid region are replaced by the operation's identity before the fold (:func:`mask_lines`), so that the
 fold itself needs no masks: x + -0 and x * 1 leave every x as it is.
 """
@@ -22,7 +22,7 @@ from .numerics import ExactFloat, FastFloat, Float, Real
 Operation: TypeAlias = Literal["add", "mul"]
 
 
-def mask_lines(lines: Array, size: Array | int, fill: np.number[Any]) -> Array:
+def mask_lines(lines: Array, size: Array | int, fill: np.integer[Any]) -> Array:
     """The lines before ``size``, ``fill`` in the others; a known size cuts them off instead."""
     if isinstance(size, int):
         return lines if size >= lines.shape[0] else lines[:size]
@@ -30,34 +30,30 @@ def mask_lines(lines: Array, size: Array | int, fill: np.number[Any]) -> Array:
     return bits.where(lax.lt(line, size), lines, fill)
 
 
-def neutral(operation: Operation) -> float:
-    """The value that changes nothing: -0 in sums, 1 in products."""
-    return -0.0 if operation == "add" else 1.0
-
-
 def identity(operation: Operation, dtype: DType) -> np.unsignedinteger[Any]:
-    """The word that changes nothing: that of :func:`neutral`, or 0 in sums of integers."""
+    """The word that changes nothing: -0 (0 for integers) in sums, 1 in products."""
     if operation == "add":
         return bits.dtype_sign(dtype) if dtype.is_float else dtype.word.type(0)
     return dtype.word.type(dtype.bias << dtype.mantissa if dtype.is_float else 1)
 
 
-def left_fold(a: Float, operation: Operation, lines: Array) -> Array:
-    """Words of ``+0 + line0 + line1 ...`` or ``1 * line0 * line1 ...``, rounded to ``a``'s type after every
-    step.
+def left_fold(a: Float, source: Float, operation: Operation, lines: Array) -> Array:
+    """``+0 + line0 + line1 ...`` or ``1 * line0 * line1 ...``, rounded to ``a``'s type after every step.
 
-    The lines are values: float64 under exact numerics, float32 under fast numerics, where order and
-    roundings are XLA's choice.
+    The lines are words of ``source``: values of the whole tile would have to be kept, which takes longer
+    than decoding line by line. Under fast numerics order and roundings are XLA's choice.
     """
     if isinstance(a, FastFloat):
-        return a.out((jnp.sum if operation == "add" else jnp.prod)(lines, axis=0))
+        values = a.single(source.num(lines))
+        return a.out((jnp.sum if operation == "add" else jnp.prod)(values, axis=0))
+    assert isinstance(source, ExactFloat)
     step = _step(a, operation)
     count = np.int32(lines.shape[0])
 
     def fold(state: tuple[Array, Array]) -> tuple[Array, Array]:
         i, total = state
         line = lax.dynamic_index_in_dim(lines, i, 0, keepdims=False, allow_negative_indices=False)
-        return lax.add(i, np.int32(1)), step(total, line)
+        return lax.add(i, np.int32(1)), step(total, bits.decode(line, source.dtype))
 
     start = jnp.asarray(np.int32(0)), _start(lines, operation)
     total = start[1]
@@ -75,12 +71,12 @@ def _start(lines: Array, operation: Operation) -> Array:
 
     Sums start from -0 because XLA takes +0 + x for x; :func:`positive_zero` makes up for it.
     """
-    value = np.float64(neutral(operation))
+    value = np.float64(-0.0 if operation == "add" else 1.0)
     if not lines.shape[0]:
         return jnp.full(lines.shape[1:], value)
-    some = lax.bitcast_convert_type(lax.index_in_dim(lines, 0, 0, keepdims=False), np.uint64)
-    word = lax.bitwise_or(lax.bitwise_and(some, np.uint64(0)), value.view(np.uint64))
-    return lax.bitcast_convert_type(word, np.float64)
+    some = lax.index_in_dim(lines, 0, 0, keepdims=False)
+    blank = lax.convert_element_type(lax.bitwise_and(some, some.dtype.type(0)), np.uint64)
+    return lax.bitcast_convert_type(lax.bitwise_or(blank, value.view(np.uint64)), np.float64)
 
 
 def positive_zero(words: Array, dtype: DType) -> Array:

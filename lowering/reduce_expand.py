@@ -83,15 +83,10 @@ def _accumulate(c: Context, inputs: Inputs, along: Along, operation: folds.Opera
         return folds.integer_fold(operation, lines)
     if c.attrs.get("isBinary") and c.profile != "cpu_sim":
         return folds.tree_sum(a, lines, size, odd="first" if c.profile == "a2a3" else "last")
-    values = masks.lanes(inputs, "src").value
-    if values is None:
-        given = c.arithmetic("src")
-        assert not isinstance(given, Integer)
-        values = given.single(given.num(lines))
-    elif along == "row":
-        values = values.T
-    neutral = values.dtype.type(folds.neutral(operation))
-    return folds.left_fold(a, operation, folds.mask_lines(values, size, neutral))
+    given = c.arithmetic("src")
+    assert not isinstance(given, Integer)
+    lines = folds.mask_lines(lines, size, folds.identity(operation, source))
+    return folds.left_fold(a, given, operation, lines)
 
 
 for _along in _BOTH:
