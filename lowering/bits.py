@@ -44,15 +44,13 @@ def _spread(v: Array | np.number[Any], shape: tuple[int, ...]) -> Array:
 
 def decode32(b: Array) -> Array:
     """float64 value of float32 words, subnormals and signed zeros included."""
-    fraction = lax.bitcast_convert_type(lax.bitwise_and(b, U32(0x7FFFFF)), np.int32)
-    small = lax.mul(lax.convert_element_type(fraction, np.float64), np.float64(2.0**-149))
-    single = lax.bitcast_convert_type(lax.bitwise_and(b, _ABS), np.float32)
-    normal = lax.convert_element_type(single, np.float64)
-    magnitude = lax.select(lax.eq(lax.bitwise_and(b, _INF), U32(0)), small, normal)
-    sign = lax.convert_element_type(lax.bitwise_and(b, _SIGN), np.uint64)
-    bits = lax.bitcast_convert_type(magnitude, np.uint64)
-    bits = lax.bitwise_or(bits, lax.shift_left(sign, np.uint64(32)))
-    return lax.bitcast_convert_type(bits, np.float64)
+    magnitude = lax.bitwise_and(b, _ABS)
+    # Below the normal range the magnitude is the fraction.
+    fraction = lax.convert_element_type(lax.bitcast_convert_type(magnitude, np.int32), np.float64)
+    small = lax.mul(fraction, np.float64(2.0**-149))
+    normal = lax.convert_element_type(lax.bitcast_convert_type(magnitude, np.float32), np.float64)
+    value = lax.select(lax.lt(magnitude, U32(1 << 23)), small, normal)
+    return lax.select(lax.ne(b, magnitude), lax.neg(value), value)
 
 
 def encode32(r: Array) -> Array:

@@ -141,18 +141,13 @@ def choice(name: str, first: str, second: str, mode: CmpMode) -> None:
     @rule(name)
     def apply(context: Context, inputs: Inputs) -> dict[str, Array]:
         a = context.arithmetic()
-        x, y = (operand(context, inputs, n) for n in (first, second))
         u, v = (carried(context, inputs, n) for n in (first, second))
-
-        def outputs(chosen: Array) -> dict[str, Array]:
-            words = flush(context, bits.where(chosen, y, x), context.dtype("dst"))
-            return {"dst": merge(context, inputs, words)}
-
-        if u is None or v is None:
-            return outputs(a.compare_words(mode, x, y))
-        chosen = a.compare(mode, Real(u), Real(v))
-        kept = {VALUE + "dst": lax.select(chosen, v, u)} if _carries(context, inputs) else {}
-        return {**outputs(chosen), **kept}
+        if u is not None and v is not None:
+            # Carried values have canonical NaN words, so encoding the chosen one gives its word.
+            return computed(context, inputs, Real(lax.select(a.compare(mode, Real(u), Real(v)), v, u)))
+        x, y = (operand(context, inputs, n) for n in (first, second))
+        words = bits.where(a.compare_words(mode, x, y), y, x)
+        return {"dst": merge(context, inputs, flush(context, words, context.dtype("dst")))}
 
 
 def _carries(context: Context, inputs: Inputs) -> bool:
