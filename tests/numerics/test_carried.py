@@ -57,4 +57,5 @@ def test_a_chain_traced_as_a_whole_gives_the_words_of_every_instruction(seed: in
     got = jax.jit(pto.compile(program, profile="a5"))(**{n: w.view(np.float32) for n, w in given.items()})
     assert set(got) == set(wanted) and len(got) == 13
     for name, found in got.items():
-        np.testing.assert_array_equal(np.asarray(found.words), wanted[name].data.view(np.uint32), err_msg=name)
+        expected = wanted[name].data.view(np.uint32)
+        np.testing.assert_array_equal(np.asarray(found.words), expected, err_msg=name)
