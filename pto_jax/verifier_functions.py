@@ -42,9 +42,9 @@ def function_findings(program: Program, level: int | None, auto_sync: bool) -> I
     yield from _call_cycles(program)
     for function in program.functions:
         yield from _kernel(function)
-        yield from _manual_buffers(function)
+        yield from _manual_buffers(program, function)
         for op in function.walk():
-            yield from _level(op, level, auto_sync)
+            yield from _level(program, op, level, auto_sync)
 
 
 def _error(rule: str, message: str, span: Span | None, instruction: str | None = None) -> Diagnostic:
@@ -113,11 +113,11 @@ def _kernel(function: Function) -> Iterator[Diagnostic]:
                 yield _error("kernel-kind", found, inner.span, inner.name)
 
 
-def _manual_buffers(function: Function) -> Iterator[Diagnostic]:
+def _manual_buffers(program: Program, function: Function) -> Iterator[Diagnostic]:
     """A buffer at a fixed place is not compatible with tiles that a tool places."""
     manual = [op for op in function.walk() if op.name == "reserve_buffer" and op.attrs.get("auto") is False]
     for op in function.walk() if manual else ():
-        if _is_unplaced(op):
+        if _is_unplaced(program, op):
             where = f" ({manual[0].span})" if manual[0].span else ""
             yield _error(
                 "manual-buffer",
@@ -128,18 +128,20 @@ def _manual_buffers(function: Function) -> Iterator[Diagnostic]:
             )
 
 
-def _is_unplaced(op: Op) -> bool:
+def _is_unplaced(program: Program, op: Op) -> bool:
     """Whether a tool would have to place a tile: an allocation without an address, or an instruction that
-    binds its destination as a result."""
+    binds its destination as a result. In fragments all tiles are the caller's."""
     if op.name in _ALLOCATES:
         return not op.group("addr")
-    return op.form in _BINDING and any(isinstance(v.type, TileType) for v in op.results)
+    return (
+        not program.fragment and op.form in _BINDING and any(isinstance(v.type, TileType) for v in op.results)
+    )
 
 
-def _level(op: Op, level: int | None, auto_sync: bool) -> Iterator[Diagnostic]:
+def _level(program: Program, op: Op, level: int | None, auto_sync: bool) -> Iterator[Diagnostic]:
     if op.name == "alloc_tile" and op.group("addr") and level is not None and level < EXPLICIT:
         yield _error("level", f"addr at level {level}; allowed: at level 3", op.span, op.name)
-    if level == EXPLICIT and op.name != "memref.alloc" and _is_unplaced(op):
+    if level == EXPLICIT and op.name != "memref.alloc" and _is_unplaced(program, op):
         found = "no addr" if op.name == "alloc_tile" else "a tile as result, which has no address,"
         yield _error(
             "level", f"{found} at level 3; allowed: addr = %address for every tile", op.span, op.name

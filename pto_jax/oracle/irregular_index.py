@@ -15,15 +15,17 @@ BLOCK_BYTES = 32
 
 @rule("tgatherb")
 def _tgatherb(step: Step) -> None:
-    """Whole blocks; hardware also writes the valid part of a last short one."""
+    """Whole blocks; hardware also writes the valid part of a last short one. The offsets, which may be in
+    dst's place, are read before anything is written."""
     t, (rows, cols) = step.type(), step.region
     source = step.stored("src").reshape(-1).view(np.uint8)
     width = t.dtype.word.itemsize
     per_block = BLOCK_BYTES // width
     blocks = cols // per_block if step.policy.simulator else -(-cols // per_block)
+    offsets = step.gather("offset", *np.ogrid[:rows, :blocks])
     for row in range(rows):
         for block in range(blocks):
-            offset = int(step.gather("offset", np.array([[row]]), np.array([[block]]))[0, 0])
+            offset = int(offsets[row, block])
             if offset + BLOCK_BYTES > source.size:
                 continue
             first = block * per_block

@@ -18,22 +18,25 @@ _NV = (MxQuantAlg.NV_MX_FP8_E4M3, MxQuantAlg.NV_MX_FP4_E2M1)
 def _tquant_mx(step: Step) -> None:
     alg = step.attrs["mx_alg"]
     assert isinstance(alg, MxQuantAlg)
-    if step.policy.simulator and alg in FP4_ALGS:
-        everything = np.arange(step.type().elements)
-        step.scatter(np.zeros(everything.shape, np.uint8), everything)
     down = step.op.name == "tquant_dn" or step.attrs.get("grp_axis") == 0
     source, (rows, cols) = step.type("src"), step.valid("src")
     lines, groups = (cols, source.rows // GROUP) if down else (rows, source.cols // GROUP)
+    found = []
     for line in range(lines):
         for group in range(groups):
             inner = np.arange(group * GROUP, (group + 1) * GROUP)
             at = (inner, np.full(GROUP, line)) if down else (np.full(GROUP, line), inner)
-            exponent, largest, factor, codes = _quantise(step, alg, at)
-            put_lanes(step, "dst", at, codes)
             flat = group * lines + line if down else line * groups + group
-            for name, value in (("max", largest), ("scaling", factor)):
-                put_flat(step, name, flat, encode(np.array([value]), step.dtype(name)))
-            put_exponent(step, exponent, (line, group), flat, down=down)
+            found.append(((line, group), flat, at, _quantise(step, alg, at)))
+    # The source, which may be in the place of a result, has been read.
+    if step.policy.simulator and alg in FP4_ALGS:
+        everything = np.arange(step.type().elements)
+        step.scatter(np.zeros(everything.shape, np.uint8), everything)
+    for place, flat, at, (exponent, largest, factor, codes) in found:
+        put_lanes(step, "dst", at, codes)
+        for name, value in (("max", largest), ("scaling", factor)):
+            put_flat(step, name, flat, encode(np.array([value]), step.dtype(name)))
+        put_exponent(step, exponent, place, flat, down=down)
 
 
 def _quantise(

@@ -114,9 +114,9 @@ def _merge_blocks(step: Step, d: DType, cols: int) -> None:
     length = int(step.operands["blockLen"]) & 0xFFFFFFFF
     if length == 0 or length % slots(d.bits):
         return
+    words = step.gather("src0", np.array([0]), np.arange(cols))
     for base in range(0, cols - 4 * length + 1, 4 * length):
-        starts = [base + n * length for n in range(4)]
-        lists = [Records(step.gather("src0", np.array([0]), np.arange(s, s + length)), d) for s in starts]
+        lists = [Records(words[s : s + length], d) for s in range(base, base + 4 * length, length)]
         _store(step, base, merge(lists, 4 * length // slots(d.bits), stop_when_empty=False))
 
 

@@ -91,6 +91,11 @@ def test_levels(body: str, level: int | None, auto_sync: bool, rule: str | None)
     assert rules(found) == ([rule] if rule else [])
 
 
+def test_the_tiles_of_a_fragment_are_the_callers_at_every_level() -> None:
+    for level in (1, 2, 3):
+        assert rules(verify(parse(f"%d = tadd %a, %b : {T}"), "a5", level=level)) == []
+
+
 def test_there_are_three_levels() -> None:
     with pytest.raises(ArgumentError, match="level 4; allowed: 1, 2, 3"):
         verify(parse(module(entry(FREE))), level=4)
