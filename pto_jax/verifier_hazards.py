@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from itertools import product
 from typing import NamedTuple
 
 from . import isa
@@ -108,8 +109,8 @@ class _State:
 
     def forget(self, numbers: frozenset[int]) -> None:
         """A handle denotes other bytes from here on."""
-        for use in [u for u in self.pending if u.number in numbers] if numbers else ():
-            del self.pending[use]
+        for pipe, number, write in product(Pipe, numbers, (False, True)) if numbers else ():
+            self.pending.pop(_Use(pipe, number, write), None)
 
 
 class Numbers:
@@ -140,7 +141,7 @@ class Numbers:
         return self._near[number]
 
     def rooted(self, root: str) -> frozenset[int]:
-        return frozenset(i for i, b in enumerate(self.known) if b.root == root)
+        return frozenset(self._at.get((root,), ()))
 
 
 def _places(found: Bytes) -> Iterator[tuple[object, ...]]:

@@ -13,7 +13,7 @@ from .custom_text import custom_text
 from .dictionaries import print_attributes, print_float, print_symbol
 from .formats import TWO_SPELLINGS, find_format
 from .names import SOURCE_FIRST
-from .tile_text import Spelling, spelling, tile_lines
+from .tile_text import Spelling, print_binding, spelling, tile_lines
 from .type_text import Style, print_type, print_types
 
 PrintForm = Literal["as", "ssa", "dps"]
@@ -154,16 +154,6 @@ class Printer:
                 yield f"{indent}{label} {{"
             yield from self._body(region, indent)
             yield indent + "}"
-
-
-def print_binding(results: tuple[Value, ...]) -> str:
-    """``%a, %b = `` or ``%r:2 = ``, empty without results."""
-    if not results:
-        return ""
-    base = results[0].name.removesuffix("#0")
-    if len(results) > 1 and [v.name for v in results] == [f"{base}#{i}" for i in range(len(results))]:
-        return f"%{base}:{len(results)} = "
-    return ", ".join(map(str, results)) + " = "
 
 
 def _types_of(values: tuple[Value, ...]) -> str:

@@ -51,6 +51,8 @@ def spelling(op: Op, wanted: Literal["as", "ssa", "dps"] | None, *, fragment: bo
         return Spelling("dps")
     if op.results:
         allocatable = fragment or all(isinstance(v.type, TileType) and v.type.is_static for v in op.results)
+        # Values of a group are bound together.
+        allocatable = allocatable and not any("#" in v.name for v in op.results)
         return Spelling("dps" if form == "dps" and allocatable else "as" if form == "as" else "ssa")
     if op.name in SOURCE_FIRST:
         fits = len(op.outs) == SOURCE_FIRST[op.name]
@@ -73,6 +75,16 @@ def tile_lines(op: Op, how: Spelling, style: Style, *, fragment: bool) -> Iterat
         yield _destination_first(op, style)
     else:
         yield _assembly(op, how.form, style)
+
+
+def print_binding(results: tuple[Value, ...]) -> str:
+    """``%a, %b = `` or ``%r:2 = ``, empty without results."""
+    if not results:
+        return ""
+    base = results[0].name.removesuffix("#0")
+    if len(results) > 1 and [v.name for v in results] == [f"{base}#{i}" for i in range(len(results))]:
+        return f"%{base}:{len(results)} = "
+    return ", ".join(map(str, results)) + " = "
 
 
 # -- operands and their types ------------------------------------------------------------------------
@@ -136,7 +148,7 @@ def _assembly(op: Op, form: Literal["as", "ssa"], style: Style) -> str:
     operands = [*sources, *destinations]
     if form == "as" and op.name in DESTINATION_SECOND and destinations:
         operands = [*sources[:1], *destinations, *sources[1:]]
-    head = ", ".join(map(str, op.results)) + (" = " if op.results else "")
+    head = print_binding(op.results)
     head += op.name if form == "as" else "pto." + op.name
     names = _names(operands)
     argument, attributes = _attributes(op)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 import pytest
 
 from pto_jax.ir import Op, Program
@@ -257,3 +259,11 @@ def test_a_destination_beside_a_scalar_source_has_the_type_written_for_it() -> N
 def test_an_address_without_a_definition_is_an_i64() -> None:
     program = parse("%t = pto.alloc_tile addr = %at : !pto.tile_buf<vec, 4x8xf32>")
     assert [(str(v), str(v.type)) for v in program.functions[0].args] == [("%at", "i64")]
+
+
+@pytest.mark.parametrize("form", [None, "as", "ssa", "dps"])
+@pytest.mark.parametrize("around", ["{}", "func.func @f(%a: !pto.tile<f32, 8, 16>) {{\n{}\n}}"])
+def test_results_of_a_group_are_bound_together(around: str, form: Literal["as", "ssa", "dps"] | None) -> None:
+    column = "!pto.tile_buf<vec, 8x1xi32, blayout=col_major>, !pto.tile_buf<vec, 8x1xf32, blayout=col_major>"
+    program = parse(around.format(f"%r:2 = pto.trowargmax %a : (!pto.tile<f32, 8, 16>) -> ({column})"))
+    assert parse(print_program(program, form)) == program
