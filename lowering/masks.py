@@ -102,13 +102,15 @@ def reflow(c: Context, inputs: Inputs, flags: Array) -> Array:
 
 
 def stream_bits(c: Context, inputs: Inputs, mask: Array) -> Array:
-    """The simulator's tsel: bit n of one stream over the valid region, a byte per mask element."""
+    """The simulator's tsel: bit n of one stream over the valid region, a byte per mask element; rows that
+    the mask does not have read as ones."""
     t = c.tile("dst")
     v_col = region.sizes(t, lanes(inputs, "dst"))[1]
     mask_cols = jnp.maximum(region.sizes(c.tile("mask"), lanes(inputs, "mask"))[1], np.int32(1))
     n = _rows(t.shape) * v_col + _cols(t.shape)
     k = n // np.int32(8)
-    row = jnp.clip(k // mask_cols, 0, mask.shape[0] - 1)
+    row, rows = k // mask_cols, np.int32(mask.shape[0])
     column = jnp.clip(k % mask_cols, 0, mask.shape[1] - 1)
-    byte = lax.convert_element_type(mask[row, column], np.int32)
+    byte = lax.convert_element_type(mask[jnp.minimum(row, rows - np.int32(1)), column], np.int32)
+    byte = jnp.where(row < rows, byte, np.int32(0xFF))
     return (byte >> (n % np.int32(8))) & np.int32(1) != 0
