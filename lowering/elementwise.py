@@ -105,7 +105,7 @@ def _function(name: str, function: Callable[[Array], Array]) -> None:
 _function("texp", jnp.exp)
 _function("tlog", jnp.log)
 _function("tsqrt", lax.sqrt)
-_function("trsqrt", lambda v: v.dtype.type(1) / lax.sqrt(v))
+_function("trsqrt", formulas.reciprocal_root)
 
 
 @numeric("trecip", "src")

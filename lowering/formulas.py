@@ -163,6 +163,21 @@ def c_pow(x: Array, y: Array) -> Array:
     return jnp.where(ones, one, result)
 
 
+def reciprocal_root(x: Array) -> Array:
+    """``1 / sqrt(x)``, in float64 as the root of the reciprocal.
+
+    XLA rewrites the quotient to ``rsqrt``, which GPUs approximate. In float64 either form rounds to the
+    correctly rounded float32 of every float32 (all significands were tried); fast numerics take the
+    approximation.
+    """
+    one = x.dtype.type(1)
+    if x.dtype != np.float64:
+        return one / lax.sqrt(x)
+    inverse = one / x
+    root = jnp.where(x < 0, x.dtype.type(np.nan), lax.sqrt(inverse))
+    return jnp.where(x == 0, inverse, root)
+
+
 def float_power(a: Float, x: Array, y: Array) -> Array:
     return a.out(a.evaluate(c_pow, a.num(x), a.num(y)))
 
