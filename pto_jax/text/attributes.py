@@ -7,8 +7,6 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
-from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
-
 from ..isa.modes import NotifyOp, ReduceOp, WaitCmp
 from ..types import (
     AccPhase,
@@ -45,6 +43,7 @@ from ..types import (
 )
 from .lexer import Cursor
 from .names import suggestion
+from .tokens import Kind
 
 E = TypeVar("E", bound=IntEnum)
 

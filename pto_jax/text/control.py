@@ -7,12 +7,11 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
-
 from ..dtypes import I1, INDEX, DType
 from ..ir import AttrValue, Op, Region, Value
 from ..types import ScalarType, Type, VectorType
 from .scope import Mention
+from .tokens import Kind
 
 if TYPE_CHECKING:
     from .reader import Reader

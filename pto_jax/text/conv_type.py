@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
-
 from ..convolution import Conv, read_geometry
 from ..types import GlobalLayout, Loc, TileType, conv_tile
 from .attributes import enumeration, member
+from .tokens import Kind
 
 if TYPE_CHECKING:
     from .types import TypeReader

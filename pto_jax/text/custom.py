@@ -6,8 +6,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
-
 from ..dtypes import I1, I64, INDEX
 from ..ir import AttrValue, Op, Value
 from ..types import Pipe, PipeEventType, ScalarType, TensorViewType, TileType, Type, UnknownType
@@ -29,12 +27,12 @@ from .formats import (
 from .lexer import Cursor
 from .names import suggestion
 from .scope import Mention
+from .tokens import PUNCTUATION, Kind
 
 if TYPE_CHECKING:
     from .reader import Reader
 
 _IMPLIED = {"i64": ScalarType(I64), "i1": ScalarType(I1), "index": ScalarType(INDEX)}
-_PUNCTUATION = {k.value: k for k in Kind if isinstance(k.value, str)}
 
 
 @dataclass
@@ -140,13 +138,13 @@ def _read_item(reader: Reader, fmt: Format, item: Item, draft: _Draft) -> None:
 def _present(c: Cursor, first: Item) -> bool:
     """Whether the text goes on with an optional part, judged by its first token."""
     if isinstance(first, Literal):
-        kind = _PUNCTUATION.get(first.text, Kind.BARE_IDENT)
+        kind = PUNCTUATION.get(first.text, Kind.BARE_IDENT)
         return c.kind is kind and c.text == first.text
     return c.kind is Kind.PERCENT_IDENT and c.peek()[0] not in (Kind.EQUAL,)
 
 
 def _read_literal(c: Cursor, text: str) -> None:
-    kind = _PUNCTUATION.get(text)
+    kind = PUNCTUATION.get(text)
     if kind is None:
         c.expect_word(text)
     elif c.kind is not kind:

@@ -7,8 +7,6 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
-
 from .. import isa
 from ..errors import ParseError, Span
 from ..ir import AttrValue, Symbol
@@ -23,6 +21,7 @@ from .attributes import (
     quoted,
 )
 from .lexer import Cursor
+from .tokens import Kind
 from .type_text import print_type
 
 if TYPE_CHECKING:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
-
 from .names import SOURCE_FIRST
 from .tile_syntax import TileOp, TileOperand, finish, give_types, read_operand, read_types
+from .tokens import Kind
 
 if TYPE_CHECKING:
     from ..ir import Op

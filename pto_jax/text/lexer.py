@@ -1,21 +1,13 @@
-"""A cursor over program text: the current token, spans, and errors with a place.
-
-The tokens are those of xDSL's MLIR lexer. It knows neither the ``# comment`` lines of the
-documentation pages nor limits, and reports errors of its own type; all three are handled here.
-"""
+"""A cursor over program text: the current token, spans, and errors with a place."""
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
-from xdsl.utils.exceptions import ParseError as LexerError
-from xdsl.utils.lexer import Input
-from xdsl.utils.mlir_lexer import MLIRLexer, MLIRToken, MLIRTokenKind as Kind
-
 from ..errors import Diagnostic, ParseError, Span
+from .tokens import Kind, read_token
 
 #: Larger texts are refused before anything is read.
 MAX_CHARACTERS = 16 * 1024 * 1024
@@ -26,48 +18,7 @@ MAX_SHOWN_LINE = 4000
 #: What MLIR accepts for a 64-bit attribute, signed or unsigned.
 MIN_INTEGER, MAX_INTEGER = -(1 << 63), (1 << 64) - 1
 
-_NAMED = {
-    Kind.EOF: "end of text",
-    Kind.BARE_IDENT: "a name",
-    Kind.AT_IDENT: "a symbol '@name'",
-    Kind.HASH_IDENT: "an attribute '#name'",
-    Kind.PERCENT_IDENT: "a value '%name'",
-    Kind.CARET_IDENT: "a block label '^name'",
-    Kind.EXCLAMATION_IDENT: "a type '!name'",
-    Kind.FLOAT_LIT: "a number with a decimal point",
-    Kind.INTEGER_LIT: "an integer",
-    Kind.STRING_LIT: "a string",
-    Kind.BYTES_LIT: "a string of bytes",
-}
 _T = TypeVar("_T")
-
-
-class _Lexer(MLIRLexer):
-    """xDSL's lexer, taking ``#`` at the start of a line and before a blank as a comment."""
-
-    # The original backtracks exponentially in a string without an end.
-    _unescaped_characters_regex = re.compile(
-        r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|[0-9A-Fa-f]{2}))*+"',
-    )
-
-    def _consume_whitespace(self) -> None:
-        super()._consume_whitespace()
-        text = self.input.content
-        while self.pos < len(text) and text[self.pos] == "#" and self._starts_comment(text):
-            end = text.find("\n", self.pos)
-            self.pos = len(text) if end < 0 else end
-            super()._consume_whitespace()
-
-    def _starts_comment(self, text: str) -> bool:
-        following = text[self.pos + 1 : self.pos + 2]
-        if following and following not in " \t\r\n#":
-            return False
-        return not text[text.rfind("\n", 0, self.pos) + 1 : self.pos].strip()
-
-
-def describe(kind: Kind) -> str:
-    """How a message names a kind of token."""
-    return _NAMED.get(kind) or f"'{kind.value}'"
 
 
 class Cursor:
@@ -79,7 +30,6 @@ class Cursor:
     """
 
     __slots__ = (
-        "_lexer",
         "_lines",
         "_starts",
         "depth",
@@ -106,8 +56,7 @@ class Cursor:
             self.fail(
                 f"the text has {len(source)} characters; at most {MAX_CHARACTERS} are read", start=0, end=1
             )
-        self._lexer = _Lexer(Input(source, file))
-        self._lexer.pos = 1 if source.startswith("\ufeff") else 0
+        self.end = 1 if source.startswith("\ufeff") else 0
         self.advance()
 
     # -- tokens --------------------------------------------------------------------------------------
@@ -115,19 +64,16 @@ class Cursor:
     def advance(self) -> None:
         """Go to the next token."""
         self.last_end = self.end
-        token = self._lex()
-        self.kind = token.kind
-        self.start, self.end = token.span.start, min(token.span.end, len(self.source))
+        self.kind, self.start, self.end = self._token(self.end)
         self.text = self.source[self.start : self.end]
 
-    def _lex(self) -> MLIRToken:
-        try:
-            return self._lexer.lex()
-        except LexerError as error:
-            start, end = error.span.start, max(error.span.start + 1, min(error.span.end, len(self.source)))
-            self.fail(self._lexer_message(start), start=start, end=end)
+    def _token(self, position: int) -> tuple[Kind, int, int]:
+        kind, start, end = read_token(self.source, position)
+        if kind is None:
+            self.fail(self._unreadable(start), start=start, end=end)
+        return kind, start, end
 
-    def _lexer_message(self, start: int) -> str:
+    def _unreadable(self, start: int) -> str:
         match self.source[start : start + 1]:
             case '"':
                 return (
@@ -141,15 +87,13 @@ class Cursor:
 
     def seek(self, position: int) -> None:
         """Continue at a character position, which must be the start of a token."""
-        self._lexer.pos = self.end = position
+        self.end = position
         self.advance()
 
     def peek(self) -> tuple[Kind, str]:
         """Kind and text of the token after the current one."""
-        position = self._lexer.pos
-        token = self._lex()
-        self._lexer.pos = position
-        return token.kind, self.source[token.span.start : token.span.end]
+        kind, start, end = self._token(self.end)
+        return kind, self.source[start:end]
 
     def at(self, kind: Kind, text: str | None = None) -> bool:
         return self.kind is kind and (text is None or self.text == text)
@@ -179,7 +123,7 @@ class Cursor:
     def expect(self, kind: Kind, role: str = "") -> str:
         """Pass over a token of the kind and return its text; ``role`` says what it stands for."""
         if self.kind is not kind:
-            self.unexpected(describe(kind) + (f" ({role})" if role else ""))
+            self.unexpected(kind.value + (f" ({role})" if role else ""))
         return self.take()
 
     def expect_word(self, word: str) -> None:
@@ -191,7 +135,7 @@ class Cursor:
         if self.kind is not kind:
             place = self.span(opened, opened + 1)
             self.unexpected(
-                f"'{kind.value}' to close '{self.source[opened]}' of line {place.line}, column {place.col}"
+                f"{kind.value} to close '{self.source[opened]}' of line {place.line}, column {place.col}"
             )
         self.advance()
 
@@ -214,12 +158,8 @@ class Cursor:
         return self._integer_value(text, negative, start)
 
     def _integer_value(self, text: str, negative: bool, start: int) -> int:
-        hexadecimal = text[:2] in ("0x", "0X")
+        hexadecimal = text.startswith("0x")
         digits = text[2:] if hexadecimal else text
-        if not digits.isascii() or not digits.isalnum():
-            self.fail(
-                f"found {text!r}; an integer is made of the digits 0 to 9", start=start, end=self.last_end
-            )
         value = int(digits, 16 if hexadecimal else 10) if len(digits) <= 20 else MAX_INTEGER + 1
         value = -value if negative else value
         if not MIN_INTEGER <= value <= MAX_INTEGER:
@@ -232,8 +172,6 @@ class Cursor:
             start = self.start
             sign = -1.0 if self.accept(Kind.MINUS) else 1.0
             text = self.take()
-            if not text.isascii():
-                self.fail(f"found {text!r}; a number is made of ASCII digits", start=start, end=self.last_end)
             value = float(text)
             if value == float("inf"):
                 self.fail("found a number too large for any PTO type", start=start, end=self.last_end)

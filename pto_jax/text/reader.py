@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
-
 from ..errors import Span
 from ..ir import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, Value, fragment_results
 from ..types import Type
@@ -18,6 +16,7 @@ from .lexer import Cursor
 from .names import canonical, instruction_names, suggestion
 from .scope import Mention, Scopes
 from .tile_syntax import TileOp, read_tile_op
+from .tokens import Kind
 from .types import TypeReader
 
 #: How programs spell operations whose canonical name is another.

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
-
 from .. import isa
 from ..dtypes import INDEX
 from ..errors import Span
@@ -16,6 +14,7 @@ from ..types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorVi
 from .dictionaries import Places
 from .names import DESTINATION_SECOND, INDEXED, SOURCE_FIRST
 from .scope import Mention
+from .tokens import Kind
 from .typing import Maybe, distribute, is_scalar
 
 if TYPE_CHECKING:

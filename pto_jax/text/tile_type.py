@@ -5,12 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
-
 from ..dtypes import DType, find_dtype
 from ..types import AddressSpace, BLayout, Compact, Loc, Pad, SLayout, TileType
 from .attributes import enumeration, member
 from .names import suggestion
+from .tokens import Kind
 
 if TYPE_CHECKING:
     from .types import Dims, TypeReader

@@ -9,8 +9,6 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from xdsl.utils.mlir_lexer import MLIRTokenKind as Kind
-
 from ..dtypes import DType, find_dtype
 from ..types import (
     AddressSpace,
@@ -29,6 +27,7 @@ from .conv_type import CONV_NAME, read_conv_tile
 from .lexer import Cursor
 from .names import suggestion
 from .tile_type import TILE_NAMES, read_tile_body
+from .tokens import Kind
 
 MAX_RANK = 5
 MAX_DIMENSION = (1 << 63) - 1
