@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._run import REGION, save_arrays, storable
+from ..._run import REGION, storable
 from ...dtypes import DType
 from ...errors import DeviceError, FileError
+from ...files import load_arrays, save_arrays
 from ...ir import Program, attrs
 from ...roots import GlobalTypes
 from ...testing.generate import Case
 from ...testing.generate_state import Input
-from ...testing.vectors import load_arrays
 from ...types import ScalarType, TileType
 from ..results import Output, Run
 

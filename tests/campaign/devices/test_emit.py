@@ -16,11 +16,11 @@ from pto_jax.campaign.devices.exchange import load_outputs
 from pto_jax.campaign.results import Run, mismatch
 from pto_jax.campaign.targets import Oracle
 from pto_jax.errors import DeviceError
+from pto_jax.files import load_arrays
 from pto_jax.testing.conformance import run_conformance
 from pto_jax.testing.execute import run_case_oracle
 from pto_jax.testing.generate import Case, cases, generate
 from pto_jax.testing.generate_options import PRESETS
-from pto_jax.testing.vectors import load_arrays
 from pto_jax.types import BLayout, TileType
 
 NEG = "tneg %dst, %src : !pto.tile<2x8xf32, valid=2x5>\n"
