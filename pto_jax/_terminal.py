@@ -8,10 +8,12 @@ so is what the encoding of a stream lacks. Files are written unchanged.
 from __future__ import annotations
 
 import io
+import os
 import re
 import sys
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
 from typing import Any, TextIO, cast
 
 #: Control characters but tab and line feed, and those that change the direction of text or end a line.
@@ -40,8 +42,8 @@ def escaping() -> Iterator[None]:
             (redirect_stdout, sys.stdout, "standard output"),
             (redirect_stderr, sys.stderr, "standard error"),
         ):
-            if stream is None:  # Closed when the process began.
-                continue
+            if stream is None:  # It was closed when the process began; print would take the other one.
+                stream = stack.enter_context(Path(os.devnull).open("w"))
             if isinstance(stream, io.TextIOWrapper):
                 stack.callback(stream.reconfigure, errors=stream.errors)
                 stream.reconfigure(errors="backslashreplace")

@@ -43,8 +43,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         args = argparse.Namespace(name=None)
         try:
             status = _execute(given, args)
-            if sys.stdout is not None:
-                sys.stdout.flush()
+            sys.stdout.flush()
             return status
         except BrokenPipeError:
             # The reader of a pipe closed it (`| head`): nothing is left to say.
@@ -95,9 +94,9 @@ def _say(args: argparse.Namespace, text: str, kind: str = "error: ") -> None:
         print(f"{command}: {kind}{text}", file=sys.stderr)
 
 
-def _abandon(stream: TextIO | None) -> None:
+def _abandon(stream: TextIO) -> None:
     """Let a stream that cannot be written to end in nothing, so that no later flush complains."""
-    with contextlib.suppress(OSError, AttributeError):
+    with contextlib.suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 

@@ -30,14 +30,13 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ..profiles import PROFILE_NAMES, ProfileName
+from .machine_names import DEVICES
 from .targets import Engine, Oracle, Target
 
 NAMES = (
     "oracle[:Q] eager[:Q] trace[:Q] jit[:Q] fast[:Q] profile:Q lockstep[:grouped] sanitizer[:strict][:Q] "
     "dut:COMMAND dut-batch:COMMAND python:MODULE:NAME"
 )
-#: Kinds of machines whose names are command lines and modules: naming one is asking to execute it.
-_DEVICES = ("dut", "dut-batch", "python")
 #: Seconds after which a device under test counts as hanging.
 DUT_TIMEOUT = 60.0
 
@@ -54,7 +53,7 @@ class _Word:
 def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
     """The machine of a name; ArgumentError says which names there are."""
     kind, _, rest = text.partition(":")
-    if kind in _DEVICES and rest:
+    if kind in DEVICES and rest:
         return _device(kind, rest, dut_timeout)
     known = _WORDS.get(kind)
     if known is None:
@@ -74,16 +73,6 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
         raise ArgumentError(f"machine {text}: a profile is needed; allowed: {' '.join(PROFILE_NAMES)}")
     made: Target = known.make(words, profile)
     return made
-
-
-def is_device(text: str) -> bool:
-    """Whether a machine is a command line or a module. A name that comes from a file may not be given to
-    :func:`machine` then, unless the user trusts the file.
-
-    >>> is_device("dut:sim {program}"), is_device("jit:a5")
-    (True, False)
-    """
-    return text.partition(":")[0] in _DEVICES
 
 
 def _lockstep(words: list[str], profile: ProfileName | None) -> Target:

@@ -43,9 +43,9 @@ def _check(value: Any, place: str) -> None:
     """Raise FileError for what is nested too deeply, and for numbers beyond every float."""
     level, depth = [value], 0
     while level:
-        if depth > MAX_DEPTH:
-            raise FileError(f"{place}: JSON nested more than {MAX_DEPTH} levels deep, the limit")
         if any(isinstance(v, float) and not math.isfinite(v) for v in level):
             raise FileError(f"{place}: not JSON: a number is too large")
         inner = [v.values() if isinstance(v, dict) else v for v in level if isinstance(v, dict | list)]
+        if inner and depth >= MAX_DEPTH:
+            raise FileError(f"{place}: JSON nested more than {MAX_DEPTH} levels deep, the limit")
         level, depth = [v for values in inner for v in values], depth + 1

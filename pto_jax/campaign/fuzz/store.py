@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import FileError
+from .. import stored
 from .batch import Batch, Failure
 
 SCHEMA = 1
@@ -58,14 +59,16 @@ class Store:
     def open(cls, path: str | Path) -> Store:
         """A store that is there."""
         where = Path(path)
-        if not where.is_file():
-            raise FileError(f"{where}: no such store")
+        stored.header(where)
         store = cls(where, _connected(where))
         try:
-            schema = store.value("schema")
-        except (sqlite3.Error, ValueError) as error:
+            with stored.complaints(where):
+                stored.check_tables(store._database)
+                stored.check_rows(store._database)
+                schema = store.value("schema")
+        except FileError:
             store.close()
-            raise FileError(f"{where}: no store of a campaign: {error}") from None
+            raise
         if schema != SCHEMA:
             store.close()
             raise FileError(f"{where}: a store of version {schema}; allowed: {SCHEMA}")

@@ -31,6 +31,7 @@ from ..._failures import first_difference
 from ...files import folder_replacing, write_text
 from ...testing.generate import VERSION, Case
 from ..devices.exchange import program_text, save_inputs, save_outputs
+from ..machine_names import device_options
 from .search import Finding
 
 SHRUNK, ORIGINAL, REPORT = "shrunk.pto", "original.pto", "report.json"
@@ -72,7 +73,7 @@ def save(
         "versions": versions(),
         "device": device(),
         "flags": {k: v for k, v in sorted(os.environ.items()) if _FLAGS.match(k)},
-        "command": f"pto-jax replay {shlex.quote(str(final))}",
+        "command": shlex.join(["pto-jax", "replay", str(final), *device_options(reference, tested)]),
     }
     with folder_replacing(final) as folder:
         write_text(folder / SHRUNK, program_text(case))
@@ -93,7 +94,7 @@ def slug(text: str) -> str:
     'tcvt-f32-i8-rmode-floor-saturation-9c8d'
     """
     words = re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")[:80]
-    return f"{words}-{sha256(text.encode()).hexdigest()[:4]}"
+    return f"{words}-{sha256(text.encode(errors='surrogatepass')).hexdigest()[:4]}"
 
 
 def versions() -> dict[str, str]:

@@ -12,7 +12,8 @@ import numpy as np
 from ...testing.generate import Case
 from ..devices.exchange import load_outputs
 from ..judge import Outcome
-from ..machines import DUT_TIMEOUT, is_device, machine
+from ..machine_names import is_device
+from ..machines import DUT_TIMEOUT, machine
 from ..results import Run
 from ..targets import Target
 from .folder import EXPECTED, GOT

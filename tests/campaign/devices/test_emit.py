@@ -81,7 +81,7 @@ def test_raw_results_of_another_size_are_no_results(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match=rf"output {name}: found 3 bytes"):
         binary.load_outputs(tmp_path, case, wanted.outputs)
     (tmp_path / f"{name}.bin").unlink()
-    with pytest.raises(DeviceError, match="No such file"):
+    with pytest.raises(DeviceError, match="no such file"):
         binary.load_outputs(tmp_path, case, wanted.outputs)
 
 
