@@ -17,7 +17,7 @@ import zlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Any
+from typing import IO, Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -168,7 +168,7 @@ def _check_members(members: list[zipfile.ZipInfo], size: int, allowed: int) -> N
 
 def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
     name = member.filename
-    with archive.open(member) as file:
+    with cast(zipfile.ZipExtFile, archive.open(member)) as file:
         try:
             header = _header(file)
         except _Refused as error:
@@ -179,7 +179,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
                 f"{max(0, member.file_size - header.length)} are there"
             )
         words = np.empty(header.bytes, np.uint8)
-        done, view = 0, memoryview(words)
+        done, view = 0, words.data
         while done < header.bytes and (count := file.readinto(view[done : done + _CHUNK])):
             done += count
         # The end of a member is where its checksum is compared.

@@ -36,13 +36,14 @@ def test_a_full_device_is_one_line() -> None:
 
 
 def test_a_reader_that_leaves_is_no_error() -> None:
-    done = shell("(while :; do $PTO isa --json || exit $?; done) | head -1; exit ${PIPESTATUS[0]}")
-    assert done.returncode == 1 and done.stderr == b"" and done.stdout.count(b"\n") == 1
+    # More than a pipe holds.
+    done = shell("$PTO isa --json | head -c 1; exit ${PIPESTATUS[0]}")
+    assert (done.returncode, done.stdout, done.stderr) == (1, b"{", b"")
 
 
 def test_closed_streams_are_no_error() -> None:
-    done = shell("$PTO isa tadd >&-; a=$?; $PTO run none.pto 2>&-; echo $a $?")
-    assert (done.stdout, done.stderr) == (b"0 2\n", b"")
+    done = shell("$PTO run none.pto 2>&-; echo $?")
+    assert (done.stdout, done.stderr) == (b"2\n", b"")
 
 
 def test_an_encoding_without_the_characters_escapes_them(tmp_path: Path) -> None:

@@ -43,7 +43,8 @@ def test_every_kind_of_array_comes_back(compressed: bool, tmp_path: Path) -> Non
         "truth": np.array([True, False]),
         "a/b.c": np.array([1 + 2j]),
     }
-    (np.savez_compressed if compressed else np.savez)(tmp_path / "a.npz", **arrays)
+    save = np.savez_compressed if compressed else np.savez
+    save(tmp_path / "a.npz", **arrays)  # type: ignore[arg-type]
     found = load_arrays(tmp_path / "a.npz")
     assert list(found) == list(arrays)
     for name, array in arrays.items():

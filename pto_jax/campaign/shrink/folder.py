@@ -94,7 +94,8 @@ def slug(text: str) -> str:
     'tcvt-f32-i8-rmode-floor-saturation-9c8d'
     """
     words = re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")[:80]
-    return f"{words}-{sha256(text.encode(errors='surrogatepass')).hexdigest()[:4]}"
+    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return f"{words}-{digest[:4]}"
 
 
 def versions() -> dict[str, str]:

@@ -79,7 +79,8 @@ def replay(
     names = (against or report["reference"], tested or report["tested"])
     if len(targets) < len(names):
         return Replay("withheld", _text(failure.case, names, "not executed", report), tuple(withheld))
-    finding = Machines(*targets).run(failure.case)
+    first, second = targets
+    finding = Machines(first, second).run(failure.case)
     outcome = finding.outcome
     verdict = _verdict(finding, report["kind"], report["signature"])
     said = f"{_TITLES[verdict]}: {outcome.kind}" + (f": {outcome.message}" if outcome.message else "")
