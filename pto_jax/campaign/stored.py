@@ -52,39 +52,56 @@ def complaints(path: str | Path) -> Iterator[None]:
     try:
         yield
     except (sqlite3.Error, ValueError, OverflowError, FileError) as error:
+        if isinstance(error, FileError) and str(error).startswith(f"{path}: "):
+            raise
         raise FileError(
             f"{path}: no store of a campaign: {error}; allowed: a file that pto-jax fuzz --store wrote"
         ) from None
 
 
-def check_tables(database: sqlite3.Connection) -> None:
-    """Raise ValueError unless the tables of a campaign are there, and nothing that computes."""
-    database.execute("PRAGMA trusted_schema = OFF")
-    database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limit(_MAX_VALUE))
-    for kind, name in database.execute("SELECT type, name FROM sqlite_master"):
-        if kind not in ("table", "index"):
-            raise ValueError(f"it holds the {kind} {name}")
-    for table, columns in _CHECKS.items():
-        held = {row[1]: row[6] for row in database.execute(f"PRAGMA table_xinfo({table})")}
-        if not held:
-            raise ValueError(f"it has no table {table}")
-        if missing := [c for c in columns if c not in held]:
-            raise ValueError(f"its table {table} has no column {missing[0]}")
-        if computed := [c for c, hidden in held.items() if hidden]:
-            raise ValueError(f"the column {computed[0]} of its table {table} is computed")
+def check(database: sqlite3.Connection, path: str | Path, schema: int) -> None:
+    """Raise FileError unless a store has the tables and values of a campaign, and nothing that computes."""
+    with complaints(path):
+        database.execute("PRAGMA trusted_schema = OFF")
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limit(_MAX_VALUE))
+        for kind, name in database.execute("SELECT type, name FROM sqlite_master"):
+            if kind not in ("table", "index"):
+                raise ValueError(f"it holds the {kind} {name}")
+        _check_columns(database, "campaign")
+        known = _campaign(database)
+        if known.get("schema") != schema:
+            raise FileError(f"{path}: a store of version {known.get('schema')}; allowed: {schema}")
+        for key in _CAMPAIGN.keys() & known.keys() | _NEEDED:
+            if key not in known:
+                raise ValueError(f"campaign.{key} is missing")
+            _CAMPAIGN[key](known[key], f"campaign.{key}")
+        for table in _CHECKS:
+            _check_columns(database, table)
+            _check_rows(database, table)
 
 
-def check_rows(database: sqlite3.Connection) -> None:
-    """Raise ValueError or FileError for a value that no campaign writes."""
-    for table, columns in _CHECKS.items():
-        for row in database.execute(f"SELECT {', '.join(columns)} FROM {table}"):
-            for (name, check), value in zip(columns.items(), row, strict=True):
-                check(value, f"{table}.{name}")
-    known = dict(database.execute("SELECT key, value FROM campaign"))
-    if missing := [key for key in _NEEDED if key not in known]:
-        raise ValueError(f"campaign.{missing[0]} is missing")
-    for key in known.keys() & _CAMPAIGN.keys():
-        _CAMPAIGN[key](parse_json(known[key], f"campaign.{key}"), f"campaign.{key}")
+def _campaign(database: sqlite3.Connection) -> dict[str, Any]:
+    """What is said of the campaign."""
+    _check_rows(database, "campaign")
+    rows = database.execute("SELECT key, value FROM campaign")
+    return {key: parse_json(value, f"campaign.{key}") for key, value in rows}
+
+
+def _check_columns(database: sqlite3.Connection, table: str) -> None:
+    held = {row[1]: row[6] for row in database.execute(f"PRAGMA table_xinfo({table})")}
+    if not held:
+        raise ValueError(f"it has no table {table}")
+    if missing := [c for c in _CHECKS[table] if c not in held]:
+        raise ValueError(f"its table {table} has no column {missing[0]}")
+    if computed := [c for c, hidden in held.items() if hidden]:
+        raise ValueError(f"the column {computed[0]} of its table {table} is computed")
+
+
+def _check_rows(database: sqlite3.Connection, table: str) -> None:
+    columns = _CHECKS[table]
+    for row in database.execute(f"SELECT {', '.join(columns)} FROM {table}"):
+        for (name, check_value), value in zip(columns.items(), row, strict=True):
+            check_value(value, f"{table}.{name}")
 
 
 def _wrong(value: Any, place: str, needed: str) -> ValueError:
@@ -172,8 +189,8 @@ _CHECKS: Mapping[str, Mapping[str, Check]] = {
         "detail": _optional(_json(_object)),
     },
 }
-_NEEDED = ("schema", "start", "count")
-#: What else is said of a campaign, where it is said.
+_NEEDED = frozenset({"start", "count"})
+#: What is said of a campaign, where it is said.
 _CAMPAIGN: Mapping[str, Check] = {
     **dict.fromkeys(("seed", "start", "count", "batch", "process", "processes"), _integer),
     **dict.fromkeys(("reference", "tested"), _text),

@@ -192,7 +192,7 @@ def _array(archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> Array:
     return array.reshape(header.shape[::-1]).T if header.fortran else array.reshape(header.shape)
 
 
-def _header(file: IO[bytes]) -> _Header:
+def _header(file: zipfile.ZipExtFile) -> _Header:
     """The header of an array."""
     start = _exactly(file, len(_MAGIC) + 2)
     if not start.startswith(_MAGIC):
@@ -209,7 +209,7 @@ def _header(file: IO[bytes]) -> _Header:
     return _Header(dtype, shape, fortran, len(start) + width + length)
 
 
-def _exactly(file: IO[bytes], count: int) -> bytes:
+def _exactly(file: zipfile.ZipExtFile, count: int) -> bytes:
     found = file.read(count)
     if len(found) < count:
         raise _Refused("ends within its header")

@@ -56,7 +56,9 @@ def load_outputs(path: Path, case: Case) -> Run:
     try:
         return outputs_of(case, load_arrays(path))
     except FileError as error:
-        raise DeviceError(f"outputs: {error}") from None
+        # Without the folder, which is another one each time: equal causes have equal messages.
+        reason = str(error).removeprefix(f"{path}: ")
+        raise DeviceError(f"outputs: {path.name}: {reason}") from None
 
 
 def input_arrays(inputs: Mapping[str, Input]) -> dict[str, Array]:

@@ -62,16 +62,10 @@ class Store:
         stored.header(where)
         store = cls(where, _connected(where))
         try:
-            with stored.complaints(where):
-                stored.check_tables(store._database)
-                stored.check_rows(store._database)
-                schema = store.value("schema")
+            stored.check(store._database, where, SCHEMA)
         except FileError:
             store.close()
             raise
-        if schema != SCHEMA:
-            store.close()
-            raise FileError(f"{where}: a store of version {schema}; allowed: {SCHEMA}")
         return store
 
     def close(self) -> None:

@@ -62,8 +62,7 @@ def read(path: str | Path) -> Contents:
     stored.header(where)
     with stored.complaints(path), contextlib.closing(_opened(where)) as database:
         database.execute("BEGIN")
-        stored.check_tables(database)
-        stored.check_rows(database)
+        stored.check(database, path, SCHEMA)
         return _read(database, str(path))
 
 
@@ -82,8 +81,6 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 def _read(database: sqlite3.Connection, name: str) -> Contents:
     campaign = {key: json.loads(value) for key, value in database.execute("SELECT key, value FROM campaign")}
-    if campaign.get("schema") != SCHEMA:
-        raise ValueError(f"its tables have version {campaign.get('schema')}, {SCHEMA} is understood")
     contents = Contents(name, campaign)
     query = "SELECT finished, count, seconds, worker, kinds, coverage, ulp FROM batch ORDER BY start"
     for finished, count, seconds, worker, kinds, coverage, ulp in database.execute(query):
