@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -16,9 +14,9 @@ from . import examples
 from .api import load, resolve_profile
 from .dtypes import DType
 from .errors import ArgumentError, FileError
+from .files import load_arrays, save_arrays
 from .ir import Program
 from .testing.inputs import ArrayType, shape_of
-from .testing.vectors import load_arrays
 from .types import ScalarType, TileType, Type
 
 if TYPE_CHECKING:
@@ -367,14 +365,3 @@ def _describe_input(argument: Argument, value: Any) -> str:
 def storable(array: Array) -> Array:
     """Arrays whose type ``.npz`` cannot name are stored as raw unsigned words."""
     return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
-
-
-def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
-    """Write an ``.npz`` file under exactly this name, or raise FileError."""
-    try:
-        with zipfile.ZipFile(Path(path), "w") as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asarray(array, order="C"), allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None

@@ -22,10 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import examples, text
-from .api import load, write_text
+from .api import load
 from .cli import KEEP_COMPILED
 from .engine import Kernel, compile
 from .errors import ArgumentError, PtoError
+from .files import write_text
 from .ir import Program
 from .lowering import rules
 

@@ -185,7 +185,7 @@ class Program:
     def places(self) -> str:
         """A stable identifier of where its operations stand: equal programs may differ in it."""
         spans = "\n".join(f"{op.span} {[str(v.span) for v in (*op.ins, *op.outs)]}" for op in self.walk())
-        return hashlib.sha256(spans.encode()).hexdigest()
+        return hashlib.sha256(spans.encode(errors="surrogatepass")).hexdigest()
 
     def __hash__(self) -> int:
         return hash(self.digest)

@@ -11,7 +11,8 @@ import jax
 import numpy as np
 from jax import Array
 
-from .errors import ArgumentError, Diagnostic, ExecutionError, Span
+from .errors import Diagnostic, ExecutionError, Span
+from .files import save_arrays
 from .tiles import Tile
 from .walk import Operand, Scope, TileRef
 
@@ -105,7 +106,8 @@ class State:
 
     def save(self, path: str | Path) -> None:
         """Write ``tile/<name>`` (element type where NumPy has it, else words), ``tile/<name>/valid``,
-        ``cell/<name>``, ``scalar/<name>`` and ``buffer/<name>`` arrays to an .npz file."""
+        ``cell/<name>``, ``scalar/<name>`` and ``buffer/<name>`` arrays to an .npz file, which is replaced
+        as a whole; FileError when that cannot be done."""
         stored: dict[str, np.ndarray[Any, Any]] = {}
         for name, t in self.tiles.items():
             plain = np.dtype(t.dtype.numpy).kind in "fiu"
@@ -114,7 +116,7 @@ class State:
         stored.update({f"cell/{name}": np.asarray(words) for name, words in self.cells.items()})
         stored.update({f"scalar/{name}": _plain(np.asarray(n)) for name, n in self.scalars.items()})
         stored.update({f"buffer/{name}": np.asarray(words) for name, words in self.buffers.items()})
-        save_npz(path, stored)
+        save_arrays(path, stored)
 
 
 def _tiles(machine: JaxMachine, names: Mapping[str, Operand]) -> dict[str, Tile]:
@@ -135,12 +137,3 @@ def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _scalar(n: Any) -> Array:
     return jax.numpy.asarray(n, np.int32)
-
-
-def save_npz(path: str | Path, stored: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    """Write arrays to an .npz file; ArgumentError when that cannot be done."""
-    try:
-        with Path(path).open("wb") as file:
-            np.savez(file, **dict(stored))  # type: ignore[arg-type]
-    except OSError as error:
-        raise ArgumentError(f"cannot write {path}: {error.strerror or error}") from None

@@ -30,6 +30,7 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ..profiles import PROFILE_NAMES, ProfileName
+from .machine_names import DEVICES
 from .targets import Engine, Oracle, Target
 
 NAMES = (
@@ -52,7 +53,7 @@ class _Word:
 def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
     """The machine of a name; ArgumentError says which names there are."""
     kind, _, rest = text.partition(":")
-    if kind in ("dut", "dut-batch", "python") and rest:
+    if kind in DEVICES and rest:
         return _device(kind, rest, dut_timeout)
     known = _WORDS.get(kind)
     if known is None:

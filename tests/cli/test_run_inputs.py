@@ -17,13 +17,12 @@ from pto_jax._run import (
     generate_inputs,
     random_values,
     read_inputs,
-    save_arrays,
     storable,
 )
 from pto_jax.dtypes import ALL_DTYPES, BF16, F4E2M1, F8E4M3, F16, F32, HIF8, I1, I32, INDEX, U8, DType
 from pto_jax.errors import ArgumentError, FileError
 from pto_jax.examples import example
-from pto_jax.testing.vectors import load_arrays
+from pto_jax.files import load_arrays, save_arrays
 from pto_jax.types import PtrType, ScalarType, Type, UnknownType
 
 

@@ -37,6 +37,8 @@ from .process import Ended, Template, execute
 DECLINED = 77
 #: Times in a row that a batch command may end without a single answer before the rest is given up.
 _ATTEMPTS = 3
+#: Bytes of a device's reason to decline that are read.
+_REASON = 500
 
 
 @dataclass(frozen=True)
@@ -134,8 +136,9 @@ def _answered(folder: Path) -> bool:
 
 def _answer(folder: Path, case: Case) -> Run | Exception:
     if (folder / DECLINE_FILE).exists():
-        reason = (folder / DECLINE_FILE).read_text(encoding="utf-8", errors="replace").strip()
-        return _declined(reason[:500] or "no reason given")
+        with (folder / DECLINE_FILE).open("rb") as file:
+            reason = file.read(_REASON).decode("utf-8", errors="replace").strip()
+        return _declined(reason or "no reason given")
     try:
         return load_outputs(folder / OUTPUTS, case)
     except DeviceError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -14,13 +13,12 @@ import numpy as np
 from ... import __version__
 from ..._run import REGION, convert_input
 from ...analysis import arguments, select_entry
-from ...api import write_text
 from ...errors import ArgumentError, ExecutionError, FileError, NotExecutableError
+from ...files import folder_replacing, load_arrays, write_text
 from ...profiles import ProfileName
 from ...testing.generate import Case, generate
 from ...testing.generate_options import PRESETS
 from ...testing.generate_state import Input
-from ...testing.vectors import load_arrays
 from ...types import PartitionViewType, TensorViewType, TileType
 from ..fuzz.plan import Plan
 from ..fuzz.programs import Programs
@@ -121,16 +119,20 @@ def emit(options: Options) -> Report:
 
 
 def write_folder(folder: Path, case: Case, expected: Run, source: str | None = None) -> None:
-    """Write one case with its expected results into a folder, which is made anew."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for path in (folder, folder / "inputs", folder / "expected"):
-        _folder(path)
-    write_case(folder, case, expected)
-    binary.save_inputs(folder / "inputs", case)
-    binary.save_outputs(folder / "expected", case, expected)
-    if source is not None:
-        write_text(str(folder / "case.cpp"), source)
-    text = _README.format(
+    """Write one case with its expected results into a folder, which is replaced as a whole."""
+    with folder_replacing(folder) as made:
+        for path in (made / "inputs", made / "expected"):
+            _folder(path)
+        write_case(made, case, expected)
+        binary.save_inputs(made / "inputs", case)
+        binary.save_outputs(made / "expected", case, expected)
+        if source is not None:
+            write_text(made / "case.cpp", source)
+        write_text(made / "README.md", _readme(case, source))
+
+
+def _readme(case: Case, source: str | None) -> str:
+    return _README.format(
         id=case.id,
         version=__version__,
         profile=case.profile.title,
@@ -139,7 +141,6 @@ def write_folder(folder: Path, case: Case, expected: Run, source: str | None = N
         cpp="" if source is None else "case.cpp        the program in C++ intrinsics, with a host program\n",
         build="" if source is None else _BUILD,
     )
-    write_text(str(folder / "README.md"), text)
 
 
 def _cpp(case: Case, expected: Run, options: Options) -> str | None:

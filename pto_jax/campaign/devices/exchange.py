@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._run import REGION, save_arrays, storable
+from ..._run import REGION, storable
 from ...dtypes import DType
 from ...errors import DeviceError, FileError
+from ...files import load_arrays, save_arrays
 from ...ir import Program, attrs
 from ...roots import GlobalTypes
 from ...testing.generate import Case
 from ...testing.generate_state import Input
-from ...testing.vectors import load_arrays
 from ...types import ScalarType, TileType
 from ..results import Output, Run
 
@@ -56,7 +56,9 @@ def load_outputs(path: Path, case: Case) -> Run:
     try:
         return outputs_of(case, load_arrays(path))
     except FileError as error:
-        raise DeviceError(f"outputs: {error}") from None
+        # Without the folder, which is another one each time: equal causes have equal messages.
+        reason = str(error).removeprefix(f"{path}: ")
+        raise DeviceError(f"outputs: {path.name}: {reason}") from None
 
 
 def input_arrays(inputs: Mapping[str, Input]) -> dict[str, Array]:

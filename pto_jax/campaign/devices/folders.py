@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ...api import write_text
+from ...files import write_text
 from ...testing.generate import Case
 from ...types import TileType
 from ..results import Output, Run
@@ -20,11 +20,11 @@ DECLINE_FILE = "declined.txt"
 
 def write_case(folder: Path, case: Case, expected: Run | None = None) -> None:
     """Write the files of a case into a folder that exists."""
-    write_text(str(folder / PROGRAM), program_text(case))
+    write_text(folder / PROGRAM, program_text(case))
     save_inputs(folder / INPUTS, case)
     if expected is not None:
         save_outputs(folder / EXPECTED, case, expected)
-    write_text(str(folder / MANIFEST), json.dumps(manifest(case, expected), indent=1) + "\n")
+    write_text(folder / MANIFEST, json.dumps(manifest(case, expected), indent=1) + "\n")
 
 
 def manifest(case: Case, expected: Run | None = None) -> dict[str, Any]:

@@ -48,6 +48,11 @@ class Template:
         if not words:
             raise ArgumentError(f"command {text!r}: empty; placeholders: {named}")
         used = frozenset(name for _, name, *_ in parsed if name is not None)
+        for _, name, form, conversion in parsed:
+            if form or conversion:
+                raise ArgumentError(
+                    f"command {text!r}: placeholder {{{name}}} with a conversion or format; allowed: {named}"
+                )
         if unknown := sorted(used - {*needed, *allowed}):
             raise ArgumentError(f"command {text!r}: unknown placeholder {{{unknown[0]}}}; allowed: {named}")
         if missing := [n for n in needed if n not in used]:

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import FileError
+from .. import stored
 from .batch import Batch, Failure
 
 SCHEMA = 1
@@ -58,17 +59,13 @@ class Store:
     def open(cls, path: str | Path) -> Store:
         """A store that is there."""
         where = Path(path)
-        if not where.is_file():
-            raise FileError(f"{where}: no such store")
+        stored.header(where)
         store = cls(where, _connected(where))
         try:
-            schema = store.value("schema")
-        except (sqlite3.Error, ValueError) as error:
+            stored.check(store._database, where, SCHEMA)
+        except FileError:
             store.close()
-            raise FileError(f"{where}: no store of a campaign: {error}") from None
-        if schema != SCHEMA:
-            store.close()
-            raise FileError(f"{where}: a store of version {schema}; allowed: {SCHEMA}")
+            raise
         return store
 
     def close(self) -> None:

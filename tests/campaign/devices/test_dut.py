@@ -185,6 +185,8 @@ def test_several_blocks_need_a_command_that_asks(tmp_path: Path, simple: Case) -
     [
         ("true {program} {inputs}", r"\{outputs\} is missing"),
         ("true {program} {inputs} {outputs} {seed}", r"unknown placeholder \{seed\}; allowed: \{program\}"),
+        ("true {program!r:>99999999999} {inputs} {outputs}", r"\{program\} with a conversion or format"),
+        ("true {program} {inputs:>9} {outputs}", r"\{inputs\} with a conversion or format"),
         ("true 'x {program}", "No closing quotation"),
         ("true {program", "expected '}'"),
         ("", "empty"),

@@ -106,7 +106,7 @@ def test_a_store_is_named_after_its_process(setup_of: Any) -> None:
         (["--store", "text.sqlite"], "text.sqlite: exists; --resume continues it"),
         (
             ["--store", "text.sqlite", "--resume"],
-            "text.sqlite: cannot be opened as a store",
+            "text.sqlite: is no SQLite file",
         ),
         (["--store", "later.sqlite", "--resume"], "later.sqlite: a store of version 9; allowed: 1"),
         (["--nothing"], "unrecognized arguments: --nothing"),
