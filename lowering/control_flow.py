@@ -225,7 +225,7 @@ def branch(machine: JaxMachine, frame: Frame, condition: Scalar, arms: Sequence[
             effects.note(machine, frame, before, names, attempts.entry)
             found = [v.site for v in machine.violations]
             effects.expect(sites[which] == found)
-            effects.expect(shape is not None and all(map(fits, results, shape)))
+            effects.expect(len(shape or ()) == len(results) and all(map(fits, results, shape or ())))
             sites[which] = found
             if not effects.complete or shape is None:
                 raise _Retry(results, which)
@@ -264,7 +264,8 @@ def branch(machine: JaxMachine, frame: Frame, condition: Scalar, arms: Sequence[
 
 def _joined(op: Op, shape: tuple[Shape, ...] | None, ends: Sequence[tuple[Shape, ...]]) -> tuple[Shape, ...]:
     """The least shape of what the arms of a branch hand on, and of what was assumed."""
-    first, *others = ends if shape is None else [shape, *ends]
+    assumed = [] if shape is None or len(shape) != len(ends[0]) else [shape]
+    first, *others = [*assumed, *ends]
     for other in others:
         first = tuple(join(a, b, d) for a, b, d in zip(first, other, _dtypes(op, len(first)), strict=True))
     return first
