@@ -125,9 +125,12 @@ def _number(scalar: Scalar) -> int:
 
 def _window(view: View) -> Elements:
     """The elements a view names."""
-    found = np.array([_number(view.offset)], np.int64)
-    for n, stride in zip(view.shape, view.strides, strict=True):
-        found = (found[:, None] + np.arange(_number(n)) * _number(stride)).reshape(-1)
+    steps = [(_number(n), _number(stride)) for n, stride in zip(view.shape, view.strides, strict=True)]
+    if abs(_number(view.offset)) + sum(n * abs(stride) for n, stride in steps) >= 1 << 62:
+        raise _Unproven
+    found = np.array([view.offset], np.int64)
+    for n, stride in steps:
+        found = (found[:, None] + np.arange(n) * stride).reshape(-1)
     return found
 
 

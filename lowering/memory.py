@@ -15,7 +15,7 @@ from pto_jax.dtypes import DType
 from pto_jax.types import AtomicType, BLayout, GlobalLayout, Pad, TileType
 from pto_jax.walk import Scalar, View
 
-from . import addresses, atomics, masks, memory_convolution, quantise, region, storage
+from . import addresses, atomics, masks, memory_convolution, quantise, region, slices, storage
 from .memory_layouts import Placed, Window, within
 from .rules import Context, Inputs, Lanes
 
@@ -84,22 +84,9 @@ def fetch(buffer: Array, window: Placed, shape: tuple[int, int]) -> Array:
         return region.fit(block.read(buffer[block.begin : block.end]), shape, fill)
     block = window.moving_block()
     if block is not None and block.span <= buffer.shape[0] and block.fits(shape) and not block.is_sparse:
-        return region.fit(block.read(_span(buffer, addresses.wide(window.offset), block.span)), shape, fill)
+        return region.fit(block.read(slices.read(buffer, window.offset, block.span)), shape, fill)
     where = within(window.addresses(shape), buffer)
     return buffer.at[where].get(mode="fill", fill_value=0)
-
-
-def _span(buffer: Array, offset: Scalar, span: int) -> Array:
-    """``span`` elements from a run-time offset on, zero beyond the buffer.
-
-    A slice that starts outside the buffer is moved inside, and its elements back to their places.
-    """
-    start = lax.clamp(np.int64(0), offset, np.int64(buffer.shape[0] - span))
-    shift = lax.clamp(np.int64(-span), lax.sub(offset, start), np.int64(span))
-    inside, places = (lax.convert_element_type(n, np.int32) for n in (start, lax.add(shift, np.int64(span))))
-    flat = lax.dynamic_slice(buffer, (inside,), (span,), allow_negative_indices=False)
-    padded = lax.pad(flat, buffer.dtype.type(0), ((span, span, 0),))
-    return lax.dynamic_slice(padded, (places,), (span,), allow_negative_indices=False)
 
 
 def tload(c: Context, dst: Lanes, view: View, buffer: Array) -> Array:

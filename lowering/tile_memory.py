@@ -200,6 +200,8 @@ class TileMemory:
         if not isinstance(ref.storage, Slot):
             raise _pitched(op)
         width = ref.type.dtype.storage_bits
+        if not isinstance(elements, int):
+            elements = lax.clamp(np.int64(-storage.FAR), elements, np.int64(storage.FAR))
         address = ref.storage.address + elements * width // 8
         return replace(ref.storage, address=address, step=min(ref.storage.step, max(width, 8)))
 
