@@ -18,7 +18,19 @@ from pto_jax.errors import NotExecutableError
 from pto_jax.ir import Op, Program, Value
 from pto_jax.profiles import Profile
 from pto_jax.types import GlobalLayout, MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
-from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, launch, memref_view
+from pto_jax.walk import (
+    Buffer,
+    Execution,
+    Frame,
+    Operand,
+    Pointer,
+    Scalar,
+    Scope,
+    TileRef,
+    View,
+    launch,
+    memref_view,
+)
 from pto_jax.walk.memory import ScalarMemory
 
 from .memory_layouts import AXES, Window
@@ -162,6 +174,9 @@ class Surveyor(ScalarMemory):
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         return Unknown()
+
+    def elements(self, buffer: Buffer, dtype: DType) -> int | None:
+        return None
 
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
         return Unknown()

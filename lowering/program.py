@@ -15,7 +15,7 @@ from jax import Array
 from pto_jax.dtypes import DType
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.ir import Op
-from pto_jax.walk import Frame, Operand, Pointer, Scalar, Scope, TileRef, printed, step_by_step
+from pto_jax.walk import Buffer, Frame, Operand, Pointer, Scalar, Scope, TileRef, printed, step_by_step
 
 from . import addresses, blocks, control_flow, indexed_scalars, scalars
 from .instructions import InstructionMachine
@@ -96,6 +96,9 @@ class JaxMachine(InstructionMachine):
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         return scalars.compute(self.semantics, name, args, source, result)
+
+    def elements(self, buffer: Buffer, dtype: DType) -> int | None:
+        return self.buffers[buffer].shape[0] if isinstance(buffer, str) else None
 
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
         return addresses.advanced(base, index, stride)

@@ -26,6 +26,7 @@ from ..walk import (
     step_by_step,
 )
 from ..walk.memory import ScalarMemory
+from ..walk.operands import Buffer as GlobalBuffer
 from . import (
     elementwise,
     elementwise_fused,
@@ -262,6 +263,9 @@ class ReferenceMachine(ScalarMemory):
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         return scalars.compute(name, args, source, result)
+
+    def elements(self, buffer: GlobalBuffer, dtype: DType) -> int | None:
+        return len(self.buffers[buffer]) * 8 // dtype.storage_bits if isinstance(buffer, str) else None
 
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> int:
         return address(int(base), int(index), int(stride))

@@ -10,6 +10,7 @@ from .cores import launch as launch, run_block as run_block
 from .machine import Machine as Machine
 from .operands import (
     NOWHERE as NOWHERE,
+    Buffer as Buffer,
     Choice as Choice,
     Execution as Execution,
     Operand as Operand,

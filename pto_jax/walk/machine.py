@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from ..dtypes import DType
 from ..ir import Op, Value
 from ..types import TileType
-from .operands import Execution, Operand, Scalar, TileRef
+from .operands import Buffer, Execution, Operand, Scalar, TileRef
 
 if TYPE_CHECKING:
     from .walker import Frame, Scope
@@ -82,6 +82,9 @@ class Machine(Protocol):
 
     def region(self, op: Op, ref: TileRef) -> None:
         """Called where a handle gets its valid sizes; they must lie within its physical shape."""
+
+    def elements(self, buffer: Buffer, dtype: DType) -> int | None:
+        """How many elements of a type a buffer has; None where execution chooses it."""
 
     def begin(self, op: Op, scope: Scope) -> None:
         """Called before each operation with the names it sees, for traces and reports."""

@@ -44,12 +44,21 @@ def address(base: int, index: int, stride: int) -> int:
 def window(
     machine: Machine, op: Op, name: str, view: View, offsets: Sequence[Scalar], sizes: Sequence[Scalar]
 ) -> View:
-    """The window of a view called ``name``."""
-    require_inside(machine, op, f"%{name}", offsets, sizes, view.shape)
+    """The window of a view called ``name``.
+
+    Behind the last element of a view its buffer may go on: programs are launched on more rows than their
+    views declare. Elsewhere a window that leaves its view would have elements of another row.
+    """
+    found = replace(view, offset=_start(machine, view, offsets), shape=tuple(sizes))
+    require_inside(machine, op, f"%{name}", offsets, sizes, view.shape, found)
+    return found
+
+
+def _start(machine: Machine, view: View, indices: Sequence[Scalar]) -> Scalar:
     offset = view.offset
-    for index, stride in zip(offsets, view.strides, strict=True):
+    for index, stride in zip(indices, view.strides, strict=True):
         offset = advanced(machine, offset, index, stride)
-    return replace(view, offset=offset, shape=tuple(sizes))
+    return offset
 
 
 def require_inside(
@@ -59,34 +68,64 @@ def require_inside(
     offsets: Sequence[Scalar],
     sizes: Sequence[Scalar],
     extents: Sequence[Scalar],
+    view: View | None = None,
 ) -> None:
-    """The run-time rule that a window lies inside what it is a window of, dimension by dimension."""
+    """The run-time rule that a window lies inside what it is a window of, dimension by dimension; one of
+    global memory (``view``) may go on in the buffer along the slowest dimension."""
     if not machine.checks:
         return
+    slowest = view is not None
     for axis, numbers in enumerate(zip(offsets, sizes, extents, strict=True)):
         found = f"offset {{}} and size {{}} in dimension {axis} of {what}, whose extent is {{}}"
-        broken = _leaves(machine, *(_settled(machine, n) for n in numbers))
+        offset, size, extent = (_settled(machine, n) for n in numbers)
+        broken = _exceeds(machine, offset, size, extent)
+        if view is not None and slowest and broken is not False:
+            broken = _both(machine, broken, _leaves_buffer(machine, view))
+        broken = _either(machine, broken, *(_compared(machine, "slt", n, 0) for n in (offset, size)))
         machine.require(op, "window", f"a window inside {what}", broken, found, numbers)
+        slowest = slowest and extent == 1 and isinstance(extent, int)
 
 
-def _leaves(machine: Machine, offset: Scalar, size: Scalar, extent: Scalar) -> Scalar:
-    """Whether a window is not inside an extent; no sum is formed that could leave 64 bits."""
-    if all(isinstance(n, int) for n in (offset, size, extent)):
-        return not (0 <= offset <= extent - size and 0 <= size <= extent)
+def _exceeds(machine: Machine, offset: Scalar, size: Scalar, extent: Scalar) -> Scalar:
+    """Whether a window ends behind an extent; no sum is formed that could leave 64 bits."""
     last = scalar(machine, "arith.subi", (extent, size), INDEX, INDEX)
-    conditions = [
-        scalar(machine, f"arith.cmpi.{order}", pair, INDEX, I1)
-        for order, pair in (
-            ("slt", (offset, 0)),
-            ("slt", (size, 0)),
-            ("sgt", (size, extent)),
-            ("sgt", (offset, last)),
-        )
-    ]
-    broken = conditions[0]
-    for condition in conditions[1:]:
-        broken = scalar(machine, "arith.ori", (broken, condition), I1, I1)
-    return broken
+    larger = _compared(machine, "sgt", size, extent)
+    return _either(machine, larger, _compared(machine, "sgt", offset, last))
+
+
+def _leaves_buffer(machine: Machine, view: View) -> Scalar:
+    """Whether the last element of a view is not in its buffer."""
+    elements = machine.elements(view.buffer, view.dtype)
+    if elements is None:
+        return True
+    last = _start(machine, view, [scalar(machine, "arith.subi", (n, 1), INDEX, INDEX) for n in view.shape])
+    last = _settled(machine, last)
+    return _either(machine, _compared(machine, "slt", last, 0), _compared(machine, "sge", last, elements))
+
+
+def _compared(machine: Machine, order: str, a: Scalar, b: Scalar) -> Scalar:
+    return scalar(machine, f"arith.cmpi.{order}", (a, b), INDEX, I1)
+
+
+def _either(machine: Machine, *conditions: Scalar) -> Scalar:
+    return _combined(machine, "arith.ori", True, conditions)
+
+
+def _both(machine: Machine, *conditions: Scalar) -> Scalar:
+    return _combined(machine, "arith.andi", False, conditions)
+
+
+def _combined(machine: Machine, name: str, decisive: bool, conditions: Sequence[Scalar]) -> Scalar:
+    """Conditions joined; the ``decisive`` one decides alone, the other one does not count."""
+    if any(c is decisive for c in conditions):
+        return decisive
+    unknown = [c for c in conditions if not isinstance(c, bool)]
+    if not unknown:
+        return not decisive
+    found = unknown[0]
+    for c in unknown[1:]:
+        found = machine.scalar(name, (found, c), I1, I1)
+    return found
 
 
 def _settled(machine: Machine, n: Scalar) -> Scalar:
