@@ -6,45 +6,113 @@ that execution will know is known here too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from contextlib import suppress
+from collections.abc import Hashable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from math import prod
+from typing import TYPE_CHECKING, Any
 
 from pto_jax.dtypes import DType
 from pto_jax.errors import NotExecutableError
 from pto_jax.ir import Op, Program, Value
 from pto_jax.profiles import Profile
-from pto_jax.types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
-from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, launch, memref_view
+from pto_jax.types import GlobalLayout, MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
+from pto_jax.walk import (
+    Buffer,
+    Execution,
+    Frame,
+    Operand,
+    Pointer,
+    Scalar,
+    Scope,
+    TileRef,
+    View,
+    launch,
+    memref_view,
+)
 from pto_jax.walk.memory import ScalarMemory
 
+from .memory_layouts import AXES, Window
 from .storage import Placement, Plan
 
 if TYPE_CHECKING:
     from pto_jax.walk.machine import After, Arm, Before, Body, RunBlock
 
 
+#: The tile and the view of the instructions that transfer a tile's valid region.
+TRANSFERS = {"tload": ("dst", "src"), "tstore": ("src", "dst"), "tstore_fp": ("src", "dst")}
+
+
 class Unknown:
     """A scalar whose value only execution knows."""
 
 
+@dataclass(frozen=True)
+class Accesses:
+    """The first and the last element of a buffer that every execution addresses, and the operations that
+    do so."""
+
+    first: int
+    last: int
+    before: Op
+    behind: Op
+
+    def joined(self, other: Accesses) -> Accesses:
+        low = other if other.first < self.first else self
+        high = other if other.last > self.last else self
+        return Accesses(low.first, high.last, low.before, high.behind)
+
+
 @dataclass
 class Surveyor(ScalarMemory):
-    """A machine that computes nothing and notes the constant addresses of tiles."""
+    """A machine that computes nothing and notes the constant addresses of tiles, and constant accesses to
+    global memory outside control flow that only execution knows."""
 
     found: list[Placement] = field(default_factory=list)
+    accesses: dict[str, Accesses] = field(default_factory=dict)
     max_steps: int = 0
     depth: int = 0
     abstract: bool = True
+    checks: bool = False
 
     def begin(self, op: Op, scope: Scope) -> None: ...
 
     def region(self, op: Op, ref: TileRef) -> None: ...
 
     def execute(self, execution: Execution) -> dict[str, None]:
+        transfer = TRANSFERS.get(execution.instruction.name)
+        if transfer is not None and self.depth == 0:
+            self._note(execution, *transfer)
         return dict.fromkeys(execution.vectors)
+
+    def _note(self, execution: Execution, tile: str, view: str) -> None:
+        ref, given = execution.tile(tile), execution.operands[view]
+        layout = execution.attrs.get("layout")
+        layout = layout if isinstance(layout, GlobalLayout) else given.layout
+        sizes = (ref.v_row, ref.v_col)
+        known = all(isinstance(n, int) for n in (*sizes, given.offset, *given.shape, *given.strides))
+        if not known or ref.type.conv is not None or layout not in (None, *AXES):
+            return
+        window = Window.of(given, layout)
+        lanes = tuple(map(min, sizes, window.lanes()))
+        if all(n > 0 for n in lanes) and prod(lanes) <= ref.type.elements:
+            where = window.addresses(lanes)
+            self._access(execution.op, given.buffer, int(where.min()), int(where.max()))
+
+    def _access(self, op: Op, buffer: Any, first: Scalar, last: Scalar) -> None:
+        if self.depth == 0 and isinstance(buffer, str) and isinstance(first, int) and isinstance(last, int):
+            found = Accesses(first, last, op, op)
+            self.accesses[buffer] = self.accesses.get(buffer, found).joined(found)
+
+    @contextmanager
+    def _inside(self, certain: bool) -> Iterator[None]:
+        """Walk a region that execution may leave out."""
+        self.depth += not certain
+        try:
+            yield
+        finally:
+            self.depth -= not certain
 
     def enter(self, core: str) -> None: ...
 
@@ -73,7 +141,9 @@ class Surveyor(ScalarMemory):
 
     def trap(self, op: Op) -> None: ...
 
-    def require(self, op: Op, rule: str, allowed: str, broken: Scalar) -> None: ...
+    def require(
+        self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
+    ) -> None: ...
 
     def known(self, value: Scalar) -> int | None:
         return int(value) if isinstance(value, int) else None
@@ -85,21 +155,30 @@ class Surveyor(ScalarMemory):
         return Unknown()
 
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
-        first, second = (arm() for arm in arms)
+        with self._inside(certain=False):
+            first, second = (arm() for arm in arms)
         return tuple(map(_either, first, second))
 
     def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
         carried = tuple(map(_opened, inits))
-        return tuple(map(_either, carried, body(Unknown(), carried)))
+        with self._inside(certain=isinstance(trips, int) and trips > 0):
+            return tuple(map(_either, carried, body(Unknown(), carried)))
 
     def repeat(
         self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
     ) -> tuple[Operand, ...]:
         passed = before(tuple(map(_opened, inits)))[1]
-        after(passed)
+        with self._inside(certain=False):
+            after(passed)
         return passed
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+        return Unknown()
+
+    def elements(self, buffer: Buffer, dtype: DType) -> int | None:
+        return None
+
+    def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
         return Unknown()
 
     def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
@@ -108,9 +187,11 @@ class Surveyor(ScalarMemory):
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None: ...
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        self._access(op, pointer.buffer, pointer.offset, pointer.offset)
         return Unknown()
 
-    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None: ...
+    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        self._access(op, pointer.buffer, pointer.offset, pointer.offset)
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
         if address is not None:
@@ -140,11 +221,21 @@ def plan(program: Program, entry: str, profile: Profile, grid: int = 1) -> Plan:
 
     A program that execution will stop in is planned up to the place where it stops.
     """
+    return Plan(_survey(program, entry, grid).found, profile.capacity)
+
+
+def accesses(program: Program, entry: str, grid: int = 1) -> Mapping[str, Accesses]:
+    """What every execution accesses of global memory, by buffer, where that is constant."""
+    return _survey(program, entry, grid).accesses
+
+
+@lru_cache(maxsize=1024)
+def _survey(program: Program, entry: str, grid: int) -> Surveyor:
     surveyor, function = Surveyor(), program.function(entry)
     assert function is not None, entry
     with suppress(NotExecutableError):
         launch(program, surveyor, function, [abstract(a) for a in function.args], grid=grid)
-    return Plan(surveyor.found, profile.capacity)
+    return surveyor
 
 
 def abstract(argument: Value) -> Operand:

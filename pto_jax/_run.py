@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from . import examples
 from .api import load, resolve_profile
 from .dtypes import DType
-from .errors import ArgumentError, FileError
+from .errors import ArgumentError, FileError, PtoError
 from .files import load_arrays, save_arrays
 from .ir import Program
 from .testing.inputs import ArrayType, shape_of
@@ -103,6 +103,10 @@ def run(options: Options) -> None:
     values: dict[str, Any]
     if options.inputs is not None:
         values, given = read_inputs(kernel, options.inputs)
+        try:
+            kernel.check_accesses(values)
+        except PtoError as error:
+            raise FileError(f"{options.inputs}: {error}") from None
         origin = f"from {options.inputs}"
     else:
         suited = example if options.entry is None else None
@@ -238,10 +242,6 @@ def convert_input(argument: Argument, array: Array) -> Array:
     if array.dtype not in (d.numpy, d.word) and not same_width:
         raw = "" if d.numpy == d.word else f", or its bits as {d.word},"
         raise ArgumentError(f"found {array.dtype}, the program declares {d}: {d.numpy}{raw} is needed")
-    if argument.min_elements is not None and array.size < argument.min_elements:
-        raise ArgumentError(
-            f"found {array.size} elements; the program addresses {argument.min_elements} of {d}"
-        )
     return array
 
 

@@ -10,7 +10,8 @@ import numpy as np
 from . import arrays
 from .analysis import Argument, GlobalTypes
 from .dtypes import DType, from_numpy
-from .errors import ArgumentError
+from .errors import ArgumentError, Diagnostic, ExecutionError
+from .lowering import Accesses
 from .tiles import Tile, tile
 from .types import PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
 
@@ -45,11 +46,7 @@ def prepare(argument: Argument, value: Any) -> Any:
 
 def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> Any:
     array = arrays.as_array(value, dtype, what)
-    size = math.prod(array.shape) * (2 if dtype.packed else 1)
-    if argument.min_elements is not None and size < argument.min_elements:
-        raise ArgumentError(
-            f"{what}: found {size} elements, the program's views need {argument.min_elements}"
-        )
+    size = elements(array, dtype)
     if size > MAX_BUFFER_ELEMENTS:
         raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")
     if isinstance(argument.type, TensorViewType | PartitionViewType):
@@ -60,6 +57,30 @@ def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> 
         if not fits:
             raise ArgumentError(f"{what}: found shape {found}, the program declares {argument.type}")
     return array
+
+
+def elements(array: Any, dtype: DType) -> int:
+    """Elements of an array."""
+    return math.prod(array.shape) * (2 if dtype.packed else 1)
+
+
+def check_accesses(name: str, size: int, accesses: Accesses) -> None:
+    """Raise an error where an access that every execution makes is outside a buffer of so many elements.
+
+    A view may be larger than its buffer: only what is accessed counts.
+    """
+    if accesses.first >= 0 and accesses.last < size:
+        return
+    op = accesses.before if accesses.first < 0 else accesses.behind
+    if op.name in ("load_scalar", "store_scalar"):
+        position = accesses.first if accesses.first < 0 else accesses.last
+        message = f"found offset {position}; allowed: an element of {name}, 0 to {size - 1}"
+        raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="offset-range"))
+    place = f"{op.name}{f' at {op.span}' if op.span else ''}"
+    needs = f"the program's views need {accesses.last + 1} ({place})"
+    if accesses.first < 0:
+        needs = f"{place} addresses elements from {accesses.first} on"
+    raise ArgumentError(f"argument {name!r}: found {size} elements, {needs}")
 
 
 def extents(array: Any, dtype: DType) -> tuple[int, ...]:

@@ -104,9 +104,12 @@ def settled(x: Any) -> Any:
     """``x`` with the type JAX says it has. Call outside the 64-bit scope.
 
     Under vmap a 64-bit NumPy array travels as it is while JAX calls it 32-bit; inside the 64-bit scope
-    nothing would narrow it any more.
+    nothing would narrow it any more. A NumPy array or number that a trace captures is a constant, which JAX
+    remembers by the object with the type of its first use: the 64-bit scope gets an object of its own.
     """
-    return jax.device_put(x) if isinstance(x, jax.core.Tracer) else x
+    if isinstance(x, jax.core.Tracer):
+        return jax.device_put(x)
+    return np.asarray(x).view() if isinstance(x, np.ndarray | np.generic) else x
 
 
 def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:

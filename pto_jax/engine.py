@@ -13,12 +13,22 @@ import numpy as np
 from jax import Array
 
 from . import arrays, infer, isa
-from .analysis import Argument, arguments, fragment_outputs, select_entry, written_buffers
+from .analysis import Argument, GlobalTypes, arguments, fragment_outputs, select_entry, written_buffers
 from .api import resolve_profile
-from .arguments import extents, prepare, type_of
+from .arguments import check_accesses, elements, extents, prepare, type_of
+from .dtypes import DType
 from .errors import ArgumentError, VerifyError
 from .ir import Function, Op, Program
-from .lowering import MAX_STEPS, JaxMachine, Semantics, disjoint_parts, plan, varying_axes
+from .lowering import (
+    MAX_STEPS,
+    Accesses,
+    JaxMachine,
+    Semantics,
+    accesses,
+    disjoint_parts,
+    plan,
+    varying_axes,
+)
 from .lowering.observed import ObservedMachine, Observer
 from .profiles import Profile, profile as find_profile
 from .state import Report, State
@@ -42,7 +52,8 @@ class Kernel:
     """A program as a pure function; made by :func:`compile`, memoised and hashable.
 
     Call it with one argument per program argument, by position or name. Buffers are arrays of any shape
-    with enough elements (4-bit types: bytes, two elements each); scalars are numbers or 0-d arrays
+    (4-bit types: bytes, two elements each) that hold what the program accesses: views may be larger;
+    scalars are numbers or 0-d arrays
     (traced, so they batch); tiles of a fragment are :class:`Tile` or [rows, cols] arrays. The result maps
     each written buffer's name to its new contents in the shape and type it came in, or each result of a
     fragment to a Tile. With ``checks`` the result is ``(outputs, report)``. Composes with jit, vmap,
@@ -84,7 +95,7 @@ class Kernel:
         return written_buffers(self.program, self.function)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        outputs, report, _ = self._run(args, kwargs, jit=True)
+        outputs, report, _ = self._run(args, kwargs, jit=True, check=self.checks)
         if self.checks:
             return outputs, report
         # Without checks the report only has loops that were stopped, for programs with while loops.
@@ -102,7 +113,7 @@ class Kernel:
 
     def eager_unchecked(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Like :meth:`eager`, computing the formula where a run-time rule is broken."""
-        return self._run(args, kwargs, jit=False)[0]
+        return self._run(args, kwargs, jit=False, check=False)[0]
 
     def with_state(self, /, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], State]:
         """The outputs, and every tile and memory space as the program left it."""
@@ -121,19 +132,38 @@ class Kernel:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         jit: bool,
+        check: bool = True,
         keep_state: bool = False,
         observer: Observer | None = None,
     ) -> tuple[dict[str, Any], Report, State]:
         given = self._bind(args, kwargs)
         kernel = self._typed(given)
         prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
-        check = self.checks or keep_state or not jit
+        if check or jit:
+            kernel._check_accesses(prepared)
         mode = _Mode(check, keep_state, whole=jit)
         run = _jitted(kernel, mode) if jit else partial(_execute, kernel, mode, observer=observer)
         with arrays.x64():
             results, report, state = run(prepared)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
         return ordered, report, state
+
+    def check_accesses(self, values: Mapping[str, Any]) -> None:
+        """Raise an error where an access that every execution makes is outside its buffer."""
+        self._check_accesses({a.name: prepare(a, values[a.name]) for a in self.arguments if a.name in values})
+
+    def _check_accesses(self, prepared: Mapping[str, Any]) -> None:
+        for name, (dtype, found) in self._accesses.items():
+            check_accesses(name, elements(prepared[name], dtype), found)
+
+    @cached_property
+    def _accesses(self) -> dict[str, tuple[DType, Accesses]]:
+        """What every execution accesses of each buffer, where that is constant."""
+        if self._open:
+            return {}
+        found = accesses(self.program, self.entry, self.grid)
+        types = {a.name: a.type.dtype for a in self.arguments if isinstance(a.type, GlobalTypes)}
+        return {name: (types[name], found[name]) for name in types if name in found}
 
     def _typed(self, given: Mapping[str, Any]) -> Kernel:
         """This kernel with the types a fragment leaves open taken from the arguments, verified."""

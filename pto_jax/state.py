@@ -29,35 +29,40 @@ class Site:
     rule: str
     allowed: str
     span: Span | None
+    found: str = ""
 
 
 @jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True)
 class Report:
-    """Run-time rules of an execution: one flag per site, true where the rule was broken.
+    """Run-time rules of an execution: one flag per site, true where the rule was broken, and the numbers
+    that were found there the first time.
 
-    Flags have the batch shape of the call.
+    Flags and numbers have the batch shape of the call.
     """
 
     flags: tuple[Array, ...]
     sites: tuple[Site, ...]
+    values: tuple[tuple[Array, ...], ...] = ()
 
     @classmethod
     def of(cls, violations: Sequence[Violation]) -> Report:
-        sites = (Site(v.op.name, v.rule, v.allowed, v.op.span) for v in violations)
-        return cls(tuple(v.broken for v in violations), tuple(sites))
+        sites = (Site(v.op.name, v.rule, v.allowed, v.op.span, v.found) for v in violations)
+        values = tuple(v.values for v in violations)
+        return cls(tuple(v.broken for v in violations), tuple(sites), values)
 
-    def tree_flatten(self) -> tuple[tuple[Array, ...], tuple[Site, ...]]:
-        return self.flags, self.sites
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Site, ...]]:
+        return (self.flags, self.values), self.sites
 
     @classmethod
-    def tree_unflatten(cls, sites: tuple[Site, ...], flags: Any) -> Report:
-        return cls(tuple(flags), sites)
+    def tree_unflatten(cls, sites: tuple[Site, ...], data: Any) -> Report:
+        flags, values = data
+        return cls(tuple(flags), sites, tuple(map(tuple, values)))
 
     def problems(self) -> list[Diagnostic]:
         """One error per broken rule, naming the instruction, its line and the batch indices."""
         found = []
-        for flag, site in zip(self.flags, self.sites, strict=True):
+        for flag, site, values in zip(self.flags, self.sites, self.values, strict=True):
             broken = np.asarray(flag)
             if not broken.any():
                 continue
@@ -68,7 +73,10 @@ class Report:
                 ]
                 more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
                 where = f"; batch index {', '.join(listed[:8])}{more}"
-            message = f"run-time rule broken: {site.allowed}{where}"
+            first = tuple(np.argwhere(broken)[0])
+            numbers = [np.asarray(n)[first].item() for n in values]
+            what = f"; found {site.found.format(*numbers)}" if site.found else ""
+            message = f"run-time rule broken: {site.allowed}{what}{where}"
             found.append(Diagnostic("error", message, site.span, site.instruction, rule=site.rule))
         return found
 

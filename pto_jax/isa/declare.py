@@ -177,7 +177,9 @@ class Constraint:
     """A testable statement. ``stage`` "run-time" marks rules on values that may only be known when the
     program runs (they are checked as far as the types show them), ``region`` gives such a rule in
     evaluable form; ``breaks`` edits a legal sample into one that violates exactly this rule, so that
-    tests can be generated. An empty ``allowed`` means that the finding says what is allowed itself."""
+    tests can be generated. An empty ``allowed`` means that the finding says what is allowed itself.
+    ``window`` names a tile whose valid region is a window of another tile, that one, and the scalars that
+    say where: execution checks what types do not show."""
 
     rule: str
     allowed: str
@@ -188,6 +190,7 @@ class Constraint:
     source: str = ""
     breaks: Breaker | None = None
     region: RegionRule | None = None
+    window: tuple[str, str, tuple[str, str]] | None = None
 
 
 @dataclass(frozen=True)

@@ -163,7 +163,6 @@ TMOV_FP = _moving(
     "dst",
     extra=covers(("src",), "dst"),
 )
-_WINDOW = window_inside()
 TEXTRACT_FP = _moving(
     "textract_fp",
     "Copy a window of an accumulator with a parameter word per column.",
@@ -173,7 +172,7 @@ TEXTRACT_FP = _moving(
     "out",
     "custom",
     _INDEX,
-    (_WINDOW,),
+    (window_inside(extracts=True),),
 )
 TINSERT_FP = _moving(
     "tinsert_fp",
@@ -183,7 +182,7 @@ TINSERT_FP = _moving(
     "inout",
     "custom",
     _INDEX,
-    (_WINDOW,),
+    (window_inside(extracts=False),),
 )
 _STORE_OPERANDS = (Operand("dst", "out", "gm"), _SRC, FP)
 TSTORE_FP = Instruction(

@@ -18,6 +18,9 @@ Scalar: TypeAlias = Any
 #: The name of a global buffer, or a Choice of names.
 Buffer: TypeAlias = Any
 
+#: The offset of an address whose arithmetic left 64 bits: outside every buffer, whatever is added to it.
+NOWHERE = -(1 << 63)
+
 
 @dataclass(frozen=True)
 class Choice:
