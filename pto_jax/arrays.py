@@ -8,8 +8,9 @@ import jax
 import numpy as np
 from jax import Array, lax
 
+from .derivatives import refuse
 from .dtypes import I64, DType
-from .errors import ArgumentError, DifferentiationError
+from .errors import ArgumentError
 
 
 @jax.custom_jvp
@@ -20,10 +21,7 @@ def _opaque(x: Array) -> Array:
 
 @_opaque.defjvp
 def _no_derivative(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-    raise DifferentiationError(
-        "PTO instructions work on the bits of their operands and have no derivative; stop the gradient "
-        "with jax.lax.stop_gradient, or wrap the call in a function with its own derivative rule"
-    )
+    refuse()
 
 
 def accepts(dtype: DType, given: np.dtype[Any]) -> bool:
@@ -139,3 +137,12 @@ def opaque_scalar(x: Any, dtype: DType) -> Array:
 def x64() -> Any:
     """The scoped 64-bit context; the global configuration is never touched."""
     return jax.enable_x64(True)
+
+
+def is_float(x: Any) -> bool:
+    """Whether an array has elements that JAX differentiates."""
+    return hasattr(x, "dtype") and bool(jax.numpy.issubdtype(x.dtype, np.inexact))
+
+
+def is_traced_float(x: Any) -> bool:
+    return isinstance(x, jax.core.Tracer) and is_float(x)

@@ -16,6 +16,7 @@ from . import arrays, infer, isa
 from .analysis import Argument, arguments, fragment_outputs, select_entry, written_buffers
 from .api import resolve_profile
 from .arguments import extents, prepare, type_of
+from .derivatives import without_derivative
 from .errors import ArgumentError, VerifyError
 from .ir import Function, Op, Program
 from .lowering import MAX_STEPS, JaxMachine, Semantics, disjoint_parts, plan, varying_axes
@@ -131,9 +132,25 @@ class Kernel:
         mode = _Mode(check, keep_state, whole=jit)
         run = _jitted(kernel, mode) if jit else partial(_execute, kernel, mode, observer=observer)
         with arrays.x64():
-            results, report, state = run(prepared)
+            results, report, state = kernel._without_derivative(run, prepared, keep_state)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
         return ordered, report, state
+
+    def _without_derivative(self, run: Any, prepared: Mapping[str, Any], keep_state: bool) -> Any:
+        """Execute so that a gradient which is stopped outside is no error, one that is used is.
+
+        Words have no tangents: a tile or integer result could not say that its derivative is used, so
+        that differentiated arguments are an error there at once (:func:`arrays.to_words`).
+        """
+        floats = {n: x for n, x in prepared.items() if arrays.is_traced_float(x)}
+        results_are_floats = not self.program.fragment and all(
+            arrays.is_float(prepared[n]) for n in self.outputs
+        )
+        if not floats or keep_state or not results_are_floats:
+            return run(prepared)
+        stopped = {n: jax.lax.stop_gradient(x) for n, x in floats.items()}
+        results, report, state = run({**prepared, **stopped})
+        return without_derivative(self.entry, results, floats), report, state
 
     def _typed(self, given: Mapping[str, Any]) -> Kernel:
         """This kernel with the types a fragment leaves open taken from the arguments, verified."""
