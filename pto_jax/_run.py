@@ -224,7 +224,9 @@ def read_inputs(kernel: Signature, path: str) -> tuple[dict[str, Any], dict[str,
 
 def convert_input(argument: Argument, array: Array) -> Array:
     """An array as the value of an argument; raises ArgumentError when it does not fit."""
-    t = argument.type
+    from .interchange import received
+
+    t, array = argument.type, received(array, f"argument {argument.name!r}")
     if isinstance(t, ScalarType):
         d = t.dtype
         # As in buffers: types that NumPy lacks are given by their bits.

@@ -159,7 +159,7 @@ class Kernel:
         types: list[tuple[str, Type]] = []
         for a in self.arguments:
             if isinstance(a.type, UnknownType) and a.name in given:
-                found = type_of(given[a.name])
+                found = type_of(a.name, given[a.name])
                 if found is not None:
                     types.append((a.name, found))
         return _filled(self, tuple(types))

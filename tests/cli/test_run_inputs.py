@@ -189,3 +189,11 @@ def test_arrays_of_every_type_are_read_as_they_were_saved(
     save_arrays(str(tmp_path / "a.npz"), {"a": storable(words.view(d.numpy))})
     found = load_arrays(tmp_path / "a.npz")["a"]
     assert found.shape == shape and (found.view(d.word) == words).all()
+
+
+def test_another_byte_order_is_swapped_and_structured_arrays_are_refused() -> None:
+    swapped = convert_input(pointer(F32), np.arange(4, dtype=">f4"))
+    assert swapped.dtype == np.float32 and swapped.tolist() == [0, 1, 2, 3]
+    for argument, fields in ((pointer(F32), [("re", "f2"), ("im", "f2")]), (scalar(BF16), [("a", "u2")])):
+        with pytest.raises(ArgumentError, match="a structured array with the fields"):
+            convert_input(argument, np.zeros(4, fields))
