@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -99,8 +100,11 @@ def run(options: Options) -> None:
         numerics=options.numerics,
         checks=True,
         grid=grid,
+        warn=False,
         **limits,
     )
+    for found in kernel.warnings:
+        print(found if found.span else f"{options.file or options.example}: {found}", file=sys.stderr)
     names = [a.name for a in kernel.arguments]
     values: dict[str, Any]
     if options.inputs is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -17,10 +17,11 @@ from .analysis import Argument, arguments, fragment_outputs, select_entry, writt
 from .api import resolve_profile
 from .arguments import extents, prepare, type_of
 from .derivatives import without_derivative
-from .errors import ArgumentError, VerifyError
+from .errors import ArgumentError, Diagnostic, VerifyError
 from .ir import Function, Op, Program
 from .lowering import MAX_STEPS, JaxMachine, Semantics, disjoint_parts, plan, varying_axes
 from .lowering.observed import ObservedMachine, Observer
+from .notices import require_exact, warn_of
 from .profiles import Profile, profile as find_profile
 from .state import Report, State
 from .tiles import Tile
@@ -61,6 +62,13 @@ class Kernel:
     places: str = ""
     max_steps: int = MAX_STEPS
     grid: int = 1
+    #: Whether a fragment whose types follow from its arguments shows the verifier's warnings when called.
+    warn: bool = field(default=False, compare=False)
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What the verifier warns of; of a fragment with open types, nothing before it has arguments."""
+        return () if self._open else _verified(self.program, self.profile, self.places)
 
     @cached_property
     def function(self) -> Function:
@@ -162,7 +170,7 @@ class Kernel:
                 found = type_of(a.name, given[a.name])
                 if found is not None:
                     types.append((a.name, found))
-        return _filled(self, tuple(types))
+        return _filled(self, tuple(types), self.warn)
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         names = [a.name for a in self.arguments]
@@ -209,14 +217,11 @@ def _list(names: Sequence[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...]) -> Kernel:
+def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...], warn: bool) -> Kernel:
     program = infer.fill(kernel.program, dict(types))
-    from .verifier import verify_program
-
-    findings = verify_program(program, kernel.profile)
-    errors = [d for d in findings if d.severity == "error"]
-    if errors:
-        raise VerifyError(errors)
+    found = _verified(program, kernel.profile, kernel.places)
+    if warn:
+        warn_of(found, (program, kernel.places, kernel.profile))
     return replace(kernel, program=program)
 
 
@@ -327,6 +332,7 @@ def compile(
     checks: bool = False,
     max_steps: int = MAX_STEPS,
     grid: int = 1,
+    warn: bool = True,
 ) -> Kernel:
     """A program as a pure function of arrays.
 
@@ -338,6 +344,8 @@ def compile(
     ``(outputs, report)`` with the run-time rules that were broken. A while loop is stopped after
     ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another.
 
+    What :func:`pto_jax.verify` warns of is shown once per program and profile as
+    :class:`pto_jax.PtoWarning`, except with ``warn=False``; ``Kernel.warnings`` has it in any case.
     Raises VerifyError when the profile does not allow the program.
 
     >>> import pto_jax as pto
@@ -349,11 +357,13 @@ def compile(
     function = select_entry(program, entry)
     program = infer.complete(program)
     if not infer.is_open(program):
-        _verified(program, semantics.profile, program.places)
+        found = _verified(program, semantics.profile, program.places)
+        if warn:
+            warn_of(found, (program, program.places, semantics.profile))
     for name, n in (("max_steps", max_steps), ("grid", grid)):
         if n < 1:
             raise ArgumentError(f"{name}: found {n}, allowed: a positive number")
-    return _kernel(program, function.name, semantics, checks, program.places, max_steps, grid)
+    return _kernel(program, function.name, semantics, checks, program.places, max_steps, grid, warn)
 
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
@@ -361,6 +371,8 @@ def choices(profile: str | Profile, numerics: str, out_of_region: str | None, su
     target = find_profile(profile)
     fill = out_of_region or target.out_of_region
     _choice("numerics", numerics, ("exact", "fast"))
+    if numerics == "exact":
+        require_exact()
     _choice("subnormals", subnormals, ("keep", "flush"))
     if fill == "poison":
         message = (
@@ -378,13 +390,16 @@ def _kernel(*fields: Any) -> Kernel:
 
 
 @lru_cache(maxsize=4096)
-def _verified(program: Program, target: Profile, places: str) -> None:
+def _verified(program: Program, target: Profile, places: str) -> tuple[Diagnostic, ...]:
+    """The warnings about a program; VerifyError where there are errors."""
     # Equal programs may stand in different places, which the diagnostics name.
     from .verifier import verify_program
 
-    errors = [d for d in verify_program(program, target) if d.severity == "error"]
+    findings = verify_program(program, target)
+    errors = [d for d in findings if d.severity == "error"]
     if errors:
         raise VerifyError(errors)
+    return tuple(findings)
 
 
 def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
