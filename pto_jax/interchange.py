@@ -79,7 +79,7 @@ def _native(x: Any, what: str) -> Any:
             f"x[{d.names[0]!r}]"
         )
     if d.kind in "OSUMm":
-        raise ArgumentError(f"{what}: found an array of {d.name}; allowed: an array of numbers")
+        raise ArgumentError(f"{what}: found an array of {d}; allowed: an array of numbers")
     return x if d.isnative else x.astype(d.newbyteorder("="))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from enum import IntEnum
 
 from ..types import BLayout, TileType
 from .declare import Site
@@ -22,8 +23,11 @@ def spelled(t: TileType) -> str:
     parts = [t.loc.name.lower(), f"{t.rows}x{t.cols}x{t.dtype}"]
     if not t.is_full:
         parts.append("valid=" + "x".join("?" if n is None else str(n) for n in t.valid))
-    if t.blayout != BLayout.ROW_MAJOR:
-        parts.append(f"blayout={t.blayout.name.lower()}")
+    default = TileType(t.dtype, t.rows, t.cols)
+    for key in ("blayout", "slayout", "fractal", "pad", "compact"):
+        value = getattr(t, key)
+        if value != getattr(default, key):
+            parts.append(f"{key}={value.name.lower() if isinstance(value, IntEnum) else value}")
     return f"!pto.tile_buf<{', '.join(parts)}>"
 
 

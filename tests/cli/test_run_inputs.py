@@ -121,7 +121,7 @@ def test_a_type_the_text_leaves_open_is_refused() -> None:
         (U8, 256, "found 256; a scalar of type u8 is between 0 and 255"),
         (I32, -(2**31) - 1, "is between -2147483648 and 2147483647"),
         (I1, 2, "is between 0 and 1"),
-        (F32, "text", "found an array of str128; allowed: an array of numbers"),
+        (F32, "text", "found an array of <U4; allowed: an array of numbers"),
     ],
 )
 def test_scalars_are_checked_against_their_type(d: DType, value: Any, message: str) -> None:

@@ -95,7 +95,7 @@ FIELDS = np.zeros((8, 64), [("re", np.float16), ("im", np.float16)])
         ({"a": 1}, "argument 'x': found dict; allowed: an array of NumPy or JAX"),
         ([[1.0, 2.0], [3.0]], "argument 'x': found list, the program declares f32; allowed: .*nested lists"),
         (["1"], "argument 'x': found list, the program declares f32; allowed: "),
-        (np.array(["a"]), "argument 'x': found an array of str.*; allowed: an array of numbers"),
+        (np.array(["a"]), "argument 'x': found an array of <U1; allowed: an array of numbers"),
         (np.array([None]), "argument 'x': found an array of object; allowed: an array of numbers"),
         (np.array(["2020"], "M8[s]"), r"found an array of datetime64\[s\]; allowed: an array of numbers"),
         (FIELDS, "a structured array with the fields re, im; allowed: one field of it, as in x\\['re'\\]"),
