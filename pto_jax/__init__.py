@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         NotExecutableError as NotExecutableError,
         ParseError as ParseError,
         PtoError as PtoError,
+        PtoWarning as PtoWarning,
         Span as Span,
         VerifyError as VerifyError,
     )
@@ -76,6 +77,7 @@ _PUBLIC: dict[str, str] = {
     "FileError": "errors",
     "DifferentiationError": "errors",
     "NotExecutableError": "errors",
+    "PtoWarning": "errors",
 }
 
 __all__ = sorted(_PUBLIC)

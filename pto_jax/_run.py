@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -97,8 +98,11 @@ def run(options: Options) -> None:
         numerics=options.numerics,
         checks=True,
         grid=grid,
+        warn=False,
         **limits,
     )
+    for found in kernel.warnings:
+        print(found if found.span else f"{options.file or options.example}: {found}", file=sys.stderr)
     names = [a.name for a in kernel.arguments]
     values: dict[str, Any]
     if options.inputs is not None:
@@ -226,7 +230,9 @@ def read_inputs(kernel: Signature, path: str) -> tuple[dict[str, Any], dict[str,
 
 def convert_input(argument: Argument, array: Array) -> Array:
     """An array as the value of an argument; raises ArgumentError when it does not fit."""
-    t = argument.type
+    from .interchange import received
+
+    t, array = argument.type, received(array, f"argument {argument.name!r}")
     if isinstance(t, ScalarType):
         d = t.dtype
         # As in buffers: types that NumPy lacks are given by their bits.

@@ -43,7 +43,7 @@ class Execution:
         """Say that nothing was found, or raise UndefinedDataError."""
         if self.found.diagnostics:
             raise UndefinedDataError(self.found.diagnostics)
-        print("sanitizer: no undefined data becomes a scalar or an index, or reaches global memory")
+        print(self.found)
 
 
 def sanitized(kernel: Kernel, values: Mapping[str, Any], options: Options, grid: int) -> Execution:

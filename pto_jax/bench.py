@@ -148,7 +148,7 @@ def _apply(name: str, sources: str, out: str, d: str, to: str) -> str:
 
 
 def _batched(program: Program, numerics: str) -> tuple[Kernel, Callable[..., Any]]:
-    kernel = compile(program, numerics=numerics)
+    kernel = compile(program, numerics=numerics, warn=False)
     return kernel, jax.jit(jax.vmap(kernel))
 
 
@@ -218,7 +218,7 @@ def compile_time(run: Run) -> None:
     start = time.perf_counter()
     program = text.parse(source, "<bench>")
     parsed = time.perf_counter()
-    kernel = compile(program)
+    kernel = compile(program, warn=False)
     verified = time.perf_counter()
     _wait(kernel(x, x, x))
     total = time.perf_counter()
@@ -281,7 +281,7 @@ x = np.zeros(256 * 64, np.float32)
 source = bench.looped_program()
 start = time.perf_counter()
 program = bench.text.parse(source, "<bench>")
-kernel = pto_jax.engine.compile(program)
+kernel = pto_jax.engine.compile(program, warn=False)
 jax.block_until_ready(kernel(x, x, np.int64(16)))
 print(time.perf_counter() - start)
 """
@@ -335,7 +335,7 @@ def flash_attention(run: Run) -> None:
     out = jnp.zeros(shape, jnp.float32)
     by_hand = jax.jit(jax.vmap(lambda q, k, v, out: _attention(q, k, v)))
     for numerics, target in (("fast", ">= 0.7"), ("exact", ">= 0.2")):
-        kernel = compile(program, numerics=numerics, grid=example.grid)
+        kernel = compile(program, numerics=numerics, grid=example.grid, warn=False)
         ratio = paired(by_hand, jax.jit(jax.vmap(kernel)), q, k, v, out)[2]
         run.add(f"flash_attention {numerics}", ratio, "of jnp's speed", target)
 

@@ -195,7 +195,9 @@ def _parser() -> argparse.ArgumentParser:
         "--executor", choices=("engine", "oracle"), default="engine", help="what is tested (default: engine)"
     )
 
-    sub = command("isa", _isa, "Instruction reference and support matrix.")
+    sub = command(
+        "isa", _isa, "Manual: instructions, tile types, types, grammar, profiles; without NAME the matrix."
+    )
     sub.add_argument("instruction", nargs="?", metavar="NAME")
     sub.add_argument("--json", action="store_true", help="print JSON")
 
@@ -343,9 +345,9 @@ def _conformance(args: argparse.Namespace) -> int:
 
 
 def _isa(args: argparse.Namespace) -> int:
-    from .isa.reference import reference
+    from .manual import manual
 
-    print(reference(args.instruction, "json" if args.json else "text"))
+    print(manual(args.instruction, "json" if args.json else "text"))
     return ACCEPTED
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -16,8 +16,9 @@ from . import arrays, infer, isa
 from .analysis import Argument, GlobalTypes, arguments, fragment_outputs, select_entry, written_buffers
 from .api import resolve_profile
 from .arguments import check_accesses, elements, extents, prepare, type_of
+from .derivatives import without_derivative
 from .dtypes import DType
-from .errors import ArgumentError, VerifyError
+from .errors import ArgumentError, Diagnostic, VerifyError
 from .ir import Function, Op, Program
 from .lowering import (
     MAX_STEPS,
@@ -30,6 +31,7 @@ from .lowering import (
     varying_axes,
 )
 from .lowering.observed import ObservedMachine, Observer
+from .notices import require_exact, warn_of
 from .profiles import Profile, profile as find_profile
 from .state import Report, State
 from .tiles import Tile
@@ -71,6 +73,13 @@ class Kernel:
     places: str = ""
     max_steps: int = MAX_STEPS
     grid: int = 1
+    #: Whether a fragment whose types follow from its arguments shows the verifier's warnings when called.
+    warn: bool = field(default=False, compare=False)
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What the verifier warns of; of a fragment with open types, nothing before it has arguments."""
+        return () if self._open else _verified(self.program, self.profile, self.places)
 
     @cached_property
     def function(self) -> Function:
@@ -144,7 +153,7 @@ class Kernel:
         mode = _Mode(check, keep_state, whole=jit)
         run = _jitted(kernel, mode) if jit else partial(_execute, kernel, mode, observer=observer)
         with arrays.x64():
-            results, report, state = run(prepared)
+            results, report, state = kernel._without_derivative(run, prepared, keep_state)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
         return ordered, report, state
 
@@ -165,6 +174,22 @@ class Kernel:
         types = {a.name: a.type.dtype for a in self.arguments if isinstance(a.type, GlobalTypes)}
         return {name: (types[name], found[name]) for name in types if name in found}
 
+    def _without_derivative(self, run: Any, prepared: Mapping[str, Any], keep_state: bool) -> Any:
+        """Execute so that a gradient which is stopped outside is no error, one that is used is.
+
+        Words have no tangents: a tile or integer result could not say that its derivative is used, so
+        that differentiated arguments are an error there at once (:func:`arrays.to_words`).
+        """
+        floats = {n: x for n, x in prepared.items() if arrays.is_traced_float(x)}
+        results_are_floats = not self.program.fragment and all(
+            arrays.is_float(prepared[n]) for n in self.outputs
+        )
+        if not floats or keep_state or not results_are_floats:
+            return run(prepared)
+        stopped = {n: jax.lax.stop_gradient(x) for n, x in floats.items()}
+        results, report, state = run({**prepared, **stopped})
+        return without_derivative(self.entry, results, floats), report, state
+
     def _typed(self, given: Mapping[str, Any]) -> Kernel:
         """This kernel with the types a fragment leaves open taken from the arguments, verified."""
         if not self._open:
@@ -172,10 +197,10 @@ class Kernel:
         types: list[tuple[str, Type]] = []
         for a in self.arguments:
             if isinstance(a.type, UnknownType) and a.name in given:
-                found = type_of(given[a.name])
+                found = type_of(a.name, given[a.name])
                 if found is not None:
                     types.append((a.name, found))
-        return _filled(self, tuple(types))
+        return _filled(self, tuple(types), self.warn)
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         names = [a.name for a in self.arguments]
@@ -222,14 +247,11 @@ def _list(names: Sequence[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...]) -> Kernel:
+def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...], warn: bool) -> Kernel:
     program = infer.fill(kernel.program, dict(types))
-    from .verifier import verify_program
-
-    findings = verify_program(program, kernel.profile)
-    errors = [d for d in findings if d.severity == "error"]
-    if errors:
-        raise VerifyError(errors)
+    found = _verified(program, kernel.profile, kernel.places)
+    if warn:
+        warn_of(found, (program, kernel.places, kernel.profile))
     return replace(kernel, program=program)
 
 
@@ -340,6 +362,7 @@ def compile(
     checks: bool = False,
     max_steps: int = MAX_STEPS,
     grid: int = 1,
+    warn: bool = True,
 ) -> Kernel:
     """A program as a pure function of arrays.
 
@@ -351,6 +374,8 @@ def compile(
     ``(outputs, report)`` with the run-time rules that were broken. A while loop is stopped after
     ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another.
 
+    What :func:`pto_jax.verify` warns of is shown once per program and profile as
+    :class:`pto_jax.PtoWarning`, except with ``warn=False``; ``Kernel.warnings`` has it in any case.
     Raises VerifyError when the profile does not allow the program.
 
     >>> import pto_jax as pto
@@ -362,11 +387,13 @@ def compile(
     function = select_entry(program, entry)
     program = infer.complete(program)
     if not infer.is_open(program):
-        _verified(program, semantics.profile, program.places)
+        found = _verified(program, semantics.profile, program.places)
+        if warn:
+            warn_of(found, (program, program.places, semantics.profile))
     for name, n in (("max_steps", max_steps), ("grid", grid)):
         if n < 1:
             raise ArgumentError(f"{name}: found {n}, allowed: a positive number")
-    return _kernel(program, function.name, semantics, checks, program.places, max_steps, grid)
+    return _kernel(program, function.name, semantics, checks, program.places, max_steps, grid, warn)
 
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
@@ -374,6 +401,8 @@ def choices(profile: str | Profile, numerics: str, out_of_region: str | None, su
     target = find_profile(profile)
     fill = out_of_region or target.out_of_region
     _choice("numerics", numerics, ("exact", "fast"))
+    if numerics == "exact":
+        require_exact()
     _choice("subnormals", subnormals, ("keep", "flush"))
     if fill == "poison":
         message = (
@@ -391,13 +420,16 @@ def _kernel(*fields: Any) -> Kernel:
 
 
 @lru_cache(maxsize=4096)
-def _verified(program: Program, target: Profile, places: str) -> None:
+def _verified(program: Program, target: Profile, places: str) -> tuple[Diagnostic, ...]:
+    """The warnings about a program; VerifyError where there are errors."""
     # Equal programs may stand in different places, which the diagnostics name.
     from .verifier import verify_program
 
-    errors = [d for d in verify_program(program, target) if d.severity == "error"]
+    findings = verify_program(program, target)
+    errors = [d for d in findings if d.severity == "error"]
     if errors:
         raise VerifyError(errors)
+    return tuple(findings)
 
 
 def _choice(name: str, value: object, allowed: Sequence[str]) -> None:

@@ -17,6 +17,7 @@ from enum import IntEnum
 from functools import cache, lru_cache
 from typing import Any
 
+import jax
 import numpy as np
 
 from . import arrays, isa
@@ -107,7 +108,8 @@ def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[
     values: dict[str, Any] = dict(destinations)
     for i, (v, s) in enumerate(zip(ins, sources, strict=True)):
         values[v.name] = _value(v, s, f"{op.name}: source {i}")
-    with arrays.x64():
+    # The guard is for data: constants of the instruction's own rule may go to the device.
+    with arrays.x64(), jax.transfer_guard("allow"):
         return _execute(op, bound, semantics, values, first)
 
 

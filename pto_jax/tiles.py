@@ -13,6 +13,7 @@ from jax import Array
 from . import arrays
 from .dtypes import F32, TILE_DTYPES, DType, dtype as find_dtype, from_numpy
 from .errors import ArgumentError
+from .interchange import received
 from .types import TileType
 from .walk import TileRef
 
@@ -117,6 +118,7 @@ def tile(
     >>> tile(np.zeros((16, 64), np.float16)).type.is_full
     True
     """
+    x = received(x, "tile")
     if type is None:
         type = _type_of(x, find_dtype(dtype) if dtype is not None else None)
     elif not isinstance(type, TileType):
@@ -143,7 +145,8 @@ def _type_of(x: Any, named: DType | None) -> TileType:
     if element not in TILE_DTYPES:
         raise ArgumentError(f"no tile has elements of type {element.name}")
     if len(shape) != 2:
-        raise ArgumentError(f"a tile needs a [rows, cols] array, found shape {tuple(shape)}")
+        batch = "; a batch: jax.vmap(pto.tile)(x)" if len(shape) > 2 else ""
+        raise ArgumentError(f"a tile needs a [rows, cols] array, found shape {tuple(shape)}{batch}")
     return TileType(element, *shape)
 
 

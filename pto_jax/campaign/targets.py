@@ -97,6 +97,7 @@ class Engine:
             numerics=self.numerics,
             checks=True,
             grid=case.grid,
+            warn=False,
         )
         given = {name: for_engine(i) for name, i in case.inputs.items()}
         if self.mode == "eager":

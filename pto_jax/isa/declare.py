@@ -118,6 +118,8 @@ class Site:
 #: What a check yields: the operand concerned (or None) and what was found.
 Finding = tuple[str | None, str]
 Check = Callable[[Site], Iterator[Finding]]
+#: The usual fix of an operand that breaks a rule, None where there is no simple one.
+Fix = Callable[[Site, str], str | None]
 AttrMap: TypeAlias = "dict[str, AttrValue]"
 #: Turns operand types (and attributes) that satisfy a constraint into ones that break it; False when
 #: the sample gives no way to do so.
@@ -177,9 +179,10 @@ class Constraint:
     """A testable statement. ``stage`` "run-time" marks rules on values that may only be known when the
     program runs (they are checked as far as the types show them), ``region`` gives such a rule in
     evaluable form; ``breaks`` edits a legal sample into one that violates exactly this rule, so that
-    tests can be generated. An empty ``allowed`` means that the finding says what is allowed itself.
-    ``window`` names a tile whose valid region is a window of another tile, that one, and the scalars that
-    say where: execution checks what types do not show."""
+    tests can be generated; ``fix`` says how programs usually come to satisfy it. An empty ``allowed``
+    means that the finding says what is allowed itself. ``window`` names a tile whose valid region is a
+    window of another tile, that one, and the scalars that say where: execution checks what types do not
+    show."""
 
     rule: str
     allowed: str
@@ -191,6 +194,7 @@ class Constraint:
     breaks: Breaker | None = None
     region: RegionRule | None = None
     window: tuple[str, str, tuple[str, str]] | None = None
+    fix: Fix | None = None
 
 
 @dataclass(frozen=True)

@@ -119,8 +119,9 @@ def pair(
 
     Raises ArgumentError when their arguments do not match, VerifyError when one of them is illegal.
     """
-    first = compile(before, profile, entry, numerics=numerics, checks=True, grid=grid)
-    second = compile(after, first.profile, entry, numerics=numerics, checks=True, grid=grid)
+    options: dict[str, Any] = {"numerics": numerics, "checks": True, "grid": grid, "warn": False}
+    first = compile(before, profile, entry, **options)
+    second = compile(after, first.profile, entry, **options)
     if before.fragment != after.fragment:
         raise ArgumentError("one program is a function, the other a fragment; allowed: two of a kind")
     both = Pair(first, second, _order(first, second))

@@ -119,7 +119,7 @@ def test_a_type_the_text_leaves_open_is_refused() -> None:
         (U8, 256, "found 256; a scalar of type u8 is between 0 and 255"),
         (I32, -(2**31) - 1, "is between -2147483648 and 2147483647"),
         (I1, 2, "is between 0 and 1"),
-        (F32, "text", "found <U4; the program declares a scalar of type f32"),
+        (F32, "text", "found an array of <U4; allowed: an array of numbers"),
     ],
 )
 def test_scalars_are_checked_against_their_type(d: DType, value: Any, message: str) -> None:
@@ -187,3 +187,11 @@ def test_arrays_of_every_type_are_read_as_they_were_saved(
     save_arrays(str(tmp_path / "a.npz"), {"a": storable(words.view(d.numpy))})
     found = load_arrays(tmp_path / "a.npz")["a"]
     assert found.shape == shape and (found.view(d.word) == words).all()
+
+
+def test_another_byte_order_is_swapped_and_structured_arrays_are_refused() -> None:
+    swapped = convert_input(pointer(F32), np.arange(4, dtype=">f4"))
+    assert swapped.dtype == np.float32 and swapped.tolist() == [0, 1, 2, 3]
+    for argument, fields in ((pointer(F32), [("re", "f2"), ("im", "f2")]), (scalar(BF16), [("a", "u2")])):
+        with pytest.raises(ArgumentError, match="a structured array with the fields"):
+            convert_input(argument, np.zeros(4, fields))

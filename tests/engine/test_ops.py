@@ -305,3 +305,17 @@ def test_flush_mode_and_fast_numerics_are_options_of_ops() -> None:
     assert (np.asarray(ops.tadd(tiny, tiny)) > 0).all()
     assert (np.asarray(ops.tadd(tiny, tiny, subnormals="flush")) == 0).all()
     assert (np.asarray(ops.tadd(ONES, ONES, numerics="fast")) == 2).all()
+
+
+def test_functions_on_device_arrays_transfer_nothing_of_the_users() -> None:
+    """Under ``transfer_guard("disallow")``, where only explicit transfers are allowed."""
+    whole, part = pto.tile(jnp.ones((8, 64))), pto.tile(jnp.ones((8, 64)), valid=(3, 64))
+    number, fresh = jnp.float32(2), pto.TileType(pto.dtype("f16"), 8, 64)
+    with jax.transfer_guard("disallow"):
+        made = [
+            ops.tadds(whole, number),
+            ops.tadd(part, part),
+            ops.tcvt(whole, dst=fresh),
+            ops.tneg(pto.tile(whole.array)),
+        ]
+    assert [float(np.asarray(t)[0, 0]) for t in made] == [3, 2, 1, -1]
