@@ -63,4 +63,4 @@ def _emit(args: argparse.Namespace) -> int:
         )
     )
     print(report.text())
-    return 0 if report.complete else 1
+    return report.status

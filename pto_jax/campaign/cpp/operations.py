@@ -57,7 +57,7 @@ def _instruction(writer: Writer, op: Op) -> None:
             names[name] = _seen(writer, op, value, asked)
             layout = asked if isinstance(asked, GlobalLayout) else _layout(writer, value)
             types[name] = writer.type(value.type, layout, op)
-    call = Call(op, bound, names, types, writer.unit.profile.name)
+    call = Call(op, bound, names, types)
     if needs_scratch(call):
         names["tmp"], types["tmp"] = _scratch(writer, op, call)
     statement = text(call)
@@ -111,8 +111,6 @@ def _results(writer: Writer, op: Op, bound: isa.Bound) -> None:
 
 
 def _scratch(writer: Writer, op: Op, call: Call) -> tuple[str, str]:
-    if writer.unit.profile.name != "cpu_sim":
-        raise refuse(op, "has no scratch tile, which the intrinsic takes; allowed: with tmp")
     t = next(v.type for n, v in call.bound.values.items() if n in ("dst", "dstVal"))
     assert isinstance(t, TileType)
     whole = t.with_valid(t.rows, t.cols)

@@ -10,7 +10,8 @@ import pytest
 
 from pto_jax.api import parse
 from pto_jax.campaign.cpp.spelling import identifier, literal, member, tile
-from pto_jax.campaign.cpp.translate import prelude, source, translate
+from pto_jax.campaign.cpp.support import prelude
+from pto_jax.campaign.cpp.translate import source, translate
 from pto_jax.campaign.targets import Oracle
 from pto_jax.dtypes import BF16, F16, F32, I8, U64
 from pto_jax.errors import NotExecutableError
