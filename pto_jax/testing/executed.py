@@ -91,8 +91,9 @@ def _saturates(e: Executed) -> bool:
 
 
 def encodes_eight_bits(e: Executed) -> bool:
-    kinds = [e.dtype(n).name in _EIGHT_BIT_FLOATS for n in ("dst", "src")] if e.name == "tcvt" else []
-    return kinds == [True, False]
+    if e.name != "tcvt" and e.name not in _MOVES:
+        return False
+    return [e.dtype(n).name in _EIGHT_BIT_FLOATS for n in ("dst", "src")] == [True, False]
 
 
 def saturates_from_eight_bits(e: Executed) -> bool:

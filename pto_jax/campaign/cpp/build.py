@@ -38,7 +38,7 @@ def command(mode: Mode) -> str:
     defined = " ".join(f"-D{name}" for name in macros(mode))
     return (
         f"clang++-19 -std=c++23 -O1 -ffp-contract=off -DNDEBUG {defined} -I{SUPPORT} "
-        '-I"$PTO_ISA/include" case.cpp -o case'
+        '-I"$PTO_ISA/include" case.cpp -rtlib=compiler-rt -o case'
     )
 
 

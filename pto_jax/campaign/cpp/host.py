@@ -77,6 +77,9 @@ class Host:
     def body(self, outputs: Iterable[str]) -> str:
         """The function ``execute``; what the program's functions are is known afterwards."""
         names = list(outputs)
+        if self.unit.mode == "manual":
+            # The larger of its two memories: the other one has half of the accumulator that is promised.
+            self.lines += ["#if defined(__CPU_SIM)", "    NPU_MEMORY_INIT(NPUArch::A5);", "#endif"]
         for argument in self.function.args:
             self.argument(argument)
         made = self.results(names)

@@ -166,7 +166,8 @@ def _alias(writer: Writer, op: Op) -> None:
     name = writer.of(source)
     same = t.shape == seen.shape and op.name != "treshape"
     sizes = (f"{name}.GetValidRow()", f"{name}.GetValidCol()") if same else (str(seen.rows), str(seen.cols))
-    alike = t.dtype == seen.dtype or (t.dtype.is_integer and seen.dtype.is_integer)
+    whole = all(d.is_integer and d.bits == d.word_bits for d in (t.dtype, seen.dtype))
+    alike = t.dtype == seen.dtype or whole
     _declare_alias(writer, op, value, sizes)
     if alike:
         writer.line(f"TRESHAPE({writer.of(value)}, {name});")

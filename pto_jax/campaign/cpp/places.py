@@ -20,6 +20,8 @@ class Places:
     """Free bytes of every memory of the simulator, after those the program itself addresses."""
 
     used: dict[Loc, int] = field(default_factory=dict)
+    #: Addresses of allocations by operation: one that executes again, in a call too, has the same place.
+    _given: dict[int, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, program: Program, known: Mapping[str, int]) -> Places:
@@ -30,16 +32,24 @@ class Places:
             value = op.attrs.get("value")
             if op.name == "arith.constant" and isinstance(value, int):
                 constants[op.results[0].name] = value
+        ranges: list[tuple[Loc, int, int]] = []
         for op, t, address in _addressed(program):
             at = constants.get(address)
             if at is None:
                 raise refuse(op, "has an address that is computed at run time; allowed: known ones")
             space = _space(t.loc)
+            for loc, start, end in ranges:
+                if loc != t.loc and _space(loc) == space and start < at + t.bytes and at < end:
+                    both = f"{loc.name.lower()} and {t.loc.name.lower()}"
+                    raise refuse(op, f"overlaps another tile: the simulator has one memory for {both}")
+            ranges.append((t.loc, at, at + t.bytes))
             places.used[space] = max(places.used.get(space, 0), at + t.bytes)
         return places
 
     def take(self, t: TileType, op: Op | None) -> int:
-        """The address of a new tile."""
+        """The address of a new tile, or of one that an operation allocated before."""
+        if op is not None and id(op) in self._given:
+            return self._given[id(op)]
         space = _space(t.loc)
         start = -(-self.used.get(space, 0) // _ALIGNMENT) * _ALIGNMENT
         self.used[space] = start + t.bytes
@@ -50,6 +60,8 @@ class Places:
                 f"tiles in {space.name.lower()} take {self.used[space]} bytes together, the simulator "
                 f"has {capacity}",
             )
+        if op is not None and op.name == "alloc_tile":
+            self._given[id(op)] = start
         return start
 
 

@@ -15,7 +15,7 @@ from ..._run import REGION, convert_input, save_arrays
 from ...analysis import arguments, select_entry
 from ...api import parse, write_text
 from ...errors import ArgumentError, Diagnostic, ExecutionError, FileError, NotExecutableError
-from ...profiles import ProfileName
+from ...profiles import CPU_SIM, ProfileName
 from ...testing.generate import Case, generate
 from ...testing.generate_options import PRESETS
 from ...testing.generate_state import Input
@@ -28,9 +28,10 @@ from ..fuzz.plan import Plan
 from ..fuzz.programs import Programs
 from ..targets import Oracle
 from . import binary
+from .contract import PROGRAM
 from .exchange import program_text, save_outputs
 from .expectation import Expectation, divergences, expectation
-from .folders import PROGRAM, write_case
+from .folders import write_case
 from .readme import readme
 
 
@@ -138,13 +139,24 @@ def prepare(case: Case, mode: Mode | None = None) -> Emitted:
         found = tuple(divergences(placed))
     text = None
     if mode is not None:
-        from ..cpp.translate import source
-
-        text = source(case, list(expected.run.outputs), mode)
+        text = _cpp(case, list(expected.run.outputs), mode)
         reason = simulator if isinstance(simulator, str) else (simulator or expected).ends
         if reason is not None:
             raise NotExecutableError(Diagnostic("error", f"the CPU simulator: {reason}"))
     return Emitted(case, expected, simulator, found, text, mode)
+
+
+def _cpp(case: Case, outputs: list[str], mode: Mode) -> str:
+    """The program in C++, if its profile's rules and the simulator's allow it."""
+    from ...verifier import verify_program
+    from ..cpp.translate import source
+
+    text = source(case, outputs, mode)
+    if case.profile.name != "cpu_sim":
+        refused = [d for d in verify_program(case.program, CPU_SIM) if d.severity == "error"]
+        if refused:
+            raise NotExecutableError(replace(refused[0], message=f"{refused[0].message} (CPU simulator)"))
+    return text
 
 
 def _on_simulator(case: Case) -> Expectation | str:

@@ -165,7 +165,8 @@ class _Masks:
     def nans(self, profile: ProfileName) -> None:
         """Elements that change with the bits of the NaNs that instructions write."""
         try:
-            other = Oracle(profile, OtherNans).run(self.case)
+            with np.errstate(all="ignore"):
+                other = Oracle(profile, OtherNans).run(self.case)
         except (ExecutionError, NotExecutableError):
             self.take_all(_NAN_BITS)
             return

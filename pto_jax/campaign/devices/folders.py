@@ -9,12 +9,8 @@ from typing import Any
 from ...api import write_text
 from ...testing.generate import Case
 from ...types import TileType
+from .contract import INPUTS, MANIFEST, PROGRAM
 from .exchange import program_text, save_inputs
-
-PROGRAM, INPUTS, OUTPUTS = "case.pto", "inputs.npz", "outputs.npz"
-MANIFEST = "manifest.json"
-#: A device's way to say, for one case of many, that it does not execute it.
-DECLINE_FILE = "declined.txt"
 
 
 def write_case(folder: Path, case: Case, **more: Any) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,13 +16,14 @@ from ...oracle.definedness_report import Findings, Sink
 from ...oracle.machine import ReferenceMachine
 from ...oracle.numbers import Array
 from ...oracle.step import Policy, Step
-from ...oracle.storage import read_words
+from ...oracle.storage import Place, read_words
 from ...profiles import CPU_SIM
 from ...testing.compare import compare_words
 from ...testing.exclusions_programs import PROGRAM_EXCLUSIONS, ProgramExclusion
 from ...testing.executed import Executed
 from ...testing.vectors import Rule
-from ...walk import Execution, TileRef, View
+from ...types import TileType
+from ...walk import Execution, Scalar, TileRef, View
 
 
 class Tracked(ShadedMachine):
@@ -46,6 +47,16 @@ class Tracked(ShadedMachine):
             self.lost = self.lost or code
         elif sink == "index":
             self._indices = self._indices or code
+
+    def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
+        """Storage for a tile; what an operation that executes again finds in it is undefined."""
+        again = address is None and (self._core, id(op)) in self._allocated
+        place = super().allocate(op, type, address)
+        if again:
+            assert isinstance(place, Place) and isinstance(place.buffer, ShadedBuffer)
+            place.buffer.shade.bits[:] = 0xFF
+            place.buffer.shade.origins[:] = self.origins.number("never written", op)
+        return place
 
     def gives(self, name: str, ref: TileRef) -> None:
         self.tiles[name] = self.contents(ref).codes
@@ -121,7 +132,8 @@ class Simulator(Tracked):
 
     def execute(self, execution: Execution) -> dict[str, Array]:
         executed = Executed(execution, self)
-        met = [(x, x.lanes and x.lanes(executed)) for x in PROGRAM_EXCLUSIONS if x.applies(executed)]
+        with np.errstate(all="ignore"):
+            met = [(x, x.lanes and x.lanes(executed)) for x in PROGRAM_EXCLUSIONS if x.applies(executed)]
         made = super().execute(execution)
         for exclusion, lanes in met:
             if exclusion.contained:
