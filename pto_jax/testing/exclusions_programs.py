@@ -15,6 +15,7 @@ import numpy as np
 from ..oracle.machine import ReferenceMachine
 from ..oracle.step import Policy, Step
 from ..walk import Execution
+from .compare import is_nan
 from .exclusions import EXCLUSIONS
 from .executed import (
     FLOATS,
@@ -191,6 +192,6 @@ class OtherNans(ReferenceMachine):
             if d.name not in FLOATS:
                 continue
             words = self.stored(ref).view(d.word)
-            nan = np.isnan(words.view(d.numpy))
+            nan = is_nan(d, words)
             if nan.any():
                 self.overwrite(ref, np.where(nan, d.word.type(2**d.bits - 1), words))

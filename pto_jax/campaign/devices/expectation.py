@@ -165,8 +165,7 @@ class _Masks:
     def nans(self, profile: ProfileName) -> None:
         """Elements that change with the bits of the NaNs that instructions write."""
         try:
-            with np.errstate(all="ignore"):
-                other = Oracle(profile, OtherNans).run(self.case)
+            other = Oracle(profile, OtherNans).run(self.case)
         except (ExecutionError, NotExecutableError):
             self.take_all(_NAN_BITS)
             return
@@ -209,4 +208,4 @@ def divergences(case: Case) -> list[str]:
         return made[-1]
 
     Oracle(machine=diverging).run(case)
-    return [f"{_place(case, d.op)}: {d.lanes} lanes at first" for d in made[0].divergences]
+    return [f"{_place(case, d.op)}: {d.lanes} lanes when it is first executed" for d in made[0].divergences]
