@@ -220,7 +220,7 @@ def test_the_readme_says_what_is_compared_where_and_how_it_is_built(tmp_path: Pa
         assert "cpu_sim/expected/ and cpu_sim/mask/ hold for: CPU simulator." in text
         assert "On the CPU simulator this differs" in text
         assert "- tadddeqrelu at case.pto:3:3: 120 lanes when it is first executed\n" in text
-        for line in build.lines(mode):  # type: ignore[arg-type]
+        for line in build.lines(mode):
             assert f"\n{line}\n" in text
             assert f"\n// {line}".rstrip() + "\n" in source
         assert ("-D__CPU_SIM -D__PTO_AUTO__ " in text) == (mode == "auto")
