@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ..errors import ArgumentError, FileError
 from ..profiles import PROFILE_NAMES
 from .commands import Adder
+from .devices import contract
 
 if TYPE_CHECKING:
     from .fuzz.plan import Plan
@@ -43,6 +44,7 @@ def add(command: Adder) -> None:
     machines.add_argument("--against", metavar="MACHINE", help="what it is compared with (default: oracle)")
     machines.add_argument("--dut", metavar="CMD", help="test a command line: {program} {inputs} {outputs}")
     machines.add_argument("--dut-batch", metavar="CMD", help="test a command line on folders: {folder}")
+    machines.add_argument("--help-dut", action=contract.Help, help="what a device under test has to do")
     machines.add_argument("--dut-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
     machines.add_argument("--case-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
     machines.add_argument("--lockstep", action="store_true", help="many programs at once, made as arrays")

@@ -30,6 +30,7 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ..profiles import PROFILE_NAMES, ProfileName
+from .devices import contract
 from .machine_names import DEVICES
 from .targets import Engine, Oracle, Target
 
@@ -37,8 +38,7 @@ NAMES = (
     "oracle[:Q] eager[:Q] trace[:Q] jit[:Q] fast[:Q] profile:Q lockstep[:grouped] sanitizer[:strict][:Q] "
     "dut:COMMAND dut-batch:COMMAND python:MODULE:NAME"
 )
-#: Seconds after which a device under test counts as hanging.
-DUT_TIMEOUT = 60.0
+DUT_TIMEOUT = contract.TIMEOUT
 
 
 @dataclass(frozen=True)

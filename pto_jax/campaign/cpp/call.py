@@ -23,7 +23,6 @@ class Call:
     bound: isa.Bound
     names: Mapping[str, str]
     types: Mapping[str, str]
-    profile: str
 
     def __contains__(self, operand: str) -> bool:
         return operand in self.names

@@ -8,7 +8,7 @@ integers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +19,14 @@ from ...dtypes import DType
 from ...errors import DeviceError, FileError
 from ...files import MAX_ARRAYS, read_bytes, write_bytes
 from ...testing.generate import Case
-from ...testing.physical import pack_elements, to_logical, to_physical, unpack_elements
+from ...testing.physical import (
+    element_offsets,
+    pack_elements,
+    storage_elements,
+    to_logical,
+    to_physical,
+    unpack_elements,
+)
 from ...types import TileType
 from ..results import Output, Run
 from .exchange import result_types
@@ -40,6 +47,18 @@ def save_outputs(folder: Path, case: Case, run: Run) -> None:
         write_bytes(folder / f"{name}.bin", _bytes(types[name], output.dtype, output.words))
         if output.valid is not None:
             write_bytes(folder / f"{name}{VALID}", np.array(output.valid, "<i4").tobytes())
+
+
+def save_masks(folder: Path, case: Case, masks: Mapping[str, NDArray[np.bool_]]) -> None:
+    """Write masks of results into a folder that exists: a byte per element, in the order of the result."""
+    types = result_types(case.program)
+    for name, mask in masks.items():
+        t, ordered = types[name], mask.astype(np.uint8).reshape(-1)
+        if isinstance(t, TileType):
+            # Places of a padded row hold no element: they are not compared.
+            ordered = np.zeros(storage_elements(t), np.uint8)
+            ordered[element_offsets(t)] = mask
+        write_bytes(folder / f"{name}.bin", ordered.tobytes())
 
 
 def load_outputs(folder: Path, case: Case, names: Iterable[str]) -> Run:

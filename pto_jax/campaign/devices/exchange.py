@@ -64,9 +64,10 @@ def load_outputs(path: Path, case: Case) -> Run:
 def input_arrays(inputs: Mapping[str, Input]) -> dict[str, Array]:
     """The inputs of a case as arrays.
 
-    >>> from pto_jax.testing.generate import generate
-    >>> sorted(input_arrays(generate(3, 1).inputs))
-    ['s4', 'x1', 'x6', 'x7', 'x8']
+    >>> from pto_jax.dtypes import BF16
+    >>> tile = Input(TileType(BF16, 1, 16), np.full((1, 16), 0x3F80, np.uint16), (1, 5))
+    >>> {name: (a.dtype.name, a.shape) for name, a in input_arrays({"x": tile}).items()}
+    {'x': ('uint16', (1, 16)), 'x.valid': ('int32', (2,))}
     """
     arrays: dict[str, Array] = {}
     for name, i in inputs.items():

@@ -28,8 +28,8 @@ class Template:
     Words are split as a shell splits them, and no shell is involved: what replaces a placeholder is
     part of its word whatever characters it has.
 
-    >>> Template.of("sim --in={inputs} 'a b'", ("inputs",)).filled({"inputs": "x y.npz"})
-    ['sim', '--in=x y.npz', 'a b']
+    >>> Template.of("true --in={inputs} 'a b'", ("inputs",)).filled({"inputs": "x y.npz"})
+    ['true', '--in=x y.npz', 'a b']
     """
 
     text: str

@@ -13,9 +13,10 @@ import pytest
 
 from pto_jax import cli
 from pto_jax.api import load
-from pto_jax.campaign.devices.dut import DECLINED, BatchCommand, Command
+from pto_jax.campaign.devices.contract import DECLINED, PROGRAM
+from pto_jax.campaign.devices.dut import BatchCommand, Command
 from pto_jax.campaign.devices.exchange import load_outputs, save_outputs
-from pto_jax.campaign.devices.folders import PROGRAM, write_case
+from pto_jax.campaign.devices.folders import write_case
 from pto_jax.campaign.judge import judge, judge_all
 from pto_jax.campaign.machines import machine
 from pto_jax.campaign.results import Run, mismatch
