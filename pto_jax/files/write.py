@@ -92,14 +92,19 @@ def _destination(path: str | Path) -> contextlib.AbstractContextManager[IO[bytes
     try:
         there = where.stat()
     except FileNotFoundError:
-        return _replacement(Path(os.path.realpath(where)), None)
+        return _replacement(_followed(where), None)
     descriptor = _descriptor(there)
     if descriptor is not None:
         return os.fdopen(os.dup(descriptor), "wb")
     # Opening a folder says what is wrong with it.
     if not stat.S_ISREG(there.st_mode) or str(Path.cwd() / where).startswith(_SYSTEM):
         return where.open("wb")
-    return _replacement(Path(os.path.realpath(where)), there)
+    return _replacement(_followed(where), there)
+
+
+def _followed(path: Path) -> Path:
+    """What a link leads to in the end, there or not."""
+    return Path(os.path.realpath(path)) if path.is_symlink() else path
 
 
 @contextmanager

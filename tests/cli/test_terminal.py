@@ -85,7 +85,7 @@ def test_ctrl_c_during_imports_ends_without_a_traceback(module: str, status: int
         (KeyboardInterrupt(), 130, "interrupted"),
         (RecursionError("deep"), 2, "error: the input is nested too deeply"),
         (MemoryError(), 2, "error: not enough memory"),
-        (OSError(28, "No space left on device", "/tmp/x"), 2, "error: /tmp/x: No space left on device"),
+        (OSError(28, "No space left on device", "there"), 2, "error: there: No space left on device"),
         (OSError("odd"), 2, "error: input or output: odd"),
     ],
 )
