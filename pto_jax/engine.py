@@ -12,12 +12,13 @@ import jax
 import numpy as np
 from jax import Array
 
-from . import arrays, infer, isa
+from . import arrays, infer, isa, launches
 from .analysis import Argument, arguments, fragment_outputs, select_entry, written_buffers
 from .api import resolve_profile
 from .arguments import extents, prepare, type_of
 from .errors import ArgumentError, VerifyError
 from .ir import Function, Op, Program
+from .launch_rule import launched
 from .lowering import MAX_STEPS, JaxMachine, Semantics, disjoint_parts, plan, varying_axes
 from .lowering.observed import ObservedMachine, Observer
 from .profiles import Profile, profile as find_profile
@@ -48,7 +49,8 @@ class Kernel:
     fragment to a Tile. With ``checks`` the result is ``(outputs, report)``. Composes with jit, vmap,
     shard_map and lax control flow.
 
-    ``places`` tells apart equal programs from different texts, whose diagnostics name different lines.
+    ``places`` tells apart equal programs from different texts, whose diagnostics name different lines;
+    ``partial_launch`` accepts fewer blocks than write what the views declare.
     Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
     arguments are illegal.
     """
@@ -60,6 +62,7 @@ class Kernel:
     places: str = ""
     max_steps: int = MAX_STEPS
     grid: int = 1
+    partial_launch: bool = False
 
     @cached_property
     def function(self) -> Function:
@@ -131,7 +134,9 @@ class Kernel:
         mode = _Mode(check, keep_state, whole=jit)
         run = _jitted(kernel, mode) if jit else partial(_execute, kernel, mode, observer=observer)
         with arrays.x64():
+            rule = launched(kernel, prepared, check)
             results, report, state = run(prepared)
+        report = report.joined(rule)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
         return ordered, report, state
 
@@ -168,6 +173,12 @@ class Kernel:
     @cached_property
     def _open(self) -> bool:
         return infer.is_open(self.program)
+
+    @cached_property
+    def launch_is_open(self) -> bool:
+        """Whether only arguments tell if the launch has the blocks that the program needs."""
+        judgement = launches.judge(self.program, self.entry, self.grid)
+        return judgement.open and not self.partial_launch
 
     @cached_property
     def _optional(self) -> frozenset[str]:
@@ -310,6 +321,7 @@ def compile(
     checks: bool = False,
     max_steps: int = MAX_STEPS,
     grid: int = 1,
+    partial_launch: bool = False,
 ) -> Kernel:
     """A program as a pure function of arrays.
 
@@ -319,9 +331,12 @@ def compile(
     sanitizer, ``pto-jax run --sanitize``, says where they are read).
     ``subnormals="flush"`` models hardware in flush mode. ``checks`` makes calls return
     ``(outputs, report)`` with the run-time rules that were broken. A while loop is stopped after
-    ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another.
+    ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another; ``partial_launch``
+    accepts fewer of them than write what the program's views declare.
 
-    Raises VerifyError when the profile does not allow the program.
+    Raises VerifyError when the profile does not allow the program, or when the text shows that more blocks
+    would write further elements of its views, or that blocks leave them. Where that depends on arguments,
+    eager execution and ``checks`` report it.
 
     >>> import pto_jax as pto
     >>> k = pto.compile(pto.parse("%d = pto.tadd %a, %b : !pto.tile<f32, 1, 8>"))
@@ -336,7 +351,10 @@ def compile(
     for name, n in (("max_steps", max_steps), ("grid", grid)):
         if n < 1:
             raise ArgumentError(f"{name}: found {n}, allowed: a positive number")
-    return _kernel(program, function.name, semantics, checks, program.places, max_steps, grid)
+    judgement = launches.judge(program, function.name, grid)
+    if judgement.problem is not None and not partial_launch:
+        raise VerifyError(judgement.problem)
+    return _kernel(program, function.name, semantics, checks, program.places, max_steps, grid, partial_launch)
 
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:

@@ -46,6 +46,10 @@ class Report:
         sites = (Site(v.op.name, v.rule, v.allowed, v.op.span) for v in violations)
         return cls(tuple(v.broken for v in violations), tuple(sites))
 
+    def joined(self, other: Report) -> Report:
+        """One report of the rules of both."""
+        return Report(self.flags + other.flags, self.sites + other.sites) if other.sites else self
+
     def tree_flatten(self) -> tuple[tuple[Array, ...], tuple[Site, ...]]:
         return self.flags, self.sites
 

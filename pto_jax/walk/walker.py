@@ -376,7 +376,7 @@ def window(walker: Walker, view: View, offsets: Sequence[Scalar], sizes: Sequenc
     offset = view.offset
     for o, s in zip(offsets, view.strides, strict=True):
         offset = walker.index("arith.addi", offset, walker.index("arith.muli", o, s))
-    return replace(view, offset=offset, shape=tuple(sizes))
+    return replace(view, offset=offset, shape=tuple(sizes), root=view.root or view)
 
 
 @handles("arith.constant")
