@@ -21,9 +21,9 @@ from numpy.typing import NDArray
 from pto_jax.errors import PtoError
 from pto_jax.ir import Op, Program
 from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, Scope, View, run_block
-from pto_jax.walk.abstract import AbstractMachine, Unknown, abstract
 
 from .control_flow import Memory
+from .planning import Surveyor, Unknown, abstract
 
 if TYPE_CHECKING:
     from pto_jax.walk.machine import Arm, Before, Body, RunBlock
@@ -61,7 +61,7 @@ class _Budget:
 
 
 @dataclass
-class _Footprints(AbstractMachine):
+class _Footprints(Surveyor):
     """Notes the elements a block reads and writes."""
 
     sizes: Mapping[str, int] = field(default_factory=dict)

@@ -98,7 +98,8 @@ class InstructionMachine(TileMemory):
             context = self.context(e)
             window = memory.window_of(context, view, tile)
             broken = memory.leaves_buffer(context.tile(tile), lanes, window, buffer)
-            allowed = f"transfers inside the window and the buffer ({buffer.shape[0]} elements)"
+            size = f"{view.buffer}: {buffer.shape[0]} elements"
+            allowed = f"transfers inside the window and the buffer ({size})"
             self.violations.append(Violation(e.op, "in-bounds", allowed, jnp.asarray(broken, bool)))
 
     def _compute(self, e: Execution) -> dict[str, Array]:

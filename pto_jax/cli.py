@@ -106,7 +106,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of generated input (default: 0)")
     sub.add_argument("--grid", type=int, metavar="N", help="blocks to execute (default: 1, or the example's)")
     sub.add_argument(
-        "--partial-launch", action="store_true", help="accept fewer blocks than write what the views declare"
+        "--partial-launch", action="store_true", help="execute another number of blocks than is needed"
     )
     sub.add_argument("--max-steps", type=int, metavar="N", help="trips after which a while loop is stopped")
     sub.add_argument(
@@ -133,7 +133,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="default: exact")
     sub.add_argument("--grid", type=int, default=1, metavar="N", help="blocks to execute (default: 1)")
     sub.add_argument(
-        "--partial-launch", action="store_true", help="accept fewer blocks than write what the views declare"
+        "--partial-launch", action="store_true", help="execute another number of blocks than is needed"
     )
     sub.add_argument(
         "--arg", action="append", default=[], metavar="NAME=N", help="value of a scalar argument of BEFORE"

@@ -50,7 +50,7 @@ class Kernel:
     shard_map and lax control flow.
 
     ``places`` tells apart equal programs from different texts, whose diagnostics name different lines;
-    ``partial_launch`` accepts fewer blocks than write what the views declare.
+    with ``partial_launch`` nobody asks whether the program needs another number of blocks.
     Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
     arguments are illegal.
     """
@@ -331,8 +331,8 @@ def compile(
     sanitizer, ``pto-jax run --sanitize``, says where they are read).
     ``subnormals="flush"`` models hardware in flush mode. ``checks`` makes calls return
     ``(outputs, report)`` with the run-time rules that were broken. A while loop is stopped after
-    ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another; ``partial_launch``
-    accepts fewer of them than write what the program's views declare.
+    ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another; with
+    ``partial_launch`` nobody asks whether these are the blocks that the program is written for.
 
     Raises VerifyError when the profile does not allow the program, or when the text shows that more blocks
     would write further elements of its views, or that blocks leave them. Where that depends on arguments,

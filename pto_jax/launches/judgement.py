@@ -253,8 +253,8 @@ def _blocks(n: int) -> str:
 
 
 def _view(blocks: Blocks, whole: Whole) -> str:
-    name = blocks.names.get(whole)
-    return f"view %{name} (argument {whole.buffer})" if name else f"view %{whole.buffer}"
+    name = blocks.names.get(whole, whole.buffer)
+    return f"view %{name}" + (f" (argument {whole.buffer})" if name != whole.buffer else "")
 
 
 def _too_few(blocks: Blocks, grid: int, gain: _Gain, enough: int | None) -> Diagnostic:

@@ -20,7 +20,19 @@ from ..ir import Op
 from ..types import AtomicType, GlobalLayout
 from ..walk import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
 from ..walk.abstract import AbstractMachine, Unknown
-from .numbers import Flags, Integers, Lanes, aligned, choose, compute, is_integer, settled, spread, wrap
+from .numbers import (
+    Flags,
+    Integers,
+    Lanes,
+    address,
+    aligned,
+    choose,
+    compute,
+    is_integer,
+    settled,
+    spread,
+    wrap,
+)
 from .operands import merged, unsettled
 
 if TYPE_CHECKING:
@@ -30,7 +42,7 @@ T = TypeVar("T")
 
 #: Operations, elements of lanes, and windows up to which a program is followed.
 MAX_OPERATIONS = 20_000
-MAX_ELEMENTS = 1 << 24
+MAX_ELEMENTS = 1 << 23
 MAX_WINDOWS = 1 << 16
 #: A loop of at most this many trips is written out: its counter is a plain number.
 SHORT = 2
@@ -87,6 +99,7 @@ class Blocks(AbstractMachine):
     active: Flags = field(init=False)
     certain: bool = True
     rank: int = 1
+    size: int = field(init=False)
     asked: Op | None = None
     lacking: bool = False
     undecided: set[str] = field(default_factory=set)
@@ -99,14 +112,19 @@ class Blocks(AbstractMachine):
     _windows: int = MAX_WINDOWS
 
     def __post_init__(self) -> None:
+        self.size = self.lanes
         self.active = np.ones(self.lanes, np.bool_)
         self.outside = np.zeros(self.lanes, np.bool_)
 
     # -- scalars -------------------------------------------------------------------------------------
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
-        self._spend(max((a.values.size for a in args if isinstance(a, Lanes)), default=1))
+        self._compute(args)
         return compute(name, args, source, result)
+
+    def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+        self._compute((base, index, stride))
+        return address(base, index, stride)
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
         known = self.buffers.get(pointer.buffer)
@@ -183,14 +201,14 @@ class Blocks(AbstractMachine):
         the next one finds."""
         saved = frame.save()
         state = {w: len(found) for w, found in self.writes.items()}, set(self.undecided), len(self.leaves)
-        flags, outside, rank = self.lacking, self.outside.copy(), self.rank
+        flags, outside, rank, size = self.lacking, self.outside.copy(), self.rank, self.size
         trip = np.arange(most, dtype=np.int64).reshape((1,) * rank + (most,))
-        self._spend(self.lanes * most)
-        self.rank = rank + 1
+        self.rank, self.size = rank + 1, size * most
+        self._spend(self.size)
         lanes = trip < counts.reshape(counts.shape + (1,) * (self.rank - counts.ndim))
         with self._among(lanes):
             body(settled(trip), ())
-        self.rank = rank
+        self.rank, self.size = rank, size
         if not frame.changed(saved):
             return True
         frame.restore(saved)
@@ -251,7 +269,7 @@ class Blocks(AbstractMachine):
         for first, size, extent in zip(offsets, sizes, view.shape, strict=False):
             if is_integer(first) and is_integer(size) and is_integer(extent):
                 a, n, limit = (spread(x, self.rank) for x in (first, size, extent))
-                self.outside |= self._blocks(((a < 0) | (a + n > limit)) & (n > 0))
+                self.outside |= self._blocks((a < 0) | (n < 0) | (n > limit) | (a > limit - n))
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
         self._give_up(pointer)
@@ -322,6 +340,10 @@ class Blocks(AbstractMachine):
     def _blocks(self, lanes: Flags) -> Flags:
         """The blocks with an active lane among some."""
         return (aligned(self.active, self.rank) & lanes).reshape(self.lanes, -1).any(-1)
+
+    def _compute(self, args: Sequence[Scalar]) -> None:
+        """Pay for lanes that an operation computes; never more than all there are."""
+        self._spend(self.size if any(isinstance(a, Lanes) for a in args) else 1)
 
     def _spend(self, elements: int) -> None:
         self._operations -= 1

@@ -17,6 +17,9 @@ from ..dtypes import I1, DType
 from ..walk import Scalar
 from ..walk.abstract import Unknown
 
+#: The offset of an address whose arithmetic left 64 bits.
+NOWHERE = -(1 << 63)
+
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
@@ -63,6 +66,17 @@ def compute(name: str, args: Sequence[Scalar], source: DType, result: DType) -> 
     with np.errstate(over="ignore"):
         values = formula(source, *_together(args))
         return settled(wrap(np.asarray(values).astype(np.int64), result), result)
+
+
+def address(base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+    """``base + index * stride``; NOWHERE where the product or the sum leaves 64 bits."""
+    if not all(map(is_integer, (base, index, stride))):
+        return Unknown()
+    first, steps, step = _together((base, index, stride))
+    with np.errstate(over="ignore"):
+        exact = first.astype(np.float64) + steps.astype(np.float64) * step.astype(np.float64)
+        leaves = (first == NOWHERE) | (np.abs(exact) >= 2.0**63)
+        return settled(np.where(leaves, np.int64(NOWHERE), first + steps * step))
 
 
 def choose(condition: Scalar, yes: Scalar, no: Scalar) -> Scalar:

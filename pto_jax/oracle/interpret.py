@@ -60,8 +60,8 @@ def run(
     ``buffers`` gives arguments by name or in order: arrays for pointers and views, numbers for
     scalars, :class:`OracleTile` for the tiles of a fragment (whose results come back as tiles). The
     profile is the one given, else the program's ``pto.target_arch``, else a2a3. ``grid`` blocks are
-    executed one after another; ``partial_launch`` accepts fewer of them than write what the views declare,
-    else an ExecutionError. ``max_steps`` bounds the trips of a while loop. ``machine`` makes the machine
+    executed one after another: an ExecutionError where the program needs another number of them, unless it is
+    a ``partial_launch``. ``max_steps`` bounds the trips of a while loop. ``machine`` makes the machine
     that executes, for callers that watch it.
     """
     selected = profile_called(profile) if profile is not None else _profile_of(program)

@@ -27,6 +27,7 @@ class AbstractMachine(ScalarMemory):
     max_steps: int = 0
     depth: int = 0
     abstract: bool = True
+    checks: bool = False
 
     def begin(self, op: Op, scope: Scope) -> None: ...
 
@@ -62,7 +63,9 @@ class AbstractMachine(ScalarMemory):
 
     def trap(self, op: Op) -> None: ...
 
-    def require(self, op: Op, rule: str, allowed: str, broken: Scalar) -> None: ...
+    def require(
+        self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
+    ) -> None: ...
 
     def known(self, value: Scalar) -> int | None:
         return int(value) if isinstance(value, int) else None
@@ -89,6 +92,9 @@ class AbstractMachine(ScalarMemory):
         return passed
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+        return Unknown()
+
+    def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
         return Unknown()
 
     def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
