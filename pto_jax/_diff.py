@@ -29,6 +29,7 @@ class Options:
     profile: str | None = None
     numerics: str = "exact"
     grid: int = 1
+    partial_launch: bool = False
     scalars: Mapping[str, int] | None = None
     failures: str = "."
     entry: str | None = None
@@ -43,7 +44,15 @@ def diff(options: Options) -> bool:
 
     from .testing import translation
 
-    both = translation.pair(before, after, options.profile, options.numerics, options.grid, options.entry)
+    both = translation.pair(
+        before,
+        after,
+        options.profile,
+        options.numerics,
+        options.grid,
+        options.entry,
+        partial_launch=options.partial_launch,
+    )
     if options.inputs is not None:
         values, _ = read_inputs(both.before, options.inputs)
         result = translation.compare(both, values)
@@ -87,6 +96,7 @@ def _fill(folder: Path, options: Options, profile: str, failure: Any) -> None:
         f"pto-jax diff before.pto after.pto --inputs inputs.npz --profile {profile} "
         f"--numerics {options.numerics} --grid {options.grid}"
         + (f" --entry {shlex.quote(options.entry)}" if options.entry else "")
+        + (" --partial-launch" if options.partial_launch else "")
     )
     report = {
         "before": options.before,

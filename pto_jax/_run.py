@@ -67,6 +67,7 @@ class Options:
     dump_state: str | None
     seed: int
     grid: int | None = None
+    partial_launch: bool = False
     max_steps: int | None = None
     watch: Watch | None = None
     sanitize: Sanitize | None = None
@@ -99,6 +100,7 @@ def run(options: Options) -> None:
         checks=True,
         grid=grid,
         warn=False,
+        partial_launch=options.partial_launch,
         **limits,
     )
     for found in kernel.warnings:

@@ -59,6 +59,7 @@ def sanitized(kernel: Kernel, values: Mapping[str, Any], options: Options, grid:
         profile=kernel.profile.name,
         entry=kernel.entry,
         grid=grid,
+        partial_launch=options.partial_launch,
         strict=options.sanitize == "strict",
         **limits,
     )

@@ -144,6 +144,9 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--dump-state", metavar="OUT.npz", help="write the final tiles and memory spaces")
     sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of generated input (default: 0)")
     sub.add_argument("--grid", type=int, metavar="N", help="blocks to execute (default: 1, or the example's)")
+    sub.add_argument(
+        "--partial-launch", action="store_true", help="execute another number of blocks than is needed"
+    )
     sub.add_argument("--max-steps", type=int, metavar="N", help="trips after which a while loop is stopped")
     sub.add_argument(
         "--trace",
@@ -168,6 +171,9 @@ def _parser() -> argparse.ArgumentParser:
     profile(sub)
     sub.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="default: exact")
     sub.add_argument("--grid", type=int, default=1, metavar="N", help="blocks to execute (default: 1)")
+    sub.add_argument(
+        "--partial-launch", action="store_true", help="execute another number of blocks than is needed"
+    )
     sub.add_argument(
         "--arg", action="append", default=[], metavar="NAME=N", help="value of a scalar argument of BEFORE"
     )
@@ -247,6 +253,7 @@ def _run(args: argparse.Namespace) -> int:
             dump_state=args.dump_state,
             seed=args.seed,
             grid=args.grid,
+            partial_launch=args.partial_launch,
             max_steps=args.max_steps,
             watch=Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None,
             sanitize=args.sanitize,
@@ -269,6 +276,7 @@ def _diff(args: argparse.Namespace) -> int:
             profile=args.profile,
             numerics=args.numerics,
             grid=args.grid,
+            partial_launch=args.partial_launch,
             scalars=given,
             failures=args.failures,
             entry=args.entry,

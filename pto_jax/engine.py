@@ -12,7 +12,7 @@ import jax
 import numpy as np
 from jax import Array
 
-from . import arrays, infer, isa
+from . import arrays, infer, isa, launches
 from .analysis import Argument, GlobalTypes, arguments, fragment_outputs, select_entry, written_buffers
 from .api import resolve_profile
 from .arguments import check_accesses, elements, extents, prepare, type_of
@@ -20,6 +20,7 @@ from .derivatives import without_derivative
 from .dtypes import DType
 from .errors import ArgumentError, Diagnostic, VerifyError
 from .ir import Function, Op, Program
+from .launch_rule import launched
 from .lowering import (
     MAX_STEPS,
     Accesses,
@@ -61,7 +62,8 @@ class Kernel:
     fragment to a Tile. With ``checks`` the result is ``(outputs, report)``. Composes with jit, vmap,
     shard_map and lax control flow.
 
-    ``places`` tells apart equal programs from different texts, whose diagnostics name different lines.
+    ``places`` tells apart equal programs from different texts, whose diagnostics name different lines;
+    with ``partial_launch`` nobody asks whether the program needs another number of blocks.
     Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
     arguments are illegal.
     """
@@ -73,6 +75,7 @@ class Kernel:
     places: str = ""
     max_steps: int = MAX_STEPS
     grid: int = 1
+    partial_launch: bool = False
     #: Whether a fragment whose types follow from its arguments shows the verifier's warnings when called.
     warn: bool = field(default=False, compare=False)
 
@@ -153,7 +156,9 @@ class Kernel:
         mode = _Mode(check, keep_state, whole=jit)
         run = _jitted(kernel, mode) if jit else partial(_execute, kernel, mode, observer=observer)
         with arrays.x64():
+            rule = launched(kernel, prepared, check)
             results, report, state = kernel._without_derivative(run, prepared, keep_state)
+        report = report.joined(rule)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
         return ordered, report, state
 
@@ -223,6 +228,12 @@ class Kernel:
     @cached_property
     def _open(self) -> bool:
         return infer.is_open(self.program)
+
+    @cached_property
+    def launch_is_open(self) -> bool:
+        """Whether only arguments tell if the launch has the blocks that the program needs."""
+        judgement = launches.judge(self.program, self.entry, self.grid)
+        return judgement.open and not self.partial_launch
 
     @cached_property
     def _optional(self) -> frozenset[str]:
@@ -362,6 +373,7 @@ def compile(
     checks: bool = False,
     max_steps: int = MAX_STEPS,
     grid: int = 1,
+    partial_launch: bool = False,
     warn: bool = True,
 ) -> Kernel:
     """A program as a pure function of arrays.
@@ -372,11 +384,14 @@ def compile(
     sanitizer, ``pto-jax run --sanitize``, says where they are read).
     ``subnormals="flush"`` models hardware in flush mode. ``checks`` makes calls return
     ``(outputs, report)`` with the run-time rules that were broken. A while loop is stopped after
-    ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another.
+    ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another; with
+    ``partial_launch`` nobody asks whether these are the blocks that the program is written for.
 
     What :func:`pto_jax.verify` warns of is shown once per program and profile as
     :class:`pto_jax.PtoWarning`, except with ``warn=False``; ``Kernel.warnings`` has it in any case.
-    Raises VerifyError when the profile does not allow the program.
+    Raises VerifyError when the profile does not allow the program, or when the text shows that more blocks
+    would write further elements of its views, or that blocks leave them. Where that depends on arguments,
+    eager execution and ``checks`` report it.
 
     >>> import pto_jax as pto
     >>> k = pto.compile(pto.parse("%d = pto.tadd %a, %b : !pto.tile<f32, 1, 8>"))
@@ -393,7 +408,12 @@ def compile(
     for name, n in (("max_steps", max_steps), ("grid", grid)):
         if n < 1:
             raise ArgumentError(f"{name}: found {n}, allowed: a positive number")
-    return _kernel(program, function.name, semantics, checks, program.places, max_steps, grid, warn)
+    judgement = launches.judge(program, function.name, grid)
+    if judgement.problem is not None and not partial_launch:
+        raise VerifyError(judgement.problem)
+    return _kernel(
+        program, function.name, semantics, checks, program.places, max_steps, grid, partial_launch, warn
+    )
 
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:

@@ -51,6 +51,12 @@ class Report:
         values = tuple(v.values for v in violations)
         return cls(tuple(v.broken for v in violations), tuple(sites), values)
 
+    def joined(self, other: Report) -> Report:
+        """One report of the rules of both."""
+        if not other.sites:
+            return self
+        return Report(self.flags + other.flags, self.sites + other.sites, self.values + other.values)
+
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Site, ...]]:
         return (self.flags, self.values), self.sites
 

@@ -19,7 +19,16 @@ from .program import Builder, Building, call, function_attributes, returned
 if TYPE_CHECKING:
     from .. import engine
 
-_OPTIONS = ("profile", "numerics", "out_of_region", "subnormals", "checks", "max_steps", "grid")
+_OPTIONS = (
+    "profile",
+    "numerics",
+    "out_of_region",
+    "subnormals",
+    "checks",
+    "max_steps",
+    "grid",
+    "partial_launch",
+)
 _ARGUMENT = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 

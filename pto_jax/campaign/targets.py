@@ -71,7 +71,13 @@ class Oracle:
     def run(self, case: Case) -> Run:
         given, profile = interpreter_arguments(case), self.profile or case.profile
         found = oracle.run(
-            case.program, given, profile=profile, entry=case.entry, grid=case.grid, machine=self.machine
+            case.program,
+            given,
+            profile=profile,
+            entry=case.entry,
+            grid=case.grid,
+            partial_launch=True,
+            machine=self.machine,
         )
         return Run(interpreter_outputs(case, found))
 
@@ -98,6 +104,7 @@ class Engine:
             checks=True,
             grid=case.grid,
             warn=False,
+            partial_launch=True,
         )
         given = {name: for_engine(i) for name, i in case.inputs.items()}
         if self.mode == "eager":

@@ -55,6 +55,7 @@ def sanitize(
     entry: str | None = None,
     subnormals: Subnormals = "keep",
     grid: int = 1,
+    partial_launch: bool = False,
     max_steps: int = 1_000_000,
     strict: bool = False,
 ) -> Sanitized:
@@ -78,6 +79,7 @@ def sanitize(
         entry=entry,
         subnormals=subnormals,
         grid=grid,
+        partial_launch=partial_launch,
         max_steps=max_steps,
         machine=machine,
     )

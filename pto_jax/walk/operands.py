@@ -41,7 +41,10 @@ class Pointer:
 
 @dataclass(frozen=True)
 class View:
-    """A strided window of a buffer: element (i0, i1, ...) is at ``offset + sum(i_k * strides[k])``."""
+    """A strided window of a buffer: element (i0, i1, ...) is at ``offset + sum(i_k * strides[k])``.
+
+    ``root`` is the view that it is a window of, None where it is a whole one.
+    """
 
     buffer: Buffer
     dtype: DType
@@ -49,6 +52,7 @@ class View:
     shape: tuple[Scalar, ...]
     strides: tuple[Scalar, ...]
     layout: GlobalLayout | None = None
+    root: View | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

@@ -49,7 +49,7 @@ def window(
     Behind the last element of a view its buffer may go on: programs are launched on more rows than their
     views declare. Elsewhere a window that leaves its view would have elements of another row.
     """
-    found = replace(view, offset=_start(machine, view, offsets), shape=tuple(sizes))
+    found = replace(view, offset=_start(machine, view, offsets), shape=tuple(sizes), root=view.root or view)
     require_inside(machine, op, f"%{name}", offsets, sizes, view.shape, found)
     return found
 
