@@ -41,6 +41,10 @@ def as_array(x: Any, dtype: DType, what: str) -> Any:
     """
     if not hasattr(x, "dtype"):
         return _converted(x, dtype, what)
+    if isinstance(x.dtype, DType):
+        raise ArgumentError(
+            f"{what}: found a Tile, the program declares {dtype.name}; its array is tile.array"
+        )
     x = settled(x)
     if not accepts(dtype, np.dtype(x.dtype)):
         narrowed = ""

@@ -165,19 +165,30 @@ def find_dtype(name: str) -> DType | None:
     return found
 
 
-def dtype(name: str | DType) -> DType:
-    """The element type called ``name``.
+def dtype(name: object) -> DType:
+    """The element type called ``name``, or that of a NumPy, ml_dtypes or JAX array type.
 
-    >>> dtype("half").name, dtype("f8E4M3FN").name, dtype("ui8").bits
-    ('f16', 'f8e4m3', 8)
+    >>> dtype("half").name, dtype("f8E4M3FN").name, dtype("ui8").bits, dtype(np.int16).name
+    ('f16', 'f8e4m3', 8, 'i16')
     """
     if isinstance(name, DType):
         return name
-    found = find_dtype(name)
+    found = find_dtype(name) if isinstance(name, str) else _of_array_type(name)
     if found is None:
         known = ", ".join(d.name for d in ALL_DTYPES)
         raise ArgumentError(f"unknown element type {name!r}; known: {known}")
     return found
+
+
+def _of_array_type(t: object) -> DType | None:
+    """The element type of an array type; None for what is no array type at all, as ``np.dtype`` takes
+    None for float64 and a number for nothing."""
+    if isinstance(t, np.dtype | type) or hasattr(t, "dtype"):
+        try:
+            return _BY_NUMPY.get(np.dtype(t))  # type: ignore[call-overload]
+        except TypeError:
+            return None
+    return None
 
 
 def from_numpy(t: object) -> DType:

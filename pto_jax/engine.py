@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from .analysis import Argument, arguments, fragment_outputs, select_entry, writt
 from .api import resolve_profile
 from .arguments import extents, prepare, type_of
 from .errors import ArgumentError, VerifyError
-from .ir import Function, Op, Program
+from .ir import Function, Op, Program, short_list
 from .lowering import MAX_STEPS, JaxMachine, Semantics, disjoint_parts, plan, varying_axes
 from .lowering.observed import ObservedMachine, Observer
 from .profiles import Profile, profile as find_profile
@@ -60,6 +60,22 @@ class Kernel:
     places: str = ""
     max_steps: int = MAX_STEPS
     grid: int = 1
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Copies are the memoised kernel itself, with what it has compiled."""
+        return _kernel, tuple(getattr(self, f.name) for f in fields(self))
+
+    def __repr__(self) -> str:
+        s = self.semantics
+        options = [f"profile={s.profile.name!r}", f"numerics={s.numerics!r}"]
+        if s.out_of_region != s.profile.out_of_region:
+            options.append(f"out_of_region={s.out_of_region!r}")
+        options += [f"subnormals={s.subnormals!r}"] if s.subnormals != "keep" else []
+        options += ["checks=True"] if self.checks else []
+        options += [f"grid={self.grid}"] if self.grid != 1 else []
+        listed = short_list([f"{a.name}: {a.type}" for a in self.arguments])
+        outputs = short_list(self.outputs)
+        return f"<Kernel {self.entry}({listed}) -> ({outputs}), {', '.join(options)}>"
 
     @cached_property
     def function(self) -> Function:

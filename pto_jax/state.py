@@ -12,6 +12,7 @@ import numpy as np
 from jax import Array
 
 from .errors import ArgumentError, Diagnostic, ExecutionError, Span
+from .ir import short_list
 from .tiles import Tile
 from .walk import Operand, Scope, TileRef
 
@@ -45,6 +46,15 @@ class Report:
     def of(cls, violations: Sequence[Violation]) -> Report:
         sites = (Site(v.op.name, v.rule, v.allowed, v.op.span) for v in violations)
         return cls(tuple(v.broken for v in violations), tuple(sites))
+
+    def __repr__(self) -> str:
+        if any(isinstance(f, jax.core.Tracer) for f in self.flags):
+            return f"<Report of {len(self.sites)} run-time rules, traced>"
+        broken = self.problems()
+        if not broken:
+            return f"<Report: none of {len(self.sites)} run-time rules broken>"
+        listed = short_list([f"{d.instruction} {d.rule}" for d in broken], 4)
+        return f"<Report: {len(broken)} of {len(self.sites)} run-time rules broken: {listed}>"
 
     def tree_flatten(self) -> tuple[tuple[Array, ...], tuple[Site, ...]]:
         return self.flags, self.sites

@@ -10,7 +10,7 @@ from functools import cached_property
 from typing import Literal, TypeAlias
 
 from .convolution import Conv
-from .dtypes import DType
+from .dtypes import DType, dtype as find_element
 from .enums import (
     AccPhase as AccPhase,
     AccToVecMode as AccToVecMode,
@@ -44,6 +44,7 @@ from .enums import (
     SLayout as SLayout,
     StPhase as StPhase,
 )
+from .errors import ArgumentError
 
 LayoutName = Literal["ND", "DN", "NZ", "ZN", "ZZ", "NN"]
 _LAYOUT_NAMES: dict[tuple[BLayout, SLayout], LayoutName] = {
@@ -54,6 +55,16 @@ _LAYOUT_NAMES: dict[tuple[BLayout, SLayout], LayoutName] = {
     (BLayout.ROW_MAJOR, SLayout.ROW_MAJOR): "ZZ",
     (BLayout.COL_MAJOR, SLayout.COL_MAJOR): "NN",
 }
+#: Fields of a tile type that are checked when it is made.
+_KINDS = (
+    ("rows", int),
+    ("cols", int),
+    ("loc", Loc),
+    ("blayout", BLayout),
+    ("slayout", SLayout),
+    ("pad", Pad),
+    ("compact", Compact),
+)
 #: Fractal sizes in bytes: matrix operands, accumulators, MX scales.
 FRACTALS = (512, 1024, 32)
 #: Stands for a valid size known only at run time (``?`` in the text).
@@ -66,6 +77,11 @@ class TileType:
 
     ``v_row`` / ``v_col`` are the static valid sizes, or None when they are run-time values. ``conv`` is
     given for convolution tiles, which are flat: one row of as many columns as they have elements.
+    The element type may also be given by its name, or as an array type. :func:`pto_jax.tile_type` takes
+    names for everything, and knows the element order that a place asks for.
+
+    >>> str(TileType("f16", 16, 64)), str(TileType("i32", 4, 8, v_col=5))
+    ('vec 16x64xf16', 'vec 4x8xi32 valid 4x5')
     """
 
     dtype: DType
@@ -82,6 +98,14 @@ class TileType:
     conv: Conv | None = None
 
     def __post_init__(self) -> None:
+        if not isinstance(self.dtype, DType):
+            object.__setattr__(self, "dtype", find_element(self.dtype))
+        for name, kind in _KINDS:
+            if not isinstance(getattr(self, name), kind):
+                raise ArgumentError(
+                    f"TileType: {name} is {getattr(self, name)!r}, allowed: {kind.__name__}; "
+                    "pto.tile_type takes names"
+                )
         if self.v_row == -1:
             object.__setattr__(self, "v_row", self.rows)
         if self.v_col == -1:

@@ -26,17 +26,16 @@ def reference(name: str | None = None, style: Style = "text") -> str:
     >>> reference(style="markdown").splitlines()[0]
     '| instruction | class | status | operands | cpu_sim | a2a3 | a5 |'
     """
-    from . import instructions
+    from . import find, instructions
 
     table = instructions()
     if name is None:
         return matrix(table.values(), style)
-    key = name.lower().removeprefix("pto.")
-    if key not in table:
-        near = difflib.get_close_matches(key, table, n=3)
+    found = find(name)
+    if found is None:
+        near = difflib.get_close_matches(name.lower().removeprefix("pto."), table, n=3)
         hint = f"; close: {', '.join(near)}" if near else ""
         raise ArgumentError(f"no instruction is called {name!r}{hint}; `pto-jax isa` lists all")
-    found = table[key]
     return page(found, style)
 
 
