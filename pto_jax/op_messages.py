@@ -153,11 +153,10 @@ def ambiguous(request: Request, ops: Sequence[Op]) -> str:
     for i, (name, _) in enumerate(request.destinations):
         types = list(dict.fromkeys(t for op in ops if isinstance(t := op.outs[i].type, TileType)))
         elements = list(dict.fromkeys(t.dtype.name for t in types))
-        places = list(dict.fromkeys(str(t.with_dtype(F32)).replace("xf32", "") for t in types))
         if len(types) < 2:
             continue
         several = len([n for n, _ in request.destinations if not request.is_vector(n)]) > 1
-        if len(elements) > 1 and (len(places) == 1 or len(elements) == len(types)):
+        if len(elements) > 1:
             example = repr(elements[0])
             what, listed = "element type", ", ".join(elements)
         else:

@@ -48,9 +48,13 @@ class Typed:
     def bound(self) -> isa.Bound:
         return isa.bind(isa.instructions()[self.op.name], self.op)
 
-    @property
+    @cached_property
     def outs(self) -> tuple[Type, ...]:
         return tuple(v.type for v in self.op.outs)
+
+    @cached_property
+    def elements(self) -> tuple[DType | None, ...]:
+        return tuple(getattr(t, "dtype", None) for t in self.outs)
 
 
 @lru_cache(maxsize=8192)
@@ -67,18 +71,21 @@ def resolve(request: Request) -> Typed:
     if not legal:
         best = min(tried, key=lambda t: len(t.errors))
         raise VerifyError([noted(d, request, best.op) for d in best.errors])
-    fewest = min(len(t.findings) for t in legal)
-    return _chosen(request, [t for t in legal if len(t.findings) == fewest])
+    return _chosen(request, legal)
 
 
 def _chosen(request: Request, legal: Sequence[Typed]) -> Typed:
-    """The first of several legal calls, whose destinations must have the same types."""
+    """One of several legal calls: destinations must have one element type, and, where nothing is warned
+    of, one type."""
     for i, (name, given) in enumerate(request.destinations):
         for choice in _defaults(request, name, legal[0].op) if given is None else ():
-            having = [t for t in legal if getattr(t.outs[i], "dtype", None) == choice]
+            having = [t for t in legal if t.elements[i] == choice]
             if having:
                 legal = having
                 break
+    if len({t.elements for t in legal}) == 1:
+        fewest = min(len(t.findings) for t in legal)
+        legal = [t for t in legal if len(t.findings) == fewest]
     if len({t.outs for t in legal}) > 1:
         raise ArgumentError(ambiguous(request, [t.op for t in legal]))
     return legal[0]
@@ -86,7 +93,9 @@ def _chosen(request: Request, legal: Sequence[Typed]) -> Typed:
 
 def _defaults(request: Request, name: str, op: Op) -> list[DType]:
     """Element types that a destination has unless it is given another one, the first choice first."""
-    bound = _variables(request.instruction, {v.name: v.type for v in op.ins})
+    types = {v.name: v.type for v in op.ins}
+    bound = {n: t.dtype.name for n, t in types.items() if isinstance(t, TileType)}
+    bound |= _variables(request.instruction, types)
     return [dtype(bound.get(d, d)) for d in request.instruction.operand(name).default]
 
 

@@ -161,9 +161,8 @@ def _values(t: Tile, rows: int | None = None, cols: int | None = None) -> str:
         with np.errstate(invalid="ignore"):
             numbers = numbers.astype(np.float32)
     edge = 2 if words.ndim == 2 else 1
-    text = np.array2string(
-        numbers, threshold=0, edgeitems=edge, precision=4, suppress_small=True, max_line_width=1 << 30
-    )
+    digits = {"float_kind": "{:.5g}".format}
+    text = np.array2string(numbers, threshold=0, edgeitems=edge, formatter=digits, max_line_width=1 << 30)
     return " ".join(text.split())
 
 

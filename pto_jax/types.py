@@ -5,6 +5,7 @@ The enumerations of :mod:`.enums` are names of this module too.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -55,16 +56,8 @@ _LAYOUT_NAMES: dict[tuple[BLayout, SLayout], LayoutName] = {
     (BLayout.ROW_MAJOR, SLayout.ROW_MAJOR): "ZZ",
     (BLayout.COL_MAJOR, SLayout.COL_MAJOR): "NN",
 }
-#: Fields of a tile type that are checked when it is made.
-_KINDS = (
-    ("rows", int),
-    ("cols", int),
-    ("loc", Loc),
-    ("blayout", BLayout),
-    ("slayout", SLayout),
-    ("pad", Pad),
-    ("compact", Compact),
-)
+#: Kinds of the enumerations in a tile type.
+_KINDS = (Loc, BLayout, SLayout, Pad, Compact)
 #: Fractal sizes in bytes: matrix operands, accumulators, MX scales.
 FRACTALS = (512, 1024, 32)
 #: Stands for a valid size known only at run time (``?`` in the text).
@@ -100,16 +93,29 @@ class TileType:
     def __post_init__(self) -> None:
         if not isinstance(self.dtype, DType):
             object.__setattr__(self, "dtype", find_element(self.dtype))
-        for name, kind in _KINDS:
-            if not isinstance(getattr(self, name), kind):
-                raise ArgumentError(
-                    f"TileType: {name} is {getattr(self, name)!r}, allowed: {kind.__name__}; "
-                    "pto.tile_type takes names"
-                )
+        kinds = (type(self.loc), type(self.blayout), type(self.slayout), type(self.pad), type(self.compact))
+        if kinds != _KINDS or type(self.rows) is not int or type(self.cols) is not int:
+            self._check()
         if self.v_row == -1:
             object.__setattr__(self, "v_row", self.rows)
         if self.v_col == -1:
             object.__setattr__(self, "v_col", self.cols)
+
+    def _check(self) -> None:
+        names = ("loc", "blayout", "slayout", "pad", "compact")
+        for name, kind in zip(names, _KINDS, strict=True):
+            found = getattr(self, name)
+            if not isinstance(found, kind):
+                raise ArgumentError(
+                    f"TileType: {name} is {found!r}, allowed: a member of {kind.__name__}; "
+                    "pto.tile_type takes names"
+                )
+        for name in ("rows", "cols"):
+            try:
+                object.__setattr__(self, name, operator.index(getattr(self, name)))
+            except TypeError:
+                found = getattr(self, name)
+                raise ArgumentError(f"TileType: {name} is {found!r}, allowed: an integer") from None
 
     @property
     def shape(self) -> tuple[int, int]:

@@ -58,7 +58,8 @@ class Operand:
     element type, or None when the operand's element type is free. An optional destination may name the
     source operand ``beside`` which it is written. ``conv`` operands may be convolution tiles. A destination
     that a call leaves out has the size ``extent`` (None: that of the first source with its element type)
-    and, where the sources allow several element types, the first legal one of ``default``."""
+    and, where the sources allow several element types, the first legal one of ``default``: names of element
+    types, of type variables, or of sources that have it."""
 
     name: str
     role: Role

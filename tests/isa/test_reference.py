@@ -7,7 +7,7 @@ import json
 import pytest
 
 from pto_jax.errors import ArgumentError
-from pto_jax.isa import instructions
+from pto_jax.isa import find, instructions
 from pto_jax.isa.reference import matrix, page, reference
 
 
@@ -39,5 +39,9 @@ def test_matrix_lists_every_instruction() -> None:
 
 def test_names_are_found_in_any_spelling() -> None:
     assert reference("pto.TADD") == reference("tadd")
+    for name in instructions():
+        spellings = (name, name.replace(".", "_"), f"pto.{name}", name.replace(".", "_").upper())
+        assert all(find(s) is instructions()[name] for s in spellings), name
+    assert reference("tmatmul_mx") == reference("tmatmul.mx")
     with pytest.raises(ArgumentError, match="no instruction is called 'tad'"):
         reference("tad")
