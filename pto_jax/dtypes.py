@@ -7,7 +7,7 @@ spelling found in programs and documentation is an alias (:func:`dtype` resolves
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -85,6 +85,9 @@ class DType:
         """Bits of the quiet NaN that arithmetic produces; the format must have one."""
         return _NAN[self.name]
 
+
+#: What names an element type: itself, its name, or an array type.
+ElementType: TypeAlias = "DType | str | np.dtype[Any] | type[Any]"
 
 _NUMPY: dict[str, np.dtype[np.generic]] = {
     "f32": np.dtype(np.float32),
@@ -185,7 +188,7 @@ def _of_array_type(t: object) -> DType | None:
     None for float64 and a number for nothing."""
     if isinstance(t, np.dtype | type) or hasattr(t, "dtype"):
         try:
-            return _BY_NUMPY.get(np.dtype(t))  # type: ignore[call-overload]
+            return _BY_NUMPY.get(np.dtype(t))
         except TypeError:
             return None
     return None

@@ -192,4 +192,4 @@ def _member(instruction: isa.Instruction, key: str, value: Any) -> AttrValue:
             known = ", ".join(attribute.type.__members__)
             raise ArgumentError(f"{instruction.name}: {key}={value!r} found, allowed: {known}")
         return attribute.type[name]
-    return tuple(value) if isinstance(value, list) else value  # type: ignore[no-any-return]
+    return tuple(value) if isinstance(value, list) else value

@@ -60,8 +60,6 @@ class Tile:
         pairs = zip(_leaves(self), _leaves(other), strict=True)
         return self.type == other.type and all(a is b or np.array_equal(a, b) for a, b in pairs)
 
-    __hash__ = None  # type: ignore[assignment]
-
     def __repr__(self) -> str:
         t, batch = self.type.with_valid(*self.type.shape), getattr(self.words, "shape", (0, 0))[:-2]
         head = f"Tile({'x'.join(map(str, batch))}{' of ' if batch else ''}{t}"
@@ -72,7 +70,7 @@ class Tile:
         rows, cols = (np.asarray(n) for n in (self.valid_rows, self.valid_cols))
         if rows.ndim or cols.ndim:
             return f"{head}, valid {_span(rows)}x{_span(cols)}, {_values(self)})"
-        valid = "" if (rows, cols) == self.type.shape else f", valid {rows}x{cols}"
+        valid = "" if (int(rows), int(cols)) == self.type.shape else f", valid {rows}x{cols}"
         shown = _values(self, int(rows), int(cols)) if rows > 0 and cols > 0 else "empty"
         return f"{head}{valid}, {shown})"
 
@@ -161,8 +159,13 @@ def _values(t: Tile, rows: int | None = None, cols: int | None = None) -> str:
         with np.errstate(invalid="ignore"):
             numbers = numbers.astype(np.float32)
     edge = 2 if words.ndim == 2 else 1
-    digits = {"float_kind": "{:.5g}".format}
-    text = np.array2string(numbers, threshold=0, edgeitems=edge, formatter=digits, max_line_width=1 << 30)
+    text = np.array2string(
+        numbers,
+        threshold=0,
+        edgeitems=edge,
+        formatter={"float_kind": lambda x: f"{x:.5g}"},
+        max_line_width=1 << 30,
+    )
     return " ".join(text.split())
 
 

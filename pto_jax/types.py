@@ -8,10 +8,10 @@ from __future__ import annotations
 import operator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from .convolution import Conv
-from .dtypes import DType, dtype as find_element
+from .dtypes import DType, ElementType, dtype as find_element
 from .enums import (
     AccPhase as AccPhase,
     AccToVecMode as AccToVecMode,
@@ -90,9 +90,28 @@ class TileType:
     compact: Compact = Compact.NULL
     conv: Conv | None = None
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            dtype: ElementType,
+            rows: int,
+            cols: int,
+            v_row: int | None = -1,
+            v_col: int | None = -1,
+            loc: Loc = Loc.VEC,
+            blayout: BLayout = BLayout.ROW_MAJOR,
+            slayout: SLayout = SLayout.NONE_BOX,
+            fractal: int = 512,
+            pad: Pad = Pad.NULL,
+            compact: Compact = Compact.NULL,
+            conv: Conv | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
-        if not isinstance(self.dtype, DType):
-            object.__setattr__(self, "dtype", find_element(self.dtype))
+        given: object = self.dtype
+        if not isinstance(given, DType):
+            object.__setattr__(self, "dtype", find_element(given))
         kinds = (type(self.loc), type(self.blayout), type(self.slayout), type(self.pad), type(self.compact))
         if kinds != _KINDS or type(self.rows) is not int or type(self.cols) is not int:
             self._check()

@@ -225,10 +225,12 @@ def test_messages_say_what_to_write(call: Callable[[], Any], message: str) -> No
     ("call", "message"),
     [
         (lambda: pto.TileType("f99", 2, 16), "unknown element type 'f99'"),
-        (lambda: pto.TileType("f16", 2, 16, loc="left"), "loc is 'left'.*pto.tile_type takes names"),
-        (lambda: pto.TileType("f16", "2", 16), "rows is '2', allowed: an integer"),
+        (lambda: pto.TileType("f16", 2, 16, loc="left"),  # type: ignore[arg-type]
+         "loc is 'left'.*pto.tile_type takes names"),
+        (lambda: pto.TileType("f16", "2", 16),  # type: ignore[arg-type]
+         "rows is '2', allowed: an integer"),
     ],
-)
+)  # fmt: skip
 def test_tile_types_are_checked_when_they_are_made(call: Callable[[], Any], message: str) -> None:
     with pytest.raises(ArgumentError, match=message):
         call()
