@@ -26,10 +26,13 @@ Keyword arguments of all of them, besides the instruction's attributes by name:
 The functions work under jit and vmap. ``tprint`` has no destination and returns None.
 
 >>> import numpy as np
+>>> import pto_jax as pto
 >>> x = np.ones((2, 16), np.float32)
->>> np.asarray(tadd(x, x))[0, :2].tolist(), tcvt(x, dst="f16").type.dtype.name
-([2.0, 2.0], 'f16')
->>> tadds(x, 1.0, checks=True)[1].problems()
+>>> pto.ops.tadd(x, x)
+Tile(vec 2x16xf32, [[2 2 ... 2 2] [2 2 ... 2 2]])
+>>> pto.ops.tcvt(x, dst="f16").dtype.name, pto.ops.trowsum(x).shape
+('f16', (2, 1))
+>>> pto.ops.tadds(x, 1.0, checks=True)[1].problems()
 []
 """
 
