@@ -120,9 +120,10 @@ class TileMemory:
             words = jnp.stack([words & np.uint8(0xF), words >> np.uint8(4)], axis=-1).reshape(-1)
         self.buffers[name] = words
 
-    def region(self, op: Op, ref: TileRef) -> None:
+    def region(self, op: Op, ref: TileRef, operand: str = "") -> None:
         extents = ref.type.shape
-        allowed = f"a valid region within {extents[0]}x{extents[1]}"
+        whose = f" of {operand}" if operand else ""
+        allowed = f"a valid region within {extents[0]}x{extents[1]}{whose}"
         sizes = (ref.v_row, ref.v_col)
         broken: Scalar = False
         for size, extent in zip(sizes, extents, strict=True):

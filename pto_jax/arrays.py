@@ -40,6 +40,10 @@ def as_array(x: Any, dtype: DType, what: str) -> Any:
 
     Raises ArgumentError naming both types when they differ.
     """
+    if isinstance(getattr(x, "dtype", None), DType):
+        raise ArgumentError(
+            f"{what}: found a Tile, the program declares {dtype.name}; its array is tile.array"
+        )
     x = received(x, what)
     if not hasattr(x, "dtype"):
         return _converted(x, dtype, what)

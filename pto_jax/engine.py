@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -19,7 +19,7 @@ from .arguments import check_accesses, elements, extents, prepare, type_of
 from .derivatives import without_derivative
 from .dtypes import DType
 from .errors import ArgumentError, Diagnostic, VerifyError
-from .ir import Function, Op, Program
+from .ir import Function, Op, Program, short_list
 from .launch_rule import launched
 from .lowering import (
     MAX_STEPS,
@@ -83,6 +83,22 @@ class Kernel:
     def warnings(self) -> tuple[Diagnostic, ...]:
         """What the verifier warns of; of a fragment with open types, nothing before it has arguments."""
         return () if self._open else _verified(self.program, self.profile, self.places)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Copies are the memoised kernel itself, with what it has compiled."""
+        return _kernel, tuple(getattr(self, f.name) for f in fields(self))
+
+    def __repr__(self) -> str:
+        s = self.semantics
+        options = [f"profile={s.profile.name!r}", f"numerics={s.numerics!r}"]
+        if s.out_of_region != s.profile.out_of_region:
+            options.append(f"out_of_region={s.out_of_region!r}")
+        options += [f"subnormals={s.subnormals!r}"] if s.subnormals != "keep" else []
+        options += ["checks=True"] if self.checks else []
+        options += [f"grid={self.grid}"] if self.grid != 1 else []
+        listed = short_list([f"{a.name}: {a.type}" for a in self.arguments])
+        outputs = short_list(self.outputs)
+        return f"<Kernel {self.entry}({listed}) -> ({outputs}), {', '.join(options)}>"
 
     @cached_property
     def function(self) -> Function:

@@ -13,6 +13,7 @@ from jax import Array
 
 from .errors import Diagnostic, ExecutionError, Span
 from .files import save_arrays
+from .ir import short_list
 from .tiles import Tile
 from .walk import Operand, Scope, TileRef
 
@@ -56,6 +57,15 @@ class Report:
         if not other.sites:
             return self
         return Report(self.flags + other.flags, self.sites + other.sites, self.values + other.values)
+
+    def __repr__(self) -> str:
+        if any(isinstance(f, jax.core.Tracer) for f in self.flags):
+            return f"<Report of {len(self.sites)} run-time rules, traced>"
+        broken = self.problems()
+        if not broken:
+            return f"<Report: none of {len(self.sites)} run-time rules broken>"
+        listed = short_list([f"{d.instruction} {d.rule}" for d in broken], 4)
+        return f"<Report: {len(broken)} of {len(self.sites)} run-time rules broken: {listed}>"
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Site, ...]]:
         return (self.flags, self.values), self.sites

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..dtypes import dtype
+from ..dtypes import DType, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from ..types import GlobalLayout, Pipe, TileType, Type, VectorType
 
@@ -28,10 +28,38 @@ OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event", "vector",
 
 
 @dataclass(frozen=True)
+class Sources:
+    """What the size of a new destination follows from: types and valid sizes of the tiles an operation
+    reads, its attributes, and the element type the destination is to have. A valid size is an int, an
+    array, or :class:`pto_jax.isa.extents.Open` where it is not known."""
+
+    types: Mapping[str, TileType]
+    sizes: Mapping[str, tuple[Any, Any]]
+    attrs: Mapping[str, AttrValue]
+    dtype: DType
+
+
+#: Physical rows and columns, and valid rows and columns.
+Size: TypeAlias = "tuple[tuple[int, int], tuple[Any, Any]]"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How large a destination is that a call leaves to the instruction; ``rule`` gives None where the
+    sources do not say. ``text`` completes "dst has ..."."""
+
+    text: str
+    rule: Callable[[Sources], Size | None]
+
+
+@dataclass(frozen=True)
 class Operand:
     """An operand. ``dtype`` is a type variable of the declaration ("T", "S", "D" ...), the name of an
     element type, or None when the operand's element type is free. An optional destination may name the
-    source operand ``beside`` which it is written. ``conv`` operands may be convolution tiles."""
+    source operand ``beside`` which it is written. ``conv`` operands may be convolution tiles. A destination
+    that a call leaves out has the size ``extent`` (None: that of the first source with its element type)
+    and, where the sources allow several element types, the first legal one of ``default``: names of element
+    types, of type variables, or of sources that have it."""
 
     name: str
     role: Role
@@ -41,6 +69,8 @@ class Operand:
     note: str = ""
     beside: str | None = None
     conv: bool = False
+    extent: Extent | None = None
+    default: tuple[str, ...] = ()
 
     @property
     def vector(self) -> VectorType:

@@ -11,6 +11,7 @@ from ..types import BLayout, Loc, ReluPreMode, ScalarType, TileType, Type
 from .common import SIMULATOR_VALUES, tile_instruction
 from .constraints import HARDWARE, SIMULATOR
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Role, Site
+from .extents import OPEN
 from .fixpipe_rules import (
     ACC_TO_VEC,
     RELU,
@@ -241,7 +242,7 @@ _MATRIX_DECISIONS = (
 
 def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
     operands = (
-        Operand("dst", role),
+        Operand("dst", role, extent=OPEN if role == "out" else None),
         Operand("src", "in", dtype="S", conv=name == "textract"),
         WORD,
         Operand("indexRow", "in", "index", None),

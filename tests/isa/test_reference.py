@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from pto_jax.isa import instructions
+from pto_jax.isa import find, instructions
 from pto_jax.isa.reference import WIDTH, matrix, page
 
 
@@ -46,3 +46,10 @@ def test_pages_begin_with_what_a_program_needs(name: str) -> None:
     assert headings == [h for h in order if h in headings]
     assert lines[0].startswith(f"{name}: ")
     assert all(len(line) <= WIDTH or " " not in line.strip() for line in lines)
+
+
+def test_names_are_found_in_any_spelling() -> None:
+    for name in instructions():
+        spellings = (name, name.replace(".", "_"), f"pto.{name}", name.replace(".", "_").upper())
+        assert all(find(s) is instructions()[name] for s in spellings), name
+    assert find("tad") is None
