@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ...errors import PtoError
+from .block import Block
 from .plan import Plan
 from .pool import Pool
 
@@ -21,16 +22,13 @@ class Measured:
 
 def measured(plan: Plan) -> Measured:
     """Execute a plan with one worker and nothing kept; PtoError when a case fails."""
-    seconds, memory = 0.0, 0
+    blocks = [Block(start, count) for start, count in plan.blocks()]
     cells: set[str] = set()
     with Pool(plan, 1, print) as pool:
-        for finished in pool.run(plan.blocks()):
-            if finished is None:
+        for update in pool.run(iter(blocks)):
+            if update is None:
                 continue
-            if finished.batch.failures:
-                first = finished.batch.failures[0]
+            for first in update.piece.failures:
                 raise PtoError(f"case {first.case_id}, index {first.case_index}: {first.message}")
-            seconds += finished.seconds
-            memory = max(memory, finished.memory)
-            cells.update(finished.batch.coverage)
-    return Measured(plan.count / seconds, memory, len(cells))
+            cells.update(update.piece.coverage)
+    return Measured(plan.count / sum(b.seconds for b in blocks), pool.peak, len(cells))

@@ -90,8 +90,20 @@ def catalogue(profile: ProfileName, rows: int = 16, cols: int = 16) -> tuple[Opc
     >>> len({o.name for o in found}) >= 60, len({o.dtype for o in found}) >= 8
     (True, True)
     """
-    p = find_profile(profile)
-    return tuple(o for i in isa.instructions().values() if _fits(i) for o in _opcodes(i, p, rows, cols))
+    return tuple(o for name in names(profile) for o in opcodes_of(name, profile, rows, cols))
+
+
+@lru_cache
+def names(profile: ProfileName) -> tuple[str, ...]:
+    """The instructions of a profile that may have opcodes."""
+    listed = isa.instructions().values()
+    return tuple(i.name for i in listed if _fits(i) and i.types.get(profile))
+
+
+@lru_cache(maxsize=1 << 12)
+def opcodes_of(name: str, profile: ProfileName, rows: int, cols: int) -> tuple[Opcode, ...]:
+    """The opcodes of one instruction for tiles of ``rows * cols`` elements."""
+    return tuple(_opcodes(isa.instructions()[name], find_profile(profile), rows, cols))
 
 
 def _fits(instruction: Instruction) -> bool:
