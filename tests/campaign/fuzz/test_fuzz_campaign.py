@@ -124,7 +124,7 @@ def test_too_many_failures_stop_a_campaign(fuzz: Any) -> None:
     stored = [*options, "--store", "s.sqlite"]
     assert fuzz(*stored, "--workers", 2) == 1
     assert len(fuzz.rows("s.sqlite")["failure"]) == 2
-    assert "to continue: pto-jax fuzz --preset" in fuzz.err and "--max-failures 4" in fuzz.err
+    assert "to continue: pto-jax fuzz " in fuzz.err and "--max-failures 4 --resume" in fuzz.err
     before = fuzz.rows("s.sqlite")
     assert fuzz(*stored, "--resume") == 1 and fuzz.rows("s.sqlite") == before
 
