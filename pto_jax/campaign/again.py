@@ -12,6 +12,7 @@ import signal
 import threading
 from collections.abc import Iterator
 from multiprocessing.connection import Connection
+from multiprocessing.process import BaseProcess
 from typing import Any
 
 from ..errors import Diagnostic, PtoError
@@ -33,6 +34,8 @@ class Again:
     def __init__(self, profile: ProfileName | None = None) -> None:
         self._oracle = Oracle(profile)
         self._connection: Connection | None = None
+        #: The other process, once it is there.
+        self.process: BaseProcess | None = None
 
     @property
     def name(self) -> str:
@@ -42,7 +45,7 @@ class Again:
     def run(self, case: Case) -> Run:
         """What the other process gives, or raises; RuntimeError when it is gone."""
         if self._connection is None:
-            self._connection = _started(self._oracle)
+            self._connection, self.process = _started(self._oracle)
         try:
             self._connection.send_bytes(_packed(case))
             found = _unpacked(self._connection.recv_bytes())
@@ -54,15 +57,15 @@ class Again:
         raise _restored(*found)
 
 
-def _started(oracle: Oracle) -> Connection:
-    """The connection to a new process, which ends with this one."""
+def _started(oracle: Oracle) -> tuple[Connection, BaseProcess]:
+    """A new process, which ends with this one, and the connection to it."""
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
     process = context.Process(target=_serve, args=(oracle, theirs), daemon=True)
     with _other_hash_seed():
         process.start()
     theirs.close()
-    return ours
+    return ours, process
 
 
 @contextlib.contextmanager

@@ -7,7 +7,7 @@ from .plan import Plan
 from .progress import duration
 
 #: Programs per second of one process on one core, of machines that compile each program.
-_SLOW = {"eager": 0.4, "profile": 0.4, "trace": 0.3, "jit": 1.0, "fast": 1.0}
+_SLOW = {"eager": 0.4, "profile": 0.4, "trace": 0.3, "jit": 1.0, "fast": 1.0, "lockstep": 1.0}
 #: Machines of the user, which are given several programs at the same time.
 _DEVICES = frozenset({"dut", "dut-batch", "python"})
 #: What lockstep programs are made of, and what they have not.
