@@ -21,7 +21,7 @@ def announcement(plan: Plan, workers: int, left: int) -> str:
 
     >>> announcement(Plan(tested="jit", presets=("control",)), 2, 1000)
     'jit against oracle, generated programs (control), all profiles, 2 processes; each program is compiled: \
-about 2 programs/s, 1000 programs in 8 min 20 s; without --tested, --against and --preset: 20 programs/s'
+about 2 programs/s, 1000 programs in 8 min 20 s; without --tested, --against and --preset: lockstep, 20 programs/s'
     """
     profiles = "all profiles" if plan.profiles in ((), PROFILE_NAMES) else " ".join(plan.profiles)
     processes = "1 process" if workers == 1 else f"{workers} processes"
@@ -45,7 +45,7 @@ def _remarks(plan: Plan, workers: int, left: int) -> list[str]:
     if slow is not None:
         seconds = duration(left / (_SLOW[slow] * workers))
         remark = f"each program is compiled: about {_rate(slow, workers)}, {left} programs in {seconds}"
-        faster = "without --tested, --against and --preset: 20 programs/s"
+        faster = "without --tested, --against and --preset: lockstep, 20 programs/s"
         return [remark] if plan.programs or kinds & _DEVICES else [remark, faster]
     if kinds & _DEVICES and workers > 1:
         return [f"up to {workers} programs at the same time, --workers 1: one after the other"]

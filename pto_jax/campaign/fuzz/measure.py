@@ -42,7 +42,7 @@ def measured(plan: Plan) -> Measured:
 
 
 class Nothing:
-    """A device that costs nothing, and declines every program: ``python:pto_jax.campaign.fuzz.measure:Nothing``."""
+    """A device that costs nothing, ``python:pto_jax.campaign.fuzz.measure:Nothing``: it declines everything."""
 
     name = "nothing"
 

@@ -91,8 +91,8 @@ class Pool:
 
         Raises ArgumentError or PtoError when the campaign cannot be executed at all.
         """
-        for number, block in zip(range(self._count), blocks, strict=False):
-            self._workers.append(self._started(number, block))
+        for number, first in zip(range(self._count), blocks, strict=False):
+            self._workers.append(self._started(number, first))
         while busy := [w for w in self._workers if w.block is not None]:
             ready = wait([w.connection for w in busy], timeout=tick)
             for worker in busy:

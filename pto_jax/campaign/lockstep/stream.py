@@ -97,11 +97,13 @@ class Runner:
     def registers(self, programs: Programs, contents: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Final registers uint32 [n, registers, words] of some programs, at most a chunk of them, whose
         registers start with ``contents``."""
-        given = (*programs, contents)
         spare = self.chunk - len(contents)
-        padded = [np.concatenate([a, np.zeros((spare, *a.shape[1:]), a.dtype)]) for a in given]
+
+        def padded(rows: Array) -> Array:
+            return np.concatenate([rows, np.zeros((spare, *rows.shape[1:]), rows.dtype)])
+
         with x64():
-            found = _finisher(self)(Programs(*padded[:-1]), padded[-1])
+            found = _finisher(self)(Programs(*map(padded, programs)), padded(contents))
             return np.asarray(found)[: len(contents)]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from typing import Any
 
@@ -105,7 +106,7 @@ def test_workers_follow_from_the_machine(
     monkeypatch.setenv("JAX_PLATFORMS", platforms)
     monkeypatch.setattr(commands_fuzz, "entry_points", lambda group: ["cuda"] if plugin else [])
     monkeypatch.setattr(commands_fuzz, "find_spec", lambda name: None)
-    monkeypatch.setattr(commands_fuzz.os, "sched_getaffinity", lambda process: set(range(cores)))
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)), raising=False)
     assert commands_fuzz._workers(memory) == workers
 
 
