@@ -42,7 +42,7 @@ def measured(plan: Plan) -> Measured:
 
 
 class Nothing:
-    """A device that costs nothing, ``python:pto_jax.campaign.fuzz.measure:Nothing``: it declines everything."""
+    """A device that costs nothing, for ``python:`` as a machine: it declines every program."""
 
     name = "nothing"
 
