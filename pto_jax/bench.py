@@ -349,16 +349,21 @@ def lockstep(run: Run) -> None:
 
 
 def campaign(run: Run) -> None:
-    """Campaigns of a fixed seed: cases per second, peak memory of a worker, coverage cells."""
+    """Campaigns of a fixed seed, one worker: cases per second, time to the first, its memory, coverage."""
     from .campaign.fuzz.measure import measured
-    from .campaign.fuzz.plan import Plan
+    from .campaign.fuzz.plan import LOCKSTEP_ALONE, LOCKSTEP_OPCODES, Plan
 
+    usual = Plan(tested="lockstep", lockstep=True, batch=LOCKSTEP_ALONE, opcodes=LOCKSTEP_OPCODES)
+    nothing = "python:pto_jax.campaign.fuzz.measure:Nothing"
     for name, plan in (
+        ("default", usual),
+        ("a device that costs nothing", Plan(count=512, tested=nothing)),
         ("oracle twice", Plan(count=256, reference="oracle", tested="interpreter", presets=("straight",))),
         ("oracle and engine", Plan(count=64, batch=16, presets=("straight",))),
     ):
         found = measured(plan)
         run.add(f"campaign, {name}: rate", found.rate, "cases/s")
+        run.add(f"campaign, {name}: to the first result", found.first, "s")
         run.add(f"campaign, {name}: peak of the worker", found.memory / (1 << 20), "MiB")
         run.add(f"campaign, {name}: coverage", found.cells, "cells")
 
