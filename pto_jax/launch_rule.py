@@ -58,8 +58,10 @@ def _judged(kernel: Kernel, facts: launches.Facts) -> Diagnostic | None:
 
 
 def _integers(kernel: Kernel, scalars: Mapping[str, Any]) -> dict[str, int]:
-    types = {a.name: a.type for a in kernel.arguments}
-    return {n: int(np.asarray(x)) for n, x in scalars.items() if not types[n].dtype.is_float}
+    integers = [
+        a.name for a in kernel.arguments if isinstance(a.type, ScalarType) and not a.type.dtype.is_float
+    ]
+    return {n: int(jax.device_get(scalars[n])) for n in integers}
 
 
 def _called_back(kernel: Kernel, scalars: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> Report:
@@ -69,7 +71,7 @@ def _called_back(kernel: Kernel, scalars: Mapping[str, Any], shapes: Mapping[str
         facts = launches.Facts(_integers(kernel, values), shapes)
         return np.asarray(_judged(kernel, facts) is not None)
 
-    shape = jax.ShapeDtypeStruct((), np.bool_)
+    shape = jax.eval_shape(lambda: jax.numpy.ones((), bool))
     flag = jax.pure_callback(broken, shape, dict(scalars), vmap_method="sequential")
     asked = next(op for op in kernel.program.walk() if op.name == "get_block_idx")
     blocks = f"{kernel.grid} block{'s' if kernel.grid > 1 else ''} (grid={kernel.grid})"

@@ -32,7 +32,7 @@ Mode = Literal["eager", "trace", "jit"]
 
 
 class Target(Protocol):
-    """Something that executes cases.
+    """Something that executes cases. Their grids may be parts of launches: all machines execute the same.
 
     ``run`` gives the results, or raises NotExecutableError for what the machine cannot execute,
     ExecutionError where the program breaks a run-time rule; any other exception is a finding about it.

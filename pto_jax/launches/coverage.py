@@ -14,8 +14,9 @@ from math import prod
 
 import numpy as np
 
-from .machine import Unseen, Whole, Windows
+from .machine import Unseen
 from .numbers import Flags, Integers
+from .windows import Whole, Windows
 
 #: Cells up to which a view is cut.
 MAX_CELLS = 1 << 20
@@ -54,12 +55,12 @@ class Coverage:
         edges = [np.unique(np.concatenate([[0, n], low[:, d], high[:, d]])) for d, n in enumerate(extent)]
         if prod(len(e) for e in edges) > MAX_CELLS:
             raise Unseen
-        cells = [
+        first, end = (
             np.stack([np.searchsorted(e, x[:, d]) for d, e in enumerate(edges)], -1) for x in (low, high)
-        ]
+        )
         block = np.concatenate([w.block for w in windows])
         adds = np.repeat([w.adds for w in windows], [w.block.size for w in windows])
-        return Coverage(whole, block, adds, *cells, tuple(np.diff(e) for e in edges))
+        return Coverage(whole, block, adds, first, end, tuple(np.diff(e) for e in edges))
 
     @cached_property
     def weights(self) -> Integers:

@@ -18,8 +18,9 @@ from ..types import MemRefType, PartitionViewType, ScalarType, TensorViewType
 from ..walk import Operand, View, memref_view, run_block
 from ..walk.abstract import abstract
 from .coverage import Coverage
-from .machine import Blocks, Unseen, Whole
+from .machine import Blocks, Unseen
 from .numbers import Flags, Lanes, settled
+from .windows import Whole
 
 #: Blocks up to which a launch is judged, and a better one is looked for.
 MAX_BLOCKS = 4096

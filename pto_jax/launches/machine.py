@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from math import prod
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from ..dtypes import I1, INDEX, DType
 from ..ir import Op
-from ..types import AtomicType, GlobalLayout
+from ..types import AtomicType
 from ..walk import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
 from ..walk.abstract import AbstractMachine, Unknown
 from .numbers import (
@@ -26,7 +26,6 @@ from .numbers import (
     Lanes,
     address,
     aligned,
-    choose,
     compute,
     is_integer,
     settled,
@@ -34,6 +33,7 @@ from .numbers import (
     wrap,
 )
 from .operands import merged, unsettled
+from .windows import Whole, Windows, differs, moved, whole_view
 
 if TYPE_CHECKING:
     from ..walk.machine import After, Arm, Before, Body
@@ -41,49 +41,17 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 #: Operations, elements of lanes, and windows up to which a program is followed.
-MAX_OPERATIONS = 20_000
+MAX_OPERATIONS = 4_000
 MAX_ELEMENTS = 1 << 23
 MAX_WINDOWS = 1 << 16
 #: A loop of at most this many trips is written out: its counter is a plain number.
 SHORT = 2
 #: Instructions that write a window element by element.
 _WINDOWED = ("tstore", "tstore_fp")
-_PLAIN = (None, GlobalLayout.ND, GlobalLayout.DN)
 
 
 class Unseen(Exception):
     """The program is not followed to its end: too long, or it takes a way that is not modelled."""
-
-
-@dataclass(frozen=True)
-class Whole:
-    """A declared view whose place and sizes are known: the same for every block."""
-
-    buffer: str
-    offset: int
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]
-
-    @property
-    def elements(self) -> int:
-        return prod(self.shape)
-
-    @property
-    def last(self) -> int:
-        """Position of the last element of the view in its buffer."""
-        return self.offset + sum((n - 1) * s for n, s in zip(self.shape, self.strides, strict=True))
-
-
-@dataclass(frozen=True, eq=False)
-class Windows:
-    """The windows of one transfer: their block, first element, and elements along each dimension; ``adds``
-    where it adds to what is there."""
-
-    op: Op
-    adds: bool
-    block: Integers
-    offset: Integers
-    sizes: Integers
 
 
 @dataclass(eq=False)
@@ -141,6 +109,11 @@ class Blocks(AbstractMachine):
     def unrolls(self, op: Op, trips: int) -> bool:
         return trips <= SHORT
 
+    def trap(self, op: Op) -> None:
+        """A block that stops is none that a launch needs."""
+        if self.certain:
+            self.outside |= self._blocks(np.asarray(True))
+
     # -- control flow --------------------------------------------------------------------------------
 
     @contextmanager
@@ -150,7 +123,7 @@ class Blocks(AbstractMachine):
         if lanes is None:
             self.certain = False
         else:
-            self.active = aligned(active, max(active.ndim, lanes.ndim)) & lanes  # type: ignore[assignment]
+            self.active = aligned(active, max(active.ndim, lanes.ndim)) & lanes
         try:
             yield
         finally:
@@ -193,7 +166,7 @@ class Blocks(AbstractMachine):
         carried = tuple(inits)
         for trip in range(most):
             going = compute("arith.cmpi.slt", (trip, trips), INDEX, I1)
-            carried = self._while(frame, going, carried, lambda now, trip=trip: body(trip, now))
+            carried = self._while(frame, going, carried, partial(body, trip))
         return carried
 
     def _at_once(self, frame: Frame, counts: Integers, most: int, body: Body) -> bool:
@@ -254,7 +227,7 @@ class Blocks(AbstractMachine):
             self.asked = self.asked or op
         elif op.name in ("partition_view", "subview"):
             view = scope[op.group("view")[0]]
-            whole = _whole(view) if isinstance(view, View) else None
+            whole = whole_view(view) if isinstance(view, View) else None
             if whole is not None and view.root is None:
                 self.names.setdefault(whole, op.group("view")[0].name)
             self._within(op, view, scope)
@@ -294,17 +267,17 @@ class Blocks(AbstractMachine):
         if not isinstance(view.buffer, str):
             raise Unseen
         tile = next((o for o in execution.operands.values() if isinstance(o, TileRef)), None)
-        sizes = _moved(view, tile, execution) if tile is not None else None
-        whole = _whole(view.root or view)
+        sizes = moved(view, tile, execution) if tile is not None else None
+        whole = whole_view(view.root or view)
         if sizes is None or whole is None or not is_integer(view.offset) or not self.certain:
             if writes:
-                self.lacking |= whole is not None or not _moves(view.root or view)
+                self.lacking |= whole is not None or not differs(view.root or view)
                 self.undecided.add(view.buffer)
             return
         if view.root is None and execution.op.outs:
             self.names.setdefault(whole, execution.op.outs[0].name)
         windows = self._windows_of(execution, view, sizes)
-        self._leave(windows, whole, view)
+        self._leave(windows, whole)
         if writes:
             self.writes.setdefault(whole, []).append(windows)
 
@@ -312,9 +285,9 @@ class Blocks(AbstractMachine):
         parts = [spread(x, self.rank) for x in (view.offset, *sizes)]
         block = np.arange(self.lanes).reshape((self.lanes,) + (1,) * (self.rank - 1))
         active = aligned(self.active, self.rank)
-        live = active
+        live: Any = active
         for size in parts[1:]:
-            live = live & (size > 0)  # type: ignore[operator]
+            live = live & (size > 0)
         block, live, *parts = np.broadcast_arrays(block, live, *parts)
         chosen = live.reshape(-1)
         self._spend(chosen.size * len(parts))
@@ -326,7 +299,7 @@ class Blocks(AbstractMachine):
         adds = execution.attrs.get("atomicType") == AtomicType.ATOMIC_ADD
         return Windows(execution.op, adds, block.reshape(-1)[chosen], offset, stacked)
 
-    def _leave(self, windows: Windows, whole: Whole, view: View) -> None:
+    def _leave(self, windows: Windows, whole: Whole) -> None:
         """Note the first block whose transfer begins before a view or ends behind it."""
         strides = np.array(whole.strides, np.int64)
         if (strides < 0).any() or not whole.elements:
@@ -339,7 +312,8 @@ class Blocks(AbstractMachine):
 
     def _blocks(self, lanes: Flags) -> Flags:
         """The blocks with an active lane among some."""
-        return (aligned(self.active, self.rank) & lanes).reshape(self.lanes, -1).any(-1)
+        hit = aligned(self.active, self.rank) & lanes
+        return np.asarray(hit.reshape(self.lanes, -1).any(-1))
 
     def _compute(self, args: Sequence[Scalar]) -> None:
         """Pay for lanes that an operation computes; never more than all there are."""
@@ -350,49 +324,6 @@ class Blocks(AbstractMachine):
         self._elements -= elements
         if self._operations < 0 or self._elements < 0:
             raise Unseen
-
-
-def _whole(view: View) -> Whole | None:
-    """A declared view, if all about it is known and the same for every block."""
-    numbers = (view.offset, *view.shape, *view.strides)
-    if not isinstance(view.buffer, str) or not all(isinstance(n, int) for n in numbers):
-        return None
-    return Whole(view.buffer, view.offset, tuple(view.shape), tuple(view.strides))
-
-
-def _moves(view: View) -> bool:
-    """Whether a view is known, but another one for other blocks."""
-    return all(map(is_integer, (view.offset, *view.shape, *view.strides)))
-
-
-def _moved(view: View, tile: TileRef, execution: Execution) -> tuple[Scalar, ...] | None:
-    """The elements of a window that a transfer of a tile's valid region moves, along each dimension."""
-    rows, cols, shape = tile.v_row, tile.v_col, view.shape
-    given = execution.attrs.get("layout")
-    layout = given if isinstance(given, GlobalLayout) else view.layout
-    if not all(map(is_integer, (rows, cols, *shape))) or len(shape) < 2:
-        return None
-    *lead, height, width = shape
-    if layout in _PLAIN and tile.type.conv is None and all(isinstance(n, int) and n == 1 for n in lead):
-        return (*lead, _smaller(height, rows), _smaller(width, cols))
-    # In other layouts the valid region is known to be the whole window, or nothing.
-    lanes, total = _times((rows, cols)), _times(shape)
-    full = compute("arith.cmpi.sge", (lanes, total), INDEX, I1)
-    empty = compute("arith.cmpi.sle", (lanes, 0), INDEX, I1)
-    if compute("arith.ori", (full, empty), I1, I1) is not True:
-        return None
-    return tuple(choose(empty, 0, n) for n in shape)
-
-
-def _smaller(a: Scalar, b: Scalar) -> Scalar:
-    return compute("arith.minsi", (a, b), INDEX, INDEX)
-
-
-def _times(factors: Sequence[Scalar]) -> Scalar:
-    product: Scalar = 1
-    for n in factors:
-        product = compute("arith.muli", (product, n), INDEX, INDEX)
-    return product
 
 
 def _blurred_trip(inits: Sequence[Operand], before: Before, after: After) -> tuple[Operand, ...]:

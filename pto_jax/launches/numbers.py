@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import TypeGuard
+from typing import Any, TypeGuard, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +20,7 @@ from ..walk.abstract import Unknown
 #: The offset of an address whose arithmetic left 64 bits.
 NOWHERE = -(1 << 63)
 
+S = TypeVar("S", bound=np.generic)
 Integers = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
@@ -42,7 +43,7 @@ def spread(value: int | Lanes, rank: int) -> Integers:
     return aligned(value.values, rank)
 
 
-def aligned(values: NDArray[np.generic], rank: int) -> NDArray[np.generic]:  # type: ignore[type-var]
+def aligned(values: NDArray[S], rank: int) -> NDArray[S]:
     """An array made outside of some loops, with an axis of length one for the trips of each."""
     return values.reshape(values.shape + (1,) * (rank - values.ndim))
 
@@ -152,17 +153,17 @@ def _divided(rounding: _Formula) -> _Formula:
     return apply
 
 
-def _truncated(a: Integers, b: Integers) -> Integers:
+def _truncated(a: Any, b: Any) -> Any:
     down = a // b
     return down + ((down < 0) & (down * b != a))
 
 
-def _remainder(a: Integers, b: Integers) -> Integers:
+def _remainder(a: Any, b: Any) -> Any:
     divisor = np.where(b == 0, a.dtype.type(1), b)
     return np.where(b == 0, a, a - divisor * _truncated(a, divisor))
 
 
-def _up(a: Integers, b: Integers) -> Integers:
+def _up(a: Any, b: Any) -> Any:
     down = a // b
     return down + (down * b != a)
 

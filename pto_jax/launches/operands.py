@@ -16,7 +16,7 @@ def merged(condition: Scalar, yes: Operand, no: Operand) -> Operand:
         return yes
     if isinstance(yes, View | Pointer | TileRef) and type(yes) is type(no):
         parts = {f.name: _part(condition, getattr(yes, f.name), getattr(no, f.name)) for f in fields(yes)}
-        if isinstance(yes, View) and yes.root != no.root:
+        if isinstance(yes, View) and isinstance(no, View) and yes.root != no.root:
             parts["buffer"] = None  # a window of one view or of another
         return replace(yes, **parts)
     if isinstance(yes, tuple) and isinstance(no, tuple) and len(yes) == len(no):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -39,6 +40,7 @@ VIEW = f"%v = pto.make_tensor_view %y, shape = [%c64, %c16], strides = [%c16, %c
 TILE = f"%t = pto.alloc_tile : {T}\npto.texpands ins(%one : f32) outs(%t : {T})\n"
 ROW = "%row = arith.muli %b, %c8 : index\n"
 Y = np.zeros((64, 16), np.float32)
+Run = Callable[..., Any]
 
 
 def store(row: str = "%row", view: str = "%v", tile: str = "%t", t: str = T, name: str = "%w") -> str:
@@ -225,6 +227,12 @@ MOVED = f"""
 %p = pto.addptr %y, %at : !pto.ptr<f32> -> !pto.ptr<f32>
 %o = pto.make_tensor_view %p, shape = [%c64, %c16], strides = [%c16, %c1] : {WIDE}
 {store("%c0", "%o")}"""
+STOPPED = f"""
+%far = arith.cmpi sge, %b, %c4 : index
+scf.if %far {{
+  pto.trap
+}}
+{store()}"""
 LOADED = f"""
 %k = pto.load_scalar %y[%b] : !pto.ptr<f32> -> f32
 %z = arith.constant 0.0 : f32
@@ -246,6 +254,7 @@ scf.if %wanted {{
         "the next window leaves the view": (VIEW + TILE + TWICE + store("%twice"), 4),
         "a view of its own": (OTHER + TILE + ROW + store("%c0", "%o"), 1),
         "a view that moves with the block": (TILE + MOVED, 1),
+        "further blocks would stop": (VIEW + TILE + ROW + STOPPED, 4),
         "what is loaded decides": (VIEW + TILE + ROW + LOADED, 1),
     }.values(),
     ids=str,
@@ -317,10 +326,11 @@ FEW = "2 blocks (grid=2) write 256 of the 512 elements of view %rv (argument y);
 
 def test_sizes_that_are_arguments_are_judged_where_values_are_seen() -> None:
     checked, plain = (pto.compile(BY_ROWS, grid=2, checks=checks) for checks in (True, False))
-    for run in (plain.eager, plain.with_state, lambda *a: oracle.run(BY_ROWS, a, grid=2)):
+    runs: tuple[Run, ...] = (plain.eager, plain.with_state, lambda *a: oracle.run(BY_ROWS, a, grid=2))
+    for run in runs:
         with pytest.raises(pto.ExecutionError, match="get_block_idx: ") as raised:
             run(Y, 32)
-        assert FEW in str(raised.value) and raised.value.diagnostics[0].span.line == 17
+        assert FEW in str(raised.value) and str(raised.value.diagnostics[0].span) == "k.pto:17:1"
         run(Y, 16)
     (found,) = checked(Y, 32)[1].problems()
     assert FEW in found.message and found.rule == "launch" and "fix: grid=4 (--grid 4)" in found.message
@@ -334,8 +344,9 @@ def test_checks_judge_sizes_that_a_transformation_traces() -> None:
     (found,) = jax.vmap(checked, in_axes=(None, 0))(Y, sizes)[1].problems()
     assert "2 blocks (grid=2) that write what the views declare" in found.message
     assert found.message.endswith("batch index 1, 3") and str(found.span) == "k.pto:17:1"
-    assert not jax.jit(checked)(Y, np.int32(16))[1].problems()
-    assert jax.jit(checked)(Y, np.int32(48))[1].problems()
+    jitted: Any = jax.jit(checked)
+    assert not jitted(Y, np.int32(16))[1].problems()
+    assert jitted(Y, np.int32(48))[1].problems()
 
 
 def test_numbers_that_are_loaded_are_judged_where_values_are_seen() -> None:
@@ -346,7 +357,8 @@ def test_numbers_that_are_loaded_are_judged_where_values_are_seen() -> None:
     program = kernel(VIEW, TILE, loaded, store(), arguments="%y: !pto.ptr<f32>, %x: !pto.ptr<i32>")
     plain = pto.compile(program, grid=2)
     rest, same = np.arange(0, 64, 8, dtype=np.int32), np.array([8, 0, 0, 8, 8, 8, 8, 8], np.int32)
-    for run in (plain.eager, lambda *a: oracle.run(program, a, grid=2)):
+    runs: tuple[Run, ...] = (plain.eager, lambda *a: oracle.run(program, a, grid=2))
+    for run in runs:
         with pytest.raises(pto.ExecutionError, match=r"2 blocks .* write 256 of the 1024 elements"):
             run(Y, rest)
         run(Y, same)
@@ -356,7 +368,8 @@ def test_extents_of_arrays_are_known_wherever_a_kernel_is_called() -> None:
     text = TILES_OF_MEMREF
     kernel_of = pto.compile(pto.parse(text, "m.pto"), grid=2)
     np.testing.assert_array_equal(kernel_of(Y[:16])["y"], 1)
-    for call in (kernel_of, kernel_of.eager, jax.jit(lambda y: kernel_of(y))):
+    calls: tuple[Run, ...] = (kernel_of, kernel_of.eager, jax.jit(lambda y: kernel_of(y)))
+    for call in calls:
         with pytest.raises(pto.ExecutionError, match=r"write 256 of the 1024 elements of view %y; .*grid=8"):
             call(Y)
 
@@ -396,7 +409,7 @@ def test_windows_are_those_that_the_interpreter_writes() -> None:
     options = replace(generate_options.CONTROL, blocks=1.0, functions=1.0)
     seen = 0
     for case in generate.cases(5, 12, options):
-        function, given = case.program.function(case.entry), interpreter_arguments(case)
+        function, given = case.program.function(case.entry or ""), interpreter_arguments(case)
         after = oracle.run(
             case.program, given, profile=case.profile, entry=case.entry, grid=case.grid, partial_launch=True
         )
@@ -442,7 +455,7 @@ def test_rows_beyond_the_array_are_found_by_name_and_line() -> None:
     for diagnostic, name in zip(problems, ("x", "y"), strict=True):
         assert name in diagnostic.message.replace(":", " ").replace(")", " ").replace("(", " ").split()
         assert "40 elements" in diagnostic.message
-    runs = (checked.eager, lambda *a: oracle.run(raised.program, a))
+    runs: tuple[Run, ...] = (checked.eager, lambda *a: oracle.run(raised.program, a))
     for run in runs:
         with pytest.raises(
             pto.ExecutionError, match=rf"test_launches\.py:{first + 7}:\d+: error: tload: .*\bx\b"
