@@ -28,7 +28,7 @@ _FIX = (
 
 #: Tangents of arguments -> the tangent of one result, which does not exist. Parameters: ``aval`` of the
 #: result, ``name`` of the program and of its differentiated ``arguments``.
-_undefined = Primitive("pto_undefined_derivative")
+_undefined: Any = Primitive("pto_undefined_derivative")
 
 
 def refuse(name: str = "f", arguments: Sequence[str] = ()) -> NoReturn:

@@ -49,8 +49,8 @@ def branched(f: Function, x: Any) -> Any:
 
 def sharded(f: Function, x: Any) -> Any:
     mesh = Mesh(np.array(jax.devices()[:2]), ("i",))
-    spec = PartitionSpec("i")
-    per_device = jax.shard_map(lambda x: f(x[0])[None], mesh=mesh, in_specs=spec, out_specs=spec)
+    spec = PartitionSpec("i")  # type: ignore[no-untyped-call]
+    per_device: Any = jax.shard_map(lambda x: f(x[0])[None], mesh=mesh, in_specs=spec, out_specs=spec)
     return per_device(jnp.stack([x, x])).sum(0) / 2
 
 

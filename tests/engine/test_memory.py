@@ -65,6 +65,7 @@ def extents(layout: str, shape: tuple[int, ...]) -> tuple[int, int]:
     return (full[3], lead * full[4]) if layout == "dn" else (lead * full[3], full[4])
 
 
+@pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 @pytest.mark.parametrize(("layout", "shape", "strides"), VIEWS)
 def test_views_of_every_rank_static_and_from_arguments(
     source: Source, agree: Agree, layout: str, shape: tuple[int, ...], strides: tuple[int, ...]
@@ -165,6 +166,7 @@ def test_loads_pad_as_the_profile_does(
         assert (np.asarray(kernel(x, z, r, c)["z"]) == out).all()
 
 
+@pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 @pytest.mark.parametrize("valid", [(3, 8), (8, 5), (1, 1)])
 def test_partial_stores_leave_the_rest(source: Source, agree: Agree, valid: tuple[int, int]) -> None:
     s = (
@@ -197,6 +199,7 @@ SHARED = {
 }
 
 
+@pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 @pytest.mark.parametrize("arch", ["a3", "cpu_sim"])
 @pytest.mark.parametrize("name", SHARED)
 @pytest.mark.filterwarnings("default")
@@ -238,6 +241,7 @@ def three(source: Source) -> pto.Program:
     return program
 
 
+@pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 def test_a_chain_of_overlaps(source: Source, agree: Agree) -> None:
     agree(three(source), words(32), words(32).view(np.int32), words(32))
 
