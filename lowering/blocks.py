@@ -21,9 +21,10 @@ from numpy.typing import NDArray
 from pto_jax.errors import PtoError
 from pto_jax.ir import Op, Program
 from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, Scope, View, run_block
+from pto_jax.walk.abstract import Unknown, abstract
 
 from .control_flow import Memory
-from .planning import Surveyor, Unknown, abstract
+from .planning import Surveyor
 
 if TYPE_CHECKING:
     from pto_jax.walk.machine import Arm, Before, Body, RunBlock

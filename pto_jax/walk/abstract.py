@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ..dtypes import DType
 from ..ir import Op, Value
 from ..types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
 from .memory import ScalarMemory
-from .operands import Execution, Operand, Pointer, Scalar, TileRef, View
+from .operands import Buffer, Execution, Operand, Pointer, Scalar, TileRef, View
 from .state import memref_view
 from .walker import Frame, Scope
 
@@ -76,23 +77,38 @@ class AbstractMachine(ScalarMemory):
     def counter(self, value: int) -> Scalar:
         return Unknown()
 
+    @contextmanager
+    def _inside(self, certain: bool) -> Iterator[None]:
+        """Walk a region that execution may leave out."""
+        self.depth += not certain
+        try:
+            yield
+        finally:
+            self.depth -= not certain
+
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
-        first, second = (arm() for arm in arms)
+        with self._inside(certain=False):
+            first, second = (arm() for arm in arms)
         return tuple(map(either, first, second))
 
     def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
         carried = tuple(map(opened, inits))
-        return tuple(map(either, carried, body(Unknown(), carried)))
+        with self._inside(certain=isinstance(trips, int) and trips > 0):
+            return tuple(map(either, carried, body(Unknown(), carried)))
 
     def repeat(
         self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
     ) -> tuple[Operand, ...]:
         passed = before(tuple(map(opened, inits)))[1]
-        after(passed)
+        with self._inside(certain=False):
+            after(passed)
         return passed
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         return Unknown()
+
+    def elements(self, buffer: Buffer, dtype: DType) -> int | None:
+        return None
 
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
         return Unknown()
