@@ -57,7 +57,7 @@ def _instruction(writer: Writer, op: Op) -> None:
             names[name] = _seen(writer, op, value, asked)
             layout = asked if isinstance(asked, GlobalLayout) else _layout(writer, value)
             types[name] = writer.type(value.type, layout, op)
-    call = Call(op, bound, names, types)
+    call = Call(op, bound, names, types, writer.unit.mode)
     if needs_scratch(call):
         names["tmp"], types["tmp"] = _scratch(writer, op, call)
     statement = text(call)

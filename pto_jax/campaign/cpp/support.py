@@ -37,6 +37,10 @@ struct numeric_limits<__bf16> : Limits<__bf16, 8, 7> {};
 #undef __STDCPP_BFLOAT16_T__
 #endif
 #endif
+#if defined(__CPU_SIM) && defined(__PTO_AUTO__)
+// Initialises a tile in the vendor's compiler; the simulator's headers use it and do not define it.
+#define __cce_tinit(data) (data)
+#endif
 #include <pto/pto-inst.hpp>
 
 using namespace pto;

@@ -269,6 +269,10 @@ func.func @part(%a: !pto.tensor_view<16x16xf32>, %b: !pto.tensor_view<16x16xf32>
             f"outs(%d : {T.replace('rows=16', 'rows=32').replace('v_row=16', 'v_row=?')})",
             "trowsum: dst has other rows than src",
         ),
+        (
+            f"pto.tsqrt ins(%a : {T}) outs(%d : {T.replace('v_row=16', 'v_row=?')})",
+            "tsqrt: dst and src have other valid sizes in their types",
+        ),
     ],
 )
 def test_what_the_simulator_does_not_define_is_refused_for_it(text: str, message: str) -> None:
@@ -329,3 +333,10 @@ def test_the_host_compares_by_the_element_type() -> None:
         assert ("static_assert(!std::is_same_v<bfloat16_t" in text) == (kind == "bf16")
     loose = replace(case_of(ADD), ulp={"dst": 2})
     assert "0x7fffffff, 2}, true);" in source(loose, ("dst",), "auto")
+
+
+def test_tiles_that_the_simulator_copies_need_manual_mode() -> None:
+    text = f"pto.tsqrt ins(%a : {T}) outs(%d : {T})"
+    with pytest.raises(NotExecutableError, match="tsqrt: the simulator takes its tiles by value"):
+        device(text, "auto")
+    assert "TSQRT(d, a);" in device(text, "manual")
