@@ -288,8 +288,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         decisions=(
             Decision(
                 "A window outside the view is target-defined.",
-                "An error where offsets, sizes and extents are constants, and when executed; a compiled kernel "
-                "without checks follows the addresses.",
+                "An error where offsets, sizes and extents are constants, and when executed; a compiled "
+                "kernel without checks follows the addresses.",
                 "PTO ISA page of the instruction",
             ),
             Decision(
