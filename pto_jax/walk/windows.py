@@ -83,7 +83,7 @@ def require_inside(
             broken = _both(machine, broken, _leaves_buffer(machine, view))
         broken = _either(machine, broken, *(_compared(machine, "slt", n, 0) for n in (offset, size)))
         machine.require(op, "window", f"a window inside {what}", broken, found, numbers)
-        slowest = slowest and extent == 1 and isinstance(extent, int)
+        slowest = slowest and isinstance(extent, int) and extent == 1
 
 
 def _exceeds(machine: Machine, offset: Scalar, size: Scalar, extent: Scalar) -> Scalar:
