@@ -12,9 +12,9 @@ from .errors import ArgumentError, Diagnostic, PtoWarning
 
 _LISTED = 5
 _shown: set[tuple[object, ...]] = set()
-#: Flags of XLA that allow LLVM to change what exact arithmetic relies on; without the first, none acts.
-_FAST_MATH = "xla_cpu_enable_fast_math"
-_HONOURS = tuple(f"xla_cpu_fast_math_honor_{what}" for what in ("nans", "infs", "division", "functions"))
+#: With the first flag of XLA, LLVM may reorder and approximate; without the second it also drops what exact
+#: arithmetic does for NaN, and sums, products, quotients and roots have other bits.
+_FAST_MATH, _HONOUR_NANS = "xla_cpu_enable_fast_math", "xla_cpu_fast_math_honor_nans"
 
 
 def warn_once(key: tuple[object, ...], messages: Sequence[str]) -> None:
@@ -50,27 +50,26 @@ def _is_ours(module: str) -> bool:
 
 def require_exact() -> None:
     """Refuse exact numerics where XLA_FLAGS make them impossible; warn where they are not guaranteed."""
-    broken, fast = _fast_math(os.environ.get("XLA_FLAGS", ""))
+    fast, without_nans = _fast_math(os.environ.get("XLA_FLAGS", ""))
     fix = f'usual fix: remove --{_FAST_MATH}=true from XLA_FLAGS, or numerics="fast"'
-    if broken is not None:
+    if without_nans:
         raise ArgumentError(
-            f"XLA_FLAGS has --{_FAST_MATH}=true with {broken}, under which numerics='exact' cannot keep its "
-            f"bits; {fix}"
+            f"XLA_FLAGS has --{_FAST_MATH}=true with --{_HONOUR_NANS}=false, under which numerics='exact' "
+            f"cannot keep its bits; {fix}"
         )
     if fast:
         unsure = (
-            f"XLA_FLAGS has --{_FAST_MATH}=true, under which the bits of numerics='exact' are not guaranteed"
+            f"XLA_FLAGS has --{_FAST_MATH}=true, under which numerics='exact' does not guarantee its bits"
         )
         warn_once((_FAST_MATH,), [f"{unsure}; {fix}"])
 
 
 @lru_cache(maxsize=8)
-def _fast_math(flags: str) -> tuple[str | None, bool]:
-    """The setting that breaks exactness, and whether fast math is on at all."""
+def _fast_math(flags: str) -> tuple[bool, bool]:
+    """Whether fast math is on, and whether it ignores NaN."""
     settings: dict[str, str] = {}
     for word in flags.split():
         name, _, value = word.lstrip("-").partition("=")
         settings[name] = value.lower() or "true"
-    on = settings.get(_FAST_MATH) in ("true", "1")
-    broken = next((f for f in _HONOURS if settings.get(f) in ("false", "0")), None)
-    return (f"--{broken}=false" if on and broken else None), on
+    fast = settings.get(_FAST_MATH) in ("true", "1")
+    return fast, fast and settings.get(_HONOUR_NANS) in ("false", "0")

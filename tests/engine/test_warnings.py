@@ -123,7 +123,8 @@ FAST = "--xla_cpu_enable_fast_math=true"
         (FAST, False, True),
         ("--xla_dump_to=x --xla_cpu_enable_fast_math --xla_cpu_fast_math_honor_nans=true", False, True),
         (f"{FAST} --xla_cpu_fast_math_honor_nans=false", True, False),
-        (f"--xla_cpu_fast_math_honor_division=0 {FAST}", True, False),
+        (f"--xla_cpu_fast_math_honor_nans=0 {FAST}", True, False),
+        (f"--xla_cpu_fast_math_honor_division=false {FAST}", False, True),
     ],
 )
 def test_exact_numerics_and_fast_math_of_the_compiler(
