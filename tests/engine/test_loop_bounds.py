@@ -48,7 +48,11 @@ def test_trip_counts_do_not_overflow(lower: int, upper: int, step: int) -> None:
     wanted = range(lower, upper, step)
     x, given = np.zeros(2, np.int64), (lower, upper, step)
     with jax.enable_x64(True):
-        found = [counts(False)(x, *given), counts(False).eager(x, *given), oracle.run(counts(False).program, [x, *given])]
+        found = [
+            counts(False)(x, *given),
+            counts(False).eager(x, *given),
+            oracle.run(counts(False).program, [x, *given]),
+        ]
     for out in found:
         assert np.asarray(out["x"]).tolist() == [len(wanted), wanted[-1] if wanted else 0]
 
@@ -100,7 +104,9 @@ def test_no_array_of_a_trace_outlives_it(checks: bool) -> None:
 
 def test_a_captured_numpy_number_keeps_its_type_for_others() -> None:
     """JAX remembers a captured constant by its object: the 64-bit scope of a kernel must not be its first use."""
-    kernel = pto.compile(pto.parse(kernel_text(f"scf.for %i = %c0 to %n step %c1 {{\n{add('acc', 'b', 'acc')}\n}}\n{store()}")))
+    kernel = pto.compile(
+        pto.parse(kernel_text(f"scf.for %i = %c0 to %n step %c1 {{\n{add('acc', 'b', 'acc')}\n}}\n{store()}"))
+    )
     n, y = np.int64(3), np.ones(32, np.float32)
     other = jax.jit(lambda a, b: a + b)
 
