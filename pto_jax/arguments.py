@@ -61,7 +61,7 @@ def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> 
 
 def elements(array: Any, dtype: DType) -> int:
     """Elements of an array."""
-    return math.prod(array.shape) * (2 if dtype.packed else 1)
+    return int(math.prod(array.shape)) * (2 if dtype.packed else 1)
 
 
 def check_accesses(name: str, size: int, accesses: Accesses) -> None:
