@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from numpy.typing import NDArray
 
 from pto_jax import cli, oracle
 from pto_jax.analysis import Argument
@@ -112,7 +111,7 @@ def _file(launch: Launch, folder: Path) -> Path:
     return path
 
 
-def _stored(x: Any) -> NDArray[Any]:
+def _stored(x: Any) -> Any:
     array = np.asarray(x)
     return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
 

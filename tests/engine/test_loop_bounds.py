@@ -37,22 +37,26 @@ def counts(checks: bool) -> pto.Kernel:
     return pto.compile(pto.parse(COUNTS), checks=checks)
 
 
+def _eager(*given: Any) -> Any:
+    return counts(False).eager(*given)
+
+
+def _reference(*given: Any) -> Any:
+    return oracle.run(counts(False).program, given)
+
+
 @pytest.mark.parametrize(
     ("lower", "upper", "step"),
     [
-        (LOW, TOP, 2**62), (LOW, TOP, TOP), (TOP, LOW, 1), (LOW, LOW, 1), (TOP - 3, TOP, 1), (LOW, LOW + 3, 1),
-        (0, TOP, 2**61), (LOW, TOP, 2**61 + 1), (-1, TOP, TOP), (5, 4, 3), (0, 10, 3), (TOP, TOP, TOP),
+        (LOW, TOP, 2**62), (LOW, TOP, TOP), (TOP, LOW, 1), (LOW, LOW, 1), (TOP - 3, TOP, 1),
+        (LOW, LOW + 3, 1), (0, TOP, 2**61), (LOW, TOP, 2**61 + 1), (-1, TOP, TOP), (5, 4, 3), (0, 10, 3), (TOP, TOP, TOP),
     ],
 )  # fmt: skip
 def test_trip_counts_do_not_overflow(lower: int, upper: int, step: int) -> None:
     wanted = range(lower, upper, step)
     x, given = np.zeros(2, np.int64), (lower, upper, step)
     with jax.enable_x64(True):
-        found = [
-            counts(False)(x, *given),
-            counts(False).eager(x, *given),
-            oracle.run(counts(False).program, [x, *given]),
-        ]
+        found = [run(x, *given) for run in (counts(False), _eager, _reference)]
     for out in found:
         assert np.asarray(out["x"]).tolist() == [len(wanted), wanted[-1] if wanted else 0]
 
@@ -61,8 +65,8 @@ def test_trip_counts_do_not_overflow(lower: int, upper: int, step: int) -> None:
 def test_a_step_that_is_not_positive_is_an_error(step: int) -> None:
     x = np.zeros(2, np.int64)
     with jax.enable_x64(True):
-        for call in (counts(False).eager, lambda *a: oracle.run(counts(False).program, a)):
-            with pytest.raises(pto.ExecutionError, match=f"found a step of {step}; allowed: a positive step"):
+        for call in (_eager, _reference):
+            with pytest.raises(pto.ExecutionError, match=f"a step of {step}; allowed: a positive step"):
                 call(x, 0, 5, step)
         (problem,) = counts(True)(x, 0, 5, step)[1].problems()
         assert problem.rule == "step" and f"found a step of {step}" in problem.message
@@ -103,10 +107,9 @@ def test_no_array_of_a_trace_outlives_it(checks: bool) -> None:
 
 
 def test_a_captured_numpy_number_keeps_its_type_for_others() -> None:
-    """JAX remembers a captured constant by its object: the 64-bit scope of a kernel must not be its first use."""
-    kernel = pto.compile(
-        pto.parse(kernel_text(f"scf.for %i = %c0 to %n step %c1 {{\n{add('acc', 'b', 'acc')}\n}}\n{store()}"))
-    )
+    """JAX remembers a captured constant by its object, with the type of its first use."""
+    loop = f"scf.for %i = %c0 to %n step %c1 {{\n{add('acc', 'b', 'acc')}\n}}\n{store()}"
+    kernel = pto.compile(pto.parse(kernel_text(loop)))
     n, y = np.int64(3), np.ones(32, np.float32)
     other = jax.jit(lambda a, b: a + b)
 

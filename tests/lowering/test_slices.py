@@ -6,6 +6,7 @@ from functools import cache
 from typing import Any
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 import pytest
 
@@ -34,7 +35,8 @@ def test_a_slice_of_a_line(start: int) -> None:
             read[i], written[start + i] = LINE[start + i], PART[i]
     with x64():
         cases = [_jitted(4)(LINE, PART, np.int64(start))]
-        cases.append((slices.read(LINE, start, 4), slices.write(LINE, PART, start)))
+        line = jnp.asarray(LINE)
+        cases.append((slices.read(line, start, 4), slices.write(line, jnp.asarray(PART), start)))
         for found in cases:
             np.testing.assert_array_equal(found[0], read)
             np.testing.assert_array_equal(found[1], written)
@@ -59,17 +61,17 @@ def _window(layout: BLayout) -> Any:
 )
 def test_a_window_of_a_tile_follows_its_addresses(layout: BLayout, row: int, col: int) -> None:
     whole, words = np.arange(1, 25, dtype=np.uint32).reshape(4, 6), np.arange(101, 107, dtype=np.uint32)
-    order = "C" if layout == BLayout.ROW_MAJOR else "F"
-    flat, read = whole.ravel(order).copy(), np.zeros((2, 3), np.uint32)
+    by_row = layout == BLayout.ROW_MAJOR
+    flat, read = (whole if by_row else whole.T).reshape(-1).copy(), np.zeros((2, 3), np.uint32)
     stored = flat.copy()
     for i, j in np.ndindex(2, 3):
-        at = (row + i) * 6 + col + j if order == "C" else (col + j) * 4 + row + i
+        at = (row + i) * 6 + col + j if by_row else (col + j) * 4 + row + i
         if 0 <= at < 24:
             read[i, j], stored[at] = flat[at], words.reshape(2, 3)[i, j]
     with x64():
         found = _window(layout)[1](whole, words.reshape(2, 3), np.int64(row), np.int64(col))
     np.testing.assert_array_equal(found[0], read)
-    np.testing.assert_array_equal(found[1], stored.reshape(4, 6, order=order))
+    np.testing.assert_array_equal(found[1], stored.reshape(4, 6) if by_row else stored.reshape(6, 4).T)
 
 
 def test_a_constant_window_is_a_slice() -> None:
