@@ -21,14 +21,15 @@ from numpy.typing import NDArray
 from pto_jax.errors import PtoError
 from pto_jax.ir import Op, Program
 from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, Scope, View, run_block
+from pto_jax.walk.abstract import Unknown, abstract
 
 from .control_flow import Memory
-from .planning import Surveyor, Unknown, abstract
+from .planning import Surveyor
 
 if TYPE_CHECKING:
     from pto_jax.walk.machine import Arm, Before, Body, RunBlock
 
-    from .tile_memory import Violation
+    from .tile_memory import Site
 from .program import JaxMachine
 
 #: Operations, and elements of windows, of all blocks together up to which the proof is tried.
@@ -108,7 +109,7 @@ class _Footprints(Surveyor):
             self._touch(self.reads, operand.buffer, elements)
             if name in _WRITES:
                 self._touch(self.writes, operand.buffer, elements)
-        return super().execute(execution)
+        return dict.fromkeys(execution.vectors)
 
     def _touch(self, kind: dict[str, list[Elements]], buffer: Any, elements: Elements) -> None:
         inside = isinstance(buffer, str) and (elements >= 0).all() and (elements < self.sizes[buffer]).all()
@@ -125,9 +126,12 @@ def _number(scalar: Scalar) -> int:
 
 def _window(view: View) -> Elements:
     """The elements a view names."""
-    found = np.array([_number(view.offset)], np.int64)
-    for n, stride in zip(view.shape, view.strides, strict=True):
-        found = (found[:, None] + np.arange(_number(n)) * _number(stride)).reshape(-1)
+    steps = [(_number(n), _number(stride)) for n, stride in zip(view.shape, view.strides, strict=True)]
+    if abs(_number(view.offset)) + sum(n * abs(stride) for n, stride in steps) >= 1 << 62:
+        raise _Unproven
+    found = np.array([view.offset], np.int64)
+    for n, stride in steps:
+        found = (found[:, None] + np.arange(n) * stride).reshape(-1)
     return found
 
 
@@ -190,7 +194,7 @@ def side_by_side(
 ) -> None:
     """All blocks at once; their parts of the written buffers are put together again."""
     around, flags = Memory.of(machine), list(machine.violations)
-    sites: list[Violation] = []
+    sites: list[Site] = []
 
     def block(number: Array, starts: Mapping[str, Array]) -> tuple[dict[str, Array], list[Array]]:
         machine.violations.clear()
@@ -198,13 +202,16 @@ def side_by_side(
         machine.buffers.update(own)
         machine.new_block()
         run(number, [_moved(o, starts) for o in operands])
-        sites[:] = machine.violations
-        return {b: machine.buffers[b] for b in parts}, [v.broken for v in machine.violations]
+        sites[:] = [v.site for v in machine.violations]
+        made = {b: machine.buffers[b] for b in parts}, [leaf for v in machine.violations for leaf in v.data]
+        around.restore(machine)
+        machine.violations[:] = flags
+        return made
 
     starts = {b: jnp.asarray(p.starts.astype(np.int32)) for b, p in parts.items()}
-    results, broken = jax.vmap(block)(jnp.arange(grid, dtype=np.int64), starts)
-    around.restore(machine)
-    machine.violations[:] = flags + [replace(v, broken=b.any()) for v, b in zip(sites, broken, strict=True)]
+    results, data = jax.vmap(block)(jnp.arange(grid, dtype=np.int64), starts)
+    given = iter(data)
+    machine.violations[:] = [*flags, *(site.filled(given).of_batch() for site in sites)]
     for name, part in parts.items():
         machine.buffers[name] = _assembled(machine.buffers[name], results[name].reshape(-1), part)
 

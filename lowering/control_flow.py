@@ -8,6 +8,7 @@ is walked; an attempt that assumed too little raises :class:`_Retry`, and the ne
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
@@ -32,14 +33,20 @@ from .storage import slot_of
 if TYPE_CHECKING:
     from pto_jax.walk.machine import Arm, Before, Body
 
-    from .tile_memory import Violation
+    from .tile_memory import Site
 from .program import JaxMachine
 
 Key: TypeAlias = tuple[int, str]
 
 
 class _Retry(Exception):
-    """The region changes more than was assumed."""
+    """The region changes more than was assumed; ``ends`` is what it hands on, ``which`` one it is.
+
+    Only the exception holds arrays of the trace that it ends: nothing of a trace that is used outlives it.
+    """
+
+    def __init__(self, ends: tuple[Operand, ...], which: int = 0) -> None:
+        self.ends, self.which = ends, which
 
 
 @dataclass
@@ -150,16 +157,23 @@ class Attempts:
         self.effects.complete = True
         self.entry = Memory.of(self.machine)
 
-    def enter(self) -> None:
-        """Begin the trace of a region."""
+    @contextmanager
+    def traced(self) -> Iterator[None]:
+        """The trace of a region: its arrays do not outlive it."""
+        self._begin()
+        try:
+            yield
+        finally:
+            self._begin()
+
+    def _begin(self) -> None:
         self.entry.restore(self.machine)
         self.frame.restore(self.names)
         self.machine.violations.clear()
 
-    def leave(self, flags: Sequence[Violation], broken: Sequence[Array]) -> None:
+    def leave(self, sites: Sequence[Site], data: Iterator[Array]) -> None:
         """After the region: its run-time rules join those found before."""
-        found = [replace(v, broken=b) for v, b in zip(flags, broken, strict=True)]
-        self.machine.violations[:] = [*self.flags, *found]
+        self.machine.violations[:] = [*self.flags, *(site.filled(data) for site in sites)]
 
     def handed(self, operands: Sequence[Operand]) -> tuple[Operand, ...]:
         """Operands that leave the region; tiles made inside it take their contents along."""
@@ -201,42 +215,60 @@ def branch(machine: JaxMachine, frame: Frame, condition: Scalar, arms: Sequence[
     """``lax.cond`` over two arms."""
     attempts = Attempts(machine, frame)
     effects = attempts.effects
-    flags: list[list[Violation]] = [[], []]
-    ends: list[tuple[Operand, ...]] = [(), ()]
+    sites: list[list[Site]] = [[], []]
     shape = _scalars(frame.op)
 
     def run(which: int) -> list[Array]:
-        attempts.enter()
-        before, names = Memory.of(machine), frame.save()
-        results = ends[which] = attempts.handed(arms[which]())
-        effects.note(machine, frame, before, names, attempts.entry)
-        effects.expect(_sites(flags[which]) == _sites(machine.violations))
-        effects.expect(shape is not None and len(shape) == len(results) and all(map(fits, results, shape)))
-        flags[which] = list(machine.violations)
-        if not effects.complete:
-            if which == 1:
-                raise _Retry
-            return []
-        found = effects.leaves(machine, frame)
-        found += [leaf for r, s in zip(results, shape or (), strict=True) for leaf in leaves(r, s)]
-        for i, own in enumerate(flags):
-            found += [v.broken if i == which else jnp.zeros((), bool) for v in own]
-        return _alike(machine, found)
+        with attempts.traced():
+            before, names = Memory.of(machine), frame.save()
+            results = attempts.handed(arms[which]())
+            effects.note(machine, frame, before, names, attempts.entry)
+            found = [v.site for v in machine.violations]
+            effects.expect(sites[which] == found)
+            effects.expect(len(shape or ()) == len(results) and all(map(fits, results, shape or ())))
+            sites[which] = found
+            if not effects.complete or shape is None:
+                raise _Retry(results, which)
+            data = effects.leaves(machine, frame)
+            data += [leaf for r, s in zip(results, shape, strict=True) for leaf in leaves(r, s)]
+            for i, own in enumerate(sites):
+                kept = machine.violations if i == which else [site.unbroken() for site in own]
+                data += [leaf for v in kept for leaf in v.data]
+            return _alike(machine, data)
+
+    def handed(which: int) -> tuple[Operand, ...] | None:
+        """What an arm hands on, None where all that it changes is known."""
+        attempts.rewind()
+        try:
+            jax.eval_shape(partial(run, which))
+        except _Retry as retry:
+            return retry.ends
+        return None
 
     predicate = to_native(condition, I1)
     while True:
         attempts.rewind()
         try:
-            data = iter(lax.cond(predicate, partial(run, 0), partial(run, 1)))
-        except _Retry:
-            dtypes = _dtypes(frame.op, len(ends[0]))
-            shape = tuple(join(a, b, d) for a, b, d in zip(*ends, dtypes, strict=True))
+            leaving = iter(lax.cond(predicate, partial(run, 0), partial(run, 1)))
+        except _Retry as retry:
+            # An arm is traced after the one before it is found to be complete.
+            ends = [retry.ends, handed(1) if retry.which == 0 else None]
+            shape = _joined(frame.op, shape, [e for e in ends if e is not None])
             continue
         attempts.rewind()
-        effects.restore(machine, frame, data)
-        results = tuple(fill(machine, s, data) for s in shape or ())
-        attempts.leave([*flags[0], *flags[1]], list(data))
+        effects.restore(machine, frame, leaving)
+        results = tuple(fill(machine, s, leaving) for s in shape or ())
+        attempts.leave([*sites[0], *sites[1]], leaving)
         return results
+
+
+def _joined(op: Op, shape: tuple[Shape, ...] | None, ends: Sequence[tuple[Shape, ...]]) -> tuple[Shape, ...]:
+    """The least shape of what the arms of a branch hand on, and of what was assumed."""
+    assumed = [] if shape is None or len(shape) != len(ends[0]) else [shape]
+    first, *others = [*assumed, *ends]
+    for other in others:
+        first = tuple(join(a, b, d) for a, b, d in zip(first, other, _dtypes(op, len(first)), strict=True))
+    return first
 
 
 def _scalars(op: Op) -> tuple[Shape, ...] | None:
@@ -245,10 +277,6 @@ def _scalars(op: Op) -> tuple[Shape, ...] | None:
     if not all(isinstance(v.type, ScalarType) for v in handed):
         return None
     return tuple(Hole(scalar_dtype(v.type)) for v in handed)
-
-
-def _sites(flags: Sequence[Violation]) -> list[tuple[int, str]]:
-    return [(id(v.op), v.rule) for v in flags]
 
 
 #: Runs a loop over flat data: the step maps trip and data, ``position`` is where the first value that the
@@ -318,47 +346,47 @@ def _looped(
     effects = attempts.effects
     starts = list(inits)
     shape = [opened(i, d) for i, d in zip(starts, dtypes, strict=True)]
-    flags: list[Violation] = []
-    ends: tuple[Operand, ...] = ()
+    sites: list[Site] = []
     in_place = False
 
     def step(trip: Array, data: list[Array]) -> list[Array]:
-        nonlocal flags, ends, in_place
-        attempts.enter()
-        given = iter(data)
-        effects.restore(machine, frame, given)
-        operands = tuple(fill(machine, s, given) for s in shape)
-        before, names = Memory.of(machine), frame.save()
-        ends = attempts.handed(body(trip, operands))
-        effects.note(machine, frame, before, names, attempts.entry)
-        in_place = any(
-            machine.cells.get(k) is not words
-            for k, words in before.cells.items()
-            if k not in attempts.entry.cells
-        )
-        effects.expect(_sites(flags) == _sites(machine.violations))
-        effects.expect(all(map(fits, ends, shape)))
-        flags = list(machine.violations)
-        if not effects.complete:
-            raise _Retry
-        found = effects.leaves(machine, frame)
-        found += [leaf for e, s in zip(ends, shape, strict=True) for leaf in leaves(e, s)]
-        found += [old | v.broken for old, v in zip(given, flags, strict=True)]
-        return _alike(machine, found)
+        nonlocal sites, in_place
+        with attempts.traced():
+            given = iter(data)
+            effects.restore(machine, frame, given)
+            operands = tuple(fill(machine, s, given) for s in shape)
+            before, names = Memory.of(machine), frame.save()
+            ends = attempts.handed(body(trip, operands))
+            effects.note(machine, frame, before, names, attempts.entry)
+            in_place = any(
+                machine.cells.get(k) is not words
+                for k, words in before.cells.items()
+                if k not in attempts.entry.cells
+            )
+            known, sites = sites, [v.site for v in machine.violations]
+            effects.expect(known == sites)
+            effects.expect(all(map(fits, ends, shape)))
+            if not effects.complete:
+                raise _Retry(ends)
+            found = effects.leaves(machine, frame)
+            found += [leaf for e, s in zip(ends, shape, strict=True) for leaf in leaves(e, s)]
+            for site, new in zip(sites, machine.violations, strict=True):
+                found += new.after(site.filled(given)).data
+            return _alike(machine, found)
 
     while True:
         attempts.rewind()
         data = effects.leaves(machine, frame)
         position = len(data)
         data += [leaf for i, s in zip(starts, shape, strict=True) for leaf in leaves(i, s)]
-        data += [jnp.zeros((), bool)] * len(flags)
+        data += [leaf for site in sites for leaf in site.unbroken().data]
         try:
             data = run(step, _alike(machine, data), position)
-        except _Retry:
-            starts = [_by_value(machine, i, e) for i, e in zip(starts, ends, strict=True)]
+        except _Retry as retry:
+            starts = [_by_value(machine, i, e) for i, e in zip(starts, retry.ends, strict=True)]
             shape = [
                 join(s if fits(i, s) else opened(i, d), e, d)
-                for i, s, e, d in zip(starts, shape, ends, dtypes, strict=True)
+                for i, s, e, d in zip(starts, shape, retry.ends, dtypes, strict=True)
             ]
             continue
         _check_by_value(effects, frame, inits, starts, in_place)
@@ -366,7 +394,7 @@ def _looped(
         given = iter(data)
         effects.restore(machine, frame, given)
         results = tuple(fill(machine, s, given) for s in shape)
-        attempts.leave(flags, list(given))
+        attempts.leave(sites, given)
         return results
 
 

@@ -170,12 +170,12 @@ def reciprocal_root(x: Array) -> Array:
     correctly rounded float32 of every float32 (all significands were tried); fast numerics take the
     approximation.
     """
-    one = x.dtype.type(1)
+    one = lax.full_like(x, 1)
     if x.dtype != np.float64:
-        return one / lax.sqrt(x)
-    inverse = one / x
-    root = jnp.where(x < 0, x.dtype.type(np.nan), lax.sqrt(inverse))
-    return jnp.where(x == 0, inverse, root)
+        return lax.div(one, lax.sqrt(x))
+    inverse = lax.div(one, x)
+    root = lax.select(lax.lt(x, lax.full_like(x, 0)), lax.full_like(x, np.nan), lax.sqrt(inverse))
+    return lax.select(lax.eq(x, lax.full_like(x, 0)), inverse, root)
 
 
 def float_power(a: Float, x: Array, y: Array) -> Array:

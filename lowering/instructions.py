@@ -17,7 +17,7 @@ from pto_jax.profiles import ProfileName
 from pto_jax.types import Coalesce, ScalarType, TileType
 from pto_jax.walk import Execution, Pointer, Scalar, TileRef, View
 
-from . import memory, memory_indexed, scalars
+from . import memory, memory_indexed, region, scalars
 from .rules import RULES, VALUE, Context, Inputs, Lanes, jitted
 from .tile_memory import TileMemory, Violation
 
@@ -26,11 +26,9 @@ from .tile_memory import TileMemory, Violation
 class InstructionMachine(TileMemory):
     """Executes instructions on its memory.
 
-    ``whole`` says that the program is traced as a whole: then the values of freshly written float32 tiles
-    are kept besides their words, as XLA drops whichever of the two nobody reads.
+    In a program traced as a whole the values of freshly written float32 tiles are kept besides their words,
+    as XLA drops whichever of the two nobody reads.
     """
-
-    whole: bool = False
 
     def execute(self, execution: Execution) -> dict[str, Array]:
         if execution.instruction.name == "tload":
@@ -73,7 +71,7 @@ class InstructionMachine(TileMemory):
         assert isinstance(view, View)
         inputs, buffer = self.inputs(e, context), self.buffers[view.buffer]
         at = memory_indexed.places(context, inputs, view, "dst", self._picked(e, "dst"))
-        self._in_buffer(e, at, buffer)
+        self._in_buffer(e, at, view, buffer)
         self.write(e.tile("dst"), memory_indexed.mgather(context, inputs, at, buffer))
 
     def _mscatter(self, e: Execution) -> None:
@@ -81,25 +79,38 @@ class InstructionMachine(TileMemory):
         assert isinstance(view, View)
         inputs, buffer = self.inputs(e, context), self.buffers[view.buffer]
         at = memory_indexed.places(context, inputs, view, "src", pick)
-        self._in_buffer(e, at, buffer)
+        self._in_buffer(e, at, view, buffer)
         self.buffers[view.buffer] = memory_indexed.mscatter(context, inputs, at, pick, buffer)
 
     def _picked(self, e: Execution, data: str) -> Coalesce:
         return coalescing(e.attrs, self.semantics.profile.name, e.tile("indexes").type, e.tile(data).type)
 
-    def _in_buffer(self, e: Execution, at: memory_indexed.Places, buffer: Array) -> None:
+    def _in_buffer(self, e: Execution, at: memory_indexed.Places, view: View, buffer: Array) -> None:
         if self.checks:
             self._check(e)
-            allowed = f"elements inside the buffer ({buffer.shape[0]} elements)"
-            self.violations.append(Violation(e.op, "in-bounds", allowed, at.outside(buffer)))
+            allowed = f"elements inside the buffer of {buffer.shape[0]} elements"
+            self._require_elements(e, view, buffer, allowed, *at.reach())
 
     def _in_bounds(self, e: Execution, tile: str, lanes: Lanes, view: View, buffer: Array) -> None:
-        if self.checks:
-            context = self.context(e)
-            window = memory.window_of(context, view, tile)
-            broken = memory.leaves_buffer(context.tile(tile), lanes, window, buffer)
-            allowed = f"transfers inside the window and the buffer ({buffer.shape[0]} elements)"
-            self.violations.append(Violation(e.op, "in-bounds", allowed, jnp.asarray(broken, bool)))
+        """The run-time rules on a transfer: its window has the lanes, and the buffer the elements."""
+        if not self.checks:
+            return
+        context = self.context(e)
+        t, window = context.tile(tile), memory.window_of(context, view, tile)
+        if memory.is_inside(t, window, buffer):
+            return
+        allowed = f"transfers inside the window and the buffer of {buffer.shape[0]} elements"
+        lanes_of = (*region.sizes(t, lanes), *window.lanes())
+        exceeded = memory.exceeded(t, lanes, window)
+        self.require(e.op, "in-bounds", allowed, exceeded, "{}x{} lanes for a window of {}x{}", lanes_of)
+        self._require_elements(e, view, buffer, allowed, *memory.transferred(t, lanes, window))
+
+    def _require_elements(
+        self, e: Execution, view: View, buffer: Array, allowed: str, first: Array, last: Array
+    ) -> None:
+        outside = (first < np.int64(0)) | (last >= np.int64(buffer.shape[0]))
+        found = f"elements {{}} to {{}} of {view.buffer}"
+        self.require(e.op, "in-bounds", allowed, (first <= last) & outside, found, (first, last))
 
     def _compute(self, e: Execution) -> dict[str, Array]:
         if e.instruction.name not in RULES:

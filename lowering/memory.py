@@ -15,8 +15,8 @@ from pto_jax.dtypes import DType
 from pto_jax.types import AtomicType, BLayout, GlobalLayout, Pad, TileType
 from pto_jax.walk import Scalar, View
 
-from . import atomics, masks, memory_convolution, quantise, region, storage
-from .memory_layouts import Placed, Window, wide, within
+from . import addresses, atomics, masks, memory_convolution, quantise, region, slices, storage
+from .memory_layouts import Placed, Window, within
 from .rules import Context, Inputs, Lanes
 
 
@@ -51,19 +51,29 @@ def window_of(c: Context, view: View, tile: str) -> Placed:
     return memory_convolution.converted(view, layout, conv)
 
 
-def leaves_buffer(t: TileType, lanes: Lanes, window: Placed, buffer: Array) -> Array | bool:
-    """Whether a transfer of the tile's valid region leaves the window or the buffer."""
+def is_inside(t: TileType, window: Placed, buffer: Array) -> bool:
+    """Whether a transfer of the tile's valid region is known to stay in the window and in the buffer."""
     block = window.block()
-    if t.v_row is not None and t.v_col is not None:
-        if block is not None and block.within(buffer) and block.rows >= t.v_row and block.cols >= t.v_col:
-            return False
-        if window.is_static:
-            where = np.asarray(window.addresses((t.v_row, t.v_col)))
-            return bool(np.any((where < 0) | (where >= buffer.shape[0])))
-    lanes_at = jnp.asarray(window.addresses(t.shape))
-    outside = (lanes_at < 0) | (lanes_at >= np.int64(buffer.shape[0]))
+    if t.v_row is None or t.v_col is None or block is None or not block.within(buffer):
+        return False
+    return block.rows >= t.v_row and block.cols >= t.v_col
+
+
+def exceeded(t: TileType, lanes: Lanes, window: Placed) -> Array:
+    """Whether a transfer has more lanes than the window has elements for."""
+    sizes, limits = region.sizes(t, lanes), map(addresses.wide, window.lanes())
+    larger = [lax.convert_element_type(n, np.int64) > m for n, m in zip(sizes, limits, strict=True)]
+    some = (sizes[0] > np.int32(0)) & (sizes[1] > np.int32(0))
+    return jnp.asarray(some & (larger[0] | larger[1]))
+
+
+def transferred(t: TileType, lanes: Lanes, window: Placed) -> tuple[Array, Array]:
+    """The first and the last element of the buffer that a transfer of the valid region addresses."""
+    moved: Scalar = True
+    for number, limit in zip(np.indices(t.shape, np.int64, sparse=True), window.lanes(), strict=True):
+        moved = moved & (number < addresses.wide(limit))
     inside = region.mask(t, lanes)
-    return jnp.any(outside if inside is None else outside & inside)
+    return addresses.reach(window.addresses(t.shape), moved if inside is None else moved & inside)
 
 
 def fetch(buffer: Array, window: Placed, shape: tuple[int, int]) -> Array:
@@ -74,22 +84,9 @@ def fetch(buffer: Array, window: Placed, shape: tuple[int, int]) -> Array:
         return region.fit(block.read(buffer[block.begin : block.end]), shape, fill)
     block = window.moving_block()
     if block is not None and block.span <= buffer.shape[0] and block.fits(shape) and not block.is_sparse:
-        return region.fit(block.read(_span(buffer, wide(window.offset), block.span)), shape, fill)
+        return region.fit(block.read(slices.read(buffer, window.offset, block.span)), shape, fill)
     where = within(window.addresses(shape), buffer)
     return buffer.at[where].get(mode="fill", fill_value=0)
-
-
-def _span(buffer: Array, offset: Scalar, span: int) -> Array:
-    """``span`` elements from a run-time offset on, zero beyond the buffer.
-
-    A slice that starts outside the buffer is moved inside, and its elements back to their places.
-    """
-    start = lax.clamp(np.int64(0), offset, np.int64(buffer.shape[0] - span))
-    shift = lax.clamp(np.int64(-span), lax.sub(offset, start), np.int64(span))
-    inside, places = (lax.convert_element_type(n, np.int32) for n in (start, lax.add(shift, np.int64(span))))
-    flat = lax.dynamic_slice(buffer, (inside,), (span,), allow_negative_indices=False)
-    padded = lax.pad(flat, buffer.dtype.type(0), ((span, span, 0),))
-    return lax.dynamic_slice(padded, (places,), (span,), allow_negative_indices=False)
 
 
 def tload(c: Context, dst: Lanes, view: View, buffer: Array) -> Array:

@@ -13,7 +13,8 @@ from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.types import GlobalLayout
 from pto_jax.walk import Scalar, View
 
-from .memory_layouts import RANK, Block, positive, wide
+from .addresses import NEAR, Positions, begin, distance, wide
+from .memory_layouts import RANK, Block, positive
 
 #: Dimensions of a window: g n c d h w as usual.
 _WINDOWS = {GlobalLayout.NHWC: "gnhwc", GlobalLayout.NCHW: "gnchw", GlobalLayout.NCDHW: "ncdhw"}
@@ -39,6 +40,10 @@ class Converted:
     def is_static(self) -> bool:
         return all(isinstance(n, int) for n in (self.offset, *self.shape.values(), *self.strides.values()))
 
+    def lanes(self) -> tuple[int, int]:
+        """No lane is beyond the window: one without a source keeps what it holds."""
+        return NEAR, NEAR
+
     def meets(self, shape: tuple[int, int]) -> bool | None:
         return None
 
@@ -50,11 +55,12 @@ class Converted:
 
     def addresses(self, shape: tuple[int, int]) -> Array | np.ndarray:
         """Places without a source have the address of the window's first element."""
-        where, index = wide(self.offset), self._indices()
+        start, index = begin(self.offset, tuple(self.strides.values())), self._indices()
+        further: Positions = np.int64(0)
         for name, i in index.items():
-            where = where + i * wide(self.strides[name])
+            further = further + distance(i, self.strides[name])
         inside, _ = self._kinds(index)
-        where = inside * (where - wide(self.offset)) + wide(self.offset)
+        where = inside * further + start
         placed: Array | np.ndarray = where.reshape(shape)
         return placed
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,14 +13,13 @@ from pto_jax.types import Coalesce, GatherOob, GlobalLayout, ScatterAtomicOp, Sc
 from pto_jax.walk import Scalar, View
 
 from . import atomics, bits, convert, irregular_storage, region
+from .addresses import NEAR, begin, distance, product, reach, wide
 from .masks import lanes
-from .memory_layouts import RANK, wide, within
+from .memory_layouts import RANK, positive, within
 from .rules import Context, Inputs
 
-#: A position or number of elements: int64, static or traced.
-Count: TypeAlias = "Array | np.int64"
 #: Numbers from here on address nothing: buffers are smaller.
-FAR = np.uint64(1 << 32)
+BEYOND = np.uint64(NEAR)
 
 
 @dataclass(frozen=True)
@@ -29,45 +27,46 @@ class Table:
     """A view brought to rank 5; ``nz`` is addressed by logical row and column."""
 
     base: Scalar
-    shape: tuple[Count, ...]
-    strides: tuple[Count, ...]
+    shape: tuple[Scalar, ...]
+    strides: tuple[Scalar, ...]
     nz: bool
 
     @staticmethod
     def of(view: View, profile: str) -> Table:
         lead = RANK - len(view.shape)
-        shape = tuple(map(wide, (1,) * lead + view.shape))
-        strides = tuple(map(wide, (0,) * lead + view.strides))
-        return Table(wide(view.offset), shape, strides, profile == "a2a3" and view.layout == GlobalLayout.NZ)
+        strides = (0,) * lead + view.strides
+        nz = profile == "a2a3" and view.layout == GlobalLayout.NZ
+        return Table(begin(view.offset, strides), (1,) * lead + view.shape, strides, nz)
 
     def capacity(self, profile: str, pick: Coalesce) -> Array:
         """How many rows or elements indices may name, uint64."""
-        d0, d1, d2, d3, d4 = self.shape
         if pick == Coalesce.ELEM:
-            count = d0 * d1 * d2 * d3 * d4
+            extents = self.shape
         elif profile == "cpu_sim":
-            count = d3
+            extents = self.shape[3:4]
         else:
-            count = d2 * d3 if self.nz else d0 * d1 * d2 * d3
-        return lax.convert_element_type(jnp.asarray(count, np.int64), np.uint64)
+            extents = self.shape[2:4] if self.nz else self.shape[:4]
+        return lax.convert_element_type(jnp.asarray(wide(product(extents)), np.int64), np.uint64)
 
     def positions(self, pick: Coalesce, n: Array, cols: Array) -> Array:
         """Buffer positions of the lanes of rows or elements ``n``, int64."""
-        number = lax.convert_element_type(jnp.minimum(n, FAR), np.int64)
+        number = lax.convert_element_type(jnp.minimum(n, BEYOND), np.int64)
         if self.nz:
             return self._blocked(pick, number, cols)
-        beyond = number if pick == Coalesce.ELEM else number * self.strides[3] + cols * self.strides[4]
-        return jnp.asarray(self.base + beyond)
+        if pick == Coalesce.ELEM:
+            return jnp.asarray(self.base + number)
+        further = distance(number, self.strides[3]) + distance(cols, self.strides[4])
+        return jnp.asarray(self.base + further)
 
     def _blocked(self, pick: Coalesce, number: Array, cols: Array) -> Array:
-        d0, d1, _, d3, d4 = (jnp.maximum(n, np.int64(1)) for n in self.shape)
+        d0, d1, _, d3, d4 = (wide(positive(n)) for n in self.shape)
         rows = number
         if pick == Coalesce.ELEM:
             width = d0 * d1 * d4
             rows, cols = number // width, number % width
         block = cols // d4
         indices = (block // d1, block % d1, rows // d3, rows % d3, cols % d4)
-        return jnp.asarray(self.base + sum(i * s for i, s in zip(indices, self.strides, strict=True)))
+        return jnp.asarray(self.base + sum(map(distance, indices, self.strides)))
 
 
 def _numbers(c: Context, inputs: Inputs, pick: Coalesce, shape: tuple[int, int]) -> Array:
@@ -96,10 +95,9 @@ class Places:
     moved: Array
     rows: Array
 
-    def outside(self, buffer: Array) -> Array:
-        """Whether a lane is addressed that the buffer does not have."""
-        beyond = (self.where < np.int64(0)) | (self.where >= np.int64(buffer.shape[0]))
-        return jnp.any(self.moved & beyond)
+    def reach(self) -> tuple[Array, Array]:
+        """The first and the last position that is addressed, int64; the last one is less where none is."""
+        return reach(self.where, self.moved)
 
     def targets(self, buffer: Array) -> Array:
         """int32 positions; the buffer's size for lanes that reach no element of it."""
@@ -121,7 +119,7 @@ def places(c: Context, inputs: Inputs, view: View, data: str, pick: Coalesce) ->
         n = lax.rem(n, jnp.broadcast_to(jnp.maximum(capacity, np.uint64(1)), n.shape))
     cols = lax.broadcasted_iota(np.int64, (1, shape[1]), 1)
     where = table.positions(pick, n, cols)
-    rows = table.base + lax.convert_element_type(jnp.minimum(n, FAR), np.int64)
+    rows = table.base + lax.convert_element_type(jnp.minimum(n, BEYOND), np.int64)
     return Places(jnp.broadcast_to(where, shape), moved, jnp.broadcast_to(rows, shape))
 
 

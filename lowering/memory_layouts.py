@@ -22,6 +22,8 @@ from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.types import GlobalLayout
 from pto_jax.walk import Scalar, View
 
+from .addresses import begin, distance, product, wide
+
 RANK = 5
 #: Bytes of the innermost dimension of blocked layouts.
 BLOCK_BYTES = 32
@@ -71,6 +73,9 @@ class Placed(Protocol):
     @property
     def is_static(self) -> bool:
         """Whether the addresses are known."""
+
+    def lanes(self) -> tuple[Scalar, Scalar]:
+        """Rows and columns of the tile lanes that the window stands for."""
 
     def meets(self, shape: tuple[int, int]) -> bool | None:
         """Whether two lanes of a tile shape stand for one element, with the largest extents that dynamic
@@ -123,21 +128,19 @@ class Window:
         return all(isinstance(n, int) for n in (*self.shape, *self.strides, self.offset))
 
     def lanes(self) -> tuple[Scalar, Scalar]:
-        """Rows and columns of the tile lanes that the window stands for."""
-        shape = tuple(n if isinstance(n, int) else wide(n) for n in self.shape)
-        rows, cols = (prod(shape[axis] for axis in axes) for axes in self.axes)
+        rows, cols = (product(tuple(self.shape[axis] for axis in axes)) for axes in self.axes)
         return rows, cols
 
     def addresses(self, shape: tuple[int, int]) -> Array | np.ndarray:
         numbers = np.indices(shape, dtype=np.int64, sparse=True)
-        where: Scalar = wide(self.offset)
+        where = begin(self.offset, self.strides)
         for axes, number in zip(self.axes, numbers, strict=True):
             # What the slowest dimension is asked for beyond its extent is beyond the window.
             for axis in reversed(axes):
                 extent = positive(self.shape[axis])
                 if not (isinstance(extent, int) and extent == 1):
                     index = number if axis == axes[0] else number % wide(extent)
-                    where = where + index * wide(self.strides[axis])
+                    where = where + distance(index, self.strides[axis])
                     number = number // wide(extent)
         for number, extent, size in zip(numbers, self.lanes(), shape, strict=True):
             if isinstance(extent, int) and isinstance(where, np.ndarray | np.integer):
@@ -287,11 +290,6 @@ def _resized(flat: Array, size: int) -> Array:
 def positive(n: Scalar) -> Scalar:
     """An extent kept positive, so that empty windows do not divide by zero."""
     return max(n, 1) if isinstance(n, int) else jnp.maximum(n, 1)
-
-
-def wide(n: Scalar) -> Scalar:
-    """An address part in 64 bits, where products of sizes and strides cannot wrap."""
-    return np.int64(n) if isinstance(n, int) else lax.convert_element_type(n, np.int64)
 
 
 def within(where: Array | np.ndarray, buffer: Array) -> Array:

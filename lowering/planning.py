@@ -6,132 +6,88 @@ that execution will know is known here too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import TYPE_CHECKING
+from math import prod
+from typing import Any
 
 from pto_jax.dtypes import DType
 from pto_jax.errors import NotExecutableError
-from pto_jax.ir import Op, Program, Value
+from pto_jax.ir import Op, Program
 from pto_jax.profiles import Profile
-from pto_jax.types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
-from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View, launch, memref_view
-from pto_jax.walk.memory import ScalarMemory
+from pto_jax.types import GlobalLayout, TileType
+from pto_jax.walk import Execution, Pointer, Scalar, launch
+from pto_jax.walk.abstract import AbstractMachine, Unknown, abstract
 
+from .memory_layouts import AXES, Window
 from .storage import Placement, Plan
 
-if TYPE_CHECKING:
-    from pto_jax.walk.machine import After, Arm, Before, Body, RunBlock
+#: The tile and the view of the instructions that transfer a tile's valid region.
+TRANSFERS = {"tload": ("dst", "src"), "tstore": ("src", "dst"), "tstore_fp": ("src", "dst")}
 
 
-class Unknown:
-    """A scalar whose value only execution knows."""
+@dataclass(frozen=True)
+class Accesses:
+    """The first and the last element of a buffer that every execution addresses, and the operations that
+    do so."""
+
+    first: int
+    last: int
+    before: Op
+    behind: Op
+
+    def joined(self, other: Accesses) -> Accesses:
+        low = other if other.first < self.first else self
+        high = other if other.last > self.last else self
+        return Accesses(low.first, high.last, low.before, high.behind)
 
 
 @dataclass
-class Surveyor(ScalarMemory):
-    """A machine that computes nothing and notes the constant addresses of tiles."""
+class Surveyor(AbstractMachine):
+    """Notes the constant addresses of tiles, and constant accesses to global memory outside control flow that
+    only execution knows."""
 
     found: list[Placement] = field(default_factory=list)
-    max_steps: int = 0
-    depth: int = 0
-    abstract: bool = True
-
-    def begin(self, op: Op, scope: Scope) -> None: ...
-
-    def region(self, op: Op, ref: TileRef) -> None: ...
+    accesses: dict[str, Accesses] = field(default_factory=dict)
 
     def execute(self, execution: Execution) -> dict[str, None]:
+        transfer = TRANSFERS.get(execution.instruction.name)
+        if transfer is not None and self.depth == 0:
+            self._note(execution, *transfer)
         return dict.fromkeys(execution.vectors)
 
-    def enter(self, core: str) -> None: ...
+    def _note(self, execution: Execution, tile: str, view: str) -> None:
+        ref, given = execution.tile(tile), execution.operands[view]
+        layout = execution.attrs.get("layout")
+        layout = layout if isinstance(layout, GlobalLayout) else given.layout
+        sizes = (ref.v_row, ref.v_col)
+        known = all(isinstance(n, int) for n in (*sizes, given.offset, *given.shape, *given.strides))
+        if not known or ref.type.conv is not None or layout not in (None, *AXES):
+            return
+        window = Window.of(given, layout)
+        lanes = tuple(map(min, sizes, window.lanes()))
+        if all(n > 0 for n in lanes) and prod(lanes) <= ref.type.elements:
+            where = window.addresses(lanes)
+            self._access(execution.op, given.buffer, int(where.min()), int(where.max()))
 
-    def new_block(self) -> None: ...
-
-    def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
-        run(Unknown(), operands)
-
-    def alias(self, op: Op, ref: TileRef, type: TileType) -> Hashable:
-        return None
-
-    def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Hashable:
-        return None
-
-    def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Hashable:
-        return None
-
-    def contents(self, ref: TileRef) -> None: ...
-
-    def receive(self, op: Op, name: str, type: TileType, contents: None) -> Hashable:
-        return None
-
-    def concatenate(self, parts: Sequence[None], axis: int) -> None: ...
-
-    def show(self, op: Op, format: str, value: Scalar, dtype: DType) -> None: ...
-
-    def trap(self, op: Op) -> None: ...
-
-    def require(self, op: Op, rule: str, allowed: str, broken: Scalar) -> None: ...
-
-    def known(self, value: Scalar) -> int | None:
-        return int(value) if isinstance(value, int) else None
-
-    def unrolls(self, op: Op, trips: int) -> bool:
-        return False
-
-    def counter(self, value: int) -> Scalar:
-        return Unknown()
-
-    def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
-        first, second = (arm() for arm in arms)
-        return tuple(map(_either, first, second))
-
-    def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
-        carried = tuple(map(_opened, inits))
-        return tuple(map(_either, carried, body(Unknown(), carried)))
-
-    def repeat(
-        self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
-    ) -> tuple[Operand, ...]:
-        passed = before(tuple(map(_opened, inits)))[1]
-        after(passed)
-        return passed
-
-    def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
-        return Unknown()
-
-    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
-        return Unknown()
-
-    def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None: ...
+    def _access(self, op: Op, buffer: Any, first: Scalar, last: Scalar) -> None:
+        if self.depth == 0 and isinstance(buffer, str) and isinstance(first, int) and isinstance(last, int):
+            found = Accesses(first, last, op, op)
+            self.accesses[buffer] = self.accesses.get(buffer, found).joined(found)
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        self._access(op, pointer.buffer, pointer.offset, pointer.offset)
         return Unknown()
 
-    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None: ...
+    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        self._access(op, pointer.buffer, pointer.offset, pointer.offset)
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
         if address is not None:
             self.found.append(Placement(type, address if isinstance(address, int) else None))
         return None
-
-    def fresh(self, op: Op, result: Value, type: TileType) -> Hashable:
-        return None
-
-    def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
-        return self.allocate(op, type, address)
-
-
-def _opened(operand: Operand) -> Operand:
-    """What a loop carries: its scalars change from trip to trip."""
-    kept = operand is None or isinstance(operand, TileRef | View | Pointer | tuple)
-    return operand if kept else Unknown()
-
-
-def _either(first: Operand, second: Operand) -> Operand:
-    return first if first is second else _opened(first)
 
 
 @lru_cache(maxsize=1024)
@@ -140,23 +96,18 @@ def plan(program: Program, entry: str, profile: Profile, grid: int = 1) -> Plan:
 
     A program that execution will stop in is planned up to the place where it stops.
     """
+    return Plan(_survey(program, entry, grid).found, profile.capacity)
+
+
+def accesses(program: Program, entry: str, grid: int = 1) -> Mapping[str, Accesses]:
+    """What every execution accesses of global memory, by buffer, where that is constant."""
+    return _survey(program, entry, grid).accesses
+
+
+@lru_cache(maxsize=1024)
+def _survey(program: Program, entry: str, grid: int) -> Surveyor:
     surveyor, function = Surveyor(), program.function(entry)
     assert function is not None, entry
     with suppress(NotExecutableError):
         launch(program, surveyor, function, [abstract(a) for a in function.args], grid=grid)
-    return Plan(surveyor.found, profile.capacity)
-
-
-def abstract(argument: Value) -> Operand:
-    """An argument of which nothing but its type is known."""
-    t = argument.type
-    if isinstance(t, TileType):
-        return TileRef(t, None, Unknown(), Unknown())
-    if isinstance(t, PtrType):
-        return Pointer(argument.name, t.dtype)
-    if isinstance(t, MemRefType) and None not in t.dims:
-        return memref_view(argument.name, t, ())
-    if isinstance(t, TensorViewType | PartitionViewType | MemRefType):
-        unknown = tuple(Unknown() for _ in t.dims)
-        return View(argument.name, t.dtype, 0, unknown, unknown)
-    return Unknown()
+    return surveyor

@@ -15,9 +15,9 @@ from jax import Array
 from pto_jax.dtypes import DType
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.ir import Op
-from pto_jax.walk import Frame, Operand, Pointer, Scalar, Scope, TileRef, printed, step_by_step
+from pto_jax.walk import Buffer, Frame, Operand, Pointer, Scalar, Scope, TileRef, printed, step_by_step
 
-from . import blocks, control_flow, indexed_scalars, scalars
+from . import addresses, blocks, control_flow, indexed_scalars, scalars
 from .instructions import InstructionMachine
 from .storage import Window
 from .tile_memory import BLOCK
@@ -97,6 +97,12 @@ class JaxMachine(InstructionMachine):
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         return scalars.compute(self.semantics, name, args, source, result)
 
+    def elements(self, buffer: Buffer, dtype: DType) -> int | None:
+        return self.buffers[buffer].shape[0] if isinstance(buffer, str) else None
+
+    def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+        return addresses.advanced(base, index, stride)
+
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
         sizes = {name: words.shape[0] for name, words in self.buffers.items()}
         parts = self.disjoint(sizes) if self.whole and self.disjoint is not None else None
@@ -118,7 +124,7 @@ class JaxMachine(InstructionMachine):
 
     def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Array:
         _whole(op, ref)
-        self._within(op, position, ref.type.elements, "an element of the tile")
+        self._within(op, position, ref.type.elements, "the tile")
         flat = self.words(ref).reshape(-1)
         return indexed_scalars.as_scalar(
             indexed_scalars.read(flat, indexed_scalars.in_tile(ref.type, position)), dtype
@@ -126,24 +132,25 @@ class JaxMachine(InstructionMachine):
 
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
         _whole(op, ref)
-        self._within(op, position, ref.type.elements, "an element of the tile")
+        self._within(op, position, ref.type.elements, "the tile")
         words, at = self.words(ref), indexed_scalars.in_tile(ref.type, position)
         new = indexed_scalars.write(words.reshape(-1), at, scalars.to_word(value, ref.type.dtype))
         self.write(ref, new.reshape(words.shape))
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Array:
         buffer = self.buffers[pointer.buffer]
-        self._within(op, pointer.offset, buffer.shape[0], f"an element of {pointer.buffer}")
+        self._within(op, pointer.offset, buffer.shape[0], pointer.buffer)
         return indexed_scalars.as_scalar(indexed_scalars.read(buffer, pointer.offset), dtype)
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
         buffer, word = self.buffers[pointer.buffer], scalars.to_word(value, pointer.dtype)
-        self._within(op, pointer.offset, buffer.shape[0], f"an element of {pointer.buffer}")
+        self._within(op, pointer.offset, buffer.shape[0], pointer.buffer)
         self.buffers[pointer.buffer] = indexed_scalars.write(buffer, pointer.offset, word)
 
     def _within(self, op: Op, position: Scalar, size: int, what: str) -> None:
         broken = indexed_scalars.outside(position, size)
-        self.require(op, "offset-range", f"{what}, 0 to {size - 1}", broken, f"offset {position}")
+        allowed = f"an element of {what}, 0 to {size - 1}"
+        self.require(op, "offset-range", allowed, broken, "offset {}", (position,))
 
 
 def _whole(op: Op, ref: TileRef) -> None:

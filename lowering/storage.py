@@ -21,6 +21,8 @@ from pto_jax.profiles import Profile
 from pto_jax.types import Loc, SLayout, TileType
 from pto_jax.walk import Scalar, TileRef
 
+from . import addresses, slices
+
 
 @dataclass(frozen=True)
 class Cell:
@@ -34,6 +36,8 @@ class Cell:
     width: int
 
 
+#: Bytes beyond every memory space.
+FAR = 1 << 40
 #: Step of a slot that begins where an allocation does.
 WHOLE = 1 << 16
 
@@ -69,11 +73,47 @@ class Window:
 
     def take(self, whole: Array, t: TileType) -> Array:
         """The window's part of the words of the tile."""
-        return lax.dynamic_slice(whole, list(map(_int32, self.starts)), t.shape)
+        line = self._line(whole)
+        if line is None:
+            return slices.read_window(whole, self.starts, t.shape)
+        (rows, cols), (pitch, start) = (t.shape if self._by_row else t.shape[::-1]), line
+        span = (rows - 1) * pitch + cols
+        found = slices.read(self._flat(whole), start, span)
+        found = jnp.pad(found, (0, rows * pitch - span)).reshape(rows, pitch)[:, :cols]
+        return found if self._by_row else found.T
 
     def put(self, whole: Array, words: Array) -> Array:
         """The words of the tile with another window."""
-        return lax.dynamic_update_slice(whole, words, list(map(_int32, self.starts)))
+        line = self._line(whole)
+        if line is None:
+            return slices.write_window(whole, words, self.starts)
+        words = words if self._by_row else words.T
+        (rows, cols), (pitch, start) = words.shape, line
+        span = (rows - 1) * pitch + cols
+        flat = self._flat(whole)
+        old = jnp.pad(slices.read(flat, start, span), (0, rows * pitch - span)).reshape(rows, pitch)
+        part = jnp.concatenate([words, old[:, cols:]], axis=1).reshape(-1)[:span]
+        shape = whole.shape if self._by_row else whole.shape[::-1]
+        flat = slices.write(flat, part, start).reshape(shape)
+        return flat if self._by_row else flat.T
+
+    @property
+    def _by_row(self) -> bool:
+        return self.tile.type.layout == "ND"
+
+    def _flat(self, whole: Array) -> Array:
+        return (whole if self._by_row else whole.T).reshape(-1)
+
+    def _line(self, whole: Array) -> tuple[int, Scalar] | None:
+        """Pitch and first element of a window as a part of the tile's storage, where its place is not known.
+
+        A window that leaves its tile to the side goes on in the next line, as its addresses do.
+        """
+        if self.tile.type.boxed or all(isinstance(n, int) for n in self.starts):
+            return None
+        major, minor = self.starts if self._by_row else self.starts[::-1]
+        pitch = whole.shape[1] if self._by_row else whole.shape[0]
+        return pitch, addresses.advanced(addresses.advanced(0, major, pitch), minor, 1)
 
 
 def slot_of(place: object) -> Slot | None:
@@ -190,7 +230,7 @@ def load(state: Mapping[str, Array], slot: Slot, t: TileType) -> Array:
         return state[slot.cell.key]
     unit = _unit(slot, t)
     count = t.bytes * 8 // unit
-    part = lax.dynamic_slice(_flat(state, slot, unit, count), (_first(slot, unit),), (count,))
+    part = slices.read(_flat(state, slot, unit, count), _first(slot, unit), count)
     return to_logical(regroup(part, t.dtype.word_bits), t)
 
 
@@ -202,7 +242,7 @@ def store(state: dict[str, Array], slot: Slot, t: TileType, words: Array) -> Non
     unit = _unit(slot, t)
     part = regroup(to_physical(words, t), unit)
     flat = _flat(state, slot, unit, part.shape[0])
-    flat = lax.dynamic_update_slice(flat, part, (_first(slot, unit),))
+    flat = slices.write(flat, part, _first(slot, unit))
     logical, own = slot.cell.logical, (slot.cell.end - slot.cell.begin) * 8 // unit
     flat = regroup(flat[:own], slot.cell.width)
     state[slot.cell.key] = flat if logical is None else to_logical(flat, logical)
@@ -218,23 +258,21 @@ def _unit(slot: Slot, t: TileType) -> int:
 
 
 def _flat(state: Mapping[str, Array], slot: Slot, unit: int, count: int) -> Array:
-    """The words of a cell in memory order; behind them, for a loose slot, as many as a tile takes."""
+    """The words of a cell in memory order, for a loose slot at least as many as a tile takes."""
     words = state[slot.cell.key]
     if slot.cell.logical is not None:
         words = to_physical(words, slot.cell.logical)
     words = regroup(words, unit)
-    if not slot.loose:
-        return words
-    return jnp.concatenate([words, jnp.zeros(count, words.dtype)])
+    missing = count - words.shape[0]
+    return jnp.pad(words, (0, missing)) if missing > 0 else words
 
 
-def _first(slot: Slot, unit: int) -> Array | np.int32:
+def _first(slot: Slot, unit: int) -> Scalar:
     """Where a tile's words start in its cell."""
-    return _int32((slot.address - slot.cell.begin) * 8 // unit)
-
-
-def _int32(n: Scalar) -> Array | np.int32:
-    return np.int32(n) if isinstance(n, int) else lax.convert_element_type(n, np.int32)
+    address = slot.address
+    if not isinstance(address, int):
+        address = lax.clamp(np.int64(-FAR), addresses.wide(address), np.int64(FAR))
+    return (address - slot.cell.begin) * 8 // unit
 
 
 def regroup(words: Array, width: int) -> Array:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 import jax.numpy as jnp
@@ -29,13 +29,58 @@ MAX_STEPS = 1_000_000
 
 
 @dataclass(frozen=True)
+class Site:
+    """Where a run-time rule is followed: all of a :class:`Violation` that is not data."""
+
+    op: Op
+    rule: str
+    allowed: str
+    found: str
+    count: int
+
+    def filled(self, data: Iterator[Array]) -> Violation:
+        """The violation with these data."""
+        broken = next(data)
+        values = tuple(next(data) for _ in range(self.count))
+        return Violation(self.op, self.rule, self.allowed, broken, self.found, values)
+
+    def unbroken(self) -> Violation:
+        """None: the rule is kept."""
+        return self.filled(iter([jnp.zeros((), bool), *[jnp.zeros((), np.int64)] * self.count]))
+
+
+@dataclass(frozen=True)
 class Violation:
-    """A run-time rule of one instruction, and whether this execution broke it (a traced flag)."""
+    """A run-time rule of one instruction, and whether this execution broke it (a traced flag).
+
+    ``found`` is a format of what was found, ``values`` are the int64 numbers in it, of the first time.
+    """
 
     op: Op
     rule: str
     allowed: str
     broken: Array
+    found: str = ""
+    values: tuple[Array, ...] = ()
+
+    @property
+    def site(self) -> Site:
+        return Site(self.op, self.rule, self.allowed, self.found, len(self.values))
+
+    @property
+    def data(self) -> list[Array]:
+        return [self.broken, *self.values]
+
+    def of_batch(self) -> Violation:
+        """Whether a rule was broken anywhere along the leading axis, with the values of the first place."""
+        first = jnp.argmax(self.broken)
+        return replace(self, broken=self.broken.any(), values=tuple(n[first] for n in self.values))
+
+    def after(self, earlier: Violation) -> Violation:
+        """Whether a rule was ever broken, with the values of the first time."""
+        pairs = zip(earlier.values, self.values, strict=True)
+        values = tuple(jnp.where(earlier.broken, old, new) for old, new in pairs)
+        return replace(self, broken=earlier.broken | self.broken, values=values)
 
 
 @dataclass
@@ -46,6 +91,7 @@ class TileMemory:
     besides their words. ``temporaries`` are the cells of results that no allocation names, ``of_block``
     those that end with a block of a launch; ``axes`` the mesh axes that arguments vary over; ``core`` is
     the core whose memory is meant; ``checks`` records run-time rules, ``max_steps`` bounds while loops.
+    ``whole`` says that the program is traced as a whole.
     """
 
     semantics: Semantics
@@ -58,6 +104,7 @@ class TileMemory:
     of_block: set[str] = field(default_factory=set)
     violations: list[Violation] = field(default_factory=list)
     checks: bool = False
+    whole: bool = False
     max_steps: int = MAX_STEPS
     axes: frozenset[str] = frozenset()
     core: str = ""
@@ -73,23 +120,28 @@ class TileMemory:
             words = jnp.stack([words & np.uint8(0xF), words >> np.uint8(4)], axis=-1).reshape(-1)
         self.buffers[name] = words
 
-    def region(self, op: Op, ref: TileRef) -> None:
+    def region(self, op: Op, ref: TileRef, operand: str = "") -> None:
         extents = ref.type.shape
-        allowed = f"a valid region within {extents[0]}x{extents[1]}"
+        whose = f" of {operand}" if operand else ""
+        allowed = f"a valid region within {extents[0]}x{extents[1]}{whose}"
         sizes = (ref.v_row, ref.v_col)
         broken: Scalar = False
         for size, extent in zip(sizes, extents, strict=True):
             broken = broken | (size < 0) | (size > extent)
-        self.require(op, "region", allowed, broken, f"{sizes[0]}x{sizes[1]}")
+        if broken is True:
+            raise _broken(op, "region", allowed, f"{sizes[0]}x{sizes[1]}")
+        self.require(op, "region", allowed, broken, "{}x{}", sizes)
 
-    def require(self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "another") -> None:
-        """Record a run-time rule; one that is known to be broken is an error at once."""
-        if isinstance(broken, bool):
-            if broken:
-                message = f"found {found}; allowed: {allowed}"
-                raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule=rule))
-        elif self.checks:
-            self.violations.append(Violation(op, rule, allowed, jnp.asarray(broken, bool)))
+    def require(
+        self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
+    ) -> None:
+        """Record a run-time rule, if they are followed; eagerly, a broken one is an error at once."""
+        if broken is False or not self.checks:
+            return
+        if broken is True and not self.whole:
+            raise _broken(op, rule, allowed, found.format(*values) if found else "another")
+        numbers = tuple(lax.convert_element_type(jnp.asarray(n), np.int64) for n in values)
+        self.violations.append(Violation(op, rule, allowed, jnp.asarray(broken, bool), found, numbers))
 
     def stop(self, op: Op, rule: str, allowed: str, stopped: Array) -> None:
         """Note that execution ended early, whether or not run-time rules are checked."""
@@ -126,7 +178,7 @@ class TileMemory:
             last = slot.cell.end - type.bytes
             broken = (address < 0) | (address > last) | (address % ALIGNMENT != 0)
             allowed = f"a multiple of {ALIGNMENT} in [0, {last}]"
-            self.require(op, "address", allowed, broken, str(address))
+            self.require(op, "address", allowed, broken, "address {}", (address,))
         return self._touch(slot)
 
     def adopt(self, name: str, type: TileType, words: Array) -> Slot:
@@ -149,17 +201,13 @@ class TileMemory:
         if not isinstance(ref.storage, Slot):
             raise _pitched(op)
         width = ref.type.dtype.storage_bits
+        if not isinstance(elements, int):
+            elements = lax.clamp(np.int64(-storage.FAR), elements, np.int64(storage.FAR))
         address = ref.storage.address + elements * width // 8
         return replace(ref.storage, address=address, step=min(ref.storage.step, max(width, 8)))
 
     def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Window:
-        (rows, cols), (limit, width) = type.shape, ref.type.shape
-        broken: Scalar = False
-        for first, size, extent in ((row, rows, limit), (col, cols, width)):
-            broken = broken | (first < 0) | (first > extent - size)
-        self.require(
-            op, "window", f"a window within {limit}x{width}", broken, f"{rows}x{cols} from {row}, {col}"
-        )
+        limit, width = ref.type.shape
         return Window(replace(ref, v_row=limit, v_col=width), row, col)
 
     def contents(self, ref: TileRef) -> Array:
@@ -241,6 +289,11 @@ class TileMemory:
         self.values.pop(cell.key, None)
         if value is not None and storage.sees_logical(ref.storage, ref.type):
             self.values[cell.key] = value
+
+
+def _broken(op: Op, rule: str, allowed: str, found: str) -> ExecutionError:
+    message = f"found {found}; allowed: {allowed}"
+    return ExecutionError(Diagnostic("error", message, op.span, op.name, rule=rule))
 
 
 def _pitched(op: Op) -> NotExecutableError:

@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import ops as ops, oracle as oracle
+    from . import builder as builder, ops as ops, oracle as oracle
     from .api import load as load, parse as parse, verify as verify
-    from .builder import Builder as Builder, kernel as kernel, ptr as ptr
+    from .builder import Builder as Builder, kernel as kernel, ptr as ptr, tile_type as tile_type
     from .cost import cost as cost
     from .dtypes import DType as DType, dtype as dtype
     from .engine import Kernel as Kernel, compile as compile
@@ -33,6 +33,7 @@ if TYPE_CHECKING:
         NotExecutableError as NotExecutableError,
         ParseError as ParseError,
         PtoError as PtoError,
+        PtoWarning as PtoWarning,
         Span as Span,
         VerifyError as VerifyError,
     )
@@ -52,11 +53,13 @@ _PUBLIC: dict[str, str] = {
     "kernel": "builder",
     "Builder": "builder",
     "ptr": "builder",
+    "tile_type": "builder",
     "tile": "tiles",
     "Tile": "tiles",
     "ops": "",
     "cost": "",
     "oracle": "",
+    "builder": "",
     "TileType": "types",
     "PtrType": "types",
     "ScalarType": "types",
@@ -76,6 +79,7 @@ _PUBLIC: dict[str, str] = {
     "FileError": "errors",
     "DifferentiationError": "errors",
     "NotExecutableError": "errors",
+    "PtoWarning": "errors",
 }
 
 __all__ = sorted(_PUBLIC)
@@ -101,4 +105,7 @@ def _built(name: str) -> object:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PUBLIC})
+    builder = import_module(".builder", __name__)
+    return sorted(
+        {n for n in globals() if n.startswith("__")} | {*_PUBLIC, *dir(builder)} - {"names", "find"}
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,9 +11,10 @@ from typing import Any
 
 from . import __version__
 from ._failures import first_difference, new_folder
-from ._run import read_inputs, save_arrays, storable
-from .api import load, read_text, write_text
+from ._run import read_inputs, storable
+from .api import load
 from .errors import ArgumentError
+from .files import folder_replacing, read_text, save_arrays, write_text
 
 
 @dataclass(frozen=True)
@@ -27,6 +29,7 @@ class Options:
     profile: str | None = None
     numerics: str = "exact"
     grid: int = 1
+    partial_launch: bool = False
     scalars: Mapping[str, int] | None = None
     failures: str = "."
     entry: str | None = None
@@ -41,7 +44,15 @@ def diff(options: Options) -> bool:
 
     from .testing import translation
 
-    both = translation.pair(before, after, options.profile, options.numerics, options.grid, options.entry)
+    both = translation.pair(
+        before,
+        after,
+        options.profile,
+        options.numerics,
+        options.grid,
+        options.entry,
+        partial_launch=options.partial_launch,
+    )
     if options.inputs is not None:
         values, _ = read_inputs(both.before, options.inputs)
         result = translation.compare(both, values)
@@ -62,19 +73,30 @@ def diff(options: Options) -> bool:
 def save_failure(options: Options, profile: str, failure: Any) -> Path:
     """Write the folder that shows a failure, under a name that is free, and return its path."""
     name = f"diff-{Path(options.before).stem}-{Path(options.after).stem}-seed{options.seed}-{failure.number}"
-    folder = new_folder(Path(options.failures), name)
-    write_text(str(folder / "before.pto"), read_text(options.before))
-    write_text(str(folder / "after.pto"), read_text(options.after))
+    final = new_folder(Path(options.failures), name)
+    try:
+        with folder_replacing(final) as folder:
+            _fill(folder, options, profile, failure)
+    except BaseException:
+        final.rmdir()
+        raise
+    return final
+
+
+def _fill(folder: Path, options: Options, profile: str, failure: Any) -> None:
+    write_text(folder / "before.pto", read_text(options.before))
+    write_text(folder / "after.pto", read_text(options.after))
     for file, arrays in (
         ("inputs.npz", failure.inputs),
         ("before-outputs.npz", failure.before),
         ("after-outputs.npz", failure.after),
     ):
-        save_arrays(str(folder / file), {n: storable(a) for n, a in arrays.items()})
+        save_arrays(folder / file, {n: storable(a) for n, a in arrays.items()})
     command = (
         f"pto-jax diff before.pto after.pto --inputs inputs.npz --profile {profile} "
         f"--numerics {options.numerics} --grid {options.grid}"
-        + (f" --entry {options.entry}" if options.entry else "")
+        + (f" --entry {shlex.quote(options.entry)}" if options.entry else "")
+        + (" --partial-launch" if options.partial_launch else "")
     )
     report = {
         "before": options.before,
@@ -89,5 +111,4 @@ def save_failure(options: Options, profile: str, failure: Any) -> Path:
         **first_difference(failure.comparison, "buffer", "before_bits", "after_bits"),
         "command": command,
     }
-    write_text(str(folder / "report.json"), json.dumps(report, indent=1) + "\n")
-    return folder
+    write_text(folder / "report.json", json.dumps(report, indent=1) + "\n")

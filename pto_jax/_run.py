@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import zipfile
+import sys
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -15,10 +14,10 @@ from numpy.typing import NDArray
 from . import examples
 from .api import load, resolve_profile
 from .dtypes import DType
-from .errors import ArgumentError, FileError
+from .errors import ArgumentError, FileError, PtoError
+from .files import load_arrays, save_arrays
 from .ir import Program
 from .testing.inputs import ArrayType, shape_of
-from .testing.vectors import load_arrays
 from .types import ScalarType, TileType, Type
 
 if TYPE_CHECKING:
@@ -68,6 +67,7 @@ class Options:
     dump_state: str | None
     seed: int
     grid: int | None = None
+    partial_launch: bool = False
     max_steps: int | None = None
     watch: Watch | None = None
     sanitize: Sanitize | None = None
@@ -99,12 +99,20 @@ def run(options: Options) -> None:
         numerics=options.numerics,
         checks=True,
         grid=grid,
+        warn=False,
+        partial_launch=options.partial_launch,
         **limits,
     )
+    for found in kernel.warnings:
+        print(found if found.span else f"{options.file or options.example}: {found}", file=sys.stderr)
     names = [a.name for a in kernel.arguments]
     values: dict[str, Any]
     if options.inputs is not None:
         values, given = read_inputs(kernel, options.inputs)
+        try:
+            kernel.check_accesses(values)
+        except PtoError as error:
+            raise FileError(f"{options.inputs}: {error}") from None
         origin = f"from {options.inputs}"
     else:
         suited = example if options.entry is None else None
@@ -224,7 +232,9 @@ def read_inputs(kernel: Signature, path: str) -> tuple[dict[str, Any], dict[str,
 
 def convert_input(argument: Argument, array: Array) -> Array:
     """An array as the value of an argument; raises ArgumentError when it does not fit."""
-    t = argument.type
+    from .interchange import received
+
+    t, array = argument.type, received(array, f"argument {argument.name!r}")
     if isinstance(t, ScalarType):
         d = t.dtype
         # As in buffers: types that NumPy lacks are given by their bits.
@@ -240,10 +250,6 @@ def convert_input(argument: Argument, array: Array) -> Array:
     if array.dtype not in (d.numpy, d.word) and not same_width:
         raw = "" if d.numpy == d.word else f", or its bits as {d.word},"
         raise ArgumentError(f"found {array.dtype}, the program declares {d}: {d.numpy}{raw} is needed")
-    if argument.min_elements is not None and array.size < argument.min_elements:
-        raise ArgumentError(
-            f"found {array.size} elements; the program addresses {argument.min_elements} of {d}"
-        )
     return array
 
 
@@ -367,14 +373,3 @@ def _describe_input(argument: Argument, value: Any) -> str:
 def storable(array: Array) -> Array:
     """Arrays whose type ``.npz`` cannot name are stored as raw unsigned words."""
     return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")
-
-
-def save_arrays(path: str, arrays: Mapping[str, Array]) -> None:
-    """Write an ``.npz`` file under exactly this name, or raise FileError."""
-    try:
-        with zipfile.ZipFile(Path(path), "w") as archive:
-            for name, array in arrays.items():
-                with archive.open(f"{name}.npy", "w", force_zip64=True) as member:
-                    np.lib.format.write_array(member, np.asarray(array, order="C"), allow_pickle=False)
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None

@@ -43,7 +43,7 @@ class Execution:
         """Say that nothing was found, or raise UndefinedDataError."""
         if self.found.diagnostics:
             raise UndefinedDataError(self.found.diagnostics)
-        print("sanitizer: no undefined data becomes a scalar or an index, or reaches global memory")
+        print(self.found)
 
 
 def sanitized(kernel: Kernel, values: Mapping[str, Any], options: Options, grid: int) -> Execution:
@@ -59,6 +59,7 @@ def sanitized(kernel: Kernel, values: Mapping[str, Any], options: Options, grid:
         profile=kernel.profile.name,
         entry=kernel.entry,
         grid=grid,
+        partial_launch=options.partial_launch,
         strict=options.sanitize == "strict",
         **limits,
     )

@@ -26,6 +26,10 @@ class Argument:
     min_elements: int | None = None
     written: bool = False
 
+    def __repr__(self) -> str:
+        needs = f", at least {self.min_elements} elements" if self.min_elements is not None else ""
+        return f"Argument({self.name}: {self.type}{needs}{', written' if self.written else ''})"
+
 
 def select_entry(program: Program, entry: str | None) -> Function:
     """The function to execute: the named one, else the entry, else the only function."""

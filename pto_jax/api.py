@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from .errors import ArgumentError, Diagnostic, FileError, VerifyError
+from .errors import ArgumentError, Diagnostic, VerifyError
+from .files import read_text
 from .ir import Program
 from .profiles import Profile, profile as _profile, profile_of_arch
 
@@ -76,27 +77,3 @@ def resolve_profile(program: Program, given: str | Profile | None = None) -> Pro
     if given is not None:
         return _profile(given)
     return profile_of_arch(program.attrs.get("pto.target_arch"))
-
-
-def read_text(path: str | Path) -> str:
-    """The text of a UTF-8 file; FileError says why it cannot be had."""
-    try:
-        return Path(path).read_bytes().decode("utf-8")
-    except FileNotFoundError:
-        raise FileError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise FileError(f"{path}: is a folder, not a file of program text") from None
-    except UnicodeDecodeError as error:
-        raise FileError(
-            f"{path}: not UTF-8 text (byte {error.start} is 0x{error.object[error.start]:02x})"
-        ) from None
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}") from None
-
-
-def write_text(path: str, text: str) -> None:
-    """Write a file, or raise FileError saying why it cannot be written."""
-    try:
-        Path(path).write_text(text, encoding="utf-8")
-    except (OSError, ValueError) as error:
-        raise FileError(f"{path}: cannot be written: {getattr(error, 'strerror', None) or error}") from None

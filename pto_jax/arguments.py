@@ -10,19 +10,33 @@ import numpy as np
 from . import arrays
 from .analysis import Argument, GlobalTypes
 from .dtypes import DType, from_numpy
-from .errors import ArgumentError
+from .errors import ArgumentError, Diagnostic, ExecutionError
+from .interchange import received
+from .lowering import Accesses
 from .tiles import Tile, tile
 from .types import PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
 
 MAX_BUFFER_ELEMENTS = 2**31 - 1
 
 
-def type_of(value: Any) -> Type | None:
+#: The usual fix of an argument with further leading dimensions.
+_BATCH = "; a batch: jax.vmap(kernel)"
+
+
+def type_of(name: str, value: Any) -> Type | None:
+    """The type that an argument gives to a fragment's value whose type the text leaves open."""
     if isinstance(value, Tile):
         return value.type
-    if hasattr(value, "dtype") and len(getattr(value, "shape", ())) == 2:
-        return TileType(from_numpy(value.dtype), *value.shape)
-    return None
+    array = received(value, f"argument {name!r}")
+    if not hasattr(array, "dtype") or array.ndim == 0:
+        return None
+    if array.ndim != 2:
+        batch = _BATCH if array.ndim > 2 else ""
+        raise ArgumentError(
+            f"argument {name!r}: found shape {array.shape}, allowed: a Tile, a [rows, cols] array or a "
+            f"number{batch}"
+        )
+    return TileType(from_numpy(array.dtype), *array.shape)
 
 
 def prepare(argument: Argument, value: Any) -> Any:
@@ -38,18 +52,24 @@ def prepare(argument: Argument, value: Any) -> Any:
     if isinstance(t, VectorType):
         vector = arrays.as_array(value, t.dtype, what)
         if vector.shape != t.dims:
-            raise ArgumentError(f"{what}: found shape {vector.shape}, the program declares {t}")
+            raise _misshapen(what, vector, t, t.dims)
         return vector
     raise ArgumentError(f"{what}: arguments of type {t} are not supported by this version")
 
 
+def _misshapen(what: str, array: Any, t: Type, declared: tuple[int, ...]) -> ArgumentError:
+    found = tuple(np.shape(array))
+    batch = _BATCH if len(found) > len(declared) and found[-len(declared) :] == declared else ""
+    return ArgumentError(f"{what}: found shape {found}, the program declares {t}{batch}")
+
+
 def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> Any:
-    array = arrays.as_array(value, dtype, what)
-    size = math.prod(array.shape) * (2 if dtype.packed else 1)
-    if argument.min_elements is not None and size < argument.min_elements:
+    if isinstance(value, Tile):
         raise ArgumentError(
-            f"{what}: found {size} elements, the program's views need {argument.min_elements}"
+            f"{what}: found a Tile, the program declares {argument.type}; usual fix: its elements, t.array"
         )
+    array = arrays.as_array(value, dtype, what)
+    size = elements(array, dtype)
     if size > MAX_BUFFER_ELEMENTS:
         raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")
     if isinstance(argument.type, TensorViewType | PartitionViewType):
@@ -58,8 +78,36 @@ def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> 
             d in (None, n) for d, n in zip(declared, found, strict=True)
         )
         if not fits:
-            raise ArgumentError(f"{what}: found shape {found}, the program declares {argument.type}")
+            inner = found[len(found) - len(declared) :] if len(found) > len(declared) else ()
+            batch = (
+                _BATCH if inner and all(d in (None, n) for d, n in zip(declared, inner, strict=True)) else ""
+            )
+            raise ArgumentError(f"{what}: found shape {found}, the program declares {argument.type}{batch}")
     return array
+
+
+def elements(array: Any, dtype: DType) -> int:
+    """Elements of an array."""
+    return int(math.prod(array.shape)) * (2 if dtype.packed else 1)
+
+
+def check_accesses(name: str, size: int, accesses: Accesses) -> None:
+    """Raise an error where an access that every execution makes is outside a buffer of so many elements.
+
+    A view may be larger than its buffer: only what is accessed counts.
+    """
+    if accesses.first >= 0 and accesses.last < size:
+        return
+    op = accesses.before if accesses.first < 0 else accesses.behind
+    if op.name in ("load_scalar", "store_scalar"):
+        position = accesses.first if accesses.first < 0 else accesses.last
+        message = f"found offset {position}; allowed: an element of {name}, 0 to {size - 1}"
+        raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="offset-range"))
+    place = f"{op.name}{f' at {op.span}' if op.span else ''}"
+    needs = f"the program's views need {accesses.last + 1} ({place})"
+    if accesses.first < 0:
+        needs = f"{place} addresses elements from {accesses.first} on"
+    raise ArgumentError(f"argument {name!r}: found {size} elements, {needs}")
 
 
 def extents(array: Any, dtype: DType) -> tuple[int, ...]:
@@ -74,7 +122,7 @@ def _prepare_tile(what: str, t: TileType, given: Any) -> Tile:
     else:
         array = arrays.as_array(given, t.dtype, what)
         if np.shape(array) != t.shape:
-            raise ArgumentError(f"{what}: found shape {np.shape(array)}, the program declares {t}")
+            raise _misshapen(what, array, t, t.shape)
         value = tile(array, type=t if t.is_static else t.with_valid(t.rows, t.cols))
     if value.type.with_valid(None, None) != t.with_valid(None, None):
         raise ArgumentError(f"{what}: found a tile {value.type}, the program declares {t}")

@@ -8,8 +8,12 @@ import jax
 import numpy as np
 from jax import Array, lax
 
+from .derivatives import refuse
 from .dtypes import I64, DType
-from .errors import ArgumentError, DifferentiationError
+from .errors import ArgumentError
+from .interchange import ALLOWED, before_narrowing, received
+
+_X64 = "usual fix: call the vmap or jit inside `with jax.enable_x64(True):`"
 
 
 @jax.custom_jvp
@@ -20,10 +24,7 @@ def _opaque(x: Array) -> Array:
 
 @_opaque.defjvp
 def _no_derivative(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
-    raise DifferentiationError(
-        "PTO instructions work on the bits of their operands and have no derivative; stop the gradient "
-        "with jax.lax.stop_gradient, or wrap the call in a function with its own derivative rule"
-    )
+    refuse()
 
 
 def accepts(dtype: DType, given: np.dtype[Any]) -> bool:
@@ -39,18 +40,44 @@ def as_array(x: Any, dtype: DType, what: str) -> Any:
 
     Raises ArgumentError naming both types when they differ.
     """
+    if isinstance(getattr(x, "dtype", None), DType):
+        raise ArgumentError(
+            f"{what}: found a Tile, the program declares {dtype.name}; its array is tile.array"
+        )
+    x = received(x, what)
     if not hasattr(x, "dtype"):
         return _converted(x, dtype, what)
-    x = settled(x)
+    given, x = x, settled(x)
     if not accepts(dtype, np.dtype(x.dtype)):
-        narrowed = ""
-        if np.dtype(x.dtype).itemsize * 8 < dtype.word_bits:
-            narrowed = "; JAX narrows 64-bit arrays unless jax_enable_x64 is set" if dtype.bits == 64 else ""
         raise ArgumentError(
             f"{what}: found an array of {np.dtype(x.dtype).name}, the program declares {dtype.name} "
-            f"(array type {np.dtype(dtype.numpy).name} or raw {dtype.word.name}){narrowed}"
+            f"(array type {np.dtype(dtype.numpy).name} or raw {dtype.word.name}){_narrowing(given, dtype)}"
         )
+    _nothing_wraps(given, what)
     return x
+
+
+def _nothing_wraps(x: Any, what: str) -> None:
+    """Refuse integers that vmap hands on as 32-bit ones and that do not fit."""
+    wide = before_narrowing(x)
+    if wide is None or wide.dtype.kind not in "iu":
+        return
+    narrow = np.dtype(x.dtype)
+    lost = np.asarray(wide != wide.astype(narrow))
+    if lost.any():
+        raise ArgumentError(
+            f"{what}: found {np.asarray(wide)[lost][0]} in an array of {wide.dtype.name}, which JAX narrows "
+            f"to {narrow.name} under vmap; {_X64}"
+        )
+
+
+def _narrowing(x: Any, dtype: DType) -> str:
+    """The usual fix where JAX may have made a 64-bit array a 32-bit one."""
+    narrow, wide = np.dtype(x.dtype), before_narrowing(x)
+    if dtype.bits != 64 or narrow.kind not in "iu" or narrow.itemsize != 4:
+        return ""
+    seen = f" ({wide.dtype.name} given under vmap)" if wide is not None else ""
+    return f"; JAX narrows 64-bit arrays unless jax_enable_x64 is set{seen}; {_X64}"
 
 
 def _converted(x: Any, dtype: DType, what: str) -> np.ndarray[Any, Any]:
@@ -62,7 +89,8 @@ def _converted(x: Any, dtype: DType, what: str) -> np.ndarray[Any, Any]:
     if given.dtype.kind not in _kinds(dtype) and (given.size or given.dtype == object):
         wide = isinstance(x, int) and not isinstance(x, bool)
         found = f"an integer of {x.bit_length()} bits" if wide else type(x).__name__
-        raise ArgumentError(f"{what}: found {found}, the program declares {dtype.name}")
+        allowed = f"; allowed: {ALLOWED}" if isinstance(x, list | tuple) else ""
+        raise ArgumentError(f"{what}: found {found}, the program declares {dtype.name}{allowed}")
     with np.errstate(over="ignore"):
         array = given.astype(dtype.numpy)
     if dtype.numpy.kind in "biu":
@@ -87,13 +115,18 @@ def as_scalar(x: Any, dtype: DType, what: str) -> Any:
     array = _as_index(x, what) if dtype.kind == "index" else as_array(x, dtype, what)
     if np.shape(array) != ():
         found = tuple(np.shape(array))
-        raise ArgumentError(f"{what}: found shape {found}, the program declares a scalar {dtype.name}")
+        raise ArgumentError(
+            f"{what}: found shape {found}, the program declares a scalar {dtype.name}; one scalar per call: "
+            "jax.vmap(kernel), called with positional arguments"
+        )
     return array
 
 
 def _as_index(x: Any, what: str) -> Any:
+    x = received(x, what)
     if not hasattr(x, "dtype"):
         return _converted(x, I64, what)
+    _nothing_wraps(x, what)
     x = settled(x)
     if np.dtype(x.dtype).kind not in "iu":
         raise ArgumentError(f"{what}: found {x.dtype}, the program declares index (an integer)")
@@ -104,9 +137,12 @@ def settled(x: Any) -> Any:
     """``x`` with the type JAX says it has. Call outside the 64-bit scope.
 
     Under vmap a 64-bit NumPy array travels as it is while JAX calls it 32-bit; inside the 64-bit scope
-    nothing would narrow it any more.
+    nothing would narrow it any more. A NumPy array or number that a trace captures is a constant, which JAX
+    remembers by the object with the type of its first use: the 64-bit scope gets an object of its own.
     """
-    return jax.device_put(x) if isinstance(x, jax.core.Tracer) else x
+    if isinstance(x, jax.core.Tracer):
+        return jax.device_put(x)
+    return np.asarray(x).view() if isinstance(x, np.ndarray | np.generic) else x
 
 
 def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:
@@ -139,3 +175,12 @@ def opaque_scalar(x: Any, dtype: DType) -> Array:
 def x64() -> Any:
     """The scoped 64-bit context; the global configuration is never touched."""
     return jax.enable_x64(True)
+
+
+def is_float(x: Any) -> bool:
+    """Whether an array has elements that JAX differentiates."""
+    return hasattr(x, "dtype") and bool(jax.numpy.issubdtype(x.dtype, np.inexact))
+
+
+def is_traced_float(x: Any) -> bool:
+    return isinstance(x, jax.core.Tracer) and is_float(x)

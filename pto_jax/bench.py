@@ -22,10 +22,11 @@ import jax.numpy as jnp
 import numpy as np
 
 from . import examples, text
-from .api import load, write_text
+from .api import load
 from .cli import KEEP_COMPILED
 from .engine import Kernel, compile
 from .errors import ArgumentError, PtoError
+from .files import write_text
 from .ir import Program
 from .lowering import rules
 
@@ -147,7 +148,7 @@ def _apply(name: str, sources: str, out: str, d: str, to: str) -> str:
 
 
 def _batched(program: Program, numerics: str) -> tuple[Kernel, Callable[..., Any]]:
-    kernel = compile(program, numerics=numerics)
+    kernel = compile(program, numerics=numerics, warn=False)
     return kernel, jax.jit(jax.vmap(kernel))
 
 
@@ -217,7 +218,7 @@ def compile_time(run: Run) -> None:
     start = time.perf_counter()
     program = text.parse(source, "<bench>")
     parsed = time.perf_counter()
-    kernel = compile(program)
+    kernel = compile(program, warn=False)
     verified = time.perf_counter()
     _wait(kernel(x, x, x))
     total = time.perf_counter()
@@ -280,7 +281,7 @@ x = np.zeros(256 * 64, np.float32)
 source = bench.looped_program()
 start = time.perf_counter()
 program = bench.text.parse(source, "<bench>")
-kernel = pto_jax.engine.compile(program)
+kernel = pto_jax.engine.compile(program, warn=False)
 jax.block_until_ready(kernel(x, x, np.int64(16)))
 print(time.perf_counter() - start)
 """
@@ -334,7 +335,7 @@ def flash_attention(run: Run) -> None:
     out = jnp.zeros(shape, jnp.float32)
     by_hand = jax.jit(jax.vmap(lambda q, k, v, out: _attention(q, k, v)))
     for numerics, target in (("fast", ">= 0.7"), ("exact", ">= 0.2")):
-        kernel = compile(program, numerics=numerics, grid=example.grid)
+        kernel = compile(program, numerics=numerics, grid=example.grid, warn=False)
         ratio = paired(by_hand, jax.jit(jax.vmap(kernel)), q, k, v, out)[2]
         run.add(f"flash_attention {numerics}", ratio, "of jnp's speed", target)
 
@@ -348,16 +349,21 @@ def lockstep(run: Run) -> None:
 
 
 def campaign(run: Run) -> None:
-    """Campaigns of a fixed seed: cases per second, peak memory of a worker, coverage cells."""
+    """Campaigns of a fixed seed, one worker: cases per second, time to the first, its memory, coverage."""
     from .campaign.fuzz.measure import measured
-    from .campaign.fuzz.plan import Plan
+    from .campaign.fuzz.plan import LOCKSTEP_ALONE, LOCKSTEP_OPCODES, Plan
 
+    usual = Plan(tested="lockstep", lockstep=True, batch=LOCKSTEP_ALONE, opcodes=LOCKSTEP_OPCODES)
+    nothing = "python:pto_jax.campaign.fuzz.measure:Nothing"
     for name, plan in (
+        ("default", usual),
+        ("a device that costs nothing", Plan(count=512, tested=nothing)),
         ("oracle twice", Plan(count=256, reference="oracle", tested="interpreter", presets=("straight",))),
         ("oracle and engine", Plan(count=64, batch=16, presets=("straight",))),
     ):
         found = measured(plan)
         run.add(f"campaign, {name}: rate", found.rate, "cases/s")
+        run.add(f"campaign, {name}: to the first result", found.first, "s")
         run.add(f"campaign, {name}: peak of the worker", found.memory / (1 << 20), "MiB")
         run.add(f"campaign, {name}: coverage", found.cells, "cells")
 

@@ -6,18 +6,21 @@ Modules that need JAX are imported inside the commands that use them.
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TextIO
 
 from . import __version__
+from ._terminal import escaping, one_line
 from .campaign import commands as campaign_commands
 from .errors import ArgumentError, Diagnostic, FileError, ParseError, PtoError
 from .profiles import PROFILE_NAMES
 
-ACCEPTED, REJECTED, USAGE = 0, 1, 2
+ACCEPTED, REJECTED, USAGE, INTERRUPTED = 0, 1, 2, 130
 #: Makes JAX's persistent cache, where one is configured, keep everything that is compiled.
 KEEP_COMPILED = {
     "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
@@ -31,12 +34,39 @@ _WITHOUT_VALUE = {"--trace": "--trace=instructions", "--sanitize": "--sanitize=u
 
 
 def main(argv: Sequence[str] | None = None) -> int:
-    """Run a command and return its exit status."""
-    parser = _parser()
+    """Run a command and return its exit status.
+
+    Whatever goes wrong is told in lines without a traceback, unless it is a defect of this package.
+    """
     given = sys.argv[1:] if argv is None else argv
+    with escaping():
+        args = argparse.Namespace(name=None)
+        try:
+            status = _execute(given, args)
+            sys.stdout.flush()
+            return status
+        except BrokenPipeError:
+            # The reader of a pipe closed it (`| head`): nothing is left to say.
+            _abandon(sys.stdout)
+            return REJECTED
+        except OSError as error:
+            _say(args, f"{error.filename or 'input or output'}: {error.strerror or error}")
+            _abandon(sys.stdout)
+        except RecursionError:
+            _say(args, "the input is nested too deeply")
+        except MemoryError:
+            _say(args, "not enough memory")
+        except KeyboardInterrupt:
+            _say(args, "interrupted", kind="")
+            return INTERRUPTED
+        return USAGE
+
+
+def _execute(given: Sequence[str], args: argparse.Namespace) -> int:
+    """The exit status of a command line; ``args`` gets its options."""
     try:
         # An optional value would take the file name that follows.
-        args = parser.parse_args([_WITHOUT_VALUE.get(a, a) for a in given])
+        _parser().parse_args([_WITHOUT_VALUE.get(a, a) for a in given], args)
     except SystemExit as stop:
         return stop.code if isinstance(stop.code, int) else USAGE
     command: Callable[[argparse.Namespace], int] = args.command
@@ -46,19 +76,28 @@ def main(argv: Sequence[str] | None = None) -> int:
             os.environ.setdefault(setting, value)
     try:
         return command(args)
-    except (FileError, ArgumentError) as error:
-        print(f"pto-jax {args.name}: error: {error}", file=sys.stderr)
+    except FileError as error:
+        _say(args, one_line(str(error)))
+        return USAGE
+    except ArgumentError as error:
+        _say(args, str(error))
         return USAGE
     except PtoError as error:
         print(_rendered(args, error), file=sys.stderr)
         return REJECTED
-    except BrokenPipeError:
-        # The reader of a pipe closed it (`| head`): nothing is left to say, and no flush may complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return REJECTED
-    except KeyboardInterrupt:
-        print(f"pto-jax {args.name}: interrupted", file=sys.stderr)
-        return 130
+
+
+def _say(args: argparse.Namespace, text: str, kind: str = "error: ") -> None:
+    """Print what went wrong, where that is possible."""
+    command = f"pto-jax {args.name}" if args.name else "pto-jax"
+    with contextlib.suppress(OSError):
+        print(f"{command}: {kind}{text}", file=sys.stderr)
+
+
+def _abandon(stream: TextIO) -> None:
+    """Let a stream that cannot be written to end in nothing, so that no later flush complains."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
 
 
 def _rendered(args: argparse.Namespace, error: PtoError) -> str:
@@ -105,6 +144,9 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--dump-state", metavar="OUT.npz", help="write the final tiles and memory spaces")
     sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of generated input (default: 0)")
     sub.add_argument("--grid", type=int, metavar="N", help="blocks to execute (default: 1, or the example's)")
+    sub.add_argument(
+        "--partial-launch", action="store_true", help="execute another number of blocks than is needed"
+    )
     sub.add_argument("--max-steps", type=int, metavar="N", help="trips after which a while loop is stopped")
     sub.add_argument(
         "--trace",
@@ -129,6 +171,9 @@ def _parser() -> argparse.ArgumentParser:
     profile(sub)
     sub.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="default: exact")
     sub.add_argument("--grid", type=int, default=1, metavar="N", help="blocks to execute (default: 1)")
+    sub.add_argument(
+        "--partial-launch", action="store_true", help="execute another number of blocks than is needed"
+    )
     sub.add_argument(
         "--arg", action="append", default=[], metavar="NAME=N", help="value of a scalar argument of BEFORE"
     )
@@ -156,7 +201,9 @@ def _parser() -> argparse.ArgumentParser:
         "--executor", choices=("engine", "oracle"), default="engine", help="what is tested (default: engine)"
     )
 
-    sub = command("isa", _isa, "Instruction reference and support matrix.")
+    sub = command(
+        "isa", _isa, "Manual: instructions, tile types, types, grammar, profiles; without NAME the matrix."
+    )
     sub.add_argument("instruction", nargs="?", metavar="NAME")
     sub.add_argument("--json", action="store_true", help="print JSON")
 
@@ -206,6 +253,7 @@ def _run(args: argparse.Namespace) -> int:
             dump_state=args.dump_state,
             seed=args.seed,
             grid=args.grid,
+            partial_launch=args.partial_launch,
             max_steps=args.max_steps,
             watch=Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None,
             sanitize=args.sanitize,
@@ -228,6 +276,7 @@ def _diff(args: argparse.Namespace) -> int:
             profile=args.profile,
             numerics=args.numerics,
             grid=args.grid,
+            partial_launch=args.partial_launch,
             scalars=given,
             failures=args.failures,
             entry=args.entry,
@@ -266,14 +315,16 @@ def _verify(args: argparse.Namespace) -> int:
 
 def _fmt(args: argparse.Namespace) -> int:
     from .api import load
+    from .files import write_text
     from .text import print_program
 
-    print(print_program(load(args.file), form=args.form).rstrip("\n"))
+    # Text for other tools: written as it is, not as a terminal may see it.
+    write_text("-", print_program(load(args.file), form=args.form).rstrip("\n") + "\n")
     return ACCEPTED
 
 
 def _conformance(args: argparse.Namespace) -> int:
-    from .api import write_text
+    from .files import write_text
     from .profiles import profile
     from .testing.conformance import BatchExecutor, Executor, run_conformance
 
@@ -302,9 +353,9 @@ def _conformance(args: argparse.Namespace) -> int:
 
 
 def _isa(args: argparse.Namespace) -> int:
-    from .isa.reference import reference
+    from .manual import manual
 
-    print(reference(args.instruction, "json" if args.json else "text"))
+    print(manual(args.instruction, "json" if args.json else "text"))
     return ACCEPTED
 
 

@@ -7,7 +7,7 @@ spelling found in programs and documentation is an alias (:func:`dtype` resolves
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal, TypeAlias
 
 import ml_dtypes
 import numpy as np
@@ -85,6 +85,9 @@ class DType:
         """Bits of the quiet NaN that arithmetic produces; the format must have one."""
         return _NAN[self.name]
 
+
+#: What names an element type: itself, its name, or an array type.
+ElementType: TypeAlias = "DType | str | np.dtype[Any] | type[Any]"
 
 _NUMPY: dict[str, np.dtype[np.generic]] = {
     "f32": np.dtype(np.float32),
@@ -165,19 +168,30 @@ def find_dtype(name: str) -> DType | None:
     return found
 
 
-def dtype(name: str | DType) -> DType:
-    """The element type called ``name``.
+def dtype(name: object) -> DType:
+    """The element type called ``name``, or that of a NumPy, ml_dtypes or JAX array type.
 
-    >>> dtype("half").name, dtype("f8E4M3FN").name, dtype("ui8").bits
-    ('f16', 'f8e4m3', 8)
+    >>> dtype("half").name, dtype("f8E4M3FN").name, dtype("ui8").bits, dtype(np.int16).name
+    ('f16', 'f8e4m3', 8, 'i16')
     """
     if isinstance(name, DType):
         return name
-    found = find_dtype(name)
+    found = find_dtype(name) if isinstance(name, str) else _of_array_type(name)
     if found is None:
         known = ", ".join(d.name for d in ALL_DTYPES)
         raise ArgumentError(f"unknown element type {name!r}; known: {known}")
     return found
+
+
+def _of_array_type(t: object) -> DType | None:
+    """The element type of an array type; None for what is no array type at all, as ``np.dtype`` takes
+    None for float64 and a number for nothing."""
+    if isinstance(t, np.dtype | type) or hasattr(t, "dtype"):
+        try:
+            return _BY_NUMPY.get(np.dtype(t))
+        except TypeError:
+            return None
+    return None
 
 
 def from_numpy(t: object) -> DType:

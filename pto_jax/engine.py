@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
@@ -12,14 +12,27 @@ import jax
 import numpy as np
 from jax import Array
 
-from . import arrays, infer, isa
-from .analysis import Argument, arguments, fragment_outputs, select_entry, written_buffers
+from . import arrays, infer, isa, launches
+from .analysis import Argument, GlobalTypes, arguments, fragment_outputs, select_entry, written_buffers
 from .api import resolve_profile
-from .arguments import extents, prepare, type_of
-from .errors import ArgumentError, VerifyError
-from .ir import Function, Op, Program
-from .lowering import MAX_STEPS, JaxMachine, Semantics, disjoint_parts, plan, varying_axes
+from .arguments import check_accesses, elements, extents, prepare, type_of
+from .derivatives import without_derivative
+from .dtypes import DType
+from .errors import ArgumentError, Diagnostic, VerifyError
+from .ir import Function, Op, Program, short_list
+from .launch_rule import launched
+from .lowering import (
+    MAX_STEPS,
+    Accesses,
+    JaxMachine,
+    Semantics,
+    accesses,
+    disjoint_parts,
+    plan,
+    varying_axes,
+)
 from .lowering.observed import ObservedMachine, Observer
+from .notices import require_exact, warn_of
 from .profiles import Profile, profile as find_profile
 from .state import Report, State
 from .tiles import Tile
@@ -42,13 +55,15 @@ class Kernel:
     """A program as a pure function; made by :func:`compile`, memoised and hashable.
 
     Call it with one argument per program argument, by position or name. Buffers are arrays of any shape
-    with enough elements (4-bit types: bytes, two elements each); scalars are numbers or 0-d arrays
+    (4-bit types: bytes, two elements each) that hold what the program accesses: views may be larger;
+    scalars are numbers or 0-d arrays
     (traced, so they batch); tiles of a fragment are :class:`Tile` or [rows, cols] arrays. The result maps
     each written buffer's name to its new contents in the shape and type it came in, or each result of a
     fragment to a Tile. With ``checks`` the result is ``(outputs, report)``. Composes with jit, vmap,
     shard_map and lax control flow.
 
-    ``places`` tells apart equal programs from different texts, whose diagnostics name different lines.
+    ``places`` tells apart equal programs from different texts, whose diagnostics name different lines;
+    with ``partial_launch`` nobody asks whether the program needs another number of blocks.
     Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
     arguments are illegal.
     """
@@ -60,6 +75,30 @@ class Kernel:
     places: str = ""
     max_steps: int = MAX_STEPS
     grid: int = 1
+    partial_launch: bool = False
+    #: Whether a fragment whose types follow from its arguments shows the verifier's warnings when called.
+    warn: bool = field(default=False, compare=False)
+
+    @property
+    def warnings(self) -> tuple[Diagnostic, ...]:
+        """What the verifier warns of; of a fragment with open types, nothing before it has arguments."""
+        return () if self._open else _verified(self.program, self.profile, self.places)
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        """Copies are the memoised kernel itself, with what it has compiled."""
+        return _kernel, tuple(getattr(self, f.name) for f in fields(self))
+
+    def __repr__(self) -> str:
+        s = self.semantics
+        options = [f"profile={s.profile.name!r}", f"numerics={s.numerics!r}"]
+        if s.out_of_region != s.profile.out_of_region:
+            options.append(f"out_of_region={s.out_of_region!r}")
+        options += [f"subnormals={s.subnormals!r}"] if s.subnormals != "keep" else []
+        options += ["checks=True"] if self.checks else []
+        options += [f"grid={self.grid}"] if self.grid != 1 else []
+        listed = short_list([f"{a.name}: {a.type}" for a in self.arguments])
+        outputs = short_list(self.outputs)
+        return f"<Kernel {self.entry}({listed}) -> ({outputs}), {', '.join(options)}>"
 
     @cached_property
     def function(self) -> Function:
@@ -84,7 +123,7 @@ class Kernel:
         return written_buffers(self.program, self.function)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
-        outputs, report, _ = self._run(args, kwargs, jit=True)
+        outputs, report, _ = self._run(args, kwargs, jit=True, check=self.checks)
         if self.checks:
             return outputs, report
         # Without checks the report only has loops that were stopped, for programs with while loops.
@@ -102,7 +141,7 @@ class Kernel:
 
     def eager_unchecked(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Like :meth:`eager`, computing the formula where a run-time rule is broken."""
-        return self._run(args, kwargs, jit=False)[0]
+        return self._run(args, kwargs, jit=False, check=False)[0]
 
     def with_state(self, /, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], State]:
         """The outputs, and every tile and memory space as the program left it."""
@@ -121,19 +160,56 @@ class Kernel:
         args: Sequence[Any],
         kwargs: Mapping[str, Any],
         jit: bool,
+        check: bool = True,
         keep_state: bool = False,
         observer: Observer | None = None,
     ) -> tuple[dict[str, Any], Report, State]:
         given = self._bind(args, kwargs)
         kernel = self._typed(given)
         prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
-        check = self.checks or keep_state or not jit
+        if check or jit:
+            kernel._check_accesses(prepared)
         mode = _Mode(check, keep_state, whole=jit)
         run = _jitted(kernel, mode) if jit else partial(_execute, kernel, mode, observer=observer)
         with arrays.x64():
-            results, report, state = run(prepared)
+            rule = launched(kernel, prepared, check)
+            results, report, state = kernel._without_derivative(run, prepared, keep_state)
+        report = report.joined(rule)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
         return ordered, report, state
+
+    def check_accesses(self, values: Mapping[str, Any]) -> None:
+        """Raise an error where an access that every execution makes is outside its buffer."""
+        self._check_accesses({a.name: prepare(a, values[a.name]) for a in self.arguments if a.name in values})
+
+    def _check_accesses(self, prepared: Mapping[str, Any]) -> None:
+        for name, (dtype, found) in self._accesses.items():
+            check_accesses(name, elements(prepared[name], dtype), found)
+
+    @cached_property
+    def _accesses(self) -> dict[str, tuple[DType, Accesses]]:
+        """What every execution accesses of each buffer, where that is constant."""
+        if self._open:
+            return {}
+        found = accesses(self.program, self.entry, self.grid)
+        types = {a.name: a.type.dtype for a in self.arguments if isinstance(a.type, GlobalTypes)}
+        return {name: (types[name], found[name]) for name in types if name in found}
+
+    def _without_derivative(self, run: Any, prepared: Mapping[str, Any], keep_state: bool) -> Any:
+        """Execute so that a gradient which is stopped outside is no error, one that is used is.
+
+        Words have no tangents: a tile or integer result could not say that its derivative is used, so
+        that differentiated arguments are an error there at once (:func:`arrays.to_words`).
+        """
+        floats = {n: x for n, x in prepared.items() if arrays.is_traced_float(x)}
+        results_are_floats = not self.program.fragment and all(
+            arrays.is_float(prepared[n]) for n in self.outputs
+        )
+        if not floats or keep_state or not results_are_floats:
+            return run(prepared)
+        stopped = {n: jax.lax.stop_gradient(x) for n, x in floats.items()}
+        results, report, state = run({**prepared, **stopped})
+        return without_derivative(self.entry, results, floats), report, state
 
     def _typed(self, given: Mapping[str, Any]) -> Kernel:
         """This kernel with the types a fragment leaves open taken from the arguments, verified."""
@@ -142,10 +218,10 @@ class Kernel:
         types: list[tuple[str, Type]] = []
         for a in self.arguments:
             if isinstance(a.type, UnknownType) and a.name in given:
-                found = type_of(given[a.name])
+                found = type_of(a.name, given[a.name])
                 if found is not None:
                     types.append((a.name, found))
-        return _filled(self, tuple(types))
+        return _filled(self, tuple(types), self.warn)
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
         names = [a.name for a in self.arguments]
@@ -170,6 +246,12 @@ class Kernel:
         return infer.is_open(self.program)
 
     @cached_property
+    def launch_is_open(self) -> bool:
+        """Whether only arguments tell if the launch has the blocks that the program needs."""
+        judgement = launches.judge(self.program, self.entry, self.grid)
+        return judgement.open and not self.partial_launch
+
+    @cached_property
     def _optional(self) -> frozenset[str]:
         """Tiles of a fragment that it writes before it reads them: they may be left out."""
         if not self.program.fragment:
@@ -192,14 +274,11 @@ def _list(names: Sequence[str]) -> str:
 
 
 @lru_cache(maxsize=1024)
-def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...]) -> Kernel:
+def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...], warn: bool) -> Kernel:
     program = infer.fill(kernel.program, dict(types))
-    from .verifier import verify_program
-
-    findings = verify_program(program, kernel.profile)
-    errors = [d for d in findings if d.severity == "error"]
-    if errors:
-        raise VerifyError(errors)
+    found = _verified(program, kernel.profile, kernel.places)
+    if warn:
+        warn_of(found, (program, kernel.places, kernel.profile))
     return replace(kernel, program=program)
 
 
@@ -310,6 +389,8 @@ def compile(
     checks: bool = False,
     max_steps: int = MAX_STEPS,
     grid: int = 1,
+    partial_launch: bool = False,
+    warn: bool = True,
 ) -> Kernel:
     """A program as a pure function of arrays.
 
@@ -319,9 +400,14 @@ def compile(
     sanitizer, ``pto-jax run --sanitize``, says where they are read).
     ``subnormals="flush"`` models hardware in flush mode. ``checks`` makes calls return
     ``(outputs, report)`` with the run-time rules that were broken. A while loop is stopped after
-    ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another.
+    ``max_steps`` trips (ExecutionError). ``grid`` blocks are executed, one after another; with
+    ``partial_launch`` nobody asks whether these are the blocks that the program is written for.
 
-    Raises VerifyError when the profile does not allow the program.
+    What :func:`pto_jax.verify` warns of is shown once per program and profile as
+    :class:`pto_jax.PtoWarning`, except with ``warn=False``; ``Kernel.warnings`` has it in any case.
+    Raises VerifyError when the profile does not allow the program, or when the text shows that more blocks
+    would write further elements of its views, or that blocks leave them. Where that depends on arguments,
+    eager execution and ``checks`` report it.
 
     >>> import pto_jax as pto
     >>> k = pto.compile(pto.parse("%d = pto.tadd %a, %b : !pto.tile<f32, 1, 8>"))
@@ -332,11 +418,18 @@ def compile(
     function = select_entry(program, entry)
     program = infer.complete(program)
     if not infer.is_open(program):
-        _verified(program, semantics.profile, program.places)
+        found = _verified(program, semantics.profile, program.places)
+        if warn:
+            warn_of(found, (program, program.places, semantics.profile))
     for name, n in (("max_steps", max_steps), ("grid", grid)):
         if n < 1:
             raise ArgumentError(f"{name}: found {n}, allowed: a positive number")
-    return _kernel(program, function.name, semantics, checks, program.places, max_steps, grid)
+    judgement = launches.judge(program, function.name, grid)
+    if judgement.problem is not None and not partial_launch:
+        raise VerifyError(judgement.problem)
+    return _kernel(
+        program, function.name, semantics, checks, program.places, max_steps, grid, partial_launch, warn
+    )
 
 
 def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
@@ -344,6 +437,8 @@ def choices(profile: str | Profile, numerics: str, out_of_region: str | None, su
     target = find_profile(profile)
     fill = out_of_region or target.out_of_region
     _choice("numerics", numerics, ("exact", "fast"))
+    if numerics == "exact":
+        require_exact()
     _choice("subnormals", subnormals, ("keep", "flush"))
     if fill == "poison":
         message = (
@@ -361,13 +456,16 @@ def _kernel(*fields: Any) -> Kernel:
 
 
 @lru_cache(maxsize=4096)
-def _verified(program: Program, target: Profile, places: str) -> None:
+def _verified(program: Program, target: Profile, places: str) -> tuple[Diagnostic, ...]:
+    """The warnings about a program; VerifyError where there are errors."""
     # Equal programs may stand in different places, which the diagnostics name.
     from .verifier import verify_program
 
-    errors = [d for d in verify_program(program, target) if d.severity == "error"]
+    findings = verify_program(program, target)
+    errors = [d for d in findings if d.severity == "error"]
     if errors:
         raise VerifyError(errors)
+    return tuple(findings)
 
 
 def _choice(name: str, value: object, allowed: Sequence[str]) -> None:

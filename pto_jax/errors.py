@@ -112,6 +112,14 @@ class DifferentiationError(PtoError):
     """Gradient of an exact instruction: integer bit handling has no useful derivative."""
 
 
+class PtoWarning(UserWarning):
+    """What compiling a program says about it without failing: every warning of :func:`pto_jax.verify`.
+
+    Shown once per program and profile; ``warnings.simplefilter("error", pto.PtoWarning)`` makes errors of
+    them, ``"ignore"`` hides them.
+    """
+
+
 class NotExecutableError(_Located):
     """A declared instruction that this engine parses and verifies but does not execute."""
 

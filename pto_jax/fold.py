@@ -53,7 +53,8 @@ _INTEGER: dict[str, Callable[..., int]] = {
 }
 
 
-def _wrap(value: int, d: DType) -> int:
+def wrapped(value: int, d: DType) -> int:
+    """An integer reduced to the range of its type, two's complement."""
     if d == I1:
         return bool(value & 1)
     bits = d.bits
@@ -66,7 +67,7 @@ def fold(name: str, args: Sequence[object], result: DType) -> int | None:
     function = _INTEGER.get(name)
     if function is None or not all(isinstance(a, int) for a in args):
         return None
-    return _wrap(function(*args), result)
+    return wrapped(function(*args), result)
 
 
 def operation(op: Op) -> str:

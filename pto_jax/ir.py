@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Container, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import IntEnum
 from functools import cached_property
 from typing import Literal, TypeAlias
@@ -131,6 +131,16 @@ class Function:
             yield from op.walk()
 
 
+def short_list(names: Sequence[str], limit: int = 8) -> str:
+    """Names for one line of text, the first ones of many.
+
+    >>> short_list(["a", "b", "c"], 2)
+    'a, b, and 1 more'
+    """
+    more = [f"and {len(names) - limit} more"] if len(names) > limit else []
+    return ", ".join([*names[:limit], *more])
+
+
 #: Name of the function that holds a fragment's instructions.
 FRAGMENT = "fragment"
 
@@ -179,13 +189,14 @@ class Program:
     @cached_property
     def digest(self) -> str:
         """A stable identifier of what the program says."""
-        return hashlib.sha256(repr(self).encode()).hexdigest()
+        said = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.compare)
+        return hashlib.sha256(f"Program({', '.join(said)})".encode()).hexdigest()
 
     @cached_property
     def places(self) -> str:
         """A stable identifier of where its operations stand: equal programs may differ in it."""
         spans = "\n".join(f"{op.span} {[str(v.span) for v in (*op.ins, *op.outs)]}" for op in self.walk())
-        return hashlib.sha256(spans.encode()).hexdigest()
+        return hashlib.sha256(spans.encode(errors="surrogatepass")).hexdigest()
 
     def __hash__(self) -> int:
         return hash(self.digest)
@@ -193,6 +204,15 @@ class Program:
     def walk(self) -> Iterator[Op]:
         for f in self.functions:
             yield from f.walk()
+
+    def __repr__(self) -> str:
+        heads = [
+            f"{'' if self.fragment else '@'}{f.name}({short_list([f'{a}: {a.type}' for a in f.args])})"
+            for f in self.functions
+        ]
+        count = sum(1 for _ in self.walk())
+        operations = f"{count} operation{'' if count == 1 else 's'}"
+        return f"<Program {self.source}: {short_list(heads, 4) or 'no function'}, {operations}>"
 
     def __str__(self) -> str:
         from .text import print_program

@@ -1,38 +1,67 @@
-"""Every instruction as a function on tiles.
+"""Every instruction as a function on tiles and arrays.
 
-``pto.ops.tadd(a, b)`` takes the sources in text order and gives the destination tile. Functions are made
-from the declarations; ``help(pto.ops.tadd)`` prints what the declaration says.
+``pto.ops.tadd(a, b)`` takes the sources in text order and gives the destination tile. Sources are tiles
+(:func:`pto_jax.tile`), [rows, cols] arrays, which stand for tiles of their shape in the place and element
+order that the instruction asks for, and numbers or 0-d arrays. Functions are made from the declarations;
+``help(pto.ops.tadd)`` prints what the declaration says.
 
-Keyword arguments of all of them: ``dst`` (a Tile whose lanes outside the valid region are kept, or a
-TileType for a fresh tile; default: type and valid region of the first source tile), ``profile`` (default
-"a2a3"), ``numerics``, ``out_of_region``, ``subnormals`` as for :func:`pto_jax.compile`, and the
-instruction's attributes by name. They work under jit and vmap; on concrete tiles a broken run-time rule
-raises ExecutionError. ``tprint`` has no destination and returns None.
+Keyword arguments of all of them, besides the instruction's attributes by name:
+
+``dst``
+    The destination: a Tile or an array, whose lanes outside the valid region are kept; a TileType
+    (:func:`pto_jax.tile_type` makes one) for a fresh tile; or an element type ("f16", ``jnp.float16``) for
+    one of the size it would have anyway. Instructions with several destinations take a tuple of those, None
+    for an entry that is left open. Without it the type follows from the sources: in most cases type and
+    valid region of the first one, else what ``help`` says; where it does not, ArgumentError says what to
+    give.
+``profile``
+    "cpu_sim", "a2a3" (default) or "a5".
+``numerics``, ``out_of_region``, ``subnormals``
+    As for :func:`pto_jax.compile`.
+``checks``
+    The call returns ``(result, report)``: ``report.problems()`` has the rules on run-time values that were
+    broken, with batch indices. Otherwise they raise ExecutionError where the values are concrete, and
+    nothing under jit and vmap.
+
+The functions work under jit and vmap. ``tprint`` has no destination and returns None.
+
+>>> import numpy as np
+>>> import pto_jax as pto
+>>> x = np.ones((2, 16), np.float32)
+>>> pto.ops.tadd(x, x)
+Tile(vec 2x16xf32, [[2 2 ... 2 2] [2 2 ... 2 2]])
+>>> pto.ops.tcvt(x, dst="f16").dtype.name, pto.ops.trowsum(x).shape
+('f16', (2, 1))
+>>> pto.ops.tadds(x, 1.0, checks=True)[1].problems()
+[]
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import inspect
+from collections.abc import Callable, Mapping
 from enum import IntEnum
-from functools import cache, lru_cache
+from functools import cache
 from typing import Any
 
+import jax
 import numpy as np
 
 from . import arrays, isa
-from .dtypes import F32, INDEX, DType, find_dtype, from_numpy
 from .engine import choices
-from .errors import ArgumentError, VerifyError
-from .ir import AttrValue, Op, Value, attrs
+from .ir import Value
 from .lowering import RULES, JaxMachine, Plan, Semantics
-from .profiles import OutOfRegion, Profile, Subnormals
+from .op_call import OPTIONS, call_forms, request_of
+from .op_messages import forms_text, python_name
+from .op_request import Request
+from .op_types import Typed, destination_size, resolve
 from .state import Report
-from .tiles import Tile
-from .types import ScalarType, TileType, Type, VectorType
-from .verifier import check_op
+from .tiles import Tile, tile
+from .types import ScalarType, TileType, VectorType
 from .walk import Execution, Operand, TileRef
 
 _GLOBAL_MEMORY = ("gm", "ptr")
+_DEFAULTS = {"dst": None, "profile": "a2a3", "numerics": "exact", "subnormals": "keep", "checks": False}
 
 
 def _is_function(instruction: isa.Instruction) -> bool:
@@ -44,46 +73,82 @@ def _is_function(instruction: isa.Instruction) -> bool:
     )
 
 
+@cache
 def names() -> tuple[str, ...]:
     """The instructions that exist as functions of this module."""
-    return tuple(_python_name(i) for i in isa.instructions().values() if _is_function(i))
-
-
-def _python_name(instruction: isa.Instruction) -> str:
-    """``tmatmul_acc`` for tmatmul.acc."""
-    return instruction.name.replace(".", "_")
+    return tuple(python_name(i) for i in isa.instructions().values() if _is_function(i))
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
     instruction = isa.find(name) if not name.startswith("_") else None
-    if instruction is None or _python_name(instruction) != name or not _is_function(instruction):
+    if instruction is None or python_name(instruction) != name or not _is_function(instruction):
         raise AttributeError(f"module {__name__!r} has no instruction {name!r}; ops.names() lists them")
     return _function(instruction.name)
 
 
 def __dir__() -> list[str]:
-    return sorted([*globals(), *names()])
+    return sorted(["names", *names()])
+
+
+# -- functions -----------------------------------------------------------------------------------------
 
 
 @cache
 def _function(name: str) -> Callable[..., Any]:
     instruction = isa.instructions()[name]
-    name = _python_name(instruction)
 
     def call(*sources: Any, **options: Any) -> Any:
         return _call(instruction, sources, options)
 
-    forms = " or ".join(f"{name}({', '.join(form)})" for form in instruction.forms)
-    attributes = "".join(
-        f"\n{a.name}: {a.meaning} (default {_shown(a.default)})" for a in instruction.attributes
-    )
-    call.__name__ = call.__qualname__ = name
-    call.__doc__ = f"{instruction.summary}\n\n{forms}\n\n{instruction.semantics}{attributes}"
+    call.__name__ = call.__qualname__ = python_name(instruction)
+    call.__module__ = __name__
+    call.__doc__ = _help(instruction)
+    call.__signature__ = _signature(instruction)  # type: ignore[attr-defined]
     return call
 
 
-def _shown(value: AttrValue) -> str:
+def _signature(instruction: isa.Instruction) -> inspect.Signature:
+    """Sources by position, those of longer overloads with a default; options by keyword."""
+    forms = call_forms(instruction)
+    longest, shortest = max(forms, key=len), min(forms, key=len)
+    kind = inspect.Parameter
+    parameters = [kind("sources", kind.VAR_POSITIONAL)]
+    if all(form == longest[: len(form)] for form in forms):
+        parameters = [
+            kind(n, kind.POSITIONAL_ONLY, default=kind.empty if i < len(shortest) else None)
+            for i, n in enumerate(longest)
+        ]
+    defaults = {a.name: a.default for a in instruction.attributes}
+    defaults |= {name: _DEFAULTS.get(name) for name in OPTIONS}
+    parameters += [kind(name, kind.KEYWORD_ONLY, default=value) for name, value in defaults.items()]
+    return inspect.Signature(parameters)
+
+
+def _help(instruction: isa.Instruction) -> str:
+    lines = [instruction.summary, "", forms_text(instruction, call_forms(instruction)), ""]
+    lines += [instruction.semantics, ""]
+    lines += [_destination_help(o) for o in instruction.destinations if o.kind == "tile"]
+    lines += [f"{a.name}: {a.meaning} (default {_shown(a.default)})" for a in instruction.attributes]
+    if len([o for o in instruction.destinations if o.kind == "tile"]) > 1:
+        listed = ", ".join(o.name for o in instruction.destinations if o.kind == "tile")
+        lines.append(f"dst=: a tuple ({listed}) of Tiles, TileTypes, element types or None.")
+    return "\n".join(lines)
+
+
+def _destination_help(operand: isa.Operand) -> str:
+    note = f"{operand.note}; " if operand.note else ""
+    if operand.role == "inout":
+        return f"{operand.name}: {note}read and written, dst= is required"
+    size = operand.extent.text if operand.extent is not None else "type and region of the first source"
+    left = "not returned unless dst= is a tuple; " if operand.optional and operand.beside is None else ""
+    return f"{operand.name}: {note}{left}without dst= it has {size}"
+
+
+def _shown(value: Any) -> str:
     return value.name if isinstance(value, IntEnum) else str(value)
+
+
+# -- calls ---------------------------------------------------------------------------------------------
 
 
 def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[str, Any]) -> Any:
@@ -93,191 +158,87 @@ def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[
         options.pop("out_of_region", None),
         options.pop("subnormals", "keep"),
     )
-    given = options.pop("dst", None)
-    attributes = {_key(instruction, k): _member(instruction, k, v) for k, v in options.items()}
-    destinations = _destinations(instruction, sources, given)
-    first = next((s for s in sources if isinstance(s, Tile)), None)
-    first = first or next((d for d in destinations.values() if isinstance(d, Tile)), None)
-    tiles = [t.type if isinstance(t, Tile) else None for t in sources]
-    tiles += [_tile_type(d) for d in destinations.values()]
-    ins = tuple(Value(f"arg{i}", _type(instruction, i, s, tiles)) for i, s in enumerate(sources))
-    outs = tuple(Value(n, d.type if isinstance(d, Tile) else d) for n, d in destinations.items())
-    op = Op(instruction.name, ins, outs, attributes=attrs(attributes), form="dps")
-    bound = _checked(op, semantics.profile)
-    values: dict[str, Any] = dict(destinations)
-    for i, (v, s) in enumerate(zip(ins, sources, strict=True)):
-        values[v.name] = _value(v, s, f"{op.name}: source {i}")
-    with arrays.x64():
-        return _execute(op, bound, semantics, values, first)
+    checks = options.pop("checks", False)
+    request, given = request_of(instruction, sources, options.pop("dst", None), options, semantics.profile)
+    typed = resolve(request)
+    values = {}
+    for index, v in enumerate((*typed.op.ins, *typed.op.outs)):
+        if v.name in given:
+            values[v.name] = _value(v, given[v.name], f"{instruction.name}: source {index}")
+    # The guard is for data: constants of the instruction's own rule may go to the device.
+    with arrays.x64(), jax.transfer_guard("allow"):
+        result, report = _execute(request, typed, semantics, values)
+    if checks:
+        return result, report
+    report.raise_if_broken()
+    return result
 
 
-def _key(instruction: isa.Instruction, key: str) -> str:
-    attribute = instruction.attribute(key)
-    if attribute is None:
-        known = ", ".join(a.name for a in instruction.attributes) or "none"
-        raise ArgumentError(f"{instruction.name}: unknown keyword {key!r}; its attributes: {known}")
-    return attribute.name
-
-
-def _member(instruction: isa.Instruction, key: str, value: Any) -> AttrValue:
-    attribute = instruction.attribute(key)
-    assert attribute is not None
-    if issubclass(attribute.type, IntEnum) and not isinstance(value, attribute.type):
-        name = str(value).upper().removeprefix("CAST_")
-        if name not in attribute.type.__members__:
-            known = ", ".join(attribute.type.__members__)
-            raise ArgumentError(f"{instruction.name}: {key}={value!r} found, allowed: {known}")
-        return attribute.type[name]
-    return value  # type: ignore[no-any-return]
-
-
-def _wanted(instruction: isa.Instruction, sources: tuple[Any, ...], given: Any) -> tuple[isa.Operand, ...]:
-    """The destinations of the overload that the sources fit, and further ones that are given."""
-    tiles = [isinstance(s, Tile) for s in sources]
-    form = next(
-        (f for f in instruction.forms if [instruction.operand(n).kind == "tile" for n in f] == tiles), ()
-    )
-    wanted = instruction.destinations_of(form)
-    spare = len(given) - len(wanted) if isinstance(given, tuple) else 0
-    further = [o for o in instruction.destinations if o not in wanted][: max(spare, 0)]
-    return tuple(o for o in instruction.destinations if o in wanted or o in further)
-
-
-def _destinations(
-    instruction: isa.Instruction, sources: tuple[Any, ...], given: Any
-) -> dict[str, Tile | TileType | VectorType]:
-    """Destination tiles or types; those not given take the first source tile's type and region."""
-    wanted = _wanted(instruction, sources, given)
-    tiles = [o for o in wanted if o.kind != "vector"]
-    if isinstance(given, tuple) and len(given) == len(tiles) < len(wanted):
-        entries = iter(given)
-        given = tuple(None if o.kind == "vector" else next(entries) for o in wanted)
-    listed = given if isinstance(given, tuple) else (given,) * len(wanted)
-    if len(listed) != len(wanted):
-        raise ArgumentError(
-            f"{instruction.name}: dst has {len(listed)} entries, it has {len(wanted)} destinations"
-        )
-    reference = next((o for o in instruction.operands if o.role == "in" and o.kind == "tile"), None)
-    first = next((s for s in sources if isinstance(s, Tile)), None)
-    found: dict[str, Tile | TileType | VectorType] = {}
-    for operand, dst in zip(wanted, listed, strict=True):
-        if operand.kind == "vector":
-            found[operand.name] = operand.vector
-        elif isinstance(dst, Tile):
-            found[operand.name] = dst.single(f"{instruction.name}: dst")
-        elif isinstance(dst, TileType):
-            found[operand.name] = dst
-        elif dst is not None:
-            raise ArgumentError(
-                f"{instruction.name}: dst must be a Tile or a TileType, found {type(dst).__name__}"
-            )
-        elif operand.role == "inout":
-            raise ArgumentError(f"{instruction.name}: dst=Tile is required, the instruction reads it")
-        elif first is None or reference is None or operand.dtype != reference.dtype:
-            raise ArgumentError(
-                f"{instruction.name}: dst= is required, its type does not follow from the sources"
-            )
-        else:
-            found[operand.name] = first.type
-    return found
-
-
-def _tile_type(destination: Any) -> TileType | None:
-    given = destination.type if isinstance(destination, Tile) else destination
-    return given if isinstance(given, TileType) else None
-
-
-def _type(instruction: isa.Instruction, index: int, source: Any, tiles: Sequence[TileType | None]) -> Type:
-    if isinstance(source, Tile):
-        return source.single(f"{instruction.name}: source {index}").type
-    if not hasattr(source, "dtype") and isinstance(source, int | float):
-        return ScalarType(_scalar_dtype(instruction, index, tiles))
-    if hasattr(source, "dtype") and getattr(source, "shape", None) == ():
-        declared = _scalar_dtype(instruction, index, tiles)
-        if arrays.accepts(declared, np.dtype(source.dtype)):
-            return ScalarType(declared)
-        return ScalarType(_named(source.dtype, f"{instruction.name}: source {index}", declared))
-    raise ArgumentError(
-        f"{instruction.name}: source {index} must be a Tile (pto.tile makes one) or a scalar, "
-        f"found {type(source).__name__}"
-    )
-
-
-def _value(declared: Value, source: Any, what: str) -> Any:
+def _value(declared: Value, given: Any, what: str) -> Any:
+    """A source as the machine takes it: a Tile, or a 0-d array of its type."""
     if isinstance(declared.type, ScalarType):
-        return arrays.as_scalar(source, declared.type.dtype, what)
-    return source
-
-
-def _named(given: Any, what: str, declared: DType) -> DType:
-    try:
-        return from_numpy(given)
-    except ArgumentError:
-        raise ArgumentError(f"{what}: found a scalar of {given}, allowed: {declared.name}") from None
-
-
-def _scalar_dtype(instruction: isa.Instruction, index: int, tiles: Sequence[TileType | None]) -> DType:
-    """A Python number takes the declared type, or that of a tile that must have the same one.
-
-    ``tiles`` are the types of the sources (None for scalars), then of the destinations.
-    """
-    for form in instruction.forms:
-        names = (*form, *(o.name for o in instruction.destinations_of(form)))
-        if len(names) != len(tiles) or instruction.operand(form[index]).kind not in ("scalar", "index"):
-            continue
-        if instruction.operand(form[index]).kind == "index":
-            return INDEX
-        wanted = instruction.operand(form[index]).dtype
-        declared = find_dtype(wanted or "")
-        if declared is not None:
-            return declared
-        for name, t in zip(names, tiles, strict=True):
-            if t is not None and wanted is not None and instruction.operand(name).dtype == wanted:
-                return t.dtype
-    return next((t.dtype for t in tiles if t is not None), F32)
-
-
-@lru_cache(maxsize=8192)
-def _checked(op: Op, profile: Profile) -> isa.Bound:
-    errors = [d for d in check_op(op, profile) if d.severity == "error"]
-    if errors:
-        raise VerifyError(errors)
-    return isa.bind(isa.instructions()[op.name], op)
+        return arrays.as_scalar(given, declared.type.dtype, what)
+    if isinstance(given, Tile):
+        return given
+    assert isinstance(declared.type, TileType)
+    return tile(given, type=declared.type)
 
 
 def _execute(
-    op: Op, bound: isa.Bound, semantics: Semantics, values: Mapping[str, Any], first: Tile | None
-) -> Any:
+    request: Request, typed: Typed, semantics: Semantics, values: Mapping[str, Any]
+) -> tuple[Any, Report]:
     machine = JaxMachine(semantics, Plan([], {}), {}, checks=True)
+    types = {v.name: v.type for v in (*typed.op.ins, *typed.op.outs)}
+    wanted = dict(request.destinations)
     operands: dict[str, Operand] = {}
-    vectors: dict[str, VectorType] = {}
-    for name, value in bound.values.items():
-        if isinstance(value.type, VectorType):
-            vectors[name] = value.type
+    for name in typed.bound.values:
+        t = types[name]
+        if isinstance(t, VectorType):
             continue
-        operands[name] = _operand(machine, name, value, values[value.name], first)
-        if isinstance(operands[name], TileRef):
-            machine.region(op, operands[name])
-    made = machine.execute(Execution(op, bound.instruction, operands, bound.attrs, bound.form, vectors))
-    Report.of(machine.violations).raise_if_broken()
+        if name not in values:
+            assert isinstance(t, TileType)
+            operands[name] = TileRef(t, machine.blank(name, t), *_fresh_region(request, name, t, values))
+        elif isinstance(t, TileType):
+            given = values[name]
+            slot = machine.adopt(name, t, given.words)
+            operands[name] = TileRef(t, slot, given.valid_rows, given.valid_cols)
+        else:
+            assert isinstance(t, ScalarType)
+            operands[name] = arrays.opaque_scalar(values[name], t.dtype)
+        # A fresh tile of the size that the sources give it has nothing of its own to report.
+        if isinstance(t, TileType) and (name in values or isinstance(wanted.get(name), TileType)):
+            machine.region(typed.op, operands[name], name)
+    return _results(typed, machine, operands, types)
+
+
+def _results(
+    typed: Typed, machine: JaxMachine, operands: Mapping[str, Operand], types: Mapping[str, Any]
+) -> tuple[Any, Report]:
+    bound = typed.bound
+    vectors = {n: t for n in bound.values if isinstance(t := types[n], VectorType)}
+    made = machine.execute(Execution(typed.op, bound.instruction, operands, bound.attrs, bound.form, vectors))
     written = [o.name for o in bound.instruction.destinations if o.name in bound.values]
     results = tuple(
         made[n] if n in vectors else Tile.of(machine.words(operands[n]), operands[n]) for n in written
     )
-    return results[0] if len(results) == 1 else results or None
+    result = results[0] if len(results) == 1 else results or None
+    return result, Report.of(machine.violations)
 
 
-def _operand(machine: JaxMachine, name: str, value: Value, given: Any, first: Tile | None) -> Operand:
-    t = value.type
-    if isinstance(given, Tile):
-        assert isinstance(t, TileType)
-        return TileRef(t, machine.adopt(name, t, given.words), given.valid_rows, given.valid_cols)
-    if isinstance(given, TileType):
-        region = (first.valid_rows, first.valid_cols) if first is not None else given.shape
-        sizes = (r if n is None else n for n, r in zip(given.valid, region, strict=True))
-        return TileRef(given, machine.blank(name, given), *sizes)
-    assert isinstance(t, ScalarType)
-    return arrays.opaque_scalar(given, t.dtype)
+def _fresh_region(request: Request, name: str, t: TileType, values: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Valid sizes of a new destination: static ones from its type, others as the sources have them."""
+    if t.v_row is not None and t.v_col is not None:
+        return t.v_row, t.v_col
+    tiles = {n: v for n, v in values.items() if isinstance(v, Tile) and n in request.form}
+    sizes = {n: (v.valid_rows, v.valid_cols) for n, v in tiles.items()}
+    size = destination_size(request, name, t.dtype, {n: v.type for n, v in tiles.items()}, sizes)
+    region = size[1] if size is not None else next(iter(sizes.values()), t.shape)
+    rows, cols = (_index(r) if n is None else n for n, r in zip(t.valid, region, strict=True))
+    return rows, cols
 
 
-__all__ = ["OutOfRegion", "Subnormals", "names"]
+def _index(size: Any) -> Any:
+    return size if isinstance(size, int) else size.astype(np.int32)
+
+
+__all__ = ["names"]

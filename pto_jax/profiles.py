@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from types import MappingProxyType
-from typing import Literal
+from typing import Any, Literal
 
 from .dtypes import DType
 from .errors import ArgumentError
@@ -37,6 +37,12 @@ class Profile:
     ub_scratch: tuple[int, int] | None
     fp8: Literal["yes", "warn", "no"]
     arch: tuple[str, ...]
+
+    def __reduce__(self) -> tuple[Any, tuple[Any, ...]]:
+        if PROFILES.get(self.name) is self:
+            return profile, (self.name,)
+        values = (getattr(self, f.name) for f in fields(self))
+        return Profile, tuple(dict(v) if isinstance(v, Mapping) else v for v in values)
 
     def has_dtype(self, d: DType) -> bool:
         """Whether tiles of the element type exist at all (the overview page's table)."""

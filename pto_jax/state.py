@@ -11,7 +11,9 @@ import jax
 import numpy as np
 from jax import Array
 
-from .errors import ArgumentError, Diagnostic, ExecutionError, Span
+from .errors import Diagnostic, ExecutionError, Span
+from .files import save_arrays
+from .ir import short_list
 from .tiles import Tile
 from .walk import Operand, Scope, TileRef
 
@@ -28,35 +30,55 @@ class Site:
     rule: str
     allowed: str
     span: Span | None
+    found: str = ""
 
 
 @jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True)
 class Report:
-    """Run-time rules of an execution: one flag per site, true where the rule was broken.
+    """Run-time rules of an execution: one flag per site, true where the rule was broken, and the numbers
+    that were found there the first time.
 
-    Flags have the batch shape of the call.
+    Flags and numbers have the batch shape of the call.
     """
 
     flags: tuple[Array, ...]
     sites: tuple[Site, ...]
+    values: tuple[tuple[Array, ...], ...] = ()
 
     @classmethod
     def of(cls, violations: Sequence[Violation]) -> Report:
-        sites = (Site(v.op.name, v.rule, v.allowed, v.op.span) for v in violations)
-        return cls(tuple(v.broken for v in violations), tuple(sites))
+        sites = (Site(v.op.name, v.rule, v.allowed, v.op.span, v.found) for v in violations)
+        values = tuple(v.values for v in violations)
+        return cls(tuple(v.broken for v in violations), tuple(sites), values)
 
-    def tree_flatten(self) -> tuple[tuple[Array, ...], tuple[Site, ...]]:
-        return self.flags, self.sites
+    def joined(self, other: Report) -> Report:
+        """One report of the rules of both."""
+        if not other.sites:
+            return self
+        return Report(self.flags + other.flags, self.sites + other.sites, self.values + other.values)
+
+    def __repr__(self) -> str:
+        if any(isinstance(f, jax.core.Tracer) for f in self.flags):
+            return f"<Report of {len(self.sites)} run-time rules, traced>"
+        broken = self.problems()
+        if not broken:
+            return f"<Report: none of {len(self.sites)} run-time rules broken>"
+        listed = short_list([f"{d.instruction} {d.rule}" for d in broken], 4)
+        return f"<Report: {len(broken)} of {len(self.sites)} run-time rules broken: {listed}>"
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Site, ...]]:
+        return (self.flags, self.values), self.sites
 
     @classmethod
-    def tree_unflatten(cls, sites: tuple[Site, ...], flags: Any) -> Report:
-        return cls(tuple(flags), sites)
+    def tree_unflatten(cls, sites: tuple[Site, ...], data: Any) -> Report:
+        flags, values = data
+        return cls(tuple(flags), sites, tuple(map(tuple, values)))
 
     def problems(self) -> list[Diagnostic]:
         """One error per broken rule, naming the instruction, its line and the batch indices."""
         found = []
-        for flag, site in zip(self.flags, self.sites, strict=True):
+        for flag, site, values in zip(self.flags, self.sites, self.values, strict=True):
             broken = np.asarray(flag)
             if not broken.any():
                 continue
@@ -67,7 +89,10 @@ class Report:
                 ]
                 more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
                 where = f"; batch index {', '.join(listed[:8])}{more}"
-            message = f"run-time rule broken: {site.allowed}{where}"
+            first = tuple(np.argwhere(broken)[0])
+            numbers = [np.asarray(n)[first].item() for n in values]
+            what = f"; found {site.found.format(*numbers)}" if site.found else ""
+            message = f"run-time rule broken: {site.allowed}{what}{where}"
             found.append(Diagnostic("error", message, site.span, site.instruction, rule=site.rule))
         return found
 
@@ -105,7 +130,8 @@ class State:
 
     def save(self, path: str | Path) -> None:
         """Write ``tile/<name>`` (element type where NumPy has it, else words), ``tile/<name>/valid``,
-        ``cell/<name>``, ``scalar/<name>`` and ``buffer/<name>`` arrays to an .npz file."""
+        ``cell/<name>``, ``scalar/<name>`` and ``buffer/<name>`` arrays to an .npz file, which is replaced
+        as a whole; FileError when that cannot be done."""
         stored: dict[str, np.ndarray[Any, Any]] = {}
         for name, t in self.tiles.items():
             plain = np.dtype(t.dtype.numpy).kind in "fiu"
@@ -114,7 +140,7 @@ class State:
         stored.update({f"cell/{name}": np.asarray(words) for name, words in self.cells.items()})
         stored.update({f"scalar/{name}": _plain(np.asarray(n)) for name, n in self.scalars.items()})
         stored.update({f"buffer/{name}": np.asarray(words) for name, words in self.buffers.items()})
-        save_npz(path, stored)
+        save_arrays(path, stored)
 
 
 def _tiles(machine: JaxMachine, names: Mapping[str, Operand]) -> dict[str, Tile]:
@@ -135,12 +161,3 @@ def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
 
 def _scalar(n: Any) -> Array:
     return jax.numpy.asarray(n, np.int32)
-
-
-def save_npz(path: str | Path, stored: Mapping[str, np.ndarray[Any, Any]]) -> None:
-    """Write arrays to an .npz file; ArgumentError when that cannot be done."""
-    try:
-        with Path(path).open("wb") as file:
-            np.savez(file, **dict(stored))  # type: ignore[arg-type]
-    except OSError as error:
-        raise ArgumentError(f"cannot write {path}: {error.strerror or error}") from None

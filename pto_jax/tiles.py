@@ -13,6 +13,7 @@ from jax import Array
 from . import arrays
 from .dtypes import F32, TILE_DTYPES, DType, dtype as find_dtype, from_numpy
 from .errors import ArgumentError
+from .interchange import received
 from .types import TileType
 from .walk import TileRef
 
@@ -23,7 +24,9 @@ class Tile:
     """A tile: raw words [..., rows, cols] of its element type, and its valid region.
 
     ``v_row`` and ``v_col`` are int32 arrays of the batch shape, or None where the type gives the size.
-    ``np.asarray(t)`` is the logical array in the element type (raw words for types NumPy lacks).
+    ``np.asarray(t)`` is the logical array in the element type (raw words for types NumPy lacks), of which
+    ``shape`` and ``ndim`` are those, batch included; ``dtype`` is the PTO element type (its array type is
+    ``dtype.numpy``). Tiles are equal where type, valid region and every word are.
 
     >>> t = tile(np.ones((2, 8), np.float32), valid=(1, 8))
     >>> int(t.valid_rows), t.type.dtype.name, np.asarray(t).shape
@@ -50,9 +53,41 @@ class Tile:
         rows, cols = jnp.asarray(rows, np.int32), jnp.asarray(cols, np.int32)
         return cls(words, rows, cols, ref.type.with_valid(None, None))
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tile):
+            return NotImplemented
+        if self is other:
+            return True
+        pairs = zip(_leaves(self), _leaves(other), strict=True)
+        return self.type == other.type and all(a is b or np.array_equal(a, b) for a, b in pairs)
+
+    def __repr__(self) -> str:
+        t, batch = self.type.with_valid(*self.type.shape), getattr(self.words, "shape", (0, 0))[:-2]
+        head = f"Tile({'x'.join(map(str, batch))}{' of ' if batch else ''}{t}"
+        leaves = [x for x in _leaves(self) if x is not None]
+        if any(isinstance(x, jax.core.Tracer) or not hasattr(x, "__array__") for x in leaves):
+            valid = "" if self.type.is_full else f", valid {_size_text(self.type)}"
+            return f"{head}{valid}, traced)"
+        rows, cols = (np.asarray(n) for n in (self.valid_rows, self.valid_cols))
+        if rows.ndim or cols.ndim:
+            return f"{head}, valid {_span(rows)}x{_span(cols)}, {_values(self)})"
+        valid = "" if (int(rows), int(cols)) == self.type.shape else f", valid {rows}x{cols}"
+        shown = _values(self, int(rows), int(cols)) if rows > 0 and cols > 0 else "empty"
+        return f"{head}{valid}, {shown})"
+
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the logical array: batch axes, rows, columns."""
+        return tuple(self.words.shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
 
     @property
     def valid_rows(self) -> Array | int:
@@ -95,6 +130,46 @@ class Tile:
         return replace(self, v_row=rows, v_col=cols, type=self.type.with_valid(None, None))
 
 
+def _leaves(t: Tile) -> tuple[Any, Any, Any]:
+    return t.words, t.v_row, t.v_col
+
+
+def _size_text(t: TileType) -> str:
+    return "x".join("?" if n is None else str(n) for n in t.valid)
+
+
+def _span(sizes: np.ndarray[Any, Any]) -> str:
+    """The sizes of a batch: one number, or the smallest and the largest."""
+    if not sizes.size:
+        return "?"
+    low, high = int(sizes.min()), int(sizes.max())
+    return str(low) if low == high else f"{low}..{high}"
+
+
+def _values(t: Tile, rows: int | None = None, cols: int | None = None) -> str:
+    """A few elements of a tile, as numbers on one line."""
+    words = np.asarray(t.words)[..., :rows, :cols]
+    if (t.dtype.numpy == t.dtype.word and not t.dtype.is_integer) or t.dtype.packed or t.dtype.bits < 8:
+        # No array type has these elements.
+        from .oracle.numbers import decode
+
+        numbers = decode(words, t.dtype)
+    else:
+        numbers = words.view(t.dtype.numpy)
+    if t.dtype.is_float:
+        with np.errstate(invalid="ignore"):
+            numbers = numbers.astype(np.float32)
+    edge = 2 if words.ndim == 2 else 1
+    text = np.array2string(
+        numbers,
+        threshold=0,
+        edgeitems=edge,
+        formatter={"float_kind": lambda x: f"{x:.5g}"},
+        max_line_width=1 << 30,
+    )
+    return " ".join(text.split())
+
+
 def _known(size: int | None) -> int:
     if size is None:
         raise ArgumentError("the tile's type leaves the valid size open and no array gives it")
@@ -112,11 +187,16 @@ def tile(
     ``valid`` gives the valid rows and columns (ints or int32 scalars, kept as data so that they batch);
     without it the whole tile is valid. ``dtype`` names the element type when the array holds raw words;
     ``type`` gives the full tile type (location, layout, static valid region). For a batch, vmap it:
-    ``jax.vmap(pto.tile)(X)``.
+    ``jax.vmap(pto.tile)(X)``. A Tile in place of the array gives its contents, ``valid`` then a new valid
+    region.
 
     >>> tile(np.zeros((16, 64), np.float16)).type.is_full
     True
     """
+    if isinstance(x, Tile):
+        x, type = x.single("tile").words, type or x.type.with_valid(*x.type.shape)
+    else:
+        x = received(x, "tile")
     if type is None:
         type = _type_of(x, find_dtype(dtype) if dtype is not None else None)
     elif not isinstance(type, TileType):
@@ -143,7 +223,8 @@ def _type_of(x: Any, named: DType | None) -> TileType:
     if element not in TILE_DTYPES:
         raise ArgumentError(f"no tile has elements of type {element.name}")
     if len(shape) != 2:
-        raise ArgumentError(f"a tile needs a [rows, cols] array, found shape {tuple(shape)}")
+        batch = "; a batch: jax.vmap(pto.tile)(x)" if len(shape) > 2 else ""
+        raise ArgumentError(f"a tile needs a [rows, cols] array, found shape {tuple(shape)}{batch}")
     return TileType(element, *shape)
 
 
@@ -155,4 +236,6 @@ def _size(size: Any, extent: int, axis: str) -> Array:
         )
     if not isinstance(array, jax.core.Tracer) and not 0 <= int(array) <= extent:
         raise ArgumentError(f"tile: {int(array)} valid {axis} found, allowed: 0 to {extent}")
-    return array.astype(np.int32)
+    limits = np.iinfo(np.int32)
+    # A size that an int32 cannot hold stays outside every tile instead of wrapping into it.
+    return jnp.clip(array, -1, limits.max).astype(np.int32)

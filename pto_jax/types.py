@@ -5,12 +5,13 @@ The enumerations of :mod:`.enums` are names of this module too.
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from .convolution import Conv
-from .dtypes import DType
+from .dtypes import DType, ElementType, dtype as find_element
 from .enums import (
     AccPhase as AccPhase,
     AccToVecMode as AccToVecMode,
@@ -44,6 +45,7 @@ from .enums import (
     SLayout as SLayout,
     StPhase as StPhase,
 )
+from .errors import ArgumentError
 
 LayoutName = Literal["ND", "DN", "NZ", "ZN", "ZZ", "NN"]
 _LAYOUT_NAMES: dict[tuple[BLayout, SLayout], LayoutName] = {
@@ -54,6 +56,8 @@ _LAYOUT_NAMES: dict[tuple[BLayout, SLayout], LayoutName] = {
     (BLayout.ROW_MAJOR, SLayout.ROW_MAJOR): "ZZ",
     (BLayout.COL_MAJOR, SLayout.COL_MAJOR): "NN",
 }
+#: Kinds of the enumerations in a tile type.
+_KINDS = (Loc, BLayout, SLayout, Pad, Compact)
 #: Fractal sizes in bytes: matrix operands, accumulators, MX scales.
 FRACTALS = (512, 1024, 32)
 #: Stands for a valid size known only at run time (``?`` in the text).
@@ -66,6 +70,11 @@ class TileType:
 
     ``v_row`` / ``v_col`` are the static valid sizes, or None when they are run-time values. ``conv`` is
     given for convolution tiles, which are flat: one row of as many columns as they have elements.
+    The element type may also be given by its name, or as an array type. :func:`pto_jax.tile_type` takes
+    names for everything, and knows the element order that a place asks for.
+
+    >>> str(TileType("f16", 16, 64)), str(TileType("i32", 4, 8, v_col=5))
+    ('vec 16x64xf16', 'vec 4x8xi32 valid 4x5')
     """
 
     dtype: DType
@@ -81,11 +90,51 @@ class TileType:
     compact: Compact = Compact.NULL
     conv: Conv | None = None
 
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            dtype: ElementType,
+            rows: int,
+            cols: int,
+            v_row: int | None = -1,
+            v_col: int | None = -1,
+            loc: Loc = Loc.VEC,
+            blayout: BLayout = BLayout.ROW_MAJOR,
+            slayout: SLayout = SLayout.NONE_BOX,
+            fractal: int = 512,
+            pad: Pad = Pad.NULL,
+            compact: Compact = Compact.NULL,
+            conv: Conv | None = None,
+        ) -> None: ...
+
     def __post_init__(self) -> None:
+        given: object = self.dtype
+        if not isinstance(given, DType):
+            object.__setattr__(self, "dtype", find_element(given))
+        kinds = (type(self.loc), type(self.blayout), type(self.slayout), type(self.pad), type(self.compact))
+        if kinds != _KINDS or type(self.rows) is not int or type(self.cols) is not int:
+            self._check()
         if self.v_row == -1:
             object.__setattr__(self, "v_row", self.rows)
         if self.v_col == -1:
             object.__setattr__(self, "v_col", self.cols)
+
+    def _check(self) -> None:
+        names = ("loc", "blayout", "slayout", "pad", "compact")
+        for name, kind in zip(names, _KINDS, strict=True):
+            found = getattr(self, name)
+            if not isinstance(found, kind):
+                raise ArgumentError(
+                    f"TileType: {name} is {found!r}, allowed: a member of {kind.__name__}; "
+                    "pto.tile_type takes names"
+                )
+        for name in ("rows", "cols"):
+            try:
+                object.__setattr__(self, name, operator.index(getattr(self, name)))
+            except TypeError:
+                found = getattr(self, name)
+                raise ArgumentError(f"TileType: {name} is {found!r}, allowed: an integer") from None
 
     @property
     def shape(self) -> tuple[int, int]:

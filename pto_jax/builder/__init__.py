@@ -74,4 +74,4 @@ def __getattr__(name: str) -> Callable[..., Any]:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *names()})
+    return sorted({*__all__, *names()})

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, overload
 
 from ..errors import Diagnostic
-from ..ir import AttrValue, Function, Program
+from ..ir import AttrValue, Function, Program, short_list
 from ..profiles import Profile
 from ..types import KernelKind, Type
 from .argument_types import as_type
@@ -19,7 +20,16 @@ from .program import Builder, Building, call, function_attributes, returned
 if TYPE_CHECKING:
     from .. import engine
 
-_OPTIONS = ("profile", "numerics", "out_of_region", "subnormals", "checks", "max_steps", "grid")
+_OPTIONS = (
+    "profile",
+    "numerics",
+    "out_of_region",
+    "subnormals",
+    "checks",
+    "max_steps",
+    "grid",
+    "partial_launch",
+)
 _ARGUMENT = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -42,6 +52,7 @@ class Kernel:
         update_wrapper(self, function)
         self.function = function
         self.constants = dict(constants or {})
+        self._general: Kernel | None = None
         self._given = types
         self._options = dict(options)
         self._span = definition(function.__code__)
@@ -96,7 +107,9 @@ class Kernel:
 
     def specialise(self, **constants: Any) -> Kernel:
         """The kernel with other values of its keyword-only parameters."""
-        return Kernel(self.function, self._given, self._options, {**self.constants, **constants})
+        made = Kernel(self.function, self._given, self._options, {**self.constants, **constants})
+        made._general = self._general or self
+        return made
 
     def build(self, program: Builder, *, entry: bool) -> Function:
         """The function in a program."""
@@ -132,12 +145,33 @@ class Kernel:
             activate(before)
         return builder.program
 
+    def __reduce__(self) -> str | tuple[Any, tuple[Any, ...]]:
+        """Kernels of a module are stored by its name and theirs, as functions are."""
+        if self._general is not None:
+            return _specialised, (self._general, self.constants)
+        found: Any = sys.modules.get(self.function.__module__)
+        for part in self.function.__qualname__.split("."):
+            found = getattr(found, part, None)
+        if found is not self:
+            self._fail(
+                "cannot be stored, it is no global name of its module; allowed: kernels of a module, "
+                "kernel.program, kernel.compile()"
+            )
+        return self.function.__qualname__
+
+    def __copy__(self) -> Kernel:
+        return self
+
+    def __deepcopy__(self, memo: Mapping[int, Any]) -> Kernel:
+        return self
+
     def __str__(self) -> str:
         return str(self.program)
 
     def __repr__(self) -> str:
-        listed = ", ".join(f"{n}: {t}" for n, t in self.arguments)
-        return f"<kernel @{self.symbol}({listed})>"
+        listed = short_list([f"{n}: {t}" for n, t in self.arguments])
+        constants = [f"{n}={v!r}" for n, v in self.constants.items() if v is not inspect.Parameter.empty]
+        return f"<kernel @{self.symbol}({listed}){''.join(f', {c}' for c in constants)}>"
 
     # -- checking and running ------------------------------------------------------------------------
 
@@ -163,6 +197,10 @@ class Kernel:
             return call(self, *args)
         options = {k: kwargs.pop(k) for k in _OPTIONS if k in kwargs}
         return self.compile(**options)(*args, **kwargs)
+
+
+def _specialised(general: Kernel, constants: Mapping[str, Any]) -> Kernel:
+    return general.specialise(**constants)
 
 
 @overload

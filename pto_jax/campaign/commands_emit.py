@@ -12,6 +12,10 @@ from .commands import Adder
 def add(command: Adder) -> None:
     """Define the command."""
     sub = command("emit", _emit, "Write cases as folders: program, C++, inputs and expected outputs.")
+    sub.epilog = (
+        "Cases that cannot be written are skipped and listed with the reason. Exit status 0: some were "
+        "written, 1: none was, 2: wrong use."
+    )
     what = sub.add_argument_group("programs")
     what.add_argument("files", nargs="*", metavar="FILE", help=".pto files; generated programs without")
     what.add_argument("--inputs", metavar="IN.npz", help="inputs of the one FILE (default: generated)")
@@ -29,7 +33,9 @@ def add(command: Adder) -> None:
     where = sub.add_argument_group("results")
     where.add_argument("--out", required=True, metavar="DIR", help="folder of the case folders")
     where.add_argument(
-        "--cpp", choices=("auto", "manual"), help="also C++; manual: with addresses and synchronisation"
+        "--cpp",
+        choices=("auto", "manual"),
+        help="also C++ for the CPU simulator; manual: with addresses and synchronisation",
     )
     where.add_argument("--vectors", metavar="DIR", help="also every executed instruction as a test vector")
 
@@ -63,4 +69,4 @@ def _emit(args: argparse.Namespace) -> int:
         )
     )
     print(report.text())
-    return 0 if report.complete else 1
+    return report.status

@@ -3,20 +3,42 @@
 from __future__ import annotations
 
 import argparse
+import os
 import shlex
 import sys
+from importlib.metadata import entry_points
+from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..errors import ArgumentError, FileError
 from ..profiles import PROFILE_NAMES
 from .commands import Adder
+from .devices import contract
 
 if TYPE_CHECKING:
     from .fuzz.plan import Plan
 
 #: The interrupt key ended the command.
 _INTERRUPTED = 130
+#: Most worker processes when nothing is said.
+_WORKERS = 8
+_EXAMPLES = """\
+examples, with what they take on two cores:
+  pto-jax fuzz                                           20 programs/s and more: this engine in lockstep
+                                                         against the interpreter, under a minute
+  pto-jax fuzz --count 5000 --store run.db               3 minutes; Ctrl-C at any time, then again with
+                                                         --resume
+  pto-jax fuzz --dut './sim {program} {inputs} {outputs}'
+                                                         20 programs/s and more beside the device's time
+  pto-jax fuzz --tested oracle                           the interpreter alone: rate, coverage, determinism
+  pto-jax fuzz --tested jit --count 100                  every kind of program, each compiled: 1 to 2
+                                                         programs/s, 2 minutes
+  pto-jax fuzz --lockstep --against lockstep:grouped --count 10000000
+                                                         2 minutes to compile, then 50,000 programs/s
+machines: oracle eager trace jit fast profile:NAME lockstep sanitizer dut:COMMAND dut-batch:COMMAND
+  python:MODULE:NAME; oracle eager trace jit fast sanitizer take a profile: oracle:a5
+"""
 #: Presets for campaigns with machines that need special programs.
 _PRESETS = {"sanitizer": "defined", "lockstep": "straight", "fast": "straight"}
 
@@ -25,6 +47,7 @@ def add(command: Adder) -> None:
     """Define the command."""
     sub = command("fuzz", _fuzz, "Execute random programs on two machines and keep what differs.")
     sub.set_defaults(parser=sub)
+    sub.epilog, sub.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
     what = sub.add_argument_group("programs")
     what.add_argument("--seed", type=int, default=0, metavar="S", help="seed of all cases (default: 0)")
     what.add_argument("--count", type=int, default=1000, metavar="N", help="cases (default: 1000)")
@@ -39,15 +62,25 @@ def add(command: Adder) -> None:
     what.add_argument("--entry", metavar="F", help="function of own programs (default: every entry)")
     what.add_argument("--grid", type=int, metavar="N", help="blocks of own programs (default: generated)")
     machines = sub.add_argument_group("machines")
-    machines.add_argument("--tested", metavar="MACHINE", help="what is tested (default: eager)")
+    machines.add_argument(
+        "--tested",
+        metavar="MACHINE",
+        help="what is tested (default: lockstep; eager with --preset, --programs or --against)",
+    )
     machines.add_argument("--against", metavar="MACHINE", help="what it is compared with (default: oracle)")
     machines.add_argument("--dut", metavar="CMD", help="test a command line: {program} {inputs} {outputs}")
     machines.add_argument("--dut-batch", metavar="CMD", help="test a command line on folders: {folder}")
+    machines.add_argument("--help-dut", action=contract.Help, help="what a device under test has to do")
     machines.add_argument("--dut-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
     machines.add_argument("--case-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
     machines.add_argument("--lockstep", action="store_true", help="many programs at once, made as arrays")
     where = sub.add_argument_group("execution")
-    where.add_argument("--workers", type=int, default=1, metavar="W", help="processes (default: 1)")
+    where.add_argument(
+        "--workers",
+        type=int,
+        metavar="W",
+        help=f"processes (default: one per core, {_WORKERS} at most; 1 where JAX has an accelerator)",
+    )
     where.add_argument(
         "--worker-memory",
         type=float,
@@ -66,7 +99,7 @@ def add(command: Adder) -> None:
         "--shrink-seconds", type=float, default=20.0, metavar="S", help="per failure; 0: none (default: 20)"
     )
     where.add_argument(
-        "--max-failures", type=int, default=100, metavar="N", help="stop after; 0: never (default: 100)"
+        "--max-failures", type=int, default=100, metavar="N", help="stop at so many; 0: never (default: 100)"
     )
     where.add_argument("--quiet", action="store_true", help="no progress on stderr")
 
@@ -84,7 +117,7 @@ def _fuzz(args: argparse.Namespace) -> int:
         plan,
         store,
         args.resume,
-        args.workers,
+        args.workers or _workers(args.worker_memory),
         process,
         processes,
         args.max_failures,
@@ -93,6 +126,8 @@ def _fuzz(args: argparse.Namespace) -> int:
     result = campaign.run(setup, None if args.quiet else sys.stderr)
     with result.store:
         if result.ended != campaign.FINISHED:
+            if result.ended == campaign.STOPPED:
+                args.max_failures += result.failures
             kept = f"to continue: {_resumed(args)}" if store else "--store FILE would keep what is done"
             print(f"pto-jax fuzz: {result.ended}; {kept}", file=sys.stderr)
         print(summary(result.store))
@@ -105,29 +140,52 @@ def _fuzz(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> Plan:
     """The campaign that the options say, checked as far as that needs no machine."""
-    from .fuzz.plan import Plan, batch_of
+    from .fuzz.plan import Plan, batch_of, opcodes_of
 
     _check_numbers(args)
-    reference, tested = _machines(args)
     programs = _programs(args)
+    lockstep = args.lockstep or _is_plain(args)
+    reference, tested = _machines(args, lockstep)
     return Plan(
         seed=args.seed,
         start=args.start,
         count=args.count,
-        batch=args.batch or batch_of(args.lockstep, reference),
+        batch=args.batch or batch_of(lockstep, reference),
         reference=reference,
         tested=tested,
         profiles=tuple(dict.fromkeys(args.profile or ())),
-        presets=() if programs or args.lockstep else _presets(args.preset, reference, tested),
+        presets=() if programs or lockstep else _presets(args.preset, reference, tested),
         programs=programs,
         entry=args.entry,
         grid=args.grid,
-        lockstep=args.lockstep,
+        lockstep=lockstep,
+        opcodes=opcodes_of(lockstep, reference),
         failures=args.failures or None,
         shrink_seconds=args.shrink_seconds,
         case_timeout=args.case_timeout,
         dut_timeout=args.dut_timeout,
     )
+
+
+def _is_plain(args: argparse.Namespace) -> bool:
+    """Whether neither machines nor programs are given: then they are those that are fast."""
+    given = (args.tested, args.against, args.dut, args.dut_batch, args.preset, args.programs)
+    return not any(given)
+
+
+def _workers(memory: float) -> int:
+    """Worker processes when nothing is said: as many as there are cores, and as many as may hold ``memory``
+    MiB each; an accelerator is for one process."""
+    platforms = os.environ.get("JAX_PLATFORMS", "")
+    accelerator = any(entry_points(group="jax_plugins")) or find_spec("jax_plugins") or find_spec("libtpu")
+    if platforms != "cpu" and (platforms or accelerator):
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        held = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (max(memory, 1) * (1 << 20))
+    except (AttributeError, ValueError, OSError):
+        held = float(cores)
+    return int(max(1, min(cores, _WORKERS, held)))
 
 
 def _check_numbers(args: argparse.Namespace) -> None:
@@ -149,16 +207,16 @@ def _check_numbers(args: argparse.Namespace) -> None:
             raise ArgumentError(f"--{name} is {getattr(args, name)}; allowed: less than 2**62")
 
 
-def _machines(args: argparse.Namespace) -> tuple[str, str]:
+def _machines(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
     """Names of the reference and of the tested machine.
 
     One of them given alone stands beside this engine: the oracle is always the reference, every other one
-    is tested.
+    is tested. The oracle against itself is executed again in another process.
     """
     tested = [t for t in (args.tested, _device("dut", args.dut), _device("dut-batch", args.dut_batch)) if t]
     if len(tested) > 1:
         raise ArgumentError(f"several machines to test: {'; '.join(tested)}; allowed: one")
-    if args.lockstep:
+    if lockstep:
         tested = tested or ["lockstep"]
         if tested[0].partition(":")[0] != "lockstep":
             raise ArgumentError(f"--lockstep with {tested[0]} to test; allowed: lockstep lockstep:grouped")
@@ -169,6 +227,8 @@ def _machines(args: argparse.Namespace) -> tuple[str, str]:
         pair = (against or "oracle", "eager")
     else:
         pair = ("eager", against)
+    if pair == ("oracle", "oracle"):
+        return "oracle", "oracle:again"
     if pair[0] == pair[1]:
         raise ArgumentError(f"{pair[0]} is compared with itself; give another --against or --tested")
     return pair

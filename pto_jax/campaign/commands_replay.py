@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 
+from .._terminal import one_line
 from .commands import Adder
+
+_STATUS = {"reproduced": 1, "different": 1, "gone": 0, "refused": 2}
 
 
 def add(command: Adder) -> None:
@@ -15,6 +18,11 @@ def add(command: Adder) -> None:
     sub.add_argument("--against", metavar="MACHINE", help="another reference than the report's")
     sub.add_argument("--tested", metavar="MACHINE", help="another tested machine than the report's")
     sub.add_argument("--original", action="store_true", help="the program it was found with")
+    sub.add_argument(
+        "--trust",
+        action="store_true",
+        help="also execute command lines (dut:, dut-batch:) and modules (python:) that only DIR names",
+    )
     sub.add_argument("--dut-timeout", type=float, metavar="S", help="seconds (default: 60)")
 
 
@@ -29,7 +37,13 @@ def _replay(args: argparse.Namespace) -> int:
         raise ArgumentError(f"--dut-timeout is {timeout}; more than 0 is needed")
     status = 0
     for folder in folders(args.folder):
-        verdict, text = replay(folder, args.against, args.tested, args.original, timeout)
-        print(text, file=sys.stderr if verdict == "refused" else sys.stdout)
-        status = max(status, {"reproduced": 1, "different": 1, "gone": 0, "refused": 2}[verdict])
+        found = replay(folder, args.against, args.tested, args.original, timeout, args.trust)
+        for machine in found.withheld:
+            print(
+                f"pto-jax replay: error: {folder}: not executed: {one_line(machine)}; allow it with --trust, "
+                "or name a machine with --tested or --against",
+                file=sys.stderr,
+            )
+        print(found.text, file=sys.stderr if found.verdict == "refused" else sys.stdout)
+        status = max(status, 2 if found.withheld else _STATUS[found.verdict])
     return status

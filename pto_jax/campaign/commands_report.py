@@ -26,7 +26,7 @@ def add(command: Adder) -> None:
 
 
 def _report(args: argparse.Namespace) -> int:
-    from ..api import write_text
+    from ..files import write_text
     from .report.html import page
     from .report.model import report
     from .report.read import Contents, read

@@ -1,7 +1,7 @@
 """Machines by name, as the command line gives them.
 
-======================== =====================================================================
-``oracle``               the reference interpreter (also ``interpreter``)
+======================== ==========================================================================
+``oracle``               the reference interpreter (also ``interpreter``); ``oracle:again`` in another process
 ``eager``                this engine, operation by operation
 ``trace``                this engine, traced as a whole and not compiled
 ``jit``                  this engine, compiled
@@ -12,7 +12,7 @@
 ``dut:COMMAND``          a command line, once per case: ``{program} {inputs} {outputs}``
 ``dut-batch:COMMAND``    a command line, once per batch of case folders: ``{folder}``
 ``python:MODULE:NAME``   a target that a module defines
-======================== =====================================================================
+======================== ==========================================================================
 
 ``oracle eager trace jit fast sanitizer`` take a profile after a colon instead of the case's own.
 
@@ -30,14 +30,15 @@ from typing import Any
 
 from ..errors import ArgumentError
 from ..profiles import PROFILE_NAMES, ProfileName
+from .devices import contract
+from .machine_names import DEVICES
 from .targets import Engine, Oracle, Target
 
 NAMES = (
-    "oracle[:Q] eager[:Q] trace[:Q] jit[:Q] fast[:Q] profile:Q lockstep[:grouped] sanitizer[:strict][:Q] "
-    "dut:COMMAND dut-batch:COMMAND python:MODULE:NAME"
+    "oracle[:again][:Q] eager[:Q] trace[:Q] jit[:Q] fast[:Q] profile:Q lockstep[:grouped] "
+    "sanitizer[:strict][:Q] dut:COMMAND dut-batch:COMMAND python:MODULE:NAME"
 )
-#: Seconds after which a device under test counts as hanging.
-DUT_TIMEOUT = 60.0
+DUT_TIMEOUT = contract.TIMEOUT
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,7 @@ class _Word:
 def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
     """The machine of a name; ArgumentError says which names there are."""
     kind, _, rest = text.partition(":")
-    if kind in ("dut", "dut-batch", "python") and rest:
+    if kind in DEVICES and rest:
         return _device(kind, rest, dut_timeout)
     known = _WORDS.get(kind)
     if known is None:
@@ -111,6 +112,10 @@ def _engine(mode: Any, words: list[str], profile: ProfileName | None) -> Target:
 
 
 def _oracle(words: list[str], profile: ProfileName | None) -> Target:
+    if "again" in words:
+        from .again import Again
+
+        return Again(profile)
     return Oracle(profile)
 
 
@@ -119,8 +124,8 @@ def _fast(words: list[str], profile: ProfileName | None) -> Target:
 
 
 _WORDS = {
-    "oracle": _Word(_oracle),
-    "interpreter": _Word(_oracle),
+    "oracle": _Word(_oracle, ("again",)),
+    "interpreter": _Word(_oracle, ("again",)),
     "eager": _Word(partial(_engine, "eager")),
     "trace": _Word(partial(_engine, "trace")),
     "jit": _Word(partial(_engine, "jit")),

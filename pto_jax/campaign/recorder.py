@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -40,16 +41,23 @@ class Keeper:
 
     A failure may take ``seconds``: first its instruction is found, which names the cause; where the cause
     has few folders yet, it is shrunk. Without a folder causes are named only. ``reference`` and
-    ``tested`` are the machines as the command line names them, for replays.
+    ``tested`` are the machines as the command line names them, for replays; ``kept`` the folders that
+    causes have already.
     """
 
     def __init__(
-        self, folder: str | Path | None, seconds: float, reference: str, tested: str, each: int = FOLDERS
+        self,
+        folder: str | Path | None,
+        seconds: float,
+        reference: str,
+        tested: str,
+        each: int = FOLDERS,
+        kept: Mapping[str, int] | None = None,
     ) -> None:
         self._folder = None if folder is None else Path(folder)
         self._seconds, self._each = seconds, each
         self._names = (reference, tested)
-        self._kept: Counter[str] = Counter()
+        self._kept = Counter(kept)
 
     def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record:
         # What shrinks and writes needs JAX and is seldom needed.
@@ -63,7 +71,7 @@ class Keeper:
         cause = cause_of(blame)
         if self._folder is None or self._kept[cause] >= self._each:
             return Record(blame.instruction, cause)
-        self._kept[cause] += 1
         found = reduced(machines, blame)
         folder = save(self._folder, outcome.case, found.finding, blame.instruction, cause, *self._names)
+        self._kept[cause] += 1
         return Record(blame.instruction, cause, str(folder))

@@ -34,6 +34,7 @@ class Sanitizer:
             profile=self.profile or case.profile,
             entry=case.entry,
             grid=case.grid,
+            partial_launch=True,
             strict=self.strict,
         )
         if found.diagnostics:

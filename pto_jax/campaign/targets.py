@@ -32,7 +32,7 @@ Mode = Literal["eager", "trace", "jit"]
 
 
 class Target(Protocol):
-    """Something that executes cases.
+    """Something that executes cases. Their grids may be parts of launches: all machines execute the same.
 
     ``run`` gives the results, or raises NotExecutableError for what the machine cannot execute,
     ExecutionError where the program breaks a run-time rule; any other exception is a finding about it.
@@ -71,7 +71,13 @@ class Oracle:
     def run(self, case: Case) -> Run:
         given, profile = interpreter_arguments(case), self.profile or case.profile
         found = oracle.run(
-            case.program, given, profile=profile, entry=case.entry, grid=case.grid, machine=self.machine
+            case.program,
+            given,
+            profile=profile,
+            entry=case.entry,
+            grid=case.grid,
+            partial_launch=True,
+            machine=self.machine,
         )
         return Run(interpreter_outputs(case, found))
 
@@ -97,6 +103,8 @@ class Engine:
             numerics=self.numerics,
             checks=True,
             grid=case.grid,
+            warn=False,
+            partial_launch=True,
         )
         given = {name: for_engine(i) for name, i in case.inputs.items()}
         if self.mode == "eager":

@@ -73,10 +73,18 @@ def instructions() -> dict[str, Instruction]:
 
 
 def find(name: str) -> Instruction | None:
-    """The declaration of an instruction, by its text name with or without ``pto.``, any case.
+    """The declaration of an instruction, by its text name with or without ``pto.``, any case, or by its
+    Python name.
 
-    >>> find("pto.TMATMUL_ACC").name
-    'tmatmul.acc'
+    >>> find("pto.TMATMUL_ACC").name, find("memref_alloc").name
+    ('tmatmul.acc', 'memref.alloc')
     """
     key = name.lower().removeprefix("pto.")
-    return instructions().get(ALIASES.get(key, key))
+    found = instructions().get(ALIASES.get(key, key))
+    return found or (instructions().get(_dotted().get(key, "")) if "_" in key else None)
+
+
+@cache
+def _dotted() -> dict[str, str]:
+    """Names with dots by their spelling in Python."""
+    return {name.replace(".", "_"): name for name in instructions() if "." in name}

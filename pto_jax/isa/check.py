@@ -182,9 +182,11 @@ def _findings(constraint: Constraint, site: Site) -> Iterator[Diagnostic]:
     for operand, found in constraint.check(site):
         value = site.values.get(operand) if operand else None
         told = "allowed" in found or not constraint.allowed
+        message = found if told else f"{found}; allowed: {constraint.allowed}"
+        fix = constraint.fix(site, operand) if constraint.fix is not None and operand else None
         yield Diagnostic(
             constraint.severity,
-            found if told else f"{found}; allowed: {constraint.allowed}",
+            f"{message}; usual fix: {fix}" if fix else message,
             _place(value, site.op),
             site.instruction.name,
             operand,

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..types import Precision
 from .constraints import in_vec, row_major, same_types, scalar_types, type_row
 from .declare import (
@@ -14,10 +16,20 @@ from .declare import (
     Operand,
     Sampler,
 )
+from .extents import MASK, OPEN
 from .regions import covers
 from .typesets import TypeTable
 
 DST = Operand("dst", "out")
+OPEN_DST = replace(DST, extent=OPEN)
+MASK_DST = Operand(
+    "dst",
+    "out",
+    dtype="M",
+    note="packed mask, bit 0 is the lowest column",
+    extent=MASK,
+    default=("u8",),
+)
 ACCUMULATOR = Operand("dst", "inout", note="its old value is an input")
 SRC = Operand("src", "in")
 SRC0 = Operand("src0", "in")

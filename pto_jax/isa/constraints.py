@@ -19,6 +19,7 @@ from ..types import (
     TileType,
     Type,
 )
+from .advice import row_major_instead
 from .declare import AttrMap, Breaker, Constraint, Finding, Operand, RegionRule, Site
 from .typesets import Rows, TypeTable
 
@@ -312,6 +313,7 @@ def row_major(operands: tuple[Operand, ...], profiles: tuple[ProfileName, ...] =
         profiles,
         source=f"pto.tadd page (target-profile restrictions); {HEADERS}",
         breaks=breaks,
+        fix=row_major_instead,
     )
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..dtypes import dtype
+from ..dtypes import DType, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from ..types import GlobalLayout, Pipe, TileType, Type, VectorType
 
@@ -28,10 +28,38 @@ OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event", "vector",
 
 
 @dataclass(frozen=True)
+class Sources:
+    """What the size of a new destination follows from: types and valid sizes of the tiles an operation
+    reads, its attributes, and the element type the destination is to have. A valid size is an int, an
+    array, or :class:`pto_jax.isa.extents.Open` where it is not known."""
+
+    types: Mapping[str, TileType]
+    sizes: Mapping[str, tuple[Any, Any]]
+    attrs: Mapping[str, AttrValue]
+    dtype: DType
+
+
+#: Physical rows and columns, and valid rows and columns.
+Size: TypeAlias = "tuple[tuple[int, int], tuple[Any, Any]]"
+
+
+@dataclass(frozen=True)
+class Extent:
+    """How large a destination is that a call leaves to the instruction; ``rule`` gives None where the
+    sources do not say. ``text`` completes "dst has ..."."""
+
+    text: str
+    rule: Callable[[Sources], Size | None]
+
+
+@dataclass(frozen=True)
 class Operand:
     """An operand. ``dtype`` is a type variable of the declaration ("T", "S", "D" ...), the name of an
     element type, or None when the operand's element type is free. An optional destination may name the
-    source operand ``beside`` which it is written. ``conv`` operands may be convolution tiles."""
+    source operand ``beside`` which it is written. ``conv`` operands may be convolution tiles. A destination
+    that a call leaves out has the size ``extent`` (None: that of the first source with its element type)
+    and, where the sources allow several element types, the first legal one of ``default``: names of element
+    types, of type variables, or of sources that have it."""
 
     name: str
     role: Role
@@ -41,6 +69,8 @@ class Operand:
     note: str = ""
     beside: str | None = None
     conv: bool = False
+    extent: Extent | None = None
+    default: tuple[str, ...] = ()
 
     @property
     def vector(self) -> VectorType:
@@ -118,6 +148,8 @@ class Site:
 #: What a check yields: the operand concerned (or None) and what was found.
 Finding = tuple[str | None, str]
 Check = Callable[[Site], Iterator[Finding]]
+#: The usual fix of an operand that breaks a rule, None where there is no simple one.
+Fix = Callable[[Site, str], str | None]
 AttrMap: TypeAlias = "dict[str, AttrValue]"
 #: Turns operand types (and attributes) that satisfy a constraint into ones that break it; False when
 #: the sample gives no way to do so.
@@ -177,7 +209,10 @@ class Constraint:
     """A testable statement. ``stage`` "run-time" marks rules on values that may only be known when the
     program runs (they are checked as far as the types show them), ``region`` gives such a rule in
     evaluable form; ``breaks`` edits a legal sample into one that violates exactly this rule, so that
-    tests can be generated. An empty ``allowed`` means that the finding says what is allowed itself."""
+    tests can be generated; ``fix`` says how programs usually come to satisfy it. An empty ``allowed``
+    means that the finding says what is allowed itself. ``window`` names a tile whose valid region is a
+    window of another tile, that one, and the scalars that say where: execution checks what types do not
+    show."""
 
     rule: str
     allowed: str
@@ -188,6 +223,8 @@ class Constraint:
     source: str = ""
     breaks: Breaker | None = None
     region: RegionRule | None = None
+    window: tuple[str, str, tuple[str, str]] | None = None
+    fix: Fix | None = None
 
 
 @dataclass(frozen=True)

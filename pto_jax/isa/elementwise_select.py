@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ..profiles import Profile
 from ..types import CmpMode, RoundMode, SaturationMode, Type
-from .common import DST, PAGES, SCRATCH_OPTIONAL, SIMULATOR_VALUES, SRC0, SRC1, tile_instruction
+from .common import DST, MASK_DST, PAGES, SCRATCH_OPTIONAL, SIMULATOR_VALUES, SRC0, SRC1, tile_instruction
 from .constraints import element_type, equal_valid, fixed_type, in_vec, row_major
 from .conversions import Conversion, conversions
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
@@ -65,7 +65,7 @@ def equality_only() -> Constraint:
 
 
 _CMP_OPERANDS = (
-    Operand("dst", "out", dtype="M", note="packed mask, bit 0 is the lowest column"),
+    MASK_DST,
     SRC0,
     SRC1,
 )

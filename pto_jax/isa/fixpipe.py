@@ -11,6 +11,7 @@ from ..types import Loc, Pipe, ReluPreMode, TileType, Type
 from .common import PAGES, REGIONS_MAY_DIFFER, SIMULATOR_VALUES
 from .constraints import HARDWARE, HEADERS, place, type_row
 from .declare import Constraint, Decision, Instruction, Operand, Role, Site
+from .extents import OPEN
 from .fixpipe_rules import (
     ACC_TO_VEC,
     RELU,
@@ -127,7 +128,7 @@ def _moving(
     operands: tuple[Operand, ...] = (),
     extra: tuple[Constraint, ...] = (),
 ) -> Instruction:
-    every = (Operand("dst", role), _SRC, FP, *operands)
+    every = (Operand("dst", role, extent=OPEN if operands else None), _SRC, FP, *operands)
     targets = ("NZ",) if name == "tinsert_fp" else ("NZ", "ND") if operands else ("ND", "DN", "NZ")
     return Instruction(
         name,
@@ -163,7 +164,6 @@ TMOV_FP = _moving(
     "dst",
     extra=covers(("src",), "dst"),
 )
-_WINDOW = window_inside()
 TEXTRACT_FP = _moving(
     "textract_fp",
     "Copy a window of an accumulator with a parameter word per column.",
@@ -173,7 +173,7 @@ TEXTRACT_FP = _moving(
     "out",
     "custom",
     _INDEX,
-    (_WINDOW,),
+    (window_inside(extracts=True),),
 )
 TINSERT_FP = _moving(
     "tinsert_fp",
@@ -183,7 +183,7 @@ TINSERT_FP = _moving(
     "inout",
     "custom",
     _INDEX,
-    (_WINDOW,),
+    (window_inside(extracts=False),),
 )
 _STORE_OPERANDS = (Operand("dst", "out", "gm"), _SRC, FP)
 TSTORE_FP = Instruction(

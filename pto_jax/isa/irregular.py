@@ -12,9 +12,10 @@ from typing import TYPE_CHECKING
 from ..dtypes import F32, I32, U8, U32, dtype
 from ..profiles import Profile
 from ..types import BLayout, HistByte, PrintFormat, ScalarType, TileType, Type
-from .common import PAGES, SIMULATOR_VALUES, tile_instruction
+from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, tile_instruction
 from .constraints import HEADERS, element_type, fixed_type, in_vec, type_row
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .extents import columns
 from .irregular_rules import (
     A5_AND_SIMULATOR,
     Want,
@@ -35,7 +36,7 @@ if TYPE_CHECKING:
 
 _INTS = ("i32", "u32", "i16", "u16")
 _BINS = 256
-_OUT = Operand("dst", "out")
+_OUT = OPEN_DST
 _TMP = Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere")
 
 
@@ -277,7 +278,7 @@ def _histogram_samples(instruction: Instruction, profile: Profile) -> Iterator[S
 
 
 _HISTOGRAM_OPERANDS = (
-    Operand("dst", "out", dtype="u32", note="256 bins per row of src"),
+    Operand("dst", "out", dtype="u32", note="256 bins per row of src", extent=columns(_BINS)),
     Operand("src", "in"),
     Operand("idx", "in", dtype="u8", note="values of the bytes above the counted one"),
 )

@@ -10,8 +10,9 @@ from ..profiles import Profile, ProfileName
 from ..types import CmpMode, GatherAxis, MaskPattern, ScalarType, TileType, Type
 from .common import SIMULATOR_VALUES, tile_instruction
 from .constraints import HARDWARE, HEADERS, element_type, in_vec, same_element
-from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .declare import Attribute, AttrMap, Decision, Extent, Finding, Instruction, Operand, Site, Size, Sources
 from .elementwise_select import CMP_MODE
+from .extents import OPEN
 from .irregular_patterns import MASK_PATTERN, breaks_pattern_given, period, picked
 from .irregular_rules import matches, one_block, plain, retyped, row_cols, sample, scratch_bytes
 from .regions import covers
@@ -28,8 +29,26 @@ _INDICES: dict[ProfileName, tuple[str, ...]] = {
     "a2a3": ("i32", "u32"),
     "a5": ("i32", "u32", "i16", "u16"),
 }
+
+
+def _gathered(s: Sources) -> Size | None:
+    """The size of what indices or a pattern pick; matches have none that is known before."""
+    if "indices" in s.types:
+        return s.types["indices"].shape, s.sizes["indices"]
+    pattern, src = s.attrs.get("maskPattern"), s.types["src"]
+    if not isinstance(pattern, MaskPattern):
+        return None
+    step, (rows, cols) = period(pattern)[0], s.sizes["src"]
+    if s.attrs.get("axis") == GatherAxis.GATHER_COL:
+        count = picked(pattern, src.rows)
+        return ((count, src.cols), (count, cols)) if src.v_row == src.rows else None
+    # Rows are packed without gaps, so that those of dst are those of src only where they are whole.
+    count = src.cols // step
+    return ((src.rows, count), (rows, count)) if src.v_col == count * step else None
+
+
 _GATHER_OPERANDS = (
-    Operand("dst", "out"),
+    Operand("dst", "out", extent=Extent("the picked elements of src", _gathered)),
     Operand(
         "cdst",
         "out",
@@ -37,6 +56,7 @@ _GATHER_OPERANDS = (
         optional=True,
         note="matches per row; comparison form only",
         beside="kValue",
+        extent=OPEN,
     ),
     Operand("src", "in"),
     Operand("indices", "in", dtype=None, optional=True, note="flat element index"),

@@ -11,6 +11,7 @@ from ..types import TileType, Type
 from .common import SIMULATOR_VALUES, tile_instruction
 from .constraints import HARDWARE, HEADERS, in_vec, row_major, size
 from .declare import Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site
+from .extents import LARGER
 from .irregular_rules import row_cols, sample
 from .regions import equal_shape
 from .samples import Sample
@@ -18,7 +19,7 @@ from .typesets import FLOATS, INT32, INTS, Rows, TypeTable, pairs, table
 
 _SIMULATED = ("i32", "i16", "f16", "bf16", "f32", "i8", "u8")
 _A2A3 = ("i32", "i16", "f16", "f32")
-_DST, _SRC0, _SRC1 = Operand("dst", "out"), Operand("src0", "in"), Operand("src1", "in")
+_DST, _SRC0, _SRC1 = Operand("dst", "out", extent=LARGER), Operand("src0", "in"), Operand("src1", "in")
 
 NEITHER_VALID = Decision(
     "What does a lane hold that is valid in neither source?",

@@ -11,6 +11,7 @@ from ..types import MxQuantAlg, TileType, Type
 from .common import SIMULATOR_VALUES, tile_instruction
 from .constraints import HEADERS, element_type, fixed_type, in_vec
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .extents import OPEN
 from .irregular_rules import (
     A5_AND_SIMULATOR,
     Want,
@@ -33,9 +34,9 @@ FP8_ALGS = (MxQuantAlg.OCP_MX_FP8_E4M3, MxQuantAlg.NV_MX_FP8_E4M3)
 FP4_ALGS = (MxQuantAlg.OCP_MX_FP4_E2M1, MxQuantAlg.NV_MX_FP4_E2M1)
 _MX_OPERANDS = (
     Operand("dst", "out", dtype="D", note="codes"),
-    Operand("exp", "out", dtype="u8", note="e8m0 exponent per group"),
-    Operand("max", "out", dtype=None, note="largest magnitude per group"),
-    Operand("scaling", "out", dtype=None, note="factor per group"),
+    Operand("exp", "out", dtype="u8", note="e8m0 exponent per group", extent=OPEN),
+    Operand("max", "out", dtype=None, note="largest magnitude per group", extent=OPEN),
+    Operand("scaling", "out", dtype=None, note="factor per group", extent=OPEN),
     _SOURCE,
 )
 _MX_SIMULATED: Rows = tuple((d, s) for d in ("i8", "f4e2m1x2") for s in FLOATS)

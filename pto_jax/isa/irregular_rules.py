@@ -9,6 +9,7 @@ from typing import Literal
 from ..dtypes import DType, dtype
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from ..types import BLayout, ScalarType, SLayout, TileType, Type
+from .advice import row_major_instead
 from .constraints import HEADERS, size
 from .declare import AttrMap, Breaker, Constraint, Finding, Instruction, Operand, Site
 from .samples import Sample
@@ -42,7 +43,13 @@ def plain(
 
     listed = ", ".join(names)
     return Constraint(
-        "layout", f"{listed}: row_major with none_box", check, profiles, source=source, breaks=breaks
+        "layout",
+        f"{listed}: row_major with none_box",
+        check,
+        profiles,
+        source=source,
+        breaks=breaks,
+        fix=row_major_instead,
     )
 
 

@@ -14,7 +14,8 @@ from ..profiles import Profile
 from ..types import TileType, Type, VectorType
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
 from .constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
-from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .declare import Attribute, AttrMap, Decision, Extent, Finding, Instruction, Operand, Site, Size, Sources
+from .extents import JOINED
 from .irregular_rules import (
     Want,
     matches,
@@ -31,7 +32,6 @@ from .typesets import HALVES, STANDARD, table
 
 RECORD_BYTES = 8
 BLOCK = 32
-_OUT = Operand("dst", "out")
 
 
 def slots(bits: int) -> int:
@@ -45,8 +45,15 @@ def slots(bits: int) -> int:
 
 # -- tsort32 -----------------------------------------------------------------------------------------
 
+
+def _sorted(s: Sources) -> Size:
+    src, (rows, cols) = s.types["src"], s.sizes["src"]
+    width = slots(src.dtype.bits)
+    return (src.rows, src.cols * width), (rows, cols * width)
+
+
 _SORT_OPERANDS = (
-    Operand("dst", "out", note="records"),
+    Operand("dst", "out", note="records", extent=Extent("the records of src", _sorted)),
     Operand("src", "in"),
     Operand("idx", "in", dtype="u32", note="index of each element of src"),
     Operand("tmp", "tmp", dtype=None, optional=True, note="needed on hardware for a short last block"),
@@ -173,7 +180,7 @@ TSORT32 = tile_instruction(
 
 _LISTS = ("src0", "src1", "src2", "src3")
 _MERGE_OPERANDS = (
-    _OUT,
+    Operand("dst", "out", extent=JOINED),
     Operand(
         "executed",
         "out",

@@ -35,7 +35,12 @@ from .memory import MOVED
 from .quantisation import MOVED_PLAIN, MOVED_QUANTISED
 from .regions import covers
 
-_OPERANDS = (Operand("dst", "out"), Operand("src", "in", dtype=None), replace(FP, optional=True), WORD)
+_OPERANDS = (
+    Operand("dst", "out", default=("src",)),
+    Operand("src", "in", dtype=None),
+    replace(FP, optional=True),
+    WORD,
+)
 
 
 def _columns(site: Site) -> int | None:

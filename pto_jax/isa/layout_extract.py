@@ -11,6 +11,7 @@ from ..types import BLayout, Loc, ReluPreMode, ScalarType, TileType, Type
 from .common import SIMULATOR_VALUES, tile_instruction
 from .constraints import HARDWARE, SIMULATOR
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Role, Site
+from .extents import OPEN
 from .fixpipe_rules import (
     ACC_TO_VEC,
     RELU,
@@ -98,13 +99,18 @@ def _breaks_equal(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> b
     return True
 
 
+_STARTS = ("indexRow", "indexCol")
+#: The window, the tile it lies in and where it starts: of tinsert, and of textract.
+_WINDOWS = (("src", "dst", _STARTS), ("dst", "src", _STARTS))
+
+
 def _check_window(site: Site) -> Iterator[Finding]:
     """The window lies in the larger tile."""
-    small, large = ("dst", "src") if site.instruction.name.startswith("textract") else ("src", "dst")
+    small, large, starts = _WINDOWS[site.instruction.name.startswith("textract")]
     t, sizes = site.tile(large), site.valid.get(small, (None, None))
     if t is None or t.conv is not None:
         return
-    for axis, name in enumerate(("indexRow", "indexCol")):
+    for axis, name in enumerate(starts):
         start, n, limit = site.constant(name), sizes[axis], t.shape[axis]
         unit = ("rows", "columns")[axis]
         if start is not None and (start < 0 or start + (n or 0) > limit):
@@ -124,9 +130,10 @@ def _breaks_window(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> 
     return True
 
 
-def window_inside() -> Constraint:
+def window_inside(extracts: bool) -> Constraint:
     """The window lies in the larger tile, as far as its place is known."""
-    return matches("window", "the window lies in the larger tile", _check_window, _breaks_window)
+    found = matches("window", "the window lies in the larger tile", _check_window, _breaks_window)
+    return replace(found, stage="run-time", window=_WINDOWS[extracts])
 
 
 def _check_aligned(site: Site) -> Iterator[Finding]:
@@ -235,7 +242,7 @@ _MATRIX_DECISIONS = (
 
 def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
     operands = (
-        Operand("dst", role),
+        Operand("dst", role, extent=OPEN if role == "out" else None),
         Operand("src", "in", dtype="S", conv=name == "textract"),
         WORD,
         Operand("indexRow", "in", "index", None),
@@ -268,7 +275,7 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
             dual_mode(("a5",)),
             word_type(),
             *((WEIGHTS, conv_tiles("src", (Loc.MAT,), SIMULATOR)) if name == "textract" else ()),
-            window_inside(),
+            window_inside(extracts=name == "textract"),
             matches(
                 "aligned",
                 "windows between vec tiles start at a multiple of 32 bytes",

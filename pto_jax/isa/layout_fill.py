@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..dtypes import dtype
 from ..profiles import Profile
 from ..types import BLayout, Loc, Pad, SLayout, TileType, Type
-from .common import DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, tile_instruction
+from .common import DST, OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, tile_instruction
 from .constraints import HARDWARE, HEADERS
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Site
 from .irregular_rules import matches, row_cols, sample
@@ -151,7 +151,7 @@ def _fill(name: str, summary: str, shape: Constraint) -> Instruction:
         name,
         summary,
         _SEMANTICS,
-        UNARY,
+        UNARY if shape is _EQUAL else (OPEN_DST, SRC),
         _TYPES,
         cls="layout",
         domain="custom",

@@ -13,6 +13,7 @@ from ..types import BLayout, GlobalLayout, Loc, Pipe, ScalarType, SLayout, TileT
 from .common import SIMULATOR_VALUES
 from .constraints import HEADERS, place, same_types, type_row
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .extents import OPEN
 from .irregular_rules import matches, sample
 from .memory_convolution import CONV_TYPES
 from .modes import FmatrixMode
@@ -192,7 +193,9 @@ def weight_windows(instruction: Instruction, profile: Profile) -> Iterator[Sampl
 
 # -- image-to-column ---------------------------------------------------------------------------------
 
-_DST = Operand("dst", "out", note="left tile: rows are output positions, columns taps of the filter")
+_DST = Operand(
+    "dst", "out", note="left tile: rows are output positions, columns taps of the filter", extent=OPEN
+)
 _SRC = Operand("src", "in", note="feature map with the geometry of the convolution", conv=True)
 _POSITIONS = tuple(Operand(n, "in", "index", None, optional=True) for n in ("posM", "posK"))
 _OPERANDS = (_DST, _SRC, *_POSITIONS)

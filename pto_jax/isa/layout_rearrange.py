@@ -11,6 +11,7 @@ from ..types import Loc, TileType, Type
 from .common import DST, SIMULATOR_VALUES, SRC0, SRC1, UNARY, tile_instruction
 from .constraints import HEADERS, SIMULATOR, element_type, equal_valid, in_vec, row_major
 from .declare import AttrMap, Decision, Finding, Instruction, Operand, Site
+from .extents import JOINED, TRANSPOSED, UNWOVEN, like
 from .irregular_rules import matches, retyped, row_cols, sample
 from .layout_img2col import CONV_TRANSPOSITION, CONVERSION, converted
 from .layout_rules import columns_sum, equal_rows, even_columns, halves, mirrored
@@ -35,7 +36,7 @@ def _transposed(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     yield from converted(instruction, profile)
 
 
-_TURNED = tuple(replace(o, conv=True) for o in UNARY)
+_TURNED = (replace(UNARY[0], conv=True, extent=TRANSPOSED), replace(UNARY[1], conv=True))
 TTRANS = tile_instruction(
     "ttrans",
     "Transpose a tile, or convert the layout of a convolution tile.",
@@ -72,8 +73,8 @@ TTRANS = tile_instruction(
 
 _INDEX_TYPES = INT32
 _CONCAT = (
-    DST,
-    Operand("dstIdx", "out", dtype=None, optional=True, beside="src0Idx"),
+    replace(DST, extent=JOINED),
+    Operand("dstIdx", "out", dtype=None, optional=True, beside="src0Idx", extent=like("src0Idx")),
     SRC0,
     SRC1,
     Operand("src0Idx", "in", dtype=None, optional=True),
@@ -180,7 +181,7 @@ TCONCAT = tile_instruction(
 
 # -- interleaving ------------------------------------------------------------------------------------
 
-_DST0, _DST1 = Operand("dst0", "out"), Operand("dst1", "out")
+_DST0, _DST1 = Operand("dst0", "out", extent=UNWOVEN), Operand("dst1", "out", extent=UNWOVEN)
 _FOUR = (_DST0, _DST1, SRC0, SRC1)
 _A5_ONLY = table(_MOVED, (), _MOVED)
 _TEXT_ORDER = Decision(

@@ -14,12 +14,13 @@ from ..types import AccPhase, BLayout, Loc, Pipe, TileType, Type
 from .common import HEADER_LISTS, OUT_OF_REGION, SIMULATOR_VALUES, TYPES_BY_HEADER
 from .constraints import same_types, type_row
 from .declare import Attribute, Constraint, Decision, Instruction, Operand, Sampler
+from .extents import PRODUCT
 from .matrix_rules import ROLES, bias_rules, common, one_row
 from .samples import Sample
 from .typesets import Row, Rows, TypeTable
 
 TYPE_VARS = ("D", "A", "B")
-DST = Operand("dst", "out", dtype="D", note="accumulator tile")
+DST = Operand("dst", "out", dtype="D", note="accumulator tile", extent=PRODUCT)
 ACC = Operand("acc", "in", dtype="D", note="accumulator that is added to, dst itself or another one")
 A = Operand("a", "in", dtype="A", note="left tile, M x K")
 B = Operand("b", "in", dtype="B", note="right tile, K x N")

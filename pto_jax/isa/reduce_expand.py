@@ -6,6 +6,8 @@ Positions of extreme values are in :mod:`.reduce_expand_index`, expansions combi
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from .common import (
     DST,
     OUT_OF_REGION,
@@ -19,6 +21,7 @@ from .common import (
 from .constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec, same_as
 from .declare import Attribute, Constraint, Decision, Instruction, Operand, Site
 from .elementwise import TMP
+from .extents import COLUMN, OPEN, ROW
 from .reduce_expand_rules import (
     column_vector,
     equal_extent,
@@ -37,10 +40,11 @@ from .typesets import FLOATS, HALVES, STANDARD, Rows, TypeTable, pairs, table
 A2A3_REDUCED = ("f16", "f32", "i32", "i16")
 _A5_COLUMNS = ("f16", "f32", "bf16", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")
 _WIDENED: Rows = (("f32", "f16"), ("f32", "bf16"))
-_OPERANDS = (
-    Operand("dst", "out", dtype="D", note="one value per row (column) of src, in column (row) 0"),
-    Operand("src", "in", dtype="S"),
-)
+_DST = Operand("dst", "out", dtype="D", note="one value per row (column) of src, in column (row) 0")
+_SRC = Operand("src", "in", dtype="S")
+_ROW_OPERANDS = (replace(_DST, extent=COLUMN, default=("S",)), _SRC)
+_COLUMN_OPERANDS = (replace(_DST, extent=ROW, default=("S",)), _SRC)
+_EXPANDED_OPERANDS = (Operand("dst", "out", dtype="D", extent=OPEN, default=("S",)), _SRC)
 
 WHOLE_SOURCE = Decision(
     "Which valid region is iterated, and what is written?",
@@ -88,7 +92,7 @@ def _row_reduction(
     a5: tuple[str, ...],
     *decisions: Decision,
 ) -> Instruction:
-    operands = (*_OPERANDS, TMP)
+    operands = (*_ROW_OPERANDS, TMP)
     return tile_instruction(
         name,
         summary,
@@ -99,7 +103,7 @@ def _row_reduction(
         type_vars=("D", "S"),
         domain="src",
         reads=(),
-        placement=(in_vec(_OPERANDS), plain(("src",)), column_vector(("dst",))),
+        placement=(in_vec(_ROW_OPERANDS), plain(("src",)), column_vector(("dst",))),
         extra=(
             holds(("dst",), "rows"),
             equal_extent(("src", "dst"), "rows"),
@@ -118,7 +122,7 @@ def _column_reduction(
     semantics: str,
     types: TypeTable,
     *decisions: Decision,
-    operands: tuple[Operand, ...] = _OPERANDS,
+    operands: tuple[Operand, ...] = _COLUMN_OPERANDS,
     attributes: tuple[Attribute, ...] = (),
     extra: tuple[Constraint, ...] = (),
 ) -> Instruction:
@@ -133,7 +137,7 @@ def _column_reduction(
         attributes=attributes,
         domain="src",
         reads=(),
-        placement=(in_vec(_OPERANDS), plain(("dst", "src"))),
+        placement=(in_vec(_COLUMN_OPERANDS), plain(("dst", "src"))),
         extra=(holds(("dst",), "cols"), equal_extent(("src", "dst"), "cols"), *extra),
         decisions=(WHOLE_SOURCE, *decisions, EMPTY_SOURCE, SIMULATOR_SAME_TYPE),
         sampler=reductions,
@@ -217,7 +221,7 @@ _COLUMNS = (
         FOLD_ORDER,
         _ROUNDS_EACH_STEP,
         _BINARY_TREE,
-        operands=(*_OPERANDS, TMP),
+        operands=(*_COLUMN_OPERANDS, TMP),
         attributes=(Attribute("isBinary", bool, False, "add in pairs through tmp instead of one by one"),),
         extra=(
             same_as("tmp", "src", ("a2a3",), "page tcolsum (A2/A3 implementation checks)"),
@@ -297,13 +301,13 @@ def _expansion(
         name,
         summary,
         semantics,
-        _OPERANDS,
+        _EXPANDED_OPERANDS,
         _EXPANDED,
         cls="reduce_expand",
         type_vars=("D", "S"),
         reads=(),
         extra=extra,
-        placement=(in_vec(_OPERANDS), plain(("dst",) if name == "trowexpand" else ("dst", "src"))),
+        placement=(in_vec(_EXPANDED_OPERANDS), plain(("dst",) if name == "trowexpand" else ("dst", "src"))),
         decisions=(_COPIES, OUT_OF_REGION, *decisions),
         sampler=expansions,
     )

@@ -16,6 +16,7 @@ from .common import (
 from .constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec
 from .declare import Attribute, Decision, Instruction, Operand
 from .elementwise import NAN_FIRST
+from .extents import LARGER
 from .reduce_expand_modes import ROW_BROADCAST, TMP_SIZE, uses_hidden_scratch
 from .reduce_expand_rules import first_line_covers, row_major_only, vector_room
 from .reduce_expand_samples import column_broadcasts, row_broadcasts
@@ -30,7 +31,7 @@ _TMP = Operand(
     optional=True,
     note="mode 1 only: blocks of the per-row scalars on A2/A3; ignored elsewhere",
 )
-_ROW_OPERANDS = (*BINARY, _TMP)
+_ROW_OPERANDS = (replace(BINARY[0], extent=LARGER), *BINARY[1:], _TMP)
 _SIMULATED = ("f32", "f16", "i16", "i32", "u16", "u32")
 _A2A3 = ("f16", "f32", "i16", "i32")
 _A5 = ("f16", "f32", "bf16", "i16", "i32", "u16", "u32", "i8", "u8")

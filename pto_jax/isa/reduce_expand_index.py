@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any, Literal
 
 from ..dtypes import dtype
@@ -12,6 +13,7 @@ from .common import SCRATCH_OPTIONAL, SIMULATOR_VALUES, tile_instruction
 from .constraints import HARDWARE, HEADERS, in_vec, same_as, with_dtype
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site, Sizes
 from .elementwise import TMP
+from .extents import COLUMN, ROW
 from .reduce_expand import WHOLE_SOURCE
 from .reduce_expand_rules import (
     column_vector,
@@ -30,7 +32,7 @@ _WORDS = ("i32", "u32")
 _HALF_WORDS = ("i16", "u16")
 _TILES = (
     Operand("dstVal", "out", dtype="S", optional=True, note="the extreme values; written before dst"),
-    Operand("dst", "out", dtype="I", note="their positions"),
+    Operand("dst", "out", dtype="I", note="their positions", default=("i32", "i16")),
     Operand("src", "in", dtype="S"),
 )
 _OPERANDS = (*_TILES, TMP)
@@ -208,12 +210,14 @@ def _positions(along: Along, extreme: Literal["max", "min"]) -> Instruction:
         a2a3 = ("f16", "f32", "u16", "u32")
         a5 = ("i8", "u8", "i16", "u16", "i32", "u32", "f16", "f32")
         size = scratch("tmp", _counters, "the counters of a row", f"page tcolarg{extreme} (tmp)")
+    extent = COLUMN if along == "row" else ROW
+    outs = tuple(replace(o, extent=extent) for o in _TILES[:2])
     return tile_instruction(
         f"t{along}arg{extreme}",
         f"Position of the {'maximum' if extreme == 'max' else 'minimum'} of each {line}.",
         f"{lanes[0]} = the {other} of the first {word} value of a {line} of src; with two destinations "
         f"{lanes[1]} = that value.",
-        _OPERANDS,
+        (*outs, *_OPERANDS[2:]),
         pairs(_rows_of(_WORDS, STANDARD), _hardware_rows(a2a3), _hardware_rows(a5)),
         cls="reduce_expand",
         type_vars=("I", "S"),

@@ -8,6 +8,7 @@ from typing import Any, Literal
 
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from ..types import BLayout, SLayout, TileType, Type
+from .advice import row_major_instead
 from .constraints import HARDWARE, HEADERS, non_empty, size
 from .declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
 
@@ -36,6 +37,7 @@ def plain(names: tuple[str, ...], profiles: tuple[ProfileName, ...] = HARDWARE) 
         profiles,
         source=f"instruction pages; {HEADERS}",
         breaks=breaks,
+        fix=row_major_instead,
     )
 
 
@@ -54,7 +56,13 @@ def row_major_only(
         return _to_columns(types, names)
 
     return Constraint(
-        rule, f"{', '.join(names)}: blayout row_major", check, profiles, source=source, breaks=breaks
+        rule,
+        f"{', '.join(names)}: blayout row_major",
+        check,
+        profiles,
+        source=source,
+        breaks=breaks,
+        fix=row_major_instead,
     )
 
 

@@ -2,42 +2,25 @@
 
 from __future__ import annotations
 
-import difflib
 import json
-from collections.abc import Iterable, Iterator
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from enum import IntEnum
-from typing import Literal
+from textwrap import fill, indent
+from typing import Any, Literal
 
-from ..errors import ArgumentError
 from ..profiles import PROFILE_NAMES, ProfileName
 from .declare import Attribute, Constraint, Instruction, Operand
 from .typesets import Row
 
 Style = Literal["text", "markdown", "json"]
+#: Heading, items and how these are set.
+Section = tuple[str, Sequence[str], Literal["list", "prose", "program", "table"]]
+#: Columns of text pages.
+WIDTH = 110
+_WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
 #: Anything JSON can say.
 Json = dict[str, object]
-
-
-def reference(name: str | None = None, style: Style = "text") -> str:
-    """The page of one instruction, or the support matrix of all of them.
-
-    >>> print(reference("taddsc").splitlines()[0])
-    taddsc: Tile plus scalar plus tile.
-    >>> reference(style="markdown").splitlines()[0]
-    '| instruction | class | status | operands | cpu_sim | a2a3 | a5 |'
-    """
-    from . import instructions
-
-    table = instructions()
-    if name is None:
-        return matrix(table.values(), style)
-    key = name.lower().removeprefix("pto.")
-    if key not in table:
-        near = difflib.get_close_matches(key, table, n=3)
-        hint = f"; close: {', '.join(near)}" if near else ""
-        raise ArgumentError(f"no instruction is called {name!r}{hint}; `pto-jax isa` lists all")
-    found = table[key]
-    return page(found, style)
 
 
 def matrix(instructions: Iterable[Instruction], style: Style = "text") -> str:
@@ -132,42 +115,66 @@ def _markdown_table(header: list[str], cells: list[list[str]]) -> Iterator[str]:
         yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
 
 
-def page(instruction: Instruction, style: Style = "text") -> str:
-    """Everything a declaration says about one instruction."""
+def page(instruction: Instruction, style: Style = "text", example: str | None = None) -> str:
+    """Everything a declaration says about one instruction, what a program needs first; ``example`` is an
+    operation in the text.
+
+    >>> from pto_jax.isa import instructions
+    >>> print(page(instructions()["taddsc"]).splitlines()[0])
+    taddsc: Tile plus scalar plus tile.
+    """
     if style == "json":
-        return json.dumps(record(instruction), indent=1)
-    sections = list(_sections(instruction))
+        return json.dumps(record(instruction) | ({"example": example} if example else {}), indent=1)
     title = f"{instruction.name}: {instruction.summary}"
-    if style == "markdown":
-        lines = [f"# {title}", "", instruction.semantics]
-        for heading, items in sections:
-            lines += ["", f"## {heading}", "", *(f"- {item}" for item in items)]
-    else:
-        lines = [title, "", f"  {instruction.semantics}"]
-        for heading, items in sections:
-            lines += ["", heading, *(f"  {item}" for item in items)]
-    return "\n".join(lines)
+    return "\n".join(rendered(title, _sections(instruction, example), style))
 
 
-def _sections(i: Instruction) -> Iterator[tuple[str, list[str]]]:
-    yield "Class, pipe and status", [f"{i.cls}, pipe {i.pipe.name}, {status(i)}"]
+def rendered(title: str, sections: Iterable[Section], style: Style) -> Iterator[str]:
+    """A page as text of at most :data:`WIDTH` columns, or as markdown. Programs are never wrapped."""
+    yield f"# {title}" if style == "markdown" else title
+    for heading, items, kind in sections:
+        yield ""
+        yield f"## {heading}" if style == "markdown" else heading
+        if style == "markdown":
+            yield ""
+        for item in items:
+            if kind == "program":
+                yield from ("```mlir", item, "```") if style == "markdown" else [indent(item, "  ")]
+            elif kind == "table":
+                yield f"    {item}" if style == "markdown" else f"  {item}"
+            elif style == "markdown":
+                yield item if kind == "prose" else f"- {item}"
+            else:
+                hanging = "  " if kind == "prose" else "    "
+                yield fill(item, WIDTH, initial_indent="  ", subsequent_indent=hanging, **_WHOLE_WORDS)
+
+
+def _sections(i: Instruction, example: str | None) -> Iterator[Section]:
+    yield "Class, pipe and status", [f"{i.cls}, pipe {i.pipe.name}, {status(i)}"], "list"
     if i.operands:
-        yield "Operands", [_operand_text(o) for o in i.operands]
+        yield "Operands", [_operand_text(o) for o in i.operands], "list"
     if any(i.forms):
-        yield "Source operands in the text", ["(" + ", ".join(f) + ")" for f in i.forms]
-    if i.attributes:
-        yield "Attributes", [_attribute_text(a) for a in i.attributes]
+        yield "Source operands in the text", ["(" + ", ".join(f) + ")" for f in i.forms], "list"
+    if example:
+        yield "Example", [example], "program"
     if i.type_vars:
         heading = f"Element types ({', '.join(i.type_vars)})"
-        yield heading, [f"{p}: {types_text(i, p, limit=400)}" for p in PROFILE_NAMES]
-    yield "Valid region", [_domain_text(i)]
+        yield heading, [f"{p}: {types_text(i, p, limit=400)}" for p in PROFILE_NAMES], "list"
+    yield "Result", [*_sentences(i.semantics), f"Valid region: {_domain_text(i)}."], "prose"
+    if i.attributes:
+        yield "Attributes", [_attribute_text(a) for a in i.attributes], "list"
     if i.constraints:
-        yield "Constraints", [_constraint_text(c) for c in i.constraints]
+        yield "Constraints", [_constraint_text(c) for c in i.constraints], "list"
     bounds = ", ".join(f"{d} {n} ULP" for d, n in i.ulp.items())
-    yield "Accuracy", [bounds or "exact: bits moved, or one rounding per documented step"]
+    yield "Accuracy", [bounds or "exact: bits moved, or one rounding per documented step"], "list"
     if i.decisions:
-        yield "Decisions", [f"{d.question} {d.choice} Source: {d.source}." for d in i.decisions]
-    yield "Sources", list(i.sources)
+        yield "Decisions", [f"{d.question} {d.choice} Source: {d.source}." for d in i.decisions], "list"
+    yield "Sources", list(i.sources), "list"
+
+
+def _sentences(text: str) -> list[str]:
+    """A long text, a line per sentence."""
+    return re.split(r"(?<=[.:]) (?=[A-Z])", text)
 
 
 def _operand_text(o: Operand) -> str:

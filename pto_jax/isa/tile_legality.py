@@ -10,6 +10,7 @@ from ..convolution import BLOCKED, CONV_RANKS, block_channels
 from ..dtypes import DType
 from ..profiles import Profile
 from ..types import FRACTALS, AddressSpace, Compact, Loc, MemRefType, TileType, Type
+from .advice import aligned, largest
 from .constraints import element_type, size
 
 _BLOCK = 32
@@ -71,7 +72,7 @@ def _alignment(t: TileType, profile: Profile) -> Iterator[str]:
     stored = count * t.dtype.word_bits
     if stored % (_BLOCK * 8):
         taken = f"one {what} tile ({count} x {t.dtype}) takes {stored / 8:g} bytes"
-        yield f"{taken}; allowed: a multiple of {_BLOCK}"
+        yield f"{taken}; allowed: a multiple of {_BLOCK}; usual fix: {aligned(t)}"
 
 
 def _single_column(t: TileType) -> bool:
@@ -118,7 +119,9 @@ def _capacity(t: TileType, profile: Profile) -> Iterator[str]:
     if capacity == 0:
         yield f"{place} tile; allowed on {profile.name}: {', '.join(_places(profile))}"
     elif t.bytes > capacity:
-        yield f"tile of {t.bytes} bytes; allowed in the {place} buffer of {profile.name}: {capacity}"
+        fits = largest(t, capacity)
+        advice = f"; the largest that fits: {fits}" if fits else ""
+        yield f"tile of {t.bytes} bytes; allowed in the {place} buffer of {profile.name}: {capacity}{advice}"
 
 
 def _places(profile: Profile) -> list[str]:

@@ -8,7 +8,9 @@ from .common import (
     ACCUMULATOR,
     DIVISION_TRAPS,
     DST,
+    MASK_DST,
     ONE_ULP,
+    OPEN_DST,
     PAGES,
     PRECISION,
     SCALAR,
@@ -115,7 +117,7 @@ _ZERO_SCALAR = Decision(
     SIMULATOR_VALUES,
 )
 _CMPS_OPERANDS = (
-    Operand("dst", "out", dtype="M", note="packed mask, bit 0 is the lowest column"),
+    MASK_DST,
     SRC0,
     Operand("src1", "in", "scalar"),
 )
@@ -281,7 +283,7 @@ _ARITHMETIC = (
     ),
 )
 
-_EXPAND_OPERANDS = (DST, SCALAR)
+_EXPAND_OPERANDS = (OPEN_DST, SCALAR)
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
     *_ARITHMETIC,

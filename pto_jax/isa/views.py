@@ -288,8 +288,15 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         decisions=(
             Decision(
                 "A window outside the view is target-defined.",
-                "An error where offsets, sizes and extents are constants.",
+                "An error where offsets, sizes and extents are constants, and when executed; a compiled "
+                "kernel without checks follows the addresses.",
                 "PTO ISA page of the instruction",
+            ),
+            Decision(
+                "May execution find a window behind the end of its view?",
+                "In the slowest dimension, where the buffer goes on: there it shares no element with another "
+                "row of the view.",
+                "PTOAS sample launches (Qwen3 decode: row 1 of 16 onwards, in buffers of 17 rows)",
             ),
         ),
     ),

@@ -73,6 +73,10 @@ class ShadedMachine(ReferenceMachine):
     whose result depends on undefined data is a finding of its own.
     """
 
+    #: Whether lanes outside a valid region are read as they are stored, which a machine may promise and the
+    #: ISA does not.
+    keeps_backing = False
+
     def __init__(
         self, policy: Policy, buffers: Mapping[str, Array], max_steps: int = 1_000_000, strict: bool = False
     ) -> None:

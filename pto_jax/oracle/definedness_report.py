@@ -50,14 +50,15 @@ class Finding:
         message = f"{_SINKS[self.sink]}: {self.operand}"
         if self.lanes.shape[1]:
             message += f", {len(self.lanes)} of {self.total} lanes, {described(self.lanes)}"
-        message += f"; {_told(self.origin, places)}"
+        message += f"; {origin_text(self.origin, places)}"
         if op is not None and op.span is None and id(op) in places:
             message = f"operation {places[id(op)]}: {message}"
         span, instruction = (op.span, op.name) if op is not None else (None, None)
         return Diagnostic("error", message, span, instruction, rule="undefined")
 
 
-def _told(origin: Origin, places: Mapping[int, int]) -> str:
+def origin_text(origin: Origin, places: Mapping[int, int]) -> str:
+    """A reason with the place of its operation, which ``places`` numbers where the text has no spans."""
     if origin.op is None:
         return origin.reason
     at = str(origin.op.span) if origin.op.span else f"operation {places.get(id(origin.op), '?')}"

@@ -58,12 +58,17 @@ class ShadeStep(Step):
 
     def gather(self, name: str, rows: Array, cols: Array) -> Array:
         ref = self.tile(name)
-        t, (v_row, v_col) = ref.type, self.valid(name)
+        t = ref.type
         shade, address = shade_of(ref)
         positions = storage.map_of(t)[np.minimum(rows, t.rows - 1), np.minimum(cols, t.cols - 1)]
         codes = shade.codes(positions, t.dtype, address)
-        known = (rows < v_row) & (cols < v_col)
+        known = self.known(name, rows, cols)
         return codes if known.all() else np.where(known, codes, self.outside(name))
+
+    def known(self, name: str, rows: Array, cols: Array) -> Array:
+        """Which lanes of an operand are as defined as what is stored there."""
+        limits = self.type(name).shape if self.machine.keeps_backing else self.valid(name)
+        return np.asarray((rows < limits[0]) & (cols < limits[1]))
 
     def stored(self, name: str) -> Array:
         ref = self.tile(name)
@@ -76,11 +81,11 @@ class ShadeStep(Step):
     def bits(self, name: str, rows: Array, cols: Array) -> Array:
         """Undefined bits of elements, all of them outside the valid region."""
         ref = self.tile(name)
-        t, (v_row, v_col) = ref.type, self.valid(name)
+        t = ref.type
         shade, address = shade_of(ref)
         positions = storage.map_of(t)[np.minimum(rows, t.rows - 1), np.minimum(cols, t.cols - 1)]
         words = shade.words(positions, t.dtype, address)
-        return np.where((rows < v_row) & (cols < v_col), words, t.dtype.word.type(all_bits(t.dtype)))
+        return np.where(self.known(name, rows, cols), words, t.dtype.word.type(all_bits(t.dtype)))
 
     def bits_over(self, name: str, region: tuple[int, int] | None = None) -> Array:
         """Undefined bits over a region, the destination's by default; none for a scalar."""
@@ -237,7 +242,7 @@ def _move(step: ShadeStep, payload: frozenset[str], changes: dict[str, Any]) -> 
 
         # All-one bits outside the valid region are what an undefined lane is.
         given = _MoveStep(
-            replace(step.policy, out_of_region="ones"),
+            step.policy if step.machine.keeps_backing else replace(step.policy, out_of_region="ones"),
             step.op,
             step.operands,
             step.attrs,

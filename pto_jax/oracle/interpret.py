@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from .. import infer
+from .. import infer, launches
 from ..analysis import fragment_outputs, written_buffers
 from ..dtypes import DType
-from ..errors import ArgumentError
+from ..errors import ArgumentError, ExecutionError
 from ..ir import Function, Program, Value
 from ..profiles import OutOfRegion, Profile, Subnormals, profile as profile_called, profile_of_arch
-from ..types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
+from ..types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType
 from ..walk import Operand, Pointer, TileRef, View, launch, memref_view
 from . import storage
 from .machine import ReferenceMachine
@@ -50,6 +51,7 @@ def run(
     out_of_region: OutOfRegion | None = None,
     subnormals: Subnormals = "keep",
     grid: int = 1,
+    partial_launch: bool = False,
     max_steps: int = 1_000_000,
     machine: Callable[[Policy, Mapping[str, Array], int], ReferenceMachine] = ReferenceMachine,
 ) -> dict[str, Any]:
@@ -58,7 +60,8 @@ def run(
     ``buffers`` gives arguments by name or in order: arrays for pointers and views, numbers for
     scalars, :class:`OracleTile` for the tiles of a fragment (whose results come back as tiles). The
     profile is the one given, else the program's ``pto.target_arch``, else a2a3. ``grid`` blocks are
-    executed one after another; ``max_steps`` bounds the trips of a while loop. ``machine`` makes the machine
+    executed one after another: an ExecutionError where the program needs another number of them, unless it is
+    a ``partial_launch``. ``max_steps`` bounds the trips of a while loop. ``machine`` makes the machine
     that executes, for callers that watch it.
     """
     selected = profile_called(profile) if profile is not None else _profile_of(program)
@@ -76,6 +79,8 @@ def run(
         tiles = {n: o.type.with_valid(*o.valid) for n, o in given.items() if isinstance(o, OracleTile)}
         program = infer.fill(program, tiles)
         function = _entry(program, entry)
+    if not partial_launch and launches.asks(program):
+        _check_launch(program, function, given, grid)
     memory = {v.name: _bytes(v, given[v.name]) for v in function.args if _in_memory(v, given[v.name])}
     made = machine(Policy(selected, region, subnormals == "flush"), memory, max_steps)
     operands = [_operand(v, given[v.name], made) for v in function.args]
@@ -94,6 +99,22 @@ def run(
         elif isinstance(operand, np.ndarray):
             outputs[name] = operand
     return outputs
+
+
+def _check_launch(program: Program, function: Function, given: Mapping[str, Any], grid: int) -> None:
+    """An error where more blocks would write further elements of the views, or these leave them."""
+    types = {v.name: v.type for v in function.args}
+    numbers = [n for n, t in types.items() if isinstance(t, ScalarType) and not t.dtype.is_float]
+    views = [n for n, t in types.items() if isinstance(t, _VIEWS)]
+    buffers = [n for n, t in types.items() if isinstance(t, (PtrType, *_VIEWS))]
+    facts = launches.Facts(
+        {n: int(np.asarray(given[n])) for n in numbers},
+        {n: np.shape(given[n]) for n in views},
+        {n: partial(np.asarray, given[n]) for n in buffers},
+    )
+    problem = launches.judge(program, function.name, grid, facts).problem
+    if problem is not None:
+        raise ExecutionError(problem)
 
 
 def _profile_of(program: Program) -> Profile:

@@ -13,8 +13,20 @@ from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir import Op, Value
 from ..isa.memory_rules import ALIGNMENT
 from ..types import Loc, TileType
-from ..walk import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, printed, step_by_step
+from ..walk import (
+    Execution,
+    Frame,
+    Operand,
+    Pointer,
+    Scalar,
+    Scope,
+    TileRef,
+    address,
+    printed,
+    step_by_step,
+)
 from ..walk.memory import ScalarMemory
+from ..walk.operands import Buffer as GlobalBuffer
 from . import (
     elementwise,
     elementwise_fused,
@@ -94,6 +106,7 @@ class ReferenceMachine(ScalarMemory):
         self.max_steps = max_steps
         self.depth = 0
         self.abstract = False
+        self.checks = True
         self._core = ""
         self._fill = 0 if policy.profile.fresh_tile == "zero" else 0xFF
         self._spaces: dict[tuple[str, Loc], Buffer] = {}
@@ -153,11 +166,7 @@ class ReferenceMachine(ScalarMemory):
         return Place(place.buffer, start)
 
     def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Window:
-        first, limits = (int(row), int(col)), ref.type.shape
-        if any(not 0 <= a <= n - size for a, n, size in zip(first, limits, type.shape, strict=True)):
-            message = f"a window of {type.rows}x{type.cols} at {first} in a tile of {limits[0]}x{limits[1]}"
-            raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="window"))
-        return Window(ref, *first)
+        return Window(ref, int(row), int(col))
 
     def _plain(self, ref: TileRef) -> Place:
         assert isinstance(ref.storage, Place), ref.storage
@@ -224,9 +233,12 @@ class ReferenceMachine(ScalarMemory):
     def trap(self, op: Op) -> None:
         raise ExecutionError(Diagnostic("error", "the program stops here", op.span, op.name, rule="trap"))
 
-    def require(self, op: Op, rule: str, allowed: str, broken: Scalar) -> None:
+    def require(
+        self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
+    ) -> None:
         if broken:
-            message = f"a run-time rule is broken; allowed: {allowed}"
+            what = f"found {found.format(*values)}" if found else "a run-time rule is broken"
+            message = f"{what}; allowed: {allowed}"
             raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule=rule))
 
     def _at(self, t: TileType, address: Scalar, op: Op) -> Place:
@@ -251,6 +263,12 @@ class ReferenceMachine(ScalarMemory):
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         return scalars.compute(name, args, source, result)
+
+    def elements(self, buffer: GlobalBuffer, dtype: DType) -> int | None:
+        return len(self.buffers[buffer]) * 8 // dtype.storage_bits if isinstance(buffer, str) else None
+
+    def address(self, base: Scalar, index: Scalar, stride: Scalar) -> int:
+        return address(int(base), int(index), int(stride))
 
     def region(self, op: Op, ref: TileRef) -> None:
         rows, cols = int(ref.v_row), int(ref.v_col)

@@ -147,4 +147,4 @@ def positions_of(step: Step, view: View, region: tuple[int, int], memory: Array)
     at = global_map(view, *np.ogrid[tuple(map(slice, region))])
     at = np.broadcast_to(at, region)
     check_bounds(step, view, at, memory)
-    return at
+    return at.astype(np.int64)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import prod
 
 import numpy as np
@@ -102,8 +103,17 @@ def _indices(view: View, r: Array, c: Array) -> tuple[tuple[Array, ...], Array]:
 def global_map(view: View, r: Array, c: Array) -> Array:
     """Position in the buffer of logical element (r, c) of a view."""
     indices, further = _indices(view, r, c)
-    moved = sum(i * n for i, n in zip(indices, strides_of(view), strict=True))
-    return np.asarray(moved + further + int(view.offset))
+    return placed(view, indices, strides_of(view)) + further
+
+
+def placed(view: View, indices: Sequence[Array], strides: Sequence[int]) -> Array:
+    """Positions in the buffer of elements by their indices; Python's own numbers where 64 bits could not
+    hold them."""
+    farthest = sum(abs(n) * int(np.max(i, initial=0)) for i, n in zip(indices, strides, strict=True))
+    if farthest + abs(int(view.offset)) >= 1 << 62:
+        indices = [np.asarray(i).astype(object) for i in indices]
+    moved = sum(i * n for i, n in zip(indices, strides, strict=True))
+    return np.asarray(moved + int(view.offset))
 
 
 def require_layout(step: Step, view: View) -> None:
@@ -165,8 +175,7 @@ def image_positions(step: Step, conv: Conv, view: View) -> tuple[Array, Array, A
         *element, further = element  # type: ignore[assignment]
     elif len(element) == 4:
         element = (element[0] // dims_of(view)[1], element[0] % dims_of(view)[1], *element[1:])
-    at = sum(i * n for i, n in zip(element, strides_of(view), strict=True))
-    return np.asarray(at + further + int(view.offset)), everywhere, ~everywhere
+    return placed(view, element, strides_of(view)) + further, everywhere, ~everywhere
 
 
 def _require_shape(step: Step, conv: Conv, view: View, layout: GlobalLayout) -> None:
@@ -204,8 +213,7 @@ def _converted_positions(
         place = {"n": i[1] * conv.shape[2] + i[2], "c": c1 * c0 + i[3], "d": d, "h": h, "w": w}
     absent = place["n"] >= size["n"]
     present = ~absent & np.logical_and.reduce([place[k] < size[k] for k in "cdhw"])
-    at = sum(place[k] * n for k, n in zip(order, strides_of(view), strict=True))
-    return np.asarray(at + int(view.offset)), present, absent
+    return placed(view, [place[k] for k in order], strides_of(view)), present, absent
 
 
 @rule("tprefetch")
@@ -217,6 +225,6 @@ def _prefetch(step: Step) -> None:
     r, c = np.ogrid[:rows, :cols]
     positions = (r * t.cols + c).reshape(-1)
     memory = step.memory(view.buffer)
-    at = positions + int(view.offset)
+    at = placed(view, [positions], [1])
     inside = (at >= 0) & (at < len(memory) * 8 // view.dtype.storage_bits)
-    step.scatter(storage.read_words(memory, at[inside], view.dtype), positions[inside])
+    step.scatter(storage.read_words(memory, at[inside].astype(np.int64), view.dtype), positions[inside])

@@ -26,15 +26,25 @@ from .interpret import OracleTile as OracleTile, run
 from .numbers import Array
 from .step import Policy
 
+#: The report of an execution without findings.
+NOTHING = "sanitizer: no undefined data becomes a scalar or an index, or reaches global memory"
+
 
 @dataclass(frozen=True, eq=False)
 class Sanitized:
-    """What an execution gave, and where undefined data mattered in it."""
+    """What an execution gave, and where undefined data mattered in it.
+
+    ``outputs`` are those of :func:`pto_jax.oracle.run`, ``diagnostics`` one error per finding with its place,
+    lanes and origin. The text of the report is what ``pto-jax run --sanitize`` prints.
+    """
 
     outputs: dict[str, Any]
     findings: tuple[Finding, ...]
     diagnostics: tuple[Diagnostic, ...]
     machine: ShadedMachine
+
+    def __str__(self) -> str:
+        return "\n".join(d.render() for d in self.diagnostics) or NOTHING
 
 
 def sanitize(
@@ -45,6 +55,7 @@ def sanitize(
     entry: str | None = None,
     subnormals: Subnormals = "keep",
     grid: int = 1,
+    partial_launch: bool = False,
     max_steps: int = 1_000_000,
     strict: bool = False,
 ) -> Sanitized:
@@ -68,6 +79,7 @@ def sanitize(
         entry=entry,
         subnormals=subnormals,
         grid=grid,
+        partial_launch=partial_launch,
         max_steps=max_steps,
         machine=machine,
     )

@@ -15,6 +15,7 @@ import numpy as np
 from ..oracle.machine import ReferenceMachine
 from ..oracle.step import Policy, Step
 from ..walk import Execution
+from .compare import is_nan
 from .exclusions import EXCLUSIONS
 from .executed import (
     FLOATS,
@@ -29,6 +30,7 @@ from .executed import (
     encodes_eight_bits,
     index_out_of_range,
     integer_power,
+    lanes_out_of_range,
     multiplies_special_codes,
     overlapping,
     overlapping_blocks,
@@ -46,11 +48,17 @@ from .executed import (
 
 @dataclass(frozen=True)
 class ProgramExclusion:
-    """Instructions excluded for one property of the simulator. ``id`` names the entry in reports."""
+    """Instructions excluded for one property of the simulator. ``id`` names the entry in reports.
+
+    ``contained``: only what the instruction writes is affected; otherwise the process may end, or other
+    memory may change. ``lanes`` says which lanes of the destination are, all of them without it.
+    """
 
     id: str
     applies: Callable[[Executed], bool]
     reason: str
+    contained: bool = True
+    lanes: Callable[[Executed], Array] | None = None
 
 
 _RECORDED = {x.id: x.reason for x in EXCLUSIONS}
@@ -79,11 +87,13 @@ PROGRAM_EXCLUSIONS: tuple[ProgramExclusion, ...] = (
         "conversion-range",
         converts_out_of_range,
         "the conversion of a number that the integer type cannot hold is undefined in C++",
+        lanes=lanes_out_of_range,
     ),
     ProgramExclusion(
         "integer-division",
         divides_out_of_range,
         "integer division by zero, or of the smallest number by -1, is undefined in C++ and ends the process",
+        contained=False,
     ),
     ProgramExclusion(
         "integer-power",
@@ -105,29 +115,37 @@ PROGRAM_EXCLUSIONS: tuple[ProgramExclusion, ...] = (
         runs_out_of_parameters,
         "the simulator lists as many parameters as one of the tiles has rows or columns and reads past the "
         "end of the list",
+        contained=False,
     ),
     ProgramExclusion(
-        "refused-regions", refused_regions, "the simulator's assertions forbid these valid regions"
+        "refused-regions",
+        refused_regions,
+        "the simulator's assertions forbid these valid regions",
+        contained=False,
     ),
     ProgramExclusion(
         "concatenation-range",
         concatenates_out_of_range,
         "the simulator copies as many columns as the index tile says, past the ends of the tiles",
+        contained=False,
     ),
     ProgramExclusion(
         "index-range",
         index_out_of_range,
         "the simulator uses an index that picks nothing as an address",
+        contained=False,
     ),
     ProgramExclusion(
         "prefetch-size",
         prefetches_past_the_end,
         "the simulator prefetches as many elements as the whole tile has, past the end of the buffer",
+        contained=False,
     ),
     ProgramExclusion(
         "four-bit-quantisation",
         quantises_to_four_bits,
         "the simulator clears twice the bytes of a packed destination, those of whatever lies behind it too",
+        contained=False,
     ),
     ProgramExclusion(
         "triangle-diagonal", diagonal_overflows, "the simulator's sum of row and diagonal overflows"
@@ -140,6 +158,7 @@ PROGRAM_EXCLUSIONS: tuple[ProgramExclusion, ...] = (
         sorts_past_the_row,
         "the simulator writes the records of a row one after another, past the end of the "
         "destination's rows, and past its last one",
+        contained=False,
     ),
 )
 
@@ -173,6 +192,6 @@ class OtherNans(ReferenceMachine):
             if d.name not in FLOATS:
                 continue
             words = self.stored(ref).view(d.word)
-            nan = np.isnan(words.view(d.numpy))
+            nan = is_nan(d, words)
             if nan.any():
                 self.overwrite(ref, np.where(nan, d.word.type(2**d.bits - 1), words))

@@ -91,8 +91,9 @@ def _saturates(e: Executed) -> bool:
 
 
 def encodes_eight_bits(e: Executed) -> bool:
-    kinds = [e.dtype(n).name in _EIGHT_BIT_FLOATS for n in ("dst", "src")] if e.name == "tcvt" else []
-    return kinds == [True, False]
+    if e.name != "tcvt" and e.name not in _MOVES:
+        return False
+    return [e.dtype(n).name in _EIGHT_BIT_FLOATS for n in ("dst", "src")] == [True, False]
 
 
 def saturates_from_eight_bits(e: Executed) -> bool:
@@ -104,13 +105,17 @@ def wraps_at_the_limit(e: Executed) -> bool:
 
 
 def converts_out_of_range(e: Executed) -> bool:
-    """A float that the integer type cannot hold; a limit that saturation rounds up wraps too."""
-    if e.name != "tcvt" or not e.dtype("src").is_float or not e.dtype("dst").is_integer:
-        return False
-    d = e.dtype("dst")
+    return e.name == "tcvt" and bool(lanes_out_of_range(e).any())
+
+
+def lanes_out_of_range(e: Executed) -> Array:
+    """Floats that the integer type cannot hold; a limit that saturation rounds up wraps too."""
+    d, values = e.dtype("dst"), e.values("src")
+    if not e.dtype("src").is_float or not d.is_integer:
+        return np.zeros(values.shape, np.bool_)
     low, high = (-(2.0 ** (d.bits - 1)), 2.0 ** (d.bits - 1)) if d.is_signed else (0.0, 2.0**d.bits)
-    values = e.values("src").astype(np.float64)
-    return not bool(((values > low - 0.5) & (values < high - 0.5)).all())
+    numbers = values.astype(np.float64)
+    return np.asarray(~((numbers > low - 0.5) & (numbers < high - 0.5)))
 
 
 def converts_four_bits(e: Executed) -> bool:

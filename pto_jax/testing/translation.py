@@ -14,7 +14,7 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -114,13 +114,18 @@ def pair(
     numerics: str = "exact",
     grid: int = 1,
     entry: str | None = None,
+    partial_launch: bool = False,
 ) -> Pair:
     """Compile two programs to be compared, both under one profile: the one given, else that of before.
 
-    Raises ArgumentError when their arguments do not match, VerifyError when one of them is illegal.
+    Raises ArgumentError when their arguments do not match, VerifyError when one of them is illegal or,
+    without ``partial_launch``, when the text of one shows that it needs another number of blocks.
     """
-    first = compile(before, profile, entry, numerics=numerics, checks=True, grid=grid)
-    second = compile(after, first.profile, entry, numerics=numerics, checks=True, grid=grid)
+    options: dict[str, Any] = {"numerics": numerics, "checks": True, "grid": grid, "warn": False}
+    first = compile(before, profile, entry, partial_launch=partial_launch, **options)
+    second = compile(after, first.profile, entry, partial_launch=partial_launch, **options)
+    # Drawn sizes may need any number of blocks; both programs execute the same part then.
+    first, second = (replace(k, partial_launch=True) for k in (first, second))
     if before.fragment != after.fragment:
         raise ArgumentError("one program is a function, the other a fragment; allowed: two of a kind")
     both = Pair(first, second, _order(first, second))

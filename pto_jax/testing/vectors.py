@@ -7,9 +7,6 @@ order, and ``<id>/<operand>/undef`` is a bit mask of elements whose recorded val
 
 from __future__ import annotations
 
-import json
-import zipfile
-import zlib
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,6 +19,7 @@ from numpy.typing import NDArray
 from ..convolution import Conv, Geometry
 from ..dtypes import DType, find_dtype
 from ..errors import FileError
+from ..files import MAX_ARRAYS, load_arrays, parse_json
 from ..types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType, conv_tile
 from .operands import (
     Bytes as Bytes,
@@ -35,9 +33,6 @@ from .operands import (
 )
 
 AttrMap: TypeAlias = Mapping[str, str | int | float | bool | None]
-
-#: A vector file may not unpack to more than this; the largest recorded one has 3 MB.
-MAX_BYTES = 1 << 30
 
 
 @dataclass(frozen=True)
@@ -111,30 +106,6 @@ def load_file(path: str | Path) -> list[Case]:
     return [reader.case(i, entry) for i, entry in enumerate(reader.manifest())]
 
 
-def load_arrays(path: str | Path) -> dict[str, NDArray[Any]]:
-    """Every array of an ``.npz`` file, never unpickling anything.
-
-    Raises FileError when the file is missing, unreadable, no ``.npz``, or holds Python objects.
-    """
-    place = Path(path)
-    try:
-        with zipfile.ZipFile(place) as archive:
-            size = sum(info.file_size for info in archive.infolist())
-        if size > MAX_BYTES:
-            raise FileError(f"{path}: unpacks to {size} bytes; at most {MAX_BYTES} are allowed")
-        with np.load(place, allow_pickle=False) as loaded:
-            return {name: loaded[name] for name in loaded.files}
-    except FileNotFoundError:
-        raise FileError(f"{path}: no such file") from None
-    except IsADirectoryError:
-        raise FileError(f"{path}: is a folder, not an .npz file") from None
-    except zipfile.BadZipFile:
-        raise FileError(f"{path}: not an .npz file (or a damaged one)") from None
-    except (OSError, ValueError, EOFError, KeyError, NotImplementedError, RuntimeError, zlib.error) as error:
-        reason = "it holds Python objects" if "allow_pickle" in str(error) else str(error)
-        raise FileError(f"{path}: cannot be read: {reason}") from None
-
-
 E_ = TypeVar("E_")
 _LAYOUTS = {layout.name.lower(): layout for layout in GlobalLayout}
 _TILE_KEYS = frozenset(
@@ -164,9 +135,10 @@ class _Reader:
         if array.shape != () or array.dtype.kind != "U":
             raise self.fail(f"'manifest' is {array.dtype} of shape {array.shape}; a single text is needed")
         try:
-            entries = json.loads(str(array[()]))
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise self.fail(f"'manifest' is not valid JSON: {error}") from None
+            text = str(array[()])
+        except ValueError as error:
+            raise self.fail(f"'manifest' is no text: {error}") from None
+        entries = parse_json(text, f"{self.file}: 'manifest'")
         if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
             raise self.fail("'manifest' must be a JSON list of objects, one per case")
         return cast(list[dict[str, Any]], entries)
@@ -277,7 +249,7 @@ class _Reader:
 
     def conv_type(self, entry: Mapping[str, Any]) -> TileType:
         shape = tuple(self.get(entry, "shape", list))
-        if not shape or not all(type(n) is int and 0 < n <= MAX_BYTES for n in shape):
+        if not shape or not all(type(n) is int and 0 < n <= MAX_ARRAYS for n in shape):
             raise self.fail(f"entry 'shape' is {list(shape)}; positive sizes are needed")
         known: dict[str, Any] = {}
         for field, key, count in (
@@ -296,8 +268,8 @@ class _Reader:
         except ValueError:
             raise self.fail(f"entry 'pad_value_bits' is {text!r}; a hexadecimal number is needed") from None
         conv = Conv(self.choice(entry, "layout", _LAYOUTS, None), shape, Geometry(**known))
-        if conv.elements > MAX_BYTES:
-            raise self.fail(f"a tile of {conv.elements} elements; at most {MAX_BYTES} are allowed")
+        if conv.elements > MAX_ARRAYS:
+            raise self.fail(f"a tile of {conv.elements} elements; at most {MAX_ARRAYS} are allowed")
         return conv_tile(self.dtype(entry), conv, self.choice(entry, "loc", _enum(Loc), "mat"))
 
     def tile_type(self, entry: Mapping[str, Any]) -> TileType:
@@ -305,8 +277,8 @@ class _Reader:
             return self.conv_type(entry)
         rows, cols = self.get(entry, "rows", int), self.get(entry, "cols", int)
         v_row, v_col = self.get(entry, "v_row", int, rows), self.get(entry, "v_col", int, cols)
-        if rows < 1 or cols < 1 or rows * cols > MAX_BYTES:
-            raise self.fail(f"a tile of {rows}x{cols}; between 1 and {MAX_BYTES} elements are allowed")
+        if rows < 1 or cols < 1 or rows * cols > MAX_ARRAYS:
+            raise self.fail(f"a tile of {rows}x{cols}; between 1 and {MAX_ARRAYS} elements are allowed")
         if not (0 <= v_row <= rows and 0 <= v_col <= cols):
             raise self.fail(f"valid region {v_row}x{v_col} does not fit the tile of {rows}x{cols}")
         # Pad values written out as bits belong to instructions that keep them in ``extra``.

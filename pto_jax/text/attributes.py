@@ -118,6 +118,8 @@ _OTHER_NAMES: dict[tuple[type[IntEnum], str], str] = {
     **{(RoundMode, f"cast{m.name.lower()}"): m.name for m in RoundMode},
     (AddressSpace, "ub"): "VEC",
 }
+#: Enumerations of at most so many members are listed where one is expected.
+_FEW = 12
 EVENT_PREFIX = "EVENT_ID"
 MAX_EVENT = 63
 
@@ -177,7 +179,7 @@ def enumeration(cursor: Cursor, cls: type[E], role: str) -> E:
 
 def _bracketed(c: Cursor, role: str, cls: type[IntEnum] | None) -> tuple[str, int]:
     """The word inside ``<word>``, ``#pto.x<word>`` or ``#pto<x word>``, and its place."""
-    expected = f"a {role}"
+    expected = f"a {role}" + (f" ({words(cls)})" if cls is not None and len(cls) <= _FEW else "")
     if c.kind is Kind.HASH_IDENT:
         named = BY_MNEMONIC.get(c.text.removeprefix("#pto."))
         if c.text != "#pto" and (cls is None or named is not BY_CLASS[cls]):

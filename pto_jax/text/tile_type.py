@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..dtypes import DType, find_dtype
 from ..types import AddressSpace, BLayout, Compact, Loc, Pad, SLayout, TileType
-from .attributes import enumeration, member
+from .attributes import enumeration, member, words
 from .names import suggestion
 from .tokens import Kind
 
@@ -23,6 +23,9 @@ _ENUMERATIONS = {"loc": Loc, "blayout": BLayout, "slayout": SLayout, "pad": Pad,
 #: Parameters without a key, in the order of the C++ template.
 _POSITIONS = ("dtype", "rows", "cols", "blayout", "slayout", "fractal", "pad")
 MAX_SIZE = (1 << 31) - 1
+#: What error messages show for the spellings of a tile type, and of valid sizes.
+SPELLINGS = "!pto.tile<f32, 16, 64> or !pto.tile_buf<vec, 16x64xf32>"
+_VALID_BY_KEY = "valid sizes have a key: valid=13x37, valid=?x?, or v_row=?, v_col=37"
 
 
 @dataclass
@@ -43,7 +46,8 @@ def read_tile_body(reader: TypeReader, name: str, start: int) -> TileType:
             break
     missing = [k for k in ("dtype", "rows", "cols") if k not in fields.values]
     if missing and c.kind is Kind.GREATER:
-        c.fail(f"found a !pto.{name} without {', '.join(missing)}", start=start, end=c.end)
+        absent = f"found a !pto.{name} without {', '.join(missing)}"
+        c.fail(f"{absent}; allowed: {SPELLINGS}", start=start, end=c.end)
     if missing:
         c.unexpected("',' and further parameters of the tile type, or '>'")
     return TileType(**fields.values)
@@ -68,6 +72,8 @@ def _read_parameter(reader: TypeReader, fields: _Fields) -> None:
     elif c.kind is Kind.BARE_IDENT and "loc" not in fields.values and member(Loc, c.text) is not None:
         _store(reader, fields, "loc", member(Loc, c.take()), start)
     elif c.kind in (Kind.QUESTION, Kind.INTEGER_LIT) and c.peek()[0] is Kind.BARE_IDENT:
+        if "rows" in fields.values:
+            c.unexpected(f"a parameter of the tile type, as in key=value; {_VALID_BY_KEY}")
         _read_dims(reader, fields)
     else:
         _read_positional(reader, fields)
@@ -79,7 +85,7 @@ def _read_dims(reader: TypeReader, fields: _Fields) -> None:
     dims, element = reader.shaped("the dimensions of a tile, as in 16x16xf32")
     if len(dims) != 2 or None in dims:
         c.fail(
-            "found a tile that does not have two static dimensions; allowed: 16x16xf32",
+            f"found a tile that does not have two static dimensions; allowed: 16x16xf32; {_VALID_BY_KEY}",
             start=start,
             end=c.last_end,
         )
@@ -129,10 +135,25 @@ def _read_positional(reader: TypeReader, fields: _Fields) -> None:
     start = c.start
     key = next((k for k in _POSITIONS if k not in fields.values), None)
     if key is None or c.kind is Kind.GREATER:
-        c.unexpected("a parameter of the tile type, as in key=value")
+        c.unexpected(f"a parameter of the tile type, as in key=value; {_VALID_BY_KEY}")
     if key == "dtype" and (c.kind is not Kind.BARE_IDENT or find_dtype(c.text) is None):
         c.unexpected("an element type, dimensions (16x16xf32) or key=value")
+    if c.kind is Kind.QUESTION or (c.kind is Kind.INTEGER_LIT and not _is_code(key, c.text)):
+        c.unexpected(f"{_expected(key)}; {_VALID_BY_KEY}")
     _store(reader, fields, key, _read_value(reader, key), start)
+
+
+def _is_code(key: str, text: str) -> bool:
+    """Whether a number without a key may be the value at its position."""
+    cls = _ENUMERATIONS.get(key)
+    return cls is None or text in [str(int(m)) for m in cls]
+
+
+def _expected(key: str) -> str:
+    cls = _ENUMERATIONS.get(key)
+    return (
+        f"a {key} ({words(cls)})" if cls is not None else f"an integer (the value of {key}, which is static)"
+    )
 
 
 def _read_value(reader: TypeReader, key: str) -> Any:

@@ -9,6 +9,8 @@ from .control import step_by_step as step_by_step
 from .cores import launch as launch, run_block as run_block
 from .machine import Machine as Machine
 from .operands import (
+    NOWHERE as NOWHERE,
+    Buffer as Buffer,
     Choice as Choice,
     Execution as Execution,
     Operand as Operand,
@@ -29,3 +31,4 @@ from .walker import (
     complete as complete,
     needs_rule as needs_rule,
 )
+from .windows import address as address

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable, Hashable
 from dataclasses import replace
 
-from ..dtypes import I1, INDEX
+from ..dtypes import INDEX
 from ..enums import BLayout, SLayout
 from ..errors import Diagnostic, NotExecutableError
 from ..ir import Op, Value
@@ -15,6 +15,7 @@ from ..types import GlobalLayout, MemRefType, TileType
 from .operands import Choice, Operand, Scalar, TileRef, View, with_storage
 from .state import region_of
 from .walker import Scope, Walker, handles
+from .windows import advanced, require_inside
 
 
 def tile_type(op: Op, value: Value) -> TileType:
@@ -50,31 +51,21 @@ def _subview(walker: Walker, op: Op, scope: Scope) -> None:
     t, source = tile_type(op, op.destinations[0]), ref.type
     major, minor = (row, col) if source.blayout == BLayout.ROW_MAJOR else (col, row)
     pitch = source.cols if source.blayout == BLayout.ROW_MAJOR else source.rows
-    elements = walker.index("arith.addi", walker.index("arith.muli", major, pitch), minor)
+    elements = advanced(walker.machine, advanced(walker.machine, 0, major, pitch), minor)
 
     def moved(option: TileRef) -> Operand:
         return walker.machine.offset(op, option, t, elements)
 
     sizes = region_of(t)
-    for start, size, extent in zip((row, col), sizes, source.shape, strict=True):
-        _inside(walker, op, start, size, extent)
+    require_inside(walker.machine, op, f"%{op.ins[0].name}", (row, col), sizes, source.shape)
     _bind(walker, op, scope, TileRef(t, _each(ref, moved), *sizes))
-
-
-def _inside(walker: Walker, op: Op, start: Scalar, size: Scalar, extent: int) -> None:
-    """A window takes a part of an extent."""
-    end = walker.index("arith.addi", start, size)
-    for name, n, limit in (("slt", start, 0), ("sgt", end, extent)):
-        broken = walker.scalar(f"arith.cmpi.{name}", (n, limit), INDEX, I1)
-        known = walker.machine.known(broken)
-        broken = broken if known is None else bool(known)
-        walker.machine.require(op, "window", f"a window within {extent}", broken)
 
 
 @handles("subset")
 def _subset(walker: Walker, op: Op, scope: Scope) -> None:
     ref, row, col = (scope[v] for v in op.ins)
     t = tile_type(op, op.destinations[0])
+    require_inside(walker.machine, op, f"%{op.ins[0].name}", (row, col), t.shape, ref.type.shape)
 
     def windowed(option: TileRef) -> Operand:
         return walker.machine.window(op, option, t, row, col)
@@ -145,7 +136,7 @@ def _reinterpret(walker: Walker, op: Op, scope: Scope) -> None:
     if isinstance(source, TileRef):
         message = "found a local memref; allowed: a memref of global memory"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
-    moved = walker.index("arith.addi", source.offset, scope[op.group("offsets")[0]])
+    moved = advanced(walker.machine, source.offset, scope[op.group("offsets")[0]])
     layout = op.attrs.get("layout")
     view = View(
         source.buffer,

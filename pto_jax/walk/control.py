@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..dtypes import I1, INDEX
+from ..dtypes import I1, INDEX, DType
 from ..errors import Diagnostic, ExecutionError
 from ..ir import Op, Region, Symbol
 from .cores import elsewhere, meets
 from .machine import After, Arm, Before, Machine
 from .operands import Operand, Scalar
 from .walker import Frame, Scope, Walk, Walker, complete, handles
+
+#: The largest signed number of 64 bits.
+MAX_TRIPS = (1 << 63) - 1
 
 
 @handles("scf.for")
@@ -41,28 +44,36 @@ def _for(walker: Walker, op: Op, scope: Scope) -> Walk[None]:
 def _trips(walker: Walker, op: Op, lower: Scalar, upper: Scalar, step: Scalar) -> Scalar:
     """How often a loop runs; a step that is not positive is an error, or no trip where only execution
     knows it."""
-    known = walker.machine.known(step)
+    low, high, known = (walker.machine.known(n) for n in (lower, upper, step))
+    if known is None or known <= 0:
+        broken = walker.scalar("arith.cmpi.sle", (step, 0), INDEX, I1) if known is None else True
+        walker.machine.require(op, "step", "a positive step", broken, "a step of {}", (step,))
     if known is not None and known <= 0:
-        raise ExecutionError(
-            Diagnostic(
-                "error", f"found a step of {known}; allowed: a positive step", op.span, op.name, rule="step"
-            )
-        )
-    bounds = [walker.machine.known(n) for n in (lower, upper)]
-    if known is not None and None not in bounds:
-        low, high = bounds
-        assert low is not None and high is not None
+        return 0
+    if known is not None and low is not None and high is not None:
         return max(0, -((low - high) // known))
-    distance = walker.scalar("arith.subi", (upper, lower), INDEX, INDEX)
-    count = walker.scalar("arith.ceildivsi", (distance, step), INDEX, INDEX)
-    count = walker.scalar("arith.maxsi", (count, 0), INDEX, INDEX)
+    return _run_time_trips(walker, lower, upper, step, known)
+
+
+def _run_time_trips(walker: Walker, lower: Scalar, upper: Scalar, step: Scalar, known: int | None) -> Scalar:
+    """As above, without a sum that could leave 64 bits: the distance is an unsigned number.
+
+    More trips than a signed number holds are the largest one: no execution comes to its end.
+    """
+
+    def of(name: str, *args: Scalar, result: DType = INDEX) -> Scalar:
+        return walker.scalar(f"arith.{name}", args, INDEX, result)
+
+    before_last = of("divui", of("subi", of("subi", upper, lower), 1), step)
+    count = of("addi", before_last, 1)
+    if known is None or known == 1:
+        overflows = of("cmpi.slt", count, 0, result=I1)
+        count = of("select", overflows, MAX_TRIPS, count)
+    runs = of("cmpi.sgt", upper, lower, result=I1)
     if known is None:
-        positive = walker.scalar("arith.cmpi.sgt", (step, 0), INDEX, I1)
-        count = walker.scalar("arith.select", (positive, count, 0), INDEX, INDEX)
-        walker.machine.require(
-            op, "step", "a positive step", walker.scalar("arith.cmpi.sle", (step, 0), INDEX, I1)
-        )
-    return count
+        positive = of("cmpi.sgt", step, 0, result=I1)
+        runs = walker.scalar("arith.andi", (runs, positive), I1, I1)
+    return of("select", runs, count, 0)
 
 
 def _counter(walker: Walker, lower: Scalar, step: Scalar, trip: Scalar) -> Scalar:

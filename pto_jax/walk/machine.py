@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 from ..dtypes import DType
 from ..ir import Op, Value
 from ..types import TileType
-from .operands import Execution, Operand, Scalar, TileRef
+from .operands import Buffer, Execution, Operand, Scalar, TileRef
 
 if TYPE_CHECKING:
     from .walker import Frame, Scope
@@ -27,15 +27,21 @@ class Machine(Protocol):
     """Storage and arithmetic behind the walker.
 
     ``max_steps`` bounds the trips of a while loop; ``depth`` counts the regions around an operation whose
-    course only execution knows. An ``abstract`` machine computes nothing, and waits for nothing.
+    course only execution knows. An ``abstract`` machine computes nothing, and waits for nothing; ``checks``
+    tells whether run-time rules are followed.
     """
 
     max_steps: int
     depth: int
     abstract: bool
+    checks: bool
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         """An ``arith`` operation on scalars of type ``source`` of which at least one is not a number."""
+
+    def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+        """``base + index * stride`` of scalars of which at least one is not a number; NOWHERE where the
+        product or the sum leaves 64 bits, and where the base is NOWHERE."""
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
         """Storage of an ``alloc_tile``; the same operation always names the same storage."""
@@ -77,6 +83,9 @@ class Machine(Protocol):
     def region(self, op: Op, ref: TileRef) -> None:
         """Called where a handle gets its valid sizes; they must lie within its physical shape."""
 
+    def elements(self, buffer: Buffer, dtype: DType) -> int | None:
+        """How many elements of a type a buffer has; None where execution chooses it."""
+
     def begin(self, op: Op, scope: Scope) -> None:
         """Called before each operation with the names it sees, for traces and reports."""
 
@@ -101,8 +110,10 @@ class Machine(Protocol):
     def trap(self, op: Op) -> None:
         """End the execution with an error."""
 
-    def require(self, op: Op, rule: str, allowed: str, broken: Scalar) -> None:
-        """Note where a run-time rule is broken."""
+    def require(
+        self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
+    ) -> None:
+        """Note where a run-time rule is broken; ``found`` is a format of what was found, for ``values``."""
 
     def repeat(
         self, frame: Frame, inits: Sequence[Operand], before: Before, after: After

@@ -9,6 +9,7 @@ from ..fold import scalar_dtype
 from ..ir import Op
 from .operands import Operand, Pointer, Scalar, TileRef
 from .walker import Scope, Walker, handles
+from .windows import advanced
 
 
 @runtime_checkable
@@ -80,4 +81,4 @@ def _store_scalar(walker: Walker, op: Op, scope: Scope) -> None:
 
 
 def _moved(walker: Walker, pointer: Pointer, offset: Scalar) -> Pointer:
-    return Pointer(pointer.buffer, pointer.dtype, walker.index("arith.addi", pointer.offset, offset))
+    return Pointer(pointer.buffer, pointer.dtype, advanced(walker.machine, pointer.offset, offset))

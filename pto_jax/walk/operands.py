@@ -18,6 +18,9 @@ Scalar: TypeAlias = Any
 #: The name of a global buffer, or a Choice of names.
 Buffer: TypeAlias = Any
 
+#: The offset of an address whose arithmetic left 64 bits: outside every buffer, whatever is added to it.
+NOWHERE = -(1 << 63)
+
 
 @dataclass(frozen=True)
 class Choice:
@@ -38,7 +41,10 @@ class Pointer:
 
 @dataclass(frozen=True)
 class View:
-    """A strided window of a buffer: element (i0, i1, ...) is at ``offset + sum(i_k * strides[k])``."""
+    """A strided window of a buffer: element (i0, i1, ...) is at ``offset + sum(i_k * strides[k])``.
+
+    ``root`` is the view that it is a window of, None where it is a whole one.
+    """
 
     buffer: Buffer
     dtype: DType
@@ -46,6 +52,7 @@ class View:
     shape: tuple[Scalar, ...]
     strides: tuple[Scalar, ...]
     layout: GlobalLayout | None = None
+    root: View | None = field(default=None, compare=False, repr=False)
 
 
 @dataclass(frozen=True)

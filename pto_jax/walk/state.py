@@ -17,7 +17,8 @@ from ..isa.matrix import ROUNDING_STATE
 from ..isa.modes import FmatrixMode
 from ..types import GlobalLayout, MemRefType, OpaqueType, TileType
 from .operands import Pointer, Scalar, TileRef, View
-from .walker import Scope, Walker, handles, window
+from .walker import Scope, Walker, handles
+from .windows import advanced, window
 
 
 @handles("make_tensor_view")
@@ -39,11 +40,11 @@ def _make_tensor_view(walker: Walker, op: Op, scope: Scope) -> None:
 
 @handles("partition_view", "subview")
 def _partition_view(walker: Walker, op: Op, scope: Scope) -> None:
-    view = scope[op.group("view")[0]]
+    (source,) = op.group("view")
     offsets = [scope[v] for v in op.group("offsets")]
     written = op.attrs.get("sizes")
     sizes = list(written) if isinstance(written, tuple) else [scope[v] for v in op.group("sizes")]
-    scope.bind(op.results[0], window(walker, view, offsets, sizes))
+    scope.bind(op.results[0], window(walker.machine, op, source.name, scope[source], offsets, sizes))
 
 
 def memref_view(name: str, t: MemRefType, extents: Sequence[int]) -> View:
@@ -76,8 +77,7 @@ def _tensor_view_addr(walker: Walker, op: Op, scope: Scope) -> None:
 @handles("addptr")
 def _addptr(walker: Walker, op: Op, scope: Scope) -> None:
     pointer, offset = (scope[v] for v in op.ins)
-    moved = walker.index("arith.addi", pointer.offset, offset)
-    scope.bind(op.results[0], replace(pointer, offset=moved))
+    scope.bind(op.results[0], replace(pointer, offset=advanced(walker.machine, pointer.offset, offset)))
 
 
 @handles("alloc_tile")

@@ -16,7 +16,7 @@ from .. import isa
 from ..analysis import fragment_outputs
 from ..dtypes import I1, INDEX, DType
 from ..errors import Diagnostic, NotExecutableError
-from ..fold import fold, operation, scalar_dtype
+from ..fold import operation, scalar_dtype
 from ..ir import AttrValue, Function, Op, Program, Region, Value
 from ..isa.layout_img2col import IMG2COL_STATE
 from ..isa.matrix import ROUNDING_STATE
@@ -25,6 +25,7 @@ from ..types import TileType, UnknownType, VectorType
 from .image_state import ImageState
 from .machine import Machine
 from .operands import Execution, Operand, Scalar, TileRef, View, chosen, with_storage
+from .windows import require_inside, scalar, window
 
 if TYPE_CHECKING:
     from .cores import Block, Core
@@ -220,7 +221,8 @@ class Walker:
             if name not in vectors and (name not in destinations or op.outs):
                 operands[name] = scope[value]
         if op.groups:
-            operands = {n: _indexed(self, op, v, operands, scope) for n, v in operands.items()}
+            values = bound.values
+            operands = {n: _indexed(self, op, values[n], v, operands, scope) for n, v in operands.items()}
         if not op.outs:
             for name in (o.name for o in bound.instruction.destinations if o.name in bound.values):
                 if name in vectors:
@@ -250,7 +252,18 @@ class Walker:
 
             self.resolved(execution.op, scope, operand, run)
             return {}
+        self._require_windows(execution)
         return self.machine.execute(execution)
+
+    def _require_windows(self, execution: Execution) -> None:
+        """Follow the rules on tiles that are windows of others."""
+        operands = execution.operands
+        for small, large, starts in (c.window for c in execution.instruction.constraints if c.window):
+            if not operands.keys() >= {small, large, *starts} or execution.tile(large).type.conv is not None:
+                continue
+            part, whole = execution.tile(small), execution.tile(large)
+            offsets, sizes = [operands[n] for n in starts], (part.v_row, part.v_col)
+            require_inside(self.machine, execution.op, large, offsets, sizes, whole.type.shape)
 
     def resolved(
         self, op: Op, scope: Scope, operand: Operand, run: Callable[[Operand], tuple[Operand, ...]]
@@ -310,8 +323,7 @@ class Walker:
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         """An ``arith`` operation, folded when every operand is a Python integer."""
-        known = fold(name, args, result)
-        return known if known is not None else self.machine.scalar(name, args, source, result)
+        return scalar(self.machine, name, args, source, result)
 
     def index(self, name: str, a: Scalar, b: Scalar) -> Scalar:
         """Index arithmetic that keeps constants constant."""
@@ -355,7 +367,7 @@ def _vectors(bound: isa.Bound) -> dict[str, VectorType]:
 
 
 def _indexed(
-    walker: Walker, op: Op, operand: Operand, operands: Mapping[str, Operand], scope: Scope
+    walker: Walker, op: Op, name: Value, operand: Operand, operands: Mapping[str, Operand], scope: Scope
 ) -> Operand:
     """The window that ``%view[%r, %c]`` names: the tile's valid shape at the given offsets."""
     offsets = [scope[v] for v in op.group("offsets")]
@@ -369,14 +381,7 @@ def _indexed(
         assert isinstance(destination, TileType)
         rows, cols = destination.valid
     lead = len(operand.shape) - 2
-    return window(walker, operand, [0] * lead + offsets, [1] * lead + [rows, cols])
-
-
-def window(walker: Walker, view: View, offsets: Sequence[Scalar], sizes: Sequence[Scalar]) -> View:
-    offset = view.offset
-    for o, s in zip(offsets, view.strides, strict=True):
-        offset = walker.index("arith.addi", offset, walker.index("arith.muli", o, s))
-    return replace(view, offset=offset, shape=tuple(sizes))
+    return window(walker.machine, op, name.name, operand, [0] * lead + offsets, [1] * lead + [rows, cols])
 
 
 @handles("arith.constant")

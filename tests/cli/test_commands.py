@@ -136,7 +136,7 @@ def test_isa_prints_the_matrix_and_one_page(shell: Shell) -> None:
     record = json.loads(shell.out)
     assert record["name"] == "tcvt" and {a["name"] for a in record["attributes"]} == {"rmode", "sat_mode"}
     assert shell("isa", "--json") == 0 and len(json.loads(shell.out)) > 57
-    assert shell("isa", "tad") == 2 and "no instruction is called 'tad'; close: " in shell.err
+    assert shell("isa", "tad") == 2 and "no instruction or page is called 'tad'; close: " in shell.err
 
 
 USAGE: dict[str, tuple[list[str], str]] = {
@@ -177,7 +177,7 @@ WRONG_INPUTS: dict[str, tuple[dict[str, Any], str]] = {
     "unknown": ({"w": np.zeros(1)}, "no argument is called 'w'"),
     "wrong type": ({"x": np.zeros(4096)}, "found float64, the program declares f32"),
     "too small": ({"x": np.zeros(100, np.float32)}, "found 100 elements"),
-    "text": ({"x": np.array("abc")}, "found <U3"),
+    "text": ({"x": np.array("abc")}, "an array of <U3"),
     "objects": ({"x": np.array([{}], object)}, "holds Python objects"),
 }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import pto_jax as pto
@@ -78,3 +79,14 @@ def test_options_of_the_engine_are_refused(
 def test_compile_names_the_sanitizer() -> None:
     with pytest.raises(ArgumentError, match="run --sanitize"):
         pto.compile(pto.parse("%d = pto.tabs %s : !pto.tile<f32, 1, 8>"), out_of_region="poison")
+
+
+def test_the_report_in_python_is_the_one_the_command_prints(
+    bad: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    report = pto.oracle.sanitize(pto.load(bad), {"y": np.zeros((8, 8), np.float32)})
+    assert main(["run", "--sanitize", bad]) == 1
+    assert str(report) == capsys.readouterr().err.rstrip("\n")
+    assert [d.span.line for d in report.diagnostics if d.span] == [6]
+    good = pto.parse(_PROGRAM.replace("FILL", f"pto.texpands ins(%one : f32) outs(%t : {_TILE})"))
+    assert str(pto.oracle.sanitize(good, {"y": np.zeros((8, 8), np.float32)})).startswith("sanitizer: no und")

@@ -23,6 +23,7 @@ import ml_dtypes
 import numpy as np
 from numpy.typing import NDArray
 
+from pto_jax.analysis import Argument
 from pto_jax.types import MemRefType, PtrType, ScalarType
 from tests.corpus.launches import ROOT, Launch
 
@@ -77,20 +78,32 @@ def golden_script(launch: Launch) -> Path | None:
     return None
 
 
-def from_golden_script(launch: Launch, script: Path, folder: Path) -> Case:
-    """Run a golden script in a folder made for the program."""
+def script_scalars(launch: Launch, script: Path) -> dict[str, int]:
+    """The integer arguments that a golden script expects: the generator's default values."""
+    case = script.name.removesuffix("_golden.py")
+    return {
+        a.name: generator()._integer_scalar_default_value(case, f"v{i + 1}", "int32_t")
+        for i, a in enumerate(launch.arguments)
+        if isinstance(a.type, ScalarType)
+    }
+
+
+def from_golden_script(
+    launch: Launch, script: Path, folder: Path, elements: Callable[[Argument], int] | None = None
+) -> Case:
+    """Run a golden script in a folder made for the program; ``elements`` gives the sizes of the buffers."""
+    elements = elements or launch.elements
     names = {f"v{i + 1}": a for i, a in enumerate(launch.arguments)}
     case = script.name.removesuffix("_golden.py")
     lines, buffers = [], []
-    scalars: dict[str, int] = {}
+    scalars = script_scalars(launch, script)
     for v, a in names.items():
         if isinstance(a.type, ScalarType):
-            scalars[a.name] = generator()._integer_scalar_default_value(case, v, "int32_t")
             lines.append(f"int32_t {v} = {scalars[a.name]};")
             continue
         assert isinstance(a.type, PtrType | MemRefType)
         buffers.append((v, a))
-        lines.append(f"size_t elemCount_{v} = {launch.elements(a)};")
+        lines.append(f"size_t elemCount_{v} = {elements(a)};")
         lines.append(f"size_t fileSize_{v} = elemCount_{v} * sizeof({_C_TYPES[a.type.dtype.name]});")
         lines.append(f'ReadFile("./{v}.bin"')
     (folder / "main.cpp").write_text("\n".join(lines))

@@ -111,6 +111,7 @@ MULTIPLY = f"pto.tmatmul.acc ins(%a, %l, %r : {ACC}, {LEFT}, {RIGHT}) outs(%a : 
 ROUNDED = "pto.sethf32mode {enable = true, mode = CAST_RINT}"
 
 
+@pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 def test_modes_set_in_a_loop_hold_in_it() -> None:
     x = RNG.normal(size=(16, 16)).astype(np.float32)
     run_all_ways(product(f"{ROUNDED}\n{MULTIPLY}"), x, np.zeros_like(x), 2)

@@ -31,9 +31,10 @@ CONSTANTS = "\n".join(f"%c{n} = arith.constant {n} : index" for n in (0, 1, 2, 3
 
 
 def equal_everywhere(text: str, *args: Any, profile: str = "a5", grid: int = 1) -> dict[str, Any]:
+    """Results of a launch, which may be a part of what the program is written for."""
     program = pto.parse(text)
-    kernel = pto.compile(program, profile, grid=grid)
-    expected = oracle.run(program, args, profile=profile, grid=grid)
+    kernel = pto.compile(program, profile, grid=grid, partial_launch=True)
+    expected = oracle.run(program, args, profile=profile, grid=grid, partial_launch=True)
     for found in (kernel(*args), kernel.eager(*args)):
         for name, array in expected.items():
             assert np.asarray(found[name]).tobytes() == array.tobytes(), name
@@ -147,7 +148,7 @@ def test_blocks_run_at_once_where_they_provably_do_not_meet(
     text = striped(offset, step, out)
     x, y = RNG.normal(size=(256, 16)).astype(np.float32), RNG.normal(size=(256, 16)).astype(np.float32)
     equal_everywhere(text, x, y, 2, grid=20)
-    kernel = pto.compile(pto.parse(text), "a5", grid=20)
+    kernel = pto.compile(pto.parse(text), "a5", grid=20, partial_launch=True)
     in_order = "length=20" in str(jax.make_jaxpr(lambda *a: kernel(*a))(x, y, 2))
     assert in_order != apart
 

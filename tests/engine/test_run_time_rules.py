@@ -113,3 +113,49 @@ def test_concrete_tiles_given_to_an_instruction_are_checked() -> None:
     for source in (a, pto.tile(np.ones((4, 8), np.float32))):
         with pytest.raises(pto.ExecutionError, match="a valid region within 2x8"):
             pto.ops.tadd(source, source, dst=small)
+
+
+DATA = np.ones((4, 8), np.float32)
+
+
+def of_rows(rows: Any) -> pto.Tile:
+    made: pto.Tile = pto.tile(DATA, valid=(rows, 8))
+    return made
+
+
+def test_functions_report_broken_rules_like_kernels() -> None:
+    """The rules of an instruction and the valid sizes of its tiles, with batch indices."""
+
+    def call(rows: Any) -> Any:
+        return pto.ops.taddsc(of_rows(rows), 1.0, of_rows(3), checks=True)
+
+    out, report = jax.jit(call)(3)
+    assert not report.problems() and (np.asarray(out)[:3] == 3).all()
+    _, report = jax.jit(jax.vmap(call))(np.array([3, 2, 5, -1]))
+    found = [(d.instruction, d.rule, d.message.rsplit("; ")[-1]) for d in report.problems()]
+    assert found == [
+        ("taddsc", "region", "batch index 2, 3"),
+        ("taddsc", "valid-equal", "batch index 1, 2, 3"),
+    ]
+    assert "within 4x8 of src0" in report.problems()[0].message
+    assert repr(report) == "<Report: 2 of 3 run-time rules broken: taddsc region, taddsc valid-equal>"
+    with pytest.raises(pto.ExecutionError, match="of src0"):
+        report.raise_if_broken()
+
+
+@pytest.mark.parametrize("rows", [5, -1, 2**31 - 1])
+def test_traced_valid_sizes_outside_a_tile_raise_where_they_are_known(rows: int) -> None:
+    made = jax.jit(of_rows)(rows)
+    with pytest.raises(pto.ExecutionError, match="a valid region within 4x8 of src0"):
+        pto.ops.tadd(made, made)
+    kernel = pto.compile(pto.parse("%d = tadd %a, %b : !pto.tile<4x8xf32, valid=?x?>"))
+    with pytest.raises(pto.ExecutionError, match="a valid region within 4x8"):
+        kernel.eager(made, made)
+    checked = pto.compile(kernel.program, checks=True)
+    assert {d.rule for d in checked(made, made)[1].problems()} == {"region"}
+
+
+def test_valid_sizes_wider_than_32_bits_do_not_wrap_into_a_tile() -> None:
+    with jax.enable_x64(True):
+        made = jax.jit(of_rows)(np.int64(2**32 + 4))
+    assert int(made.valid_rows) == 2**31 - 1

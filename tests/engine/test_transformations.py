@@ -156,48 +156,6 @@ def test_checkpoint_and_stop_gradient_pass_through(k: pto.Kernel) -> None:
     assert float(jax.grad(loss)(3.0)) == 64 * 9
 
 
-@pytest.mark.parametrize("numerics", ["exact", "fast"])
-@pytest.mark.parametrize("how", ["grad", "jvp", "vjp", "jacfwd", "linearize", "jit", "vmap", "scalar"])
-def test_differentiating_is_an_error(source: Source, numerics: str, how: str) -> None:
-    kernel = pto.compile(fused(source), numerics=numerics)
-
-    def f(x: Any) -> Any:
-        return kernel(x, Y[0], Z[0], 1.0, 8, 8)["z"]
-
-    def g(s: Any) -> Any:
-        return kernel(X[0], Y[0], Z[0], s, 8, 8)["z"].sum()
-
-    x = jnp.ones(64)
-    ways: dict[str, Callable[[], Any]] = {
-        "grad": lambda: jax.grad(lambda x: f(x).sum())(x),
-        "jvp": lambda: jax.jvp(f, (x,), (x,)),
-        "vjp": lambda: jax.vjp(f, x),
-        "jacfwd": lambda: jax.jacfwd(f)(x),
-        "linearize": lambda: jax.linearize(f, x),
-        "jit": lambda: jax.grad(lambda x: jax.jit(f)(x).sum())(x),
-        "vmap": lambda: jax.grad(lambda x: jax.vmap(f)(x).sum())(x[None]),
-        "scalar": lambda: jax.grad(g)(1.0),
-    }
-    with pytest.raises(pto.DifferentiationError, match="no derivative; stop the gradient"):
-        ways[how]()
-
-
-@pytest.mark.parametrize("numerics", ["exact", "fast"])
-def test_differentiating_tiles_and_ops_is_an_error(numerics: str) -> None:
-    def through_op(x: Any) -> Any:
-        return pto.ops.tadd(pto.tile(x), pto.tile(x), numerics=numerics).array.sum()
-
-    def through_scalar(s: Any) -> Any:
-        ones = pto.tile(np.ones((1, 8), np.float32))
-        return pto.ops.tadds(ones, s, numerics=numerics).array.sum()
-
-    for f, at in ((through_op, jnp.ones((1, 8))), (through_scalar, 1.0)):
-        with pytest.raises(pto.DifferentiationError):
-            jax.grad(f)(at)
-    with pytest.raises(pto.DifferentiationError):
-        jax.grad(lambda x: pto.tile(x).array.sum())(jnp.ones((1, 8)))
-
-
 LONG = np.array([[2**40 + 1, -(2**62), 2**63 - 1, -(2**63), 0, -1, 3, 2**33]], np.int64)
 
 

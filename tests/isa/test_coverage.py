@@ -8,7 +8,7 @@ import pytest
 
 import pto_jax.lowering as lowering
 from pto_jax.isa import find, instructions
-from pto_jax.isa.reference import matrix, operands_text, reference, types_text
+from pto_jax.isa.reference import matrix, operands_text, types_text
 from pto_jax.oracle.step import RULES
 from pto_jax.profiles import PROFILE_NAMES
 from pto_jax.text.names import instruction_names
@@ -103,7 +103,7 @@ def test_the_reader_knows_what_is_declared() -> None:
 
 
 def test_the_list_shows_class_status_operands_and_types() -> None:
-    text, markdown = reference(), matrix(TABLE.values(), "markdown")
+    text, markdown = (matrix(TABLE.values(), style) for style in ("text", "markdown"))
     for instruction in TABLE.values():
         status = "executed" if instruction.executable else "verified only"
         assert f"\n{instruction.name:<24}{instruction.cls}, {status}\n" in f"\n{text}"

@@ -186,6 +186,7 @@ func.func @main(%x: !pto.ptr<f32>, %n: index) {{
 """
 
 
+@pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 def test_scales_without_defined_storage_are_accepted_and_refused_by_every_way_to_run() -> None:
     """Compilers print scales as f16 tiles in scaling of the shape of the data they scale."""
     types = {

@@ -6,16 +6,15 @@ import json
 
 import pytest
 
-from pto_jax.errors import ArgumentError
-from pto_jax.isa import instructions
-from pto_jax.isa.reference import matrix, page, reference
+from pto_jax.isa import find, instructions
+from pto_jax.isa.reference import WIDTH, matrix, page
 
 
 @pytest.mark.parametrize("name", sorted(instructions()))
 def test_pages_show_everything(name: str) -> None:
     instruction = instructions()[name]
     for style in ("text", "markdown"):
-        text = page(instruction, "text" if style == "text" else "markdown")
+        text = " ".join(page(instruction, "text" if style == "text" else "markdown").split())
         for operand in instruction.operands:
             assert operand.name in text
         for constraint in instruction.constraints:
@@ -32,12 +31,25 @@ def test_matrix_lists_every_instruction() -> None:
     assert len(markdown) == len(every) + 2
     assert "| tadd | elementwise |" in markdown[2 + list(every).index("tadd")]
     assert set(json.loads(matrix(every.values(), "json"))) == set(every)
-    text = reference()
+    text = matrix(every.values(), "text")
     assert "a2a3            f32 f16 bf16 i32 i16" in text
     assert max(len(line) for line in text.splitlines()) < 300
 
 
+@pytest.mark.parametrize("name", sorted(instructions()))
+def test_pages_begin_with_what_a_program_needs(name: str) -> None:
+    """Summary, operands and types come before the details; lines fit a terminal."""
+    lines = page(instructions()[name]).splitlines()
+    headings = [line.partition(" (")[0] for line in lines[1:] if line and not line.startswith(" ")]
+    order = ["Class, pipe and status", "Operands", "Source operands in the text", "Element types", "Result",
+             "Attributes", "Constraints", "Accuracy", "Decisions", "Sources"]  # fmt: skip
+    assert headings == [h for h in order if h in headings]
+    assert lines[0].startswith(f"{name}: ")
+    assert all(len(line) <= WIDTH or " " not in line.strip() for line in lines)
+
+
 def test_names_are_found_in_any_spelling() -> None:
-    assert reference("pto.TADD") == reference("tadd")
-    with pytest.raises(ArgumentError, match="no instruction is called 'tad'"):
-        reference("tad")
+    for name in instructions():
+        spellings = (name, name.replace(".", "_"), f"pto.{name}", name.replace(".", "_").upper())
+        assert all(find(s) is instructions()[name] for s in spellings), name
+    assert find("tad") is None

@@ -30,7 +30,9 @@ class Interpreted:
     name: str = "engine:numpy"
 
     def run(self, case: Case) -> Run:
-        kernel = engine.compile(case.program, case.profile, case.entry, checks=True, grid=case.grid)
+        kernel = engine.compile(
+            case.program, case.profile, case.entry, checks=True, grid=case.grid, partial_launch=True
+        )
         given = {name: for_engine(i) for name, i in case.inputs.items()}
         outputs, report = NUMPY.run(kernel, given)
         return of_engine(case, outputs, report)

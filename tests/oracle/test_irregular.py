@@ -48,7 +48,7 @@ def run(name: str, operands: dict[str, Any], profile: str, **attributes: Any) ->
             t = declared.vector
         else:
             first = next(o for o in operands.values() if isinstance(o, OracleTile))
-            t = ScalarType(dtype(declared.dtype) if declared.dtype != "T" else first.type.dtype)  # type: ignore[arg-type]
+            t = ScalarType(dtype(declared.dtype) if declared.dtype != "T" else first.type.dtype)
         return Value(operand, t)
 
     op = Op(name, tuple(map(value, form)), tuple(map(value, written)), attributes=attrs(attributes))

@@ -81,3 +81,20 @@ def test_functions_keep_their_names_after_their_modules_are_imported() -> None:
 def test_unknown_names_are_attribute_errors() -> None:
     done = python("import pto_jax\npto_jax.nonsense")
     assert "module 'pto_jax' has no attribute 'nonsense'" in done.stderr
+
+
+def test_completion_shows_public_names_only_and_needs_no_jax() -> None:
+    done = python("import pto_jax as pto\nprint(*dir(pto))\n" + CHECK + REPORT)
+    assert done.returncode == 0, done.stderr
+    shown = {n for n in done.stdout.split() if not n.startswith("__")}
+    assert {"alloc_tile", "range", "tload", "tile_type", "tile", "builder", "ops"} <= shown
+    assert not shown & {"Any", "TYPE_CHECKING", "find_spec", "import_module", "annotations", "_PUBLIC"}
+
+
+def test_every_name_that_completion_shows_is_there() -> None:
+    import pto_jax as pto
+
+    for module in (pto, pto.ops, pto.builder):
+        assert all(getattr(module, name) is not None for name in dir(module) if not name.startswith("__"))
+    assert set(dir(pto.ops)) == {"names", *pto.ops.names()}
+    assert set(dir(pto.builder)) == {*pto.builder.__all__, *pto.builder.names()}

@@ -119,6 +119,7 @@ def test_lanes_of_a_fresh_destination_outside_its_valid_region(profile: str) -> 
 # --- Target-profile restrictions ---------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
 @pytest.mark.parametrize(("d", "profile"), [*product(TABLE, PROFILES)])
 def test_target_profile_table(d: str, profile: str) -> None:
     legal = TABLE[d][PROFILES.index(profile)]

@@ -113,6 +113,7 @@ GATHER = (
         (GATHER.format("undefined"), {"i": 159}, None),
         (GATHER.format("undefined"), {"i": 160}, "index-range"),
         (MOVE.format(32), {"n": 0}, None),
+        (MOVE.format(32).replace("MAT", MAT.replace("i8", "f8E4M3FN")), {"n": 0}, "fp8-conversion-encoder"),
         (MOVE.format(16), {"n": 0}, "quantisation-parameters"),
         ("pto.ttri ins(%s {upperOrLower = 1 : i32} : i32) outs(%d : vec:i32:8x16)", {}, None),
         (

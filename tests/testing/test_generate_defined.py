@@ -38,6 +38,7 @@ def _run(case: Case, fill: Literal["ones", "zero"]) -> dict[str, Output]:
         out_of_region="backing" if zero else "ones",
         entry=case.entry,
         grid=case.grid,
+        partial_launch=True,
     )
     return {name: _valid(_of_interpreter(case, name, value)) for name, value in found.items()}
 

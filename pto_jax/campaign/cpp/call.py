@@ -12,7 +12,7 @@ from ...dtypes import DType
 from ...fold import scalar_dtype
 from ...ir import Op
 from ...types import TileType
-from .spelling import refuse
+from .spelling import refuse, valid_sizes
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,8 @@ class Call:
     bound: isa.Bound
     names: Mapping[str, str]
     types: Mapping[str, str]
-    profile: str
+    #: How tiles are placed: auto or manual.
+    mode: str
 
     def __contains__(self, operand: str) -> bool:
         return operand in self.names
@@ -64,9 +65,14 @@ def not_simulated(call: Call) -> str | None:
         return "tiles of several types; the simulator has no such overload"
     if name in _SCRATCH_LIKE_RESULT and "tmp" in call and call.types["tmp"] != call.types["dst"]:
         return "a scratch tile of another type than dst; the simulator has no such overload"
+    if name in _BY_VALUE and call.mode == "auto":
+        return "the simulator takes its tiles by value, which auto mode does not allow (use manual)"
+    if name in _BY_VALUE and len({valid_sizes(call.tile(n)) for n in ("dst", "src")}) > 1:
+        return "dst and src have other valid sizes in their types; the simulator takes equal ones"
     return None
 
 
 _DECLARED = frozenset({"taddreluconv", "tsubreluconv"})
 _OF_ONE_TYPE = frozenset({"tadd", "taddc", "tsubc", "taddsc", "tsubsc", "tabs"})
+_BY_VALUE = frozenset({"tsqrt"})
 _SCRATCH_LIKE_RESULT = frozenset({"txors", "trems"})

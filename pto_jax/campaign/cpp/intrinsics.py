@@ -20,9 +20,7 @@ Text = Callable[[Call], str]
 def text(call: Call) -> str:
     """The C++ statement of an instruction, without its semicolon."""
     name = call.bound.instruction.name
-    missing = _ABSENT.get(name)
-    if missing is None and call.profile == "cpu_sim":
-        missing = not_simulated(call)
+    missing = _ABSENT.get(name) or not_simulated(call)
     if missing is not None:
         raise call.refuse(missing)
     special = _SPECIAL.get(name)
@@ -78,7 +76,7 @@ def _with_mode(*operands: str) -> Text:
 
 
 def _convert(call: Call) -> str:
-    if "tmp" in call and call.profile == "cpu_sim":
+    if "tmp" in call:
         raise call.refuse("a scratch tile; the simulator has no such overload")
     modes = [member(m) for m in (call.chosen("rmode"), call.chosen("sat_mode")) if m is not None]
     return f"TCVT({call.listed('dst', 'src', 'tmp')}, {', '.join(modes)})"
@@ -157,7 +155,7 @@ def _store(call: Call) -> str:
 
 def _product(call: Call) -> str:
     phase = _phase(call)
-    if phase and call.profile == "cpu_sim" and call.bound.instruction.name in _NO_PHASE:
+    if phase and call.bound.instruction.name in _NO_PHASE:
         raise call.refuse("accPhase; the simulator has no such overload")
     every = [o.name for o in call.bound.instruction.operands]
     return f"{_name(call.bound.instruction.name)}{_template(*phase)}({call.listed(*every)})"
@@ -166,7 +164,7 @@ def _product(call: Call) -> str:
 def _sequence(call: Call) -> str:
     d = call.element("start")
     direction = "1" if call.attribute("descending") else "0"
-    if "tmp" in call and call.profile == "cpu_sim":
+    if "tmp" in call:
         raise call.refuse("a scratch tile; the simulator has no such overload")
     types = [call.types[n] for n in ("dst", "tmp") if n in call]
     return f"TCI{_template(*types, d.cpp, direction)}({call.listed('dst', 'start', 'tmp')})"

@@ -57,7 +57,7 @@ def _instruction(writer: Writer, op: Op) -> None:
             names[name] = _seen(writer, op, value, asked)
             layout = asked if isinstance(asked, GlobalLayout) else _layout(writer, value)
             types[name] = writer.type(value.type, layout, op)
-    call = Call(op, bound, names, types, writer.unit.profile.name)
+    call = Call(op, bound, names, types, writer.unit.mode)
     if needs_scratch(call):
         names["tmp"], types["tmp"] = _scratch(writer, op, call)
     statement = text(call)
@@ -111,8 +111,6 @@ def _results(writer: Writer, op: Op, bound: isa.Bound) -> None:
 
 
 def _scratch(writer: Writer, op: Op, call: Call) -> tuple[str, str]:
-    if writer.unit.profile.name != "cpu_sim":
-        raise refuse(op, "has no scratch tile, which the intrinsic takes; allowed: with tmp")
     t = next(v.type for n, v in call.bound.values.items() if n in ("dst", "dstVal"))
     assert isinstance(t, TileType)
     whole = t.with_valid(t.rows, t.cols)
@@ -168,7 +166,8 @@ def _alias(writer: Writer, op: Op) -> None:
     name = writer.of(source)
     same = t.shape == seen.shape and op.name != "treshape"
     sizes = (f"{name}.GetValidRow()", f"{name}.GetValidCol()") if same else (str(seen.rows), str(seen.cols))
-    alike = t.dtype == seen.dtype or (t.dtype.is_integer and seen.dtype.is_integer)
+    whole = all(d.is_integer and d.bits == d.word_bits for d in (t.dtype, seen.dtype))
+    alike = t.dtype == seen.dtype or whole
     _declare_alias(writer, op, value, sizes)
     if alike:
         writer.line(f"TRESHAPE({writer.of(value)}, {name});")

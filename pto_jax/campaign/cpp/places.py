@@ -1,4 +1,4 @@
-"""Addresses of tiles for programs that place them by hand."""
+"""Addresses of tiles in the simulator's memories for programs that place them by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from ...ir import Op, Program
-from ...profiles import Profile
+from ...profiles import CPU_SIM
 from ...types import Loc, TileType
 from .spelling import refuse
 
@@ -17,44 +17,56 @@ _ALIGNMENT = 512
 
 @dataclass
 class Places:
-    """Free bytes of every memory, after those the program itself addresses."""
+    """Free bytes of every memory of the simulator, after those the program itself addresses."""
 
-    profile: Profile
     used: dict[Loc, int] = field(default_factory=dict)
+    #: Addresses of allocations by operation: one that executes again, in a call too, has the same place.
+    _given: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, program: Program, profile: Profile, known: Mapping[str, int]) -> Places:
+    def of(cls, program: Program, known: Mapping[str, int]) -> Places:
         """The places of a program; ``known`` has the values of its scalar arguments."""
-        places = cls(profile)
+        places = cls()
         constants = dict(known)
         for op in program.walk():
             value = op.attrs.get("value")
             if op.name == "arith.constant" and isinstance(value, int):
                 constants[op.results[0].name] = value
+        ranges: list[tuple[Loc, int, int]] = []
         for op, t, address in _addressed(program):
             at = constants.get(address)
             if at is None:
                 raise refuse(op, "has an address that is computed at run time; allowed: known ones")
-            space = places._space(t.loc)
+            space = _space(t.loc)
+            for loc, start, end in ranges:
+                if loc != t.loc and _space(loc) == space and start < at + t.bytes and at < end:
+                    both = f"{loc.name.lower()} and {t.loc.name.lower()}"
+                    raise refuse(op, f"overlaps another tile: the simulator has one memory for {both}")
+            ranges.append((t.loc, at, at + t.bytes))
             places.used[space] = max(places.used.get(space, 0), at + t.bytes)
         return places
 
     def take(self, t: TileType, op: Op | None) -> int:
-        """The address of a new tile."""
-        space = self._space(t.loc)
+        """The address of a new tile, or of one that an operation allocated before."""
+        if op is not None and id(op) in self._given:
+            return self._given[id(op)]
+        space = _space(t.loc)
         start = -(-self.used.get(space, 0) // _ALIGNMENT) * _ALIGNMENT
         self.used[space] = start + t.bytes
-        capacity = self.profile.capacity[space]
+        capacity = CPU_SIM.capacity[space]
         if self.used[space] > capacity:
             raise refuse(
                 op,
-                f"tiles in {space.name.lower()} take {self.used[space]} bytes together, {self.profile.name} "
+                f"tiles in {space.name.lower()} take {self.used[space]} bytes together, the simulator "
                 f"has {capacity}",
             )
+        if op is not None and op.name == "alloc_tile":
+            self._given[id(op)] = start
         return start
 
-    def _space(self, loc: Loc) -> Loc:
-        return Loc.VEC if self.profile.name == "cpu_sim" and loc in _TOGETHER else loc
+
+def _space(loc: Loc) -> Loc:
+    return Loc.VEC if loc in _TOGETHER else loc
 
 
 def _addressed(program: Program) -> Iterator[tuple[Op, TileType, str]]:

@@ -12,7 +12,6 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ...ir import Function, Op, Program, Region, Value
-from ...profiles import Profile
 from ...types import (
     GlobalLayout,
     PartitionViewType,
@@ -44,7 +43,6 @@ class Unit:
     """What all functions of a program share."""
 
     program: Program
-    profile: Profile
     mode: Mode
     places: Places
     types: Aliases = field(default_factory=Aliases)

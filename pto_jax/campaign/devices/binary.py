@@ -8,7 +8,7 @@ integers.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +17,16 @@ from numpy.typing import NDArray
 
 from ...dtypes import DType
 from ...errors import DeviceError, FileError
+from ...files import MAX_ARRAYS, read_bytes, write_bytes
 from ...testing.generate import Case
-from ...testing.physical import pack_elements, to_logical, to_physical, unpack_elements
+from ...testing.physical import (
+    element_offsets,
+    pack_elements,
+    storage_elements,
+    to_logical,
+    to_physical,
+    unpack_elements,
+)
 from ...types import TileType
 from ..results import Output, Run
 from .exchange import result_types
@@ -29,16 +37,28 @@ VALID = ".valid.bin"
 def save_inputs(folder: Path, case: Case) -> None:
     """Write the inputs of a case into a folder that exists."""
     for name, i in case.inputs.items():
-        _write(folder / f"{name}.bin", _bytes(i.type, i.type.dtype, i.words))
+        write_bytes(folder / f"{name}.bin", _bytes(i.type, i.type.dtype, i.words))
 
 
 def save_outputs(folder: Path, case: Case, run: Run) -> None:
     """Write the results of a case into a folder that exists."""
     types = result_types(case.program)
     for name, output in run.outputs.items():
-        _write(folder / f"{name}.bin", _bytes(types[name], output.dtype, output.words))
+        write_bytes(folder / f"{name}.bin", _bytes(types[name], output.dtype, output.words))
         if output.valid is not None:
-            _write(folder / f"{name}{VALID}", np.array(output.valid, "<i4").view(np.uint8))
+            write_bytes(folder / f"{name}{VALID}", np.array(output.valid, "<i4").tobytes())
+
+
+def save_masks(folder: Path, case: Case, masks: Mapping[str, NDArray[np.bool_]]) -> None:
+    """Write masks of results into a folder that exists: a byte per element, in the order of the result."""
+    types = result_types(case.program)
+    for name, mask in masks.items():
+        t, ordered = types[name], mask.astype(np.uint8).reshape(-1)
+        if isinstance(t, TileType):
+            # Places of a padded row hold no element: they are not compared.
+            ordered = np.zeros(storage_elements(t), np.uint8)
+            ordered[element_offsets(t)] = mask
+        write_bytes(folder / f"{name}.bin", ordered.tobytes())
 
 
 def load_outputs(folder: Path, case: Case, names: Iterable[str]) -> Run:
@@ -66,19 +86,14 @@ def _sized(name: str, raw: NDArray[np.uint8], size: int) -> None:
         raise DeviceError(f"output {name}: found {raw.size} bytes, {size} are needed")
 
 
-def _bytes(t: object, d: DType, words: NDArray[Any]) -> NDArray[np.uint8]:
-    return to_physical(t, words) if isinstance(t, TileType) else pack_elements(d, words)
+def _bytes(t: object, d: DType, words: NDArray[Any]) -> bytes:
+    raw = to_physical(t, words) if isinstance(t, TileType) else pack_elements(d, words)
+    return raw.tobytes()
 
 
 def _read(path: Path) -> NDArray[np.uint8]:
     try:
-        return np.frombuffer(path.read_bytes(), np.uint8)
-    except OSError as error:
-        raise DeviceError(f"outputs: {path.name}: {error.strerror or error}") from None
-
-
-def _write(path: Path, raw: NDArray[np.uint8]) -> None:
-    try:
-        path.write_bytes(raw.tobytes())
-    except OSError as error:
-        raise FileError(f"{path}: cannot be written: {error.strerror or error}") from None
+        return np.frombuffer(read_bytes(path, MAX_ARRAYS, regular=True), np.uint8)
+    except FileError as error:
+        reason = str(error).removeprefix(f"{path}: ")
+        raise DeviceError(f"outputs: {path.name}: {reason}") from None

@@ -1,21 +1,8 @@
 """Devices under test that are command lines: a program and inputs in files, results out of files.
 
-A :class:`Command` is executed once per case, where its caller is. Its placeholders stand for files in a
-folder of the case's own:
-
-=============== ================================================================================
-``{program}``   the program as ``.pto`` text; its ``pto.target_arch`` is the profile
-``{inputs}``    ``.npz`` with one array per argument, by name
-``{outputs}``   where the command writes an ``.npz`` with every buffer and tile the program wrote
-``{grid}``      optional: number of blocks to execute
-``{profile}``   optional: name of the profile
-``{folder}``    optional: the folder of all these, with ``manifest.json``
-=============== ================================================================================
-
-The arrays are described in :mod:`.exchange`; ``pto-jax run`` reads and writes them too. Exit status 0
-says that the outputs are there, :data:`DECLINED` that the device does not execute such programs, which
-is no failure. Anything else is a failure, as is a process that takes too long. A program of several
-blocks is given only to commands that ask for the grid or the folder.
+A :class:`Command` is executed once per case, where its caller is; its placeholders stand for files in a
+folder of the case's own. A :class:`BatchCommand` is executed once for many cases. What both are given and
+have to give says :mod:`.contract`.
 """
 
 from __future__ import annotations
@@ -29,14 +16,15 @@ from ...errors import DeviceError, Diagnostic, NotExecutableError
 from ...testing.generate import Case
 from ..results import Run
 from ..targets import BatchTarget
+from .contract import DECLINE_FILE, DECLINED, INPUTS, NEEDED, OUTPUTS, PLACEHOLDERS, PROGRAM
 from .exchange import load_outputs
-from .folders import DECLINE_FILE, INPUTS, OUTPUTS, PROGRAM, write_case
+from .folders import write_case
 from .process import Ended, Template, execute
 
-#: Exit status that declines a case.
-DECLINED = 77
 #: Times in a row that a batch command may end without a single answer before the rest is given up.
 _ATTEMPTS = 3
+#: Bytes of a device's reason to decline that are read.
+_REASON = 500
 
 
 @dataclass(frozen=True)
@@ -48,7 +36,7 @@ class Command:
     _template: Template = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
-        template = Template.of(self.command, ("program", "inputs", "outputs"), ("grid", "profile", "folder"))
+        template = Template.of(self.command, NEEDED, [n for n in PLACEHOLDERS if n not in NEEDED])
         object.__setattr__(self, "_template", template)
 
     @property
@@ -134,8 +122,9 @@ def _answered(folder: Path) -> bool:
 
 def _answer(folder: Path, case: Case) -> Run | Exception:
     if (folder / DECLINE_FILE).exists():
-        reason = (folder / DECLINE_FILE).read_text(encoding="utf-8", errors="replace").strip()
-        return _declined(reason[:500] or "no reason given")
+        with (folder / DECLINE_FILE).open("rb") as file:
+            reason = file.read(_REASON).decode("utf-8", errors="replace").strip()
+        return _declined(reason or "no reason given")
     try:
         return load_outputs(folder / OUTPUTS, case)
     except DeviceError as error:

@@ -2,55 +2,36 @@
 
 from __future__ import annotations
 
-import shutil
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
-from ... import __version__
 from ..._run import REGION, convert_input
 from ...analysis import arguments, select_entry
-from ...api import write_text
-from ...errors import ArgumentError, ExecutionError, FileError, NotExecutableError
-from ...profiles import ProfileName
+from ...api import parse
+from ...errors import ArgumentError, Diagnostic, ExecutionError, FileError, NotExecutableError
+from ...files import folder_replacing, load_arrays, save_arrays, write_text
+from ...profiles import CPU_SIM, ProfileName
 from ...testing.generate import Case, generate
 from ...testing.generate_options import PRESETS
 from ...testing.generate_state import Input
-from ...testing.vectors import load_arrays
 from ...types import PartitionViewType, TensorViewType, TileType
+from ..cpp import build
+from ..cpp.translate import SIMULATOR_FOLDER
+from ..cpp.writer import Mode
 from ..fuzz.plan import Plan
 from ..fuzz.programs import Programs
-from ..results import Run
 from ..targets import Oracle
 from . import binary
+from .contract import PROGRAM
+from .exchange import program_text, save_outputs
+from .expectation import Expectation, divergences, expectation
 from .folders import write_case
-
-_SHOWN = 5
-_README = """\
-Case {id}, written by pto-jax {version} for {profile}{blocks}.
-
-case.pto        the program{entry}
-{cpp}manifest.json   identity, arguments and results: names, element types, shapes, valid regions
-inputs.npz      the arguments by name; expected.npz: the results that the reference interpreter gives
-inputs/         the same as raw files: NAME.bin; expected/: the results, with NAME.valid.bin for tiles
-
-Raw files are little-endian elements in the order of memory: buffers row by row, tiles in the order of
-their layout, 4-bit floats two to a byte (the even one in the low bits), a scalar as one element, a truth
-value as one byte. NAME.valid.bin has the valid rows and columns as two 32-bit integers. In .npz files,
-element types that NumPy lacks are unsigned words.
-
-Results are to be equal bit by bit, any NaN to any NaN; a result with "ulp" in the manifest may be that
-many units in the last place away.
-{build}"""
-_BUILD = """
-case.cpp needs the header pto/pto-inst.hpp of a PTO implementation and C++20. Its main takes the folder of
-inputs and an existing folder for outputs, which it writes as expected/ is written. Floating-point
-contraction must be off. Tiles that are arguments are filled through memory, which only a simulator allows.
-"""
+from .readme import readme
 
 
 @dataclass(frozen=True)
@@ -67,7 +48,7 @@ class Options:
     count: int | None = None
     presets: tuple[str, ...] = ()
     profile: ProfileName | None = None
-    cpp: Literal["auto", "manual"] | None = None
+    cpp: Mode | None = None
     vectors: str | None = None
 
 
@@ -77,29 +58,49 @@ class Report:
 
     out: str
     written: int = 0
-    refused: list[str] = field(default_factory=list)
+    #: Cases in which no element is compared.
+    empty: int = 0
+    skipped: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     vectors: Counter[str] = field(default_factory=Counter)
 
     @property
-    def complete(self) -> bool:
-        return not self.refused
+    def status(self) -> int:
+        """The exit status: 0 when a case was written, 1 when none was."""
+        return 0 if self.written else 1
 
     def text(self) -> str:
-        lines = [*self.notes, f"{self.written} cases in {self.out}"]
+        lines = [*self.notes, *(f"skipped {text}" for text in self.skipped)]
+        lines.append(f"{self.written} cases in {self.out}, {len(self.skipped)} skipped")
+        if self.empty:
+            lines.append(
+                f"{self.empty} of them compare nothing: their results are undefined on their profile; the "
+                "preset 'defined' has programs whose results are not"
+            )
         if self.vectors:
             total, kinds = sum(self.vectors.values()), len(self.vectors)
             lines.append(f"{total} vectors of {kinds} instructions")
-        if self.refused:
-            lines.append(f"{len(self.refused)} cases not written:")
-            lines += [f"  {text}" for text in self.refused[:_SHOWN]]
-            if len(self.refused) > _SHOWN:
-                lines.append(f"  and {len(self.refused) - _SHOWN} more")
         return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Emitted:
+    """Everything that a case's folder is made of.
+
+    ``simulator`` is what the CPU simulator is compared with where that is not ``expected``, or why there is
+    no such thing; ``differences`` says how the two differ.
+    """
+
+    case: Case
+    expected: Expectation
+    simulator: Expectation | str | None = None
+    differences: tuple[str, ...] = ()
+    cpp: str | None = None
+    mode: Mode | None = None
+
+
 def emit(options: Options) -> Report:
-    """Write a folder per case; cases that cannot be written are told with their place."""
+    """Write a folder per case; cases that cannot be written are reported with their place."""
     from .record import Recording
 
     report = Report(options.out)
@@ -107,47 +108,116 @@ def emit(options: Options) -> Report:
     recording = Recording() if options.vectors is not None else None
     for case in _cases(options, report):
         try:
-            expected = Oracle().run(case) if recording is None else recording.run(case)
-            source = _cpp(case, expected, options)
+            emitted = prepare(case, options.cpp)
+            if recording is not None:
+                recording.run(case)
         except (NotExecutableError, ExecutionError) as error:
-            report.refused.append(f"{_name(case)}: {str(error).splitlines()[0]}")
+            report.skipped.append(f"{_name(case)}: {str(error).splitlines()[0]}")
             continue
-        write_folder(root / _name(case), case, expected, source)
+        write_folder(root / _name(case), emitted)
         report.written += 1
+        report.empty += not emitted.expected.lanes
     if recording is not None:
         assert options.vectors is not None
         report.vectors = recording.save(_folder(Path(options.vectors)))
     return report
 
 
-def write_folder(folder: Path, case: Case, expected: Run, source: str | None = None) -> None:
-    """Write one case with its expected results into a folder, which is made anew."""
-    shutil.rmtree(folder, ignore_errors=True)
-    for path in (folder, folder / "inputs", folder / "expected"):
-        _folder(path)
-    write_case(folder, case, expected)
-    binary.save_inputs(folder / "inputs", case)
-    binary.save_outputs(folder / "expected", case, expected)
-    if source is not None:
-        write_text(str(folder / "case.cpp"), source)
-    text = _README.format(
-        id=case.id,
-        version=__version__,
-        profile=case.profile.title,
-        blocks=f", {case.grid} blocks" if case.grid > 1 else "",
-        entry=f"; {case.entry} is executed" if case.entry else "",
-        cpp="" if source is None else "case.cpp        the program in C++ intrinsics, with a host program\n",
-        build="" if source is None else _BUILD,
-    )
-    write_text(str(folder / "README.md"), text)
+def prepare(case: Case, mode: Mode | None = None) -> Emitted:
+    """A case with what is expected of it, in C++ too where ``mode`` says how tiles are placed.
+
+    Raises NotExecutableError where the profile does not execute the program, or where C++ is asked for and
+    the CPU simulator lacks an instruction or may not survive the case; ExecutionError where the program
+    breaks a run-time rule.
+    """
+    placed = replace(case, program=parse(program_text(case), PROGRAM))
+    expected = expectation(placed)
+    simulator = _on_simulator(placed) if case.profile.name != "cpu_sim" else None
+    found: tuple[str, ...] = ()
+    if isinstance(simulator, Expectation) and _differ(placed, expected, simulator):
+        found = tuple(divergences(placed))
+    text = None
+    if mode is not None:
+        text = _cpp(case, list(expected.run.outputs), mode)
+        reason = simulator if isinstance(simulator, str) else (simulator or expected).ends
+        if reason is not None:
+            raise NotExecutableError(Diagnostic("error", f"the CPU simulator: {reason}"))
+    return Emitted(case, expected, simulator, found, text, mode)
 
 
-def _cpp(case: Case, expected: Run, options: Options) -> str | None:
-    if options.cpp is None:
-        return None
+def _cpp(case: Case, outputs: list[str], mode: Mode) -> str:
+    """The program in C++, if its profile's rules and the simulator's allow it."""
+    from ...verifier import verify_program
     from ..cpp.translate import source
 
-    return source(case, list(expected.outputs), options.cpp)
+    text = source(case, outputs, mode)
+    if case.profile.name != "cpu_sim":
+        refused = [d for d in verify_program(case.program, CPU_SIM) if d.severity == "error"]
+        if refused:
+            raise NotExecutableError(replace(refused[0], message=f"{refused[0].message} (CPU simulator)"))
+    return text
+
+
+def _on_simulator(case: Case) -> Expectation | str:
+    try:
+        return expectation(case, "cpu_sim")
+    except (NotExecutableError, ExecutionError) as error:
+        return str(error).splitlines()[0]
+
+
+def _differ(case: Case, a: Expectation, b: Expectation) -> bool:
+    """Whether elements differ that both expectations compare."""
+    both = {name: mask & b.compared[name] for name, mask in a.compared.items()}
+    return replace(a, compared=both).difference(case, b.run) is not None
+
+
+def write_folder(folder: Path, emitted: Emitted) -> None:
+    """Write one case into a folder, which is replaced as a whole."""
+    case, expected, simulator = emitted.case, emitted.expected, emitted.simulator
+    more: dict[str, Any] = {"results": _results(case, expected)}
+    with folder_replacing(folder) as made:
+        save_expectation(made, case, expected)
+        if isinstance(simulator, Expectation):
+            save_expectation(_folder(made / SIMULATOR_FOLDER), case, simulator)
+            more[SIMULATOR_FOLDER] = {
+                "results": _results(case, simulator),
+                "differences": list(emitted.differences),
+            }
+        write_case(made, case, **more)
+        binary.save_inputs(_folder(made / "inputs"), case)
+        if emitted.cpp is not None:
+            write_text(made / "case.cpp", emitted.cpp)
+            write_text(_folder(made / build.SUPPORT) / "stdfloat", build.STDFLOAT)
+        text = readme(case, expected, simulator, emitted.differences, emitted.mode)
+        write_text(made / "README.md", text)
+
+
+def save_expectation(folder: Path, case: Case, expected: Expectation) -> None:
+    """Write results and masks, in both forms, into a folder that exists."""
+    save_outputs(folder / "expected.npz", case, expected.run)
+    save_arrays(folder / "mask.npz", dict(expected.compared))
+    binary.save_outputs(_folder(folder / "expected"), case, expected.run)
+    binary.save_masks(_folder(folder / "mask"), case, expected.compared)
+
+
+def _results(case: Case, expected: Expectation) -> list[dict[str, Any]]:
+    """The manifest's entries of the results."""
+    entries = []
+    for name, output in expected.run.outputs.items():
+        gaps = [{"elements": g.elements, "reason": g.reason} for g in expected.gaps if g.output == name]
+        entry: dict[str, Any] = {
+            "name": name,
+            "dtype": output.dtype.name,
+            "shape": list(output.words.shape),
+            "compared": int(expected.compared[name].sum()),
+            "not_compared": gaps,
+        }
+        if output.valid is not None:
+            entry["valid"] = list(output.valid)
+        if case.ulp.get(name, 0) > 0:
+            entry["ulp"] = case.ulp[name]
+        entries.append(entry)
+    return entries
 
 
 def _name(case: Case) -> str:

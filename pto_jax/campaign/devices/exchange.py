@@ -16,14 +16,14 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._run import REGION, save_arrays, storable
+from ..._run import REGION, storable
 from ...dtypes import DType
 from ...errors import DeviceError, FileError
+from ...files import load_arrays, save_arrays
 from ...ir import Program, attrs
 from ...roots import GlobalTypes
 from ...testing.generate import Case
 from ...testing.generate_state import Input
-from ...testing.vectors import load_arrays
 from ...types import ScalarType, TileType
 from ..results import Output, Run
 
@@ -56,15 +56,18 @@ def load_outputs(path: Path, case: Case) -> Run:
     try:
         return outputs_of(case, load_arrays(path))
     except FileError as error:
-        raise DeviceError(f"outputs: {error}") from None
+        # Without the folder, which is another one each time: equal causes have equal messages.
+        reason = str(error).removeprefix(f"{path}: ")
+        raise DeviceError(f"outputs: {path.name}: {reason}") from None
 
 
 def input_arrays(inputs: Mapping[str, Input]) -> dict[str, Array]:
     """The inputs of a case as arrays.
 
-    >>> from pto_jax.testing.generate import generate
-    >>> sorted(input_arrays(generate(3, 1).inputs))
-    ['s4', 'x1', 'x6', 'x7', 'x8']
+    >>> from pto_jax.dtypes import BF16
+    >>> tile = Input(TileType(BF16, 1, 16), np.full((1, 16), 0x3F80, np.uint16), (1, 5))
+    >>> {name: (a.dtype.name, a.shape) for name, a in input_arrays({"x": tile}).items()}
+    {'x': ('uint16', (1, 16)), 'x.valid': ('int32', (2,))}
     """
     arrays: dict[str, Array] = {}
     for name, i in inputs.items():

@@ -28,8 +28,8 @@ class Template:
     Words are split as a shell splits them, and no shell is involved: what replaces a placeholder is
     part of its word whatever characters it has.
 
-    >>> Template.of("sim --in={inputs} 'a b'", ("inputs",)).filled({"inputs": "x y.npz"})
-    ['sim', '--in=x y.npz', 'a b']
+    >>> Template.of("true --in={inputs} 'a b'", ("inputs",)).filled({"inputs": "x y.npz"})
+    ['true', '--in=x y.npz', 'a b']
     """
 
     text: str
@@ -48,6 +48,11 @@ class Template:
         if not words:
             raise ArgumentError(f"command {text!r}: empty; placeholders: {named}")
         used = frozenset(name for _, name, *_ in parsed if name is not None)
+        for _, name, form, conversion in parsed:
+            if form or conversion:
+                raise ArgumentError(
+                    f"command {text!r}: placeholder {{{name}}} with a conversion or format; allowed: {named}"
+                )
         if unknown := sorted(used - {*needed, *allowed}):
             raise ArgumentError(f"command {text!r}: unknown placeholder {{{unknown[0]}}}; allowed: {named}")
         if missing := [n for n in needed if n not in used]:

@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 
 from ... import isa
-from ..._run import save_arrays
 from ...dtypes import DType
+from ...files import save_arrays
 from ...fold import scalar_dtype
 from ...ir import Value
 from ...oracle.machine import ReferenceMachine

@@ -10,6 +10,9 @@ from typing import Any
 from ...testing.generate import case_id
 from ..report.ulp import Histograms
 
+#: ULP histograms that count nothing.
+NO_ULP = Histograms().to_json()
+
 
 @dataclass(frozen=True)
 class Failure:
@@ -36,7 +39,7 @@ class Batch:
     count: int
     kinds: Counter[str]
     coverage: Counter[str]
-    ulp: str = "{}"
+    ulp: str = NO_ULP
     failures: tuple[Failure, ...] = ()
 
 
@@ -51,6 +54,38 @@ def alone(found: Failure) -> Batch:
     return Batch(found.case_index, 1, Counter({found.kind: 1}), Counter(), failures=(found,))
 
 
+class Tally:
+    """The sum of adjoining blocks, to which the next one is added.
+
+    >>> tally = Tally(4)
+    >>> tally.add(Batch(4, 2, Counter(equal=2), Counter()))
+    >>> tally.start, tally.end, tally.batch().kinds
+    (4, 6, Counter({'equal': 2}))
+    """
+
+    def __init__(self, start: int) -> None:
+        self.start = self.end = start
+        self._kinds: Counter[str] = Counter()
+        self._coverage: Counter[str] = Counter()
+        self._ulp = Histograms()
+        self.failures: list[Failure] = []
+
+    def add(self, batch: Batch) -> None:
+        """Add the block that begins where this ends."""
+        self.end = batch.start + batch.count
+        self._kinds.update(batch.kinds)
+        self._coverage.update(batch.coverage)
+        if batch.ulp != NO_ULP:
+            self._ulp.merge(Histograms.from_json(batch.ulp))
+        self.failures.extend(batch.failures)
+
+    def batch(self) -> Batch:
+        """The sum so far."""
+        counts = Counter(self._kinds), Counter(self._coverage)
+        ulp, failures = self._ulp.to_json(), tuple(self.failures)
+        return Batch(self.start, self.end - self.start, *counts, ulp, failures)
+
+
 def joined(parts: Iterable[Batch]) -> Batch:
     """Adjoining blocks as one; at least one.
 
@@ -59,12 +94,7 @@ def joined(parts: Iterable[Batch]) -> Batch:
     (0, 3, Counter({'equal': 3}))
     """
     ordered = sorted(parts, key=lambda b: b.start)
-    kinds: Counter[str] = Counter()
-    coverage: Counter[str] = Counter()
-    ulp = Histograms()
+    tally = Tally(ordered[0].start)
     for part in ordered:
-        kinds.update(part.kinds)
-        coverage.update(part.coverage)
-        ulp.merge(Histograms.from_json(part.ulp))
-    failures = tuple(f for part in ordered for f in part.failures)
-    return Batch(ordered[0].start, sum(b.count for b in ordered), kinds, coverage, ulp.to_json(), failures)
+        tally.add(part)
+    return tally.batch()

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 import json
 import math
+import signal
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TextIO
+from typing import Any, TextIO
 
 from ...errors import ArgumentError
+from .announcement import announcement
+from .block import Block
 from .identity import differences, identity
 from .plan import Plan
-from .pool import Finished, Pool
+from .pool import Pool
 from .progress import Progress
 from .store import Store
 
+#: Seconds after which results are kept at the latest.
+SAVED = 1.0
 #: What ended a campaign: every block is done, there were too many failures, or the user's interrupt.
 FINISHED, STOPPED, INTERRUPTED = "finished", "stopped at --max-failures", "interrupted"
 
@@ -55,27 +62,22 @@ def run(setup: Setup, stream: TextIO | None = None) -> Result:
     """Execute what of a campaign is not done yet; ``stream`` is told how far it is.
 
     Raises FileError for a store that does not fit, ArgumentError and PtoError for a plan that cannot be
-    executed. An interrupt ends it with the finished blocks kept.
+    executed. An interrupt ends it; what is done by then is kept, of unfinished blocks too.
     """
-    plan = setup.plan
     store = _store(setup)
     done = store.done()
-    total = sum(count for _, count in plan.blocks(setup.process, setup.processes))
+    total = sum(count for _, count in setup.plan.blocks(setup.process, setup.processes))
     cells = set(store.coverage())
     progress = Progress(total, stream, sum(done.values()), failures(store), cells=cells)
-    todo = (b for b in plan.blocks(setup.process, setup.processes) if b[0] not in done)
+    progress.say(announcement(setup.plan, setup.workers, total - progress.done))
+    todo = (
+        store.block(start, count)
+        for start, count in setup.plan.blocks(setup.process, setup.processes)
+        if done.get(start) != count
+    )
     ended = FINISHED
     try:
-        with Pool(plan, setup.workers, progress.say, setup.memory) as pool:
-            for finished in pool.run(todo):
-                if finished is not None:
-                    _keep(store, setup, pool, finished)
-                progress.update(None if finished is None else finished.batch, pool.begun)
-                if 0 < setup.max_failures <= progress.failures:
-                    ended = STOPPED
-                    break
-    except KeyboardInterrupt:
-        ended = INTERRUPTED
+        ended = _executed(setup, store, progress, todo)
     except BaseException:
         _discard(store, kept=bool(done) or progress.done > 0)
         raise
@@ -84,6 +86,54 @@ def run(setup: Setup, stream: TextIO | None = None) -> Result:
     executed = progress.done > progress.before
     rejected = bool(store.value("rejected"))
     return Result(ended, store, progress.failures, progress.rate if executed else 0.0, rejected)
+
+
+def _executed(setup: Setup, store: Store, progress: Progress, todo: Iterator[Block]) -> str:
+    """Execute some blocks, and keep at least every :data:`SAVED` seconds what is done; why it ended."""
+    if _too_many(setup, progress):
+        return STOPPED
+    changed: dict[int, Block] = {}
+    saved = time.monotonic()
+    with _Interrupt() as interrupt, Pool(setup.plan, setup.workers, progress.say, setup.memory) as pool:
+        try:
+            for update in pool.run(todo):
+                if update is not None:
+                    changed[update.block.start] = update.block
+                progress.update(None if update is None else update.piece)
+                if update is not None and _too_many(setup, progress):
+                    return STOPPED
+                if interrupt.seen:
+                    return INTERRUPTED
+                if changed and time.monotonic() - saved >= SAVED:
+                    _save(store, setup, pool, changed)
+                    saved = time.monotonic()
+        finally:
+            _save(store, setup, pool, changed)
+    return FINISHED
+
+
+def _too_many(setup: Setup, progress: Progress) -> bool:
+    return 0 < setup.max_failures <= progress.failures
+
+
+class _Interrupt:
+    """The interrupt key, noticed between two results, so that none of them is half counted."""
+
+    def __init__(self) -> None:
+        self.seen = False
+        self._before: Any = None
+
+    def __enter__(self) -> _Interrupt:
+        if threading.current_thread() is threading.main_thread():
+            self._before = signal.signal(signal.SIGINT, self._notice)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._before is not None:
+            signal.signal(signal.SIGINT, self._before)
+
+    def _notice(self, *_: object) -> None:
+        self.seen = True
 
 
 def failures(store: Store) -> int:
@@ -115,10 +165,13 @@ def _discard(store: Store, kept: bool) -> None:
         store.path.unlink(missing_ok=True)
 
 
-def _keep(store: Store, setup: Setup, pool: Pool, finished: Finished) -> None:
+def _save(store: Store, setup: Setup, pool: Pool, changed: dict[int, Block]) -> None:
+    """Keep what is done of the blocks that changed; they are unchanged then."""
+    if not changed:
+        return
     if pool.device and store.value("device") is None:
         store.set(device=pool.device)
     if pool.rejected and not store.value("rejected"):
         store.set(rejected=True)
-    worker = f"{setup.process}.{finished.worker}"
-    store.add(finished.batch, worker, finished.seconds)
+    store.update(changed.values(), setup.process)
+    changed.clear()

@@ -46,7 +46,8 @@ def agreed(coordinator: str, process: int | None, processes: int | None, plan: P
     if not answers:
         reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         raise ArgumentError(f"the processes do not meet at {coordinator}: {reason}")
-    found = json.loads(answers[-1])
+    # What JAX's libraries print by themselves may follow on the line.
+    found, _ = json.JSONDecoder().raw_decode(answers[-1])
     if not found["equal"]:
         raise ArgumentError("the processes have different options, programs or versions; allowed: the same")
     return int(found["process"]), int(found["processes"])

@@ -1,29 +1,44 @@
 """What executes the blocks of a campaign.
 
-A campaign is a range of case indices cut into blocks. An executor turns a block into a :class:`Batch`,
-which is a function of the block alone: executed again, in another process or after others, it is the same.
+A campaign is a range of case indices cut into blocks. An executor turns cases into pieces, each a
+:class:`Batch` that is a function of its cases alone: executed again, in another process or after others,
+it is the same, and the sum of a block's pieces is the same however the block was divided.
 Work that is slow once (imports, compiled functions that all blocks share) belongs in the executor's
 constructor, which has no time limit; a block has one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 from ..judge import Outcome
 from ..recorder import Record, Recorder
-from .batch import Batch as Batch, Failure as Failure
+from .batch import Batch, Failure, joined
+from .messages import Note
 from .plan import Plan
 
 
-class Executor(Protocol):
+class Executor(ABC):
     """Executes the cases of indices ``start`` to ``start + count - 1``.
 
     What an executor counts as one case is its own choice, as long as every failure has a case of its own.
     """
 
-    def run_block(self, start: int, count: int) -> Batch: ...
+    #: What a user should know about the cases.
+    notes: Sequence[Note] = ()
+    #: Whether each case is executed, and told of, before the next one begins.
+    one_by_one = False
+
+    @abstractmethod
+    def pieces(self, start: int, count: int) -> Iterator[Batch]:
+        """What became of the cases, each batch as soon as it is known; a failure ends its batch, so that
+        no case waits for the recording of another one's failure."""
+
+    def run_block(self, start: int, count: int) -> Batch:
+        """What became of all cases."""
+        return joined(self.pieces(start, count))
 
 
 #: Told the index of a case before it is executed, so that a worker that hangs or crashes can be asked which.
@@ -38,8 +53,7 @@ def make(plan: Plan, recorder: Recorder, beat: Beat) -> Executor:
     if plan.lockstep:
         from ..lockstep.executor import LockstepExecutor
 
-        executor: Executor = LockstepExecutor(plan, recorder)
-        return executor
+        return LockstepExecutor(plan, recorder)
     from .executor_cases import CaseExecutor
 
     return CaseExecutor(plan, recorder, beat)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Protocol
 
@@ -14,10 +14,11 @@ from ..judge import Outcome, judge_all
 from ..machines import machine
 from ..recorder import Recorder
 from ..report.ulp import Histograms
+from ..results import Run
 from ..targets import BatchTarget
-from .batch import Batch, Failure, crash
+from .batch import Batch, Failure, alone, crash
 from .coverage import of_program
-from .executor import Beat, failure
+from .executor import Beat, Executor, failure
 from .messages import Note
 from .plan import Plan
 
@@ -57,7 +58,7 @@ class Generated:
         return generate(self.seed, index, self.options[index % len(self.options)])
 
 
-class CaseExecutor:
+class CaseExecutor(Executor):
     """Executes blocks of cases; nothing of a case is kept but its counts and, if it fails, its record."""
 
     def __init__(self, plan: Plan, recorder: Recorder, beat: Beat) -> None:
@@ -65,51 +66,53 @@ class CaseExecutor:
         self._reference = machine(plan.reference, plan.dut_timeout)
         self._tested = machine(plan.tested, plan.dut_timeout)
         self._source = _source(plan)
-        #: What a user should know about the cases.
         self.notes = self._source.notes
         both = (self._reference, self._tested)
-        #: Whether each case is executed, and told of, before the next one begins.
         self.one_by_one = not any(isinstance(m, BatchTarget) for m in both)
 
-    def run_block(self, start: int, count: int) -> Batch:
-        kinds: Counter[str] = Counter()
-        coverage: Counter[str] = Counter()
-        ulp, failures = Histograms(), []
-        for found in self._outcomes(range(start, start + count), ulp):
-            if isinstance(found, Outcome):
-                coverage.update(of_program(found.case.program))
-                if found.is_failure:
-                    record = self._recorder(found, self._reference, self._tested)
-                    failures.append(failure(found, record))
-            else:
-                failures.append(found)
-            kinds[found.kind] += 1
-        failures.sort(key=lambda f: f.case_index)
-        return Batch(start, count, kinds, coverage, ulp.to_json(), tuple(failures))
+    def pieces(self, start: int, count: int) -> Iterator[Batch]:
+        # A machine that takes many cases at once gets all of them; else one case exists at a time.
+        step = 1 if self.one_by_one else count
+        for first in range(start, start + count, step):
+            ulp: defaultdict[int, Histograms] = defaultdict(Histograms)
+            for found in self._outcomes(range(first, first + step), ulp):
+                yield self._piece(found, ulp)
 
-    def _outcomes(self, indices: Sequence[int], ulp: Histograms) -> Iterator[Outcome | Failure]:
+    def _piece(self, found: Outcome | Failure, ulp: Mapping[int, Histograms]) -> Batch:
+        if isinstance(found, Failure):
+            return alone(found)
+        index = found.case.index
+        failures: tuple[Failure, ...] = ()
+        if found.is_failure:
+            record = self._recorder(found, self._reference, self._tested)
+            failures = (failure(found, record),)
+        coverage = of_program(found.case.program)
+        return Batch(index, 1, Counter({found.kind: 1}), coverage, ulp[index].to_json(), failures)
+
+    def _outcomes(self, indices: Sequence[int], ulp: Mapping[int, Histograms]) -> Iterator[Outcome | Failure]:
+        """What became of each case; distances are counted in the histograms of its index."""
+
+        def watch(case: Case, wanted: Run, found: Run) -> None:
+            ulp[case.index].add_case(case, wanted, found)
+
         pending = list(indices)
         for attempt in range(self._source.attempts):
-            again: list[int] = []
-            # A machine that takes many cases at once gets the block; else one case exists at a time.
-            step = 1 if self.one_by_one else len(pending)
-            for at in range(0, len(pending), max(1, step)):
-                cases = []
-                for index in pending[at : at + step]:
-                    self._beat(index)
-                    made = self._made(index, attempt)
-                    if isinstance(made, Case):
-                        cases.append(made)
-                    else:
-                        yield made
-                if cases:
-                    self._beat(cases[0].index)
-                for outcome in judge_all(cases, self._reference, self._tested, ulp.add_case):
-                    if outcome.kind == "stopped" and attempt + 1 < self._source.attempts:
-                        again.append(outcome.case.index)
-                    else:
-                        yield outcome
-            pending = again
+            cases: list[Case] = []
+            for index in pending:
+                self._beat(index)
+                made = self._made(index, attempt)
+                if isinstance(made, Case):
+                    cases.append(made)
+                else:
+                    yield made
+            if cases:
+                self._beat(cases[0].index)
+            pending = []
+            for outcome in judge_all(cases, self._reference, self._tested, watch):
+                if outcome.kind == "stopped" and attempt + 1 < self._source.attempts:
+                    pending.append(outcome.case.index)
+                else:
+                    yield outcome
 
     def _made(self, index: int, attempt: int) -> Case | Failure:
         try:

@@ -6,10 +6,10 @@ import hashlib
 import platform
 from collections.abc import Iterable, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any
 
 from ... import __version__
+from ...files import read_bytes
 from ...testing.generate import VERSION
 from .plan import Plan
 
@@ -72,4 +72,4 @@ def _installed(name: str) -> str:
 
 
 def _digest(file: str) -> str:
-    return hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+    return hashlib.sha256(read_bytes(file)).hexdigest()[:16]

@@ -2,35 +2,49 @@
 
 from __future__ import annotations
 
+import time
 from dataclasses import dataclass
 
-from ...errors import PtoError
+from ...errors import Diagnostic, NotExecutableError, PtoError
+from ...testing.generate import Case
+from ..results import Run
+from .block import Block
 from .plan import Plan
 from .pool import Pool
 
 
 @dataclass(frozen=True)
 class Measured:
-    """Cases per second of the blocks, without the start of the worker; the most bytes that it held after a
-    block; coverage cells."""
+    """Cases per second of the blocks, without the start of the worker; seconds to the first result, with it;
+    the most bytes that the worker held after a block; coverage cells."""
 
     rate: float
+    first: float
     memory: int
     cells: int
 
 
 def measured(plan: Plan) -> Measured:
     """Execute a plan with one worker and nothing kept; PtoError when a case fails."""
-    seconds, memory = 0.0, 0
+    blocks = [Block(start, count) for start, count in plan.blocks()]
     cells: set[str] = set()
+    began = time.monotonic()
+    first = 0.0
     with Pool(plan, 1, print) as pool:
-        for finished in pool.run(plan.blocks()):
-            if finished is None:
+        for update in pool.run(iter(blocks)):
+            if update is None:
                 continue
-            if finished.batch.failures:
-                first = finished.batch.failures[0]
-                raise PtoError(f"case {first.case_id}, index {first.case_index}: {first.message}")
-            seconds += finished.seconds
-            memory = max(memory, finished.memory)
-            cells.update(finished.batch.coverage)
-    return Measured(plan.count / seconds, memory, len(cells))
+            first = first or time.monotonic() - began
+            for failed in update.piece.failures:
+                raise PtoError(f"case {failed.case_id}, index {failed.case_index}: {failed.message}")
+            cells.update(update.piece.coverage)
+    return Measured(plan.count / sum(b.seconds for b in blocks), first, pool.peak, len(cells))
+
+
+class Nothing:
+    """A device that costs nothing, for ``python:`` as a machine: it declines every program."""
+
+    name = "nothing"
+
+    def run(self, case: Case) -> Run:
+        raise NotExecutableError(Diagnostic("error", "the device declines: it executes nothing"))

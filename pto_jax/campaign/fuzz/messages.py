@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import MutableSequence
-from dataclasses import dataclass
+from collections.abc import Mapping, MutableSequence
+from dataclasses import dataclass, field
 
 from .batch import Batch
 
 
 @dataclass(frozen=True)
 class Task:
-    """A block; the failures of some indices only get a row, because recording them ended a worker."""
+    """Cases of a block; the failures of some indices only get a row, because recording them ended a worker.
+    ``folders`` counts the failure folders that causes have in the block already."""
 
     start: int
     count: int
     unrecorded: frozenset[int] = frozenset()
+    folders: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -34,17 +36,23 @@ class Note:
 
 
 @dataclass(frozen=True)
-class Done:
-    """A block is done; ``seconds`` it took, and the bytes of memory that the worker holds."""
+class Piece:
+    """What became of some cases of a task, as soon as it is known; ``seconds`` they took."""
 
     batch: Batch
     seconds: float
+
+
+@dataclass(frozen=True)
+class Done:
+    """All pieces of a task are sent; the bytes of memory that the worker holds."""
+
     memory: int
 
 
 @dataclass(frozen=True)
 class Failed:
-    """The executor could not be made (``usage`` says that the command is wrong), or a block raised."""
+    """The executor could not be made (``usage`` says that the command is wrong), or a task raised."""
 
     message: str
     usage: bool = False

@@ -11,6 +11,9 @@ from ...profiles import ProfileName
 
 #: Programs of a block where they are made and executed as arrays, and where each is compared alone too.
 LOCKSTEP_BATCH, LOCKSTEP_ALONE = 8192, 256
+#: Opcodes of a table where each program is compared alone: they compile in about the time that the reference
+#: takes for the table's programs.
+LOCKSTEP_OPCODES = 20
 
 
 @dataclass(frozen=True)
@@ -20,8 +23,9 @@ class Plan:
     Without ``profiles`` a case has one of those that its preset allows. ``presets`` are taken in turn, by
     case index. ``programs`` are files that replace generated programs, ``entry`` and ``grid`` what of them
     is executed (all entry functions, generated numbers of blocks). ``lockstep`` makes and executes programs
-    as arrays. ``failures`` is the folder for failures, which are shrunk for ``shrink_seconds`` each.
-    ``case_timeout`` and ``dut_timeout`` are in seconds.
+    as arrays, of tables with at most ``opcodes`` opcodes (None: large tables, for comparison by digests).
+    ``failures`` is the folder for failures, which are shrunk for ``shrink_seconds`` each. ``case_timeout``
+    and ``dut_timeout`` are in seconds.
     """
 
     seed: int = 0
@@ -36,6 +40,7 @@ class Plan:
     entry: str | None = None
     grid: int | None = None
     lockstep: bool = False
+    opcodes: int | None = None
     failures: str | None = None
     shrink_seconds: float = 20.0
     case_timeout: float = 60.0
@@ -57,6 +62,15 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         """As JSON values, which a store keeps and a resumed campaign is compared with."""
         return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
+
+
+def opcodes_of(lockstep: bool, reference: str) -> int | None:
+    """Opcodes of a lockstep table when nothing is said; None for large tables.
+
+    >>> opcodes_of(True, "oracle"), opcodes_of(True, "lockstep:grouped")
+    (20, None)
+    """
+    return LOCKSTEP_OPCODES if lockstep and not reference.startswith("lockstep") else None
 
 
 def batch_of(lockstep: bool, reference: str) -> int:

@@ -1,7 +1,8 @@
-"""Workers of a campaign on this machine: blocks out, batches in, whatever happens to the processes.
+"""Workers of a campaign on this machine: blocks out, results in, whatever happens to the processes.
 
-A block on which a worker ends or hangs is executed again in parts, in new processes, down to the case that
-does it; that case becomes a failure ``crashed``.
+Results come case by case, so that what was told is not lost with a process. Where a worker ends or hangs,
+the rest of its block is executed in parts, in new processes, down to the case that does it; that case
+becomes a failure ``crashed``.
 """
 
 from __future__ import annotations
@@ -14,12 +15,13 @@ import signal
 import threading
 import time
 from collections.abc import Callable, Iterator, MutableSequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
 
 from ...errors import ArgumentError, PtoError
-from .batch import Batch, alone, crash, joined
-from .messages import Board, Done, Failed, Note, Ready, Task
+from .batch import Batch, alone, crash
+from .block import Block, Span
+from .messages import Board, Done, Failed, Note, Piece, Ready, Task
 from .plan import Plan
 
 #: What a block may take that tells nothing of its cases, in time limits of one case. It may compile first.
@@ -31,26 +33,11 @@ _ENDING = 2.0
 
 
 @dataclass(frozen=True)
-class Finished:
-    """A block that is done, the number of the worker that did it, the seconds it took, and the bytes that the
-    worker holds."""
+class Update:
+    """Some more cases of a block are done."""
 
-    batch: Batch
-    worker: int
-    seconds: float
-    memory: int
-
-
-@dataclass
-class _Job:
-    """A block in the making: parts that are done, and those that are still to be executed."""
-
-    start: int
-    count: int
-    todo: list[tuple[int, int]]
-    done: list[Batch] = field(default_factory=list)
-    unrecorded: frozenset[int] = frozenset()
-    seconds: float = 0.0
+    block: Block
+    piece: Batch
 
 
 @dataclass
@@ -61,7 +48,7 @@ class _Worker:
     process: multiprocessing.process.BaseProcess
     connection: Connection
     board: Board
-    job: _Job | None
+    block: Block | None
     ready: bool = False
     one_by_one: bool = False
     fresh: bool = True
@@ -74,8 +61,9 @@ class Pool:
     """``workers`` processes that execute the blocks of a plan.
 
     A process that holds more than ``memory`` bytes after a block is replaced: compiled functions stay in its
-    caches. ``say`` is told what a user should know. ``device`` is known when the first batch is there. Use
-    it as a context: its end is the end of the processes.
+    caches. ``say`` is told what a user should know. ``device`` is known when the first result is there,
+    ``peak`` is the most bytes that a worker held after a block. Use it as a context: its end is the end of
+    the processes.
     """
 
     def __init__(
@@ -86,6 +74,7 @@ class Pool:
         self._workers: list[_Worker] = []
         self._said: set[str] = set()
         self.device = ""
+        self.peak = 0
         #: Whether programs were left out because of their errors.
         self.rejected = False
 
@@ -97,80 +86,79 @@ class Pool:
             _end(worker)
         self._workers.clear()
 
-    @property
-    def begun(self) -> int:
-        """Cases of blocks under way that are done, where their workers tell of each."""
-        total = 0
-        for w in self._workers:
-            if w.job is not None and w.ready and w.one_by_one and w.job.todo:
-                start, count = w.job.todo[0]
-                total += sum(b.count for b in w.job.done)
-                total += w.board.index - start if start <= w.board.index < start + count else 0
-        return total
-
-    def run(self, blocks: Iterator[tuple[int, int]], tick: float = 0.5) -> Iterator[Finished | None]:
-        """Batches in the order in which they are done; None at least every ``tick`` seconds.
+    def run(self, blocks: Iterator[Block], tick: float = 0.5) -> Iterator[Update | None]:
+        """What is done, piece by piece; None at least every ``tick`` seconds.
 
         Raises ArgumentError or PtoError when the campaign cannot be executed at all.
         """
-        jobs = (_Job(start, count, [(start, count)]) for start, count in blocks)
-        for number, job in zip(range(self._count), jobs, strict=False):
-            self._workers.append(self._started(number, job))
-        while busy := [w for w in self._workers if w.job is not None]:
+        for number, first in zip(range(self._count), blocks, strict=False):
+            self._workers.append(self._started(number, first))
+        while busy := [w for w in self._workers if w.block is not None]:
             ready = wait([w.connection for w in busy], timeout=tick)
             for worker in busy:
-                finished = None
+                block, piece = worker.block, None
                 if worker.connection in ready:
-                    finished = self._heard(worker)
+                    piece = self._heard(worker)
                 elif self._overdue(worker):
-                    finished = self._lost(worker, f"no answer within {self._limit(worker):g} s")
-                if finished is not None:
-                    self._give(self._workers[worker.number], next(jobs, None))
-                    yield finished
+                    piece = self._lost(worker, f"no answer within {self._limit(worker):g} s")
+                if block is not None and not block.todo:
+                    self._give(self._workers[worker.number], next(blocks, None))
+                if block is not None and piece is not None:
+                    yield Update(block, piece)
             yield None
 
-    def _started(self, number: int, job: _Job | None) -> _Worker:
+    def _started(self, number: int, block: Block | None) -> _Worker:
         ours, theirs = self._context.Pipe()
         cells = self._context.RawArray("q", Board.SIZE)
         process = self._context.Process(target=_serve, args=(self._plan, theirs, cells))
         with _uninterrupted():
             process.start()
         theirs.close()
-        return _Worker(number, process, ours, Board(cells), job)
+        return _Worker(number, process, ours, Board(cells), block)
 
-    def _give(self, worker: _Worker, job: _Job | None) -> None:
+    def _give(self, worker: _Worker, block: Block | None) -> None:
         """Send a worker the next part of a block, once it is ready; one that holds too much is replaced."""
-        worker.job = job
-        if job is not None and worker.memory > self._memory:
+        worker.block = block
+        if block is not None and worker.memory > self._memory:
             _end(worker)
-            self._workers[worker.number] = self._started(worker.number, job)
-        elif job is not None and worker.ready:
+            self._workers[worker.number] = self._started(worker.number, block)
+        elif block is not None and worker.ready:
             worker.since = time.monotonic()
+            task = Task(*block.todo[0], block.unrecorded, block.folders())
             # A worker that is gone is noticed where its messages are read.
             with contextlib.suppress(BrokenPipeError, ConnectionResetError):
-                worker.connection.send(Task(*job.todo[0], job.unrecorded))
+                worker.connection.send(task)
 
-    def _heard(self, worker: _Worker) -> Finished | None:
-        """Take a message; the block, if that ends it."""
+    def _heard(self, worker: _Worker) -> Batch | None:
+        """Take a message; what it says about cases."""
         try:
             message = worker.connection.recv()
         except (EOFError, OSError):
             worker.process.join(_ENDING)
             return self._lost(worker, f"the process ended with {_reason(worker.process.exitcode)}")
         worker.since = time.monotonic()
+        block = worker.block
         match message:
             case Ready():
                 self.device, worker.ready, worker.one_by_one = message.device, True, message.one_by_one
-                self._give(worker, worker.job)
+                self._give(worker, block)
             case Note():
                 self._tell(message)
             case Failed() if not worker.ready:
                 raise (ArgumentError if message.usage else PtoError)(message.message)
             case Failed():
-                self._divide(worker, message.message, certain=True)
-                return self._next(worker)
-            case Done():
-                return self._part(worker, message)
+                piece = self._divide(worker, message.message, certain=True)
+                self._next(worker)
+                return piece
+            case Piece() if block is not None:
+                worker.fresh, block.worker = False, worker.number
+                block.add(message.batch, message.seconds)
+                return message.batch
+            case Done() if block is not None:
+                worker.fresh, worker.memory = False, message.memory
+                self.peak = max(self.peak, message.memory)
+                block.todo.pop(0)
+                self._next(worker)
         return None
 
     def _tell(self, note: Note) -> None:
@@ -179,49 +167,40 @@ class Pool:
             self._said.add(note.text)
             self._say(note.text)
 
-    def _part(self, worker: _Worker, done: Done) -> Finished | None:
-        assert worker.job is not None
-        worker.job.todo.pop(0)
-        worker.job.done.append(done.batch)
-        worker.job.seconds += done.seconds
-        worker.fresh, worker.memory = False, done.memory
-        return self._next(worker)
+    def _next(self, worker: _Worker) -> None:
+        """Give out the next part of a worker's block, where there is one."""
+        if worker.block is not None and worker.block.todo:
+            self._give(worker, worker.block)
 
-    def _next(self, worker: _Worker) -> Finished | None:
-        """Give out the next part of a worker's block; the block, when there is none."""
-        job = worker.job
-        assert job is not None
-        if job.todo:
-            self._give(worker, job)
-            return None
-        return Finished(joined(job.done), worker.number, job.seconds, worker.memory)
-
-    def _lost(self, worker: _Worker, reason: str) -> Finished | None:
-        """Replace a process that ended or hangs; the block, if that ends it."""
+    def _lost(self, worker: _Worker, reason: str) -> Batch | None:
+        """Replace a process that ended or hangs; the case that did it, if it is known."""
         _end(worker)
         if not worker.ready:
             raise PtoError(f"a worker does not start: {reason}")
-        self._divide(worker, reason, certain=worker.fresh)
-        self._workers[worker.number] = renewed = self._started(worker.number, worker.job)
-        return self._next(renewed)
+        piece = self._divide(worker, reason, certain=worker.fresh)
+        self._workers[worker.number] = self._started(worker.number, worker.block)
+        return piece
 
-    def _divide(self, worker: _Worker, reason: str, certain: bool) -> None:
-        """Divide the part that a worker failed at, down to a case; ``certain`` says that a case which was
-        executed alone is the reason, and not what the process did before."""
-        job, at = worker.job, worker.board.index
-        assert job is not None
-        start, count = job.todo.pop(0)
+    def _divide(self, worker: _Worker, reason: str, certain: bool) -> Batch | None:
+        """Divide what is left of the part that a worker failed at, down to a case, which is a crash then;
+        ``certain`` says that a case which was executed alone is the reason, and not what the process did
+        before."""
+        block, at = worker.block, worker.board.index
+        assert block is not None
+        left = block.left(*block.todo.pop(0))
         if worker.board.recording:
-            job.unrecorded |= {at}
-            job.todo.insert(0, (start, count))
+            block.unrecorded |= {at}
             self._tell(Note(f"case {at}: its failure was not recorded: {reason}"))
-        elif count > 1:
-            known = worker.one_by_one and start <= at < start + count
-            job.todo[:0] = _parts(start, count, at if known else None)
-        elif certain:
-            job.done.append(alone(crash(self._plan.seed, start, reason)))
-        else:
-            job.todo.insert(0, (start, count))
+        elif certain and len(left) == 1 and left[0][1] == 1:
+            piece = alone(crash(self._plan.seed, left[0][0], reason))
+            block.add(piece)
+            return piece
+        elif worker.one_by_one:
+            left = [part for span in left for part in _parts(*span, at)]
+        elif len(left) == 1:
+            left = _parts(*left[0], None)
+        block.todo[:0] = left
+        return None
 
     def _overdue(self, worker: _Worker) -> bool:
         """Whether a worker has shown no progress for too long."""
@@ -234,7 +213,7 @@ class Pool:
         """Seconds for which a worker may say nothing."""
         plan = self._plan
         devices = sum(m.startswith("dut") for m in (plan.reference, plan.tested))
-        _, count = worker.job.todo[0] if worker.job is not None else (0, 1)
+        _, count = worker.block.todo[0] if worker.block is not None else (0, 1)
         limit = plan.case_timeout + devices * plan.dut_timeout
         if not worker.one_by_one:
             limit = BLOCK_LIMITS * plan.case_timeout + devices * count * plan.dut_timeout
@@ -256,17 +235,19 @@ def _uninterrupted() -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-def _parts(start: int, count: int, told: int | None) -> list[tuple[int, int]]:
-    """A block in parts: the case that was told of first and what is beside it, else halves.
+def _parts(start: int, count: int, told: int | None) -> list[Span]:
+    """Some cases in parts: the one that was told of first and what is beside it, else halves.
 
-    >>> _parts(8, 8, 10), _parts(8, 8, None)
-    ([(10, 1), (8, 2), (11, 5)], [(8, 4), (12, 4)])
+    >>> _parts(8, 8, 10), _parts(8, 8, None), _parts(8, 8, 3)
+    ([(10, 1), (8, 2), (11, 5)], [(8, 4), (12, 4)], [(8, 8)])
     """
     end = start + count
     if told is None:
-        half = count // 2
-        return [(start, half), (start + half, count - half)]
-    listed = [(told, 1), (start, told - start), (told + 1, end - told - 1)]
+        listed = [(start, count // 2), (start + count // 2, count - count // 2)]
+    elif start <= told < end:
+        listed = [(told, 1), (start, told - start), (told + 1, end - told - 1)]
+    else:
+        listed = [(start, count)]
     return [(s, n) for s, n in listed if n]
 
 

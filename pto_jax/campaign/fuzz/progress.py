@@ -10,23 +10,24 @@ from typing import TextIO
 from .batch import Batch
 
 #: Seconds between two lines, on a terminal and elsewhere.
-REDRAWN, LOGGED = 0.2, 10.0
+REDRAWN, LOGGED = 0.2, 5.0
 
 
 @dataclass
 class Progress:
     """Cases, programs per second, failures, coverage cells and the time that is left, on one line.
 
-    A terminal's line is redrawn; other streams get a line every ten seconds. ``done`` and ``failures`` are
-    what there was before; the rate is that of the cases since then.
+    A terminal's line is redrawn; other streams get a line every five seconds, and one with the first
+    result. ``done`` and ``failures`` are what there was before; the rate is that of the cases since then.
 
     >>> import io; from collections import Counter
     >>> now, stream = [0.0], io.StringIO()
     >>> progress = Progress(100, stream, clock=lambda: now[0])
-    >>> now[0] = 20.0
-    >>> progress.update(Batch(0, 40, Counter(equal=40), Counter({"tadd|f32|-|full|row": 3})))
-    >>> stream.getvalue()
-    '40/100 cases (40%), 2.0 programs/s, 0 failures, 1 coverage cells, 30 s left\\n'
+    >>> for now[0], start in ((2.5, 0), (20.0, 20)):
+    ...     progress.update(Batch(start, 20, Counter(equal=20), Counter({"tadd|f32|-|full|row": 3})))
+    >>> print(stream.getvalue(), end="")
+    first result after 2.5 s
+    40/100 cases (40%), 2.0 programs/s, 0 failures, 1 coverage cells, 30 s left
     """
 
     total: int
@@ -38,19 +39,22 @@ class Progress:
 
     def __post_init__(self) -> None:
         self.before, self.began = self.done, self.clock()
-        self._shown, self._length, self._begun = self.began, 0, 0
+        self._shown, self._length = self.began, 0
         self._terminal = self.stream is not None and self.stream.isatty()
 
-    def update(self, batch: Batch | None = None, begun: int = 0) -> None:
-        """Count a finished block, and show the line when it is due; ``begun`` are the cases that are done of
-        blocks that are not finished."""
-        self._begun = begun
-        if batch is not None:
-            self.done += batch.count
-            self.failures += len(batch.failures)
-            self.cells.update(batch.coverage)
+    def update(self, piece: Batch | None = None) -> None:
+        """Count some cases, and show the line when it is due."""
+        first = piece is not None and self.done == self.before
+        if piece is not None:
+            self.done += piece.count
+            self.failures += len(piece.failures)
+            self.cells.update(piece.coverage)
         now = self.clock()
-        if self.stream is not None and now - self._shown >= (REDRAWN if self._terminal else LOGGED):
+        if self.stream is None:
+            return
+        if first and not self._terminal:
+            self._show(f"first result after {now - self.began:.1f} s")
+        elif now - self._shown >= (REDRAWN if self._terminal else LOGGED):
             self._shown = now
             self._show(str(self))
 
@@ -69,15 +73,14 @@ class Progress:
     @property
     def rate(self) -> float:
         """Cases per second since the campaign began or was resumed."""
-        return (self.done + self._begun - self.before) / max(self.clock() - self.began, 1e-9)
+        return (self.done - self.before) / max(self.clock() - self.began, 1e-9)
 
     def __str__(self) -> str:
-        done = self.done + self._begun
-        share = 100 * done // max(1, self.total)
-        left = f"{_duration((self.total - done) / self.rate)} left" if self.rate else "starting"
+        share = 100 * self.done // max(1, self.total)
+        left = f"{duration((self.total - self.done) / self.rate)} left" if self.rate else "starting"
         rate = f"{self.rate:.{1 if self.rate < 100 else 0}f} programs/s"
         return (
-            f"{done}/{self.total} cases ({share}%), {rate}, "
+            f"{self.done}/{self.total} cases ({share}%), {rate}, "
             f"{self.failures} failures, {len(self.cells)} coverage cells, {left}"
         )
 
@@ -90,10 +93,10 @@ class Progress:
         self._length = len(line)
 
 
-def _duration(seconds: float) -> str:
+def duration(seconds: float) -> str:
     """Seconds in words.
 
-    >>> _duration(75), _duration(12 * 3600)
+    >>> duration(75), duration(12 * 3600)
     ('1 min 15 s', '12 h 0 min')
     """
     whole = round(seconds)

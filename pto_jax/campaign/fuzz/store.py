@@ -1,7 +1,8 @@
-"""The store of a campaign: one SQLite file, written one block at a time.
+"""The store of a campaign: one SQLite file, to which results are added while blocks are under way.
 
-A block and its failures are one transaction, so that a campaign which is killed at any moment leaves
-finished blocks and nothing else. Readers may open the file while it is written.
+A row of ``batch`` counts adjoining cases: those of a block that are done so far, and in the end the whole
+block. Rows and their failures are one transaction, so that a campaign which is killed at any moment leaves
+whole cases and nothing else. Readers may open the file while it is written.
 
 >>> store = Store.create(None, {"seed": 1})
 >>> store.value("seed"), store.done()
@@ -20,7 +21,9 @@ from pathlib import Path
 from typing import Any
 
 from ...errors import FileError
+from .. import stored
 from .batch import Batch, Failure
+from .block import Block
 
 SCHEMA = 1
 _TABLES = """
@@ -31,6 +34,8 @@ CREATE TABLE failure(case_index INTEGER PRIMARY KEY, case_id TEXT, start INTEGER
                      instruction TEXT, cause TEXT, message TEXT, folder TEXT, detail TEXT);
 CREATE INDEX failure_start ON failure(start);
 """
+#: Rows of the cases from one index to before another.
+_WITHIN = "WHERE start >= ? AND start < ?"
 #: Seconds to wait for another process that reads or writes.
 _BUSY = 30.0
 
@@ -58,17 +63,13 @@ class Store:
     def open(cls, path: str | Path) -> Store:
         """A store that is there."""
         where = Path(path)
-        if not where.is_file():
-            raise FileError(f"{where}: no such store")
+        stored.header(where)
         store = cls(where, _connected(where))
         try:
-            schema = store.value("schema")
-        except (sqlite3.Error, ValueError) as error:
+            stored.check(store._database, where, SCHEMA)
+        except FileError:
             store.close()
-            raise FileError(f"{where}: no store of a campaign: {error}") from None
-        if schema != SCHEMA:
-            store.close()
-            raise FileError(f"{where}: a store of version {schema}; allowed: {SCHEMA}")
+            raise
         return store
 
     def close(self) -> None:
@@ -99,7 +100,7 @@ class Store:
             _insert(database, values)
 
     def done(self) -> dict[int, int]:
-        """Finished blocks: their starts and counts."""
+        """Cases that are done: starts and counts of the rows."""
         return dict(self.rows("SELECT start, count FROM batch ORDER BY start"))
 
     def add(self, batch: Batch, worker: str, seconds: float) -> None:
@@ -112,21 +113,43 @@ class Store:
         cases = 0
         with self._writing() as database:
             for batch, worker, seconds, finished in blocks:
-                found = (_json(batch.kinds), _json(batch.coverage), batch.ulp)
-                row = (batch.start, batch.count, worker, seconds, finished, *found)
-                database.execute("INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
-                database.executemany(
-                    "INSERT INTO failure VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-                    [_row(f, batch.start) for f in batch.failures],
-                )
+                _add(database, batch, worker, seconds, finished)
                 cases += batch.count
         return cases
 
+    def update(self, blocks: Iterable[Block], process: int) -> None:
+        """Replace what is kept of some blocks by what is known of them now, in one transaction.
+
+        Raises FileError where the rows of a block are not those that it was read or updated with last.
+        """
+        now, kept = time.time(), [(block, list(block.batches())) for block in blocks]
+        with self._writing() as database:
+            for block, batches in kept:
+                within = (block.start, block.end)
+                found = database.execute(f"SELECT start, count FROM batch {_WITHIN} ORDER BY start", within)
+                if found.fetchall() != block.stored:
+                    raise sqlite3.IntegrityError(f"rows of cases {block.start} to {block.end - 1}")
+                database.execute(f"DELETE FROM batch {_WITHIN}", within)
+                database.execute("DELETE FROM failure WHERE case_index >= ? AND case_index < ?", within)
+                # The time of a block is that of all its rows.
+                for n, batch in enumerate(batches):
+                    _add(database, batch, f"{process}.{block.worker}", 0.0 if n else block.seconds, now)
+        for block, batches in kept:
+            block.stored = [(batch.start, batch.count) for batch in batches]
+
+    def block(self, start: int, count: int) -> Block:
+        """A block with what is kept of it."""
+        rows = list(self._batches(_WITHIN, start, start + count))
+        return Block(start, count, (row[0] for row in rows), sum(row[2] for row in rows))
+
     def batches(self) -> Iterator[tuple[Batch, str, float, float]]:
         """Blocks in the order of their cases, each with its worker, seconds and time."""
-        query = """SELECT start, count, kinds, coverage, ulp, worker, seconds, finished
-                   FROM batch ORDER BY start"""
-        for start, count, kinds, coverage, ulp, *times in self.rows(query):
+        return self._batches("")
+
+    def _batches(self, where: str, *given: int) -> Iterator[tuple[Batch, str, float, float]]:
+        query = f"""SELECT start, count, kinds, coverage, ulp, worker, seconds, finished
+                    FROM batch {where} ORDER BY start"""
+        for start, count, kinds, coverage, ulp, *times in self.rows(query, *given):
             found = (Counter(json.loads(kinds)), Counter(json.loads(coverage)), ulp)
             yield Batch(start, count, *found, self._failures(start)), *times
 
@@ -175,6 +198,16 @@ def _connected(path: Path | None) -> sqlite3.Connection:
     except sqlite3.Error as error:
         raise FileError(f"{path}: cannot be opened as a store: {error}") from None
     return database
+
+
+def _add(database: sqlite3.Connection, batch: Batch, worker: str, seconds: float, finished: float) -> None:
+    found = (_json(batch.kinds), _json(batch.coverage), batch.ulp)
+    row = (batch.start, batch.count, worker, seconds, finished, *found)
+    database.execute("INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
+    database.executemany(
+        "INSERT INTO failure VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        [_row(f, batch.start) for f in batch.failures],
+    )
 
 
 def _insert(database: sqlite3.Connection, values: Mapping[str, Any]) -> None:

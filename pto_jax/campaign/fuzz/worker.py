@@ -21,7 +21,7 @@ from ..judge import Outcome
 from ..recorder import Keeper, Record, Recorder, forget
 from ..targets import Target
 from .executor import Executor, make
-from .messages import Board, Done, Failed, Note, Ready, Task
+from .messages import Board, Done, Failed, Note, Piece, Ready, Task
 from .plan import Plan
 
 
@@ -46,32 +46,35 @@ def _serve(plan: Plan, connection: Connection, board: Board) -> None:
     except Exception:
         connection.send(Failed(traceback.format_exc()))
         return
-    for note in getattr(executor, "notes", ()):
+    for note in executor.notes:
         connection.send(note)
-    connection.send(Ready(_device(), getattr(executor, "one_by_one", False)))
+    connection.send(Ready(_device(), executor.one_by_one))
     while True:
         task: Task = connection.recv()
         guarded.begin(task)
-        connection.send(_executed(executor, task))
+        connection.send(_executed(executor, task, connection.send))
 
 
-def _executed(executor: Executor, task: Task) -> Done | Failed:
+def _executed(executor: Executor, task: Task, send: Callable[[Piece], None]) -> Done | Failed:
     began = perf_counter()
     try:
-        batch = executor.run_block(task.start, task.count)
+        for batch in executor.pieces(task.start, task.count):
+            ended = perf_counter()
+            send(Piece(batch, ended - began))
+            began = ended
     except (EOFError, BrokenPipeError, ConnectionResetError):
         raise
     except Exception as error:
         place = traceback.extract_tb(error.__traceback__)[-1]
         where = f"{place.filename}:{place.lineno}"
         return Failed(f"executor: {type(error).__name__}: {error} ({where})")
-    return Done(batch, perf_counter() - began, _memory())
+    return Done(_memory())
 
 
 class Guarded:
     """A recorder that says what it works on, and leaves out what ended a worker before.
 
-    What it keeps of a failure depends on nothing but the block: folders of one that was not finished are
+    What it keeps of a failure depends on nothing but the block: folders of cases that were not finished are
     removed, and how many a cause has is counted in each block anew.
     """
 
@@ -83,7 +86,9 @@ class Guarded:
     def begin(self, task: Task) -> None:
         plan, self._unrecorded = self._plan, task.unrecorded
         if plan.shrink_seconds:
-            self._recorder = Keeper(plan.failures, plan.shrink_seconds, plan.reference, plan.tested)
+            self._recorder = Keeper(
+                plan.failures, plan.shrink_seconds, plan.reference, plan.tested, kept=task.folders
+            )
 
     def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record:
         index = outcome.case.index

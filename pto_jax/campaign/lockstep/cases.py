@@ -18,16 +18,21 @@ from ...types import ScalarType, TileType
 from ..results import Output
 from . import values
 from .opcodes import Opcode
-from .programs import STEPS, VERSION, contents, draw
+from .programs import STEPS, VERSION, Drawn, contents, draw
 from .table import Table
 from .values import Array
 
 
 def case_id(table: Table, seed: int, index: int) -> str:
     """What identifies a program: a hash of table, seed, index and generator version."""
-    opcodes = hashlib.sha256("\n".join(map(str, table.opcodes)).encode()).hexdigest()[:16]
+    opcodes = _digest(table)
     named = f"{table.profile}:{table.rows}x{table.cols}:{opcodes}:{seed}:{index}:{VERSION}"
     return hashlib.sha256(named.encode()).hexdigest()[:16]
+
+
+@lru_cache(maxsize=8)
+def _digest(table: Table) -> str:
+    return hashlib.sha256("\n".join(map(str, table.opcodes)).encode()).hexdigest()[:16]
 
 
 def decode(table: Table, seed: int, index: int, steps: int = STEPS) -> Case:
@@ -38,9 +43,13 @@ def decode(table: Table, seed: int, index: int, steps: int = STEPS) -> Case:
     >>> len(list(case.program.walk())), case.profile.name
     (20, 'a5')
     """
-    start = values.origin(seed)
-    drawn = draw(np, table, start, np.array([index], np.uint64), steps)
-    words = contents(table, _pool(table, seed), drawn)[0]
+    drawn = draw(np, table, values.origin(seed), np.array([index], np.uint64), steps)
+    return as_case(table, seed, index, drawn, contents(table, pool_of(table, seed), drawn)[0])
+
+
+def as_case(table: Table, seed: int, index: int, drawn: Drawn, words: NDArray[np.uint32]) -> Case:
+    """The only program of ``drawn`` as a case, ``words`` [registers, words] being what its registers start
+    with."""
     opcodes, slots, scalars, sizes = (a[0] for a in drawn.programs)
     kinds = [table.kinds[k] for k in table.kits.kinds[drawn.kits[0]]]
     handles = [Value(f"r{i}", k.type) for i, k in enumerate(kinds)]
@@ -48,8 +57,8 @@ def decode(table: Table, seed: int, index: int, steps: int = STEPS) -> Case:
     arguments: dict[str, Value] = {}
     results: dict[str, None] = {}
     ops: list[Op] = []
-    for t in range(steps):
-        opcode = table.opcodes[opcodes[t]]
+    for t, number in enumerate(opcodes.tolist()):
+        opcode = table.opcodes[number]
         ins, dst, more = _operands(opcode, t, [handles[s] for s in slots[t]], scalars[t])
         ops.append(Op(opcode.name, ins, (dst,), attributes=attrs(dict(opcode.branch.context.attributes))))
         inputs.update(more)
@@ -69,8 +78,9 @@ def decode(table: Table, seed: int, index: int, steps: int = STEPS) -> Case:
     return Case(case_id(table, seed, index), seed, index, profile, program, inputs, {})
 
 
-@lru_cache(maxsize=64)
-def _pool(table: Table, seed: int) -> values.Pool:
+@lru_cache(maxsize=8)
+def pool_of(table: Table, seed: int) -> values.Pool:
+    """What the registers of a seed's programs are filled from."""
     return table.pool(values.origin(seed))
 
 

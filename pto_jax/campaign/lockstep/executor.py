@@ -1,7 +1,7 @@
 """Blocks of a campaign in lockstep.
 
-A case index stands for one random program, made on the device. The programs of a span of indices use one
-table of opcodes; the spans take turns in the tables of the campaign's profiles.
+A case index stands for one random program. The programs of a span of indices use one table of opcodes; the
+spans take turns in the tables of the campaign's profiles (:mod:`.tables`).
 """
 
 from __future__ import annotations
@@ -15,41 +15,28 @@ from numpy.typing import NDArray
 
 from ...errors import ArgumentError
 from ...ir import FRAGMENT, Function, Op, Program, Region, Value, attrs
-from ...profiles import ProfileName
-from ..fuzz.batch import Batch
+from ..fuzz.batch import Batch, Failure
 from ..fuzz.coverage import of_program
-from ..fuzz.executor import failure
+from ..fuzz.executor import Executor, failure
 from ..fuzz.plan import Plan
-from ..judge import Outcome, judge
+from ..judge import judge
 from ..machines import machine
 from ..recorder import Recorder
 from ..report.ulp import Histograms
+from ..targets import Target
 from . import values
-from .oracle import compare, finished
+from .oracle import Finished, finished
 from .programs import draw
 from .stream import CHUNK, FILLED, Mode, Runner, coverage
-from .table import Table, parts, table
+from .table import Table
+from .tables import Tables
 
-#: Programs in a row that use one table.
-SPAN = 1 << 13
-#: Without a profile: the one with the most instructions and types.
-_PROFILES: tuple[ProfileName, ...] = ("a5",)
 _MODES: dict[str, Mode] = {"lockstep": "switch", "lockstep:grouped": "grouped"}
 #: Programs whose full results are held at once when they are compared one by one.
-_FEW = 256
+_FEW = 64
 
 
-def tables(profiles: Sequence[ProfileName]) -> list[tuple[ProfileName, int]]:
-    """Profile and part of every table, in the order in which spans of indices take them.
-
-    >>> tables(["a5"])[:2]
-    [('a5', 0), ('a5', 1)]
-    """
-    counts = {p: parts(p) for p in profiles}
-    return [(p, part) for part in range(max(counts.values())) for p in profiles if part < counts[p]]
-
-
-class LockstepExecutor:
+class LockstepExecutor(Executor):
     """Executes blocks of programs in lockstep, in a campaign's mode, and compares them.
 
     Against the other mode the digests of the programs are compared, and only programs whose digests differ
@@ -66,64 +53,74 @@ class LockstepExecutor:
         self._other = _MODES.get(plan.reference)
         self._reference = machine(plan.reference, plan.dut_timeout)
         self._tested = machine(plan.tested, plan.dut_timeout)
-        self._tables = tables(plan.profiles or _PROFILES)
+        self._tables = Tables(plan.profiles, plan.opcodes)
 
-    def run_block(self, start: int, count: int) -> Batch:
-        kinds: Counter[str] = Counter()
-        cells: Counter[str] = Counter()
-        ulp, failures = Histograms(), []
-        for first, here in _spans(start, count):
-            table = self._table(first)
-            looked_at, counts = self._suspects(table, first, here)
-            cells.update(_named(table, counts))
-            kinds["equal"] += here - len(looked_at)
-            for outcome in self._outcomes(table, looked_at, ulp):
-                kinds[outcome.kind] += 1
-                if outcome.is_failure:
-                    record = self._recorder(outcome, self._reference, self._tested)
-                    failures.append(failure(outcome, record))
-        kinds += Counter()
-        return Batch(start, count, kinds, cells, ulp.to_json(), tuple(failures))
+    def pieces(self, start: int, count: int) -> Iterator[Batch]:
+        for first, here in _spans(start, count, self._tables.span):
+            table = self._tables.of(first)
+            if self._other is None:
+                yield from self._one_by_one(table, range(first, first + here))
+            else:
+                yield from self._by_digest(table, self._other, first, here)
 
-    def _table(self, index: int) -> Table:
-        return table(*self._tables[index // SPAN % len(self._tables)])
-
-    def _suspects(self, table: Table, first: int, count: int) -> tuple[list[int], NDArray[np.int64]]:
-        """The programs that have to be looked at one by one, and what all of them cover."""
-        every = np.arange(first, first + count, dtype=np.uint64)
-        if self._other is None:
-            drawn = draw(np, table, values.origin(self._seed), every)
-            return every.tolist(), coverage(table, drawn.programs)
+    def _by_digest(self, table: Table, other: Mode, first: int, count: int) -> Iterator[Batch]:
+        """The programs between two whose digests differ are one piece."""
         ours, theirs = (
             Runner(table, mode, chunk=self._chunk).digests(self._seed, first, count)
-            for mode in (self._mode, self._other)
+            for mode in (self._mode, other)
         )
-        return every[ours.words != theirs.words].tolist(), ours.coverage
-
-    def _outcomes(self, table: Table, index: list[int], ulp: Histograms) -> Iterator[Outcome]:
-        few = min(_FEW, self._chunk)
-        runner = Runner(table, self._mode, chunk=few)
-        if self._other is None:
-            yield from compare(runner, self._reference, self._seed, index, ulp.add_case)
+        differing = (first + np.flatnonzero(ours.words != theirs.words)).tolist()
+        if not differing:
+            yield Batch(first, count, Counter(equal=count), _named(table, ours.coverage))
             return
-        both = (finished(r, self._seed, index) for r in (runner, Runner(table, self._other, chunk=few)))
-        for (case, tested), (_, reference) in zip(*both, strict=True):
+        place = first
+        for piece in self._one_by_one(table, differing):
+            yield from self._equal(table, place, piece.start)
+            yield piece
+            place = piece.start + 1
+        yield from self._equal(table, place, first + count)
+
+    def _equal(self, table: Table, start: int, end: int) -> Iterator[Batch]:
+        if start < end:
+            drawn = draw(np, table, values.origin(self._seed), np.arange(start, end, dtype=np.uint64))
+            covered = _named(table, coverage(table, drawn.programs))
+            yield Batch(start, end - start, Counter(equal=end - start), covered)
+
+    def _one_by_one(self, table: Table, index: Sequence[int]) -> Iterator[Batch]:
+        few = min(_FEW, self._chunk)
+        tested = finished(Runner(table, self._mode, chunk=few), self._seed, index)
+        if self._other is None:
+            for program in tested:
+                yield self._piece(table, program, self._reference, program.machine)
+            return
+        reference = finished(Runner(table, self._other, chunk=few), self._seed, index)
+        for program, again in zip(tested, reference, strict=True):
             # Digests see bits of NaNs that the comparison leaves open.
-            yield judge(case, reference, tested, ulp.add_case)
+            yield self._piece(table, program, again.machine, program.machine)
+
+    def _piece(self, table: Table, program: Finished, reference: Target, tested: Target) -> Batch:
+        ulp = Histograms()
+        outcome = judge(program.case, reference, tested, ulp.add_case)
+        covered = _named(table, coverage(table, program.drawn))
+        failures: tuple[Failure, ...] = ()
+        if outcome.is_failure:
+            record = self._recorder(outcome, self._reference, self._tested)
+            failures = (failure(outcome, record),)
+        return Batch(program.case.index, 1, Counter({outcome.kind: 1}), covered, ulp.to_json(), failures)
 
 
 def _power(n: int) -> int:
     return 1 << max(0, (n - 1).bit_length())
 
 
-def _spans(start: int, count: int) -> Iterator[tuple[int, int]]:
+def _spans(start: int, count: int, span: int) -> Iterator[tuple[int, int]]:
     """The parts of a block that use one table each: first index and count.
 
-    >>> list(_spans(SPAN - 2, 5))
+    >>> list(_spans(8190, 5, 8192))
     [(8190, 2), (8192, 3)]
     """
     while count > 0:
-        here = min(count, SPAN - start % SPAN)
+        here = min(count, span - start % span)
         yield start, here
         start, count = start + here, count - here
 

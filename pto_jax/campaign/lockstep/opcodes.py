@@ -9,12 +9,13 @@ operands, 64-bit and sub-byte types, and results without an exact value.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import zlib
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
 from functools import lru_cache
 from itertools import product
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, TypeVar
 
 from ... import isa
 from ...dtypes import I32, U8, U16, DType, dtype, find_dtype
@@ -90,8 +91,57 @@ def catalogue(profile: ProfileName, rows: int = 16, cols: int = 16) -> tuple[Opc
     >>> len({o.name for o in found}) >= 60, len({o.dtype for o in found}) >= 8
     (True, True)
     """
-    p = find_profile(profile)
-    return tuple(o for i in isa.instructions().values() if _fits(i) for o in _opcodes(i, p, rows, cols))
+    instructions, p = isa.instructions(), find_profile(profile)
+    return tuple(o for name in names(profile) for o in _opcodes(instructions[name], p, rows, cols))
+
+
+@lru_cache
+def names(profile: ProfileName) -> tuple[str, ...]:
+    """The instructions of a profile that may have opcodes."""
+    listed = isa.instructions().values()
+    return tuple(i.name for i in listed if _fits(i) and i.types.get(profile))
+
+
+def one_opcode(
+    name: str, profile: ProfileName, rows: int, cols: int, wanted: str, draw: str
+) -> Opcode | None:
+    """One of an instruction's opcodes for tiles of ``rows * cols`` elements, by the hash of ``draw``: with
+    operands of element type ``wanted`` if it has such. None where it has no opcode.
+
+    Unlike :func:`catalogue`, it checks few of them.
+
+    >>> str(one_opcode("tabs", "a5", 16, 16, "f32", "first"))
+    'tabs src:vec 16x16xf32 valid ?x? dst:vec 16x16xf32 valid ?x?'
+    """
+    instruction, p = isa.instructions()[name], find_profile(profile)
+    variants = _shuffled(_variants(instruction, p), draw)
+    for bound, form in sorted(variants, key=lambda v: all(d.name != wanted for d in v[0].values())):
+        operands = [*(instruction.operand(n) for n in form), *instruction.destinations_of(form)]
+        shapes = ((rows, cols), (rows // 2, cols * 2))
+        # Where operands may have several kinds, the first legal arrangement or the second.
+        skipped = zlib.crc32(f"{draw}:kinds".encode()) % _arrangements_of(instruction)
+        last = None
+        for kinds in _arrangements(operands, bound, shapes):
+            defaults, *others = _attributes(instruction)
+            tried = [*_shuffled([defaults, *others], draw)[:1], defaults]
+            legal = next((a for a in tried if _legal(instruction, p, form, kinds, a)), None)
+            if legal is not None:
+                last = _opcode(instruction, p, form, kinds, legal)
+                if skipped == 0:
+                    break
+                skipped -= 1
+        if last is not None and not instruction.ulp.get(last.dtype.name):
+            return last
+    return None
+
+
+_Item = TypeVar("_Item")
+
+
+def _shuffled(items: Iterable[_Item], draw: str) -> list[_Item]:
+    listed = list(items)
+    order = sorted(range(len(listed)), key=lambda i: zlib.crc32(f"{draw}:{i}".encode()))
+    return [listed[i] for i in order]
 
 
 def _fits(instruction: Instruction) -> bool:
@@ -101,11 +151,19 @@ def _fits(instruction: Instruction) -> bool:
 
 def _opcodes(instruction: Instruction, profile: Profile, rows: int, cols: int) -> Iterator[Opcode]:
     shapes = ((rows, cols), (rows // 2, cols * 2))
-    for names in instruction.types.get(profile.name, ()):
-        bound = dict(zip(instruction.type_vars, map(dtype, names), strict=True))
+    for bound, form in _variants(instruction, profile):
+        yield from _typed(instruction, profile, form, bound, shapes)
+
+
+def _variants(
+    instruction: Instruction, profile: Profile
+) -> Iterator[tuple[dict[str, DType], tuple[str, ...]]]:
+    """Element types and overloads of an instruction."""
+    for row in instruction.types.get(profile.name, ()):
+        bound = dict(zip(instruction.type_vars, map(dtype, row), strict=True))
         if all(d.bits in _BITS for d in bound.values()):
             for form in _forms(instruction):
-                yield from _typed(instruction, profile, form, bound, shapes)
+                yield bound, form
 
 
 def _forms(instruction: Instruction) -> Iterator[tuple[str, ...]]:
@@ -137,7 +195,7 @@ def _typed(
 ) -> Iterator[Opcode]:
     """The opcodes of an overload with given element types: one per legal attribute value."""
     operands = [*(instruction.operand(n) for n in form), *instruction.destinations_of(form)]
-    wanted = 2 if instruction.cls == "reduce_expand" else 1
+    wanted = _arrangements_of(instruction)
     for kinds in _arrangements(operands, bound, shapes):
         legal = [a for a in _attributes(instruction) if _legal(instruction, profile, form, kinds, a)]
         for attributes in legal:
@@ -147,6 +205,11 @@ def _typed(
         wanted -= bool(legal)
         if wanted == 0:
             return
+
+
+def _arrangements_of(instruction: Instruction) -> int:
+    """Legal arrangements of operands that are opcodes of their own."""
+    return 2 if instruction.cls == "reduce_expand" else 1
 
 
 _Kinds: TypeAlias = "dict[str, Kind | ScalarType]"

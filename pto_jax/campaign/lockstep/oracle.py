@@ -2,21 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
+from ...lowering.lockstep import Programs
 from ...testing.generate import Case
 from ..judge import Outcome, Watch, judge
 from ..results import Output, Run
 from ..targets import Oracle, Target
-from .cases import decode, outputs
+from . import values
+from .cases import as_case, outputs, pool_of
+from .programs import Drawn, contents, draw
 from .stream import Runner
 
 
 @dataclass(frozen=True)
-class Finished:
+class Given:
     """A machine that has already run one case."""
 
     name: str
@@ -26,22 +29,37 @@ class Finished:
         return Run(self.results)
 
 
-def finished(runner: Runner, seed: int, index: list[int]) -> Iterator[tuple[Case, Finished]]:
-    """The programs of some indices as cases, with what the lockstep engine computed."""
-    size = runner.chunk * runner.devices
-    for place in range(0, len(index), size):
-        here = index[place : place + size]
-        for i, registers in zip(here, runner.registers(seed, np.array(here, np.uint64)), strict=True):
-            case = decode(runner.table, seed, i, runner.steps)
-            yield case, Finished(runner.name, outputs(case, runner.table, registers))
+@dataclass(frozen=True)
+class Finished:
+    """A program as a case, as it was drawn (arrays with one row), and with what the lockstep engine
+    computed."""
+
+    case: Case
+    drawn: Programs
+    machine: Given
+
+
+def finished(runner: Runner, seed: int, index: Sequence[int]) -> Iterator[Finished]:
+    """The programs of some indices, a chunk of them executed at a time."""
+    table = runner.table
+    for place in range(0, len(index), runner.chunk):
+        here = np.array(index[place : place + runner.chunk], np.uint64)
+        drawn = draw(np, table, values.origin(seed), here, runner.steps)
+        filled = contents(table, pool_of(table, seed), drawn)
+        registers = runner.registers(drawn.programs, filled)
+        for n, number in enumerate(here.tolist()):
+            one = slice(n, n + 1)
+            single = Drawn(Programs(*(a[one] for a in drawn.programs)), *(a[one] for a in drawn[1:]))
+            case = as_case(table, seed, number, single, filled[n])
+            yield Finished(case, single.programs, Given(runner.name, outputs(case, table, registers[n])))
 
 
 def compare(
-    runner: Runner, reference: Target, seed: int, index: list[int], watch: Watch | None = None
+    runner: Runner, reference: Target, seed: int, index: Sequence[int], watch: Watch | None = None
 ) -> Iterator[Outcome]:
     """What became of the programs of some indices, on a reference machine and in lockstep."""
-    for case, tested in finished(runner, seed, index):
-        yield judge(case, reference, tested, watch)
+    for program in finished(runner, seed, index):
+        yield judge(program.case, reference, program.machine, watch)
 
 
 def compare_with_interpreter(runner: Runner, seed: int, start: int, count: int) -> list[Outcome]:
@@ -52,5 +70,5 @@ def compare_with_interpreter(runner: Runner, seed: int, start: int, count: int) 
     >>> compare_with_interpreter(Runner(few, chunk=8), 1, 0, 8)
     []
     """
-    every = compare(runner, Oracle(), seed, list(range(start, start + count)))
+    every = compare(runner, Oracle(), seed, range(start, start + count))
     return [o for o in every if o.is_failure]

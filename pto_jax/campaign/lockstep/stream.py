@@ -94,12 +94,17 @@ class Runner:
         words, counts = (np.asarray(a) for a in result)
         return place, words[: count - place], counts.sum(0, dtype=np.int64)
 
-    def registers(self, seed: int, index: NDArray[np.uint64]) -> NDArray[np.uint32]:
-        """Final registers uint32 [n, registers, words] of some programs, at most a chunk of them."""
-        padded = np.zeros(self.chunk * self.devices, np.uint64)
-        padded[: len(index)] = index
+    def registers(self, programs: Programs, contents: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Final registers uint32 [n, registers, words] of some programs, at most a chunk of them, whose
+        registers start with ``contents``."""
+        spare = self.chunk - len(contents)
+
+        def padded(rows: Array) -> Array:
+            return np.concatenate([rows, np.zeros((spare, *rows.shape[1:]), rows.dtype)])
+
         with x64():
-            return np.asarray(_finisher(self)(*_given(self.table, seed), padded))[: len(index)]
+            found = _finisher(self)(Programs(*map(padded, programs)), padded(contents))
+            return np.asarray(found)[: len(contents)]
 
 
 def branches(table: Table) -> tuple[Branch, ...]:
@@ -115,16 +120,16 @@ def _given(table: Table, seed: int) -> tuple[Array, Array, Array]:
         return start, jax.device_put(made.words), jax.device_put(made.free)
 
 
-def execute(runner: Runner, drawn: Drawn, pool: tuple[Array, Array], keep: Callable[[Array], Array]) -> Array:
-    """What ``keep`` makes of the final registers [..., registers, words] of the programs drawn."""
+def _digests(runner: Runner, drawn: Drawn, pool: tuple[Array, Array]) -> Array:
+    """The digests of the programs drawn."""
     table, listed = runner.table, branches(runner.table)
 
     def begin(single: Drawn) -> Array:
         return contents_of_one(table, *pool, single)
 
     if runner.mode == "grouped":
-        return keep(run_grouped(listed, drawn.programs, lax.map(begin, drawn), runner.block))
-    return lax.map(lambda single: keep(run_switched(listed, single.programs, begin(single))), drawn)
+        return digest(run_grouped(listed, drawn.programs, lax.map(begin, drawn), runner.block))
+    return lax.map(lambda single: digest(run_switched(listed, single.programs, begin(single))), drawn)
 
 
 def digest(registers: Array) -> Array:
@@ -164,7 +169,7 @@ def coverage(table: Table, programs: Programs) -> NDArray[np.int64]:
 def _digester(runner: Runner) -> Callable[..., tuple[Array, Array]]:
     def run(start: Array, words: Array, free: Array, index: Array, there: Array) -> tuple[Array, Array]:
         drawn = draw(jnp, runner.table, start, index, runner.steps)
-        found = execute(runner, drawn, (words, free), digest)
+        found = _digests(runner, drawn, (words, free))
         return found, _covered(runner.table, drawn.programs, there)[None]
 
     if runner.devices == 1:
@@ -174,22 +179,21 @@ def _digester(runner: Runner) -> Callable[..., tuple[Array, Array]]:
         before = lax.axis_index("programs") * np.int32(runner.chunk)
         return run(start, words, free, index, there - before)
 
-    return _sharded(runner, shard, 5, 2)
-
-
-@lru_cache(maxsize=64)
-def _finisher(runner: Runner) -> Callable[..., Array]:
-    def run(start: Array, words: Array, free: Array, index: Array) -> Array:
-        drawn = draw(jnp, runner.table, start, index, runner.steps)
-        return execute(runner, drawn, (words, free), lambda r: r)
-
-    return jax.jit(run) if runner.devices == 1 else _sharded(runner, run, 4, 1)
-
-
-def _sharded(runner: Runner, run: Callable[..., Any], arguments: int, results: int) -> Callable[..., Any]:
-    """``run`` on several devices; its fourth argument, the indices, and its results are divided."""
+    # Only the indices and the results are divided.
     mesh = Mesh(np.array(jax.devices()[: runner.devices]), ("programs",))
     part, whole = PartitionSpec("programs"), PartitionSpec()  # type: ignore[no-untyped-call]
-    into = tuple(part if i == 3 else whole for i in range(arguments))
-    out = part if results == 1 else (part,) * results
-    return jax.jit(jax.shard_map(run, mesh=mesh, in_specs=into, out_specs=out))
+    into = (whole, whole, whole, part, whole)
+    return jax.jit(jax.shard_map(shard, mesh=mesh, in_specs=into, out_specs=(part, part)))
+
+
+# Each keeps compiled code of many megabytes, and campaigns go from table to table.
+@lru_cache(maxsize=4)
+def _finisher(runner: Runner) -> Callable[[Programs, Array], Array]:
+    listed = branches(runner.table)
+    if runner.mode == "grouped":
+        return jax.jit(lambda programs, begin: run_grouped(listed, programs, begin, runner.block))
+
+    def one(both: tuple[Programs, Array]) -> Array:
+        return run_switched(listed, *both)
+
+    return jax.jit(lambda programs, begin: lax.map(one, (programs, begin)))

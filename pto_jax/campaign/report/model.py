@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...profiles import PROFILE_NAMES, ProfileName
+from ..machine_names import device_options
 from .coverage import Coverage, coverage
 from .read import Block, Contents, Failure
 from .ulp import Histogram, Histograms, bounds, label
@@ -185,7 +186,8 @@ def command(campaign: Mapping[str, Any], failure: Failure) -> str:
     'pto-jax replay found/7'
     """
     if failure.folder:
-        return f"pto-jax replay {shlex.quote(failure.folder)}"
+        machines = (str(campaign.get(key, "")) for key in ("reference", "tested"))
+        return shlex.join(["pto-jax", "replay", failure.folder, *device_options(*machines)])
     words = ["pto-jax", "fuzz", "--seed", campaign.get("seed", 0), "--start", failure.index, "--count", 1]
     options = {"--against": "reference", "--profile": "profiles", "--preset": "presets"}
     if campaign.get("lockstep"):

@@ -11,14 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ...errors import FileError
+from .. import stored
 from .ulp import Histograms
 
 #: The version of the tables that is understood.
 SCHEMA = 1
-_HEADER = b"SQLite format 3\x00"
-#: Seconds to wait for a process that writes.
-_BUSY = 30.0
 
 
 @dataclass(frozen=True)
@@ -62,37 +59,18 @@ class Contents:
 def read(path: str | Path) -> Contents:
     """What a store says at this moment; nothing is written. Raises FileError for a file that is none."""
     where = Path(path)
-    _check_header(where)
-    try:
-        with contextlib.closing(_opened(where)) as database:
-            database.execute("BEGIN")
-            return _read(database, str(path))
-    except (sqlite3.Error, ValueError, TypeError, AttributeError, KeyError) as error:
-        raise FileError(
-            f"{path}: no store of a campaign: {error}; allowed: a file that pto-jax fuzz --store wrote"
-        ) from None
-
-
-def _check_header(path: Path) -> None:
-    """Refuse what is no SQLite file, in plain words."""
-    try:
-        with path.open("rb") as file:
-            start = file.read(len(_HEADER))
-    except FileNotFoundError:
-        raise FileError(f"{path}: no such store") from None
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise FileError(f"{path}: cannot be read: {reason}") from None
-    if start != _HEADER:
-        found = "is empty" if not start else "is no SQLite file"
-        raise FileError(f"{path}: {found}; allowed: a file that pto-jax fuzz --store wrote")
+    stored.header(where)
+    with stored.complaints(path), contextlib.closing(_opened(where)) as database:
+        database.execute("BEGIN")
+        stored.check(database, path, SCHEMA)
+        return _read(database, str(path))
 
 
 def _opened(path: Path) -> sqlite3.Connection:
     """A connection that cannot write. Where the folder cannot be written either, the write-ahead log has no
     place; the file is then read as it is."""
     address = path.resolve().as_uri()
-    database = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=_BUSY, isolation_level=None)
+    database = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=stored.BUSY, isolation_level=None)
     try:
         database.execute("SELECT count(*) FROM sqlite_master").fetchone()
     except sqlite3.OperationalError:
@@ -103,8 +81,6 @@ def _opened(path: Path) -> sqlite3.Connection:
 
 def _read(database: sqlite3.Connection, name: str) -> Contents:
     campaign = {key: json.loads(value) for key, value in database.execute("SELECT key, value FROM campaign")}
-    if campaign.get("schema") != SCHEMA:
-        raise ValueError(f"its tables have version {campaign.get('schema')}, {SCHEMA} is understood")
     contents = Contents(name, campaign)
     query = "SELECT finished, count, seconds, worker, kinds, coverage, ulp FROM batch ORDER BY start"
     for finished, count, seconds, worker, kinds, coverage, ulp in database.execute(query):
@@ -120,10 +96,6 @@ def _read(database: sqlite3.Connection, name: str) -> Contents:
 
 def _check(contents: Contents) -> None:
     """Raise ValueError for what no campaign counts."""
-    for counts in (contents.kinds, contents.coverage):
-        odd = next((k for k, n in counts.items() if not (isinstance(k, str) and isinstance(n, int))), None)
-        if odd is not None:
-            raise ValueError(f"the count of {odd!r} is {counts[odd]!r}, no integer")
     cell = next((cell for cell in contents.coverage if cell.count("|") != 4), None)
     if cell is not None:
         raise ValueError(f"coverage cell {cell!r} does not have 5 parts")
@@ -135,7 +107,6 @@ def _failures(database: sqlite3.Connection) -> Iterator[Failure]:
     for index, identity, kind, profile, instruction, cause, message, folder, detail in database.execute(
         query
     ):
-        known = json.loads(detail or "{}")
         yield Failure(
             int(index),
             identity or "",
@@ -145,5 +116,5 @@ def _failures(database: sqlite3.Connection) -> Iterator[Failure]:
             cause or "",
             message or "",
             folder or None,
-            known if isinstance(known, dict) else {},
+            json.loads(detail or "{}"),
         )

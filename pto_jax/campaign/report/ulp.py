@@ -31,6 +31,8 @@ from ..results import Output, Run
 ROUNDED = frozenset("tsqrt trsqrt trecip tdiv tdivs trowexpanddiv tcolexpanddiv".split())
 #: Distances below have a bucket each, those above one per power of two.
 SMALL = 4
+#: Stored counts and distances are smaller, so that floats hold them.
+_LARGEST = 1 << 53
 
 
 def bucket(distance: int) -> int:
@@ -82,6 +84,12 @@ class Histogram:
 
 def _last(start: int) -> int:
     return start if start < SMALL else 2 * start - 1
+
+
+def _count(value: Any) -> int:
+    if type(value) is not int or not 0 <= value < _LARGEST:
+        raise ValueError(f"found {value!r}; a count is needed")
+    return value
 
 
 class Histograms:
@@ -154,8 +162,11 @@ class Histograms:
         try:
             for key, value in json.loads(text).items():
                 instruction, dtype = key.split("|")
-                counts = Counter({int(start): int(n) for start, n in value["buckets"].items()})
-                made._of[instruction, dtype] = Histogram(counts, int(value["nan"]), int(value["worst"]))
+                counts = Counter({int(start): _count(n) for start, n in value["buckets"].items()})
+                if unknown := [start for start in counts if not 0 <= start < _LARGEST]:
+                    raise ValueError(f"a bucket at {unknown[0]}")
+                nan, worst = (_count(value[k]) for k in ("nan", "worst"))
+                made._of[instruction, dtype] = Histogram(counts, nan, worst)
         except (ValueError, TypeError, KeyError, AttributeError) as error:
             raise ValueError(f"no ULP histograms: {type(error).__name__}: {error}") from None
         return made

@@ -18,7 +18,6 @@ import os
 import platform
 import re
 import shlex
-import shutil
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -28,11 +27,11 @@ import jax
 import numpy as np
 
 from ... import __version__
-from ..._failures import first_difference, new_folder
-from ...api import write_text
-from ...errors import FileError
+from ..._failures import first_difference
+from ...files import folder_replacing, write_text
 from ...testing.generate import VERSION, Case
 from ..devices.exchange import program_text, save_inputs, save_outputs
+from ..machine_names import device_options
 from .search import Finding
 
 SHRUNK, ORIGINAL, REPORT = "shrunk.pto", "original.pto", "report.json"
@@ -51,22 +50,10 @@ def save(
     reference: str,
     tested: str,
 ) -> Path:
-    """Write the folder of a failure into the folder of its cause; one of the same case is replaced.
-
-    The folder gets its name when it is complete.
-    """
+    """Write the folder of a failure into the folder of its cause; one of the same case is replaced as a
+    whole."""
     case, outcome = finding.case, finding.outcome
     final = parent / slug(cause) / f"seed{original.seed}-{original.index}"
-    # What was interrupted while it was written.
-    shutil.rmtree(final.with_name(f".{final.name}"), ignore_errors=True)
-    folder = new_folder(final.parent, f".{final.name}")
-    write_text(str(folder / SHRUNK), program_text(case))
-    write_text(str(folder / ORIGINAL), program_text(original))
-    save_inputs(folder / INPUTS, case)
-    save_inputs(folder / ORIGINAL_INPUTS, original)
-    for file, run in ((EXPECTED, finding.wanted), (GOT, finding.found)):
-        if run is not None:
-            save_outputs(folder / file, case, run)
     report = {
         "id": original.id,
         "seed": original.seed,
@@ -86,15 +73,17 @@ def save(
         "versions": versions(),
         "device": device(),
         "flags": {k: v for k, v in sorted(os.environ.items()) if _FLAGS.match(k)},
-        "command": f"pto-jax replay {shlex.quote(str(final))}",
+        "command": shlex.join(["pto-jax", "replay", str(final), *device_options(reference, tested)]),
     }
-    write_text(str(folder / REPORT), json.dumps(report, indent=1) + "\n")
-    try:
-        if final.exists():
-            shutil.rmtree(final)
-        folder.rename(final)
-    except OSError as error:
-        raise FileError(f"{final}: cannot be written: {error.strerror or error}") from None
+    with folder_replacing(final) as folder:
+        write_text(folder / SHRUNK, program_text(case))
+        write_text(folder / ORIGINAL, program_text(original))
+        save_inputs(folder / INPUTS, case)
+        save_inputs(folder / ORIGINAL_INPUTS, original)
+        for file, run in ((EXPECTED, finding.wanted), (GOT, finding.found)):
+            if run is not None:
+                save_outputs(folder / file, case, run)
+        write_text(folder / REPORT, json.dumps(report, indent=1) + "\n")
     return final
 
 
@@ -105,7 +94,8 @@ def slug(text: str) -> str:
     'tcvt-f32-i8-rmode-floor-saturation-9c8d'
     """
     words = re.sub(r"[^A-Za-z0-9._]+", "-", text).strip("-.")[:80]
-    return f"{words}-{sha256(text.encode()).hexdigest()[:4]}"
+    digest = sha256(text.encode(errors="surrogatepass")).hexdigest()
+    return f"{words}-{digest[:4]}"
 
 
 def versions() -> dict[str, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -12,14 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..._run import REGION
-from ...api import load, read_text
+from ...api import parse
+from ...dtypes import DType
 from ...errors import FileError
+from ...files import load_arrays, read_json, read_text
 from ...ir import Value
 from ...profiles import PROFILE_NAMES, profile
 from ...roots import GlobalTypes
 from ...testing.generate import Case
 from ...testing.generate_state import Input
-from ...testing.vectors import load_arrays
 from ...types import (
     MemRefType,
     PartitionViewType,
@@ -33,6 +33,8 @@ from .edits import entry_of
 from .folder import INPUTS, ORIGINAL, ORIGINAL_INPUTS, REPORT, SHRUNK
 
 Held = TileType | ScalarType | PtrType | MemRefType | PartitionViewType | TensorViewType | VectorType
+#: Characters of a wrong value that are shown.
+_LINE = 80
 _KEYS: dict[str, type] = {
     "id": str,
     "seed": int,
@@ -70,7 +72,8 @@ def read(path: str | Path, original: bool = False) -> Failure:
         raise FileError(f"{folder}: is not a folder" if folder.exists() else f"{folder}: no such folder")
     report = _report(folder / REPORT)
     told = report["original" if original else "shrunk"]
-    program = load(folder / (ORIGINAL if original else SHRUNK))
+    file = folder / (ORIGINAL if original else SHRUNK)
+    program = parse(read_text(file, regular=True), str(file))
     if told["entry"] is not None and program.function(told["entry"]) is None:
         raise FileError(f"{folder}: the program has no function {told['entry']!r}, which {REPORT} names")
     if told["entry"] is None and len(program.entries) != 1:
@@ -94,22 +97,19 @@ def read(path: str | Path, original: bool = False) -> Failure:
 
 
 def _report(path: Path) -> dict[str, Any]:
-    try:
-        found = json.loads(read_text(path))
-    except json.JSONDecodeError as error:
-        raise FileError(f"{path}: not JSON: {error}") from None
+    found = read_json(path, regular=True)
     if not isinstance(found, dict):
         raise FileError(f"{path}: holds a {type(found).__name__}; an object is needed")
     for key, kind in _KEYS.items():
-        if not isinstance(found.get(key), kind):
-            raise FileError(f"{path}: {key} is {found.get(key)!r}; {kind.__name__} is needed")
+        if type(found.get(key)) is not kind:
+            raise FileError(f"{path}: {key} is {_shown(found.get(key))}; {kind.__name__} is needed")
     if found["profile"] not in PROFILE_NAMES:
         allowed = " ".join(PROFILE_NAMES)
         raise FileError(f"{path}: profile is {found['profile']!r}; allowed: {allowed}")
     for part in ("shrunk", "original"):
         if not _is_execution(found[part]):
             raise FileError(
-                f"{path}: {part} is {found[part]!r}; entry (a name or null), grid (at least 1) and "
+                f"{path}: {part} is {_shown(found[part])}; entry (a name or null), grid (at least 1) and "
                 "ulp (numbers by name) are needed"
             )
     return found
@@ -117,8 +117,14 @@ def _report(path: Path) -> dict[str, Any]:
 
 def _is_execution(told: dict[str, Any]) -> bool:
     ulp, grid = told.get("ulp"), told.get("grid")
-    bounds = isinstance(ulp, dict) and all(isinstance(n, int) for n in ulp.values())
-    return bounds and isinstance(grid, int) and grid > 0 and isinstance(told.get("entry"), str | None)
+    bounds = isinstance(ulp, dict) and all(type(n) is int and n >= 0 for n in ulp.values())
+    return bounds and type(grid) is int and grid > 0 and isinstance(told.get("entry"), str | None)
+
+
+def _shown(value: Any) -> str:
+    """A value in an error, at most a line of it."""
+    text = repr(value)
+    return text if len(text) <= _LINE else text[:_LINE] + "..."
 
 
 def _input(path: Path, argument: Value, arrays: Mapping[str, NDArray[Any]]) -> Input:
@@ -130,7 +136,7 @@ def _input(path: Path, argument: Value, arrays: Mapping[str, NDArray[Any]]) -> I
     if not isinstance(t, Held):
         raise FileError(f"{path}: argument {name} is a {t}, which no folder holds")
     array, d = arrays[name], t.dtype
-    if array.dtype.itemsize != d.word.itemsize or array.dtype.hasobject:
+    if not _holds(array.dtype, d):
         raise FileError(f"{path}: {name} is {array.dtype}; elements of {d} are {d.word} words")
     words: NDArray[Any] = (
         np.ascontiguousarray(array)
@@ -144,6 +150,13 @@ def _input(path: Path, argument: Value, arrays: Mapping[str, NDArray[Any]]) -> I
     if not isinstance(t, TileType) or t.is_static:
         return Input(t, words)
     return Input(t, words, _region(path, name, t, arrays.get(name + REGION)))
+
+
+def _holds(given: np.dtype[Any], d: DType) -> bool:
+    """Whether an array type is that of elements or their words; ``.npz`` has no names for some types."""
+    if given.itemsize != d.word.itemsize:
+        return False
+    return given in (d.numpy, d.word) or given.kind == "V" or (d.is_integer and given.kind in "iu")
 
 
 def _fits(t: Held, shape: tuple[int, ...]) -> bool:

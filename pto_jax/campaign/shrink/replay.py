@@ -2,18 +2,50 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from ...testing.generate import Case
+from ..devices.exchange import load_outputs
 from ..judge import Outcome
+from ..machine_names import is_device
 from ..machines import DUT_TIMEOUT, machine
+from ..results import Run
+from ..targets import Target
+from .folder import EXPECTED, GOT
 from .reading import read
 from .search import Finding, Machines
 
-Verdict = Literal["reproduced", "different", "gone", "refused"]
+Verdict = Literal["reproduced", "different", "gone", "refused", "withheld"]
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What a failure is now, in one word and in a text. ``withheld`` are the machines that were not executed
+    because only the folder names them."""
+
+    verdict: Verdict
+    text: str
+    withheld: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """What a machine gave when the failure was found, in place of the machine."""
+
+    machine: str
+    file: Path
+
+    @property
+    def name(self) -> str:
+        return f"recorded results of {self.machine}"
+
+    def run(self, case: Case) -> Run:
+        return load_outputs(self.file, case)
 
 
 def replay(
@@ -22,18 +54,39 @@ def replay(
     tested: str | None = None,
     original: bool = False,
     dut_timeout: float = DUT_TIMEOUT,
-) -> tuple[Verdict, str]:
-    """Execute the failure in a folder on both machines; the verdict, and a text that describes it.
+    trust: bool = False,
+) -> Replay:
+    """Execute the failure in a folder on both machines.
 
-    The machines are those of the folder's report where none are named. ``different`` is a failure in
-    another way. Raises FileError for a folder that cannot be read, ArgumentError for an unknown machine.
+    The machines are those of the folder's report where none are named. Command lines and modules are
+    executed only where they are named here, or with ``trust``; otherwise the results that the folder keeps
+    of them are compared, and without such results (crashes, the ``original`` program) nothing is executed.
+    ``different`` is a failure in another way. Raises FileError for a folder that cannot be read,
+    ArgumentError for an unknown machine.
     """
     failure = read(path, original)
-    names = (against or failure.report["reference"], tested or failure.report["tested"])
-    first, second = (machine(name, dut_timeout) for name in names)
+    report = failure.report
+    withheld: list[str] = []
+    targets: list[Target] = []
+    for key, named, results in (("reference", against, EXPECTED), ("tested", tested, GOT)):
+        name = report[key] if named is None else named
+        if trust or named is not None or not is_device(name):
+            targets.append(machine(name, dut_timeout))
+            continue
+        withheld.append(name)
+        if not original and (Path(path) / results).is_file():
+            targets.append(Recorded(name, Path(path) / results))
+    names = (against or report["reference"], tested or report["tested"])
+    if len(targets) < len(names):
+        return Replay("withheld", _text(failure.case, names, "not executed", report), tuple(withheld))
+    first, second = targets
     finding = Machines(first, second).run(failure.case)
-    verdict = _verdict(finding, failure.report["kind"], failure.report["signature"])
-    return verdict, _text(verdict, finding, names, failure.report["instruction"])
+    outcome = finding.outcome
+    verdict = _verdict(finding, report["kind"], report["signature"])
+    said = f"{_TITLES[verdict]}: {outcome.kind}" + (f": {outcome.message}" if outcome.message else "")
+    shown = [t.name if isinstance(t, Recorded) else n for t, n in zip(targets, names, strict=True)]
+    text = _text(failure.case, shown, "\n".join([said, *_first(outcome, finding)]), report)
+    return Replay(verdict, text, tuple(withheld))
 
 
 def _verdict(finding: Finding, kind: str, signature: str) -> Verdict:
@@ -45,7 +98,7 @@ def _verdict(finding: Finding, kind: str, signature: str) -> Verdict:
     return "reproduced" if (outcome.kind, finding.signature) == (kind, signature) else "different"
 
 
-_TITLES: dict[Verdict, str] = {
+_TITLES: dict[str, str] = {
     "reproduced": "reproduced",
     "different": "fails in another way",
     "gone": "does not show any more",
@@ -53,16 +106,10 @@ _TITLES: dict[Verdict, str] = {
 }
 
 
-def _text(verdict: Verdict, finding: Finding, names: tuple[str, str], instruction: str) -> str:
-    case, outcome = finding.case, finding.outcome
-    lines = [
-        f"case {case.id} (seed {case.seed}, index {case.index}), profile {case.profile.name}: "
-        f"{names[1]} against {names[0]}",
-        f"{_TITLES[verdict]}: {outcome.kind}" + (f": {outcome.message}" if outcome.message else ""),
-        *_first(outcome, finding),
-        "",
-        *_program(case, instruction),
-    ]
+def _text(case: Case, names: Sequence[str], said: str, report: Mapping[str, Any]) -> str:
+    reference, tested = names
+    head = f"case {case.id} (seed {case.seed}, index {case.index}), profile {case.profile.name}"
+    lines = [f"{head}: {tested} against {reference}", said, "", *_program(case, report["instruction"])]
     return "\n".join(lines)
 
 

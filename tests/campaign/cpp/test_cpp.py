@@ -10,7 +10,8 @@ import pytest
 
 from pto_jax.api import parse
 from pto_jax.campaign.cpp.spelling import identifier, literal, member, tile
-from pto_jax.campaign.cpp.translate import prelude, source, translate
+from pto_jax.campaign.cpp.support import prelude
+from pto_jax.campaign.cpp.translate import source, translate
 from pto_jax.campaign.targets import Oracle
 from pto_jax.dtypes import BF16, F16, F32, I8, U64
 from pto_jax.errors import NotExecutableError
@@ -268,8 +269,74 @@ func.func @part(%a: !pto.tensor_view<16x16xf32>, %b: !pto.tensor_view<16x16xf32>
             f"outs(%d : {T.replace('rows=16', 'rows=32').replace('v_row=16', 'v_row=?')})",
             "trowsum: dst has other rows than src",
         ),
+        (
+            f"pto.tsqrt ins(%a : {T}) outs(%d : {T.replace('v_row=16', 'v_row=?')})",
+            "tsqrt: dst and src have other valid sizes in their types",
+        ),
     ],
 )
 def test_what_the_simulator_does_not_define_is_refused_for_it(text: str, message: str) -> None:
     with pytest.raises(NotExecutableError, match=message):
         device(text, "manual")
+
+
+def test_an_allocation_has_one_place_in_all_calls() -> None:
+    text = f"""
+func.func private @make(%p: {T}) -> {T} {{
+  %t = pto.alloc_tile : {T}
+  pto.trelu ins(%p : {T}) outs(%t : {T})
+  return %t : {T}
+}}
+func.func @main(%x: {T}) attributes {{pto.entry}} {{
+  %a = func.call @make(%x) : ({T}) -> {T}
+  %b = func.call @make(%a) : ({T}) -> {T}
+  return
+}}"""
+    case = case_of(text)
+    entry = case.program.function("main")
+    assert entry is not None
+    inputs = {a.name: Input(a.type, np.zeros((16, 16), np.uint32)) for a in entry.args}  # type: ignore[arg-type]
+    made = translate(replace(case, inputs=inputs, entry="main"), (), "manual").device
+    addresses = re.findall(r"TASSIGN\(t, (0x[0-9a-f]+)\);", made)
+    assert len(addresses) == 2
+    assert len(set(addresses)) == 1
+
+
+def test_tiles_of_memories_that_the_simulator_has_as_one_may_not_meet() -> None:
+    scaling = T.replace(
+        "loc=vec, dtype=f32, rows=16, cols=16, v_row=16, v_col=16", "loc=scaling, dtype=ui64, SIZE"
+    )
+    scaling = scaling.replace("SIZE", "rows=1, cols=16, v_row=1, v_col=16")
+    text = (
+        "%zero = arith.constant 0 : i64\n%at = arith.constant 512 : i64\n"
+        f"%t = pto.alloc_tile addr = %zero : {T}\n%u = pto.alloc_tile addr = %at : {scaling}\n"
+        f"pto.trelu ins(%x : {T}) outs(%t : {T})"
+    )
+    with pytest.raises(NotExecutableError, match="one memory for vec and scaling"):
+        device(text, "manual")
+    assert "TASSIGN(u, at)" in device(text.replace(" 512 ", " 1024 "), "manual")
+
+
+def test_the_host_compares_by_the_element_type() -> None:
+    kinds = {
+        "f32": "Rule{32, 0x7fffffff, 0x7f800001, 0x7fffffff, 0}",
+        "bf16": "Rule{16, 0x7fff, 0x7f81, 0x7fff, 0}",
+        "i8": "Rule{8, 0x7f, 0x1, 0x0, 0}",
+        "hif8": "Rule{8, 0xff, 0x80, 0x80, 0}",
+        "f8E4M3FN": "Rule{8, 0x7f, 0x7f, 0x7f, 0}",
+        "f8E5M2": "Rule{8, 0x7f, 0x7d, 0x7f, 0}",
+    }
+    for kind, rule in kinds.items():
+        t = T.replace("f32", kind).replace("cols=16", "cols=32").replace("v_col=16", "v_col=32")
+        text = source(case_of(f"pto.tmov ins(%x : {t}) outs(%y : {t})"), ("y",), "auto")
+        assert f'same &= compare(to, reference, "y", {rule}, true);' in text
+        assert ("static_assert(!std::is_same_v<bfloat16_t" in text) == (kind == "bf16")
+    loose = replace(case_of(ADD), ulp={"dst": 2})
+    assert "0x7fffffff, 2}, true);" in source(loose, ("dst",), "auto")
+
+
+def test_tiles_that_the_simulator_copies_need_manual_mode() -> None:
+    text = f"pto.tsqrt ins(%a : {T}) outs(%d : {T})"
+    with pytest.raises(NotExecutableError, match="tsqrt: the simulator takes its tiles by value"):
+        device(text, "auto")
+    assert "TSQRT(d, a);" in device(text, "manual")

@@ -13,9 +13,10 @@ import pytest
 
 from pto_jax import cli
 from pto_jax.api import load
-from pto_jax.campaign.devices.dut import DECLINED, BatchCommand, Command
+from pto_jax.campaign.devices.contract import DECLINED, PROGRAM
+from pto_jax.campaign.devices.dut import BatchCommand, Command
 from pto_jax.campaign.devices.exchange import load_outputs, save_outputs
-from pto_jax.campaign.devices.folders import PROGRAM, write_case
+from pto_jax.campaign.devices.folders import write_case
 from pto_jax.campaign.judge import judge, judge_all
 from pto_jax.campaign.machines import machine
 from pto_jax.campaign.results import Run, mismatch
@@ -185,6 +186,8 @@ def test_several_blocks_need_a_command_that_asks(tmp_path: Path, simple: Case) -
     [
         ("true {program} {inputs}", r"\{outputs\} is missing"),
         ("true {program} {inputs} {outputs} {seed}", r"unknown placeholder \{seed\}; allowed: \{program\}"),
+        ("true {program!r:>99999999999} {inputs} {outputs}", r"\{program\} with a conversion or format"),
+        ("true {program} {inputs:>9} {outputs}", r"\{inputs\} with a conversion or format"),
         ("true 'x {program}", "No closing quotation"),
         ("true {program", "expected '}'"),
         ("", "empty"),

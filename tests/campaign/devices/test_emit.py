@@ -11,16 +11,19 @@ import pytest
 
 from pto_jax import cli
 from pto_jax.api import load
+from pto_jax.campaign.cpp import build
 from pto_jax.campaign.devices import binary
-from pto_jax.campaign.devices.exchange import load_outputs
+from pto_jax.campaign.devices.exchange import load_outputs, result_types
+from pto_jax.campaign.devices.expectation import expectation
 from pto_jax.campaign.results import Run, mismatch
 from pto_jax.campaign.targets import Oracle
 from pto_jax.errors import DeviceError
+from pto_jax.files import load_arrays
 from pto_jax.testing.conformance import run_conformance
 from pto_jax.testing.execute import run_case_oracle
 from pto_jax.testing.generate import Case, cases, generate
 from pto_jax.testing.generate_options import PRESETS
-from pto_jax.testing.vectors import load_arrays
+from pto_jax.testing.physical import element_offsets
 from pto_jax.types import BLayout, TileType
 
 NEG = "tneg %dst, %src : !pto.tile<2x8xf32, valid=2x5>\n"
@@ -81,7 +84,7 @@ def test_raw_results_of_another_size_are_no_results(tmp_path: Path) -> None:
     with pytest.raises(DeviceError, match=rf"output {name}: found 3 bytes"):
         binary.load_outputs(tmp_path, case, wanted.outputs)
     (tmp_path / f"{name}.bin").unlink()
-    with pytest.raises(DeviceError, match="No such file"):
+    with pytest.raises(DeviceError, match="no such file"):
         binary.load_outputs(tmp_path, case, wanted.outputs)
 
 
@@ -127,14 +130,120 @@ def test_a_file_with_inputs(tmp_path: Path) -> None:
     assert "case.cpp" in (folder / "README.md").read_text()
 
 
-def test_cases_that_cpp_has_no_words_for_are_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "mode.pto"
-    file.write_text("pto.sethf32mode {enable = true, mode = #pto<round_mode ROUND>}\n" + NEG)
-    assert emit(str(file), "--out", str(tmp_path / "out"), "--cpp", "manual", "--profile", "cpu_sim") == 1
+MODE = "pto.sethf32mode {enable = true, mode = #pto<round_mode ROUND>}\n"
+RELU = "taddreluconv %d, %a, %b : !pto.tile<16x32xi8>, !pto.tile<16x32xi16>, !pto.tile<16x32xi16>\n"
+
+
+@pytest.mark.parametrize(
+    ("text", "target", "reason"),
+    [
+        (MODE + NEG, "cpu_sim", "sethf32mode: sets a mode that the C++ interface has no intrinsic for"),
+        (RELU, "a2a3", "taddreluconv: the simulator has no such instruction"),
+        (RELU, "cpu_sim", "taddreluconv: the simulator has no such instruction"),
+        (
+            "tcolsum %d, %a : !pto.tile<1x32xu8>, !pto.tile<16x32xu8>\n",
+            "a5",
+            "tcolsum: operand dst: element types (dst: u8, src: u8) are not supported on cpu_sim",
+        ),
+        (
+            "%s = arith.constant 0 : i32\ntdivs %d, %a, %s : !pto.tile<2x8xi32>, !pto.tile<2x8xi32>, i32\n",
+            "a5",
+            "the CPU simulator: integer division by zero, or of the smallest number by -1, is undefined",
+        ),
+    ],
+)
+def test_what_the_simulator_lacks_is_skipped_with_the_reason(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, target: str, reason: str
+) -> None:
+    file, other = tmp_path / "lacks.pto", tmp_path / "neg.pto"
+    file.write_text(text)
+    other.write_text(NEG)
+    options = ["--out", str(tmp_path / "out"), "--cpp", "manual", "--profile", target]
+    assert emit(str(file), *options) == 1
     shown = capsys.readouterr().out
-    assert "1 cases not written" in shown
-    assert f"{file}:1:1: error: sethf32mode" in shown
+    assert shown.startswith("skipped 000000-")
+    assert reason in shown
+    assert shown.endswith(", 1 skipped\n")
     assert list((tmp_path / "out").iterdir()) == []
+    assert emit(str(file), str(other), *options) == 0
+    assert capsys.readouterr().out.endswith("1 cases in " + str(tmp_path / "out") + ", 1 skipped\n")
+
+
+def test_without_cpp_nothing_is_skipped_for_the_simulator(tmp_path: Path) -> None:
+    file = tmp_path / "relu.pto"
+    file.write_text(RELU)
+    assert emit(str(file), "--out", str(tmp_path / "out"), "--profile", "a2a3") == 0
+
+
+def test_masks_are_beside_the_results_in_both_forms(tmp_path: Path) -> None:
+    assert emit("--seed", "4", "--count", "8", "--profile", "a5", "--out", str(tmp_path)) == 0
+    gaps = 0
+    for index, folder in enumerate(sorted(tmp_path.iterdir())):
+        case = generate(4, index, replace(PRESETS["straight"], profiles=("a5",)))
+        for machine, where in (("a5", folder), ("cpu_sim", folder / "cpu_sim")):
+            expected = expectation(case, machine)  # type: ignore[arg-type]
+            masks = load_arrays(where / "mask.npz")
+            assert sorted(masks) == sorted(expected.run.outputs)
+            same(case, binary.load_outputs(where / "expected", case, masks), expected.run)
+            for name, mask in masks.items():
+                np.testing.assert_array_equal(mask, expected.compared[name])
+                raw = np.fromfile(where / "mask" / f"{name}.bin", np.uint8)
+                t, ordered = result_types(case.program)[name], mask.reshape(-1)
+                if isinstance(t, TileType):
+                    ordered = np.zeros(len(raw), np.bool_)
+                    ordered[element_offsets(t)] = mask
+                np.testing.assert_array_equal(raw, ordered)
+                gaps += int((~mask).sum())
+        results = json.loads((folder / "manifest.json").read_text())["results"]
+        for r in results:
+            left = int(np.prod(r["shape"])) - r["compared"]
+            assert left == sum(g["elements"] for g in r["not_compared"])
+    assert gaps > 100
+
+
+def test_the_readme_says_what_is_compared_where_and_how_it_is_built(tmp_path: Path) -> None:
+    file = tmp_path / "add.pto"
+    file.write_text(
+        "%s = arith.constant 2.0 : f32\n"
+        "tadddeqrelu %d, %a, %b, %s : !pto.tile<8x16xf16, valid=8x15>, !pto.tile<8x16xi32, valid=8x15>, "
+        "!pto.tile<8x16xi32, valid=8x15>, f32\n"
+    )
+    big = np.full((8, 16), 1 << 20, np.int32)
+    np.savez(tmp_path / "in.npz", a=big, b=big, d=np.zeros((8, 16), np.float16))
+    options = [str(file), "--inputs", str(tmp_path / "in.npz"), "--profile", "a5", "--cpp"]
+    for mode in ("auto", "manual"):
+        assert emit(*options, mode, "--out", str(tmp_path / mode)) == 0
+        (folder,) = (tmp_path / mode).iterdir()
+        text, source = (folder / "README.md").read_text(), (folder / "case.cpp").read_text()
+        assert "expected/ and mask/ hold for: Ascend A5. 120 of 128 elements are compared." in text
+        assert "- not compared: d, 8 elements: outside the valid region 8x15\n" in text
+        assert "cpu_sim/expected/ and cpu_sim/mask/ hold for: CPU simulator." in text
+        assert "On the CPU simulator this differs" in text
+        assert "- tadddeqrelu at case.pto:3:3: 120 lanes when it is first executed\n" in text
+        for line in build.lines(mode):
+            assert f"\n{line}\n" in text
+            assert f"\n// {line}".rstrip() + "\n" in source
+        assert ("-D__CPU_SIM -D__PTO_AUTO__ " in text) == (mode == "auto")
+        assert '"$PTO_ISA/include"' in text
+        assert 'REFERENCE = "cpu_sim";' in source
+        assert (folder / "support" / "stdfloat").read_text() == build.STDFLOAT
+
+
+def test_a_case_of_the_simulator_is_compared_with_its_own_results(tmp_path: Path) -> None:
+    file = tmp_path / "neg.pto"
+    file.write_text(NEG)
+    assert emit(str(file), "--profile", "cpu_sim", "--cpp", "auto", "--out", str(tmp_path / "out")) == 0
+    (folder,) = (tmp_path / "out").iterdir()
+    assert 'REFERENCE = ".";\n#else' in (folder / "case.cpp").read_text()
+    assert not (folder / "cpu_sim").exists()
+    assert "cpu_sim/" not in (folder / "README.md").read_text()
+
+
+def test_cases_that_compare_nothing_are_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "fresh.pto"
+    file.write_text("%t = alloc_tile : !pto.tile<2x8xf32>\ntneg %d, %t : !pto.tile<2x8xf32>\n")
+    assert emit(str(file), "--profile", "a5", "--out", str(tmp_path / "out")) == 0
+    assert "1 of them compare nothing" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 
+from pto_jax.campaign import commands_fuzz
 from pto_jax.campaign.fuzz.store import Store
 from pto_jax.cli import main
 
@@ -45,7 +46,7 @@ class Counting:
 
 class Slow(Counting):
     def run(self, case):
-        time.sleep(0.02)
+        time.sleep(0.05)
         return wrong.run(case)
 
 
@@ -116,5 +117,7 @@ def fuzz(
     (tmp_path / "fuzz_machines.py").write_text(MACHINES)
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
+    # Each process takes a second to begin.
+    monkeypatch.setattr(commands_fuzz, "_workers", lambda memory: 1)
     yield Campaigns(capfd, tmp_path)
     sys.modules.pop("fuzz_machines", None)

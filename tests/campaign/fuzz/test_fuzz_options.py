@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sqlite3
 from typing import Any
 
@@ -9,7 +10,8 @@ import pytest
 
 from pto_jax.campaign import commands_fuzz
 from pto_jax.campaign.fuzz import campaign
-from pto_jax.campaign.fuzz.plan import Plan
+from pto_jax.campaign.fuzz.identity import differences, identity
+from pto_jax.campaign.fuzz.plan import LOCKSTEP_ALONE, LOCKSTEP_BATCH, LOCKSTEP_OPCODES, Plan
 from pto_jax.campaign.fuzz.store import Store
 from pto_jax.testing.generate_options import PRESETS
 
@@ -40,7 +42,12 @@ def setup_of(fuzz: Any, monkeypatch: pytest.MonkeyPatch) -> Any:
 @pytest.mark.parametrize(
     ("options", "pair"),
     [
-        ([], ("oracle", "eager")),
+        ([], ("oracle", "lockstep")),
+        (["--profile", "a5", "--count", "8"], ("oracle", "lockstep")),
+        (["--preset", "control"], ("oracle", "eager")),
+        (["--against", "oracle"], ("oracle", "eager")),
+        (["--tested", "oracle"], ("oracle", "oracle:again")),
+        (["--tested", "oracle:a5"], ("oracle", "oracle:a5")),
         (["--against", "oracle:a5"], ("oracle:a5", "eager")),
         (["--against", "profile:a5"], ("eager", "profile:a5")),
         (["--against", "sanitizer"], ("eager", "sanitizer")),
@@ -59,11 +66,48 @@ def test_machines_follow_from_the_options(setup_of: Any, options: list[str], pai
 
 
 def test_presets_suit_the_machines(setup_of: Any) -> None:
-    usual = setup_of().plan.presets
+    usual = setup_of("--tested", "eager").plan.presets
     assert "straight" in usual and "defined" not in usual and set(usual) <= set(PRESETS)
     assert setup_of("--against", "sanitizer").plan.presets == ("defined",)
     assert setup_of("--tested", "fast").plan.presets == ("straight",)
     assert setup_of("--tested", "fast", "--preset", "control").plan.presets == ("control",)
+
+
+def test_programs_are_arrays_where_nothing_else_is_said(setup_of: Any) -> None:
+    plain = setup_of("--seed", 3).plan
+    assert plain.lockstep and plain == setup_of("--seed", 3, "--lockstep").plan
+    assert (plain.presets, plain.opcodes, plain.batch) == ((), LOCKSTEP_OPCODES, LOCKSTEP_ALONE)
+    digests = setup_of("--lockstep", "--against", "lockstep:grouped").plan
+    assert (digests.opcodes, digests.batch) == (None, LOCKSTEP_BATCH)
+    cases = setup_of("--tested", "eager").plan
+    assert not cases.lockstep and (cases.opcodes, cases.batch) == (None, 64)
+
+
+def test_stores_of_campaigns_without_small_tables_stay_theirs() -> None:
+    stored = {k: v for k, v in identity(Plan()).items() if k != "opcodes"}
+    assert differences(stored, identity(Plan())) == []
+    assert differences(stored, identity(Plan(opcodes=20))) == ["opcodes: none, not 20"]
+
+
+@pytest.mark.parametrize(
+    ("platforms", "plugin", "cores", "memory", "workers"),
+    [
+        ("", False, 2, 1.0, 2),
+        ("", False, 100, 1.0, 8),
+        ("", False, 100, 1e9, 1),
+        ("", True, 4, 1.0, 1),
+        ("cuda", False, 4, 1.0, 1),
+        ("cpu", True, 4, 1.0, 4),
+    ],
+)
+def test_workers_follow_from_the_machine(
+    monkeypatch: pytest.MonkeyPatch, platforms: str, plugin: bool, cores: int, memory: float, workers: int
+) -> None:
+    monkeypatch.setenv("JAX_PLATFORMS", platforms)
+    monkeypatch.setattr(commands_fuzz, "entry_points", lambda group: ["cuda"] if plugin else [])
+    monkeypatch.setattr(commands_fuzz, "find_spec", lambda name: None)
+    monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(cores)), raising=False)
+    assert commands_fuzz._workers(memory) == workers
 
 
 def test_a_store_is_named_after_its_process(setup_of: Any) -> None:
@@ -106,7 +150,7 @@ def test_a_store_is_named_after_its_process(setup_of: Any) -> None:
         (["--store", "text.sqlite"], "text.sqlite: exists; --resume continues it"),
         (
             ["--store", "text.sqlite", "--resume"],
-            "text.sqlite: cannot be opened as a store",
+            "text.sqlite: is no SQLite file",
         ),
         (["--store", "later.sqlite", "--resume"], "later.sqlite: a store of version 9; allowed: 1"),
         (["--nothing"], "unrecognized arguments: --nothing"),

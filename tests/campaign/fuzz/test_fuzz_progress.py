@@ -18,18 +18,20 @@ def block(start: int, count: int = 50) -> Batch:
     return Batch(start, count, Counter(equal=count), Counter({f"tadd|f32|-|full|{start}": 1}))
 
 
-def test_a_log_gets_a_line_every_ten_seconds() -> None:
+def test_a_log_gets_a_line_with_the_first_result_and_every_five_seconds() -> None:
     now, stream = [100.0], io.StringIO()
     progress = Progress(1000, stream, done=100, failures=2, cells={"known"}, clock=lambda: now[0])
-    for second in range(1, 21):
+    for second in range(1, 13):
         now[0] = 100.0 + second
-        # Cases of unfinished blocks count as done, where they are known.
-        progress.update(block(second) if second % 5 == 0 else None, 40 if second == 20 else 0)
+        # A piece of a block counts as soon as it is there.
+        failed = alone(crash(1, 99, "SIGSEGV"))
+        progress.update(block(second) if second % 3 == 0 else failed if second == 10 else None)
     progress.say("a note")
     progress.clear()
     assert stream.getvalue().splitlines() == [
-        "200/1000 cases (20%), 10.0 programs/s, 2 failures, 3 coverage cells, 1 min 20 s left",
-        "340/1000 cases (34%), 12.0 programs/s, 2 failures, 5 coverage cells, 55 s left",
+        "first result after 3.0 s",
+        "150/1000 cases (15%), 10.0 programs/s, 2 failures, 2 coverage cells, 1 min 25 s left",
+        "251/1000 cases (25%), 15.1 programs/s, 3 failures, 4 coverage cells, 50 s left",
         "a note",
     ]
 

@@ -82,7 +82,7 @@ def test_what_is_no_store_is_told(tmp_path: Path) -> None:
     (tmp_path / "text").write_text("text")
     cases: list[tuple[list[Path], str, str]] = [
         ([a, tmp_path / "missing"], "out", "missing: no such store"),
-        ([a, tmp_path / "text"], "out", "text: cannot be opened as a store"),
+        ([a, tmp_path / "text"], "out", "text: is no SQLite file"),
         ([a], "a", "a: exists; give the name of a new file"),
         ([], "out", "no store to merge"),
     ]

@@ -14,10 +14,12 @@ from jax import lax
 from pto_jax.arrays import x64
 from pto_jax.campaign.lockstep import values
 from pto_jax.campaign.lockstep.cases import decode
+from pto_jax.campaign.lockstep.opcodes import catalogue
 from pto_jax.campaign.lockstep.oracle import compare_with_interpreter
 from pto_jax.campaign.lockstep.programs import contents, contents_of_one, draw
 from pto_jax.campaign.lockstep.stream import Runner, coverage
 from pto_jax.campaign.lockstep.table import REGIONS, Table, table
+from pto_jax.campaign.lockstep.tables import SMALL_SPAN, Tables, rounds, small
 from pto_jax.dtypes import F16, F32, I32, U8
 from pto_jax.oracle.step import RULES
 from pto_jax.profiles import ProfileName
@@ -66,11 +68,25 @@ def test_programs_differ_and_use_every_choice_of_regions(few: Table) -> None:
     assert set(drawn.programs.opcodes.reshape(-1).tolist()) == set(range(len(few.opcodes)))
 
 
+def test_small_tables_in_a_row_have_every_instruction() -> None:
+    few, count = Tables(("a2a3",), 20), rounds("a2a3", 20)
+    made = [few.of(turn * SMALL_SPAN) for turn in range(count)]
+    # The campaign's first table is a part of a whole one.
+    whole = small("a2a3", 0, 20)
+    assert made[0].opcodes == whole.opcodes[:8]
+    named = [o.name for t in (whole, *made[1:]) for o in t.opcodes]
+    assert len(named) == len(set(named)) and max(len(t.opcodes) for t in made) <= 20
+    assert set(named) == {o.name for o in catalogue("a2a3")}
+    assert few.of(count * SMALL_SPAN - 1) is made[-1]
+    assert few.of(count * SMALL_SPAN).opcodes != whole.opcodes
+
+
 @pytest.mark.parametrize("profile", ["cpu_sim", "a2a3", "a5"])
 def test_decoded_programs_pass_the_verifier(profile: ProfileName) -> None:
-    for part in (0, 2):
+    tables = (table(profile), table(profile, 2), *(small(profile, n, 20) for n in range(6)))
+    for found_in in tables:
         for index in range(8):
-            case = decode(table(profile, part), SEED, index)
+            case = decode(found_in, SEED, index)
             found = verify_program(case.program, case.profile)
             assert [str(d) for d in found if d.severity == "error"] == []
 

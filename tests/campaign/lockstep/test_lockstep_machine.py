@@ -10,16 +10,18 @@ import pytest
 
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.judge import Outcome, judge_all
-from pto_jax.campaign.lockstep import executor, stream
+from pto_jax.campaign.lockstep import stream
 from pto_jax.campaign.lockstep.cases import decode
 from pto_jax.campaign.lockstep.encode import encode
-from pto_jax.campaign.lockstep.executor import SPAN, LockstepExecutor
+from pto_jax.campaign.lockstep.executor import LockstepExecutor
 from pto_jax.campaign.lockstep.stream import Runner
 from pto_jax.campaign.lockstep.table import Table, table
+from pto_jax.campaign.lockstep.tables import SPAN, Tables
 from pto_jax.campaign.lockstep.target import Lockstep
 from pto_jax.campaign.recorder import Record
 from pto_jax.campaign.targets import Oracle, Target
 from pto_jax.errors import ArgumentError, NotExecutableError
+from pto_jax.lowering.lockstep import Programs
 from pto_jax.testing.generate import generate
 from pto_jax.testing.generate_options import CONTROL, STRAIGHT
 
@@ -77,7 +79,7 @@ def _executor(
         kept.append(outcome)
         return Record("here", "cause")
 
-    monkeypatch.setattr(executor, "table", lambda profile, part: simple)
+    monkeypatch.setattr(Tables, "of", lambda self, index: simple)
     plan = Plan(seed=SEED, reference=reference, tested="lockstep", profiles=("a5",), lockstep=True)
     return LockstepExecutor(plan, keep), kept
 
@@ -107,16 +109,18 @@ def test_a_wrong_mode_is_found_and_recorded(monkeypatch: pytest.MonkeyPatch, sim
             found.words[np.arange(start, start + count) == wrong] ^= np.uint64(1)
         return found
 
-    def registers(self: Runner, seed: int, index: np.ndarray) -> np.ndarray:
-        found = plain_registers(self, seed, index).copy()
+    def registers(self: Runner, programs: Programs, contents: np.ndarray) -> np.ndarray:
+        found = plain_registers(self, programs, contents).copy()
+        assert len(found) == 1
         if self.mode == "grouped":
-            found[index == wrong, int(written[1:]), 0] ^= np.uint32(1)
+            found[0, int(written[1:]), 0] ^= np.uint32(1)
         return found
 
     monkeypatch.setattr(Runner, "digests", digests)
     monkeypatch.setattr(Runner, "registers", registers)
     batch = made.run_block(SPAN, 8)
     assert batch.kinds == Counter(equal=7, different=1)
+    assert batch.coverage == made.run_block(SPAN, 3).coverage + made.run_block(SPAN + 3, 5).coverage
     (row,) = batch.failures
     assert (row.case_index, row.instruction, row.detail["output"]) == (wrong, "here", written)
     assert kept[0].case.program == decode(simple, SEED, wrong).program

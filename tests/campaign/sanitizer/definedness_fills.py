@@ -224,6 +224,7 @@ def _run(case: Case, machine: Callable[..., ReferenceMachine]) -> None:
         profile=case.profile,
         entry=case.entry,
         grid=case.grid,
+        partial_launch=True,
         machine=machine,
     )
 

@@ -47,7 +47,7 @@ def test_a_folder_says_what_failed(folder: Path) -> None:
     report = json.loads((folder / REPORT).read_text())
     assert (report["instruction"], report["kind"], report["tested"]) == ("tadd", "different", TESTED)
     assert set(report["versions"]) == {"pto_jax", "jax", "jaxlib", "numpy", "python"}
-    assert report["command"] == f"pto-jax replay {folder}"
+    assert report["command"] == f"pto-jax replay {folder} --tested {TESTED}"
     (outcome,) = _failures("everything", 1)
     assert (report["seed"], report["index"]) == (outcome.case.seed, outcome.case.index)
     first = report["first"]
@@ -61,14 +61,14 @@ def test_a_folder_says_what_failed(folder: Path) -> None:
 
 def test_a_folder_replays(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for more in ([], ["--original"]):
-        assert main(["replay", str(folder), *more]) == 1
+        assert main(["replay", str(folder), "--trust", *more]) == 1
         shown = capsys.readouterr().out
         assert (
             "reproduced: different" in shown and "> " in shown and "ULP" in shown
         ) or "expected 0x" in shown
     assert main(["replay", str(folder), "--tested", "oracle"]) == 0
     assert "does not show any more" in capsys.readouterr().out
-    assert main(["replay", str(folder.parent)]) == 1
+    assert main(["replay", str(folder.parent), "--tested", TESTED]) == 1
     assert capsys.readouterr().out.startswith("case ")
     assert main(["replay", str(folder), "--against", TESTED, "--tested", "oracle"]) == 1
 

@@ -1,0 +1,30 @@
+"""The command ``pto-jax``, also as ``python -m pto_jax``."""
+
+from __future__ import annotations
+
+import signal
+import sys
+
+
+def main() -> int:
+    """Run a command and return its exit status.
+
+    Until the command is there, and after it, there is nothing to tidy up: the interrupt key then ends the
+    process as it ends others, without a word.
+    """
+    handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    if handled:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+    from .cli import main as run
+
+    if handled:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        return run()
+    finally:
+        if handled:
+            signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

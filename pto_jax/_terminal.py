@@ -1,0 +1,85 @@
+"""What commands print: free of characters that steer a terminal, whatever names and messages hold.
+
+Program text, stores and failure folders come from anyone, and their texts are printed. While
+:func:`escaping` is in force, control characters, and those that reorder text, are printed as escapes, and
+so is what the encoding of a stream lacks. Files are written unchanged.
+"""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import sys
+from collections.abc import Iterable, Iterator
+from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+#: Control characters but tab and line feed, and those that change the direction of text or end a line.
+_STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+
+
+def escaped(text: str) -> str:
+    """A text with escapes in place of what steers a terminal.
+
+    >>> escaped("red \\x1b[31m")
+    'red \\\\x1b[31m'
+    """
+    return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
+
+
+def one_line(text: str) -> str:
+    """A text on one line, its line feeds escaped too."""
+    return escaped(text).replace("\n", "\\n")
+
+
+@contextmanager
+def escaping() -> Iterator[None]:
+    """Escapes what is printed to the standard streams; failing to print names the stream."""
+    with ExitStack() as stack:
+        for redirect, stream, name in (
+            (redirect_stdout, sys.stdout, "standard output"),
+            (redirect_stderr, sys.stderr, "standard error"),
+        ):
+            if stream is None:  # It was closed when the process began; print would take the other one.
+                stream = stack.enter_context(Path(os.devnull).open("w"))
+            if isinstance(stream, io.TextIOWrapper):
+                stack.callback(stream.reconfigure, errors=stream.errors)
+                stream.reconfigure(errors="backslashreplace")
+            stack.enter_context(redirect(cast(TextIO, _Escaping(stream, name))))
+        yield
+
+
+class _Escaping:
+    """A text stream that escapes. A carriage return that begins a text is a line drawn anew."""
+
+    def __init__(self, stream: TextIO, name: str) -> None:
+        self._stream, self._name = stream, name
+
+    def write(self, text: str) -> int:
+        again = "\r" if text.startswith("\r") else ""
+        with self._named():
+            self._stream.write(again + escaped(text[len(again) :]))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            self.write(line)
+
+    def flush(self) -> None:
+        with self._named():
+            self._stream.flush()
+
+    @contextmanager
+    def _named(self) -> Iterator[None]:
+        """Names the stream in the error of a write that failed."""
+        try:
+            yield
+        except BrokenPipeError:
+            raise
+        except OSError as error:
+            raise OSError(error.errno, error.strerror, self._name) from None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)

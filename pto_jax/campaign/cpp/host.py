@@ -1,0 +1,161 @@
+"""The host program of a case: reads inputs, calls the program's entry, writes outputs and compares them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+
+from ...dtypes import I1, DType
+from ...ir import Function, Value
+from ...testing.compare import has_ordered_bits
+from ...testing.generate import Case
+from ...types import PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
+from .spelling import identifier, valid_sizes
+from .writer import Unit, Writer, called
+
+_MAIN = """
+//! The folder of the expected results and of the masks that say which elements are compared.
+#if defined(__CPU_SIM)
+static const char* const REFERENCE = "{simulator}";
+#else
+static const char* const REFERENCE = ".";
+#endif
+int main(int count, char** arguments)
+{{
+    const std::string from = count > 1 ? arguments[1] : "inputs", to = count > 2 ? arguments[2] : "outputs";
+    const std::string reference = count > 3 ? arguments[3] : REFERENCE;
+    std::filesystem::create_directories(to);
+    kernel::execute(from, to);
+    bool same = true;
+{comparisons}
+    std::puts(same ? "equal" : "different");
+    return same ? 0 : 1;
+}}
+"""
+
+
+def main(case: Case, types: Mapping[str, Type], simulator: str) -> str:
+    """The function ``main``; ``types`` are those of the results, ``simulator`` is the folder of what the CPU
+    simulator is compared with."""
+    lines = []
+    for name, t in types.items():
+        d = I1 if isinstance(t, ScalarType) else t.dtype  # type: ignore[union-attr]
+        tile = "true" if isinstance(t, TileType) else "false"
+        spelled = _rule(d, max(0, case.ulp.get(name, 0)))
+        lines.append(f'    same &= compare(to, reference, "{name}", {spelled}, {tile});')
+    return _MAIN.format(simulator=simulator, comparisons="\n".join(lines))
+
+
+def _rule(d: DType, ulp: int) -> str:
+    """How elements of a type compare, as an initialiser of the C++ struct."""
+    bits = d.storage_bits
+    magnitude = (1 << (bits if d.name in ("hif8", "f8e8m0") else bits - 1)) - 1
+    low, high = 1, 0
+    if d.name == "hif8":
+        low = high = 0x80
+    elif d.name in ("f8e4m3", "f8e8m0"):
+        low = high = magnitude
+    elif has_ordered_bits(d) and d.bits > 4:
+        low, high = (((1 << d.exponent) - 1) << d.mantissa) + 1, magnitude
+    bound = ulp if has_ordered_bits(d) else 0
+    return f"Rule{{{bits}, {magnitude:#x}, {low:#x}, {high:#x}, {bound}}}"
+
+
+class Host:
+    """Writes the function ``execute``, which calls the program's entry."""
+
+    def __init__(self, case: Case, unit: Unit, function: Function, name: str) -> None:
+        self.case, self.unit, self.function, self.name = case, unit, function, name
+        self.writer = Writer(unit, function)
+        self.lines: list[str] = []
+        #: Types of the results that are written.
+        self.types: dict[str, Type] = {}
+
+    def line(self, text: str) -> None:
+        self.lines.append(f"    {text}")
+
+    def body(self, outputs: Iterable[str]) -> str:
+        """The function ``execute``; what the program's functions are is known afterwards."""
+        names = list(outputs)
+        if self.unit.mode == "manual":
+            # The larger of its two memories: the other one has half of the accumulator that is promised.
+            self.lines += ["#if defined(__CPU_SIM)", "    NPU_MEMORY_INIT(NPUArch::A5);", "#endif"]
+        for argument in self.function.args:
+            self.argument(argument)
+        made = self.results(names)
+        types = {v.name: v.type for v in (*self.function.args, *made)}
+        self.types = {name: types[name] for name in names}
+        text = self.writer.write(self.name, made)
+        self.unit.functions.append(text)
+        for value in made:
+            self.line(f"{self.writer.type(value.type)} {identifier(value.name)};")
+        self.call([identifier(v.name) for v in (*self.function.args, *made)])
+        for name, t in self.types.items():
+            self.save(name, t)
+        head = ["", "static void execute(const std::string& from, const std::string& to)", "{"]
+        return "\n".join([*head, *self.lines, "}"])
+
+    def results(self, names: list[str]) -> list[Value]:
+        """The tiles that a fragment makes and its caller wants to see."""
+        made = {v.name: v for op in self.function.body.ops for v in op.results}
+        arguments = {a.name for a in self.function.args}
+        return [made[n] for n in names if n in made and n not in arguments]
+
+    def argument(self, value: Value) -> None:
+        t, name = value.type, identifier(value.name)
+        path = f'from + "/{value.name}.bin"'
+        if isinstance(t, ScalarType):
+            d = "uint8_t" if t.dtype == I1 else t.dtype.cpp
+            self.line(f"const {t.dtype.cpp} {name} = static_cast<{t.dtype.cpp}>(read_scalar<{d}>({path}));")
+        elif isinstance(t, VectorType):
+            self.line(f"MrgSortExecutedNumList {name} = read_scalar<MrgSortExecutedNumList>({path});")
+        elif isinstance(t, TileType):
+            self.tile(value, t, name, path)
+        elif isinstance(t, PartitionViewType | TensorViewType):
+            dims = self.case.inputs[value.name].words.shape
+            strides = [math.prod(dims[i + 1 :]) for i in range(len(dims))]
+            shape = ", ".join(map(str, [1] * (5 - len(dims)) + list(dims)))
+            steps = ", ".join(map(str, [0] * (5 - len(dims)) + strides))
+            self.line(f"std::vector<char> {name}raw = read_file({path});")
+            self.line(
+                f"View<{t.dtype.cpp}> {name}(reinterpret_cast<__gm__ {t.dtype.cpp}*>({name}raw.data()), "
+                f"AnyShape({shape}), AnyStride({steps}));"
+            )
+        else:
+            self.line(f"std::vector<char> {name}raw = read_file({path});")
+            spelled = self.writer.type(t)
+            self.line(f"{spelled} {name} = reinterpret_cast<{spelled}>({name}raw.data());")
+
+    def tile(self, value: Value, t: TileType, name: str, path: str) -> None:
+        rows, cols = self.case.inputs[value.name].valid or t.valid
+        given = [f"{n}u" for n, known in zip((rows, cols), valid_sizes(t), strict=True) if known is None]
+        self.line(f"{self.writer.type(t)} {name}{called(given)};")
+        if self.unit.mode == "manual":
+            self.line(f"TASSIGN({name}, {self.unit.places.take(t, None):#x});")
+        self.line(f"fill({name}, {path});")
+
+    def call(self, arguments: list[str]) -> None:
+        call = f"{self.name}({', '.join(arguments)});"
+        if any(op.name == "get_block_num" for op in self.unit.program.walk()):
+            self.lines += ["#if defined(__CPU_SIM)", "    cpu_sim::EnsureRuntimeInitialized();"]
+            self.lines += [f"    cpu_sim::runtime_config().num_cores = {self.case.grid};", "#endif"]
+        if self.case.grid == 1:
+            self.line(call)
+            return
+        self.line(f"for (uint32_t block = 0; block < {self.case.grid}; ++block) {{")
+        self.lines += ["#if defined(__CPU_SIM)", "        NPU_MEMORY_CLEAR();"]
+        self.lines += [
+            "        cpu_sim::set_execution_context(block, 0);",
+            "#endif",
+            f"        {call}",
+            "    }",
+        ]
+
+    def save(self, name: str, t: Type) -> None:
+        variable = identifier(name)
+        if isinstance(t, TileType):
+            self.line(f'save({variable}, to + "/{name}");')
+        elif isinstance(t, VectorType):
+            self.line(f'write_file(to + "/{name}.bin", &{variable}, sizeof({variable}));')
+        else:
+            self.line(f'write_file(to + "/{name}.bin", {variable}raw.data(), {variable}raw.size());')

@@ -1,0 +1,211 @@
+"""What a machine has to give for a case: results, and which of their elements can be compared.
+
+An element is not compared where the profile leaves its value open: outside a tile's valid region, where it
+follows from undefined data, from bits of a NaN, or from a result without an exact definition. For the CPU
+simulator it is not compared either where the table of the simulator's properties says that it is no
+reference.
+
+>>> from pto_jax.testing.generate import generate
+>>> case = generate(3, 1)
+>>> found = expectation(case)
+>>> sorted(found.compared) == sorted(found.run.outputs), found.difference(case, found.run)
+(True, None)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ...dtypes import DType
+from ...errors import ExecutionError, NotExecutableError
+from ...ir import Op
+from ...oracle.definedness_report import origin_text
+from ...oracle.machine import ReferenceMachine
+from ...oracle.step import Policy
+from ...profiles import ProfileName
+from ...testing.compare import Comparison, compare_words, is_nan
+from ...testing.exclusions_programs import OtherNans
+from ...testing.generate import Case
+from ...testing.vectors import Rule
+from ..results import UNBOUNDED, Output, Run, Words
+from ..targets import Oracle
+from .tracking import Diverging, Simulator, Tracked
+
+Mask = NDArray[np.bool_]
+_NAN_BITS = "follows from the bits of a NaN, which every machine chooses itself"
+_NO_BOUND = "follows from a result that has no exact value"
+
+
+@dataclass(frozen=True)
+class Gap:
+    """Elements of a result that are not compared, for one reason."""
+
+    output: str
+    elements: int
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class Expectation:
+    """The results of a machine, by name a mask that is true where an element is compared, and the gaps.
+
+    ``ends`` says why the machine may not survive the case; nothing is compared then.
+    """
+
+    machine: ProfileName
+    run: Run
+    compared: Mapping[str, Mask]
+    gaps: tuple[Gap, ...] = ()
+    ends: str | None = None
+
+    @property
+    def lanes(self) -> int:
+        """How many elements are compared."""
+        return sum(int(mask.sum()) for mask in self.compared.values())
+
+    def difference(self, case: Case, found: Run) -> str | None:
+        """How results differ from the expected ones where they are compared; None where they do not."""
+        for name, wanted in self.run.outputs.items():
+            output = found.outputs.get(name)
+            if output is None:
+                return f"{name}: no such output"
+            if output.valid != wanted.valid:
+                return f"{name}: valid region {output.valid}, expected {wanted.valid}"
+            compared = self.compare(case, name, output)
+            if not compared:
+                return str(compared)
+        return None
+
+    def compare(self, case: Case, name: str, found: Output) -> Comparison:
+        """One result by the rules of a case: any NaN equals any other, some results have an ULP bound."""
+        wanted = self.run.outputs[name]
+        rule = Rule(max(0, case.ulp.get(name, 0)))
+        return compare_words(name, wanted.dtype, wanted.words, found.words, rule, skip=~self.compared[name])
+
+
+def expectation(case: Case, machine: ProfileName | None = None) -> Expectation:
+    """What a case gives on the machine of a profile, its own by default.
+
+    Raises what the interpreter raises: NotExecutableError for what the profile does not execute,
+    ExecutionError where the program breaks a run-time rule.
+    """
+    profile = machine or case.profile.name
+    made: list[Tracked] = []
+
+    def tracked(policy: Policy, memory: Mapping[str, NDArray[np.uint8]], steps: int) -> ReferenceMachine:
+        made.append((Simulator if profile == "cpu_sim" else Tracked)(policy, memory, steps))
+        return made[-1]
+
+    run = Oracle(profile, tracked).run(case)
+    found = _Masks(case, made[0], run, _places(case))
+    found.regions()
+    found.undefined()
+    found.unbounded()
+    found.nans(profile)
+    return Expectation(profile, run, found.compared, tuple(found.gaps), _ends(case, made[0]))
+
+
+@dataclass
+class _Masks:
+    """Takes elements out of a comparison, one reason after the other."""
+
+    case: Case
+    machine: Tracked
+    run: Run
+    places: Mapping[int, int]
+    compared: dict[str, Mask] = field(default_factory=dict)
+    gaps: list[Gap] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        self.compared = {n: np.ones(o.words.shape, np.bool_) for n, o in self.run.outputs.items()}
+
+    def take(self, name: str, out: Mask, reason: str) -> None:
+        """Some elements of a result are not compared."""
+        lost = self.compared[name] & out
+        if lost.any():
+            self.compared[name] &= ~out
+            self.gaps.append(Gap(name, int(lost.sum()), reason))
+
+    def take_all(self, reason: str) -> None:
+        for name, mask in list(self.compared.items()):
+            self.take(name, np.ones(mask.shape, np.bool_), reason)
+
+    def regions(self) -> None:
+        for name, output in self.run.outputs.items():
+            if output.valid is not None:
+                rows, cols = output.valid
+                outside = np.ones(output.words.shape, np.bool_)
+                outside[:rows, :cols] = False
+                self.take(name, outside, f"outside the valid region {rows}x{cols}")
+
+    def undefined(self) -> None:
+        if self.machine.lost:
+            self.take_all(f"the program computes with an undefined number: {self._reason(self.machine.lost)}")
+        for name, output in self.run.outputs.items():
+            codes = self.machine.tiles.get(name)
+            if codes is None and name in self.machine.memory:
+                words = output.words
+                codes = self.machine.memory[name].codes(np.arange(words.size), output.dtype)
+                codes = codes.reshape(words.shape)
+            for number in () if codes is None else np.unique(codes[codes != 0]).tolist():
+                self.take(name, codes == number, self._reason(number))
+
+    def _reason(self, number: int) -> str:
+        return f"undefined: {origin_text(self.machine.origins[number], self.places)}"
+
+    def unbounded(self) -> None:
+        for name, mask in self.compared.items():
+            if self.case.ulp.get(name) == UNBOUNDED:
+                self.take(name, np.ones(mask.shape, np.bool_), _NO_BOUND)
+
+    def nans(self, profile: ProfileName) -> None:
+        """Elements that change with the bits of the NaNs that instructions write."""
+        try:
+            other = Oracle(profile, OtherNans).run(self.case)
+        except (ExecutionError, NotExecutableError):
+            self.take_all(_NAN_BITS)
+            return
+        for name, output in self.run.outputs.items():
+            found = other.outputs[name]
+            if found.words.shape != output.words.shape or found.valid != output.valid:
+                self.take(name, np.ones(output.words.shape, np.bool_), _NAN_BITS)
+                continue
+            self.take(name, _differ(output.dtype, output.words, found.words), _NAN_BITS)
+
+
+def _differ(d: DType, a: Words, b: Words) -> Mask:
+    """Where words differ and are not both NaN."""
+    return np.asarray((a != b) & ~(is_nan(d, a) & is_nan(d, b)))
+
+
+def _ends(case: Case, machine: Tracked) -> str | None:
+    """Why the CPU simulator may not survive a case."""
+    if not isinstance(machine, Simulator) or not machine.ends:
+        return None
+    exclusion, op = machine.ends[0]
+    return f"{exclusion.reason} ({_place(case, op)})"
+
+
+def _places(case: Case) -> dict[int, int]:
+    """Numbers of a program's operations, for those whose text has no lines."""
+    return {id(op): n for n, op in enumerate(case.program.walk(), 1)}
+
+
+def _place(case: Case, op: Op) -> str:
+    return f"{op.name} at {op.span or f'operation {_places(case).get(id(op), chr(63))}'}"
+
+
+def divergences(case: Case) -> list[str]:
+    """The operations of a case that give other values on the CPU simulator for the same operands."""
+    made: list[Diverging] = []
+
+    def diverging(policy: Policy, memory: Mapping[str, NDArray[np.uint8]], steps: int) -> ReferenceMachine:
+        made.append(Diverging(policy, memory, steps))
+        return made[-1]
+
+    Oracle(machine=diverging).run(case)
+    return [f"{_place(case, d.op)}: {d.lanes} lanes when it is first executed" for d in made[0].divergences]

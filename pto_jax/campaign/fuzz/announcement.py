@@ -1,0 +1,57 @@
+"""What a campaign is going to do, in one line, before it begins."""
+
+from __future__ import annotations
+
+from ...profiles import PROFILE_NAMES
+from .plan import Plan
+from .progress import duration
+
+#: Programs per second of one process on one core, of machines that compile each program.
+_SLOW = {"eager": 0.4, "profile": 0.4, "trace": 0.3, "jit": 1.0, "fast": 1.0, "lockstep": 1.0}
+#: Machines of the user, which are given several programs at the same time.
+_DEVICES = frozenset({"dut", "dut-batch", "python"})
+#: What lockstep programs are made of, and what they have not.
+_LOCKSTEP = "straight lines of 20 instructions on tiles"
+_LEFT_OUT = "control flow, memory, matrix, pipes, cores, 64-bit types"
+
+
+def announcement(plan: Plan, workers: int, left: int) -> str:
+    """Machines and programs, what is left out and how to get it, and the rate that slow machines have;
+    ``left`` programs are still to be executed.
+
+    >>> announcement(Plan(tested="jit", presets=("control",)), 2, 1000)
+    'jit against oracle, generated programs (control), all profiles, 2 processes; each program is compiled: \
+about 2 programs/s, 1000 programs in 8 min 20 s; without --tested, --against and --preset: lockstep, \
+20 programs/s'
+    """
+    profiles = "all profiles" if plan.profiles in ((), PROFILE_NAMES) else " ".join(plan.profiles)
+    processes = "1 process" if workers == 1 else f"{workers} processes"
+    line = f"{plan.tested} against {plan.reference}, {_programs(plan)}, {profiles}, {processes}"
+    return "; ".join([line, *_remarks(plan, workers, left)])
+
+
+def _programs(plan: Plan) -> str:
+    if plan.programs:
+        return "1 file" if len(plan.programs) == 1 else f"{len(plan.programs)} files"
+    return _LOCKSTEP if plan.lockstep else f"generated programs ({' '.join(plan.presets) or 'all presets'})"
+
+
+def _remarks(plan: Plan, workers: int, left: int) -> list[str]:
+    kinds = {machine.partition(":")[0] for machine in (plan.reference, plan.tested)}
+    if plan.lockstep:
+        return [f"left out: {_LEFT_OUT}: --tested jit takes them all, about {_rate('jit', workers)}"]
+    if plan.tested.startswith("oracle:again"):
+        return ["a baseline: each program twice, the second time in another process, with the same results"]
+    slow = min(kinds & set(_SLOW), key=_SLOW.__getitem__, default=None)
+    if slow is not None:
+        seconds = duration(left / (_SLOW[slow] * workers))
+        remark = f"each program is compiled: about {_rate(slow, workers)}, {left} programs in {seconds}"
+        faster = "without --tested, --against and --preset: lockstep, 20 programs/s"
+        return [remark] if plan.programs or kinds & _DEVICES else [remark, faster]
+    if kinds & _DEVICES and workers > 1:
+        return [f"up to {workers} programs at the same time, --workers 1: one after the other"]
+    return []
+
+
+def _rate(slow: str, workers: int) -> str:
+    return f"{_SLOW[slow] * workers:.2g} programs/s"

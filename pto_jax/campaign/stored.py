@@ -1,0 +1,203 @@
+"""Opening stores that anyone may have written: ordinary tables with values of the kinds that campaigns write.
+
+A store is an SQLite file. Views, triggers and computed columns, which could make a reader work for ever, and
+values of other types are refused before anything else looks at them.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import sqlite3
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from ..errors import FileError
+from ..files import limit, parse_json
+from ..files.read import reason
+
+_HEADER = b"SQLite format 3\x00"
+#: Bytes of one value; a block's coverage has a few ten thousand.
+_MAX_VALUE = 1 << 26
+#: Counts are smaller, so that floats hold them.
+_LARGEST = 1 << 53
+#: Seconds are fewer: from 1970 to the year 9999.
+_LAST = 250_000_000_000
+#: Seconds to wait for another process that reads or writes.
+BUSY = 30.0
+
+Check = Callable[[Any, str], object]
+
+
+def header(path: Path) -> None:
+    """Refuse what is no SQLite file; FileError says in plain words what it is."""
+    try:
+        if not stat.S_ISREG(path.stat().st_mode):
+            raise FileError(f"{path}: is no file; allowed: a file that pto-jax fuzz --store wrote")
+        with path.open("rb") as file:
+            start = file.read(len(_HEADER))
+    except FileNotFoundError:
+        raise FileError(f"{path}: no such store") from None
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path}: cannot be read: {reason(error)}") from None
+    if start != _HEADER:
+        found = "is empty" if not start else "is no SQLite file"
+        raise FileError(f"{path}: {found}; allowed: a file that pto-jax fuzz --store wrote")
+
+
+@contextlib.contextmanager
+def complaints(path: str | Path) -> Iterator[None]:
+    """Makes what is wrong with a store a FileError that names it."""
+    try:
+        yield
+    except (sqlite3.Error, ValueError, OverflowError, FileError) as error:
+        if isinstance(error, FileError) and str(error).startswith(f"{path}: "):
+            raise
+        raise FileError(
+            f"{path}: no store of a campaign: {error}; allowed: a file that pto-jax fuzz --store wrote"
+        ) from None
+
+
+def check(database: sqlite3.Connection, path: str | Path, schema: int) -> None:
+    """Raise FileError unless a store has the tables and values of a campaign, and nothing that computes."""
+    with complaints(path):
+        database.execute("PRAGMA trusted_schema = OFF")
+        database.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, limit(_MAX_VALUE))
+        for kind, name in database.execute("SELECT type, name FROM sqlite_master"):
+            if kind not in ("table", "index"):
+                raise ValueError(f"it holds the {kind} {name}")
+        _check_columns(database, "campaign")
+        known = _campaign(database)
+        if known.get("schema") != schema:
+            raise FileError(f"{path}: a store of version {known.get('schema')}; allowed: {schema}")
+        for key in _CAMPAIGN.keys() & known.keys() | _NEEDED:
+            if key not in known:
+                raise ValueError(f"campaign.{key} is missing")
+            _CAMPAIGN[key](known[key], f"campaign.{key}")
+        for table in _CHECKS:
+            _check_columns(database, table)
+            _check_rows(database, table)
+
+
+def _campaign(database: sqlite3.Connection) -> dict[str, Any]:
+    """What is said of the campaign."""
+    _check_rows(database, "campaign")
+    rows = database.execute("SELECT key, value FROM campaign")
+    return {key: parse_json(value, f"campaign.{key}") for key, value in rows}
+
+
+def _check_columns(database: sqlite3.Connection, table: str) -> None:
+    held = {row[1]: row[6] for row in database.execute(f"PRAGMA table_xinfo({table})")}
+    if not held:
+        raise ValueError(f"it has no table {table}")
+    if missing := [c for c in _CHECKS[table] if c not in held]:
+        raise ValueError(f"its table {table} has no column {missing[0]}")
+    if computed := [c for c, hidden in held.items() if hidden]:
+        raise ValueError(f"the column {computed[0]} of its table {table} is computed")
+
+
+def _check_rows(database: sqlite3.Connection, table: str) -> None:
+    columns = _CHECKS[table]
+    for row in database.execute(f"SELECT {', '.join(columns)} FROM {table}"):
+        for (name, check_value), value in zip(columns.items(), row, strict=True):
+            check_value(value, f"{table}.{name}")
+
+
+def _wrong(value: Any, place: str, needed: str) -> ValueError:
+    text = repr(value)
+    return ValueError(f"{place} is {text if len(text) <= 60 else text[:60] + '...'}; {needed} is needed")
+
+
+def _integer(value: Any, place: str) -> None:
+    if type(value) is not int or not 0 <= value < 1 << 63:
+        raise _wrong(value, place, "a count")
+
+
+def _seconds(value: Any, place: str) -> None:
+    if type(value) not in (int, float) or not 0 <= value < _LAST:
+        raise _wrong(value, place, "a number of seconds")
+
+
+def _text(value: Any, place: str) -> None:
+    if not isinstance(value, str):
+        raise _wrong(value, place, "a text")
+
+
+def _object(value: Any, place: str) -> None:
+    if not isinstance(value, dict):
+        raise _wrong(value, place, "an object")
+
+
+def _strings(value: Any, place: str) -> None:
+    if not isinstance(value, str | list) or not all(isinstance(v, str) for v in value):
+        raise _wrong(value, place, "a list of names")
+
+
+def _files(value: Any, place: str) -> None:
+    if not isinstance(value, dict | list) or not all(isinstance(v, str) for v in value):
+        raise _wrong(value, place, "a list of files")
+
+
+def _truth(value: Any, place: str) -> None:
+    if not isinstance(value, bool):
+        raise _wrong(value, place, "true or false")
+
+
+def _counts(value: Any, place: str) -> None:
+    _object(value, place)
+    for name, count in value.items():
+        if type(count) is not int or not 0 <= count < _LARGEST:
+            raise _wrong(count, f"{place}: the count of {name!r}", "a count")
+
+
+def _optional(check: Check) -> Check:
+    return lambda value, place: None if value is None else check(value, place)
+
+
+def _json(check: Check) -> Check:
+    """A check of a JSON text."""
+
+    def checked(value: Any, place: str) -> None:
+        _text(value, place)
+        check(parse_json(value, place), place)
+
+    return checked
+
+
+def _anything(value: Any, place: str) -> None:
+    pass
+
+
+_CHECKS: Mapping[str, Mapping[str, Check]] = {
+    "campaign": {"key": _text, "value": _json(_anything)},
+    "batch": {
+        "start": _integer,
+        "count": _integer,
+        "worker": _text,
+        "seconds": _seconds,
+        "finished": _seconds,
+        "kinds": _json(_counts),
+        "coverage": _json(_counts),
+        "ulp": _optional(_json(_object)),
+    },
+    "failure": {
+        "case_index": _integer,
+        "case_id": _optional(_text),
+        "start": _integer,
+        **{c: _optional(_text) for c in ("kind", "profile", "instruction", "cause", "message", "folder")},
+        "detail": _optional(_json(_object)),
+    },
+}
+_NEEDED = frozenset({"start", "count"})
+#: What is said of a campaign, where it is said.
+_CAMPAIGN: Mapping[str, Check] = {
+    **dict.fromkeys(("seed", "start", "count", "batch", "process", "processes"), _integer),
+    **dict.fromkeys(("reference", "tested"), _text),
+    **dict.fromkeys(("presets", "profiles", "profile"), _strings),
+    **{k: _optional(_text) for k in ("device", "entry", "failures")},
+    **dict.fromkeys(("lockstep", "rejected"), _truth),
+    "programs": _files,
+    "versions": _object,
+    "started": _seconds,
+}

@@ -1,0 +1,72 @@
+"""Reading whole files of bounded size."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from ..errors import ArgumentError, FileError
+
+#: Bytes that a text may have: the characters that the parser reads at most, four bytes each.
+MAX_TEXT = 1 << 26
+#: Sets another limit, in bytes, for every kind of file.
+VARIABLE = "PTO_JAX_MAX_FILE_BYTES"
+
+
+def limit(default: int) -> int:
+    """The number of bytes that may be read: ``default``, or what the environment says."""
+    text = os.environ.get(VARIABLE)
+    if text is None:
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) < 19 and int(text) > 0):
+        raise ArgumentError(f"{VARIABLE} is {text!r}; a number of bytes is needed")
+    return int(text)
+
+
+def read_bytes(path: str | Path, most: int = MAX_TEXT, *, regular: bool = False) -> bytes:
+    """The content of a file, or of a pipe up to its end.
+
+    Raises FileError when it cannot be read or has more bytes than the :func:`limit`; nothing beyond it is
+    read. ``regular`` refuses pipes and devices, which may keep a reader waiting for ever.
+    """
+    allowed = limit(most)
+    with opened(path, regular=regular) as file:
+        content = file.read(allowed + 1)
+    if len(content) > allowed:
+        raise FileError(f"{path}: more than {allowed} bytes, the limit; {VARIABLE} sets another")
+    return content
+
+
+def read_text(path: str | Path, most: int = MAX_TEXT, *, regular: bool = False) -> str:
+    """The text of a UTF-8 file; otherwise as :func:`read_bytes`."""
+    content = read_bytes(path, most, regular=regular)
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        found = content[error.start]
+        raise FileError(f"{path}: not UTF-8 text (byte {error.start} is 0x{found:02x})") from None
+
+
+@contextmanager
+def opened(path: str | Path, *, regular: bool = False) -> Iterator[IO[bytes]]:
+    """A file that is open for reading; whatever goes wrong with it is a FileError."""
+    try:
+        if regular and not stat.S_ISREG(Path(path).stat().st_mode) and not Path(path).is_dir():
+            raise FileError(f"{path}: is a pipe or a device; a file is needed")
+        with Path(path).open("rb") as file:
+            yield file
+    except FileNotFoundError:
+        raise FileError(f"{path}: no such file") from None
+    except IsADirectoryError:
+        raise FileError(f"{path}: is a folder; a file is needed") from None
+    except (OSError, ValueError) as error:
+        raise FileError(f"{path}: cannot be read: {reason(error)}") from None
+
+
+def reason(error: Exception) -> str:
+    """What went wrong, without the name of the file."""
+    return getattr(error, "strerror", None) or str(error)

@@ -1,0 +1,99 @@
+"""The manual that ``pto-jax isa`` prints: instructions, tile and other types, the grammar, profiles."""
+
+from __future__ import annotations
+
+import difflib
+from functools import cache
+from textwrap import indent
+
+from .. import isa
+from ..errors import ArgumentError
+from ..isa.advice import spelled
+from ..isa.reference import Style, matrix, page
+from ..isa.samples import Sample, legal_samples, to_program
+from ..profiles import PROFILES
+from ..text import parse, print_program
+from ..text.type_text import print_type
+from ..types import TileType, UnknownType
+from .topics import Topic
+
+
+@cache
+def topics() -> dict[str, Topic]:
+    """The pages that are about no instruction, by name."""
+    from . import grammar, profiles, tile, types
+
+    return {t.name: t for t in (grammar.TOPIC, tile.TOPIC, types.TOPIC, profiles.TOPIC)}
+
+
+def manual(name: str | None = None, style: Style = "text") -> str:
+    """The page of an instruction or a topic, or without a name the support matrix of all instructions.
+
+    Raises ArgumentError, with the names that are close, where there is no such page.
+
+    >>> print(manual("taddsc").splitlines()[0])
+    taddsc: Tile plus scalar plus tile.
+    >>> manual("tile").splitlines()[0]
+    'tile: Tile types: spellings, parameters, layouts, valid regions.'
+    >>> manual(style="markdown").splitlines()[0]
+    '| instruction | class | status | operands | cpu_sim | a2a3 | a5 |'
+    """
+    if name is None:
+        return matrix(isa.instructions().values(), style) + (_more() if style == "text" else "")
+    topic = _topic(name)
+    if topic is not None:
+        return topic.page(style)
+    instruction = isa.find(name)
+    if instruction is None:
+        raise ArgumentError(
+            f"no instruction or page is called {name!r}{_near(name)}; `pto-jax isa` lists all"
+        )
+    return page(instruction, style, example(instruction))
+
+
+def example(instruction: isa.Instruction) -> str | None:
+    """A legal operation in the text, on the first profile that has the instruction."""
+    for profile in (PROFILES["a2a3"], PROFILES["a5"], PROFILES["cpu_sim"]):
+        sample = next(iter(legal_samples(instruction, profile)), None)
+        if sample is not None:
+            return _printed(sample)
+    return None
+
+
+def _printed(sample: Sample) -> str:
+    """A sample with its tile types in the short spelling, in a function where the operation names no type
+    of an operand."""
+    program = to_program(sample)
+    text = print_program(program).rstrip("\n")
+    made = {v.name for op in program.walk() for v in op.results}
+    read = {v.name: v for op in program.walk() for v in (*op.ins, *op.outs) if v.name not in made}
+    known = {v.name: v.type for op in parse(text).walk() for v in (*op.ins, *op.outs)}
+    if any(isinstance(known.get(name, UnknownType()), UnknownType) for name in read):
+        arguments = ", ".join(f"{v}: {print_type(v.type)}" for v in read.values())
+        text = f"func.func @example({arguments}) {{\n{indent(text, '  ')}\n  return\n}}"
+    for op in program.walk():
+        for value in (*op.ins, *op.outs, *op.results):
+            if isinstance(value.type, TileType) and value.type.conv is None:
+                text = text.replace(print_type(value.type), spelled(value.type))
+    return text
+
+
+def _topic(name: str) -> Topic | None:
+    key = name.lower().removeprefix("!").removeprefix("pto.")
+    return next((t for t in topics().values() if key == t.name or key in t.also), None)
+
+
+def _near(name: str) -> str:
+    known = [*isa.instructions(), *isa.ALIASES]
+    for topic in topics().values():
+        known += [topic.name, *topic.also]
+    near = difflib.get_close_matches(name.lower().removeprefix("pto."), known, n=3)
+    return f"; close: {', '.join(near)}" if near else ""
+
+
+def _more() -> str:
+    pages = "\n".join(f"{t.name:<24}{t.summary}" for t in topics().values())
+    return f"\n\nPages on more than one instruction (`pto-jax isa NAME`):\n{pages}"
+
+
+__all__ = ["example", "manual", "topics"]

@@ -1,0 +1,215 @@
+"""Failure folders from anyone: nothing that they name is executed, and broken ones are one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import sys
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pto_jax.campaign.judge import judge
+from pto_jax.campaign.shrink.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK, save
+from pto_jax.campaign.shrink.search import Finding
+from pto_jax.campaign.targets import Oracle
+from pto_jax.cli import main
+from pto_jax.testing.generate import Case, cases
+from pto_jax.testing.generate_options import PRESETS
+from tests.campaign.shrink.planted import WRONG_ADDITION
+from tests.files.archives import HOSTILE
+
+MARKER = "executed"
+
+
+@pytest.fixture(scope="module")
+def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder of a failure that one of two machines of Python shows."""
+    for case in cases(6, 1000, PRESETS["straight"]):
+        outcome = judge(case, Oracle(), WRONG_ADDITION)
+        if outcome.kind == "different":
+            finding = Finding(outcome, Oracle().run(case), WRONG_ADDITION.run(case))
+            return save(tmp_path_factory.mktemp("f"), case, finding, "tadd", "why", "oracle", "eager")
+    raise AssertionError("no case has an addition")
+
+
+@pytest.fixture
+def folder(failed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copy of it, in the current folder, where a module waits for its import."""
+    made = tmp_path / "failures" / "cause" / "seed6-1"
+    made.mkdir(parents=True)
+    for file in failed.iterdir():
+        (made / file.name).write_bytes(file.read_bytes())
+    (tmp_path / "hostile.py").write_text(
+        f"import pathlib\npathlib.Path({MARKER!r}).touch()\n"
+        "from tests.campaign.shrink.planted import WRONG_ADDITION\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    monkeypatch.delitem(sys.modules, "hostile", raising=False)
+    return made
+
+
+def named(folder: Path, **changes: Any) -> None:
+    report = json.loads((folder / REPORT).read_text())
+    (folder / REPORT).write_text(json.dumps(report | changes))
+
+
+def marking(tmp_path: Path) -> str:
+    return f'{shlex.quote(sys.executable)} -c \'open("{tmp_path}/{MARKER}", "w")\''
+
+
+MACHINES: dict[str, Callable[[Path], str]] = {
+    "command": lambda p: f"dut:{marking(p)} {{program}} {{inputs}} {{outputs}}",
+    "batch command": lambda p: f"dut-batch:{marking(p)} {{folder}}",
+    "module": lambda p: "python:hostile:WRONG_ADDITION",
+}
+
+
+@pytest.mark.parametrize("role", ["tested", "reference"])
+@pytest.mark.parametrize("kind", MACHINES)
+def test_what_only_the_folder_names_is_not_executed(
+    kind: str, role: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = MACHINES[kind](tmp_path)
+    named(folder, **{"reference": "oracle", "tested": "oracle", role: machine})
+    for path in (folder, folder.parent.parent):
+        assert main(["replay", str(path)]) == 2
+        out, error = capsys.readouterr()
+        assert error.count("\n") == 1 and f"not executed: {machine}; allow it with --trust, or name" in error
+        # The results that the folder keeps stand for the machine.
+        assert f"recorded results of {machine}" in out
+    assert not (tmp_path / MARKER).exists()
+
+
+@pytest.mark.parametrize("kind", MACHINES)
+def test_it_is_executed_where_the_user_says_so(
+    kind: str, folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    machine = MACHINES[kind](tmp_path)
+    named(folder, tested=machine)
+    for more in (["--trust"], ["--tested", machine]):
+        assert main(["replay", str(folder), *more]) == 1
+        assert (tmp_path / MARKER).exists() and "not executed" not in capsys.readouterr().err
+        (tmp_path / MARKER).unlink()
+        sys.modules.pop("hostile", None)
+
+
+def test_naming_one_machine_does_not_trust_the_other(folder: Path, tmp_path: Path) -> None:
+    machine = MACHINES["module"](tmp_path)
+    named(folder, reference=machine, tested=machine)
+    assert main(["replay", str(folder), "--tested", "oracle"]) == 2
+    assert not (tmp_path / MARKER).exists()
+    assert main(["replay", str(folder), "--tested", "oracle", "--against", "oracle"]) == 0
+
+
+def test_recorded_results_are_compared_with_the_other_machine(
+    folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named(folder, tested=MACHINES["module"](tmp_path))
+    assert main(["replay", str(folder)]) == 2
+    assert "different: " in capsys.readouterr().out
+    (folder / GOT).write_bytes((folder / EXPECTED).read_bytes())
+    assert main(["replay", str(folder)]) == 2
+    assert "does not show any more: equal" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("more", [["--original"], []])
+def test_without_recorded_results_nothing_is_executed(
+    more: list[str], folder: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named(folder, tested=MACHINES["module"](tmp_path))
+    if not more:
+        (folder / GOT).unlink()
+    assert main(["replay", str(folder), *more]) == 2
+    assert "not executed\n" in capsys.readouterr().out and not (tmp_path / MARKER).exists()
+
+
+def test_names_with_line_feeds_and_escapes_are_one_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    named(folder, tested="dut:sim\n\x1b[2Jall is well", id="1\x1b]0;title\x07")
+    assert main(["replay", str(folder)]) == 2
+    out, error = capsys.readouterr()
+    assert "\x1b" not in out + error and error.count("\n") == 1 and "sim\\n\\x1b[2Jall is well" in error
+
+
+def _report(text: str) -> Callable[[Path], object]:
+    return lambda folder: (folder / REPORT).write_text(text)
+
+
+def _entry(**changes: Any) -> Callable[[Path], object]:
+    return lambda folder: named(folder, **changes)
+
+
+def _pipe(name: str) -> Callable[[Path], object]:
+    def spoil(folder: Path) -> None:
+        (folder / name).unlink()
+        os.mkfifo(folder / name)
+
+    return spoil
+
+
+def _inputs(change: Callable[[np.ndarray[Any, Any]], Any]) -> Callable[[Path], object]:
+    def spoil(folder: Path) -> None:
+        with np.load(folder / INPUTS) as held:
+            arrays = {name: change(array) for name, array in held.items()}
+        np.savez(folder / INPUTS, **arrays)
+
+    return spoil
+
+
+def _structured(array: np.ndarray[Any, Any]) -> Any:
+    return array.view([("a", f"u{array.dtype.itemsize}")])
+
+
+def _spelled(array: np.ndarray[Any, Any]) -> Any:
+    return np.zeros(array.shape, f"S{array.dtype.itemsize}")
+
+
+BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
+    "deep report": (_report("[" * 100_000), "nested more than 64 levels"),
+    "deep entry": (_report('{"id": ' + "[" * 500 + "]" * 500 + "}"), "nested more than 64 levels"),
+    "half a pair": (_entry(profile="\udc80"), "profile is '\\udc80'; allowed"),
+    "no number": (_report('{"seed": NaN}'), "NaN is no JSON number"),
+    "truth for a number": (_entry(seed=True), "seed is True; int is needed"),
+    "no blocks": (_entry(shrunk={"entry": None, "grid": True, "ulp": {}}), "grid (at least 1)"),
+    "negative bound": (_entry(shrunk={"entry": None, "grid": 1, "ulp": {"x": -1}}), "ulp (numbers"),
+    "long value": (_entry(kind=["x" * 10_000]), "...; str is needed"),
+    "unknown machine": (_entry(tested="\x1b[2J"), "machine \\x1b[2J: unknown"),
+    "pipe for a report": (_pipe(REPORT), "is a pipe or a device"),
+    "pipe for a program": (_pipe(SHRUNK), "is a pipe or a device"),
+    "pipe for inputs": (_pipe(INPUTS), "is a pipe or a device"),
+    "structured inputs": (_inputs(_structured), "structured type"),
+    "text inputs": (_inputs(_spelled), "elements of"),
+    "bomb": (lambda f: (f / INPUTS).write_bytes(HOSTILE["bomb"][0]()), "unpacks to"),
+}
+
+
+@pytest.mark.parametrize("name", BROKEN)
+def test_a_hostile_folder_is_one_line(name: str, folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    spoil, message = BROKEN[name]
+    spoil(folder)
+    assert main(["replay", str(folder)]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("pto-jax replay: error: ") and message in error and error.count("\n") == 1, error
+
+
+def test_a_full_disk_leaves_the_folder_that_was_there(failed: Path, tmp_path: Path) -> None:
+    from pto_jax.errors import FileError
+    from pto_jax.testing.generate import generate
+    from tests.files.test_write import small_disk
+
+    case: Case = replace(generate(3, 0), seed=6, index=1)
+    finding = Finding(judge(case, Oracle(), Oracle()))
+    final = save(tmp_path, case, finding, "", "why", "oracle", "oracle")
+    before = {p.name: p.read_bytes() for p in final.iterdir()}
+    with small_disk(200), pytest.raises(FileError):
+        save(tmp_path, case, finding, "", "why", "oracle", "eager")
+    assert {p.name: p.read_bytes() for p in final.iterdir()} == before
+    assert [p.name for p in final.parent.iterdir()] == [final.name]

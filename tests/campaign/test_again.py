@@ -1,0 +1,65 @@
+"""The interpreter in a second process gives what the first one gives, errors included."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from pto_jax.campaign.again import Again
+from pto_jax.campaign.fuzz.plan import Plan
+from pto_jax.campaign.fuzz.programs import Programs
+from pto_jax.campaign.judge import judge
+from pto_jax.campaign.machines import machine
+from pto_jax.campaign.targets import Oracle
+from pto_jax.errors import ExecutionError
+from pto_jax.testing.generate import Case, generate
+from pto_jax.testing.generate_options import PRESETS
+from tests.campaign.row import ROW
+
+
+@pytest.fixture(scope="module")
+def again() -> Again:
+    made = machine("oracle:again")
+    assert isinstance(made, Again)
+    return made
+
+
+def test_cases_of_every_preset_are_the_same_in_both_processes(again: Again) -> None:
+    cases = [generate(5, i, options) for i, options in enumerate(PRESETS.values())]
+    assert Counter(judge(case, Oracle(), again).kind for case in cases) == {"equal": len(cases)}
+
+
+def test_errors_keep_their_kind_and_place(again: Again, tmp_path: Path) -> None:
+    file = tmp_path / "row.pto"
+    file.write_text(ROW)
+    made = Programs.of(Plan(programs=(str(file),), tested="oracle:again"))
+    cases = [made.case(i, 0) for i in range(8)]
+    stopped = [(case, error) for case in cases if (error := error_of(case)) is not None]
+    assert 0 < len(stopped) < len(cases)
+    for case, here in stopped:
+        with pytest.raises(ExecutionError) as there:
+            again.run(case)
+        assert str(there.value) == str(here) and there.value.diagnostics == here.diagnostics
+
+
+def error_of(case: Case) -> ExecutionError | None:
+    try:
+        Oracle().run(case)
+    except ExecutionError as error:
+        return error
+    return None
+
+
+def test_a_process_that_is_gone_is_a_finding_and_the_next_case_has_another(again: Again) -> None:
+    case = generate(5, 0)
+    wanted = again.run(case).outputs
+    assert again.process is not None and again.process.pid is not None
+    os.kill(again.process.pid, signal.SIGKILL)
+    again.process.join()
+    with pytest.raises(RuntimeError, match="the second process of the interpreter ended"):
+        again.run(case)
+    assert again.run(case).outputs.keys() == wanted.keys()

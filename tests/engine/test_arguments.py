@@ -1,0 +1,150 @@
+"""Arguments of kernels: arrays of other libraries, and the message for what is no argument."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import ml_dtypes
+import numpy as np
+import pytest
+
+import pto_jax as pto
+
+Source = Callable[..., Any]
+ONES = np.ones((8, 64), np.float32)
+
+
+class Exporting:
+    """What torch and CuPy tensors are to others: a type of their own, and DLPack."""
+
+    def __init__(self, array: Any, fails: str = "") -> None:
+        self.array, self.fails = array, fails
+        self.dtype, self.shape = "tensor.dtype", array.shape
+
+    def __dlpack__(self, **options: Any) -> Any:
+        if self.fails:
+            raise BufferError(self.fails)
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> Any:
+        return self.array.__dlpack_device__()
+
+
+class Framed:
+    """What pandas objects are to others."""
+
+    def __init__(self, array: Any) -> None:
+        self.array = array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+        return np.asarray(self.array, dtype)
+
+
+@pytest.fixture(name="add", scope="module")
+def _add() -> pto.Kernel:
+    """Twice its argument, of any element type."""
+    return pto.compile(pto.parse("%d = tadd %a, %a"), profile="a5")
+
+
+@pytest.fixture(name="stored")
+def _stored(source: Source) -> pto.Kernel:
+    """A kernel on buffers and scalars, for errors only."""
+    s = source("%x: !pto.ptr<f32>, %n: i64, %i: index, %f: f32").view("%a", "%x", (8, 64), (64, 1))
+    return pto.compile(s.tile("%t", "f32", 8, 64).load("%a", "%t").store("%t", "%a").program)
+
+
+@pytest.mark.parametrize(
+    "wrap",
+    [
+        Exporting,
+        Framed,
+        lambda x: x.astype(x.dtype.newbyteorder(">")),
+        lambda x: Exporting(np.asfortranarray(x)),
+        lambda x: Exporting(np.stack([x, x], -1)[..., 0]),
+        lambda x: x.tolist(),
+    ],
+    ids=["dlpack", "__array__", "big-endian", "transposed", "strided", "lists"],
+)
+def test_arrays_of_other_libraries_and_byte_orders(add: pto.Kernel, wrap: Callable[[Any], Any]) -> None:
+    x = np.arange(512, dtype=np.float32).reshape(8, 64)
+    made = pto.tile(wrap(x))
+    assert made.type.dtype.name == "f32" and (np.asarray(made) == x).all()
+    if not isinstance(wrap(x), list):
+        assert (np.asarray(add(wrap(x))["d"]) == 2 * x).all()
+
+
+@pytest.mark.parametrize("d", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.int64, np.uint8])
+def test_element_types_through_dlpack(d: Any) -> None:
+    with jax.enable_x64(True):
+        given = (jnp.arange(512) % 16).reshape(8, 64).astype(d)
+    made = pto.tile(Exporting(given))
+    assert np.asarray(made).dtype == d and (np.asarray(made) == np.asarray(given)).all()
+
+
+FIELDS = np.zeros((8, 64), [("re", np.float16), ("im", np.float16)])
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (None, "argument 'x': found None; allowed: an array of NumPy or JAX, an object with __dlpack__ or "),
+        ("ones", "argument 'x': found str; allowed: an array of NumPy or JAX"),
+        ({"a": 1}, "argument 'x': found dict; allowed: an array of NumPy or JAX"),
+        ([[1.0, 2.0], [3.0]], "argument 'x': found list, the program declares f32; allowed: .*nested lists"),
+        (["1"], "argument 'x': found list, the program declares f32; allowed: "),
+        (np.array(["a"]), "argument 'x': found an array of <U1; allowed: an array of numbers"),
+        (np.array([None]), "argument 'x': found an array of object; allowed: an array of numbers"),
+        (np.array(["2020"], "M8[s]"), r"found an array of datetime64\[s\]; allowed: an array of numbers"),
+        (FIELDS, "a structured array with the fields re, im; allowed: one field of it, as in x\\['re'\\]"),
+        (ONES.astype(">f8"), "found an array of float64, the program declares f32"),
+        (ONES.astype(complex), "found an array of complex128, the program declares f32"),
+        (
+            Exporting(ONES, fails="requires gradient"),
+            r"found .*Exporting that DLPack cannot hand over \(requires gradient\); usual fix: .*detach",
+        ),
+        (pto.Tile(jnp.zeros((8, 64), np.uint32), None, None, pto.TileType(pto.dtype("f32"), 8, 64)),
+         "found a Tile, the program declares ptr<f32>; usual fix: its elements, t.array"),
+    ],
+)  # fmt: skip
+def test_what_is_no_buffer(stored: pto.Kernel, value: Any, message: str) -> None:
+    with pytest.raises(pto.ArgumentError, match=message):
+        stored(value, 1, 1, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "value", "message"),
+    [
+        ("%d = tneg %a", np.ones((4, 8, 64), np.float32), r"found shape \(4, 8, 64\), .*: jax.vmap\(ker"),
+        ("%d = tneg %a : !pto.tile<8x64xf32>", np.ones((4, 8, 64), np.float32), r"jax.vmap\(kernel\)$"),
+        ("%d = tneg %a : !pto.tile<8x64xf32>", np.ones((4, 9, 64), np.float32), "declares vec 8x64xf32$"),
+        ("%d = tneg %a", np.ones(64, np.float32), r"allowed: a Tile, a \[rows, cols\] array or a number$"),
+        ("%d = tneg %a", "text", "argument 'a': found str; allowed: an array"),
+    ],
+)  # fmt: skip
+def test_tiles_of_another_shape(text: str, value: Any, message: str) -> None:
+    with pytest.raises(pto.ArgumentError, match=message):
+        pto.compile(pto.parse(text))(value)
+
+
+def test_a_batch_is_no_tile_and_no_scalar(stored: pto.Kernel) -> None:
+    with pytest.raises(pto.ArgumentError, match=r"a batch: jax.vmap\(pto.tile\)\(x\)"):
+        pto.tile(np.ones((4, 8, 64), np.float32))
+    with pytest.raises(pto.ArgumentError, match=r"argument 'f': found shape \(8,\), .*: jax.vmap\(kernel\)"):
+        stored(ONES, 1, 1, np.ones(8, np.float32))
+
+
+def test_integers_that_vmap_narrows(stored: pto.Kernel) -> None:
+    """A batch of int64 reaches the kernel as int32; numbers that fit are what they were."""
+    batched = jax.vmap(stored, in_axes=(None, 0, 0, None))
+    small, large = np.arange(2), np.array([1, 2**40])
+    with pytest.raises(
+        pto.ArgumentError, match=r"'n': found an array of int32, .*\(int64 given under vmap\)"
+    ):
+        batched(ONES, small, small, 1.0)
+    with jax.enable_x64(True), pytest.raises(pto.ArgumentError, match="'f': found an array of int64"):
+        jax.vmap(stored, in_axes=(None, 0, 0, 0))(ONES, large, large, large)
+    with pytest.raises(pto.ArgumentError, match=r"'i': found 1099511627776 in an array of int64, which JAX"):
+        jax.vmap(stored, in_axes=(None, None, 0, None))(ONES, 1, large, 1.0)

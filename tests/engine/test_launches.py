@@ -1,0 +1,463 @@
+"""A launch of other blocks than a program is written for is an error, never a silent part of a result."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+import pto_jax as pto
+from pto_jax import launches, oracle
+from pto_jax.campaign.targets import interpreter_arguments
+from pto_jax.examples import EXAMPLES
+from pto_jax.ir import Function
+from pto_jax.launches.judgement import _Launches
+from pto_jax.roots import GlobalTypes
+from pto_jax.testing import generate, generate_options
+from pto_jax.testing.generate import Case
+from pto_jax.types import ScalarType
+
+WIDE, T = "!pto.tensor_view<?x?xf32>", "!pto.tile_buf<vec, 8x16xf32>"
+PART, OPEN = "!pto.partition_tensor_view<8x16xf32>", "!pto.tile_buf<vec, 8x16xf32, valid=?x?>"
+NUMBERS = (0, 1, 2, 3, 4, 5, 6, 7, 8, 16, 32, 60, 64, 100)
+HEAD = "\n".join(
+    [f"%c{n} = arith.constant {n} : index" for n in NUMBERS]
+    + [
+        "%one = arith.constant 1.0 : f32",
+        "%b64 = pto.get_block_idx",
+        "%b = arith.index_cast %b64 : i64 to index",
+    ]
+)
+COUNT = "%n64 = pto.get_block_num\n%n = arith.index_cast %n64 : i64 to index\n"
+VIEW = f"%v = pto.make_tensor_view %y, shape = [%c64, %c16], strides = [%c16, %c1] : {WIDE}\n"
+TILE = f"%t = pto.alloc_tile : {T}\npto.texpands ins(%one : f32) outs(%t : {T})\n"
+ROW = "%row = arith.muli %b, %c8 : index\n"
+Y = np.zeros((64, 16), np.float32)
+Run = Callable[..., Any]
+
+
+def store(row: str = "%row", view: str = "%v", tile: str = "%t", t: str = T, name: str = "%w") -> str:
+    return (
+        f"{name} = pto.partition_view {view}, offsets = [{row}, %c0], sizes = [%c8, %c16]\n"
+        f"  : {WIDE} -> {PART}\n"
+        f"pto.tstore ins({tile} : {t}) outs({name} : {PART})\n"
+    )
+
+
+def kernel(*body: str, arguments: str = "%y: !pto.ptr<f32>") -> pto.Program:
+    text = "\n".join([HEAD, *body])
+    return pto.parse(f"func.func @k({arguments}) attributes {{pto.entry}} {{\n{text}\nreturn\n}}", "k.pto")
+
+
+def problem(program: pto.Program, grid: int) -> str | None:
+    """What compiling says of a launch."""
+    try:
+        pto.compile(program, grid=grid)
+    except pto.VerifyError as error:
+        (diagnostic,) = error.diagnostics
+        assert diagnostic.rule == "launch" and diagnostic.instruction == "get_block_idx"
+        return diagnostic.message
+    return None
+
+
+TILES = kernel(VIEW, TILE, ROW, store())
+
+
+# -- seen in the text --------------------------------------------------------------------------------
+
+
+def test_too_few_blocks_are_an_error_that_names_view_elements_and_grid() -> None:
+    with pytest.raises(pto.VerifyError) as raised:
+        pto.compile(TILES)
+    assert str(raised.value).splitlines()[0] == (
+        "k.pto:17:1: error: get_block_idx: 1 block (grid=1) writes 128 of the 1024 elements of view %v "
+        "(argument y); allowed: a grid that covers it; fix: grid=8 (--grid 8)"
+    )
+    assert "7 blocks (grid=7) write 896 of the 1024" in str(problem(TILES, 7))
+    assert (np.asarray(pto.compile(TILES, grid=8)(Y)["y"]) == 1).all()
+
+
+def test_too_many_blocks_are_an_error_that_names_where_they_leave() -> None:
+    assert problem(TILES, 9) == (
+        "block 8 of 0 to 8 (grid=9) leaves view %v (argument y) of 64x16 elements, in tstore at k.pto:28:1; "
+        "allowed: blocks with windows inside it; fix: grid=8 (--grid 8)"
+    )
+
+
+IN_TURNS = f"""
+scf.for %r = %row to %c64 step %stride {{
+  {store("%r")}
+}}"""
+GUARDED = f"""
+%col = arith.remsi %b, %c4 : index
+%used = arith.cmpi slt, %col, %c2 : index
+scf.if %used {{
+  %half = arith.divsi %b, %c4 : index
+  %pair = arith.muli %half, %c2 : index
+  %which = arith.addi %pair, %col : index
+  %row = arith.muli %which, %c8 : index
+  {store()}
+}}"""
+SIZED = f"""
+%left = arith.subi %c60, %row : index
+%rows = arith.minsi %left, %c8 : index
+%v60 = pto.make_tensor_view %y, shape = [%c60, %c16], strides = [%c16, %c1] : {WIDE}
+%u = pto.alloc_tile valid_row = %rows valid_col = %c16 : {OPEN}
+pto.texpands ins(%one : f32) outs(%u : {OPEN})
+%w = pto.partition_view %v60, offsets = [%row, %c0], sizes = [%rows, %c16]
+  : {WIDE} -> !pto.partition_tensor_view<?x16xf32>
+pto.tstore ins(%u : {OPEN}) outs(%w : !pto.partition_tensor_view<?x16xf32>)
+"""
+SEARCHED = f"""
+%found = scf.while (%i = %c0) : (index) -> index {{
+  %next = arith.muli %i, %c8 : index
+  %first = arith.muli %b, %c8 : index
+  %below = arith.cmpi slt, %next, %first : index
+  scf.condition(%below) %i : index
+}} do {{
+^bb0(%i: index):
+  %j = arith.addi %i, %c1 : index
+  scf.yield %j : index
+}}
+%at = arith.muli %found, %c8 : index
+{store("%at")}"""
+CHUNK = f"""
+%size = arith.divsi %c8, %n : index
+%first = arith.muli %b, %size : index
+%last = arith.addi %first, %size : index
+scf.for %i = %first to %last step %c1 {{
+  %r = arith.muli %i, %c8 : index
+  {store("%r")}
+}}"""
+TRIANGLE = f"""
+%end = arith.addi %b, %c1 : index
+scf.for %i = %b to %end step %c1 {{
+  scf.for %j = %c0 to %i step %c1 {{
+    %far = arith.addi %i, %j : index
+    %r = arith.muli %far, %c8 : index
+    {store("%r")}
+  }}
+}}"""
+SUBBLOCK = f"""
+%s64 = pto.get_subblock_idx
+%m64 = pto.get_subblock_num
+%s = arith.index_cast %s64 : i64 to index
+%m = arith.index_cast %m64 : i64 to index
+%both = arith.muli %b, %m : index
+%unit = arith.addi %both, %s : index
+%row = arith.muli %unit, %c8 : index
+{store()}"""
+
+
+@pytest.mark.parametrize(
+    ("body", "grid", "written", "wanted"),
+    {
+        "in two dimensions, some blocks idle": (VIEW + TILE + GUARDED, 2, 256, 14),
+        "a last block of fewer rows": (ROW + SIZED, 3, 384, 8),
+        "a while loop finds the window": (VIEW + TILE + SEARCHED, 1, 128, 8),
+        "a number of blocks that does not divide": (COUNT + VIEW + TILE + CHUNK, 3, 768, 4),
+        "loops as long as the block's number": (VIEW + TILE + TRIANGLE, 2, 128, 5),
+        "two vector cores": (VIEW + TILE + SUBBLOCK, 1, 256, 4),
+    }.values(),
+    ids=str,
+)
+def test_windows_are_followed_through(body: str, grid: int, written: int, wanted: int) -> None:
+    found = problem(kernel(body), grid)
+    total = 960 if body.startswith(ROW) else 1024
+    assert found is not None and f"write {written} of the {total} " in found.replace("writes", "write")
+    assert f"fix: grid={wanted} " in found
+    assert problem(kernel(body), wanted) is None
+
+
+def test_a_call_and_a_view_of_another_layout_are_followed() -> None:
+    """Blocks of a fractal layout count where the tile fills their window."""
+    nz, boxed = "!pto.tensor_view<?x?x?x?x?xf32>", "!pto.partition_tensor_view<1x1x1x16x8xf32>"
+    acc = "!pto.tile_buf<vec, 16x8xf32, blayout=col_major, slayout=row_major>"
+    text = f"""
+    func.func @part(%y: !pto.ptr<f32>, %at: index) {{
+      %c1 = arith.constant 1 : index
+      %c4 = arith.constant 4 : index
+      %c8 = arith.constant 8 : index
+      %c16 = arith.constant 16 : index
+      %n = arith.constant 128 : index
+      %c0 = arith.constant 0 : index
+      %v = pto.make_tensor_view %y, shape = [%c1, %c1, %c4, %c16, %c8], strides = [%n, %n, %n, %c8, %c1]
+        {{layout = #pto.layout<nz>}} : {nz}
+      %t = pto.alloc_tile : {acc}
+      %w = pto.partition_view %v, offsets = [%c0, %c0, %at, %c0, %c0], sizes = [%c1, %c1, %c1, %c16, %c8]
+        : {nz} -> {boxed}
+      pto.tstore ins(%t : {acc}) outs(%w : {boxed})
+      return
+    }}
+    func.func @k(%y: !pto.ptr<f32>) attributes {{pto.entry}} {{
+      %b64 = pto.get_block_idx
+      %b = arith.index_cast %b64 : i64 to index
+      func.call @part(%y, %b) : (!pto.ptr<f32>, index) -> ()
+      return
+    }}"""
+    program = pto.parse(text)
+    found = launches.judge(program, "k", 3).problem
+    assert found is not None and "3 blocks (grid=3) write 384 of the 512 elements of view %v" in found.message
+    assert launches.judge(program, "k", 4) == launches.Judgement()
+
+
+def test_blocks_that_add_are_all_needed() -> None:
+    """Split along k: seven of eight blocks touch every element of the result, and its sums are wrong."""
+    program = pto.load(EXAMPLES["gemm_splitk"].path)
+    assert "grid=8 (--grid 8)" in str(problem(program, 1))
+    found = problem(program, 7)
+    assert (
+        found is not None and "7 blocks (grid=7) add to view %c_view (argument c) a part of what 8" in found
+    )
+
+
+# -- no evidence -------------------------------------------------------------------------------------
+
+OTHER = f"%o = pto.make_tensor_view %y, shape = [%c8, %c16], strides = [%c16, %c1] : {WIDE}\n"
+TWICE = "%twice = arith.muli %b, %c16 : index\n"
+MOVED = f"""
+%at = arith.muli %b, %c64 : index
+%p = pto.addptr %y, %at : !pto.ptr<f32> -> !pto.ptr<f32>
+%o = pto.make_tensor_view %p, shape = [%c64, %c16], strides = [%c16, %c1] : {WIDE}
+{store("%c0", "%o")}"""
+STOPPED = f"""
+%far = arith.cmpi sge, %b, %c4 : index
+scf.if %far {{
+  pto.trap
+}}
+{store()}"""
+LOADED = f"""
+%k = pto.load_scalar %y[%b] : !pto.ptr<f32> -> f32
+%z = arith.constant 0.0 : f32
+%wanted = arith.cmpf oeq, %k, %z : f32
+scf.if %wanted {{
+  {store()}
+}}"""
+
+
+@pytest.mark.parametrize(
+    ("body", "grid"),
+    {
+        "a grid-stride loop": (
+            COUNT + VIEW + TILE + ROW + "%stride = arith.muli %n, %c8 : index" + IN_TURNS,
+            3,
+        ),
+        "every block writes the same": (VIEW + TILE + ROW + store("%c0"), 1),
+        "blocks in turn": (VIEW + TILE + "%m = arith.remsi %b, %c2 : index" + store("%m"), 2),
+        "the next window leaves the view": (VIEW + TILE + TWICE + store("%twice"), 4),
+        "a view of its own": (OTHER + TILE + ROW + store("%c0", "%o"), 1),
+        "a view that moves with the block": (TILE + MOVED, 1),
+        "further blocks would stop": (VIEW + TILE + ROW + STOPPED, 4),
+        "what is loaded decides": (VIEW + TILE + ROW + LOADED, 1),
+    }.values(),
+    ids=str,
+)
+def test_no_evidence(body: str, grid: int) -> None:
+    assert problem(kernel(body), grid) is None
+
+
+def test_programs_that_do_not_ask_are_not_followed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(launches.judgement, "_judged", lambda *a: pytest.fail("followed"))
+    silent = kernel(VIEW, TILE, store("%c0"))
+    text = str(silent).replace("%b64 = pto.get_block_idx", "%b64 = arith.constant 0 : i64")
+    assert problem(pto.parse(text), 1) is None
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_shipped_launches_are_right(name: str) -> None:
+    example = EXAMPLES[name]
+    program = pto.load(example.path)
+    (entry,) = program.entries
+    scalars = {
+        n: int(x)
+        for n, x in example.arguments(0).items()
+        if np.issubdtype(np.asarray(x).dtype, np.integer) and np.ndim(x) == 0
+    }
+    for facts in (None, launches.Facts(scalars)):
+        assert launches.judge(program, entry.name, example.grid, facts).problem is None
+
+
+def test_what_is_too_long_to_follow_is_not_judged_and_costs_little() -> None:
+    long = f"""
+    %far = arith.constant 1000000 : index
+    scf.for %i = %c0 to %far step %c1 {{
+      %m = arith.remsi %i, %c2 : index
+      scf.for %j = %c0 to %far step %c1 {{
+        %r = arith.addi %row, %m : index
+        {store()}
+      }}
+    }}"""
+    program = kernel(VIEW, TILE, ROW, long)
+    begin = time.perf_counter()
+    assert launches.judge(program, "k", 1) == launches.Judgement()
+    assert time.perf_counter() - begin < 1
+    assert launches.judge(program, "k", 1_000_000) == launches.Judgement()
+
+
+def test_the_fix_is_looked_for_up_to_a_bound() -> None:
+    """A view of a million windows: the error stands, its fix has no number."""
+    big = "%m = arith.constant 8388608 : index\n"
+    view = f"%v = pto.make_tensor_view %y, shape = [%m, %c16], strides = [%c16, %c1] : {WIDE}\n"
+    found = problem(kernel(big, view, TILE, ROW, store()), 1)
+    assert found is not None and found.endswith("allowed: a grid that covers it; fix: a larger grid")
+
+
+def test_a_partial_launch_is_not_judged() -> None:
+    found = pto.compile(TILES, grid=3, partial_launch=True)(Y)["y"]
+    assert (np.asarray(found)[:24] == 1).all() and not np.asarray(found)[24:].any()
+    assert oracle.run(TILES, [Y], grid=3, partial_launch=True)["y"].tobytes() == np.asarray(found).tobytes()
+
+
+# -- decided by arguments ----------------------------------------------------------------------------
+
+ROWS = """
+%rv = pto.make_tensor_view %y, shape = [%rows, %c16], strides = [%c16, %c1] : !pto.tensor_view<?x?xf32>
+"""
+BY_ROWS = kernel(ROWS, TILE, ROW, store(view="%rv"), arguments="%y: !pto.ptr<f32>, %rows: index")
+FEW = "2 blocks (grid=2) write 256 of the 512 elements of view %rv (argument y); allowed: a grid that covers"
+
+
+def test_sizes_that_are_arguments_are_judged_where_values_are_seen() -> None:
+    checked, plain = (pto.compile(BY_ROWS, grid=2, checks=checks) for checks in (True, False))
+    runs: tuple[Run, ...] = (plain.eager, plain.with_state, lambda *a: oracle.run(BY_ROWS, a, grid=2))
+    for run in runs:
+        with pytest.raises(pto.ExecutionError, match="get_block_idx: ") as raised:
+            run(Y, 32)
+        assert FEW in str(raised.value) and str(raised.value.diagnostics[0].span) == "k.pto:17:1"
+        run(Y, 16)
+    (found,) = checked(Y, 32)[1].problems()
+    assert FEW in found.message and found.rule == "launch" and "fix: grid=4 (--grid 4)" in found.message
+    assert not checked(Y, 16)[1].problems()
+    assert (np.asarray(plain(Y, 32)["y"])[:16] == 1).all()
+
+
+def test_checks_judge_sizes_that_a_transformation_traces() -> None:
+    checked = pto.compile(BY_ROWS, grid=2, checks=True)
+    sizes = np.array([16, 32, 16, 64])
+    (found,) = jax.vmap(checked, in_axes=(None, 0))(Y, sizes)[1].problems()
+    assert "2 blocks (grid=2) that write what the views declare" in found.message
+    assert found.message.endswith("batch index 1, 3") and str(found.span) == "k.pto:17:1"
+    jitted: Any = jax.jit(checked)
+    assert not jitted(Y, np.int32(16))[1].problems()
+    assert jitted(Y, np.int32(48))[1].problems()
+
+
+def test_numbers_that_are_loaded_are_judged_where_values_are_seen() -> None:
+    """A table says where each block writes; the table is not written."""
+    loaded = (
+        "%at = pto.load_scalar %x[%b] : !pto.ptr<i32> -> i32\n%row = arith.index_cast %at : i32 to index\n"
+    )
+    program = kernel(VIEW, TILE, loaded, store(), arguments="%y: !pto.ptr<f32>, %x: !pto.ptr<i32>")
+    plain = pto.compile(program, grid=2)
+    rest, same = np.arange(0, 64, 8, dtype=np.int32), np.array([8, 0, 0, 8, 8, 8, 8, 8], np.int32)
+    runs: tuple[Run, ...] = (plain.eager, lambda *a: oracle.run(program, a, grid=2))
+    for run in runs:
+        with pytest.raises(pto.ExecutionError, match=r"2 blocks .* write 256 of the 1024 elements"):
+            run(Y, rest)
+        run(Y, same)
+
+
+def test_extents_of_arrays_are_known_wherever_a_kernel_is_called() -> None:
+    text = TILES_OF_MEMREF
+    kernel_of = pto.compile(pto.parse(text, "m.pto"), grid=2)
+    np.testing.assert_array_equal(kernel_of(Y[:16])["y"], 1)
+    calls: tuple[Run, ...] = (kernel_of, kernel_of.eager, jax.jit(lambda y: kernel_of(y)))
+    for call in calls:
+        with pytest.raises(pto.ExecutionError, match=r"write 256 of the 1024 elements of view %y; .*grid=8"):
+            call(Y)
+
+
+TILES_OF_MEMREF = f"""
+func.func @k(%y: {WIDE}) attributes {{pto.entry}} {{
+{HEAD}
+{TILE}{ROW}{store(view="%y")}
+return
+}}"""
+
+
+def _written(case: Case, function: Function, given: dict[str, Any]) -> dict[str, NDArray[np.bool_]]:
+    """The elements of every buffer that a launch is found to write."""
+    scalars = {
+        a.name: int(np.asarray(given[a.name]))
+        for a in function.args
+        if isinstance(a.type, ScalarType) and not a.type.dtype.is_float
+    }
+    shapes = {a.name: np.shape(given[a.name]) for a in function.args if isinstance(a.type, GlobalTypes)}
+    contents = {n: partial(np.asarray, given[n]) for n in shapes}
+    facts = launches.Facts(scalars, shapes, contents)
+    blocks = _Launches(case.program, function, facts)._walk(np.arange(case.grid), case.grid)
+    inside = {n: np.zeros(np.size(given[n]), np.bool_) for n in shapes if n not in blocks.undecided}
+    for whole, windows in blocks.writes.items():
+        for offset, sizes in ((o, s) for w in windows for o, s in zip(w.offset, w.sizes, strict=True)):
+            at = np.array([offset])
+            for n, stride in zip(sizes, whole.strides, strict=True):
+                at = (at[:, None] + np.arange(n) * stride).reshape(-1)
+            if whole.buffer in inside:
+                inside[whole.buffer][at] = True
+    return inside
+
+
+def test_windows_are_those_that_the_interpreter_writes() -> None:
+    """On generated programs with blocks, control flow and views: nothing else changes."""
+    options = replace(generate_options.CONTROL, blocks=1.0, functions=1.0)
+    seen = 0
+    for case in generate.cases(5, 12, options):
+        function, given = case.program.function(case.entry or ""), interpreter_arguments(case)
+        after = oracle.run(
+            case.program, given, profile=case.profile, entry=case.entry, grid=case.grid, partial_launch=True
+        )
+        assert function is not None
+        for name, inside in _written(case, function, given).items():
+            if name not in after:
+                assert not inside.any()
+                continue
+            before, now = (
+                np.ascontiguousarray(x).reshape(inside.size, -1) for x in (given[name], after[name])
+            )
+            changed = (before.view(np.uint8) != now.view(np.uint8)).any(-1)
+            assert not changed[~inside].any(), (case.index, name)
+            seen += int(inside.sum())
+    assert seen > 1000
+
+
+# -- rows beyond the array ---------------------------------------------------------------------------
+
+
+@pto.kernel(types={"x": pto.ptr("f32"), "y": pto.ptr("f32"), "rows": "index"})
+def raised(x, y, rows):  # type: ignore[no-untyped-def]
+    """x + 1 of rows x 8 numbers; the last tile may be smaller."""
+    vx, vy = (pto.make_tensor_view(p, [rows, 8], [8, 1]) for p in (x, y))
+    for row in pto.range(0, rows, 4):
+        size = pto.minimum(rows - row, 4)
+        tile = pto.alloc_tile("f32", 4, 8, valid=(size, 8))
+        loaded = pto.tload(tile, pto.partition_view(vx, [row, 0], [size, 8]))
+        done = pto.tadds(tile, tile, 1.0, wait=loaded)
+        pto.tstore(pto.partition_view(vy, [row, 0], [size, 8]), tile, wait=done)
+
+
+def test_rows_beyond_the_array_are_found_by_name_and_line() -> None:
+    x = np.arange(40, dtype=np.float32).reshape(5, 8)
+    checked = raised.compile(checks=True)
+    first = raised.function.__code__.co_firstlineno
+    for rows, broken in ((5, False), (7, True)):
+        problems = checked(x, 0 * x, rows)[1].problems()
+        assert [(d.instruction, d.span.line - first, d.rule) for d in problems] == [
+            ("tload", 7, "in-bounds"),
+            ("tstore", 9, "in-bounds"),
+        ][: 2 * broken]
+    for diagnostic, name in zip(problems, ("x", "y"), strict=True):
+        assert name in diagnostic.message.replace(":", " ").replace(")", " ").replace("(", " ").split()
+        assert "40 elements" in diagnostic.message
+    runs: tuple[Run, ...] = (checked.eager, lambda *a: oracle.run(raised.program, a))
+    for run in runs:
+        with pytest.raises(
+            pto.ExecutionError, match=rf"test_launches\.py:{first + 7}:\d+: error: tload: .*\bx\b"
+        ):
+            run(x, 0 * x, 7)

@@ -1,0 +1,102 @@
+"""The manual: every program on its pages is accepted, and every name is found or corrected."""
+
+from __future__ import annotations
+
+import json
+import re
+from textwrap import indent
+
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax import dtypes, enums
+from pto_jax.isa import instructions
+from pto_jax.manual import example, manual, topics
+from pto_jax.manual.topics import program
+from pto_jax.profiles import PROFILES
+
+PROGRAMS = [(topic.name, profile, text) for topic in topics().values() for profile, text in topic.programs()]
+
+
+@pytest.mark.parametrize(("name", "profile", "text"), PROGRAMS, ids=lambda v: v[:20])
+def test_programs_of_the_pages_are_accepted_without_warnings(name: str, profile: str, text: str) -> None:
+    assert pto.verify(pto.parse(text), profile) == []
+    assert text.splitlines()[0] in manual(name)
+
+
+def test_the_softmax_of_the_grammar_page_is_a_softmax() -> None:
+    kernel = pto.compile(pto.parse(program("softmax_13x37")))
+    x = np.random.default_rng(3).standard_normal((13, 37)).astype(np.float32)
+    e = np.exp(x - x.max(1, keepdims=True))
+    np.testing.assert_allclose(kernel(x, np.zeros_like(x))["y"], e / e.sum(1, keepdims=True), rtol=1e-6)
+
+
+def test_the_three_spellings_are_one_operation() -> None:
+    adds = [op for op in pto.parse(program("spellings")).walk() if op.name == "tadd"]
+    assert len(adds) == 3 and len({op.form for op in adds}) == 3
+    assert len({tuple(v.type for v in op.ins) for op in adds}) == 1
+
+
+def test_the_spellings_of_a_tile_type_are_one_type() -> None:
+    tiles = [op.results[0].type for op in pto.parse(program("tile_spellings")).walk()]
+    assert len(tiles) == 4 and len(set(tiles)) == 1
+
+
+@pytest.mark.parametrize("name", sorted(instructions()))
+def test_the_example_on_an_instruction_page_is_accepted(name: str) -> None:
+    text = example(instructions()[name])
+    if text is None:
+        assert name.endswith(".hif4"), "only HiF4 products exist on no profile"
+        return
+    assert indent(text, "  ") in manual(name)
+    parsed = pto.parse(text)
+    assert name in [op.name for op in parsed.walk()]
+    found = [[d for d in pto.verify(parsed, p) if d.severity == "error"] for p in PROFILES]
+    assert not all(found), found[0]
+
+
+@pytest.mark.parametrize(
+    ("spelled", "page"),
+    [
+        ("tile_buf", "tile"), ("!pto.tile_buf", "tile"), ("TILE", "tile"), ("ptr", "types"),
+        ("grammar", "grammar"), ("scf", "grammar"), ("profiles", "profiles"), ("a5", "profiles"),
+        ("pto.TADD", "tadd"), ("tmatmul_mx", "tmatmul.mx"), ("pto.tmatmul_acc", "tmatmul.acc"),
+    ],
+)  # fmt: skip
+def test_names_are_found_in_any_spelling(spelled: str, page: str) -> None:
+    assert manual(spelled) == manual(page) and manual(page).startswith(f"{page}: ")
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [("tad", "tadd"), ("tile_bug", "tile_buf"), ("gramar", "grammar"), ("profils", "profiles")],
+)
+def test_unknown_names_get_near_ones(name: str, near: str) -> None:
+    with pytest.raises(
+        pto.ArgumentError, match=f"no instruction or page is called '{name}'; close: .*{near}"
+    ):
+        manual(name)
+
+
+def test_pages_name_everything_of_the_tables() -> None:
+    """Element types, layouts, places, capacities and enumerations of the code stand on their pages."""
+    assert {d.name for d in dtypes.TILE_DTYPES} <= set(manual("types").split())
+    tile, profiles = manual("tile"), manual("profiles")
+    for cls in (enums.Loc, enums.BLayout, enums.SLayout, enums.Pad, enums.Compact):
+        assert all(m.name.lower() in tile for m in cls)
+    assert {"ND", "DN", "NZ", "ZN", "ZZ", "NN"} <= set(tile.split())
+    row = next(line for line in profiles.splitlines() if line.startswith("  vec "))
+    assert re.findall(r"(\d+) KiB", row) == [
+        str(p.capacity[enums.Loc.VEC] // 1024) for p in PROFILES.values()
+    ]
+    assert "#pto<round_mode NONE>: NONE, RINT, ROUND, FLOOR, CEIL, TRUNC, ODD" in manual("grammar")
+
+
+def test_pages_in_other_styles() -> None:
+    assert manual("tile", "markdown").startswith("# tile: ") and "```mlir" in manual("tile", "markdown")
+    record = json.loads(manual("tile", "json"))
+    assert record["name"] == "tile" and any(s["kind"] == "program" for s in record["sections"])
+    assert set(json.loads(manual(style="json"))) == set(instructions())
+    assert "example" in json.loads(manual("tadd", "json"))
+    assert manual().splitlines()[-1].startswith("profiles ")
