@@ -20,7 +20,7 @@ from .derivatives import without_derivative
 from .dtypes import DType
 from .errors import ArgumentError, Diagnostic, VerifyError
 from .ir import Function, Op, Program, short_list
-from .launch_rule import launched
+from .launches.rule import launched
 from .lowering import (
     MAX_STEPS,
     Accesses,

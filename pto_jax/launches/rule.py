@@ -4,27 +4,41 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import jax
 import numpy as np
 
-from . import launches
-from .arguments import extents
-from .errors import Diagnostic, ExecutionError, Span
-from .roots import GlobalTypes
-from .state import Report, Site
-from .types import MemRefType, PartitionViewType, ScalarType, TensorViewType
-
-if TYPE_CHECKING:
-    from .engine import Kernel
+from ..analysis import Argument
+from ..arguments import extents
+from ..errors import Diagnostic, ExecutionError, Span
+from ..ir import Program
+from ..roots import GlobalTypes
+from ..state import Report, Site
+from ..types import MemRefType, PartitionViewType, ScalarType, TensorViewType
+from .judgement import Facts, judge
 
 _VIEWS = (TensorViewType, PartitionViewType, MemRefType)
 _NOTHING = Report((), (), ())
 RULE = "launch"
 
 
-def launched(kernel: Kernel, prepared: Mapping[str, Any], check: bool) -> Report:
+class Launch(Protocol):
+    """What is judged; ``launch_is_open`` where compiling could not decide."""
+
+    @property
+    def program(self) -> Program: ...
+    @property
+    def entry(self) -> str: ...
+    @property
+    def grid(self) -> int: ...
+    @property
+    def arguments(self) -> tuple[Argument, ...]: ...
+    @property
+    def launch_is_open(self) -> bool: ...
+
+
+def launched(kernel: Launch, prepared: Mapping[str, Any], check: bool) -> Report:
     """The rule that a launch has the blocks its program needs, as arguments decide it.
 
     With ``check`` their values count: of scalars that a transformation traces, by a callback. Without, only
@@ -36,7 +50,7 @@ def launched(kernel: Kernel, prepared: Mapping[str, Any], check: bool) -> Report
     types = {a.name: a.type for a in kernel.arguments}
     shapes = {n: extents(prepared[n], t.dtype) for n, t in types.items() if isinstance(t, _VIEWS)}
     if not check:
-        problem = _judged(kernel, launches.Facts(extents=shapes)) if shapes else None
+        problem = _judged(kernel, Facts(extents=shapes)) if shapes else None
         if problem is not None:
             raise ExecutionError(problem)
         return _NOTHING
@@ -47,28 +61,28 @@ def launched(kernel: Kernel, prepared: Mapping[str, Any], check: bool) -> Report
     contents = {
         n: partial(jax.device_get, x) for n, x in arrays.items() if not isinstance(x, jax.core.Tracer)
     }
-    problem = _judged(kernel, launches.Facts(_integers(kernel, scalars), shapes, contents))
+    problem = _judged(kernel, Facts(_integers(kernel, scalars), shapes, contents))
     if problem is None:
         return _NOTHING
     return _report(problem.span, problem.message, jax.numpy.ones((), bool))
 
 
-def _judged(kernel: Kernel, facts: launches.Facts) -> Diagnostic | None:
-    return launches.judge(kernel.program, kernel.entry, kernel.grid, facts).problem
+def _judged(kernel: Launch, facts: Facts) -> Diagnostic | None:
+    return judge(kernel.program, kernel.entry, kernel.grid, facts).problem
 
 
-def _integers(kernel: Kernel, scalars: Mapping[str, Any]) -> dict[str, int]:
+def _integers(kernel: Launch, scalars: Mapping[str, Any]) -> dict[str, int]:
     integers = [
         a.name for a in kernel.arguments if isinstance(a.type, ScalarType) and not a.type.dtype.is_float
     ]
     return {n: int(jax.device_get(scalars[n])) for n in integers}
 
 
-def _called_back(kernel: Kernel, scalars: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> Report:
+def _called_back(kernel: Launch, scalars: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...]]) -> Report:
     """One flag for values that only execution has; the report cannot name them."""
 
     def broken(values: Mapping[str, Any]) -> np.ndarray[Any, Any]:
-        facts = launches.Facts(_integers(kernel, values), shapes)
+        facts = Facts(_integers(kernel, values), shapes)
         return np.asarray(_judged(kernel, facts) is not None)
 
     shape = jax.eval_shape(lambda: jax.numpy.ones((), bool))
