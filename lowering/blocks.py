@@ -23,7 +23,8 @@ from pto_jax.ir import Op, Program
 from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, Scope, View, run_block
 
 from .control_flow import Memory
-from .planning import Surveyor, Unknown, abstract
+from .planning import Surveyor, abstract
+from .ranges import Range
 
 if TYPE_CHECKING:
     from pto_jax.walk.machine import Arm, Before, Body, RunBlock
@@ -70,6 +71,7 @@ class _Footprints(Surveyor):
     writes: dict[str, list[Elements]] = field(default_factory=dict)
 
     def begin(self, op: Op, scope: Scope) -> None:
+        super().begin(op, scope)
         self.budget.spend(operations=1)
 
     def unrolls(self, op: Op, trips: int) -> bool:
@@ -91,7 +93,7 @@ class _Footprints(Surveyor):
 
     def load(self, op: Op, pointer: Pointer, dtype: Any) -> Scalar:
         self._touch(self.reads, pointer.buffer, np.array([_number(pointer.offset)]))
-        return Unknown()
+        return Range()
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
         self._touch(self.writes, pointer.buffer, np.array([_number(pointer.offset)]))

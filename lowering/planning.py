@@ -11,13 +11,21 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pto_jax.dtypes import DType
+from pto_jax.dtypes import INDEX, DType
 from pto_jax.errors import NotExecutableError
 from pto_jax.ir import Op, Program, Value
 from pto_jax.profiles import Profile
-from pto_jax.types import GlobalLayout, MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
+from pto_jax.types import (
+    GlobalLayout,
+    MemRefType,
+    PartitionViewType,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+)
 from pto_jax.walk import (
     Buffer,
     Execution,
@@ -33,7 +41,9 @@ from pto_jax.walk import (
 )
 from pto_jax.walk.memory import ScalarMemory
 
+from . import ranges
 from .memory_layouts import AXES, Window
+from .ranges import Range
 from .storage import Placement, Plan
 
 if TYPE_CHECKING:
@@ -44,8 +54,13 @@ if TYPE_CHECKING:
 TRANSFERS = {"tload": ("dst", "src"), "tstore": ("src", "dst"), "tstore_fp": ("src", "dst")}
 
 
-class Unknown:
-    """A scalar whose value only execution knows."""
+#: What tells an operation from others that compute addresses.
+Key: TypeAlias = tuple[str, tuple[str, ...]]
+
+
+def key_of(op: Op) -> Key:
+    """What an operation with an address is known by, as equal programs have operations of their own."""
+    return op.name, tuple(v.name for v in (*op.results, *op.outs, *op.ins))
 
 
 @dataclass(frozen=True)
@@ -66,17 +81,21 @@ class Accesses:
 
 @dataclass
 class Surveyor(ScalarMemory):
-    """A machine that computes nothing and notes the constant addresses of tiles, and constant accesses to
-    global memory outside control flow that only execution knows."""
+    """A machine that computes ranges only, and notes the constant addresses of tiles, constant accesses to
+    global memory outside control flow that only execution knows, and the operations whose addresses are near
+    the beginning of global memory (``near``, True) or may not be."""
 
     found: list[Placement] = field(default_factory=list)
     accesses: dict[str, Accesses] = field(default_factory=dict)
+    near: dict[Key, bool] = field(default_factory=dict)
+    current: Key = ("", ())
     max_steps: int = 0
     depth: int = 0
     abstract: bool = True
     checks: bool = False
 
-    def begin(self, op: Op, scope: Scope) -> None: ...
+    def begin(self, op: Op, scope: Scope) -> None:
+        self.current = key_of(op)
 
     def region(self, op: Op, ref: TileRef) -> None: ...
 
@@ -119,7 +138,7 @@ class Surveyor(ScalarMemory):
     def new_block(self) -> None: ...
 
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
-        run(Unknown(), operands)
+        run(Range(0, grid - 1), operands)
 
     def alias(self, op: Op, ref: TileRef, type: TileType) -> Hashable:
         return None
@@ -152,7 +171,7 @@ class Surveyor(ScalarMemory):
         return False
 
     def counter(self, value: int) -> Scalar:
-        return Unknown()
+        return Range.of(value)
 
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
         with self._inside(certain=False):
@@ -162,7 +181,7 @@ class Surveyor(ScalarMemory):
     def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
         carried = tuple(map(_opened, inits))
         with self._inside(certain=isinstance(trips, int) and trips > 0):
-            return tuple(map(_either, carried, body(Unknown(), carried)))
+            return tuple(map(_either, carried, body(_trips(frame, trips), carried)))
 
     def repeat(
         self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
@@ -173,22 +192,26 @@ class Surveyor(ScalarMemory):
         return passed
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
-        return Unknown()
+        return ranges.scalar(name, args, source, result)
 
     def elements(self, buffer: Buffer, dtype: DType) -> int | None:
         return None
 
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
-        return Unknown()
+        product = ranges.scalar("arith.muli", (index, stride), INDEX, INDEX)
+        found = ranges.scalar("arith.addi", (base, product), INDEX, INDEX)
+        near = Range.of(base).is_near and product.is_near and found.is_near
+        self.near[self.current] = self.near.get(self.current, True) and near
+        return found
 
     def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
-        return Unknown()
+        return Range()
 
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None: ...
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
         self._access(op, pointer.buffer, pointer.offset, pointer.offset)
-        return Unknown()
+        return Range()
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
         self._access(op, pointer.buffer, pointer.offset, pointer.offset)
@@ -208,11 +231,22 @@ class Surveyor(ScalarMemory):
 def _opened(operand: Operand) -> Operand:
     """What a loop carries: its scalars change from trip to trip."""
     kept = operand is None or isinstance(operand, TileRef | View | Pointer | tuple)
-    return operand if kept else Unknown()
+    return operand if kept else Range()
 
 
 def _either(first: Operand, second: Operand) -> Operand:
+    if isinstance(first, int | Range) and isinstance(second, int | Range):
+        return first if first == second else Range.of(first).joined(Range.of(second))
     return first if first is second else _opened(first)
+
+
+def _trips(frame: Frame, trips: Scalar) -> Range:
+    """The numbers of the trips of a loop."""
+    if isinstance(trips, int):
+        return Range(0, max(0, trips - 1))
+    names = frame.names()
+    lower, upper, step = (Range.of(names.get(frame.op.group(n)[0].name)) for n in ("lb", "ub", "step"))
+    return Range(0, max(0, (upper.high - lower.low - 1) // max(1, step.low)))
 
 
 @lru_cache(maxsize=1024)
@@ -229,6 +263,11 @@ def accesses(program: Program, entry: str, grid: int = 1) -> Mapping[str, Access
     return _survey(program, entry, grid).accesses
 
 
+def near(program: Program, entry: str, grid: int = 1) -> frozenset[Key]:
+    """The operations whose addresses need no care: they cannot leave 64 bits."""
+    return frozenset(key for key, is_near in _survey(program, entry, grid).near.items() if is_near)
+
+
 @lru_cache(maxsize=1024)
 def _survey(program: Program, entry: str, grid: int) -> Surveyor:
     surveyor, function = Surveyor(), program.function(entry)
@@ -242,12 +281,12 @@ def abstract(argument: Value) -> Operand:
     """An argument of which nothing but its type is known."""
     t = argument.type
     if isinstance(t, TileType):
-        return TileRef(t, None, Unknown(), Unknown())
+        return TileRef(t, None, Range(), Range())
     if isinstance(t, PtrType):
         return Pointer(argument.name, t.dtype)
     if isinstance(t, MemRefType) and None not in t.dims:
         return memref_view(argument.name, t, ())
     if isinstance(t, TensorViewType | PartitionViewType | MemRefType):
-        unknown = tuple(Unknown() for _ in t.dims)
+        unknown = tuple(Range() for _ in t.dims)
         return View(argument.name, t.dtype, 0, unknown, unknown)
-    return Unknown()
+    return Range.of_type(t.dtype) if isinstance(t, ScalarType) else Range()
