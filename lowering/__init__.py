@@ -31,7 +31,7 @@ from . import (
 )
 from .blocks import disjoint_parts as disjoint_parts
 from .control_flow import varying_axes as varying_axes
-from .planning import Accesses as Accesses, accesses as accesses, plan as plan
+from .planning import Accesses as Accesses, accesses as accesses, near as near, plan as plan
 from .program import JaxMachine as JaxMachine
 from .rules import RULES as RULES, Semantics as Semantics
 from .storage import Plan as Plan

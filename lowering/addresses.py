@@ -21,10 +21,43 @@ from .scalars import to_native
 
 #: Positions or distances of elements, int64.
 Positions: TypeAlias = "Array | np.ndarray | np.integer"
-#: Strides up to here are followed; the elements of a larger one are all outside but the first.
+#: Elements of a buffer are nearer than this.
 NEAR = 1 << 31
-#: A distance that leads outside every buffer, several times also; starts are followed within half of it.
+#: Run-time strides are kept within this: tiles have fewer than 2**20 rows or columns.
+_FAR_STRIDE = 1 << 40
+#: Products of run-time indices and strides are kept within this distance: sums of them stay in 64 bits.
 FAR = 1 << 60
+
+
+def near(base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+    """``base + index * stride`` where that is known to be near."""
+    factors = [n for n in (index, stride) if not (isinstance(n, int) and n == 1)]
+    product = wide(factors[0]) if factors else np.int64(1)
+    for n in factors[1:]:
+        product = product * wide(n)
+    return product if isinstance(base, int) and base == 0 else wide(base) + product
+
+
+def followed(base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+    """``base + index * stride`` in int64 where that is near a buffer, elsewhere a position far outside.
+
+    One comparison each way is all that a position costs, as XLA repeats it for every element of a slice;
+    two numbers that are both kept within limits may cancel each other. :func:`advanced` is exact.
+    """
+    if isinstance(index, int):
+        index, stride = stride, index
+    if isinstance(index, int):
+        base, index, stride = address(0, index, stride), base, 1
+    if isinstance(stride, int):
+        limit = FAR // max(1, abs(stride))
+        product = lax.mul(_kept(index, limit), np.int64(min(max(stride, -FAR), FAR)))
+    else:
+        product = lax.mul(_kept(index, NEAR), _kept(stride, NEAR))
+    return product if isinstance(base, int) and base == 0 else lax.add(wide(base), product)
+
+
+def _kept(n: Scalar, limit: int) -> Array:
+    return lax.clamp(np.int64(-limit), to_native(n, INDEX), np.int64(limit))
 
 
 def advanced(base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
@@ -105,15 +138,11 @@ def begin(offset: Scalar, strides: tuple[Scalar, ...]) -> Scalar:
     """
     if isinstance(offset, int):
         return np.int64(offset if abs(offset) <= FAR // 2 else NOWHERE)
-    start = wide(offset)
-    if all(map(is_near, strides)):
-        return start
-    followed = lax.le(lax.abs(start), np.int64(FAR // 2)) & lax.ne(start, np.int64(NOWHERE))
-    return jnp.where(followed, start, np.int64(NOWHERE))
+    return wide(offset) if all(map(is_near, strides)) else _kept(offset, FAR // 2)
 
 
 def distance(index: Positions, stride: Scalar) -> Positions:
-    """``index * stride`` for indices of lanes, FAR where a stride is not followed."""
+    """``index * stride`` for indices of lanes; far outside where a stride is not near."""
     if is_near(stride):
         return index * np.int64(stride)
     if isinstance(stride, int):
@@ -121,9 +150,7 @@ def distance(index: Positions, stride: Scalar) -> Positions:
         chosen = np.where if isinstance(index, np.ndarray | np.integer) else jnp.where
         found: Positions = chosen(none, np.int64(0), np.int64(FAR))
         return found
-    step = wide(stride)
-    followed = lax.le(lax.abs(step), np.int64(NEAR)) & lax.ne(step, np.int64(NOWHERE))
-    return jnp.where(followed | (index == np.int64(0)), index * step, np.int64(FAR))
+    return index * _kept(stride, _FAR_STRIDE)
 
 
 def product(extents: tuple[Scalar, ...]) -> Scalar:

@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from pto_jax.errors import PtoError
 from pto_jax.ir import Op, Program
 from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, Scope, View, run_block
-from pto_jax.walk.abstract import Unknown, abstract
 
 from .control_flow import Memory
 from .planning import Surveyor
+from .ranges import Range
 
 if TYPE_CHECKING:
     from pto_jax.walk.machine import Arm, Before, Body, RunBlock
@@ -71,6 +71,7 @@ class _Footprints(Surveyor):
     writes: dict[str, list[Elements]] = field(default_factory=dict)
 
     def begin(self, op: Op, scope: Scope) -> None:
+        super().begin(op, scope)
         self.budget.spend(operations=1)
 
     def unrolls(self, op: Op, trips: int) -> bool:
@@ -92,7 +93,7 @@ class _Footprints(Surveyor):
 
     def load(self, op: Op, pointer: Pointer, dtype: Any) -> Scalar:
         self._touch(self.reads, pointer.buffer, np.array([_number(pointer.offset)]))
-        return Unknown()
+        return Range()
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
         self._touch(self.writes, pointer.buffer, np.array([_number(pointer.offset)]))
@@ -153,7 +154,7 @@ def disjoint_parts(
     """The parts of the written buffers that blocks touch, None where blocks may meet."""
     function, elements, found = program.function(entry), dict(sizes), []
     assert function is not None, entry
-    operands, budget = [abstract(a) for a in function.args], _Budget()
+    operands, budget = [Surveyor().argument(a) for a in function.args], _Budget()
     try:
         for number in range(grid):
             machine = _Footprints(sizes=elements, budget=budget)

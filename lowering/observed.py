@@ -40,6 +40,7 @@ class ObservedMachine(JaxMachine):
     observer: Observer | None = None
 
     def begin(self, op: Op, scope: Scope) -> None:
+        super().begin(op, scope)
         if self.observer is not None:
             self.observer.begin(self, op, scope)
 

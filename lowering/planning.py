@@ -6,26 +6,40 @@ that execution will know is known here too.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import prod
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
-from pto_jax.dtypes import DType
+from pto_jax.dtypes import INDEX, DType
 from pto_jax.errors import NotExecutableError
 from pto_jax.ir import Op, Program
 from pto_jax.profiles import Profile
 from pto_jax.types import GlobalLayout, TileType
-from pto_jax.walk import Execution, Pointer, Scalar, launch
-from pto_jax.walk.abstract import AbstractMachine, Unknown, abstract
+from pto_jax.walk import Execution, Frame, Operand, Pointer, Scalar, Scope, launch
+from pto_jax.walk.abstract import AbstractMachine
 
+from . import ranges
 from .memory_layouts import AXES, Window
+from .ranges import Range
 from .storage import Placement, Plan
+
+if TYPE_CHECKING:
+    from pto_jax.walk.machine import RunBlock
 
 #: The tile and the view of the instructions that transfer a tile's valid region.
 TRANSFERS = {"tload": ("dst", "src"), "tstore": ("src", "dst"), "tstore_fp": ("src", "dst")}
+
+
+#: What tells an operation from others that compute addresses.
+Key: TypeAlias = tuple[str, tuple[str, ...]]
+
+
+def key_of(op: Op) -> Key:
+    """What an operation with an address is known by, as equal programs have operations of their own."""
+    return op.name, tuple(v.name for v in (*op.results, *op.outs, *op.ins))
 
 
 @dataclass(frozen=True)
@@ -46,11 +60,20 @@ class Accesses:
 
 @dataclass
 class Surveyor(AbstractMachine):
-    """Notes the constant addresses of tiles, and constant accesses to global memory outside control flow that
-    only execution knows."""
+    """Computes ranges only, and notes the constant addresses of tiles, constant accesses to global memory
+    outside control flow that only execution knows, and the operations whose addresses are near the beginning
+    of global memory (``near``, True) or may not be."""
 
     found: list[Placement] = field(default_factory=list)
     accesses: dict[str, Accesses] = field(default_factory=dict)
+    near: dict[Key, bool] = field(default_factory=dict)
+    current: Key = ("", ())
+
+    def unknown(self, dtype: DType | None = None) -> Scalar:
+        return Range() if dtype is None else Range.of_type(dtype)
+
+    def begin(self, op: Op, scope: Scope) -> None:
+        self.current = key_of(op)
 
     def execute(self, execution: Execution) -> dict[str, None]:
         transfer = TRANSFERS.get(execution.instruction.name)
@@ -77,9 +100,37 @@ class Surveyor(AbstractMachine):
             found = Accesses(first, last, op, op)
             self.accesses[buffer] = self.accesses.get(buffer, found).joined(found)
 
+    def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
+        run(Range(0, grid - 1), operands)
+
+    def counter(self, value: int) -> Scalar:
+        return Range.of(value)
+
+    def trip(self, frame: Frame, trips: Scalar) -> Scalar:
+        if isinstance(trips, int):
+            return Range(0, max(0, trips - 1))
+        names = frame.names()
+        lower, upper, step = (Range.of(names.get(frame.op.group(n)[0].name)) for n in ("lb", "ub", "step"))
+        return Range(0, max(0, (upper.high - lower.low - 1) // max(1, step.low)))
+
+    def either(self, first: Operand, second: Operand) -> Operand:
+        if isinstance(first, int | Range) and isinstance(second, int | Range):
+            return first if first == second else Range.of(first).joined(Range.of(second))
+        return super().either(first, second)
+
+    def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+        return ranges.scalar(name, args, source, result)
+
+    def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+        product = ranges.scalar("arith.muli", (index, stride), INDEX, INDEX)
+        found = ranges.scalar("arith.addi", (base, product), INDEX, INDEX)
+        near = Range.of(base).is_near and product.is_near and found.is_near
+        self.near[self.current] = self.near.get(self.current, True) and near
+        return found
+
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
         self._access(op, pointer.buffer, pointer.offset, pointer.offset)
-        return Unknown()
+        return self.unknown()
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
         self._access(op, pointer.buffer, pointer.offset, pointer.offset)
@@ -104,10 +155,15 @@ def accesses(program: Program, entry: str, grid: int = 1) -> Mapping[str, Access
     return _survey(program, entry, grid).accesses
 
 
+def near(program: Program, entry: str, grid: int = 1) -> frozenset[Key]:
+    """The operations whose addresses need no care: they cannot leave 64 bits."""
+    return frozenset(key for key, is_near in _survey(program, entry, grid).near.items() if is_near)
+
+
 @lru_cache(maxsize=1024)
 def _survey(program: Program, entry: str, grid: int) -> Surveyor:
     surveyor, function = Surveyor(), program.function(entry)
     assert function is not None, entry
     with suppress(NotExecutableError):
-        launch(program, surveyor, function, [abstract(a) for a in function.args], grid=grid)
+        launch(program, surveyor, function, [surveyor.argument(a) for a in function.args], grid=grid)
     return surveyor

@@ -19,6 +19,7 @@ from pto_jax.walk import Buffer, Frame, Operand, Pointer, Scalar, Scope, TileRef
 
 from . import addresses, blocks, control_flow, indexed_scalars, scalars
 from .instructions import InstructionMachine
+from .planning import Key, key_of
 from .storage import Window
 from .tile_memory import BLOCK
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 
 #: Operations up to which a loop of known length is written out in a traced program.
 MAX_UNROLLED = 16
+#: The operation that is executed before the first one.
+BEFORE = Op("")
 
 
 @dataclass
@@ -34,15 +37,18 @@ class JaxMachine(InstructionMachine):
     """Executes programs on arrays.
 
     Where the program is traced as a whole, control flow that is not known becomes ``lax`` control flow.
-    ``disjoint`` tells which parts of the buffers blocks touch, where they do not meet.
+    ``disjoint`` tells which parts of the buffers blocks touch, where they do not meet; ``near`` are the
+    operations whose addresses need no care.
     """
 
     disjoint: Callable[[Mapping[str, int]], Mapping[str, blocks.Part] | None] | None = None
     depth: int = 0
     abstract: bool = False
+    near: frozenset[Key] = frozenset()
+    _op: Op = BEFORE
 
     def begin(self, op: Op, scope: Scope) -> None:
-        """Nothing to do before an operation; a machine with an observer overrides this."""
+        self._op = op
 
     def known(self, value: Scalar) -> int | None:
         if isinstance(value, Array) and not isinstance(value, jax.core.Tracer):
@@ -101,7 +107,9 @@ class JaxMachine(InstructionMachine):
         return self.buffers[buffer].shape[0] if isinstance(buffer, str) else None
 
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
-        return addresses.advanced(base, index, stride)
+        if key_of(self._op) in self.near:
+            return addresses.near(base, index, stride)
+        return (addresses.advanced if self.checks else addresses.followed)(base, index, stride)
 
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
         sizes = {name: words.shape[0] for name, words in self.buffers.items()}

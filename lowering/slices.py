@@ -48,9 +48,8 @@ def _places(start: Array, size: int, count: int) -> tuple[Array, Array]:
     """Where a slice moved inside begins (int32), and where in three such slices side by side, of which it is
     the middle one, the slice that was meant does."""
     begin = lax.clamp(np.int64(0), start, np.int64(size - count))
-    # What is far away is as good as just outside; the difference stays in 64 bits.
-    near = lax.clamp(np.int64(-count), start, np.int64(size))
-    shift = lax.sub(near, begin)
+    # Nothing wraps: a start below zero is moved to zero.
+    shift = lax.clamp(np.int64(-count), lax.sub(start, begin), np.int64(count))
     inside, places = (lax.convert_element_type(n, np.int32) for n in (begin, lax.add(shift, np.int64(count))))
     return inside, places
 

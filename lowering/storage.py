@@ -113,7 +113,7 @@ class Window:
             return None
         major, minor = self.starts if self._by_row else self.starts[::-1]
         pitch = whole.shape[1] if self._by_row else whole.shape[0]
-        return pitch, addresses.advanced(addresses.advanced(0, major, pitch), minor, 1)
+        return pitch, addresses.followed(addresses.followed(0, major, pitch), minor, 1)
 
 
 def slot_of(place: object) -> Slot | None:

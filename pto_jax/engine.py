@@ -28,6 +28,7 @@ from .lowering import (
     Semantics,
     accesses,
     disjoint_parts,
+    near,
     plan,
     varying_axes,
 )
@@ -309,6 +310,7 @@ def _execute(
         whole=mode.whole,
         max_steps=kernel.max_steps,
         axes=_axes(prepared),
+        near=near(kernel.program, kernel.entry, kernel.grid),
         disjoint=lambda sizes: disjoint_parts(
             kernel.program, kernel.entry, kernel.grid, tuple(sorted(sizes.items()))
         ),

@@ -16,7 +16,7 @@ from ..fold import wrapped
 from ..ir import Function, Op, Program, Value
 from ..types import MemRefType, PartitionViewType, ScalarType, TensorViewType
 from ..walk import Operand, View, memref_view, run_block
-from ..walk.abstract import abstract
+from ..walk.abstract import AbstractMachine
 from .coverage import Coverage
 from .machine import Blocks, Unseen
 from .numbers import Flags, Lanes, settled
@@ -140,7 +140,7 @@ class _Launches:
                 if isinstance(t, MemRefType):
                     return memref_view(argument.name, t, known)
                 return View(argument.name, t.dtype, 0, known, strides_of(known, None))
-        return abstract(argument)
+        return AbstractMachine().argument(argument)
 
     def _more(self, own: Blocks, grid: int) -> Diagnostic | None:
         """Evidence where blocks do not ask how many there are: they are the same in every launch."""

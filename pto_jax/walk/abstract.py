@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from ..dtypes import DType
 from ..ir import Op, Value
-from ..types import MemRefType, PartitionViewType, PtrType, TensorViewType, TileType
+from ..types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType
 from .memory import ScalarMemory
 from .operands import Buffer, Execution, Operand, Pointer, Scalar, TileRef, View
 from .state import memref_view
@@ -30,6 +30,37 @@ class AbstractMachine(ScalarMemory):
     abstract: bool = True
     checks: bool = False
 
+    def unknown(self, dtype: DType | None = None) -> Scalar:
+        """A scalar, of some type where that is given, of which nothing more is known."""
+        return Unknown()
+
+    def trip(self, frame: Frame, trips: Scalar) -> Scalar:
+        """The number of a trip of a loop, whichever it is."""
+        return self.unknown()
+
+    def opened(self, operand: Operand) -> Operand:
+        """What a loop carries: its scalars change from trip to trip."""
+        kept = operand is None or isinstance(operand, TileRef | View | Pointer | tuple)
+        return operand if kept else self.unknown()
+
+    def either(self, first: Operand, second: Operand) -> Operand:
+        """What one of two regions hands on."""
+        return first if first is second else self.opened(first)
+
+    def argument(self, argument: Value) -> Operand:
+        """An argument of which nothing but its type is known."""
+        t = argument.type
+        if isinstance(t, TileType):
+            return TileRef(t, None, self.unknown(), self.unknown())
+        if isinstance(t, PtrType):
+            return Pointer(argument.name, t.dtype)
+        if isinstance(t, MemRefType) and None not in t.dims:
+            return memref_view(argument.name, t, ())
+        if isinstance(t, TensorViewType | PartitionViewType | MemRefType):
+            sizes = tuple(self.unknown() for _ in t.dims)
+            return View(argument.name, t.dtype, 0, sizes, sizes)
+        return self.unknown(t.dtype if isinstance(t, ScalarType) else None)
+
     def begin(self, op: Op, scope: Scope) -> None: ...
 
     def region(self, op: Op, ref: TileRef) -> None: ...
@@ -42,7 +73,7 @@ class AbstractMachine(ScalarMemory):
     def new_block(self) -> None: ...
 
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
-        run(Unknown(), operands)
+        run(self.unknown(), operands)
 
     def alias(self, op: Op, ref: TileRef, type: TileType) -> Hashable:
         return None
@@ -75,7 +106,7 @@ class AbstractMachine(ScalarMemory):
         return False
 
     def counter(self, value: int) -> Scalar:
-        return Unknown()
+        return self.unknown()
 
     @contextmanager
     def _inside(self, certain: bool) -> Iterator[None]:
@@ -89,37 +120,37 @@ class AbstractMachine(ScalarMemory):
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
         with self._inside(certain=False):
             first, second = (arm() for arm in arms)
-        return tuple(map(either, first, second))
+        return tuple(map(self.either, first, second))
 
     def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
-        carried = tuple(map(opened, inits))
+        carried = tuple(map(self.opened, inits))
         with self._inside(certain=isinstance(trips, int) and trips > 0):
-            return tuple(map(either, carried, body(Unknown(), carried)))
+            return tuple(map(self.either, carried, body(self.trip(frame, trips), carried)))
 
     def repeat(
         self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
     ) -> tuple[Operand, ...]:
-        passed = before(tuple(map(opened, inits)))[1]
+        passed = before(tuple(map(self.opened, inits)))[1]
         with self._inside(certain=False):
             after(passed)
         return passed
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
-        return Unknown()
+        return self.unknown()
 
     def elements(self, buffer: Buffer, dtype: DType) -> int | None:
         return None
 
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
-        return Unknown()
+        return self.unknown()
 
     def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
-        return Unknown()
+        return self.unknown()
 
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None: ...
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
-        return Unknown()
+        return self.unknown()
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None: ...
 
@@ -131,28 +162,3 @@ class AbstractMachine(ScalarMemory):
 
     def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
         return self.allocate(op, type, address)
-
-
-def opened(operand: Operand) -> Operand:
-    """What a loop carries: its scalars change from trip to trip."""
-    kept = operand is None or isinstance(operand, TileRef | View | Pointer | tuple)
-    return operand if kept else Unknown()
-
-
-def either(first: Operand, second: Operand) -> Operand:
-    return first if first is second else opened(first)
-
-
-def abstract(argument: Value) -> Operand:
-    """An argument of which nothing but its type is known."""
-    t = argument.type
-    if isinstance(t, TileType):
-        return TileRef(t, None, Unknown(), Unknown())
-    if isinstance(t, PtrType):
-        return Pointer(argument.name, t.dtype)
-    if isinstance(t, MemRefType) and None not in t.dims:
-        return memref_view(argument.name, t, ())
-    if isinstance(t, TensorViewType | PartitionViewType | MemRefType):
-        unknown = tuple(Unknown() for _ in t.dims)
-        return View(argument.name, t.dtype, 0, unknown, unknown)
-    return Unknown()

@@ -177,7 +177,12 @@ def test_addresses_of_pointers_do_not_wrap() -> None:
         }"""
     )
     plain, checked = pto.compile(program), pto.compile(program, checks=True)
-    for o, p, inside in ((3, -2, True), (TOP, 2, False), (TOP, -TOP + 1, True), (-TOP - 1, -TOP - 1, False)):
+    for o, p, inside in (
+        (3, -2, True),
+        (TOP, 2, False),
+        (2**58, 1 - 2**58, True),
+        (-TOP - 1, -TOP - 1, False),
+    ):
         args = (X, np.zeros(1, np.float32), o, p)
         wanted = X[1] if inside else 0
         assert plain(*args)["y"] == wanted == plain.eager_unchecked(*args)["y"]

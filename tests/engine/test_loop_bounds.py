@@ -49,8 +49,8 @@ def _reference(*given: Any) -> Any:
     ("lower", "upper", "step"),
     [
         (LOW, TOP, 2**62), (LOW, TOP, TOP), (TOP, LOW, 1), (LOW, LOW, 1), (TOP - 3, TOP, 1),
-        (LOW, LOW + 3, 1), (0, TOP, 2**61), (LOW, TOP, 2**61 + 1), (-1, TOP, TOP), (5, 4, 3),
-        (0, 10, 3), (TOP, TOP, TOP),
+        (LOW, LOW + 3, 1), (0, TOP, 2**61), (LOW, TOP, 2**61 + 1), (-1, TOP, TOP),
+        (5, 4, 3), (0, 10, 3), (TOP, TOP, TOP),
     ],
 )  # fmt: skip
 def test_trip_counts_do_not_overflow(lower: int, upper: int, step: int) -> None:
