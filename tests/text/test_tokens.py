@@ -8,7 +8,8 @@ from pto_jax.text.tokens import Kind, read_token
 
 
 def tokens(source: str) -> list[tuple[Kind | None, str]]:
-    listed, position = [], 0
+    listed: list[tuple[Kind | None, str]] = []
+    position = 0
     while True:
         kind, start, position = read_token(source, position)
         if kind is Kind.EOF:
