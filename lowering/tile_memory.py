@@ -73,7 +73,7 @@ class Violation:
 
     def of_batch(self) -> Violation:
         """Whether a rule was broken anywhere along the leading axis, with the values of the first place."""
-        first = jnp.argmax(self.broken)
+        first = lax.argmax(self.broken, 0, np.int32)
         return replace(self, broken=self.broken.any(), values=tuple(n[first] for n in self.values))
 
     def after(self, earlier: Violation) -> Violation:

@@ -82,19 +82,20 @@ def test_a_tile_of_a_tile_has_its_contents_and_another_region() -> None:
 
 
 def test_a_tile_is_no_buffer() -> None:
-    with pytest.raises(pto.ArgumentError, match=r"argument 'x': found a Tile.*tile\.array"):
+    with pytest.raises(pto.ArgumentError, match=r"argument 'x': found a Tile.*t\.array"):
         scaled(pto.tile(X), X)
 
 
 @pytest.mark.parametrize("name", sorted(EXAMPLES))
 def test_kernels_programs_and_arguments_show_one_short_line(name: str) -> None:
-    program = pto.load(EXAMPLES[name].path)
-    kernel = pto.compile(program, checks=True)
+    program, grid = pto.load(EXAMPLES[name].path), EXAMPLES[name].grid
+    kernel = pto.compile(program, checks=True, grid=grid)
     for shown in (repr(kernel), repr(program), *map(repr, kernel.arguments)):
         assert len(shown) < 400 and "\n" not in shown and "DType" not in shown
     function = kernel.function
     assert repr(kernel).startswith(f"<Kernel {function.name}({function.args[0].name}: ")
-    assert f"profile='{kernel.profile.name}', numerics='exact', checks=True>" in repr(kernel)
+    options = "checks=True" + (f", grid={grid}" if grid > 1 else "")
+    assert f"profile='{kernel.profile.name}', numerics='exact', {options}>" in repr(kernel)
     assert f"@{function.name}(" in repr(program) and "operations>" in repr(program)
 
 

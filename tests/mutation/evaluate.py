@@ -31,7 +31,13 @@ class Interpreted:
 
     def run(self, case: Case) -> Run:
         kernel = engine.compile(
-            case.program, case.profile, case.entry, checks=True, grid=case.grid, partial_launch=True
+            case.program,
+            case.profile,
+            case.entry,
+            checks=True,
+            grid=case.grid,
+            partial_launch=True,
+            warn=False,
         )
         given = {name: for_engine(i) for name, i in case.inputs.items()}
         outputs, report = NUMPY.run(kernel, given)

@@ -12,7 +12,7 @@ from tests.mutation.mutants import Mutant, TableError, applied, read_table, tabl
 
 #: Modules that compute nothing of their own, or that only another machine executes (``lockstep``).
 _NOTHING_TO_CHANGE = set(
-    "fixpipe instructions lockstep observed planning rules "
+    "fixpipe instructions lockstep observed planning ranges rules "
     "blocks indexed_scalars irregular_partial layout_img2col memory_convolution scalars shapes".split()
 )
 

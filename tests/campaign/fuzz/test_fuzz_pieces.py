@@ -50,7 +50,7 @@ def test_a_block_is_the_sum_of_its_cases_in_any_order(order: int) -> None:
 
 def test_an_unfinished_block_goes_on_where_the_store_ends(tmp_path: Path) -> None:
     path = tmp_path / "s.sqlite"
-    with Store.create(path, {"seed": 1}) as store:
+    with Store.create(path, {"seed": 1, "start": 0, "count": 16}) as store:
         block = store.block(8, 6)
         assert block.todo == [(8, 6)]
         for index in (8, 9, 12):
