@@ -23,14 +23,18 @@ def run(text: str, profile: str = "cpu_sim", **given: Any) -> dict[str, Any]:
     return dict(oracle.run(pto.parse(text), given, profile=profile))
 
 
-def test_a_window_that_leaves_the_source_reads_ones() -> None:
+def test_a_window_that_leaves_the_source_is_an_error_and_reads_ones_where_nothing_is_checked() -> None:
     text = """
     %dst = textract %src[%r, %c] : !pto.tile<4x8xi32>, index, index -> !pto.tile<2x8xi32>
     """
-    source = np.arange(32).reshape(4, 8)
+    source = np.arange(32, dtype=np.int32).reshape(4, 8)
+    np.testing.assert_array_equal(run(text, src=tile(source), r=1, c=0)["dst"].data, source[1:3])
+    kernel = pto.compile(pto.parse(text))
     for row, wanted in ((1, source[1:3]), (3, np.vstack([source[3], [-1] * 8])), (-1, np.full((2, 8), -1))):
-        result = run(text, src=tile(source), r=row, c=0)["dst"]
-        np.testing.assert_array_equal(result.data, wanted)
+        np.testing.assert_array_equal(kernel(src=source, r=row, c=0)["dst"], wanted)
+    for row in (3, -1):
+        with pytest.raises(pto.ExecutionError, match=f"offset {row} and size 2 in dimension 0 of src"):
+            run(text, src=tile(source), r=row, c=0)
 
 
 @pytest.mark.parametrize(("profile", "rows"), [("cpu_sim", 4), ("a2a3", 3), ("a5", 3)])
