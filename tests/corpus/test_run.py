@@ -97,7 +97,7 @@ def _error(case: scripts.Case, name: str, found: NDArray[Any]) -> tuple[bool, st
 @pytest.mark.parametrize(("launch", "profile"), _PROFILES, ids=[f"{x.name}-{p}" for x, p in _PROFILES])
 def test_runs_and_agrees(launch: Launch, profile: str) -> None:
     case = _case(launch)
-    kernel = pto.compile(launch.program, profile, entry=launch.entry, grid=launch.grid)
+    kernel = pto.compile(launch.program, profile, entry=launch.entry, grid=launch.grid, warn=False)
     how, error = "oracle", "0"
     for given in _calls(launch, case):
         wanted, printed = _reference(launch, profile, given)
@@ -133,7 +133,7 @@ def test_a_host_program_that_launches_several_programs(host: Path, tmp_path: Pat
     for profile in ("a2a3", "cpu_sim"):
         memory = {d: files.get(v, np.zeros(1024, np.float32)) for d, v in names.items()}
         for entry, given in calls:
-            kernel = pto.compile(programs[entry].program, profile, entry=entry)
+            kernel = pto.compile(programs[entry].program, profile, entry=entry, warn=False)
             order = [a.name for a in kernel.arguments]
             values = [memory[x] if x in memory else scalars[x] for x in given]
             written = kernel(*values)
@@ -155,7 +155,7 @@ _PRINTING = [x for x in _LAUNCHES if scripts.printing_inputs(x)]
 def test_pipe_programs_print_their_products(launch: Launch) -> None:
     given = scripts.printing_inputs(launch)
     assert given is not None
-    kernel = pto.compile(launch.program, launch.profile, entry=launch.entry)
+    kernel = pto.compile(launch.program, launch.profile, entry=launch.entry, warn=False)
     blocks = _engine(kernel.eager, given)[1].split("TPRINT")[1:]
     _TABLE.append((launch.name, launch.profile, "the product its host program announces", "0"))
     printed = [np.array(re.findall(r"-?\d+\.\d+", b), np.float32) for b in blocks]
@@ -181,7 +181,7 @@ def test_a_tile_loaded_over_another_one_replaces_its_bytes() -> None:
     stored = right.reshape(64, 16, 8).swapaxes(0, 1).reshape(-1)
     left = stored[4096:5120].reshape(8, 16, 8).swapaxes(0, 1).reshape(16, 64)
     wanted = out.reshape(16, 128) + left @ right.reshape(64, 128)
-    found = pto.compile(launch.program, entry=launch.entry)(**case.inputs)
+    found = pto.compile(launch.program, entry=launch.entry, warn=False)(**case.inputs)
     np.testing.assert_array_equal(np.asarray(found[next(iter(case.expected))]).reshape(16, 128), wanted)
 
 
