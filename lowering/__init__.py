@@ -29,13 +29,13 @@ from . import (
     reduce_expand_index,
     tile_scalar,
 )
-from .blocks import disjoint_parts as disjoint_parts
-from .control_flow import varying_axes as varying_axes
-from .planning import Accesses as Accesses, accesses as accesses, near as near, plan as plan
-from .program import JaxMachine as JaxMachine
+from .machine.control_flow import varying_axes as varying_axes
+from .machine.grid import disjoint_parts as disjoint_parts
+from .machine.planning import Accesses as Accesses, accesses as accesses, near as near, plan as plan
+from .machine.program import JaxMachine as JaxMachine
+from .machine.storage import Plan as Plan
+from .machine.tile_memory import MAX_STEPS as MAX_STEPS
 from .rules import RULES as RULES, Semantics as Semantics
-from .storage import Plan as Plan
-from .tile_memory import MAX_STEPS as MAX_STEPS
 
 #: Modules whose import registers instruction rules.
 RULE_MODULES = (

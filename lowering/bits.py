@@ -14,8 +14,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import BF16, F16, F32, DType
-from pto_jax.types import RoundMode
+from pto_jax.ir.dtypes import BF16, F16, F32, DType
+from pto_jax.ir.types import RoundMode
 
 U32 = np.uint32
 _ABS = U32(0x7FFFFFFF)

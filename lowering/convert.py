@@ -6,9 +6,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import F32, DType
-from pto_jax.isa.conversions import Conversion
-from pto_jax.types import RoundMode
+from pto_jax.ir.dtypes import F32, DType
+from pto_jax.ir.types import RoundMode
+from pto_jax.isa.rules.conversions import Conversion
 
 from . import bits, formulas
 

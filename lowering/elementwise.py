@@ -7,7 +7,7 @@ from collections.abc import Callable
 import jax.numpy as jnp
 from jax import Array, lax
 
-from pto_jax.types import CmpMode
+from pto_jax.ir.types import CmpMode
 
 from . import formulas
 from .formulas import Arithmetic

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from pto_jax.dtypes import F32
+from pto_jax.ir.dtypes import F32
 
 from . import formulas
 from .formulas import Arithmetic

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.isa.conversions import conversion
-from pto_jax.types import CmpMode, RoundMode, SaturationMode
+from pto_jax.ir.types import CmpMode, RoundMode, SaturationMode
+from pto_jax.isa.rules.conversions import conversion
 
 from . import convert, masks
 from .region import flush, mask, merge, operand, read, sizes

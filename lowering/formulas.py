@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import F16, F32, I8, DType
-from pto_jax.types import CmpMode, RoundMode
+from pto_jax.ir.dtypes import F16, F32, I8, DType
+from pto_jax.ir.types import CmpMode, RoundMode
 
 from . import bits
 from .numerics import ExactFloat, Float, Integer, Num, Real

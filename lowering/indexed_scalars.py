@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import DType
-from pto_jax.types import TileType, element_offset
-from pto_jax.walk import Scalar
+from pto_jax.interpreter import Scalar
+from pto_jax.ir.dtypes import DType
+from pto_jax.ir.types import TileType, element_offset
 
 
 @lru_cache(maxsize=1024)

@@ -11,9 +11,9 @@ import numpy as np
 from jax import Array, lax
 from numpy.typing import NDArray
 
-from pto_jax.dtypes import I32, DType
+from pto_jax.ir.dtypes import I32, DType
+from pto_jax.ir.types import PrintFormat
 from pto_jax.isa.irregular import counted_byte
-from pto_jax.types import PrintFormat
 
 from . import bits, convert
 from .irregular_storage import iota, scalar, source

@@ -6,10 +6,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.types import ScatterAxis
+from pto_jax.ir.types import ScatterAxis
 
-from . import storage
 from .irregular_storage import flat, inside, iota, pattern, positions, source
+from .machine import storage
 from .masks import lanes
 from .region import fit, merge, sizes
 from .rules import Context, Inputs, rule

@@ -6,8 +6,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import F32
-from pto_jax.types import RoundMode
+from pto_jax.ir.dtypes import F32
+from pto_jax.ir.types import RoundMode
 
 from . import convert
 from .irregular_storage import inside, iota, source

@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import BF16, F4E2M1, F8E4M3, F32
+from pto_jax.ir.dtypes import BF16, F4E2M1, F8E4M3, F32
+from pto_jax.ir.types import MxQuantAlg
 from pto_jax.isa.irregular_quant_mx import FP4_ALGS, GROUP
-from pto_jax.types import MxQuantAlg
 
-from . import bits, convert, storage
+from . import bits, convert
 from .irregular_storage import flat, iota, source, store_first
+from .machine import storage
 from .masks import lanes
 from .numerics import Integer
 from .region import fit, flush, sizes

@@ -6,11 +6,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import DType
-from pto_jax.isa.irregular_patterns import period
-from pto_jax.types import MaskPattern
+from pto_jax.ir.dtypes import DType
+from pto_jax.ir.types import MaskPattern
+from pto_jax.isa.rules.irregular_patterns import period
 
-from . import convert, storage
+from . import convert
+from .machine import storage
 from .masks import lanes
 from .region import all_ones, fit, mask
 from .rules import Context, Inputs, Lanes

@@ -6,7 +6,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from pto_jax.types import Loc
+from pto_jax.ir.types import Loc
 
 from .irregular_storage import inside, iota
 from .masks import lanes

@@ -11,7 +11,7 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.types import BLayout, CmpMode
+from pto_jax.ir.types import BLayout, CmpMode
 
 from . import region
 from .numerics import Integer

@@ -13,9 +13,9 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import BF16, F16, F32
+from pto_jax.ir.dtypes import BF16, F16, F32
+from pto_jax.ir.types import RoundMode
 from pto_jax.isa.matrix import ROUNDING_STATE, SHORT_MANTISSA
-from pto_jax.types import RoundMode
 
 from . import bits, products
 from .bits import dtype_sign

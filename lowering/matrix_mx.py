@@ -12,8 +12,8 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.isa.matrix_rules import SCALE_GROUP, groups
-from pto_jax.isa.matrix_scales import SCALE_PLACES, unstored
+from pto_jax.isa.rules.matrix import SCALE_GROUP, groups
+from pto_jax.isa.rules.matrix_scales import SCALE_PLACES, unstored
 
 from . import bits, products
 from .matrix import Extents, family, fetch, within

@@ -11,11 +11,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import DType
-from pto_jax.types import AtomicType, BLayout, GlobalLayout, Pad, TileType
-from pto_jax.walk import Scalar, View
+from pto_jax.interpreter import Scalar, View
+from pto_jax.ir.dtypes import DType
+from pto_jax.ir.types import AtomicType, BLayout, GlobalLayout, Pad, TileType
 
-from . import addresses, atomics, masks, memory_convolution, quantise, region, slices, storage
+from . import atomics, masks, memory_convolution, quantise, region
+from .machine import addresses, slices, storage
 from .memory_layouts import Placed, Window, within
 from .rules import Context, Inputs, Lanes
 

@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array
 
-from pto_jax.convolution import Conv
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.types import GlobalLayout
-from pto_jax.walk import Scalar, View
+from pto_jax.interpreter import Scalar, View
+from pto_jax.ir.convolution import Conv
+from pto_jax.ir.types import GlobalLayout
 
-from .addresses import NEAR, Positions, begin, distance, wide
+from .machine.addresses import NEAR, Positions, begin, distance, wide
 from .memory_layouts import RANK, Block, positive
 
 #: Dimensions of a window: g n c d h w as usual.

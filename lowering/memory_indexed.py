@@ -8,12 +8,12 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import DType
-from pto_jax.types import Coalesce, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
-from pto_jax.walk import Scalar, View
+from pto_jax.interpreter import Scalar, View
+from pto_jax.ir.dtypes import DType
+from pto_jax.ir.types import Coalesce, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
 
 from . import atomics, bits, convert, irregular_storage, region
-from .addresses import NEAR, begin, distance, product, reach, wide
+from .machine.addresses import NEAR, begin, distance, product, reach, wide
 from .masks import lanes
 from .memory_layouts import RANK, positive, within
 from .rules import Context, Inputs

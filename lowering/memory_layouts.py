@@ -19,10 +19,10 @@ import numpy as np
 from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.types import GlobalLayout
-from pto_jax.walk import Scalar, View
+from pto_jax.interpreter import Scalar, View
+from pto_jax.ir.types import GlobalLayout
 
-from .addresses import begin, distance, product, wide
+from .machine.addresses import begin, distance, product, wide
 
 RANK = 5
 #: Bytes of the innermost dimension of blocked layouts.

@@ -22,8 +22,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import F32, DType
-from pto_jax.types import CmpMode
+from pto_jax.ir.dtypes import F32, DType
+from pto_jax.ir.types import CmpMode
 
 from . import bits
 

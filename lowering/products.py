@@ -26,10 +26,10 @@ import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
-from pto_jax.arrays import x64
-from pto_jax.dtypes import F32
+from pto_jax.ir.dtypes import F32
 
 from . import bits
+from .words import x64
 
 U32 = np.uint32
 #: Multiplications of a batch from which the native way repays its checks and its compile time.

@@ -1,6 +1,6 @@
 """Quantisation on the way out of an accumulator: values scaled by 64-bit parameter words.
 
-The fields of a word and the modes are those of :mod:`pto_jax.isa.quantisation`.
+The fields of a word and the modes are those of :mod:`pto_jax.isa.rules.quantisation`.
 """
 
 from __future__ import annotations
@@ -13,10 +13,11 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import BF16, F32, DType
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.isa.fixpipe_store import indexed_by_row
-from pto_jax.isa.quantisation import (
+from pto_jax.ir.dtypes import BF16, F32, DType
+from pto_jax.ir.types import Loc, ReluPreMode, RoundMode
+from pto_jax.isa.rules.fixpipe_store import indexed_by_row
+from pto_jax.isa.rules.quantisation import (
     OFFSET_BIT,
     OFFSET_WIDTH,
     SHIFT_BIT,
@@ -25,7 +26,6 @@ from pto_jax.isa.quantisation import (
     QuantMode,
     quant_mode,
 )
-from pto_jax.types import Loc, ReluPreMode, RoundMode
 
 from . import bits, convert
 from .irregular_storage import scalar, source

@@ -9,8 +9,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import F32, DType
-from pto_jax.types import CmpMode, TileType
+from pto_jax.ir.dtypes import F32, DType
+from pto_jax.ir.types import CmpMode, TileType
 
 from . import bits
 from .numerics import ExactFloat, Num, Real

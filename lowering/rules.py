@@ -16,10 +16,10 @@ from typing import NamedTuple, TypeAlias
 import jax
 from jax import Array
 
-from pto_jax.dtypes import DType
-from pto_jax.ir import AttrValue
+from pto_jax.ir.dtypes import DType
+from pto_jax.ir.program import AttrValue
+from pto_jax.ir.types import ScalarType, TileType
 from pto_jax.profiles import OutOfRegion, Profile, Subnormals
-from pto_jax.types import ScalarType, TileType
 
 from .numerics import Float, Integer, Numerics, arithmetic
 

@@ -9,10 +9,10 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.dtypes import I1, I64, DType, dtype as find_dtype
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.types import CmpMode, RoundMode
-from pto_jax.walk import Scalar
+from pto_jax.interpreter import Scalar
+from pto_jax.ir.dtypes import I1, I64, DType, dtype as find_dtype
+from pto_jax.ir.types import CmpMode, RoundMode
 
 from . import bits, convert
 from .numerics import Float, Integer

@@ -5,8 +5,8 @@ from __future__ import annotations
 import jax.numpy as jnp
 from jax import Array
 
-from pto_jax.dtypes import BF16
-from pto_jax.types import CmpMode, Loc
+from pto_jax.ir.dtypes import BF16
+from pto_jax.ir.types import CmpMode, Loc
 
 from . import formulas, masks
 from .formulas import Arithmetic

@@ -14,6 +14,8 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
+from .ir import printing
+
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
@@ -21,8 +23,6 @@ if TYPE_CHECKING:
     from .api import load as load, parse as parse, verify as verify
     from .builder import Builder as Builder, kernel as kernel, ptr as ptr, tile_type as tile_type
     from .cost import cost as cost
-    from .dtypes import DType as DType, dtype as dtype
-    from .engine import Kernel as Kernel, compile as compile
     from .errors import (
         ArgumentError as ArgumentError,
         BuildError as BuildError,
@@ -37,34 +37,38 @@ if TYPE_CHECKING:
         Span as Span,
         VerifyError as VerifyError,
     )
-    from .ir import Program as Program
+    from .ir.dtypes import DType as DType, dtype as dtype
+    from .ir.program import Program as Program
+    from .ir.types import PtrType as PtrType, ScalarType as ScalarType, TileType as TileType
     from .profiles import PROFILES as PROFILES, Profile as Profile, profile as profile
-    from .tiles import Tile as Tile, tile as tile
-    from .types import PtrType as PtrType, ScalarType as ScalarType, TileType as TileType
+    from .runtime.kernel import Kernel as Kernel, compile as compile
+    from .runtime.tiles import Tile as Tile, tile as tile
+    from .sanitizer.sanitize import sanitize as sanitize
 
 #: Public name -> module that defines it; modules that are public themselves map to "".
 _PUBLIC: dict[str, str] = {
     "load": "api",
     "parse": "api",
     "verify": "api",
-    "compile": "engine",
-    "Kernel": "engine",
-    "Program": "ir",
+    "compile": "runtime.kernel",
+    "Kernel": "runtime.kernel",
+    "Program": "ir.program",
     "kernel": "builder",
     "Builder": "builder",
     "ptr": "builder",
     "tile_type": "builder",
-    "tile": "tiles",
-    "Tile": "tiles",
+    "tile": "runtime.tiles",
+    "Tile": "runtime.tiles",
     "ops": "",
     "cost": "",
     "oracle": "",
+    "sanitize": "sanitizer.sanitize",
     "builder": "",
-    "TileType": "types",
-    "PtrType": "types",
-    "ScalarType": "types",
-    "DType": "dtypes",
-    "dtype": "dtypes",
+    "TileType": "ir.types",
+    "PtrType": "ir.types",
+    "ScalarType": "ir.types",
+    "DType": "ir.dtypes",
+    "dtype": "ir.dtypes",
     "Profile": "profiles",
     "PROFILES": "profiles",
     "profile": "profiles",
@@ -83,6 +87,8 @@ _PUBLIC: dict[str, str] = {
 }
 
 __all__ = sorted(_PUBLIC)
+
+printing.register(lambda program: import_module(".text", __name__).print_program(program))
 
 
 def __getattr__(name: str) -> Any:

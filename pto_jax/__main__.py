@@ -15,7 +15,7 @@ def main() -> int:
     handled = signal.getsignal(signal.SIGINT) is signal.default_int_handler
     if handled:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    from .cli import main as run
+    from .cli.main import main as run
 
     if handled:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from .errors import ArgumentError, Diagnostic, VerifyError
 from .files import read_text
-from .ir import Program
+from .ir.program import Program
 from .profiles import Profile, profile as _profile, profile_of_arch
 
 
@@ -54,9 +54,9 @@ def verify(
     >>> [d.severity for d in verify(parse(text), profile="a5")][:1]
     ['error']
     """
-    from .infer import complete
-    from .verifier import Build, verify_program
-    from .verifier_functions import LEVELS
+    from .analysis.type_inference import complete
+    from .verifier.functions import LEVELS
+    from .verifier.programs import Build, verify_program
 
     if level is not None and level not in LEVELS:
         raise ArgumentError(f"level {level}; allowed: {', '.join(map(str, LEVELS))}")

@@ -47,18 +47,20 @@ from typing import Any
 import jax
 import numpy as np
 
-from . import arrays, isa
-from .engine import choices
-from .ir import Value
+from . import isa
+from .interpreter import Execution, Operand, TileRef
+from .ir.program import Value
+from .ir.types import ScalarType, TileType, VectorType
 from .lowering import RULES, JaxMachine, Plan, Semantics
-from .op_call import OPTIONS, call_forms, request_of
-from .op_messages import forms_text, python_name
-from .op_request import Request
-from .op_types import Typed, destination_size, resolve
-from .state import Report
-from .tiles import Tile, tile
-from .types import ScalarType, TileType, VectorType
-from .walk import Execution, Operand, TileRef
+from .lowering.words import x64
+from .runtime import conversion
+from .runtime.kernel import choices
+from .runtime.op_call import OPTIONS, call_forms, request_of
+from .runtime.op_messages import forms_text, python_name
+from .runtime.op_request import Request
+from .runtime.op_types import Typed, destination_size, resolve
+from .runtime.state import Report
+from .runtime.tiles import Tile, tile
 
 _GLOBAL_MEMORY = ("gm", "ptr")
 _DEFAULTS = {"dst": None, "profile": "a2a3", "numerics": "exact", "subnormals": "keep", "checks": False}
@@ -166,7 +168,7 @@ def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[
         if v.name in given:
             values[v.name] = _value(v, given[v.name], f"{instruction.name}: source {index}")
     # The guard is for data: constants of the instruction's own rule may go to the device.
-    with arrays.x64(), jax.transfer_guard("allow"):
+    with x64(), jax.transfer_guard("allow"):
         result, report = _execute(request, typed, semantics, values)
     if checks:
         return result, report
@@ -177,7 +179,7 @@ def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[
 def _value(declared: Value, given: Any, what: str) -> Any:
     """A source as the machine takes it: a Tile, or a 0-d array of its type."""
     if isinstance(declared.type, ScalarType):
-        return arrays.as_scalar(given, declared.type.dtype, what)
+        return conversion.as_scalar(given, declared.type.dtype, what)
     if isinstance(given, Tile):
         return given
     assert isinstance(declared.type, TileType)
@@ -204,7 +206,7 @@ def _execute(
             operands[name] = TileRef(t, slot, given.valid_rows, given.valid_cols)
         else:
             assert isinstance(t, ScalarType)
-            operands[name] = arrays.opaque_scalar(values[name], t.dtype)
+            operands[name] = conversion.opaque_scalar(values[name], t.dtype)
         # A fresh tile of the size that the sources give it has nothing of its own to report.
         if isinstance(t, TileType) and (name in values or isinstance(wanted.get(name), TileType)):
             machine.region(typed.op, operands[name], name)

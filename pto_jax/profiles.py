@@ -7,9 +7,9 @@ from dataclasses import dataclass, fields
 from types import MappingProxyType
 from typing import Any, Literal
 
-from .dtypes import DType
 from .errors import ArgumentError
-from .types import BLayout, Loc
+from .ir.dtypes import DType
+from .ir.types import BLayout, Loc
 
 ProfileName = Literal["cpu_sim", "a2a3", "a5"]
 #: What a source lane outside its tile's valid region reads as: all-one bytes, the stored bytes,

@@ -5,9 +5,9 @@ from __future__ import annotations
 from enum import IntEnum
 from typing import TypeVar
 
-from ..dtypes import F32, I1, INDEX, DType, dtype as find_element, find_dtype
 from ..errors import ArgumentError, ParseError
-from ..types import (
+from ..ir.dtypes import F32, I1, INDEX, DType, dtype as find_element, find_dtype
+from ..ir.types import (
     AddressSpace,
     BLayout,
     Compact,
@@ -24,6 +24,7 @@ from ..types import (
     Type,
     UnknownType,
     VectorType,
+    element_order,
 )
 from .places import fail
 
@@ -40,16 +41,6 @@ _TYPES = (
     UnknownType,
 )
 _PYTHON: dict[object, DType] = {int: INDEX, float: F32, bool: I1}
-_ROWS, _COLS = BLayout.ROW_MAJOR, BLayout.COL_MAJOR
-#: Element order of a tile that is given by its place alone: block order, order inside a box, box bytes.
-_ORDERS: dict[Loc, tuple[BLayout, SLayout, int]] = {
-    Loc.MAT: (_COLS, SLayout.ROW_MAJOR, 512),
-    Loc.LEFT: (_COLS, SLayout.ROW_MAJOR, 512),
-    Loc.RIGHT: (_ROWS, SLayout.COL_MAJOR, 512),
-    Loc.ACC: (_COLS, SLayout.ROW_MAJOR, 1024),
-    Loc.SCALELEFT: (_ROWS, SLayout.ROW_MAJOR, 32),
-    Loc.SCALERIGHT: (_COLS, SLayout.COL_MAJOR, 32),
-}
 
 
 def as_type(given: object, what: str = "type") -> Type:
@@ -171,9 +162,9 @@ def _order(
     place: Loc, blayout: str | BLayout | None, slayout: str | SLayout | None
 ) -> tuple[BLayout, SLayout, int]:
     """Element order and bytes of a box: as given, else as the place asks for."""
-    outer, inner, box = _ORDERS.get(place, (_ROWS, SLayout.NONE_BOX, 512))
+    outer, inner, box = element_order(place)
     if blayout is not None or slayout is not None:
-        outer, inner = _ROWS, SLayout.NONE_BOX
+        outer, inner = BLayout.ROW_MAJOR, SLayout.NONE_BOX
     if blayout is not None:
         outer = member(BLayout, blayout, "blayout")
     if slayout is not None:

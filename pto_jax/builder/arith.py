@@ -6,9 +6,9 @@ import operator
 from numbers import Integral, Real
 from typing import Any
 
-from ..dtypes import F32, I1, I64, INDEX, DType
-from ..ir import AttrValue
-from ..types import ScalarType, Type, VectorType
+from ..ir.dtypes import F32, I1, I64, INDEX, DType
+from ..ir.program import AttrValue
+from ..ir.types import ScalarType, Type, VectorType
 from .argument_types import as_type, element
 from .body import Node, canonical_float, current
 from .places import Place, fail, here

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from ..errors import Span
-from ..ir import Attrs, AttrValue, Form, Function, Op, Region, attrs
-from ..types import ScalarType, Type
+from ..ir.program import Attrs, AttrValue, Form, Function, Op, Region, attrs
+from ..ir.types import ScalarType, Type
 from .places import fail, here
 from .values import Handle, wrap
 

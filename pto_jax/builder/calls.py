@@ -8,13 +8,13 @@ from functools import cache
 from typing import Any, NoReturn
 
 from .. import isa
-from ..dtypes import F32, INDEX, DType, find_dtype
-from ..ir import AttrValue, Form, Symbol
+from ..ir.dtypes import F32, INDEX, DType, find_dtype
+from ..ir.program import AttrValue, Form, Symbol
+from ..ir.types import ScalarType, Type
 from ..isa.bind import accepts
 from ..profiles import PROFILES
 from ..text.formats import TWO_SPELLINGS, find_format, format_names
 from ..text.names import INDEXED
-from ..types import ScalarType, Type
 from .argument_types import as_type, member
 from .arith import as_scalar, is_number
 from .body import Node, current
@@ -103,7 +103,7 @@ def _destinations(instruction: isa.Instruction) -> list[tuple[str, ...]]:
 @cache
 def shown_type(instruction: isa.Instruction, operand: str) -> Type | None:
     """The type that the declaration's first sample gives an operand."""
-    from ..isa.samples import legal_samples
+    from ..isa.samples.operations import legal_samples
 
     for profile in PROFILES.values():
         for sample in legal_samples(instruction, profile):

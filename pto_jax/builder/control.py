@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from types import TracebackType
 from typing import Any
 
-from ..dtypes import I1, INDEX
-from ..types import KernelKind, ScalarType, Type
+from ..ir.dtypes import I1, INDEX
+from ..ir.types import KernelKind, ScalarType, Type
 from .argument_types import member
 from .arith import as_scalar, dtype_of
 from .body import Block, Body, Node, current

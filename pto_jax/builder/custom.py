@@ -7,8 +7,19 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from .. import isa
-from ..dtypes import F32, I1, I64, INDEX, DType
-from ..ir import AttrValue
+from ..ir.dtypes import F32, I1, I64, INDEX, DType
+from ..ir.program import AttrValue
+from ..ir.types import (
+    AddressSpace,
+    PartitionViewType,
+    Pipe,
+    PipeEventType,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+)
 from ..isa.bind import accepts
 from ..text.formats import (
     OPERAND_TYPES,
@@ -20,17 +31,6 @@ from ..text.formats import (
     OperandItem,
     OptionalItem,
     TypeItem,
-)
-from ..types import (
-    AddressSpace,
-    PartitionViewType,
-    Pipe,
-    PipeEventType,
-    PtrType,
-    ScalarType,
-    TensorViewType,
-    TileType,
-    Type,
 )
 from .argument_types import as_type, member
 from .arith import as_scalar

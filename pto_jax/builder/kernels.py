@@ -9,16 +9,16 @@ from functools import cached_property, update_wrapper
 from typing import TYPE_CHECKING, Any, overload
 
 from ..errors import Diagnostic
-from ..ir import AttrValue, Function, Program, short_list
+from ..ir.program import AttrValue, Function, Program, short_list
+from ..ir.types import KernelKind, Type
 from ..profiles import Profile
-from ..types import KernelKind, Type
 from .argument_types import as_type
 from .body import activate, building
 from .places import Place, definition, fail
 from .program import Builder, Building, call, function_attributes, returned
 
 if TYPE_CHECKING:
-    from .. import engine
+    from ..runtime import kernel as engine
 
 _OPTIONS = (
     "profile",
@@ -183,7 +183,7 @@ class Kernel:
 
     def compile(self, **options: Any) -> engine.Kernel:
         """The compiled kernel, as :func:`pto_jax.compile` gives it for the text."""
-        from ..engine import compile
+        from ..runtime.kernel import compile
 
         return compile(self.program, entry=self.symbol, **options)
 

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from types import TracebackType
 from typing import TYPE_CHECKING, Any
 
-from ..ir import Attrs, AttrValue, Function, Program, Symbol, attrs
-from ..types import KernelKind, ScalarType, Type
+from ..ir.program import Attrs, AttrValue, Function, Program, Symbol, attrs
+from ..ir.types import KernelKind, ScalarType, Type
 from .argument_types import as_type, member
 from .arith import as_scalar, dtype_of
 from .body import Body, Node, activate, current, flattened
@@ -196,7 +196,7 @@ def _argument(name: str, index: int, value: Any, wanted: Type | None) -> Handle:
     d = wanted.dtype if isinstance(wanted, ScalarType) else None
     if not isinstance(value, Handle):
         return as_scalar(value, d or dtype_of(value), what, "call")
-    from ..verifier_functions import same_use
+    from ..verifier.functions import same_use
 
     if wanted is not None and not same_use(wanted, value.type):
         fail(f"{what}: found {value}, which is {value.type}; allowed: {wanted}", instruction="call")

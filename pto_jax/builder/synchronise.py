@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from ..types import OpaqueType
+from ..ir.types import OpaqueType
 from .body import Node, current, flattened
 from .places import Place, fail, here
 from .values import Event, Handle

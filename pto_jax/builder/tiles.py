@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from .. import isa
-from ..dtypes import DType
+from ..ir.dtypes import DType
+from ..ir.types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType
 from ..text.formats import find_format
-from ..types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType
 from .argument_types import as_type, tile_type
 from .custom import Call
 from .places import fail, here

@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from ..ir import Value
-from ..types import (
-    Loc,
-    MemRefType,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    TensorViewType,
-    TileType,
-    Type,
-)
+from ..ir.program import Value
+from ..ir.types import Loc, MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
 from .places import Place, fail, here
 
 if TYPE_CHECKING:

@@ -16,8 +16,8 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from ..errors import Diagnostic, PtoError
+from ..generate.programs import Case
 from ..profiles import Profile, ProfileName, profile as find_profile
-from ..testing.generate import Case
 from .results import Run
 from .targets import Oracle
 

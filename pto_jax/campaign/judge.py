@@ -1,6 +1,6 @@
 """One case on two machines, and whether they agree.
 
->>> from pto_jax.testing.generate import generate
+>>> from pto_jax.generate.programs import generate
 >>> from pto_jax.campaign.targets import Engine, Oracle
 >>> judge(generate(1, 0), Oracle(), Engine()).kind
 'equal'
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ..errors import ExecutionError, NotExecutableError, UndefinedDataError
-from ..testing.generate import Case
+from ..generate.programs import Case
 from .results import Mismatch, Run, mismatch
 from .targets import BatchTarget, Target
 

@@ -9,11 +9,11 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dtypes import DType
-from ..testing.compare import Comparison, compare_words
-from ..testing.generate import Case
-from ..testing.vectors import Rule
-from ..types import MemRefType, PartitionViewType, PtrType, TensorViewType, VectorType
+from ..generate.programs import Case
+from ..ir.dtypes import DType
+from ..ir.types import MemRefType, PartitionViewType, PtrType, TensorViewType, VectorType
+from ..vectors.compare import Comparison, compare_words
+from ..vectors.manifest import Rule
 
 Words = NDArray[Any]
 Buffer: TypeAlias = PtrType | MemRefType | PartitionViewType | TensorViewType

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ..errors import UndefinedDataError
-from ..oracle.sanitize import sanitize
+from ..generate.programs import Case
 from ..profiles import ProfileName
-from ..testing.generate import Case
+from ..sanitizer.sanitize import sanitize
 from .results import Run
 from .targets import interpreter_arguments, interpreter_outputs
 

@@ -9,21 +9,18 @@ from typing import Any, Literal, Protocol, runtime_checkable
 import jax
 import numpy as np
 
-from .. import engine, oracle
-from ..arrays import x64
+from .. import oracle
+from ..analysis.provenance import GlobalTypes, roots
+from ..generate.programs import Case
+from ..generate.state import Input
+from ..ir.types import ScalarType, TileType, VectorType
+from ..lowering.words import x64
 from ..oracle.machine import ReferenceMachine
 from ..profiles import ProfileName
-from ..roots import GlobalTypes, roots
-from ..state import Report
-from ..testing.generate import Case
-from ..testing.generate_state import Input
-from ..testing.interpret_trace import run_traced
-from ..tiles import Tile
-from ..types import (
-    ScalarType,
-    TileType,
-    VectorType,
-)
+from ..runtime import kernel as engine
+from ..runtime.interpret_trace import run_traced
+from ..runtime.state import Report
+from ..runtime.tiles import Tile
 from .results import Output, Run, type_of
 
 #: ``eager``: operation by operation; ``trace``: the program traced as a whole, executed without compiling

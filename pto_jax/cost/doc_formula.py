@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from ..dtypes import DType
+from ..ir.dtypes import DType
 from .sizes import Size, at_least, ceil_div, is_number, where
 from .work import Figure, Model, Path, Work, lacks, of_type
 

@@ -6,11 +6,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from .. import isa
-from ..dtypes import DType, dtype as dtype_called
 from ..errors import ArgumentError
+from ..ir.dtypes import DType, dtype as dtype_called
+from ..ir.types import LayoutName
 from ..isa.aliases import ALIASES
 from ..profiles import Profile, profile as profile_called
-from ..types import LayoutName
 from .analytic_legacy import MODEL as LEGACY
 from .cce_stub import MODEL as STUB
 from .doc_formula import MODEL as DOCUMENTED

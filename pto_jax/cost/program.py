@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from .. import isa
-from ..analysis import select_entry
+from ..analysis.entries import select_entry
 from ..api import resolve_profile
 from ..errors import ArgumentError, VerifyError
-from ..ir import Function, Op, Program, Region, Symbol, Value
+from ..ir.program import Function, Op, Program, Region, Symbol, Value
+from ..ir.types import Loc, Pipe, TileType
 from ..profiles import Profile
-from ..types import Loc, Pipe, TileType
 from .cce_stub import CONTROL
 from .instruction import figure_of, model_called
 from .report import CostLine, CostReport

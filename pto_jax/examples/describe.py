@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dtypes import dtype
+from ..ir.dtypes import dtype
 
 Array = NDArray[Any]
 Arrays = dict[str, Array]

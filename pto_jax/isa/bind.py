@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..errors import Diagnostic, VerifyError
-from ..ir import AttrValue, Op, Value
-from ..types import (
+from ..ir.program import AttrValue, Op, Value
+from ..ir.types import (
     MemRefType,
     OpaqueType,
     PartitionViewType,

@@ -8,15 +8,15 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, TypeAlias
 
 from ..errors import Diagnostic, Span, VerifyError
+from ..ir.types import GlobalLayout, MemRefType, TileType, Type, UnknownType
 from ..profiles import Profile
-from ..types import GlobalLayout, MemRefType, TileType, Type, UnknownType
 from .bind import Bound, accepts, bind
-from .constraints import element_type
 from .declare import Attribute, Constraint, Instruction, Operand, Site
-from .tile_legality import check_type, describe, tile_of_memref
+from .rules.constraints import element_type
+from .rules.tile_legality import check_type, describe, tile_of_memref
 
 if TYPE_CHECKING:
-    from ..ir import AttrValue, Op, Value
+    from ..ir.program import AttrValue, Op, Value
 
 Valid: TypeAlias = tuple[int | None, int | None]
 _NOTHING: Mapping[str, Valid] = MappingProxyType({})
@@ -51,8 +51,8 @@ def check_op(
     views, each by value name; static types are seen without them. ``types`` also checks the operands' types
     themselves. The operation need not belong to a program.
 
-    >>> from pto_jax.dtypes import F16, F32
-    >>> from pto_jax.ir import Op, Value
+    >>> from pto_jax.ir.dtypes import F16, F32
+    >>> from pto_jax.ir.program import Op, Value
     >>> from pto_jax.profiles import profile
     >>> a, b = Value("a", TileType(F32, 16, 16)), Value("b", TileType(F16, 16, 16))
     >>> [d.rule for d in check_op(Op("tadd", (a, b), (a,)), profile("a5"))]
@@ -140,8 +140,8 @@ def _seen(operand: Operand, t: Type) -> Type | None:
 def run_time_rules(op: Op, profile: Profile) -> tuple[Constraint, ...]:
     """The constraints an engine has to evaluate on run-time valid sizes.
 
-    >>> from pto_jax.dtypes import F32
-    >>> from pto_jax.ir import Op, Value
+    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir.program import Op, Value
     >>> from pto_jax.profiles import profile
     >>> t = Value("t", TileType(F32, 16, 16, v_row=None))
     >>> [c.region.kind for c in run_time_rules(Op("tcvt", (t,), (t,)), profile("a5"))]
@@ -158,10 +158,10 @@ def run_time_rules(op: Op, profile: Profile) -> tuple[Constraint, ...]:
 def hidden_scratch(op: Op, profile: Profile, valid: Mapping[str, Valid] = _NOTHING) -> tuple[int, int] | None:
     """The byte range of the unified buffer that an operation overwrites without naming it.
 
-    >>> from pto_jax.dtypes import F32
-    >>> from pto_jax.ir import Op, Value
+    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir.program import Op, Value
     >>> from pto_jax.profiles import profile
-    >>> from pto_jax.types import BLayout, TileType
+    >>> from pto_jax.ir.types import BLayout, TileType
     >>> t, s = Value("t", TileType(F32, 16, 16)), Value("s", TileType(F32, 16, 1, blayout=BLayout.COL_MAJOR))
     >>> hidden_scratch(Op("trowexpandadd", (t, s), (t,)), profile("a2a3"))
     (188416, 196608)

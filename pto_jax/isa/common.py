@@ -4,21 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..types import Precision
-from .constraints import in_vec, row_major, same_types, scalar_types, type_row
-from .declare import (
-    Attribute,
-    Constraint,
-    Decision,
-    Domain,
-    Instruction,
-    InstructionClass,
-    Operand,
-    Sampler,
-)
-from .extents import MASK, OPEN
-from .regions import covers
-from .typesets import TypeTable
+from ..ir.types import Precision
+from .declare import Attribute, Constraint, Decision, Domain, Instruction, InstructionClass, Operand, Sampler
+from .rules.constraints import in_vec, row_major, same_types, scalar_types, type_row
+from .rules.extents import MASK, OPEN
+from .rules.regions import covers
+from .rules.typesets import TypeTable
 
 DST = Operand("dst", "out")
 OPEN_DST = replace(DST, extent=OPEN)

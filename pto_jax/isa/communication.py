@@ -5,26 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ..dtypes import F32, I1, I32
-from ..types import (
-    AtomicType,
-    Loc,
-    OpaqueType,
-    PartitionViewType,
-    ScalarType,
-    TileType,
-    Type,
-)
-from .communication_rules import PAGE, comm, engine, equal_elements, gm, staging
-from .constraints import HARDWARE, fixed_type, place, type_row
+from ..ir.dtypes import F32, I1, I32
+from ..ir.modes import CollectiveEngine, NotifyOp, ReduceOp, WaitCmp
+from ..ir.types import AtomicType, Loc, OpaqueType, PartitionViewType, ScalarType, TileType, Type
 from .declare import Attribute, Constraint, Decision, Instruction, Operand
-from .handle_rules import Shown, handle, handle_operand
-from .modes import CollectiveEngine, NotifyOp, ReduceOp, WaitCmp
+from .rules.communication import PAGE, comm, engine, equal_elements, gm, staging
+from .rules.constraints import HARDWARE, fixed_type, place, type_row
+from .rules.handles import Shown, handle, handle_operand
+from .rules.typesets import table
 from .sync_config import required
-from .typesets import table
 
 if TYPE_CHECKING:
-    from ..ir import AttrValue
+    from ..ir.program import AttrValue
 
 GROUP = OpaqueType("group")
 _VIEW = PartitionViewType((4, 64), F32)

@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..dtypes import F32, I1, I8, U8
-from ..profiles import Profile
-from ..types import (
+from ..ir.dtypes import F32, I1, I8, U8
+from ..ir.modes import DmaEngine
+from ..ir.types import (
     AddressSpace,
     Loc,
     MemRefType,
@@ -19,11 +19,11 @@ from ..types import (
     TileType,
     Type,
 )
-from .communication_rules import DIALECT, comm, engine, equal_elements, gm, staging
-from .constraints import fixed_type, place
+from ..profiles import Profile
 from .declare import Attribute, AttrMap, Constraint, Finding, Instruction, Operand, Site
-from .handle_rules import Shown, handle, handle_operand, number_in
-from .modes import DmaEngine
+from .rules.communication import DIALECT, comm, engine, equal_elements, gm, staging
+from .rules.constraints import fixed_type, place
+from .rules.handles import Shown, handle, handle_operand, number_in
 
 if TYPE_CHECKING:
     pass

@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..dtypes import DType, dtype
+from ..ir.dtypes import DType, dtype
+from ..ir.types import GlobalLayout, Pipe, TileType, Type, VectorType
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
-from ..types import GlobalLayout, Pipe, TileType, Type, VectorType
 
 if TYPE_CHECKING:
-    from ..ir import AttrValue, Op, Symbol, Value
-    from .samples import Sample
+    from ..ir.program import AttrValue, Op, Symbol, Value
+    from .samples.operations import Sample
 
 Role = Literal["out", "in", "inout", "tmp"]
 #: ``vector`` is a vector of four elements outside tile memory (``vector<4xi16>``).
@@ -31,7 +31,7 @@ OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event", "vector",
 class Sources:
     """What the size of a new destination follows from: types and valid sizes of the tiles an operation
     reads, its attributes, and the element type the destination is to have. A valid size is an int, an
-    array, or :class:`pto_jax.isa.extents.Open` where it is not known."""
+    array, or :class:`pto_jax.isa.rules.extents.Open` where it is not known."""
 
     types: Mapping[str, TileType]
     sizes: Mapping[str, tuple[Any, Any]]
@@ -237,7 +237,7 @@ class Decision:
 
 
 #: Legal operations of an instruction on a profile, for instructions whose operands do not follow from the
-#: element types alone (:mod:`pto_jax.isa.samples` builds the others).
+#: element types alone (:mod:`pto_jax.isa.samples.operations` builds the others).
 Sampler: TypeAlias = "Callable[[Instruction, Profile], Iterator[Sample]]"
 
 Domain = Literal["dst", "src", "src0", "none", "custom"]

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..ir.types import Precision, Type
 from ..profiles import Profile
-from ..types import Precision, Type
 from .common import (
     BINARY,
     DIVISION_TRAPS,
@@ -26,10 +26,10 @@ from .common import (
     UNARY,
     tile_instruction,
 )
-from .constraints import HEADERS, element_type, same_as
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .regions import scratch
-from .typesets import (
+from .rules.constraints import HEADERS, element_type, same_as
+from .rules.regions import scratch
+from .rules.typesets import (
     A2A3_ARITHMETIC,
     A5_DIVISION,
     FLOATS,

@@ -13,10 +13,10 @@ from .common import (
     SRC1,
     tile_instruction,
 )
-from .constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, non_empty, row_major
 from .declare import Decision, Instruction, Operand, Site
-from .regions import scratch
-from .typesets import HALVES, SIMULATED, STANDARD, pairs, table
+from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, non_empty, row_major
+from .rules.regions import scratch
+from .rules.typesets import HALVES, SIMULATED, STANDARD, pairs, table
 
 _ACCUMULATE = (ACCUMULATOR, SRC0, SRC1)
 _RELU_TO_ZERO = Decision(

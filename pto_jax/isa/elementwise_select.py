@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..ir.types import CmpMode, RoundMode, SaturationMode, Type
 from ..profiles import Profile
-from ..types import CmpMode, RoundMode, SaturationMode, Type
 from .common import DST, MASK_DST, PAGES, SCRATCH_OPTIONAL, SIMULATOR_VALUES, SRC0, SRC1, tile_instruction
-from .constraints import element_type, equal_valid, fixed_type, in_vec, row_major
-from .conversions import Conversion, conversions
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .regions import equal_shape, mask_holds, mask_receives
-from .typesets import STANDARD, Rows, pairs, table
+from .rules.constraints import element_type, equal_valid, fixed_type, in_vec, row_major
+from .rules.conversions import Conversion, conversions
+from .rules.regions import equal_shape, mask_holds, mask_receives
+from .rules.typesets import STANDARD, Rows, pairs, table
 
 CMP_MODE = Attribute("cmpMode", CmpMode, CmpMode.EQ, "relation", ("cmpMode", "cmp", "cmp_mode"))
 HARDWARE_MASKS = ("u8", "i8", "u32", "i32")

@@ -5,14 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Literal
 
-from ..dtypes import dtype
+from ..ir.dtypes import dtype
+from ..ir.types import Loc, Pipe, ReluPreMode, TileType, Type
 from ..profiles import Profile
-from ..types import Loc, Pipe, ReluPreMode, TileType, Type
 from .common import PAGES, REGIONS_MAY_DIFFER, SIMULATOR_VALUES
-from .constraints import HARDWARE, HEADERS, place, type_row
 from .declare import Constraint, Decision, Instruction, Operand, Role, Site
-from .extents import OPEN
-from .fixpipe_rules import (
+from .layout_extract import CORNER, window_inside, windows
+from .memory import VIEW_LAYOUT
+from .memory_layouts import layout_pair, window_fits
+from .rules.constraints import HARDWARE, HEADERS, place, type_row
+from .rules.extents import OPEN
+from .rules.fixpipe import (
     ACC_TO_VEC,
     RELU,
     SATURATE,
@@ -25,16 +28,13 @@ from .fixpipe_rules import (
     parameters,
     paths,
 )
-from .fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores_by_column, used_words
-from .fixpipe_words import FP, VERIFIER, parameter_rules
-from .irregular_rules import sample
-from .layout_extract import CORNER, window_inside, windows
-from .memory import VIEW_LAYOUT
-from .memory_layouts import layout_pair, window_fits
-from .quantisation import MOVED_QUANTISED, SIMULATED_VECTOR, STORED_QUANTISED
-from .regions import covers
-from .samples import Sample
-from .typesets import Rows, TypeTable, pairs
+from .rules.fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores_by_column, used_words
+from .rules.fixpipe_words import FP, VERIFIER, parameter_rules
+from .rules.irregular import sample
+from .rules.quantisation import MOVED_QUANTISED, SIMULATED_VECTOR, STORED_QUANTISED
+from .rules.regions import covers
+from .rules.typesets import Rows, TypeTable, pairs
+from .samples.operations import Sample
 
 _ACC, _MAT, _VEC = Loc.ACC, Loc.MAT, Loc.VEC
 _PATHS: Paths = {"a2a3": ((_ACC, _MAT),), "a5": ((_ACC, _MAT), (_ACC, _VEC))}

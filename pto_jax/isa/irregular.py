@@ -9,14 +9,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
-from ..dtypes import F32, I32, U8, U32, dtype
+from ..ir.dtypes import F32, I32, U8, U32, dtype
+from ..ir.types import BLayout, HistByte, PrintFormat, ScalarType, TileType, Type
 from ..profiles import Profile
-from ..types import BLayout, HistByte, PrintFormat, ScalarType, TileType, Type
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, tile_instruction
-from .constraints import HEADERS, element_type, fixed_type, in_vec, type_row
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
-from .extents import columns
-from .irregular_rules import (
+from .rules.constraints import HEADERS, element_type, fixed_type, in_vec, type_row
+from .rules.extents import columns
+from .rules.irregular import (
     A5_AND_SIMULATOR,
     Want,
     matches,
@@ -28,11 +28,11 @@ from .irregular_rules import (
     scratch_bytes,
     single_row,
 )
-from .samples import Sample
-from .typesets import STANDARD, rows, table
+from .rules.typesets import STANDARD, rows, table
+from .samples.operations import Sample
 
 if TYPE_CHECKING:
-    from ..ir import AttrValue
+    from ..ir.program import AttrValue
 
 _INTS = ("i32", "u32", "i16", "u16")
 _BINS = 256

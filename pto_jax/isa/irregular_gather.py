@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..dtypes import BF16, I16, I32, U8, U32, DType, dtype
+from ..ir.dtypes import BF16, I16, I32, U8, U32, DType, dtype
+from ..ir.types import CmpMode, GatherAxis, MaskPattern, ScalarType, TileType, Type
 from ..profiles import Profile, ProfileName
-from ..types import CmpMode, GatherAxis, MaskPattern, ScalarType, TileType, Type
 from .common import SIMULATOR_VALUES, tile_instruction
-from .constraints import HARDWARE, HEADERS, element_type, in_vec, same_element
 from .declare import Attribute, AttrMap, Decision, Extent, Finding, Instruction, Operand, Site, Size, Sources
 from .elementwise_select import CMP_MODE
-from .extents import OPEN
-from .irregular_patterns import MASK_PATTERN, breaks_pattern_given, period, picked
-from .irregular_rules import matches, one_block, plain, retyped, row_cols, sample, scratch_bytes
-from .regions import covers
-from .samples import Sample
-from .typesets import BYTE_FLOATS, INT32, STANDARD, table
+from .rules.constraints import HARDWARE, HEADERS, element_type, in_vec, same_element
+from .rules.extents import OPEN
+from .rules.irregular import matches, one_block, plain, retyped, row_cols, sample, scratch_bytes
+from .rules.irregular_patterns import MASK_PATTERN, breaks_pattern_given, period, picked
+from .rules.regions import covers
+from .rules.typesets import BYTE_FLOATS, INT32, STANDARD, table
+from .samples.operations import Sample
 
 # -- tgather -----------------------------------------------------------------------------------------
 

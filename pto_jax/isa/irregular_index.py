@@ -8,17 +8,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..dtypes import U32, dtype
+from ..ir.dtypes import U32, dtype
+from ..ir.types import MaskPattern, ScatterAxis, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
-from ..types import MaskPattern, ScatterAxis, TileType, Type
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
-from .constraints import HARDWARE, HEADERS, SIMULATOR, element_type, fixed_type, in_vec, size
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
-from .irregular_patterns import MASK_PATTERN, breaks_pattern_given, period, picked
-from .irregular_rules import Want, matches, plain, retyped, room, row_cols, sample
-from .regions import covers
-from .samples import Sample
-from .typesets import FLOATS, INT32, STANDARD, table
+from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, fixed_type, in_vec, size
+from .rules.irregular import Want, matches, plain, retyped, room, row_cols, sample
+from .rules.irregular_patterns import MASK_PATTERN, breaks_pattern_given, period, picked
+from .rules.regions import covers
+from .rules.typesets import FLOATS, INT32, STANDARD, table
+from .samples.operations import Sample
 
 # -- tgatherb ----------------------------------------------------------------------------------------
 

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ..dtypes import dtype
+from ..ir.dtypes import dtype
+from ..ir.types import TileType, Type
 from ..profiles import Profile
-from ..types import TileType, Type
 from .common import SIMULATOR_VALUES, tile_instruction
-from .constraints import HARDWARE, HEADERS, in_vec, row_major, size
 from .declare import Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site
-from .extents import LARGER
-from .irregular_rules import row_cols, sample
-from .regions import equal_shape
-from .samples import Sample
-from .typesets import FLOATS, INT32, INTS, Rows, TypeTable, pairs, table
+from .rules.constraints import HARDWARE, HEADERS, in_vec, row_major, size
+from .rules.extents import LARGER
+from .rules.irregular import row_cols, sample
+from .rules.regions import equal_shape
+from .rules.typesets import FLOATS, INT32, INTS, Rows, TypeTable, pairs, table
+from .samples.operations import Sample
 
 _SIMULATED = ("i32", "i16", "f16", "bf16", "f32", "i8", "u8")
 _A2A3 = ("i32", "i16", "f16", "f32")

@@ -4,22 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..dtypes import F32, I8, U8, dtype
+from ..ir.dtypes import F32, I8, U8, dtype
+from ..ir.types import BLayout, QuantType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
-from ..types import BLayout, QuantType, TileType, Type
 from .common import SIMULATOR_VALUES, tile_instruction
-from .constraints import HARDWARE, HEADERS, element_type, fixed_type, in_vec, row_major
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
-from .irregular_rules import (
-    Want,
-    matches,
-    room,
-    row_cols,
-    sample,
-    scratch_bytes,
-)
-from .samples import Sample
-from .typesets import FLOATS, Rows, pairs
+from .rules.constraints import HARDWARE, HEADERS, element_type, fixed_type, in_vec, row_major
+from .rules.irregular import Want, matches, room, row_cols, sample, scratch_bytes
+from .rules.typesets import FLOATS, Rows, pairs
+from .samples.operations import Sample
 
 _SOURCE = Operand("src", "in", dtype="S")
 

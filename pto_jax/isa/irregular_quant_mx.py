@@ -5,27 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..dtypes import F32, U8, dtype
+from ..ir.dtypes import F32, U8, dtype
+from ..ir.types import MxQuantAlg, TileType, Type
 from ..profiles import Profile
-from ..types import MxQuantAlg, TileType, Type
 from .common import SIMULATOR_VALUES, tile_instruction
-from .constraints import HEADERS, element_type, fixed_type, in_vec
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .extents import OPEN
-from .irregular_rules import (
-    A5_AND_SIMULATOR,
-    Want,
-    matches,
-    one_block,
-    one_of,
-    plain,
-    retyped,
-    room,
-    sample,
-)
-from .regions import equal_shape
-from .samples import Sample
-from .typesets import FLOATS, Rows, pairs
+from .rules.constraints import HEADERS, element_type, fixed_type, in_vec
+from .rules.extents import OPEN
+from .rules.irregular import A5_AND_SIMULATOR, Want, matches, one_block, one_of, plain, retyped, room, sample
+from .rules.regions import equal_shape
+from .rules.typesets import FLOATS, Rows, pairs
+from .samples.operations import Sample
 
 GROUP = 32
 _SOURCE = Operand("src", "in", dtype="S")

@@ -9,26 +9,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..dtypes import I16, U32, dtype
+from ..ir.dtypes import I16, U32, dtype
+from ..ir.types import TileType, Type, VectorType
 from ..profiles import Profile
-from ..types import TileType, Type, VectorType
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
-from .constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
 from .declare import Attribute, AttrMap, Decision, Extent, Finding, Instruction, Operand, Site, Size, Sources
-from .extents import JOINED
-from .irregular_rules import (
-    Want,
-    matches,
-    one_block,
-    plain,
-    room,
-    sample,
-    scratch_bytes,
-    shrunk,
-    single_row,
-)
-from .samples import Sample
-from .typesets import HALVES, STANDARD, table
+from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
+from .rules.extents import JOINED
+from .rules.irregular import Want, matches, one_block, plain, room, sample, scratch_bytes, shrunk, single_row
+from .rules.typesets import HALVES, STANDARD, table
+from .samples.operations import Sample
 
 RECORD_BYTES = 8
 BLOCK = 32

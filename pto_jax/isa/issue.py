@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ..ir import Op
-from ..types import Loc, MemRefType, Pipe, PipeEventType, TileType, Type
-from .tile_legality import tile_of_memref
+from ..ir.program import Op
+from ..ir.types import Loc, MemRefType, Pipe, PipeEventType, TileType, Type
+from .rules.tile_legality import tile_of_memref
 
 #: Pipes of the classes that high-level events name.
 EVENT_PIPES: dict[PipeEventType, Pipe] = {
@@ -33,8 +33,8 @@ def loc_of(t: Type) -> Loc | None:
 def pipe_of(op: Op) -> Pipe:
     """The pipe an operation runs on; moves and stores go by the places of their tiles.
 
-    >>> from pto_jax.dtypes import F32
-    >>> from pto_jax.ir import Value
+    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir.program import Value
     >>> vec, acc = (Value("t", TileType(F32, 16, 16, loc=loc)) for loc in (Loc.VEC, Loc.ACC))
     >>> [pipe_of(Op("tmov", (t,), (vec,))).name for t in (vec, acc)]
     ['V', 'FIX']

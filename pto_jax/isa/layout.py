@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..types import Pipe
+from ..ir.types import Pipe
 from .common import REGIONS_MAY_DIFFER, SIMULATOR_VALUES
-from .constraints import HEADERS, type_row
 from .declare import Decision, Instruction, Operand, Site
-from .fixpipe_rules import (
+from .memory import MOVED
+from .rules.constraints import HEADERS, type_row
+from .rules.fixpipe import (
     ACC_TO_VEC,
     RELU,
     SATURATE,
@@ -20,8 +21,8 @@ from .fixpipe_rules import (
     paths,
     unlisted_path,
 )
-from .fixpipe_words import FP, WORD, parameter_rules, word_type
-from .layout_moves import (
+from .rules.fixpipe_words import FP, WORD, parameter_rules, word_type
+from .rules.layout_moves import (
     PATHS,
     breaks_moved_types,
     cube_layouts,
@@ -31,9 +32,8 @@ from .layout_moves import (
     samples,
     small_buffers,
 )
-from .memory import MOVED
-from .quantisation import MOVED_PLAIN, MOVED_QUANTISED
-from .regions import covers
+from .rules.quantisation import MOVED_PLAIN, MOVED_QUANTISED
+from .rules.regions import covers
 
 _OPERANDS = (
     Operand("dst", "out", default=("src",)),

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..dtypes import INDEX, dtype
+from ..ir.dtypes import INDEX, dtype
+from ..ir.types import BLayout, Loc, ReluPreMode, ScalarType, TileType, Type
 from ..profiles import Profile
-from ..types import BLayout, Loc, ReluPreMode, ScalarType, TileType, Type
 from .common import SIMULATOR_VALUES, tile_instruction
-from .constraints import HARDWARE, SIMULATOR
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Role, Site
-from .extents import OPEN
-from .fixpipe_rules import (
+from .layout_img2col import CONV_WINDOW, WEIGHTS, weight_windows
+from .memory_convolution import conv_tiles
+from .rules.constraints import HARDWARE, SIMULATOR
+from .rules.extents import OPEN
+from .rules.fixpipe import (
     ACC_TO_VEC,
     RELU,
     SATURATE,
@@ -26,14 +28,12 @@ from .fixpipe_rules import (
     paths,
     same_layouts,
 )
-from .fixpipe_words import WORD, word_type
-from .irregular_rules import matches, sample
-from .layout_img2col import CONV_WINDOW, WEIGHTS, weight_windows
-from .layout_moves import cube_layouts
-from .memory_convolution import conv_tiles
-from .quantisation import MOVED_PLAIN, MOVED_QUANTISED, SIMULATED_SCALAR
-from .samples import Sample
-from .typesets import BYTE_FLOATS, FLOATS, INT32, STANDARD, Row, Rows, TypeTable, pairs
+from .rules.fixpipe_words import WORD, word_type
+from .rules.irregular import matches, sample
+from .rules.layout_moves import cube_layouts
+from .rules.quantisation import MOVED_PLAIN, MOVED_QUANTISED, SIMULATED_SCALAR
+from .rules.typesets import BYTE_FLOATS, FLOATS, INT32, STANDARD, Row, Rows, TypeTable, pairs
+from .samples.operations import Sample
 
 _A5 = (*FLOATS, *INT32, *BYTE_FLOATS, "f4e2m1x2", "f4e1m2x2", "f8e8m0")
 

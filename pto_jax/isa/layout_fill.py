@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..dtypes import dtype
+from ..ir.dtypes import dtype
+from ..ir.types import BLayout, Loc, Pad, SLayout, TileType, Type
 from ..profiles import Profile
-from ..types import BLayout, Loc, Pad, SLayout, TileType, Type
 from .common import DST, OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, tile_instruction
-from .constraints import HARDWARE, HEADERS
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Site
-from .irregular_rules import matches, row_cols, sample
-from .regions import equal_shape
-from .samples import Sample
-from .typesets import FLOATS, INT32, table
+from .rules.constraints import HARDWARE, HEADERS
+from .rules.irregular import matches, row_cols, sample
+from .rules.regions import equal_shape
+from .rules.typesets import FLOATS, INT32, table
+from .samples.operations import Sample
 
 _MOVED = (*FLOATS, *INT32)
 _TYPES = table(_MOVED, _MOVED, _MOVED)

@@ -6,19 +6,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from ..convolution import Conv, Geometry, block_channels
-from ..dtypes import INDEX, DType, dtype
+from ..ir.convolution import Conv, Geometry, block_channels
+from ..ir.dtypes import INDEX, DType, dtype
+from ..ir.modes import FmatrixMode
+from ..ir.types import BLayout, GlobalLayout, Loc, Pipe, ScalarType, SLayout, TileType, Type, conv_tile
 from ..profiles import Profile
-from ..types import BLayout, GlobalLayout, Loc, Pipe, ScalarType, SLayout, TileType, Type, conv_tile
 from .common import SIMULATOR_VALUES
-from .constraints import HEADERS, place, same_types, type_row
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
-from .extents import OPEN
-from .irregular_rules import matches, sample
 from .memory_convolution import CONV_TYPES
-from .modes import FmatrixMode
-from .samples import Sample
-from .typesets import FLOATS, INT32, TypeTable, rows
+from .rules.constraints import HEADERS, place, same_types, type_row
+from .rules.extents import OPEN
+from .rules.irregular import matches, sample
+from .rules.typesets import FLOATS, INT32, TypeTable, rows
+from .samples.operations import Sample
 
 _G = GlobalLayout
 _Types = dict[str, Type]
@@ -32,7 +32,7 @@ CONVERSIONS = (
     (_G.GNC1HWC0, _G.FRACTAL_Z),
     (_G.NCDHW, _G.FRACTAL_Z_3D),
 )
-#: The attribute that carries the state of image-to-column: see :data:`pto_jax.convolution.Registers`.
+#: The attribute that carries the state of image-to-column: see :data:`pto_jax.ir.convolution.Registers`.
 IMG2COL_STATE = "img2colState"
 _ROWS_OF_WEIGHTS = 16
 

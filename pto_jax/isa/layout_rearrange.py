@@ -5,19 +5,19 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..dtypes import dtype
+from ..ir.dtypes import dtype
+from ..ir.types import Loc, TileType, Type
 from ..profiles import Profile
-from ..types import Loc, TileType, Type
 from .common import DST, SIMULATOR_VALUES, SRC0, SRC1, UNARY, tile_instruction
-from .constraints import HEADERS, SIMULATOR, element_type, equal_valid, in_vec, row_major
 from .declare import AttrMap, Decision, Finding, Instruction, Operand, Site
-from .extents import JOINED, TRANSPOSED, UNWOVEN, like
-from .irregular_rules import matches, retyped, row_cols, sample
 from .layout_img2col import CONV_TRANSPOSITION, CONVERSION, converted
-from .layout_rules import columns_sum, equal_rows, even_columns, halves, mirrored
 from .memory_convolution import conv_tiles
-from .samples import Sample
-from .typesets import FLOATS, INT32, Rows, pairs, table
+from .rules.constraints import HEADERS, SIMULATOR, element_type, equal_valid, in_vec, row_major
+from .rules.extents import JOINED, TRANSPOSED, UNWOVEN, like
+from .rules.irregular import matches, retyped, row_cols, sample
+from .rules.layout import columns_sum, equal_rows, even_columns, halves, mirrored
+from .rules.typesets import FLOATS, INT32, Rows, pairs, table
+from .samples.operations import Sample
 
 _Types = dict[str, Type]
 _MOVED = (*FLOATS, *INT32)

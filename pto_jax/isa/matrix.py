@@ -8,16 +8,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from ..dtypes import DType, dtype
+from ..ir.dtypes import DType, dtype
+from ..ir.types import AccPhase, BLayout, Loc, Pipe, TileType, Type
 from ..profiles import Profile, ProfileName
-from ..types import AccPhase, BLayout, Loc, Pipe, TileType, Type
 from .common import HEADER_LISTS, OUT_OF_REGION, SIMULATOR_VALUES, TYPES_BY_HEADER
-from .constraints import same_types, type_row
 from .declare import Attribute, Constraint, Decision, Instruction, Operand, Sampler
-from .extents import PRODUCT
-from .matrix_rules import ROLES, bias_rules, common, one_row
-from .samples import Sample
-from .typesets import Row, Rows, TypeTable
+from .rules.constraints import same_types, type_row
+from .rules.extents import PRODUCT
+from .rules.matrix import ROLES, bias_rules, common, one_row
+from .rules.typesets import Row, Rows, TypeTable
+from .samples.operations import Sample
 
 TYPE_VARS = ("D", "A", "B")
 DST = Operand("dst", "out", dtype="D", note="accumulator tile", extent=PRODUCT)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from ..profiles import PROFILE_NAMES
-from .constraints import fixed_type
 from .declare import Decision, Instruction, Operand
 from .matrix import ACC, BIAS, PAIRS_F8, A, B, product
-from .matrix_rules import scale_rules
-from .matrix_scales import with_printed_scales
-from .typesets import NIBBLE_FLOATS, Rows, TypeTable
+from .rules.constraints import fixed_type
+from .rules.matrix import scale_rules
+from .rules.matrix_scales import with_printed_scales
+from .rules.typesets import NIBBLE_FLOATS, Rows, TypeTable
 
 A_SCALE = Operand("a_scale", "in", dtype="f8e8m0", note="M x K/32 scales of a")
 B_SCALE = Operand("b_scale", "in", dtype="f8e8m0", note="K/32 x N scales of b")

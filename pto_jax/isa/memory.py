@@ -4,27 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..dtypes import dtype
+from ..ir.dtypes import dtype
+from ..ir.types import GlobalLayout, Loc, Pipe, Type
 from ..profiles import Profile
-from ..types import (
-    GlobalLayout,
-    Loc,
-    Pipe,
-    Type,
-)
 from .common import PAGES, SIMULATOR_VALUES
-from .constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place, type_row, with_dtype
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .fixpipe_rules import (
-    RELU,
-    SATURATE,
-    ST_PHASE,
-    accumulated_layouts,
-    accumulated_types,
-    accumulator_only,
-)
-from .fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores
-from .fixpipe_words import WORD, word_type
 from .memory_convolution import CONV_TEXT, conv_tiles
 from .memory_layouts import (
     LAYOUT_DECISIONS,
@@ -34,10 +18,14 @@ from .memory_layouts import (
     wide_integers,
     window_fits,
 )
-from .memory_samples import transfers
-from .quantisation import STORED_PLAIN, STORED_QUANTISED
-from .samples import Sample
-from .typesets import BYTE_FLOATS, NIBBLE_FLOATS, STANDARD, TypeTable, table
+from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place, type_row, with_dtype
+from .rules.fixpipe import RELU, SATURATE, ST_PHASE, accumulated_layouts, accumulated_types, accumulator_only
+from .rules.fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores
+from .rules.fixpipe_words import WORD, word_type
+from .rules.quantisation import STORED_PLAIN, STORED_QUANTISED
+from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, STANDARD, TypeTable, table
+from .samples.memory import transfers
+from .samples.operations import Sample
 
 _STORED = (*STANDARD, *BYTE_FLOATS, *NIBBLE_FLOATS, "f8e8m0", "i4")
 #: Tiles of every stored type move; i4 is packed on A2/A3 only.

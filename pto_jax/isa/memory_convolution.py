@@ -6,12 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from ..convolution import Conv, block_channels
+from ..ir.convolution import Conv, block_channels
+from ..ir.types import GlobalLayout, Loc, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
-from ..types import GlobalLayout, Loc, TileType, Type
-from .constraints import HEADERS
 from .declare import AttrMap, Constraint, Finding, Site
-from .typesets import FLOATS, INT32
+from .rules.constraints import HEADERS
+from .rules.typesets import FLOATS, INT32
 
 Dims = tuple[int | None, ...]
 _G = GlobalLayout

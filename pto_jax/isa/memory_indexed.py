@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from ..dtypes import dtype
-from ..profiles import PROFILE_NAMES, Profile
-from ..types import (
+from ..ir.dtypes import dtype
+from ..ir.types import (
     BLayout,
     Coalesce,
     GatherOob,
@@ -20,10 +19,11 @@ from ..types import (
     TileType,
     Type,
 )
+from ..profiles import PROFILE_NAMES, Profile
 from .common import SIMULATOR_VALUES, TYPES_BY_HEADER
-from .constraints import HARDWARE, HEADERS, fixed_type, place, type_row
 from .declare import Attribute, Constraint, Decision, Instruction, Operand
-from .memory_indexed_rules import (
+from .rules.constraints import HARDWARE, HEADERS, fixed_type, place, type_row
+from .rules.memory_indexed import (
     ATOMIC,
     atomic_conflict,
     atomic_types,
@@ -35,11 +35,11 @@ from .memory_indexed_rules import (
     table_type,
     table_width,
 )
-from .samples import Sample
-from .typesets import BYTE_FLOATS, FLOATS, INT32, INTS, SIMULATED, TypeTable, table
+from .rules.typesets import BYTE_FLOATS, FLOATS, INT32, INTS, SIMULATED, TypeTable, table
+from .samples.operations import Sample
 
 if TYPE_CHECKING:
-    from ..ir import AttrValue
+    from ..ir.program import AttrValue
 
 _PAGES = "pages MGATHER and MSCATTER"
 TYPES: TypeTable = table(SIMULATED, (*INT32, *FLOATS), (*INT32, *FLOATS, *BYTE_FLOATS))

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..dtypes import dtype
-from ..profiles import Profile
-from ..types import (
+from ..ir.dtypes import dtype
+from ..ir.types import (
     BLayout,
     GlobalLayout,
     LayoutName,
@@ -19,12 +18,13 @@ from ..types import (
     TileType,
     Type,
 )
+from ..profiles import Profile
 from .common import PAGES, SIMULATOR_VALUES
-from .constraints import HEADERS, element_type, place, size, type_row, with_dtype
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .memory_convolution import CONV_PAIRS, Dims, conv_fits, expected_window, five, times
-from .samples import Sample
-from .typesets import STANDARD, table
+from .rules.constraints import HEADERS, element_type, place, size, type_row, with_dtype
+from .rules.typesets import STANDARD, table
+from .samples.operations import Sample
 
 _G = GlobalLayout
 MX_A = (_G.MX_A_ZZ, _G.MX_A_ND, _G.MX_A_DN)

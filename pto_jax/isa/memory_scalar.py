@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..dtypes import F16, F32, INDEX, U8, dtype
+from ..ir.dtypes import F16, F32, INDEX, U8, dtype
+from ..ir.types import AddressSpace, Loc, Pipe, PtrType, ScalarType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
-from ..types import AddressSpace, Loc, Pipe, PtrType, ScalarType, TileType, Type
-from .constraints import element_type, place, same_element, with_dtype
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .handle_rules import Shown, sampler
+from .rules.constraints import element_type, place, same_element, with_dtype
+from .rules.handles import Shown, sampler
 
 _DIALECT = "PTOAS dialect definition and verifier"
 _SOURCES = ("PTO ISA page of the instruction", _DIALECT)

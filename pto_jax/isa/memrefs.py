@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..dtypes import F16, F32, INDEX
-from ..profiles import Profile
-from ..types import (
+from ..ir.dtypes import F16, F32, INDEX
+from ..ir.types import (
     AddressSpace,
     GlobalLayout,
     MemRefType,
@@ -17,10 +16,11 @@ from ..types import (
     TensorViewType,
     Type,
 )
-from .constraints import element_type, same_element, size
+from ..profiles import Profile
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .handle_rules import Shown, sampler
-from .tile_legality import tile_of_memref
+from .rules.constraints import element_type, same_element, size
+from .rules.handles import Shown, sampler
+from .rules.tile_legality import tile_of_memref
 from .views import extents
 
 _MLIR, _DIALECT = "MLIR memref dialect", "PTOAS dialect definition and programs"

@@ -1,6 +1,6 @@
 """Pipes: FIFOs between a cube core and its vector cores, and between neighbouring cores.
 
-Rules that span functions (initialisation on both sides, equal splits) are in :mod:`pto_jax.verifier_pipes`.
+Rules that span functions (initialisation on both sides, equal splits) are in :mod:`pto_jax.verifier.pipes`.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from ..dtypes import F32, I32, INDEX, dtype
-from ..ir import Symbol
-from ..profiles import PROFILE_NAMES
-from ..types import (
+from ..ir.dtypes import F32, I32, INDEX, dtype
+from ..ir.modes import GridDirection, GridSpan
+from ..ir.program import Symbol
+from ..ir.types import (
     AddressSpace,
     BLayout,
     Loc,
@@ -24,11 +24,11 @@ from ..types import (
     TileType,
     Type,
 )
-from .constraints import place
+from ..profiles import PROFILE_NAMES
 from .declare import Attribute, Decision, Instruction, Operand
-from .handle_rules import Shown, handle, handle_operand, number_in, only_on
-from .modes import GridDirection, GridSpan
-from .pipe_rules import (
+from .rules.constraints import place
+from .rules.handles import Shown, handle, handle_operand, number_in, only_on
+from .rules.pipes import (
     DIALECT,
     DIR_MASK,
     FLAG_BASE,
@@ -50,11 +50,11 @@ from .pipe_rules import (
     reserved_place,
     tile_operand,
 )
+from .rules.typesets import STANDARD, table
 from .sync_config import required
-from .typesets import STANDARD, table
 
 if TYPE_CHECKING:
-    from ..ir import AttrValue
+    from ..ir.program import AttrValue
 
 PIPE = OpaqueType("pipe")
 VEC = TileType(F32, 16, 16)

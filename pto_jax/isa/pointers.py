@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..dtypes import F16, F32, I64, INDEX
-from ..profiles import PROFILE_NAMES, Profile
-from ..types import (
+from ..ir.dtypes import F16, F32, I64, INDEX
+from ..ir.types import (
     AddressSpace,
     Loc,
     MemRefType,
@@ -18,10 +17,11 @@ from ..types import (
     TileType,
     Type,
 )
-from .constraints import element_type, fixed_type, same_element
+from ..profiles import PROFILE_NAMES, Profile
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .handle_rules import Shown, sampler
-from .memory_rules import ALIGNMENT
+from .rules.constraints import element_type, fixed_type, same_element
+from .rules.handles import Shown, sampler
+from .rules.memory import ALIGNMENT
 from .views import dimension
 
 _DIALECT = "PTOAS dialect definition"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..dtypes import F32, I64
+from ..ir.dtypes import F32, I64
+from ..ir.types import ScalarType, Type
 from ..profiles import Profile
-from ..types import ScalarType, Type
-from .constraints import element_type
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .handle_rules import Shown
+from .rules.constraints import element_type
+from .rules.handles import Shown
 from .sync_config import required
 from .sync_handles import config
 

@@ -18,11 +18,11 @@ from .common import (
     SRC,
     tile_instruction,
 )
-from .constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec, same_as
 from .declare import Attribute, Constraint, Decision, Instruction, Operand, Site
 from .elementwise import TMP
-from .extents import COLUMN, OPEN, ROW
-from .reduce_expand_rules import (
+from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec, same_as
+from .rules.extents import COLUMN, OPEN, ROW
+from .rules.reduce_expand import (
     column_vector,
     equal_extent,
     filled_source,
@@ -33,9 +33,9 @@ from .reduce_expand_rules import (
     row_major_only,
     vector_room,
 )
-from .reduce_expand_samples import expansions, pair_sums, reductions
-from .regions import scratch
-from .typesets import FLOATS, HALVES, STANDARD, Rows, TypeTable, pairs, table
+from .rules.regions import scratch
+from .rules.typesets import FLOATS, HALVES, STANDARD, Rows, TypeTable, pairs, table
+from .samples.reduce_expand import expansions, pair_sums, reductions
 
 A2A3_REDUCED = ("f16", "f32", "i32", "i16")
 _A5_COLUMNS = ("f16", "f32", "bf16", "i8", "u8", "i16", "u16", "i32", "u32", "i64", "u64")

@@ -5,23 +5,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..profiles import PROFILE_NAMES
-from .common import (
-    BINARY,
-    DIVISION_TRAPS,
-    ONE_ULP,
-    PRECISION,
-    SIMULATOR_VALUES,
-    tile_instruction,
-)
-from .constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec
+from .common import BINARY, DIVISION_TRAPS, ONE_ULP, PRECISION, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, Decision, Instruction, Operand
 from .elementwise import NAN_FIRST
-from .extents import LARGER
-from .reduce_expand_modes import ROW_BROADCAST, TMP_SIZE, uses_hidden_scratch
-from .reduce_expand_rules import first_line_covers, row_major_only, vector_room
-from .reduce_expand_samples import column_broadcasts, row_broadcasts
-from .regions import covers
-from .typesets import HALVES, table
+from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec
+from .rules.extents import LARGER
+from .rules.reduce_expand import first_line_covers, row_major_only, vector_room
+from .rules.reduce_expand_modes import ROW_BROADCAST, TMP_SIZE, uses_hidden_scratch
+from .rules.regions import covers
+from .rules.typesets import HALVES, table
+from .samples.reduce_expand import column_broadcasts, row_broadcasts
 
 _PAGE = "page pto.trowexpandadd"
 _TMP = Operand(

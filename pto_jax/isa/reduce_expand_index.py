@@ -6,26 +6,19 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any, Literal
 
-from ..dtypes import dtype
+from ..ir.dtypes import dtype
+from ..ir.types import BLayout, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
-from ..types import BLayout, TileType, Type
 from .common import SCRATCH_OPTIONAL, SIMULATOR_VALUES, tile_instruction
-from .constraints import HARDWARE, HEADERS, in_vec, same_as, with_dtype
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site, Sizes
 from .elementwise import TMP
-from .extents import COLUMN, ROW
 from .reduce_expand import WHOLE_SOURCE
-from .reduce_expand_rules import (
-    column_vector,
-    equal_extent,
-    filled_source,
-    holds,
-    no_boxes,
-    plain,
-)
-from .reduce_expand_samples import positions
-from .regions import scratch
-from .typesets import STANDARD, Rows, pairs
+from .rules.constraints import HARDWARE, HEADERS, in_vec, same_as, with_dtype
+from .rules.extents import COLUMN, ROW
+from .rules.reduce_expand import column_vector, equal_extent, filled_source, holds, no_boxes, plain
+from .rules.regions import scratch
+from .rules.typesets import STANDARD, Rows, pairs
+from .samples.reduce_expand import positions
 
 Along = Literal["row", "col"]
 _WORDS = ("i32", "u32")

@@ -11,7 +11,7 @@ from typing import Any, Literal
 
 from ..profiles import PROFILE_NAMES, ProfileName
 from .declare import Attribute, Constraint, Instruction, Operand
-from .typesets import Row
+from .rules.typesets import Row
 
 Style = Literal["text", "markdown", "json"]
 #: Heading, items and how these are set.

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ..dtypes import F16, F32, INDEX, dtype
+from ..ir.dtypes import F16, F32, INDEX, dtype
+from ..ir.types import AddressSpace, BLayout, Loc, MemRefType, Pipe, ScalarType, SLayout, TileType, Type
 from ..profiles import Profile
-from ..types import AddressSpace, BLayout, Loc, MemRefType, Pipe, ScalarType, SLayout, TileType, Type
-from .constraints import SIMULATOR, size
 from .declare import (
     Attribute,
     AttrMap,
@@ -20,7 +19,8 @@ from .declare import (
     Operand,
     Site,
 )
-from .handle_rules import Shown, sampler
+from .rules.constraints import SIMULATOR, size
+from .rules.handles import Shown, sampler
 
 _PAGE, _DIALECT = "PTO ISA page of the instruction", "PTOAS dialect definition and verifier"
 _SOURCES = (_PAGE, _DIALECT)

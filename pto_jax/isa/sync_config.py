@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ..ir.types import Loc, Pipe, PipeEventType, TileType, Type
 from ..profiles import Profile
-from ..types import Loc, Pipe, PipeEventType, TileType, Type
 from .declare import Attribute, AttrMap, Check, Constraint, Decision, Finding, Instruction, Operand, Site
-from .memory_rules import address_rules
+from .rules.memory import address_rules
 
 _PAGES = ("PTO ISA page of the instruction", "PTOAS dialect definition")
 NO_VALUE_EFFECT = Decision(

@@ -4,18 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..dtypes import F32, I64, INDEX
+from ..ir.dtypes import F32, I64, INDEX
+from ..ir.types import MemRefType, OpaqueType, PartitionViewType, ScalarType, Type
 from ..profiles import PROFILE_NAMES, Profile
-from ..types import (
-    MemRefType,
-    OpaqueType,
-    PartitionViewType,
-    ScalarType,
-    Type,
-)
-from .constraints import fixed_type
 from .declare import AttrMap, Constraint, Finding, Instruction, Operand, Site
-from .handle_rules import Shown, handle, handle_operand
+from .rules.constraints import fixed_type
+from .rules.handles import Shown, handle, handle_operand
 from .sync_handles import config
 
 _PAGE, _HEADERS = "PTO ISA page of the instruction", "pto-isa headers; PTOAS dialect definition"

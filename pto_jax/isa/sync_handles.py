@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..convolution import Conv, Geometry, read_config
-from ..dtypes import F16, F32, I32, INDEX, dtype
-from ..profiles import PROFILE_NAMES, Profile
-from ..types import (
+from ..ir.convolution import Conv, Geometry, read_config
+from ..ir.dtypes import F16, F32, I32, INDEX, dtype
+from ..ir.modes import CoreType, FmatrixMode, SyncMode
+from ..ir.types import (
     AddressSpace,
     BLayout,
     GlobalLayout,
@@ -21,13 +21,13 @@ from ..types import (
     Type,
     conv_tile,
 )
-from .constraints import fixed_type, place
+from ..profiles import PROFILE_NAMES, Profile
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .handle_rules import Shown, handle, only_on, sampler
-from .modes import CoreType, FmatrixMode, SyncMode
-from .samples import Sample
+from .rules.constraints import fixed_type, place
+from .rules.handles import Shown, handle, only_on, sampler
+from .rules.typesets import SIMULATED, STANDARD, table
+from .samples.operations import Sample
 from .sync_config import NO_VALUE_EFFECT, required
-from .typesets import SIMULATED, STANDARD, table
 
 _SOURCES = ("PTO ISA page of the instruction", "pto-isa headers; PTOAS dialect definition")
 _PAGE, _HEADERS = _SOURCES

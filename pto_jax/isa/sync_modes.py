@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from ..ir.types import Pipe, RoundMode, Type
 from ..profiles import Profile
-from ..types import Pipe, RoundMode, Type
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Site
-from .samples import Sample
+from .samples.operations import Sample
 from .sync_config import required
 
 _SOURCES = ("pages sethf32mode, settf32mode", "pto_tile.hpp (SetMadTF32Mode)")

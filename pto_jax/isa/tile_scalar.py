@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..ir.types import Loc
 from ..profiles import ProfileName
-from ..types import Loc
 from .common import (
     ACCUMULATOR,
     DIVISION_TRAPS,
@@ -23,12 +23,22 @@ from .common import (
     TILE_SCALAR,
     tile_instruction,
 )
-from .constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, place, row_major, same_as
 from .declare import Attribute, Constraint, Decision, Instruction, Operand, Site
 from .elementwise import NAN_FIRST, TMP, precision_types
 from .elementwise_select import CMP_MODE, HARDWARE_MASKS, MASK_TYPES, READ_MASKS, equality_only, rows_by_mask
-from .regions import mask_holds, mask_receives, scratch
-from .typesets import A2A3_ARITHMETIC, A5_DIVISION, HALVES, INT32, INTS, STANDARD, TypeTable, pairs, table
+from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, place, row_major, same_as
+from .rules.regions import mask_holds, mask_receives, scratch
+from .rules.typesets import (
+    A2A3_ARITHMETIC,
+    A5_DIVISION,
+    HALVES,
+    INT32,
+    INTS,
+    STANDARD,
+    TypeTable,
+    pairs,
+    table,
+)
 
 _EVERYWHERE: tuple[ProfileName, ...] = ("cpu_sim", "a2a3", "a5")
 _A5_BY_TYPE = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16", "i8", "u8", "i64", "u64")

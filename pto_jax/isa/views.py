@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..types import GlobalLayout, PartitionViewType, Pipe, TensorViewType, Type
-from .constraints import element_type, same_element, size
+from ..ir.types import GlobalLayout, PartitionViewType, Pipe, TensorViewType, Type
 from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
-from .memory_rules import address_rules
+from .rules.constraints import element_type, same_element, size
+from .rules.memory import address_rules
 
 _SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
 MAX_RANK = 5

@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from ..analysis import strides_of, written_buffers
-from ..dtypes import I1
+from ..analysis.constant_folding import wrapped
+from ..analysis.entries import strides_of, written_buffers
 from ..errors import Diagnostic, PtoError
-from ..fold import wrapped
-from ..ir import Function, Op, Program, Value
-from ..types import MemRefType, PartitionViewType, ScalarType, TensorViewType
-from ..walk import Operand, View, memref_view, run_block
-from ..walk.abstract import AbstractMachine
+from ..interpreter import Operand, View, memref_view, run_block
+from ..interpreter.abstract import AbstractMachine
+from ..ir.dtypes import I1
+from ..ir.program import Function, Op, Program, Value
+from ..ir.types import MemRefType, PartitionViewType, ScalarType, TensorViewType
 from .coverage import Coverage
 from .machine import Blocks, Unseen
 from .numbers import Flags, Lanes, settled

@@ -15,28 +15,17 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from ..dtypes import I1, INDEX, DType
-from ..ir import Op
-from ..types import AtomicType
-from ..walk import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
-from ..walk.abstract import AbstractMachine, Unknown
-from .numbers import (
-    Flags,
-    Integers,
-    Lanes,
-    address,
-    aligned,
-    compute,
-    is_integer,
-    settled,
-    spread,
-    wrap,
-)
+from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
+from ..interpreter.abstract import AbstractMachine, Unknown
+from ..ir.dtypes import I1, INDEX, DType
+from ..ir.program import Op
+from ..ir.types import AtomicType
+from .numbers import Flags, Integers, Lanes, address, aligned, compute, is_integer, settled, spread, wrap
 from .operands import merged, unsettled
 from .windows import Whole, Windows, differs, moved, whole_view
 
 if TYPE_CHECKING:
-    from ..walk.machine import After, Arm, Before, Body
+    from ..interpreter.machine import After, Arm, Before, Body
 
 T = TypeVar("T")
 

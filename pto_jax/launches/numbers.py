@@ -1,7 +1,8 @@
 """Integers that differ from block to block: one NumPy array for all blocks at once.
 
 Axis 0 counts the blocks, later axes the trips of the loops around an operation. Arithmetic is that of
-:mod:`pto_jax.fold`, of all lanes together; what is the same in every lane is a Python number again.
+:mod:`pto_jax.analysis.constant_folding`, of all lanes together; what is the same in every lane is a
+Python number again.
 """
 
 from __future__ import annotations
@@ -13,9 +14,9 @@ from typing import Any, TypeGuard, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dtypes import I1, DType
-from ..walk import Scalar
-from ..walk.abstract import Unknown
+from ..interpreter import Scalar
+from ..interpreter.abstract import Unknown
+from ..ir.dtypes import I1, DType
 
 #: The offset of an address whose arithmetic left 64 bits.
 NOWHERE = -(1 << 63)

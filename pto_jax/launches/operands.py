@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import fields, replace
 from typing import Any
 
-from ..walk import Operand, Pointer, Scalar, TileRef, View
-from ..walk.abstract import Unknown
+from ..interpreter import Operand, Pointer, Scalar, TileRef, View
+from ..interpreter.abstract import Unknown
 from .numbers import Lanes, choose
 
 

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from ..dtypes import I1, INDEX
-from ..ir import Op
-from ..types import GlobalLayout
-from ..walk import Execution, Scalar, TileRef, View
+from ..interpreter import Execution, Scalar, TileRef, View
+from ..ir.dtypes import I1, INDEX
+from ..ir.program import Op
+from ..ir.types import GlobalLayout
 from .numbers import Integers, choose, compute, is_integer
 
 #: Layouts in which rows and columns of a tile are the last two dimensions of a view.

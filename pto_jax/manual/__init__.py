@@ -8,13 +8,13 @@ from textwrap import indent
 
 from .. import isa
 from ..errors import ArgumentError
-from ..isa.advice import spelled
+from ..ir.types import TileType, UnknownType
 from ..isa.reference import Style, matrix, page
-from ..isa.samples import Sample, legal_samples, to_program
+from ..isa.rules.advice import spelled
+from ..isa.samples.operations import Sample, legal_samples, to_program
 from ..profiles import PROFILES
 from ..text import parse, print_program
 from ..text.type_text import print_type
-from ..types import TileType, UnknownType
 from .topics import Topic
 
 

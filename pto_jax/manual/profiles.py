@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..ir.types import Loc
 from ..profiles import KIB, PROFILES, Profile
-from ..types import Loc
 from .topics import Part, Topic, table
 
 

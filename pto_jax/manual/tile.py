@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from ..convolution import CONV_RANKS
-from ..dtypes import F16, F32, I8
-from ..enums import BLayout, Compact, Loc, Pad, SLayout
-from ..isa.tile_legality import TYPE_RULES
-from ..types import FRACTALS, TileType
+from ..ir.convolution import CONV_RANKS
+from ..ir.dtypes import F16, F32, I8
+from ..ir.enums import BLayout, Compact, Loc, Pad, SLayout
+from ..ir.types import FRACTALS, TileType
+from ..isa.rules.tile_legality import TYPE_RULES
 from .topics import Part, Topic, program, table
 
 _LAYOUT_USE = {

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..dtypes import I1, INDEX, TILE_DTYPES, DType
-from ..enums import AddressSpace, GlobalLayout
+from ..ir.dtypes import I1, INDEX, TILE_DTYPES, DType
+from ..ir.enums import AddressSpace, GlobalLayout
 from ..profiles import PROFILES
 from ..text.type_text import print_dtype
 from ..text.types import MAX_RANK, OPAQUE

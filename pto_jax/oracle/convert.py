@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtypes import DType
 from ..errors import ArgumentError, Diagnostic, ExecutionError
-from ..isa.conversions import conversion
-from ..types import RoundMode, SaturationMode
+from ..ir.dtypes import DType
+from ..ir.types import RoundMode, SaturationMode
+from ..isa.rules.conversions import conversion
 from .arithmetic import truncated
 from .numbers import Array, decode, encode, infinity, integral, is_small, small_float, ties_to_odd
 from .step import Step

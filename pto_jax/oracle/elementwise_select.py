@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..types import CmpMode
+from ..ir.types import CmpMode
 from . import masks
 from .convert import convert_tile
 from .step import Step, rule

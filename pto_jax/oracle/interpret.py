@@ -9,14 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from .. import infer, launches
-from ..analysis import fragment_outputs, written_buffers
-from ..dtypes import DType
+from .. import launches
+from ..analysis import type_inference
+from ..analysis.entries import fragment_outputs, written_buffers
 from ..errors import ArgumentError, ExecutionError
-from ..ir import Function, Program, Value
+from ..interpreter import Operand, Pointer, TileRef, View, launch, memref_view
+from ..ir.dtypes import DType
+from ..ir.program import Function, Program, Value
+from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType
 from ..profiles import OutOfRegion, Profile, Subnormals, profile as profile_called, profile_of_arch
-from ..types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType
-from ..walk import Operand, Pointer, TileRef, View, launch, memref_view
 from . import storage
 from .machine import ReferenceMachine
 from .numbers import Array
@@ -75,9 +76,9 @@ def run(
         raise ArgumentError(f"subnormals is {subnormals!r}; allowed: 'keep', 'flush'")
     function = _entry(program, entry)
     given = _arguments(function, buffers)
-    if infer.is_open(program):
+    if type_inference.is_open(program):
         tiles = {n: o.type.with_valid(*o.valid) for n, o in given.items() if isinstance(o, OracleTile)}
-        program = infer.fill(program, tiles)
+        program = type_inference.fill(program, tiles)
         function = _entry(program, entry)
     if not partial_launch and launches.asks(program):
         _check_launch(program, function, given, grid)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtypes import F32, DType
+from ..ir.dtypes import F32, DType
+from ..ir.types import PrintFormat
 from ..isa.irregular import counted_byte
-from ..types import PrintFormat
 from .numbers import Array, decode, encode
 from .step import Step, rule
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..isa.irregular_patterns import period
-from ..types import CmpMode, GatherAxis, MaskPattern
+from ..ir.types import CmpMode, GatherAxis, MaskPattern
+from ..isa.rules.irregular_patterns import period
 from . import masks, storage
 from .numbers import Array, decode
 from .step import Step, rule

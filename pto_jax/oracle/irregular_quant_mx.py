@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtypes import BF16, F4E2M1, F8E4M3, DType
+from ..ir.dtypes import BF16, F4E2M1, F8E4M3, DType
+from ..ir.types import MxQuantAlg
 from ..isa.irregular_quant_mx import FP4_ALGS, GROUP
-from ..types import MxQuantAlg
 from . import storage
 from .numbers import Array, decode, encode
 from .step import Step, rule

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..types import Loc
+from ..ir.types import Loc
 from . import storage
 from .memory import pad_word
 from .numbers import Array

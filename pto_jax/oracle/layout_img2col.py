@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..convolution import Conv, Registers, block_channels, registers
+from ..ir.convolution import Conv, Registers, block_channels, registers
+from ..ir.types import GlobalLayout
 from ..isa.layout_img2col import IMG2COL_STATE, weight_boxes
-from ..types import GlobalLayout
 from .numbers import Array
 from .step import Step, not_executable, rule
 

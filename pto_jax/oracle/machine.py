@@ -8,12 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ..dtypes import DType
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
-from ..ir import Op, Value
-from ..isa.memory_rules import ALIGNMENT
-from ..types import Loc, TileType
-from ..walk import (
+from ..interpreter import (
     Execution,
     Frame,
     Operand,
@@ -25,8 +21,12 @@ from ..walk import (
     printed,
     step_by_step,
 )
-from ..walk.memory import ScalarMemory
-from ..walk.operands import Buffer as GlobalBuffer
+from ..interpreter.memory import ScalarMemory
+from ..interpreter.operands import Buffer as GlobalBuffer
+from ..ir.dtypes import DType
+from ..ir.program import Op, Value
+from ..ir.types import Loc, TileType
+from ..isa.rules.memory import ALIGNMENT
 from . import (
     elementwise,
     elementwise_fused,
@@ -89,7 +89,7 @@ CLASS_FILES = (
 )
 
 if TYPE_CHECKING:
-    from ..walk.machine import After, Arm, Before, Body, RunBlock
+    from ..interpreter.machine import After, Arm, Before, Body, RunBlock
 
 
 class ReferenceMachine(ScalarMemory):

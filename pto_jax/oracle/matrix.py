@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtypes import F32
+from ..ir.dtypes import F32
+from ..ir.types import RoundMode
 from ..isa.matrix import ROUNDING_STATE, SHORT_MANTISSA
-from ..types import RoundMode
 from .numbers import Array, decode, encode, flush
 from .step import Step, rule
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..isa.matrix_rules import SCALE_GROUP, groups
-from ..isa.matrix_scales import SCALE_PLACES, unstored
+from ..isa.rules.matrix import SCALE_GROUP, groups
+from ..isa.rules.matrix_scales import SCALE_PLACES, unstored
 from .matrix import add_bias, extents, finish
 from .numbers import Array
 from .step import Step, not_executable, rule

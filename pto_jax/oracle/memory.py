@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ..dtypes import DType
 from ..errors import Diagnostic, ExecutionError
-from ..types import AtomicType, BLayout, GlobalLayout, Loc, Pad, ReluPreMode, SLayout, TileType
-from ..walk import View
+from ..interpreter import View
+from ..ir.dtypes import DType
+from ..ir.types import AtomicType, BLayout, GlobalLayout, Loc, Pad, ReluPreMode, SLayout, TileType
 from . import storage
 from .arithmetic import add
 from .memory_layouts import (

@@ -9,9 +9,9 @@ from typing import TypeAlias
 
 import numpy as np
 
-from ..isa.memory_indexed_rules import coalescing
-from ..types import Coalesce, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
-from ..walk import View
+from ..interpreter import View
+from ..ir.types import Coalesce, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
+from ..isa.rules.memory_indexed import coalescing
 from . import arithmetic, storage
 from .numbers import Array, decode
 from .step import Lane, Step, rule

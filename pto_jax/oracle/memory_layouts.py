@@ -7,10 +7,10 @@ from math import prod
 
 import numpy as np
 
-from ..convolution import Conv, block_channels
 from ..errors import Diagnostic, ExecutionError
-from ..types import GlobalLayout
-from ..walk import View
+from ..interpreter import View
+from ..ir.convolution import Conv, block_channels
+from ..ir.types import GlobalLayout
 from . import storage
 from .numbers import Array
 from .step import Step, not_executable, rule

@@ -13,8 +13,8 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from ..dtypes import BF16, F16, F32, I4, DType
-from ..types import RoundMode
+from ..ir.dtypes import BF16, F16, F32, I4, DType
+from ..ir.types import RoundMode
 
 Array: TypeAlias = NDArray[Any]
 

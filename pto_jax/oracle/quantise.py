@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..dtypes import BF16, F32, DType
-from ..isa.fixpipe_words import WORDS
-from ..isa.quantisation import (
+from ..ir.dtypes import BF16, F32, DType
+from ..ir.types import ReluPreMode
+from ..isa.rules.fixpipe_words import WORDS
+from ..isa.rules.quantisation import (
     OFFSET_BIT,
     OFFSET_WIDTH,
     SHIFT_BIT,
@@ -16,7 +17,6 @@ from ..isa.quantisation import (
     QuantMode,
     quant_mode,
 )
-from ..types import ReluPreMode
 from .arithmetic import truncated
 from .convert import range_of
 from .numbers import Array, decode, encode, flush

@@ -9,12 +9,12 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
-from ..dtypes import DType
 from ..errors import Diagnostic, NotExecutableError
-from ..ir import AttrValue, Op
+from ..interpreter import Operand, TileRef, View
+from ..ir.dtypes import DType
+from ..ir.program import AttrValue, Op
+from ..ir.types import TileType
 from ..profiles import Profile
-from ..types import TileType
-from ..walk import Operand, TileRef, View
 from . import storage
 from .numbers import Array, decode, encode, flush
 from .storage import Place

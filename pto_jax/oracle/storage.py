@@ -9,9 +9,9 @@ from typing import cast
 
 import numpy as np
 
-from ..dtypes import DType
-from ..types import TileType, element_offset
-from ..walk import TileRef
+from ..interpreter import TileRef
+from ..ir.dtypes import DType
+from ..ir.types import TileType, element_offset
 from .numbers import Array
 
 _offset = cast(Callable[[TileType, Array, Array], Array], element_offset)

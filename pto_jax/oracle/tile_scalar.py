@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..types import CmpMode, Loc
+from ..ir.types import CmpMode, Loc
 from . import arithmetic as lane, masks
 from .numbers import decode, encode
 from .step import Lane, Step, lanewise, rule

@@ -1,1 +1,1 @@
-"""Vectors, comparison and conformance: what it takes to check an implementation of the ISA."""
+"""Checking devices: every instruction against the reference interpreter."""

@@ -25,12 +25,12 @@ from numpy.typing import NDArray
 
 from .. import isa
 from ..api import parse
-from ..dtypes import F32, DType
-from ..engine import compile
 from ..errors import ArgumentError
-from ..isa.samples import Sample, legal_samples
+from ..ir.dtypes import F32, DType
+from ..isa.samples.operations import Sample, legal_samples
 from ..profiles import PROFILES, Profile
-from .compare import is_nan, number, ulp_distance
+from ..runtime.kernel import compile
+from ..vectors.compare import is_nan, number, ulp_distance
 from .differential import (
     BATCH,
     Case,

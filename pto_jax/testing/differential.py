@@ -1,10 +1,11 @@
 """Random operands for single instructions, and the engine's answers next to the interpreter's.
 
-One case is one legal operation (:mod:`pto_jax.isa.samples`) on a batch of random bit patterns, with a
-different valid region per batch element. The engine runs on the batch, the interpreter on its elements.
+One case is one legal operation (:mod:`pto_jax.isa.samples.operations`) on a batch of random bit patterns,
+with a different valid region per batch element. The engine runs on the batch, the interpreter on its
+elements.
 
 >>> from pto_jax import isa
->>> from pto_jax.isa.samples import legal_samples
+>>> from pto_jax.isa.samples.operations import legal_samples
 >>> from pto_jax.profiles import A5
 >>> case = make_case(next(legal_samples(isa.instructions()["tadd"], A5)), A5)
 >>> result = jax.vmap(lambda tiles: case.kernel(**tiles))(arguments(case.given))
@@ -24,16 +25,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import oracle
-from ..arrays import x64
-from ..dtypes import DType
-from ..engine import Kernel, choices
-from ..ir import Program, Region, Value
+from ..ir.dtypes import DType
+from ..ir.program import Program, Region, Value
+from ..ir.types import PartitionViewType, ScalarType, TileType, VectorType
 from ..isa.declare import Instruction
-from ..isa.samples import Sample, to_program
+from ..isa.samples.operations import Sample, to_program
+from ..lowering.words import x64
 from ..profiles import Profile
-from ..tiles import Tile
-from ..types import PartitionViewType, ScalarType, TileType, VectorType
-from .compare import is_nan, ulp_distance
+from ..runtime.kernel import Kernel, choices
+from ..runtime.tiles import Tile
+from ..vectors.compare import is_nan, ulp_distance
 
 #: Valid regions of destinations per batch element: full, partial, empty, odd.
 REGIONS = ((32, 64), (5, 17), (0, 9), (31, 63))
@@ -114,7 +115,7 @@ def covering(
     :func:`types_shown` that are ``known`` need no sample of their own.
 
     >>> from pto_jax import isa
-    >>> from pto_jax.isa.samples import legal_samples
+    >>> from pto_jax.isa.samples.operations import legal_samples
     >>> from pto_jax.profiles import A5
     >>> listed = list(legal_samples(isa.instructions()["trowargmax"], A5))
     >>> len(covering(listed)) < len(listed)
@@ -271,7 +272,7 @@ def result_words(d: DType, result: Any, index: int | None = None) -> NDArray[Any
 def differing(d: DType, got: NDArray[Any], wanted: NDArray[Any], ulp: int = 0) -> NDArray[np.bool_]:
     """Lanes that differ by more than ``ulp``. A NaN equals every NaN.
 
-    >>> from pto_jax.dtypes import F16
+    >>> from pto_jax.ir.dtypes import F16
     >>> differing(F16, np.array([0x7E00, 0x3C01], np.uint16), np.array([0xFE01, 0x3C00], np.uint16))
     array([False,  True])
     """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ..ir import Program
+from ..ir.program import Program
 from .printer import Printer
 from .reader import Reader
 

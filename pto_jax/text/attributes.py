@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
-from ..isa.modes import NotifyOp, ReduceOp, WaitCmp
-from ..types import (
+from ..ir.modes import NotifyOp, ReduceOp, WaitCmp
+from ..ir.types import (
     AccPhase,
     AccToVecMode,
     AddressSpace,

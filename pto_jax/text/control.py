@@ -7,9 +7,9 @@ import struct
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from ..dtypes import I1, INDEX, DType
-from ..ir import AttrValue, Op, Region, Value
-from ..types import ScalarType, Type, VectorType
+from ..ir.dtypes import I1, INDEX, DType
+from ..ir.program import AttrValue, Op, Region, Value
+from ..ir.types import ScalarType, Type, VectorType
 from .scope import Mention
 from .tokens import Kind
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ..convolution import Conv, read_geometry
-from ..types import GlobalLayout, Loc, TileType, conv_tile
+from ..ir.convolution import Conv, read_geometry
+from ..ir.types import GlobalLayout, Loc, TileType, conv_tile
 from .attributes import enumeration, member
 from .tokens import Kind
 

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING
 
-from ..dtypes import I1, I64, INDEX
-from ..ir import AttrValue, Op, Value
-from ..types import Pipe, PipeEventType, ScalarType, TensorViewType, TileType, Type, UnknownType
+from ..ir.dtypes import I1, I64, INDEX
+from ..ir.program import AttrValue, Op, Value
+from ..ir.types import Pipe, PipeEventType, ScalarType, TensorViewType, TileType, Type, UnknownType
 from .attributes import enumeration, event
 from .dictionaries import Places
 from .formats import (

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ..ir import AttrValue, Op, Value
-from ..types import Pipe, PipeEventType, Type, UnknownType
+from ..ir.program import AttrValue, Op, Value
+from ..ir.types import Pipe, PipeEventType, Type, UnknownType
 from .attributes import BY_CLASS, EVENT_PREFIX, quoted
 from .dictionaries import print_attributes, print_value
 from .formats import (

@@ -9,17 +9,9 @@ from typing import TYPE_CHECKING
 
 from .. import isa
 from ..errors import ParseError, Span
-from ..ir import AttrValue, Symbol
-from ..types import AddressSpace, CmpMode, RoundMode, SaturationMode
-from .attributes import (
-    BY_CLASS,
-    BY_MNEMONIC,
-    enumeration,
-    event,
-    named_member,
-    print_key,
-    quoted,
-)
+from ..ir.program import AttrValue, Symbol
+from ..ir.types import AddressSpace, CmpMode, RoundMode, SaturationMode
+from .attributes import BY_CLASS, BY_MNEMONIC, enumeration, event, named_member, print_key, quoted
 from .lexer import Cursor
 from .tokens import Kind
 from .type_text import print_type

@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TypeAlias
 
-from ..dtypes import I1, I64, INDEX
-from ..types import ScalarType
+from ..ir.dtypes import I1, I64, INDEX
+from ..ir.types import ScalarType
 
 _VIEW = "$view {} : !view -> ^"
 _PIPE_INIT = (

@@ -9,7 +9,7 @@ from .tile_syntax import TileOp, TileOperand, finish, give_types, read_operand, 
 from .tokens import Kind
 
 if TYPE_CHECKING:
-    from ..ir import Op
+    from ..ir.program import Op
     from .reader import Reader
 
 #: Operand order of the generic form where optional operands exist (``>`` marks destinations); other

@@ -7,8 +7,8 @@ import struct
 from collections.abc import Iterator
 from typing import Literal
 
-from ..ir import Function, Op, Program, Region, Value
-from ..types import ScalarType, Type, UnknownType, VectorType
+from ..ir.program import Function, Op, Program, Region, Value
+from ..ir.types import ScalarType, Type, UnknownType, VectorType
 from .custom_text import custom_text
 from .dictionaries import print_attributes, print_float, print_symbol
 from .formats import TWO_SPELLINGS, find_format

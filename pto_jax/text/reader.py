@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..errors import Span
-from ..ir import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, Value, fragment_results
-from ..types import Type
+from ..ir.program import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, Value, fragment_results
+from ..ir.types import Type
 from .control import CONTROL
 from .custom import read_custom
 from .dictionaries import DictionaryReader

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from ..errors import Span
-from ..ir import Value
-from ..types import PartitionViewType, TensorViewType, TileType, Type, UnknownType
+from ..ir.program import Value
+from ..ir.types import PartitionViewType, TensorViewType, TileType, Type, UnknownType
 from .lexer import Cursor
 from .names import suggestion
 from .type_text import print_type

@@ -7,10 +7,10 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from .. import isa
-from ..dtypes import INDEX
 from ..errors import Span
-from ..ir import AttrValue, Form, Op, Value
-from ..types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, Type, UnknownType
+from ..ir.dtypes import INDEX
+from ..ir.program import AttrValue, Form, Op, Value
+from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, Type, UnknownType
 from .dictionaries import Places
 from .names import DESTINATION_SECOND, INDEXED, SOURCE_FIRST
 from .scope import Mention

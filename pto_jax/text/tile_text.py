@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from ..dtypes import INDEX
-from ..ir import Form, Op, Value
-from ..types import ScalarType, TileType, Type, UnknownType
+from ..ir.dtypes import INDEX
+from ..ir.program import Form, Op, Value
+from ..ir.types import ScalarType, TileType, Type, UnknownType
 from .dictionaries import print_attributes
 from .names import DESTINATION_SECOND, INDEXED, SOURCE_FIRST
 from .type_text import Style, print_type, print_types

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from ..dtypes import DType, find_dtype
-from ..types import AddressSpace, BLayout, Compact, Loc, Pad, SLayout, TileType
+from ..ir.dtypes import DType, find_dtype
+from ..ir.types import AddressSpace, BLayout, Compact, Loc, Pad, SLayout, TileType
 from .attributes import enumeration, member, words
 from .names import suggestion
 from .tokens import Kind

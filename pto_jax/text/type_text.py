@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Literal
 
-from ..convolution import geometry_text
-from ..dtypes import DType
-from ..types import (
+from ..ir.convolution import geometry_text
+from ..ir.dtypes import DType
+from ..ir.types import (
     AddressSpace,
     MemRefType,
     OpaqueType,
@@ -78,7 +78,7 @@ def _memref(t: MemRefType) -> str:
 def print_type(t: Type, style: Style = "long") -> str:
     """A type as the reader takes it; a type that was left out is ``_``.
 
-    >>> from pto_jax.dtypes import F32
+    >>> from pto_jax.ir.dtypes import F32
     >>> print_type(TileType(F32, 16, 16), "short")
     '!pto.tile<f32, 16, 16>'
     """

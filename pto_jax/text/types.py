@@ -9,8 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..dtypes import DType, find_dtype
-from ..types import (
+from ..ir.dtypes import DType, find_dtype
+from ..ir.types import (
     AddressSpace,
     MemRefType,
     OpaqueType,

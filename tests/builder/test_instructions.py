@@ -9,11 +9,11 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import builder as b, isa
-from pto_jax.ir import Op
-from pto_jax.isa.samples import Sample, legal_samples, to_program
+from pto_jax.ir.program import Op
+from pto_jax.ir.types import CmpMode, Pipe, RoundMode
+from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
 from pto_jax.profiles import PROFILES
-from pto_jax.types import CmpMode, Pipe, RoundMode
-from pto_jax.verifier import check_op
+from pto_jax.verifier.programs import check_op
 
 
 def samples(name: str) -> Iterator[tuple[str, Sample]]:

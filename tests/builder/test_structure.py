@@ -13,7 +13,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import builder as b
-from pto_jax.types import KernelKind, OpaqueType
+from pto_jax.ir.types import KernelKind, OpaqueType
 
 VEC = b.tile_type("f32", 16, 16)
 ACC = b.tile_type("f32", 16, 16, loc="acc")

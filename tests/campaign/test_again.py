@@ -16,8 +16,8 @@ from pto_jax.campaign.judge import judge
 from pto_jax.campaign.machines import machine
 from pto_jax.campaign.targets import Oracle
 from pto_jax.errors import ExecutionError
-from pto_jax.testing.generate import Case, generate
-from pto_jax.testing.generate_options import PRESETS
+from pto_jax.generate.options import PRESETS
+from pto_jax.generate.programs import Case, generate
 from tests.campaign.row import ROW
 
 

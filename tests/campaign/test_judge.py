@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pto_jax.campaign.judge import Tally, failures, judge
 from pto_jax.campaign.results import Run
 from pto_jax.campaign.targets import Engine, Oracle
-from pto_jax.testing.generate import Case, cases, generate
-from pto_jax.testing.generate_options import Options
+from pto_jax.generate.options import Options
+from pto_jax.generate.programs import Case, cases, generate
 
 TINY = Options(
     profiles=("a5",),

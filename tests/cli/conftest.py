@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pto_jax.cli import main
+from pto_jax.cli.main import main
 
 TILE = "!pto.tile_buf<vec, 4x16xf32>"
 VIEW, WINDOW = "!pto.tensor_view<?x?xf32>", "!pto.partition_tensor_view<4x16xf32>"

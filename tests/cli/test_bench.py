@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 import pto_jax as pto
-from pto_jax import bench
-from pto_jax.cli import KEEP_COMPILED
+from pto_jax.cli import bench
+from pto_jax.cli.options import KEEP_COMPILED
 
 
 def test_the_looped_program_has_about_100_instructions_and_is_legal() -> None:

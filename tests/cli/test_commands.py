@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.cli import main
+from pto_jax.cli.main import main
 from pto_jax.examples import example
 
 GOLDEN = Path(__file__).parents[1] / "golden"
@@ -233,7 +233,7 @@ def test_an_empty_program_has_nothing_to_run(shell: Shell) -> None:
 
 def test_the_installed_command_runs_by_itself() -> None:
     done = subprocess.run(
-        [sys.executable, "-m", "pto_jax.cli", "run", "--example", "vector_add"],
+        [sys.executable, "-m", "pto_jax.cli.main", "run", "--example", "vector_add"],
         env={**os.environ, "JAX_PLATFORMS": "cpu"},
         cwd=Path(__file__).parents[2],
         capture_output=True,

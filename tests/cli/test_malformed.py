@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from pto_jax.cli import main
+from pto_jax.cli.main import main
 from pto_jax.examples import example
 
 CUTS = 40

@@ -10,20 +10,13 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from pto_jax._run import (
-    convert_input,
-    count_changed,
-    describe_array,
-    generate_inputs,
-    random_values,
-    read_inputs,
-    storable,
-)
-from pto_jax.dtypes import ALL_DTYPES, BF16, F4E2M1, F8E4M3, F16, F32, HIF8, I1, I32, INDEX, U8, DType
+from pto_jax.cli.run import count_changed, describe_array, generate_inputs, random_values
 from pto_jax.errors import ArgumentError, FileError
 from pto_jax.examples import example
 from pto_jax.files import load_arrays, save_arrays
-from pto_jax.types import PtrType, ScalarType, Type, UnknownType
+from pto_jax.ir.dtypes import ALL_DTYPES, BF16, F4E2M1, F8E4M3, F16, F32, HIF8, I1, I32, INDEX, U8, DType
+from pto_jax.ir.types import PtrType, ScalarType, Type, UnknownType
+from pto_jax.runtime.array_files import convert_input, read_inputs, storable
 
 
 @dataclass(frozen=True)

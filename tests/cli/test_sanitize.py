@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.cli import main
+from pto_jax.cli.main import main
 from pto_jax.errors import ArgumentError
 
 _TILE = "!pto.tile_buf<loc=vec, dtype=f32, rows=8, cols=8>"
@@ -84,9 +84,9 @@ def test_compile_names_the_sanitizer() -> None:
 def test_the_report_in_python_is_the_one_the_command_prints(
     bad: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    report = pto.oracle.sanitize(pto.load(bad), {"y": np.zeros((8, 8), np.float32)})
+    report = pto.sanitize(pto.load(bad), {"y": np.zeros((8, 8), np.float32)})
     assert main(["run", "--sanitize", bad]) == 1
     assert str(report) == capsys.readouterr().err.rstrip("\n")
     assert [d.span.line for d in report.diagnostics if d.span] == [6]
     good = pto.parse(_PROGRAM.replace("FILL", f"pto.texpands ins(%one : f32) outs(%t : {_TILE})"))
-    assert str(pto.oracle.sanitize(good, {"y": np.zeros((8, 8), np.float32)})).startswith("sanitizer: no und")
+    assert str(pto.sanitize(good, {"y": np.zeros((8, 8), np.float32)})).startswith("sanitizer: no und")

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from pto_jax import cli
-from pto_jax._terminal import escaped
 from pto_jax.api import load
+from pto_jax.cli import main
 from pto_jax.examples import example
+from pto_jax.files.terminal import escaped
 from tests.cli.conftest import Commands
 
 ROOT = Path(__file__).parents[2]
@@ -106,7 +106,7 @@ def test_defects_of_the_package_keep_their_traceback(monkeypatch: pytest.MonkeyP
 
     monkeypatch.setattr("pto_jax.api.load", fail)
     with pytest.raises(ZeroDivisionError):
-        cli.main(["fmt", "x.pto"])
+        main.main(["fmt", "x.pto"])
 
 
 def test_terminal_escapes_in_names_and_programs_are_escaped(commands: Commands) -> None:
@@ -134,7 +134,7 @@ def test_streams_without_bytes_can_be_printed_to(monkeypatch: pytest.MonkeyPatch
     out = io.StringIO()
     monkeypatch.setattr(sys, "stdout", out)
     path = example("vector_add").path
-    assert cli.main(["fmt", str(path)]) == 0
+    assert main.main(["fmt", str(path)]) == 0
     assert load(path).digest == cli_parse(out.getvalue())
 
 

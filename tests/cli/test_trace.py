@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
+from pto_jax.debug.tracer import Breakpoint, Stopped, Tracer
 from pto_jax.examples import EXAMPLES
-from pto_jax.trace import Breakpoint, Stopped, Tracer
 
 X = np.arange(256, dtype=np.float32)
 

@@ -8,11 +8,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pto_jax.testing.cases import unsupported_reason
-from pto_jax.testing.conformance import CaseResult, run_conformance
-from pto_jax.testing.exclusions import exclusion
-from pto_jax.testing.execute_engine import run_case_engine, run_cases_engine
-from pto_jax.testing.vectors import load_file, load_vectors
+from pto_jax.vectors.cases import unsupported_reason
+from pto_jax.vectors.conformance import CaseResult, run_conformance
+from pto_jax.vectors.exclusions import exclusion
+from pto_jax.vectors.execute_engine import run_case_engine, run_cases_engine
+from pto_jax.vectors.manifest import load_file, load_vectors
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = sorted(GOLDEN.glob("*.npz"))

@@ -19,10 +19,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pto_jax as pto
-from pto_jax.analysis import Argument, arguments, written_buffers
-from pto_jax.ir import Function, Op, Program, Region, Symbol, Value
-from pto_jax.roots import called
-from pto_jax.types import MemRefType, PtrType, ScalarType, TileType
+from pto_jax.analysis.entries import Argument, arguments, written_buffers
+from pto_jax.analysis.provenance import called
+from pto_jax.ir.program import Function, Op, Program, Region, Symbol, Value
+from pto_jax.ir.types import MemRefType, PtrType, ScalarType, TileType
 from tests.corpus.test_verify import runs
 
 ROOT = os.environ.get("PTO_CORPUS", "")

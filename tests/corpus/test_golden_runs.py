@@ -16,12 +16,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax import cli, oracle
-from pto_jax.analysis import Argument
+from pto_jax import oracle
+from pto_jax.analysis.entries import Argument
+from pto_jax.cli import main
+from pto_jax.interpreter import Execution, Pointer, Scalar, View
+from pto_jax.ir.types import MemRefType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
-from pto_jax.types import MemRefType
-from pto_jax.walk import Execution, Pointer, Scalar, View
 from tests.corpus import scripts
 from tests.corpus.launches import NO_CORPUS, ROOT, Launch, launches
 from tests.corpus.test_run import CONTESTED
@@ -129,7 +130,7 @@ def test_golden_run_by_command_line(launch: Launch, profile: str, tmp_path: Path
         np.savez(inputs, **given)
         options = ["--entry", launch.entry, "--profile", profile, "--grid", str(launch.grid)]
         run = ["run", str(_file(launch, tmp_path)), *options]
-        assert cli.main([*run, "--inputs", str(inputs), "--outputs", str(outputs)]) == 0
+        assert main.main([*run, "--inputs", str(inputs), "--outputs", str(outputs)]) == 0
         with np.load(outputs) as stored:
             found = {name: stored[name] for name in stored.files}
         for name, wanted in case.expected.items():

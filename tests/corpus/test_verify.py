@@ -109,7 +109,7 @@ def test_206_programs_are_accepted_and_20_rejected() -> None:
 
 
 def test_programs_that_order_their_pipes_have_no_hazards() -> None:
-    from pto_jax.verifier_hazards import hazards, is_hand_synchronised
+    from pto_jax.verifier.hazards import hazards, is_hand_synchronised
 
     checked = 0
     for path in _FILES:

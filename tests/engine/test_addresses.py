@@ -16,7 +16,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.oracle.sanitize import sanitize
+from pto_jax.sanitizer.sanitize import sanitize
 from tests.engine.conftest import Source
 
 TOP = 2**63 - 1

@@ -123,7 +123,7 @@ class _no_tracing:
     """Fails when the walker, which only tracing runs, executes anything."""
 
     def __enter__(self) -> None:
-        from pto_jax.walk import Walker
+        from pto_jax.interpreter import Walker
 
         self.walker, self.run = Walker, Walker.run
 

@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import launches, oracle
+from pto_jax.analysis.provenance import GlobalTypes
 from pto_jax.campaign.targets import interpreter_arguments
 from pto_jax.examples import EXAMPLES
-from pto_jax.ir import Function
+from pto_jax.generate import options as generate_options, programs
+from pto_jax.generate.programs import Case
+from pto_jax.ir.program import Function
+from pto_jax.ir.types import ScalarType
 from pto_jax.launches.judgement import _Launches
-from pto_jax.roots import GlobalTypes
-from pto_jax.testing import generate, generate_options
-from pto_jax.testing.generate import Case
-from pto_jax.types import ScalarType
 
 WIDE, T = "!pto.tensor_view<?x?xf32>", "!pto.tile_buf<vec, 8x16xf32>"
 PART, OPEN = "!pto.partition_tensor_view<8x16xf32>", "!pto.tile_buf<vec, 8x16xf32, valid=?x?>"
@@ -408,7 +408,7 @@ def test_windows_are_those_that_the_interpreter_writes() -> None:
     """On generated programs with blocks, control flow and views: nothing else changes."""
     options = replace(generate_options.CONTROL, blocks=1.0, functions=1.0)
     seen = 0
-    for case in generate.cases(5, 12, options):
+    for case in programs.cases(5, 12, options):
         function, given = case.program.function(case.entry or ""), interpreter_arguments(case)
         after = oracle.run(
             case.program, given, profile=case.profile, entry=case.entry, grid=case.grid, partial_launch=True

@@ -13,10 +13,10 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa, ops
-from pto_jax.dtypes import INDEX
-from pto_jax.isa.samples import Sample, legal_samples
+from pto_jax.ir.dtypes import INDEX
+from pto_jax.ir.types import CmpMode, RoundMode, ScalarType, TileType
+from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.profiles import PROFILES
-from pto_jax.types import CmpMode, RoundMode, ScalarType, TileType
 
 RNG = np.random.default_rng(3)
 _START = RNG.bit_generator.state

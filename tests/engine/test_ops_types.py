@@ -14,12 +14,12 @@ import pytest
 import pto_jax as pto
 from pto_jax import isa, ops
 from pto_jax.errors import ArgumentError, VerifyError
-from pto_jax.ir import attrs
-from pto_jax.isa.samples import Sample, legal_samples
-from pto_jax.op_request import ArrayType, NumberType, Request, SourceType
-from pto_jax.op_types import resolve
+from pto_jax.ir.program import attrs
+from pto_jax.ir.types import ScalarType, TileType, Type
+from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.profiles import PROFILES, Profile
-from pto_jax.types import ScalarType, TileType, Type
+from pto_jax.runtime.op_request import ArrayType, NumberType, Request, SourceType
+from pto_jax.runtime.op_types import resolve
 
 #: Instructions whose destination is also read, whose destination's size no source says, and whose
 #: destination's element type the sources do not say (on one profile only: the name with it).

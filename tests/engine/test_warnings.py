@@ -12,9 +12,9 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax import notices
-from pto_jax.cli import main
+from pto_jax.cli.main import main
 from pto_jax.examples import EXAMPLES
+from pto_jax.runtime import notices
 
 _T, _PART = "!pto.tile<f32, 8, 8>", "!pto.tile<f32, 8, 8, v_row=4>"
 #: tneg reads rows of %a that are not valid: a warning on every profile.

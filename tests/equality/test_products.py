@@ -16,14 +16,14 @@ import pytest
 from numpy.typing import NDArray
 
 from pto_jax import isa, oracle
-from pto_jax.dtypes import DType
-from pto_jax.engine import Kernel, choices
-from pto_jax.ir import Op, Region, attrs
-from pto_jax.isa.samples import legal_samples, to_program
+from pto_jax.ir.dtypes import DType
+from pto_jax.ir.program import Op, Region, attrs
+from pto_jax.ir.types import RoundMode, TileType
+from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.profiles import profile
+from pto_jax.runtime.kernel import Kernel, choices
+from pto_jax.runtime.tiles import Tile
 from pto_jax.testing.differential import BATCH, Given, arguments, differing, make_case
-from pto_jax.tiles import Tile
-from pto_jax.types import RoundMode, TileType
 
 ROWS = {
     "tmatmul": (("f32", "f32"), ("f32", "bf16")),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from pto_jax import isa
-from pto_jax.isa.samples import legal_samples
+from pto_jax.isa.samples.operations import legal_samples
 from pto_jax.profiles import A5, CPU_SIM, Profile
 from pto_jax.testing.differential import BATCH, Case, arguments, make_case, result_words
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.cli import main
+from pto_jax.cli.main import main
 from pto_jax.examples import EXAMPLES, Example, example
 from pto_jax.examples.describe import difference
 from pto_jax.text import print_program

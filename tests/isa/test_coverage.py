@@ -7,12 +7,12 @@ import json
 import pytest
 
 import pto_jax.lowering as lowering
+from pto_jax.interpreter import needs_rule
 from pto_jax.isa import find, instructions
 from pto_jax.isa.reference import matrix, operands_text, types_text
 from pto_jax.oracle.step import RULES
 from pto_jax.profiles import PROFILE_NAMES
 from pto_jax.text.names import instruction_names
-from pto_jax.walk import needs_rule
 
 TABLE = instructions()
 _EXPANDED = [f"expand{operation}" for operation in ("", *"add sub mul div max min expdif".split())]

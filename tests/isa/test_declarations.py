@@ -9,12 +9,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax.dtypes import find_dtype
-from pto_jax.ir import Op, Value
+from pto_jax.ir.dtypes import find_dtype
+from pto_jax.ir.program import Op, Value
+from pto_jax.ir.types import ScalarType, TileType
 from pto_jax.isa import Instruction, bind, instructions
 from pto_jax.isa.check import check_op
 from pto_jax.profiles import PROFILE_NAMES, profile
-from pto_jax.types import ScalarType, TileType
 
 TABLE = instructions()
 GOLDEN = Path(__file__).resolve().parents[1] / "golden"
@@ -105,7 +105,7 @@ def test_recorded_operations_break_no_rule_but_those_on_regions(name: str) -> No
 
 
 def recorded_op(instruction: Instruction, case: dict[str, Any]) -> Op:
-    from pto_jax.types import BLayout, Loc, SLayout
+    from pto_jax.ir.types import BLayout, Loc, SLayout
 
     def value(o: dict[str, Any]) -> Value:
         t = value_type(o)

@@ -10,13 +10,13 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa, oracle
-from pto_jax.cli import main
+from pto_jax.cli.main import main
+from pto_jax.interpreter import launch
 from pto_jax.isa import communication, communication_async, pipes, sync_events, sync_handles
-from pto_jax.isa.samples import legal_samples, to_program
+from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
 from pto_jax.profiles import PROFILES
-from pto_jax.walk import launch
 
 NAMES = [i.name for m in (communication, communication_async) for i in m.INSTRUCTIONS]
 NAMES += ["talloc", "grid_tpush"]

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 import pto_jax as pto
+from pto_jax.ir.types import MaskPattern
 from pto_jax.isa import instructions
-from pto_jax.isa.irregular_patterns import period, picked
+from pto_jax.isa.rules.irregular_patterns import period, picked
 from pto_jax.profiles import PROFILE_NAMES, profile
-from pto_jax.testing.cases import case_instruction, case_program
-from pto_jax.testing.vectors import load_file
-from pto_jax.types import MaskPattern
-from pto_jax.verifier import verify_program
+from pto_jax.vectors.cases import case_instruction, case_program
+from pto_jax.vectors.manifest import load_file
+from pto_jax.verifier.programs import verify_program
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 NAMES = (

@@ -9,7 +9,7 @@ import pytest
 import pto_jax as pto
 from pto_jax.profiles import profile
 from pto_jax.text import print_program
-from pto_jax.verifier import verify_program
+from pto_jax.verifier.programs import verify_program
 
 
 def errors(text: str, name: str = "a5") -> set[str | None]:

@@ -8,9 +8,9 @@ import pytest
 
 from pto_jax.api import parse
 from pto_jax.isa import Constraint, Instruction, instructions
-from pto_jax.isa.samples import Sample, legal_samples, to_program
+from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
 from pto_jax.profiles import PROFILE_NAMES, ProfileName, profile
-from pto_jax.verifier import verify_program
+from pto_jax.verifier.programs import verify_program
 
 TABLE = instructions()
 NAMES = sorted(TABLE)

@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.dtypes import dtype
 from pto_jax.errors import Diagnostic
-from pto_jax.ir import Op, Value
+from pto_jax.ir.dtypes import dtype
+from pto_jax.ir.program import Op, Value
+from pto_jax.ir.types import AddressSpace, BLayout, Loc, MemRefType, TileType, Type
 from pto_jax.isa import find, instructions
 from pto_jax.isa.check import check_op
 from pto_jax.isa.matrix import operand_types
 from pto_jax.profiles import PROFILE_NAMES, profile
-from pto_jax.testing.cases import case_instruction, case_program
-from pto_jax.testing.vectors import load_file
-from pto_jax.types import AddressSpace, BLayout, Loc, MemRefType, TileType, Type
-from pto_jax.verifier import verify_program
+from pto_jax.vectors.cases import case_instruction, case_program
+from pto_jax.vectors.manifest import load_file
+from pto_jax.verifier.programs import verify_program
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 FILES = [

@@ -10,16 +10,16 @@ import pytest
 from numpy.typing import NDArray
 
 from pto_jax import isa
-from pto_jax.arrays import x64
-from pto_jax.dtypes import dtype
-from pto_jax.ir import AttrValue
-from pto_jax.isa.samples import legal_samples
+from pto_jax.ir.dtypes import dtype
+from pto_jax.ir.program import AttrValue
+from pto_jax.ir.types import Loc, ReluPreMode, TileType
+from pto_jax.isa.samples.operations import legal_samples
 from pto_jax.lowering import Semantics
 from pto_jax.lowering.quantise import quantise
 from pto_jax.lowering.rules import Context
+from pto_jax.lowering.words import x64
 from pto_jax.profiles import ProfileName, profile
 from pto_jax.testing.differential import BATCH, arguments, covering, differing, make_case, result_words
-from pto_jax.types import Loc, ReluPreMode, TileType
 
 RNG = np.random.default_rng(3)
 Words = NDArray[Any]

@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 import pto_jax as pto
-from pto_jax.arrays import x64
-from pto_jax.dtypes import dtype
-from pto_jax.ir import FRAGMENT, Function, Op, Program, Region, Value, attrs
+from pto_jax.ir.dtypes import dtype
+from pto_jax.ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
+from pto_jax.ir.types import MxQuantAlg, PrintFormat, TileType, Type, VectorType
 from pto_jax.lowering.irregular import advance, philox
 from pto_jax.lowering.irregular_quant_mx import _encode, _factor
-from pto_jax.types import MxQuantAlg, PrintFormat, TileType, Type, VectorType
+from pto_jax.lowering.words import x64
 
 
 def u32(values: Any) -> Any:

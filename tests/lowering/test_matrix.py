@@ -16,17 +16,17 @@ from jax import Array
 from numpy.typing import NDArray
 
 from pto_jax import isa
-from pto_jax.arrays import x64
-from pto_jax.engine import Kernel, choices
+from pto_jax.ir.types import RoundMode, TileType
 from pto_jax.isa.matrix import ROUNDING_STATE, operand_types
-from pto_jax.isa.samples import Sample, to_program
+from pto_jax.isa.samples.operations import Sample, to_program
 from pto_jax.lowering import products
 from pto_jax.lowering.products import Precision
 from pto_jax.lowering.rules import Context, Lanes, jitted
+from pto_jax.lowering.words import x64
 from pto_jax.profiles import PROFILES
+from pto_jax.runtime.kernel import Kernel, choices
+from pto_jax.runtime.tiles import Tile
 from pto_jax.testing.differential import open_regions
-from pto_jax.tiles import Tile
-from pto_jax.types import RoundMode, TileType
 
 Matrix = NDArray[Any]
 SINGLE = Precision(46, exact=False)

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.errors import ExecutionError
+from pto_jax.ir.types import BLayout, SLayout, TileType
 from pto_jax.testing.differential import differing, random_words
-from pto_jax.types import BLayout, SLayout, TileType
 
 Words = NDArray[Any]
 ROWS, COLS, ELEMENTS = 16, 16, 400

@@ -13,20 +13,12 @@ import pytest
 from numpy.typing import NDArray
 
 from pto_jax import isa
-from pto_jax.arrays import x64
-from pto_jax.convolution import Conv, Geometry
-from pto_jax.dtypes import F16, F32, I32, U8, dtype
-from pto_jax.ir import AttrValue
-from pto_jax.isa.modes import FmatrixMode
-from pto_jax.isa.samples import Sample, legal_samples
-from pto_jax.lowering import Semantics, memory
-from pto_jax.lowering.memory_layouts import Window
-from pto_jax.lowering.rules import Context, Lanes, jitted
-from pto_jax.profiles import PROFILES, Profile, profile
-from pto_jax.testing.execute import run_case_oracle
-from pto_jax.testing.execute_engine import run_case_engine
-from pto_jax.testing.vectors import Case, GmOperand, Role, Rule, TileOperand
-from pto_jax.types import (
+from pto_jax.interpreter import View
+from pto_jax.ir.convolution import Conv, Geometry
+from pto_jax.ir.dtypes import F16, F32, I32, U8, dtype
+from pto_jax.ir.modes import FmatrixMode
+from pto_jax.ir.program import AttrValue
+from pto_jax.ir.types import (
     BLayout,
     GlobalLayout as G,
     Loc,
@@ -37,7 +29,15 @@ from pto_jax.types import (
     TileType,
     conv_tile,
 )
-from pto_jax.walk import View
+from pto_jax.isa.samples.operations import Sample, legal_samples
+from pto_jax.lowering import Semantics, memory
+from pto_jax.lowering.memory_layouts import Window
+from pto_jax.lowering.rules import Context, Lanes, jitted
+from pto_jax.lowering.words import x64
+from pto_jax.profiles import PROFILES, Profile, profile
+from pto_jax.vectors.execute import run_case_oracle
+from pto_jax.vectors.execute_engine import run_case_engine
+from pto_jax.vectors.manifest import Case, GmOperand, Role, Rule, TileOperand
 
 RNG = np.random.default_rng(17)
 Words = NDArray[Any]

@@ -7,10 +7,11 @@ from itertools import product
 import pytest
 
 import pto_jax as pto
-from pto_jax.dtypes import I32, INDEX
-from pto_jax.fold import fold
-from pto_jax.lowering import near, ranges
-from pto_jax.lowering.ranges import Range
+from pto_jax.analysis.constant_folding import fold
+from pto_jax.ir.dtypes import I32, INDEX
+from pto_jax.lowering import near
+from pto_jax.lowering.machine import ranges
+from pto_jax.lowering.machine.ranges import Range
 
 INTERVALS = [Range(a, b) for a, b in ((-3, 2), (0, 4), (-5, -1), (3, 3), (-4, 0))]
 NAMES = ["addi", "subi", "muli", "minsi", "maxsi", "divsi", "remsi"]

@@ -13,8 +13,8 @@ import pytest
 from numpy.typing import NDArray
 
 import pto_jax as pto
-from pto_jax.dtypes import F32, I32, DType, from_numpy
-from pto_jax.types import BLayout, TileType
+from pto_jax.ir.dtypes import F32, I32, DType, from_numpy
+from pto_jax.ir.types import BLayout, TileType
 
 ROWS, COLS = 16, 32
 Words = NDArray[Any]

@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.arrays import x64
-from pto_jax.lowering import slices, storage
-from pto_jax.types import BLayout, TileType
-from pto_jax.walk import Scalar, TileRef
+from pto_jax.interpreter import Scalar, TileRef
+from pto_jax.ir.types import BLayout, TileType
+from pto_jax.lowering.machine import slices, storage
+from pto_jax.lowering.words import x64
 
 FAR = 2**63 - 1
 LINE = np.arange(1, 11, dtype=np.uint32)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax import dtypes, enums
+from pto_jax.ir import dtypes, enums
 from pto_jax.isa import instructions
 from pto_jax.manual import example, manual, topics
 from pto_jax.manual.topics import program

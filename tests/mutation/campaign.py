@@ -17,8 +17,8 @@ from typing import Any
 from pto_jax.campaign.judge import Outcome, judge
 from pto_jax.campaign.results import Run
 from pto_jax.campaign.targets import Oracle
-from pto_jax.testing.generate import VERSION, Case, generate
-from pto_jax.testing.generate_options import PRESETS, STRAIGHT, Options
+from pto_jax.generate.options import PRESETS, STRAIGHT, Options
+from pto_jax.generate.programs import VERSION, Case, generate
 from tests.mutation import code
 from tests.mutation.code import Spot
 from tests.mutation.evaluate import Interpreted

@@ -29,14 +29,22 @@ _REACHED = "__reached__"
 
 @cache
 def modules() -> Mapping[str, ModuleType]:
-    """The modules of the lowering by name."""
-    names = sorted(f.stem for f in FOLDER.glob("*.py") if f.stem != "__init__")
+    """The modules of the lowering by name, those of its packages with dots."""
+    names = sorted(_name(f) for f in FOLDER.rglob("*.py") if f.stem != "__init__")
     return {name: importlib.import_module(f"pto_jax.lowering.{name}") for name in names}
+
+
+def _name(file: Path) -> str:
+    return ".".join(file.relative_to(FOLDER).with_suffix("").parts)
+
+
+def _file(module: str) -> Path:
+    return FOLDER.joinpath(*module.split(".")).with_suffix(".py")
 
 
 @cache
 def text(module: str) -> str:
-    return (FOLDER / f"{module}.py").read_text()
+    return _file(module).read_text()
 
 
 # -- replaced code -----------------------------------------------------------------------------------
@@ -57,8 +65,8 @@ def _functions() -> Mapping[str, list[FunctionType]]:
     """The functions of each module that exist since import."""
     found: dict[str, list[FunctionType]] = {name: [] for name in modules()}
     for f in gc.get_objects():
-        if isinstance(f, FunctionType) and Path(f.__code__.co_filename).parent == FOLDER:
-            found.setdefault(Path(f.__code__.co_filename).stem, []).append(f)
+        if isinstance(f, FunctionType) and (file := Path(f.__code__.co_filename)).is_relative_to(FOLDER):
+            found.setdefault(_name(file), []).append(f)
     return found
 
 
@@ -155,8 +163,7 @@ class _Watching(ast.NodeTransformer):
 @cache
 def _watching(module: str) -> Mapping[Place, CodeType]:
     tree = _Watching(module).visit(ast.parse(text(module)))
-    file = str(FOLDER / f"{module}.py")
-    return functions_of(compile(ast.fix_missing_locations(tree), file, "exec"))
+    return functions_of(compile(ast.fix_missing_locations(tree), str(_file(module)), "exec"))
 
 
 @contextmanager

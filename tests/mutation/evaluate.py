@@ -14,11 +14,11 @@ import jax
 import numpy as np
 from numpy.typing import NDArray
 
-from pto_jax import engine
 from pto_jax.campaign.results import Run
 from pto_jax.campaign.targets import for_engine, of_engine
-from pto_jax.testing.generate import Case
-from pto_jax.testing.interpret_trace import Interpreter, Step, by_jax
+from pto_jax.generate.programs import Case
+from pto_jax.runtime import kernel as engine
+from pto_jax.runtime.interpret_trace import Interpreter, Step, by_jax
 
 Values: TypeAlias = "list[NDArray[Any]]"
 

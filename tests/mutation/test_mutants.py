@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from pto_jax.dtypes import F32
+from pto_jax.ir.dtypes import F32
 from pto_jax.lowering import formulas, region
 from tests.mutation import code
 from tests.mutation.campaign import campaign, verdict
@@ -12,8 +12,9 @@ from tests.mutation.mutants import Mutant, TableError, applied, read_table, tabl
 
 #: Modules that compute nothing of their own, or that only another machine executes (``lockstep``).
 _NOTHING_TO_CHANGE = set(
-    "fixpipe instructions lockstep observed planning ranges rules "
-    "blocks indexed_scalars irregular_partial layout_img2col memory_convolution scalars shapes".split()
+    "fixpipe lockstep rules words indexed_scalars irregular_partial layout_img2col memory_convolution "
+    "scalars machine.grid machine.instructions machine.observed machine.planning machine.ranges "
+    "machine.shapes".split()
 )
 
 

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.dtypes import F32
-from pto_jax.types import TileType
+from pto_jax.ir.dtypes import F32
+from pto_jax.ir.types import TileType
 
 T = "!pto.tile<16x64xf32>"
 COLUMN = "!pto.tile_buf<vec, 16x1xf32, blayout=col_major>"

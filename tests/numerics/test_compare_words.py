@@ -10,10 +10,10 @@ import jax
 import numpy as np
 import pytest
 
-from pto_jax.arrays import x64
-from pto_jax.dtypes import BF16, F16, F32, DType
+from pto_jax.ir.dtypes import BF16, F16, F32, DType
+from pto_jax.ir.types import CmpMode
 from pto_jax.lowering.numerics import ExactFloat
-from pto_jax.types import CmpMode
+from pto_jax.lowering.words import x64
 
 _VALUES: dict[CmpMode, Callable[[Any, Any], Any]] = {
     CmpMode.EQ: operator.eq,

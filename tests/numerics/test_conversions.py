@@ -12,8 +12,8 @@ import pytest
 from numpy.typing import NDArray
 
 import pto_jax as pto
-from pto_jax.isa.conversions import conversion
-from pto_jax.types import RoundMode, SaturationMode
+from pto_jax.ir.types import RoundMode, SaturationMode
+from pto_jax.isa.rules.conversions import conversion
 
 F64 = NDArray[np.float64]
 ROWS, COLS = 64, 1024

@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import isa, oracle
-from pto_jax.dtypes import DType
-from pto_jax.engine import Kernel, choices
-from pto_jax.ir import FRAGMENT, Function, Op, Program, Region, Value, attrs
-from pto_jax.isa.samples import Sample, legal_samples
+from pto_jax.ir.dtypes import DType
+from pto_jax.ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
+from pto_jax.ir.types import TileType, Type
+from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.lowering import RULES
 from pto_jax.profiles import PROFILES
+from pto_jax.runtime.kernel import Kernel, choices
 from pto_jax.testing.differential import differing
-from pto_jax.types import TileType, Type
 
 SHAPES = [("f32", "a5"), ("f16", "cpu_sim"), ("bf16", "cpu_sim")]
 

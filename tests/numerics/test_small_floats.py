@@ -16,12 +16,12 @@ import pytest
 from numpy.typing import NDArray
 
 import pto_jax as pto
-from pto_jax.arrays import x64
-from pto_jax.dtypes import DType, dtype
+from pto_jax.ir.dtypes import DType, dtype
+from pto_jax.ir.types import TileType
 from pto_jax.lowering import bits, convert
+from pto_jax.lowering.words import x64
 from pto_jax.oracle import OracleTile, numbers, run
 from pto_jax.text.type_text import print_type
-from pto_jax.types import TileType
 
 Array = NDArray[Any]
 PEERS: dict[str, Any] = {

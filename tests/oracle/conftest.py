@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from pto_jax import isa, oracle
-from pto_jax.dtypes import DType, dtype
-from pto_jax.ir import FRAGMENT, Function, Op, Program, Region, Value, attrs
-from pto_jax.types import ScalarType, TileType, Type
+from pto_jax.ir.dtypes import DType, dtype
+from pto_jax.ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
+from pto_jax.ir.types import ScalarType, TileType, Type
 
 
 @dataclass(frozen=True)

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.dtypes import dtype
 from pto_jax.errors import NotExecutableError
+from pto_jax.ir.dtypes import dtype
+from pto_jax.ir.types import Loc, TileType
 from pto_jax.oracle.numbers import decode
-from pto_jax.types import Loc, TileType
 
 Run = Callable[..., oracle.OracleTile]
 Make = Callable[..., oracle.OracleTile]

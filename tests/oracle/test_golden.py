@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from pto_jax.testing.conformance import run_case
-from pto_jax.testing.execute import run_case_oracle
-from pto_jax.testing.vectors import load_file
+from pto_jax.vectors.conformance import run_case
+from pto_jax.vectors.execute import run_case_oracle
+from pto_jax.vectors.manifest import load_file
 
 FILES = sorted((Path(__file__).parents[1] / "golden").glob("*.npz"))
 

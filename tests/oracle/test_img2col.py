@@ -10,9 +10,9 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.convolution import Conv, Geometry
+from pto_jax.ir.convolution import Conv, Geometry
+from pto_jax.ir.types import BLayout, GlobalLayout, Loc, SLayout, TileType, conv_tile
 from pto_jax.text.type_text import print_type
-from pto_jax.types import BLayout, GlobalLayout, Loc, SLayout, TileType, conv_tile
 
 G = GlobalLayout
 I32 = pto.dtype("i32")

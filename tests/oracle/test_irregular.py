@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 from pto_jax import isa, oracle, parse
-from pto_jax.dtypes import dtype
-from pto_jax.ir import FRAGMENT, Function, Op, Program, Region, Value, attrs
-from pto_jax.oracle import OracleTile
-from pto_jax.oracle.irregular import philox
-from pto_jax.types import (
+from pto_jax.ir.dtypes import dtype
+from pto_jax.ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
+from pto_jax.ir.types import (
     BLayout,
     CmpMode,
     GatherAxis,
@@ -28,6 +26,8 @@ from pto_jax.types import (
     Type,
     VectorType,
 )
+from pto_jax.oracle import OracleTile
+from pto_jax.oracle.irregular import philox
 
 Make = Callable[..., Any]
 

@@ -8,11 +8,10 @@ import numpy as np
 import pytest
 
 from pto_jax import oracle
-from pto_jax.dtypes import BF16, F4E2M1, F16, F32, I1, I8, I32, I64, INDEX, U8, U16, U32, DType
 from pto_jax.errors import ArgumentError, ExecutionError
-from pto_jax.ir import Function, Op, Program, Region, Value, attrs
-from pto_jax.oracle.scalars import compute
-from pto_jax.types import (
+from pto_jax.ir.dtypes import BF16, F4E2M1, F16, F32, I1, I8, I32, I64, INDEX, U8, U16, U32, DType
+from pto_jax.ir.program import Function, Op, Program, Region, Value, attrs
+from pto_jax.ir.types import (
     BLayout,
     Compact,
     GlobalLayout,
@@ -23,6 +22,7 @@ from pto_jax.types import (
     TensorViewType,
     TileType,
 )
+from pto_jax.oracle.scalars import compute
 
 
 class Builder:

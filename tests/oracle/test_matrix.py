@@ -14,14 +14,14 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.dtypes import DType, dtype
+from pto_jax.ir.dtypes import DType, dtype
+from pto_jax.ir.types import RoundMode, TileType
 from pto_jax.isa.matrix import operand_types
 from pto_jax.oracle.matrix import fused, shortened
 from pto_jax.oracle.matrix_mx import scaled_sum
 from pto_jax.profiles import profile
-from pto_jax.testing.physical import to_logical
-from pto_jax.testing.vectors import Case, TileOperand, load_file
-from pto_jax.types import RoundMode, TileType
+from pto_jax.vectors.manifest import Case, TileOperand, load_file
+from pto_jax.vectors.physical import to_logical
 
 Run = Callable[..., oracle.OracleTile]
 GOLDEN = Path(__file__).parents[1] / "golden"

@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 from pto_jax import oracle, parse
-from pto_jax.dtypes import dtype
 from pto_jax.errors import ExecutionError
+from pto_jax.ir.dtypes import dtype
+from pto_jax.ir.types import BLayout, SLayout
 from pto_jax.oracle import OracleTile
 from pto_jax.profiles import PROFILE_NAMES
 from pto_jax.text.type_text import print_type
-from pto_jax.types import BLayout, SLayout
 
 Make = Callable[..., Any]
 _TEXT = {"f32": "f32", "f16": "f16", "i8": "i8", "i16": "i16", "i32": "i32", "u32": "ui32"}

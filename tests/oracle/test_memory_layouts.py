@@ -10,19 +10,10 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa, oracle
-from pto_jax.convolution import Conv
-from pto_jax.isa.samples import Sample, to_program
+from pto_jax.ir.convolution import Conv
+from pto_jax.ir.types import BLayout, GlobalLayout, Loc, PartitionViewType, SLayout, TileType, Type, conv_tile
+from pto_jax.isa.samples.operations import Sample, to_program
 from pto_jax.text.type_text import print_type
-from pto_jax.types import (
-    BLayout,
-    GlobalLayout,
-    Loc,
-    PartitionViewType,
-    SLayout,
-    TileType,
-    Type,
-    conv_tile,
-)
 
 G = GlobalLayout
 I32, U8, F32, F16, E8 = (pto.dtype(n) for n in ("i32", "u8", "f32", "f16", "f8e8m0"))

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import oracle
-from pto_jax.dtypes import dtype
+from pto_jax.ir.dtypes import dtype
+from pto_jax.ir.types import TileType
 from pto_jax.oracle import OracleTile
 from pto_jax.text.type_text import print_type
-from pto_jax.types import TileType
 
 Run = Callable[..., OracleTile]
 Make = Callable[..., OracleTile]

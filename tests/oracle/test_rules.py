@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from pto_jax.errors import ArgumentError, ExecutionError
+from pto_jax.ir.types import CmpMode, Loc, RoundMode, SaturationMode
 from pto_jax.oracle import OracleTile
-from pto_jax.types import CmpMode, Loc, RoundMode, SaturationMode
 
 Run = Callable[..., OracleTile]
 Make = Callable[..., Any]

@@ -40,7 +40,7 @@ def test_import_read_and_verify_need_no_jax() -> None:
 
 def test_the_command_line_needs_no_jax_until_it_executes() -> None:
     code = (
-        "from pto_jax.cli import main\nfrom pto_jax.examples import EXAMPLES\n"
+        "from pto_jax.cli.main import main\nfrom pto_jax.examples import EXAMPLES\n"
         "path = str(EXAMPLES['vector_add'].path)\n"
         "assert main(['verify', path]) == 0 and main(['fmt', path]) == 0 and main(['isa', 'tadd']) == 0\n"
         "assert main(['cost', path]) == 0\n"
@@ -70,8 +70,8 @@ def test_public_names_resolve_and_are_listed() -> None:
 
 def test_functions_keep_their_names_after_their_modules_are_imported() -> None:
     code = (
-        "import pto_jax.tiles, pto_jax.verifier, pto_jax as pto\n"
-        "from pto_jax.tiles import Tile\n"
+        "import pto_jax.runtime.tiles, pto_jax.verifier.programs, pto_jax as pto\n"
+        "from pto_jax.runtime.tiles import Tile\n"
         "assert callable(pto.tile) and callable(pto.verify) and pto.Tile is Tile\n"
     )
     done = python(code)

@@ -81,7 +81,7 @@ def test_the_installed_package_runs_in_another_folder(installed: Path, tmp_path:
     code = "\n".join(
         [
             "import pto_jax as pto, pto_jax.lowering, pathlib",
-            "from pto_jax.cli import main",
+            "from pto_jax.cli.main import main",
             f"assert pathlib.Path(pto.__file__).is_relative_to({str(installed)!r}), pto.__file__",
             "assert pto_jax.lowering.__name__ == 'pto_jax.lowering'",
             "raise SystemExit(main(['run', '--example', 'vector_add']))",
@@ -93,7 +93,6 @@ def test_the_installed_package_runs_in_another_folder(installed: Path, tmp_path:
 
 def test_every_package_folder_is_listed() -> None:
     listed = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["setuptools"]["packages"]
-    folders = {
-        ".".join(path.parent.relative_to(ROOT).parts) for path in (ROOT / "pto_jax").rglob("__init__.py")
-    }
-    assert set(listed) == folders | {"pto_jax.lowering"}
+    own = (path.parent.relative_to(ROOT).parts for path in (ROOT / "pto_jax").rglob("__init__.py"))
+    lowering = (path.parent.relative_to(ROOT).parts for path in (ROOT / "lowering").rglob("__init__.py"))
+    assert set(listed) == {".".join(p) for p in own} | {".".join(("pto_jax", *p)) for p in lowering}

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.cli import main
+from pto_jax.cli.main import main
 from tests.seeds.overview import (
     DOUBLE,
     LOAD,

@@ -8,9 +8,9 @@ import numpy as np
 
 import pto_jax as pto
 from pto_jax import oracle
+from pto_jax.ir.types import BLayout
 from pto_jax.oracle import OracleTile as Tile
 from pto_jax.text.type_text import print_type
-from pto_jax.types import BLayout
 
 Array = np.ndarray[Any, Any]
 

@@ -10,17 +10,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pto_jax.dtypes import BF16, F4E1M2, F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, F32, HIF8, I4, I8, DType
-from pto_jax.testing.compare import (
-    EXACT,
-    compare_operand,
-    compare_words,
-    is_nan,
-    number,
-    ulp_distance,
-)
-from pto_jax.testing.vectors import Rule, TileOperand
-from pto_jax.types import BLayout, TileType
+from pto_jax.ir.dtypes import BF16, F4E1M2, F4E2M1, F8E4M3, F8E5M2, F8E8M0, F16, F32, HIF8, I4, I8, DType
+from pto_jax.ir.types import BLayout, TileType
+from pto_jax.vectors.compare import EXACT, compare_operand, compare_words, is_nan, number, ulp_distance
+from pto_jax.vectors.manifest import Rule, TileOperand
 
 ONE_ULP = Rule(ulp=1)
 NAN_EQUAL = Rule(ulp=0, any_nan=True)

@@ -12,12 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from pto_jax.errors import ExecutionError, FileError
+from pto_jax.ir.types import PtrType, TileType
 from pto_jax.isa import bind
-from pto_jax.testing.cases import case_instruction, case_program, unsupported_reason
-from pto_jax.testing.conformance import run_case, run_conformance
-from pto_jax.testing.exclusions import EXCLUSIONS, exclusion, not_required
-from pto_jax.testing.vectors import Case, load_file, load_vectors
-from pto_jax.types import PtrType, TileType
+from pto_jax.vectors.cases import case_instruction, case_program, unsupported_reason
+from pto_jax.vectors.conformance import run_case, run_conformance
+from pto_jax.vectors.exclusions import EXCLUSIONS, exclusion, not_required
+from pto_jax.vectors.manifest import Case, load_file, load_vectors
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 

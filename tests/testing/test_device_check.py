@@ -10,11 +10,12 @@ import numpy as np
 import pytest
 from jax import Array
 
-from pto_jax import engine, isa
-from pto_jax.dtypes import F32
-from pto_jax.isa.samples import legal_samples
+from pto_jax import isa
+from pto_jax.ir.dtypes import F32
+from pto_jax.isa.samples.operations import legal_samples
 from pto_jax.lowering import rules
 from pto_jax.profiles import A2A3
+from pto_jax.runtime import kernel
 from pto_jax.testing import device_check, differential
 from pto_jax.testing.device_check import Outcome
 
@@ -30,7 +31,7 @@ def wrong_tneg(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         return {name: words.at[0, 3].set(words[0, 3] ^ 1) for name, words in right(context, inputs).items()}
 
     def forget() -> None:
-        engine._jitted.cache_clear()
+        kernel._jitted.cache_clear()
         rules.jitted.cache_clear()
 
     monkeypatch.setitem(rules.RULES, "tneg", wrong)

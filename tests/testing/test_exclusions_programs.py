@@ -11,9 +11,9 @@ import pytest
 
 from pto_jax import oracle
 from pto_jax.api import parse
+from pto_jax.ir.types import PartitionViewType, ScalarType, TileType
 from pto_jax.oracle.machine import ReferenceMachine
-from pto_jax.testing.exclusions_programs import PROGRAM_EXCLUSIONS, Excluding, OtherNans
-from pto_jax.types import PartitionViewType, ScalarType, TileType
+from pto_jax.vectors.exclusions_programs import PROGRAM_EXCLUSIONS, Excluding, OtherNans
 
 NAN, SIGNALLING = 0x7FC00000, 0x7F800001
 

@@ -11,15 +11,15 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa
-from pto_jax.dtypes import TILE_DTYPES
-from pto_jax.isa.constraints import element_type
+from pto_jax.generate import operations
+from pto_jax.generate.options import OUTPUT, PRESETS, STRAIGHT
+from pto_jax.generate.programs import Case, cases, generate
+from pto_jax.generate.values import RECIPES, Recipe, words
+from pto_jax.ir.dtypes import TILE_DTYPES
+from pto_jax.isa.rules.constraints import element_type
 from pto_jax.profiles import PROFILE_NAMES
-from pto_jax.testing import generate_operations
-from pto_jax.testing.generate import Case, cases, generate
-from pto_jax.testing.generate_options import OUTPUT, PRESETS, STRAIGHT
-from pto_jax.testing.generate_values import RECIPES, Recipe, words
-from pto_jax.verifier import verify_program
-from pto_jax.verifier_hazards import hazards
+from pto_jax.verifier.hazards import hazards
+from pto_jax.verifier.programs import verify_program
 
 ALL = {**PRESETS, "output": OUTPUT}
 
@@ -56,7 +56,7 @@ def test_every_executable_instruction_and_type_is_there() -> None:
         for op in case.program.walk():
             names[op.name] += 1
             types |= {d.name for v in (*op.ins, *op.destinations) if (d := element_type(v.type)) is not None}
-    wanted = {n for p in PROFILE_NAMES for n in generate_operations.catalogue(p, STRAIGHT.elements)}
+    wanted = {n for p in PROFILE_NAMES for n in operations.catalogue(p, STRAIGHT.elements)}
     assert wanted <= set(names), wanted - set(names)
     assert {d.name for d in TILE_DTYPES} <= types
 
@@ -71,7 +71,7 @@ INVENTORY = {"memory": 100, "aliases": 60, "sync": 60, "cores": 40, "everything"
 
 
 def test_some_preset_reaches_every_executable_instruction() -> None:
-    found = {n for p in PROFILE_NAMES for n in generate_operations.catalogue(p, STRAIGHT.elements)}
+    found = {n for p in PROFILE_NAMES for n in operations.catalogue(p, STRAIGHT.elements)}
     for name, count in INVENTORY.items():
         found |= {op.name for case in cases(5, count, ALL[name]) for op in case.program.walk()}
     executed = {n for n, i in isa.instructions().items() if i.executable}

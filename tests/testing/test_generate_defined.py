@@ -11,10 +11,10 @@ import pytest
 from pto_jax import oracle
 from pto_jax.campaign.results import Output
 from pto_jax.campaign.targets import _for_interpreter, _of_interpreter
-from pto_jax.testing.generate import Case, cases, generate
-from pto_jax.testing.generate_options import DEFINED, STRAIGHT
-from pto_jax.testing.generate_state import Input
-from pto_jax.types import TileType
+from pto_jax.generate.options import DEFINED, STRAIGHT
+from pto_jax.generate.programs import Case, cases, generate
+from pto_jax.generate.state import Input
+from pto_jax.ir.types import TileType
 
 
 def _outside_flipped(given: Input) -> Input:

@@ -5,9 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from pto_jax.dtypes import F4E2M1, F8E8M0, F16, F32, I8, U64, DType
 from pto_jax.errors import ArgumentError
-from pto_jax.testing.physical import (
+from pto_jax.ir.dtypes import F4E2M1, F8E8M0, F16, F32, I8, U64, DType
+from pto_jax.ir.types import BLayout, Compact, SLayout, TileType, element_offset
+from pto_jax.vectors.physical import (
     element_offsets,
     pack_elements,
     storage_elements,
@@ -15,7 +16,6 @@ from pto_jax.testing.physical import (
     to_physical,
     unpack_elements,
 )
-from pto_jax.types import BLayout, Compact, SLayout, TileType, element_offset
 
 LAYOUTS = [
     (b, s, fractal, dtype)

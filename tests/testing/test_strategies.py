@@ -9,13 +9,13 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis.errors import InvalidArgument
 from numpy.typing import NDArray
 
-from pto_jax.dtypes import F16
+from pto_jax.generate import strategies
+from pto_jax.generate.programs import Case
+from pto_jax.ir.dtypes import F16
+from pto_jax.ir.types import TileType
 from pto_jax.profiles import PROFILE_NAMES, ProfileName
-from pto_jax.testing import strategies
-from pto_jax.testing.generate import Case
-from pto_jax.tiles import Tile
-from pto_jax.types import TileType
-from pto_jax.verifier import verify_program
+from pto_jax.runtime.tiles import Tile
+from pto_jax.verifier.programs import verify_program
 
 few = settings(max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck))
 

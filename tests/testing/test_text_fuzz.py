@@ -8,13 +8,13 @@ from typing import Any
 import pytest
 
 from pto_jax.api import verify
+from pto_jax.campaign.text import check as text_check
+from pto_jax.campaign.text.check import Finding, check
+from pto_jax.campaign.text.corpus import Corpus
+from pto_jax.campaign.text.fuzz import Found, Report, Task, damaged, fuzz, minimal, run
+from pto_jax.campaign.text.mutations import MAX_CHARACTERS, MUTATIONS, Mutation
 from pto_jax.errors import Diagnostic, ParseError
-from pto_jax.ir import Program
-from pto_jax.testing import text_check
-from pto_jax.testing.text_check import Finding, check
-from pto_jax.testing.text_corpus import Corpus
-from pto_jax.testing.text_fuzz import Found, Report, Task, damaged, fuzz, minimal, run
-from pto_jax.testing.text_mutations import MAX_CHARACTERS, MUTATIONS, Mutation
+from pto_jax.ir.program import Program
 from pto_jax.text import parse, print_program
 
 CORPUS = Corpus(generated=40)

@@ -10,9 +10,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax.dtypes import F32
 from pto_jax.errors import FileError
-from pto_jax.testing.vectors import (
+from pto_jax.ir.dtypes import F32
+from pto_jax.ir.types import GlobalLayout, Loc, Pad, SLayout
+from pto_jax.vectors.manifest import (
     Case,
     GmOperand,
     Rule,
@@ -21,7 +22,6 @@ from pto_jax.testing.vectors import (
     load_file,
     load_vectors,
 )
-from pto_jax.types import GlobalLayout, Loc, Pad, SLayout
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TILE = {"role": "in", "loc": "vec", "dtype": "f32", "rows": 2, "cols": 8, "v_row": 2, "v_col": 8}

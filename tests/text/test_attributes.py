@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from pto_jax.dtypes import F32
-from pto_jax.ir import AttrValue, Symbol
+from pto_jax.ir.dtypes import F32
+from pto_jax.ir.program import AttrValue, Symbol
+from pto_jax.ir.types import AddressSpace, Pipe, PtrType, RoundMode, ScalarType, SLayout
 from pto_jax.text import parse, print_program
 from pto_jax.text.attributes import ENUMERATIONS, EnumText, member, quoted
 from pto_jax.text.dictionaries import print_float, print_value
-from pto_jax.types import AddressSpace, Pipe, PtrType, RoundMode, ScalarType, SLayout
 
 VALUES: list[tuple[str, AttrValue]] = [
     ("1", 1),

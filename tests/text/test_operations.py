@@ -7,19 +7,11 @@ import math
 import pytest
 
 from pto_jax.errors import ParseError
-from pto_jax.ir import Function, Op, Program, Symbol
+from pto_jax.ir.program import Function, Op, Program, Symbol
+from pto_jax.ir.types import AddressSpace, GlobalLayout, KernelKind, Pipe, PipeEventType, ScalarType, TileType
 from pto_jax.text import parse, print_program
 from pto_jax.text.control import CONTROL
 from pto_jax.text.formats import PREDICATES, find_format, format_names
-from pto_jax.types import (
-    AddressSpace,
-    GlobalLayout,
-    KernelKind,
-    Pipe,
-    PipeEventType,
-    ScalarType,
-    TileType,
-)
 
 VIEWS = """
 module attributes {pto.target_arch = "a5", "pto.device-spec" = "Ascend950"} {

@@ -6,9 +6,9 @@ from typing import Literal
 
 import pytest
 
-from pto_jax.ir import Op, Program
+from pto_jax.ir.program import Op, Program
+from pto_jax.ir.types import CmpMode, RoundMode, ScalarType, TileType, UnknownType
 from pto_jax.text import parse, print_program
-from pto_jax.types import CmpMode, RoundMode, ScalarType, TileType, UnknownType
 
 TADD_AS = "%dst = tadd %src0, %src1 : !pto.tile<...>"
 TADD_SSA = "%dst = pto.tadd %src0, %src1 : (!pto.tile<...>, !pto.tile<...>) -> !pto.tile<...>"

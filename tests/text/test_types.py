@@ -4,13 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from pto_jax.dtypes import BF16, F8E4M3, F16, F32, I8, I16, INDEX, U8, U16
 from pto_jax.errors import ParseError
-from pto_jax.text import parse
-from pto_jax.text.lexer import Cursor
-from pto_jax.text.type_text import print_type
-from pto_jax.text.types import TypeReader
-from pto_jax.types import (
+from pto_jax.ir.dtypes import BF16, F8E4M3, F16, F32, I8, I16, INDEX, U8, U16
+from pto_jax.ir.types import (
     AddressSpace,
     BLayout,
     Compact,
@@ -28,6 +24,10 @@ from pto_jax.types import (
     UnknownType,
     VectorType,
 )
+from pto_jax.text import parse
+from pto_jax.text.lexer import Cursor
+from pto_jax.text.type_text import print_type
+from pto_jax.text.types import TypeReader
 
 LEFT = TileType(
     F16, 32, 64, 16, None, Loc.LEFT, BLayout.COL_MAJOR, SLayout.ROW_MAJOR, 512, Pad.NULL, Compact.NULL

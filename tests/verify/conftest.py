@@ -9,7 +9,7 @@ import pytest
 from pto_jax.api import parse
 from pto_jax.errors import Diagnostic
 from pto_jax.profiles import profile
-from pto_jax.verifier import Limits, verify_program
+from pto_jax.verifier.programs import Limits, verify_program
 
 Check = Callable[..., list[Diagnostic]]
 

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import pytest
 
-from pto_jax.dtypes import F16, F32, I1, I8, I16, I32, I64, INDEX, DType
 from pto_jax.errors import Diagnostic
-from pto_jax.ir import AttrValue, Function, Op, Program, Region, Value, attrs
+from pto_jax.ir.dtypes import F16, F32, I1, I8, I16, I32, I64, INDEX, DType
+from pto_jax.ir.program import AttrValue, Function, Op, Program, Region, Value, attrs
+from pto_jax.ir.types import ScalarType, TileType
 from pto_jax.profiles import profile
 from pto_jax.text import parse, print_program
-from pto_jax.types import ScalarType, TileType
-from pto_jax.verifier import verify_program
+from pto_jax.verifier.programs import verify_program
 
 Check = Callable[..., list[Diagnostic]]
 NUMBERS = {"i": I32, "j": I64, "s": I16, "b": I8, "c": I1, "n": INDEX, "f": F32, "h": F16}

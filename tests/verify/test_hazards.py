@@ -8,9 +8,9 @@ import pytest
 
 from pto_jax.api import parse, verify
 from pto_jax.errors import Diagnostic
-from pto_jax.types import Loc
-from pto_jax.verifier_hazards import Numbers
-from pto_jax.verifier_places import Bytes
+from pto_jax.ir.types import Loc
+from pto_jax.verifier.addresses import Bytes
+from pto_jax.verifier.hazards import Numbers
 
 T = "!pto.tile_buf<vec, 16x64xf32>"
 W = "!pto.partition_tensor_view<16x64xf32>"

@@ -7,12 +7,12 @@ from dataclasses import replace
 
 import pytest
 
-from pto_jax.dtypes import F32
 from pto_jax.errors import Diagnostic
-from pto_jax.ir import Function, Op, Program, Region, Value
+from pto_jax.ir.dtypes import F32
+from pto_jax.ir.program import Function, Op, Program, Region, Value
+from pto_jax.ir.types import TileType
 from pto_jax.profiles import profile
-from pto_jax.types import TileType
-from pto_jax.verifier import Limits, verify_program
+from pto_jax.verifier.programs import Limits, verify_program
 
 Check = Callable[..., list[Diagnostic]]
 T = "!pto.tile_buf<vec, 16x64xf32>"

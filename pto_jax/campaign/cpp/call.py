@@ -8,10 +8,10 @@ from enum import IntEnum
 from typing import Any
 
 from ... import isa
-from ...dtypes import DType
-from ...fold import scalar_dtype
-from ...ir import Op
-from ...types import TileType
+from ...analysis.constant_folding import scalar_dtype
+from ...ir.dtypes import DType
+from ...ir.program import Op
+from ...ir.types import TileType
 from .spelling import refuse, valid_sizes
 
 

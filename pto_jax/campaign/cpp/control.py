@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from ...ir import Op, Region, Value
-from ...types import TileType
+from ...ir.program import Op, Region, Value
+from ...ir.types import TileType
 from .spelling import refuse
 from .writer import Writer
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping
 
-from ...dtypes import I1, DType
-from ...ir import Function, Value
-from ...testing.compare import has_ordered_bits
-from ...testing.generate import Case
-from ...types import PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
+from ...generate.programs import Case
+from ...ir.dtypes import I1, DType
+from ...ir.program import Function, Value
+from ...ir.types import PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
+from ...vectors.compare import has_ordered_bits
 from .spelling import identifier, valid_sizes
 from .writer import Unit, Writer, called
 

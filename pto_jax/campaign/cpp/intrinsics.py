@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 
-from ...fold import scalar_dtype
-from ...types import AccPhase, Coalesce, Loc, Precision, ScatterConflict, StPhase
+from ...analysis.constant_folding import scalar_dtype
+from ...ir.types import AccPhase, Coalesce, Loc, Precision, ScatterConflict, StPhase
 from .call import Call, not_simulated
 from .spelling import member
 

@@ -5,18 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 
 from ... import isa
-from ...fold import scalar_dtype
-from ...ir import Op, Symbol, Value
+from ...analysis.constant_folding import scalar_dtype
+from ...ir.program import Op, Symbol, Value
+from ...ir.types import BLayout, GlobalLayout, Loc, PartitionViewType, TensorViewType, TileType, VectorType
 from ...isa.issue import pipe_of
-from ...types import (
-    BLayout,
-    GlobalLayout,
-    Loc,
-    PartitionViewType,
-    TensorViewType,
-    TileType,
-    VectorType,
-)
 from . import scalars
 from .call import Call
 from .control import CONTROL

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ...ir import Op, Program
+from ...ir.program import Op, Program
+from ...ir.types import Loc, TileType
 from ...profiles import CPU_SIM
-from ...types import Loc, TileType
 from .spelling import refuse
 
 #: Locations that the simulator keeps in one memory.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from ...dtypes import DType
-from ...fold import scalar_dtype
-from ...ir import Op
+from ...analysis.constant_folding import scalar_dtype
+from ...ir.dtypes import DType
+from ...ir.program import Op
 from .spelling import literal, refuse
 
 #: Helpers that the expressions below call.

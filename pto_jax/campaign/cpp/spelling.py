@@ -8,11 +8,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 
-from ...dtypes import DType
-from ...enums import CmpMode, GatherAxis, MaskPattern, Pipe, Precision, RoundMode, SaturationMode, ScatterAxis
 from ...errors import Diagnostic, NotExecutableError
-from ...ir import Op
-from ...types import BLayout as BLayout, Compact, GlobalLayout, Loc, TileType
+from ...ir.dtypes import DType
+from ...ir.enums import (
+    CmpMode,
+    GatherAxis,
+    MaskPattern,
+    Pipe,
+    Precision,
+    RoundMode,
+    SaturationMode,
+    ScatterAxis,
+)
+from ...ir.program import Op
+from ...ir.types import BLayout as BLayout, Compact, GlobalLayout, Loc, TileType
 
 _LOCS = {Loc.SCALELEFT: "ScaleLeft", Loc.SCALERIGHT: "ScaleRight"}
 #: C++ enumerations whose members are spelled as in program text.
@@ -51,7 +60,7 @@ def identifier(name: str) -> str:
 def member(value: IntEnum) -> str:
     """A member of an enumeration.
 
-    >>> from pto_jax.types import AtomicType
+    >>> from pto_jax.ir.types import AtomicType
     >>> member(AtomicType.ATOMIC_ADD), member(CmpMode.GE), member(RoundMode.RINT)
     ('AtomicType::AtomicAdd', 'CmpMode::GE', 'RoundMode::CAST_RINT')
     """
@@ -74,7 +83,7 @@ def _camel(name: str) -> str:
 def literal(value: object, d: DType) -> str:
     """A constant of an element type.
 
-    >>> from pto_jax.dtypes import F32, INDEX
+    >>> from pto_jax.ir.dtypes import F32, INDEX
     >>> literal(0.75, F32), literal(-3, INDEX), literal(float("inf"), F32)
     ('0x1.8000000000000p-1f', 'int64_t{-3}', 'std::numeric_limits<float>::infinity()')
     """
@@ -104,7 +113,7 @@ def valid_sizes(t: TileType) -> tuple[int | None, int | None]:
 def tile(t: TileType, op: Op | None = None) -> str:
     """The C++ type of a tile, with as many template arguments as it needs.
 
-    >>> from pto_jax.dtypes import F16, F32
+    >>> from pto_jax.ir.dtypes import F16, F32
     >>> tile(TileType(F32, 16, 16))
     'Tile<TileType::Vec, float, 16, 16>'
     >>> tile(TileType(F16, 16, 32, None, None, blayout=BLayout.COL_MAJOR))

@@ -1,7 +1,7 @@
 """A case as C++: the program's functions, and a host program that reads inputs, writes outputs and compares.
 
->>> from pto_jax.testing.generate import generate
->>> from pto_jax.testing.generate_options import Options
+>>> from pto_jax.generate.programs import generate
+>>> from pto_jax.generate.options import Options
 >>> case = generate(1, 0, Options(profiles=("cpu_sim",), only=frozenset({"tadd"}), statements=1))
 >>> "TADD(" in source(case, ("x1",), "auto")
 True
@@ -12,10 +12,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ...analysis import select_entry
+from ...analysis.entries import select_entry
+from ...generate.programs import Case
+from ...ir.types import ScalarType, Type
 from ...profiles import CPU_SIM
-from ...testing.generate import Case
-from ...types import ScalarType, Type
 from . import build
 from .host import Host, main
 from .places import Places

@@ -11,8 +11,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ...ir import Function, Op, Program, Region, Value
-from ...types import (
+from ...ir.program import Function, Op, Program, Region, Value
+from ...ir.types import (
     GlobalLayout,
     PartitionViewType,
     PtrType,

@@ -15,11 +15,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dtypes import DType
 from ...errors import DeviceError, FileError
 from ...files import MAX_ARRAYS, read_bytes, write_bytes
-from ...testing.generate import Case
-from ...testing.physical import (
+from ...generate.programs import Case
+from ...ir.dtypes import DType
+from ...ir.types import TileType
+from ...vectors.physical import (
     element_offsets,
     pack_elements,
     storage_elements,
@@ -27,7 +28,6 @@ from ...testing.physical import (
     to_physical,
     unpack_elements,
 )
-from ...types import TileType
 from ..results import Output, Run
 from .exchange import result_types
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ...errors import DeviceError, Diagnostic, NotExecutableError
-from ...testing.generate import Case
+from ...generate.programs import Case
 from ..results import Run
 from ..targets import BatchTarget
 from .contract import DECLINE_FILE, DECLINED, INPUTS, NEEDED, OUTPUTS, PLACEHOLDERS, PROGRAM

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from ..._run import REGION, convert_input
-from ...analysis import arguments, select_entry
+from ...analysis.entries import arguments, select_entry
 from ...api import parse
 from ...errors import ArgumentError, Diagnostic, ExecutionError, FileError, NotExecutableError
 from ...files import folder_replacing, load_arrays, save_arrays, write_text
+from ...generate.options import PRESETS
+from ...generate.programs import Case, generate
+from ...generate.state import Input
+from ...ir.types import PartitionViewType, TensorViewType, TileType
 from ...profiles import CPU_SIM, ProfileName
-from ...testing.generate import Case, generate
-from ...testing.generate_options import PRESETS
-from ...testing.generate_state import Input
-from ...types import PartitionViewType, TensorViewType, TileType
+from ...runtime.array_files import REGION, convert_input
 from ..cpp import build
 from ..cpp.translate import SIMULATOR_FOLDER
 from ..cpp.writer import Mode
@@ -147,7 +147,7 @@ def prepare(case: Case, mode: Mode | None = None) -> Emitted:
 
 def _cpp(case: Case, outputs: list[str], mode: Mode) -> str:
     """The program in C++, if its profile's rules and the simulator's allow it."""
-    from ...verifier import verify_program
+    from ...verifier.programs import verify_program
     from ..cpp.translate import source
 
     text = source(case, outputs, mode)

@@ -16,15 +16,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._run import REGION, storable
-from ...dtypes import DType
+from ...analysis.provenance import GlobalTypes
 from ...errors import DeviceError, FileError
 from ...files import load_arrays, save_arrays
-from ...ir import Program, attrs
-from ...roots import GlobalTypes
-from ...testing.generate import Case
-from ...testing.generate_state import Input
-from ...types import ScalarType, TileType
+from ...generate.programs import Case
+from ...generate.state import Input
+from ...ir.dtypes import DType
+from ...ir.program import Program, attrs
+from ...ir.types import ScalarType, TileType
+from ...runtime.array_files import REGION, storable
 from ..results import Output, Run
 
 Array = NDArray[Any]
@@ -64,7 +64,7 @@ def load_outputs(path: Path, case: Case) -> Run:
 def input_arrays(inputs: Mapping[str, Input]) -> dict[str, Array]:
     """The inputs of a case as arrays.
 
-    >>> from pto_jax.dtypes import BF16
+    >>> from pto_jax.ir.dtypes import BF16
     >>> tile = Input(TileType(BF16, 1, 16), np.full((1, 16), 0x3F80, np.uint16), (1, 5))
     >>> {name: (a.dtype.name, a.shape) for name, a in input_arrays({"x": tile}).items()}
     {'x': ('uint16', (1, 16)), 'x.valid': ('int32', (2,))}

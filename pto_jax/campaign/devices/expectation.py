@@ -5,7 +5,7 @@ follows from undefined data, from bits of a NaN, or from a result without an exa
 simulator it is not compared either where the table of the simulator's properties says that it is no
 reference.
 
->>> from pto_jax.testing.generate import generate
+>>> from pto_jax.generate.programs import generate
 >>> case = generate(3, 1)
 >>> found = expectation(case)
 >>> sorted(found.compared) == sorted(found.run.outputs), found.difference(case, found.run)
@@ -20,17 +20,17 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dtypes import DType
 from ...errors import ExecutionError, NotExecutableError
-from ...ir import Op
-from ...oracle.definedness_report import origin_text
+from ...generate.programs import Case
+from ...ir.dtypes import DType
+from ...ir.program import Op
 from ...oracle.machine import ReferenceMachine
 from ...oracle.step import Policy
 from ...profiles import ProfileName
-from ...testing.compare import Comparison, compare_words, is_nan
-from ...testing.exclusions_programs import OtherNans
-from ...testing.generate import Case
-from ...testing.vectors import Rule
+from ...sanitizer.report import origin_text
+from ...vectors.compare import Comparison, compare_words, is_nan
+from ...vectors.exclusions_programs import OtherNans
+from ...vectors.manifest import Rule
 from ..results import UNBOUNDED, Output, Run, Words
 from ..targets import Oracle
 from .tracking import Diverging, Simulator, Tracked

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 from ...files import write_text
-from ...testing.generate import Case
-from ...types import TileType
+from ...generate.programs import Case
+from ...ir.types import TileType
 from .contract import INPUTS, MANIFEST, PROGRAM
 from .exchange import program_text, save_inputs
 

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 
 from ... import __version__
+from ...generate.programs import Case
 from ...profiles import PROFILES
-from ...testing.generate import Case
 from ..cpp import build
 from ..cpp.writer import Mode
 from .expectation import Expectation

@@ -13,18 +13,18 @@ from typing import Any
 import numpy as np
 
 from ... import isa
-from ...dtypes import DType
+from ...analysis.constant_folding import scalar_dtype
 from ...files import save_arrays
-from ...fold import scalar_dtype
-from ...ir import Value
+from ...generate.programs import Case
+from ...interpreter import Execution, TileRef, View
+from ...ir.dtypes import DType
+from ...ir.program import Value
+from ...ir.types import Compact, GlobalLayout
 from ...oracle.machine import ReferenceMachine
 from ...oracle.numbers import Array, encode
 from ...oracle.step import Policy, Step
-from ...testing.cases import ATTRIBUTES, ATTRIBUTES_OF
-from ...testing.generate import Case
-from ...testing.physical import to_physical
-from ...types import Compact, GlobalLayout
-from ...walk import Execution, TileRef, View
+from ...vectors.cases import ATTRIBUTES, ATTRIBUTES_OF
+from ...vectors.physical import to_physical
 from ..results import Run
 from ..targets import Oracle
 

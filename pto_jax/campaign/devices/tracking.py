@@ -8,22 +8,22 @@ from typing import Any
 
 import numpy as np
 
-from ...dtypes import DType
-from ...ir import Op
-from ...oracle.definedness import ShadedBuffer, all_bits
-from ...oracle.definedness_machine import Contents, ShadedMachine
-from ...oracle.definedness_report import Findings, Sink
+from ...interpreter import Execution, Scalar, TileRef, View
+from ...ir.dtypes import DType
+from ...ir.program import Op
+from ...ir.types import TileType
 from ...oracle.machine import ReferenceMachine
 from ...oracle.numbers import Array
 from ...oracle.step import Policy, Step
 from ...oracle.storage import Place, read_words
 from ...profiles import CPU_SIM
-from ...testing.compare import compare_words
-from ...testing.exclusions_programs import PROGRAM_EXCLUSIONS, ProgramExclusion
-from ...testing.executed import Executed
-from ...testing.vectors import Rule
-from ...types import TileType
-from ...walk import Execution, Scalar, TileRef, View
+from ...sanitizer.machine import Contents, ShadedMachine
+from ...sanitizer.report import Findings, Sink
+from ...sanitizer.shadow import ShadedBuffer, all_bits
+from ...vectors.compare import compare_words
+from ...vectors.exclusions_programs import PROGRAM_EXCLUSIONS, ProgramExclusion
+from ...vectors.executed import Executed
+from ...vectors.manifest import Rule
 
 
 class Tracked(ShadedMachine):

@@ -11,11 +11,11 @@ from collections.abc import Iterable
 from itertools import chain
 
 from ... import isa
-from ...analysis import fragment_outputs, written_buffers
-from ...ir import Function, Op, Program, Value
-from ...isa.constraints import element_type
-from ...roots import DERIVING, called
-from ...types import ScalarType
+from ...analysis.entries import fragment_outputs, written_buffers
+from ...analysis.provenance import DERIVING, called
+from ...ir.program import Function, Op, Program, Value
+from ...ir.types import ScalarType
+from ...isa.rules.constraints import element_type
 from ..results import UNBOUNDED
 
 #: Operations whose result is another name of their first operand.

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from ...testing.generate import case_id
+from ...generate.programs import case_id
 from ..report.ulp import Histograms
 
 #: ULP histograms that count nothing.

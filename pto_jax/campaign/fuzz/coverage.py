@@ -7,8 +7,8 @@ from enum import IntEnum
 from functools import lru_cache
 
 from ... import isa
-from ...ir import AttrValue, Op, Program, Value
-from ...types import TileType
+from ...ir.program import AttrValue, Op, Program, Value
+from ...ir.types import TileType
 
 #: How the two orders without boxes are called; the boxed ones keep their names, in small letters.
 _LAYOUTS = {"ND": "row", "DN": "col"}

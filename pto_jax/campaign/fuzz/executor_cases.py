@@ -8,8 +8,8 @@ from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ...errors import ArgumentError
-from ...testing.generate import Case, generate
-from ...testing.generate_options import PRESETS, Options
+from ...generate.options import PRESETS, Options
+from ...generate.programs import Case, generate
 from ..judge import Outcome, judge_all
 from ..machines import machine
 from ..recorder import Recorder

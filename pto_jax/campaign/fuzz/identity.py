@@ -10,7 +10,7 @@ from typing import Any
 
 from ... import __version__
 from ...files import read_bytes
-from ...testing.generate import VERSION
+from ...generate.programs import VERSION
 from .plan import Plan
 
 #: What is known about a campaign, and does not decide about its results.

@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 
 from ...errors import Diagnostic, NotExecutableError, PtoError
-from ...testing.generate import Case
+from ...generate.programs import Case
 from ..results import Run
 from .block import Block
 from .plan import Plan

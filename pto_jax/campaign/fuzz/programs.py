@@ -12,17 +12,17 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
-from ...analysis import Argument, arguments, select_entry
+from ...analysis.entries import Argument, arguments, select_entry
+from ...analysis.provenance import GlobalTypes
+from ...analysis.type_inference import complete
 from ...api import load, resolve_profile, verify
 from ...errors import ArgumentError, FileError, PtoError
-from ...infer import complete
-from ...ir import FRAGMENT, Function, Program
+from ...generate.inputs import STYLES, draw, draw_scalar, numbers, shape_of
+from ...generate.programs import Case
+from ...generate.state import Input
+from ...ir.program import FRAGMENT, Function, Program
+from ...ir.types import ScalarType, TileType, VectorType
 from ...profiles import Profile
-from ...roots import GlobalTypes
-from ...testing.generate import Case
-from ...testing.generate_state import Input
-from ...testing.inputs import STYLES, draw, draw_scalar, numbers, shape_of
-from ...types import ScalarType, TileType, VectorType
 from ..results import UNBOUNDED
 from .accuracy import bounds
 from .messages import Note

@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 
 from ...errors import ArgumentError, FileError, PtoError
-from ...testing.generate import Case
+from ...generate.programs import Case
 from ..judge import Outcome
 from ..recorder import Keeper, Record, Recorder, forget
 from ..targets import Target

@@ -9,18 +9,18 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...ir import FRAGMENT, Function, Op, Program, Region, Value, attrs
+from ...generate.programs import Case
+from ...generate.state import Input
+from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
+from ...ir.types import ScalarType, TileType
+from ...lockstep import values
+from ...lockstep.opcodes import Opcode
+from ...lockstep.programs import STEPS, VERSION, Drawn, contents, draw
+from ...lockstep.table import Table
+from ...lockstep.values import Array
 from ...lowering.lockstep import words_needed
 from ...profiles import profile as find_profile
-from ...testing.generate import Case
-from ...testing.generate_state import Input
-from ...types import ScalarType, TileType
 from ..results import Output
-from . import values
-from .opcodes import Opcode
-from .programs import STEPS, VERSION, Drawn, contents, draw
-from .table import Table
-from .values import Array
 
 
 def case_id(table: Table, seed: int, index: int) -> str:

@@ -14,7 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ArgumentError
-from ...ir import FRAGMENT, Function, Op, Program, Region, Value, attrs
+from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
+from ...lockstep import values
+from ...lockstep.programs import draw
+from ...lockstep.stream import CHUNK, FILLED, Mode, Runner, coverage
+from ...lockstep.table import Table
+from ...lockstep.tables import Tables
 from ..fuzz.batch import Batch, Failure
 from ..fuzz.coverage import of_program
 from ..fuzz.executor import Executor, failure
@@ -24,12 +29,7 @@ from ..machines import machine
 from ..recorder import Recorder
 from ..report.ulp import Histograms
 from ..targets import Target
-from . import values
 from .oracle import Finished, finished
-from .programs import draw
-from .stream import CHUNK, FILLED, Mode, Runner, coverage
-from .table import Table
-from .tables import Tables
 
 _MODES: dict[str, Mode] = {"lockstep": "switch", "lockstep:grouped": "grouped"}
 #: Programs whose full results are held at once when they are compared one by one.

@@ -7,15 +7,15 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from ...generate.programs import Case
+from ...lockstep import values
+from ...lockstep.programs import Drawn, contents, draw
+from ...lockstep.stream import Runner
 from ...lowering.lockstep import Programs
-from ...testing.generate import Case
 from ..judge import Outcome, Watch, judge
 from ..results import Output, Run
 from ..targets import Oracle, Target
-from . import values
 from .cases import as_case, outputs, pool_of
-from .programs import Drawn, contents, draw
-from .stream import Runner
 
 
 @dataclass(frozen=True)

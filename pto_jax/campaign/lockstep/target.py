@@ -12,14 +12,14 @@ import numpy as np
 from jax import lax
 from numpy.typing import NDArray
 
-from ...arrays import x64
 from ...errors import NotExecutableError
+from ...generate.programs import Case
+from ...lockstep.encode import Encoded, encode
 from ...lowering.lockstep import SCALARS, SLOTS, Branch, Programs, run_grouped, run_switched, words_needed
-from ...testing.generate import Case
+from ...lowering.words import x64
 from ..results import Output, Run
 from ..targets import BatchTarget
 from .cases import register_words, tile_words
-from .encode import Encoded, encode
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ class Lockstep(BatchTarget):
 
     Executes straight-line fragments of instructions on tiles; the others are refused.
 
-    >>> from ...testing.generate import generate
+    >>> from pto_jax.generate.programs import generate
     >>> found = Lockstep().run_all([generate(1, 2)])
     """
 

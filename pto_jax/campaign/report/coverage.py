@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 
-from ...dtypes import ALL_DTYPES
+from ...ir.dtypes import ALL_DTYPES
 from ...isa import instructions
 from ...isa.declare import Attribute, Instruction, InstructionClass
 from ...isa.reference import types_text

@@ -4,7 +4,7 @@ Wanted is the function of the operands, rounded once to the element type: float6
 float32, so that its own error matters only next to a tie. Operands are random, spread evenly over the
 exponents for which the results are normal numbers.
 
->>> from pto_jax.dtypes import BF16
+>>> from pto_jax.ir.dtypes import BF16
 >>> [hex(w) for w in rounded(BF16, np.array([1.0, 1.00390625, 1.01171875, -3e38]))]
 ['0x3f80', '0x3f80', '0x3f82', '0xff62']
 """
@@ -18,15 +18,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dtypes import DType, dtype
+from ...generate.programs import Case
+from ...generate.state import Input
+from ...ir.dtypes import DType, dtype
+from ...ir.types import TileType
 from ...isa import instructions
-from ...isa.constraints import element_type
-from ...isa.samples import Sample, legal_samples, to_program
+from ...isa.rules.constraints import element_type
+from ...isa.samples.operations import Sample, legal_samples, to_program
 from ...profiles import CPU_SIM
-from ...testing.compare import is_nan, ulp_distance
-from ...testing.generate import Case
-from ...testing.generate_state import Input
-from ...types import TileType
+from ...vectors.compare import is_nan, ulp_distance
 from ..targets import Engine
 from .ulp import Histograms
 

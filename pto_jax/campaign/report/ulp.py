@@ -21,10 +21,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
+from ...generate.programs import Case
 from ...isa import find
-from ...isa.constraints import element_type
-from ...testing.compare import has_ordered_bits, is_nan, ulp_distance
-from ...testing.generate import Case
+from ...isa.rules.constraints import element_type
+from ...vectors.compare import has_ordered_bits, is_nan, ulp_distance
 from ..results import Output, Run
 
 #: Correctly rounded instructions whose results are counted beside those with a bound.

@@ -6,8 +6,8 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from ... import isa
-from ...ir import Attrs, Op
-from ...testing.generate import Case
+from ...generate.programs import Case
+from ...ir.program import Attrs, Op
 from .edits import entry_of, rewritten, with_entry
 from .recording import number
 from .search import Search

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from enum import IntEnum
 
-from ...ir import AttrValue, Op
+from ...ir.program import AttrValue, Op
 from .attributes import relevant
 from .differences import difference
 from .probes import types_of
@@ -35,9 +35,9 @@ def cause_of(blame: Blame) -> str:
 def _described(op: Op) -> str:
     """An instruction with its types and the attributes that are not at their defaults.
 
-    >>> from pto_jax.dtypes import F32, I8
-    >>> from pto_jax.ir import Value, attrs
-    >>> from pto_jax.types import RoundMode, TileType
+    >>> from pto_jax.ir.dtypes import F32, I8
+    >>> from pto_jax.ir.program import Value, attrs
+    >>> from pto_jax.ir.types import RoundMode, TileType
     >>> a, b = (Value(n, TileType(d, 1, 32)) for n, d in (("a", F32), ("b", I8)))
     >>> _described(Op("tcvt", (a,), (b,), attributes=attrs(rmode=RoundMode.FLOOR)))
     'tcvt f32->i8 rmode=floor'

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dtypes import DType
-from ...testing.generate import Case
+from ...generate.programs import Case
+from ...ir.dtypes import DType
 from .search import Search
 
 Words = NDArray[Any]

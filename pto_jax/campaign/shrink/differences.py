@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ...dtypes import DType
-from ...testing.compare import has_ordered_bits, is_nan, ulp_distance
-from ...testing.generate import Case
-from ...testing.vectors import Rule
+from ...generate.programs import Case
+from ...ir.dtypes import DType
+from ...vectors.compare import has_ordered_bits, is_nan, ulp_distance
+from ...vectors.manifest import Rule
 from ..judge import Outcome
 from ..results import Output, Run
 

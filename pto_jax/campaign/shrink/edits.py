@@ -10,12 +10,12 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from ...ir import FRAGMENT, Function, Op, Program, Region, Symbol, Value, fragment_results
-from ...isa.tile_legality import tile_of_memref
-from ...testing.generate import Case
-from ...testing.generate_state import Input
-from ...types import MemRefType, PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
-from ...walk.walker import TERMINATORS
+from ...generate.programs import Case
+from ...generate.state import Input
+from ...interpreter.interpreter import TERMINATORS
+from ...ir.program import FRAGMENT, Function, Op, Program, Region, Symbol, Value, fragment_results
+from ...ir.types import MemRefType, PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
+from ...isa.rules.tile_legality import tile_of_memref
 from .recording import Recording, number
 
 #: Operations without effect besides their results.

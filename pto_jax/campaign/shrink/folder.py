@@ -27,10 +27,10 @@ import jax
 import numpy as np
 
 from ... import __version__
-from ..._failures import first_difference
 from ...files import folder_replacing, write_text
-from ...testing.generate import VERSION, Case
+from ...generate.programs import VERSION, Case
 from ..devices.exchange import program_text, save_inputs, save_outputs
+from ..failures import first_difference
 from ..machine_names import device_options
 from .search import Finding
 

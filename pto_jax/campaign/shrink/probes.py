@@ -13,14 +13,14 @@ from dataclasses import replace
 import numpy as np
 
 from ... import isa
-from ...dtypes import I1, I32, INDEX, DType, find_dtype
 from ...errors import VerifyError
-from ...ir import FRAGMENT, Function, Op, Program, Region, Value, attrs, fragment_results
-from ...isa.constraints import element_type
-from ...isa.tile_legality import tile_of_memref
-from ...testing.generate import Case
-from ...testing.generate_state import Input
-from ...types import MemRefType, ScalarType, TileType
+from ...generate.programs import Case
+from ...generate.state import Input
+from ...ir.dtypes import I1, I32, INDEX, DType, find_dtype
+from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs, fragment_results
+from ...ir.types import MemRefType, ScalarType, TileType
+from ...isa.rules.constraints import element_type
+from ...isa.rules.tile_legality import tile_of_memref
 from .edits import renamed
 from .recording import Event, Recording, renumbered
 from .search import Finding, Machines, digest

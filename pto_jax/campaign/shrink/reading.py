@@ -10,17 +10,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from ..._run import REGION
+from ...analysis.provenance import GlobalTypes
 from ...api import parse
-from ...dtypes import DType
 from ...errors import FileError
 from ...files import load_arrays, read_json, read_text
-from ...ir import Value
-from ...profiles import PROFILE_NAMES, profile
-from ...roots import GlobalTypes
-from ...testing.generate import Case
-from ...testing.generate_state import Input
-from ...types import (
+from ...generate.programs import Case
+from ...generate.state import Input
+from ...ir.dtypes import DType
+from ...ir.program import Value
+from ...ir.types import (
     MemRefType,
     PartitionViewType,
     PtrType,
@@ -29,6 +27,8 @@ from ...types import (
     TileType,
     VectorType,
 )
+from ...profiles import PROFILE_NAMES, profile
+from ...runtime.array_files import REGION
 from .edits import entry_of
 from .folder import INPUTS, ORIGINAL, ORIGINAL_INPUTS, REPORT, SHRUNK
 

@@ -3,7 +3,7 @@
 Operations of a program are known by a number, which stands in the line of their span and stays with them
 through edits.
 
->>> from pto_jax.testing.generate import generate
+>>> from pto_jax.generate.programs import generate
 >>> recording = record(numbered(generate(1, 0)))
 >>> recording.events[0].op.name == next(op.name for op in recording.case.program.walk())
 True
@@ -20,15 +20,15 @@ import numpy as np
 
 from ... import isa
 from ...errors import Span
-from ...ir import Op, Program, Region, Value
+from ...generate.programs import Case
+from ...generate.state import Input
+from ...interpreter import Execution, Operand, Scope, TileRef, View
+from ...interpreter.interpreter import needs_rule
+from ...ir.program import Op, Program, Region, Value
+from ...ir.types import PartitionViewType, ScalarType, TensorViewType, TileType, VectorType
 from ...oracle.machine import ReferenceMachine
 from ...oracle.step import Policy, scalar_word
 from ...oracle.storage import Buffer, Place, Window, read_words
-from ...testing.generate import Case
-from ...testing.generate_state import Input
-from ...types import PartitionViewType, ScalarType, TensorViewType, TileType, VectorType
-from ...walk import Execution, Operand, Scope, TileRef, View
-from ...walk.walker import needs_rule
 from ..targets import Oracle
 
 #: Executions of one operation that are kept, and bytes of operands that are kept in all.

@@ -5,7 +5,7 @@ plays no part. Where none does, the failure needs several operations, and those 
 left out. Then sizes, contents and attributes are made simple. The same case gives the same result, as
 long as time allows.
 
->>> from pto_jax.testing.generate import generate
+>>> from pto_jax.generate.programs import generate
 >>> from pto_jax.campaign.targets import Oracle
 >>> made = shrink(generate(1, 0), Oracle(), Oracle(), seconds=10)
 >>> made.outcome.is_failure, made.instruction
@@ -18,22 +18,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from ...ir import Region
-from ...testing.generate import Case
+from ...generate.programs import Case
+from ...ir.program import Region
 from ..judge import Outcome
 from ..targets import Target
 from .attributes import shrink_attributes
 from .contents import shrink_contents
-from .edits import (
-    as_fragment,
-    closed,
-    entry_of,
-    removable,
-    structured,
-    unwrapped,
-    with_entry,
-    without,
-)
+from .edits import as_fragment, closed, entry_of, removable, structured, unwrapped, with_entry, without
 from .probes import localised
 from .recording import number, numbered, record
 from .search import Exhausted, Finding, Machines, Search

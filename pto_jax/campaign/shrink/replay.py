@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from ...testing.generate import Case
+from ...generate.programs import Case
 from ..devices.exchange import load_outputs
 from ..judge import Outcome
 from ..machine_names import is_device

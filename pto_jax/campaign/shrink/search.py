@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from ...errors import PtoError
-from ...testing.generate import Case
-from ...verifier import verify_program
+from ...generate.programs import Case
+from ...verifier.programs import verify_program
 from ..judge import Outcome, judge
 from ..results import Run
 from ..targets import Target

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...ir import Value
-from ...testing.generate import Case
-from ...testing.generate_state import Input
-from ...types import PartitionViewType, TensorViewType, TileType, Type
+from ...generate.programs import Case
+from ...generate.state import Input
+from ...ir.program import Value
+from ...ir.types import PartitionViewType, TensorViewType, TileType, Type
 from .edits import entry_of, renamed, rewritten, with_entry
 from .search import Search
 

@@ -10,10 +10,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from ...testing.generate import Case
-from ...testing.generate_state import Input
-from ...testing.generate_values import Recipe, words
-from ...types import ScalarType
+from ...generate.programs import Case
+from ...generate.state import Input
+from ...generate.values import Recipe, words
+from ...ir.types import ScalarType
 from .search import Finding, Machines
 
 _RECIPES: tuple[Recipe, ...] = ("uniform", "specials", "bits")

@@ -13,13 +13,22 @@ from pto_jax.campaign.cpp.spelling import identifier, literal, member, tile
 from pto_jax.campaign.cpp.support import prelude
 from pto_jax.campaign.cpp.translate import source, translate
 from pto_jax.campaign.targets import Oracle
-from pto_jax.dtypes import BF16, F16, F32, I8, U64
 from pto_jax.errors import NotExecutableError
+from pto_jax.generate.options import PRESETS
+from pto_jax.generate.programs import Case, cases
+from pto_jax.generate.state import Input
+from pto_jax.ir.dtypes import BF16, F16, F32, I8, U64
+from pto_jax.ir.types import (
+    AccToVecMode,
+    BLayout,
+    Loc,
+    MxQuantAlg,
+    SLayout,
+    StPhase,
+    TensorViewType,
+    TileType,
+)
 from pto_jax.profiles import profile
-from pto_jax.testing.generate import Case, cases
-from pto_jax.testing.generate_options import PRESETS
-from pto_jax.testing.generate_state import Input
-from pto_jax.types import AccToVecMode, BLayout, Loc, MxQuantAlg, SLayout, StPhase, TensorViewType, TileType
 
 T = "!pto.tile_buf<loc=vec, dtype=f32, rows=16, cols=16, v_row=16, v_col=16, blayout=row_major, slayout=none_box, fractal=512, pad=0>"  # noqa: E501
 ADD = f"pto.tadd ins(%src0, %src1 : {T}, {T}) outs(%dst : {T})"

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from pto_jax import cli
 from pto_jax.campaign.devices import contract
 from pto_jax.campaign.devices.dut import Command
 from pto_jax.campaign.fuzz.plan import Plan
@@ -19,7 +18,8 @@ from pto_jax.campaign.fuzz.programs import Programs
 from pto_jax.campaign.judge import judge
 from pto_jax.campaign.machines import DUT_TIMEOUT
 from pto_jax.campaign.targets import Oracle
-from pto_jax.testing.generate import Case
+from pto_jax.cli import main
+from pto_jax.generate.programs import Case
 
 
 @pytest.fixture(scope="module")
@@ -44,7 +44,7 @@ def case(tmp_path: Path, help_text: str) -> Case:
 
 
 def test_the_command_prints_the_contract(capsys: pytest.CaptureFixture[str], help_text: str) -> None:
-    assert cli.main(["fuzz", "--help-dut"]) == 0
+    assert main.main(["fuzz", "--help-dut"]) == 0
     assert capsys.readouterr().out == help_text
 
 

@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pto_jax import cli
 from pto_jax.api import load
 from pto_jax.campaign.devices.contract import DECLINED, PROGRAM
 from pto_jax.campaign.devices.dut import BatchCommand, Command
@@ -21,11 +20,12 @@ from pto_jax.campaign.judge import judge, judge_all
 from pto_jax.campaign.machines import machine
 from pto_jax.campaign.results import Run, mismatch
 from pto_jax.campaign.targets import Oracle
-from pto_jax.dtypes import BF16
+from pto_jax.cli import main
 from pto_jax.errors import ArgumentError, DeviceError, NotExecutableError
-from pto_jax.testing.generate import Case, cases, generate
-from pto_jax.testing.generate_options import PRESETS
-from pto_jax.types import ScalarType
+from pto_jax.generate.options import PRESETS
+from pto_jax.generate.programs import Case, cases, generate
+from pto_jax.ir.dtypes import BF16
+from pto_jax.ir.types import ScalarType
 
 PLACES = "{program} {inputs} {outputs}"
 ORACLE = Oracle()
@@ -217,7 +217,7 @@ def test_the_command_line_is_a_device(tmp_path: Path) -> None:
     case = next(c for c in cases(1, 400, options) if _is_dynamic_bf16(c))
     write_case(tmp_path, case)
     files = [str(tmp_path / name) for name in (PROGRAM, "inputs.npz", "outputs.npz")]
-    assert cli.main(["run", files[0], "--inputs", files[1], "--outputs", files[2]]) == 0
+    assert main.main(["run", files[0], "--inputs", files[1], "--outputs", files[2]]) == 0
     found = load_outputs(tmp_path / "outputs.npz", case)
     for name, wanted in ORACLE.run(case).outputs.items():
         assert mismatch(case, name, found.outputs.get(name), wanted, "interpreter") is None

@@ -9,7 +9,6 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pto_jax import cli
 from pto_jax.api import load
 from pto_jax.campaign.cpp import build
 from pto_jax.campaign.devices import binary
@@ -17,20 +16,21 @@ from pto_jax.campaign.devices.exchange import load_outputs, result_types
 from pto_jax.campaign.devices.expectation import expectation
 from pto_jax.campaign.results import Run, mismatch
 from pto_jax.campaign.targets import Oracle
+from pto_jax.cli import main
 from pto_jax.errors import DeviceError
 from pto_jax.files import load_arrays
-from pto_jax.testing.conformance import run_conformance
-from pto_jax.testing.execute import run_case_oracle
-from pto_jax.testing.generate import Case, cases, generate
-from pto_jax.testing.generate_options import PRESETS
-from pto_jax.testing.physical import element_offsets
-from pto_jax.types import BLayout, TileType
+from pto_jax.generate.options import PRESETS
+from pto_jax.generate.programs import Case, cases, generate
+from pto_jax.ir.types import BLayout, TileType
+from pto_jax.vectors.conformance import run_conformance
+from pto_jax.vectors.execute import run_case_oracle
+from pto_jax.vectors.physical import element_offsets
 
 NEG = "tneg %dst, %src : !pto.tile<2x8xf32, valid=2x5>\n"
 
 
 def emit(*arguments: str) -> int:
-    return cli.main(["emit", *arguments])
+    return main.main(["emit", *arguments])
 
 
 def same(case: Case, found: Run, wanted: Run) -> None:

@@ -14,14 +14,14 @@ from pto_jax.campaign.devices.expectation import Expectation, divergences, expec
 from pto_jax.campaign.results import UNBOUNDED, Output, Run
 from pto_jax.campaign.targets import Oracle
 from pto_jax.errors import ExecutionError, NotExecutableError
+from pto_jax.generate.options import PRESETS
+from pto_jax.generate.programs import Case, cases
+from pto_jax.generate.state import Input
+from pto_jax.ir.types import ScalarType, TileType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
 from pto_jax.profiles import ProfileName, profile
-from pto_jax.testing.exclusions_programs import OtherNans
-from pto_jax.testing.generate import Case, cases
-from pto_jax.testing.generate_options import PRESETS
-from pto_jax.testing.generate_state import Input
-from pto_jax.types import ScalarType, TileType
+from pto_jax.vectors.exclusions_programs import OtherNans
 
 SEED = 20
 I32, F32 = "!pto.tile<8x16xi32>", "!pto.tile<8x16xf32>"

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from pto_jax.campaign import commands_fuzz
 from pto_jax.campaign.fuzz.store import Store
-from pto_jax.cli import main
+from pto_jax.cli import fuzz as commands_fuzz
+from pto_jax.cli.main import main
 
 #: The result of a case is its index; on some cases the machines differ, crash or hang.
 MACHINES = '''\
@@ -27,7 +27,7 @@ import time
 import numpy as np
 
 from pto_jax.campaign.results import Output, Run
-from pto_jax.dtypes import U32
+from pto_jax.ir.dtypes import U32
 
 
 @dataclasses.dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Campaigns:
         """The command in a process of its own."""
         path = os.pathsep.join([str(self.folder), *filter(None, sys.path)])
         return subprocess.Popen(
-            [sys.executable, "-m", "pto_jax.cli", "fuzz", *map(str, args)],
+            [sys.executable, "-m", "pto_jax.cli.main", "fuzz", *map(str, args)],
             cwd=self.folder,
             env={**os.environ, "PYTHONPATH": path},
             stdout=subprocess.PIPE,

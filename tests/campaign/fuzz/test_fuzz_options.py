@@ -8,12 +8,12 @@ from typing import Any
 
 import pytest
 
-from pto_jax.campaign import commands_fuzz
 from pto_jax.campaign.fuzz import campaign
 from pto_jax.campaign.fuzz.identity import differences, identity
 from pto_jax.campaign.fuzz.plan import LOCKSTEP_ALONE, LOCKSTEP_BATCH, LOCKSTEP_OPCODES, Plan
 from pto_jax.campaign.fuzz.store import Store
-from pto_jax.testing.generate_options import PRESETS
+from pto_jax.cli import fuzz as commands_fuzz
+from pto_jax.generate.options import PRESETS
 
 
 class _Seen(Exception):

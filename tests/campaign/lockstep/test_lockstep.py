@@ -11,19 +11,19 @@ import numpy as np
 import pytest
 from jax import lax
 
-from pto_jax.arrays import x64
-from pto_jax.campaign.lockstep import values
 from pto_jax.campaign.lockstep.cases import decode
-from pto_jax.campaign.lockstep.opcodes import catalogue
 from pto_jax.campaign.lockstep.oracle import compare_with_interpreter
-from pto_jax.campaign.lockstep.programs import contents, contents_of_one, draw
-from pto_jax.campaign.lockstep.stream import Runner, coverage
-from pto_jax.campaign.lockstep.table import REGIONS, Table, table
-from pto_jax.campaign.lockstep.tables import SMALL_SPAN, Tables, rounds, small
-from pto_jax.dtypes import F16, F32, I32, U8
+from pto_jax.ir.dtypes import F16, F32, I32, U8
+from pto_jax.lockstep import values
+from pto_jax.lockstep.opcodes import catalogue
+from pto_jax.lockstep.programs import contents, contents_of_one, draw
+from pto_jax.lockstep.stream import Runner, coverage
+from pto_jax.lockstep.table import REGIONS, Table, table
+from pto_jax.lockstep.tables import SMALL_SPAN, Tables, rounds, small
+from pto_jax.lowering.words import x64
 from pto_jax.oracle.step import RULES
 from pto_jax.profiles import ProfileName
-from pto_jax.verifier import verify_program
+from pto_jax.verifier.programs import verify_program
 
 SEED = 11
 INDEX = np.arange(2**40, 2**40 + 40, dtype=np.uint64)

@@ -10,20 +10,20 @@ import pytest
 
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.judge import Outcome, judge_all
-from pto_jax.campaign.lockstep import stream
 from pto_jax.campaign.lockstep.cases import decode
-from pto_jax.campaign.lockstep.encode import encode
 from pto_jax.campaign.lockstep.executor import LockstepExecutor
-from pto_jax.campaign.lockstep.stream import Runner
-from pto_jax.campaign.lockstep.table import Table, table
-from pto_jax.campaign.lockstep.tables import SPAN, Tables
 from pto_jax.campaign.lockstep.target import Lockstep
 from pto_jax.campaign.recorder import Record
 from pto_jax.campaign.targets import Oracle, Target
 from pto_jax.errors import ArgumentError, NotExecutableError
+from pto_jax.generate.options import CONTROL, STRAIGHT
+from pto_jax.generate.programs import generate
+from pto_jax.lockstep import stream
+from pto_jax.lockstep.encode import encode
+from pto_jax.lockstep.stream import Runner
+from pto_jax.lockstep.table import Table, table
+from pto_jax.lockstep.tables import SPAN, Tables
 from pto_jax.lowering.lockstep import Programs
-from pto_jax.testing.generate import generate
-from pto_jax.testing.generate_options import CONTROL, STRAIGHT
 
 SEED = 3
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from pto_jax.cli import main
+from pto_jax.cli.main import main
 from tests.campaign.report.test_report import TABLES, written
 
 ENDLESS = "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT"

@@ -8,7 +8,7 @@ import pytest
 from pto_jax.campaign.report import measure as module
 from pto_jax.campaign.report.measure import MEASURED, Measured, Range, measure, rounded
 from pto_jax.campaign.report.ulp import ROUNDED, bounds
-from pto_jax.dtypes import dtype
+from pto_jax.ir.dtypes import dtype
 
 
 @pytest.mark.parametrize("d", ["f32", "f16"])

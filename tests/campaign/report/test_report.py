@@ -18,7 +18,7 @@ from pto_jax.campaign.report.model import Report, command, report, throughput
 from pto_jax.campaign.report.read import Block, Contents, Failure, read
 from pto_jax.campaign.report.text import text
 from pto_jax.campaign.report.ulp import Histograms
-from pto_jax.cli import main
+from pto_jax.cli.main import main
 from pto_jax.errors import FileError
 
 TABLES = """

@@ -7,10 +7,10 @@ import pytest
 
 from pto_jax.campaign.report.ulp import Histogram, Histograms, bounds, bucket, label
 from pto_jax.campaign.results import Output, Run
-from pto_jax.dtypes import F32
+from pto_jax.generate.programs import Case
+from pto_jax.ir.dtypes import F32
 from pto_jax.isa import instructions
 from pto_jax.profiles import A2A3
-from pto_jax.testing.generate import Case
 from pto_jax.text import parse
 
 NAN, ONE, INF = 0x7FC00000, 0x3F800000, 0x7F800000

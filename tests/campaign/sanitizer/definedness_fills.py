@@ -16,15 +16,15 @@ from numpy.typing import NDArray
 from pto_jax import oracle
 from pto_jax.campaign.targets import interpreter_arguments
 from pto_jax.errors import ExecutionError, NotExecutableError
-from pto_jax.ir import Op
-from pto_jax.oracle.definedness_machine import Contents, ShadedMachine
-from pto_jax.oracle.definedness_step import ShadeStep
+from pto_jax.generate.programs import Case
+from pto_jax.interpreter import Execution
+from pto_jax.ir.program import Op
+from pto_jax.ir.types import TileType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy, Step
 from pto_jax.oracle.storage import Buffer, Place
-from pto_jax.testing.generate import Case
-from pto_jax.types import TileType
-from pto_jax.walk import Execution
+from pto_jax.sanitizer.machine import Contents, ShadedMachine
+from pto_jax.sanitizer.step import ShadeStep
 
 Array = NDArray[Any]
 #: Bytes of a number of undefined ones.

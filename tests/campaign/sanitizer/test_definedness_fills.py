@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from pto_jax.oracle.definedness_step import SHADES, ShadeStep, shade_of
+from pto_jax.generate.operations import catalogue
+from pto_jax.generate.options import PRESETS, STRAIGHT, Options
+from pto_jax.generate.programs import cases
 from pto_jax.profiles import PROFILE_NAMES
-from pto_jax.testing.generate import cases
-from pto_jax.testing.generate_operations import catalogue
-from pto_jax.testing.generate_options import PRESETS, STRAIGHT, Options
+from pto_jax.sanitizer.step import SHADES, ShadeStep, shade_of
 from tests.campaign.sanitizer.definedness_fills import CheckedMachine, Report, check
 
 #: Nothing generates a print.

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.ir import Program
-from pto_jax.oracle.sanitize import Sanitized, sanitize
-from pto_jax.types import PartitionViewType
+from pto_jax.ir.program import Program
+from pto_jax.ir.types import PartitionViewType
+from pto_jax.sanitizer.sanitize import Sanitized, sanitize
 from tests.campaign.sanitizer.planted import Planted, defects
 
 DEFECTS = defects()

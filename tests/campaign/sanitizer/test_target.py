@@ -9,11 +9,11 @@ from pto_jax.campaign.machines import machine
 from pto_jax.campaign.sanitizer import Sanitizer
 from pto_jax.campaign.shrink.differences import difference
 from pto_jax.campaign.targets import Oracle
-from pto_jax.oracle.definedness_step import SHADES
+from pto_jax.generate.options import PRESETS, STRAIGHT
+from pto_jax.generate.programs import cases
 from pto_jax.oracle.machine import CLASS_FILES
 from pto_jax.oracle.step import RULES
-from pto_jax.testing.generate import cases
-from pto_jax.testing.generate_options import PRESETS, STRAIGHT
+from pto_jax.sanitizer.step import SHADES
 
 
 def test_every_instruction_has_a_shadow_rule() -> None:

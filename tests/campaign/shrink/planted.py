@@ -10,10 +10,10 @@ import numpy as np
 
 from pto_jax.campaign.results import Run
 from pto_jax.campaign.targets import Oracle
+from pto_jax.generate.programs import Case
+from pto_jax.interpreter import Execution, TileRef
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
-from pto_jax.testing.generate import Case
-from pto_jax.walk import Execution, TileRef
 
 #: Changes what an instruction leaves in its destination: the machine, the instruction, and the words that the
 #: destination had before.

@@ -10,8 +10,8 @@ from itertools import islice
 from pto_jax.campaign.judge import Outcome, judge
 from pto_jax.campaign.recorder import Keeper
 from pto_jax.campaign.targets import Oracle
-from pto_jax.testing.generate import cases
-from pto_jax.testing.generate_options import EVERYTHING, STRAIGHT
+from pto_jax.generate.options import EVERYTHING, STRAIGHT
+from pto_jax.generate.programs import cases
 from tests.campaign.shrink.planted import (
     Planted,
     last_column,

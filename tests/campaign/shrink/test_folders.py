@@ -14,9 +14,9 @@ from pto_jax.campaign.recorder import Keeper
 from pto_jax.campaign.shrink import reading
 from pto_jax.campaign.shrink.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK
 from pto_jax.campaign.targets import Oracle
-from pto_jax.cli import main
-from pto_jax.testing.generate import Case, cases
-from pto_jax.testing.generate_options import PRESETS
+from pto_jax.cli.main import main
+from pto_jax.generate.options import PRESETS
+from pto_jax.generate.programs import Case, cases
 from tests.campaign.shrink.planted import WRONG_ADDITION, Planted, last_column
 
 TESTED = "python:tests.campaign.shrink.planted:WRONG_ADDITION"

@@ -14,13 +14,13 @@ from pto_jax.campaign.judge import judge
 from pto_jax.campaign.shrink import Shrunk, shrink
 from pto_jax.campaign.shrink.recording import numbered, record
 from pto_jax.campaign.targets import Oracle
-from pto_jax.ir import Op
+from pto_jax.generate.operations import catalogue
+from pto_jax.generate.options import PRESETS, STRAIGHT
+from pto_jax.generate.programs import Case, cases
+from pto_jax.ir.program import Op
+from pto_jax.ir.types import TileType
 from pto_jax.oracle.machine import ReferenceMachine
-from pto_jax.testing.generate import Case, cases
-from pto_jax.testing.generate_operations import catalogue
-from pto_jax.testing.generate_options import PRESETS, STRAIGHT
-from pto_jax.types import TileType
-from pto_jax.verifier import verify_program
+from pto_jax.verifier.programs import verify_program
 from tests.campaign.shrink.planted import (
     Altered,
     Defect,

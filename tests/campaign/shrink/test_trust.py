@@ -18,9 +18,9 @@ from pto_jax.campaign.judge import judge
 from pto_jax.campaign.shrink.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK, save
 from pto_jax.campaign.shrink.search import Finding
 from pto_jax.campaign.targets import Oracle
-from pto_jax.cli import main
-from pto_jax.testing.generate import Case, cases
-from pto_jax.testing.generate_options import PRESETS
+from pto_jax.cli.main import main
+from pto_jax.generate.options import PRESETS
+from pto_jax.generate.programs import Case, cases
 from tests.campaign.shrink.planted import WRONG_ADDITION
 from tests.files.archives import HOSTILE
 
@@ -202,7 +202,7 @@ def test_a_hostile_folder_is_one_line(name: str, folder: Path, capsys: pytest.Ca
 
 def test_a_full_disk_leaves_the_folder_that_was_there(failed: Path, tmp_path: Path) -> None:
     from pto_jax.errors import FileError
-    from pto_jax.testing.generate import generate
+    from pto_jax.generate.programs import generate
     from tests.files.test_write import small_disk
 
     case: Case = replace(generate(3, 0), seed=6, index=1)

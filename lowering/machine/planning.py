@@ -1,0 +1,169 @@
+"""Where a program places its tiles: found by walking it with addresses only.
+
+The walk folds constants, follows calls and rebindings exactly as execution does, so that every address
+that execution will know is known here too.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from functools import lru_cache
+from math import prod
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from pto_jax.errors import NotExecutableError
+from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, launch
+from pto_jax.interpreter.abstract import AbstractMachine
+from pto_jax.ir.dtypes import INDEX, DType
+from pto_jax.ir.program import Op, Program
+from pto_jax.ir.types import GlobalLayout, TileType
+from pto_jax.profiles import Profile
+
+from ..memory_layouts import AXES, Window
+from . import ranges
+from .ranges import Range
+from .storage import Placement, Plan
+
+if TYPE_CHECKING:
+    from pto_jax.interpreter.machine import RunBlock
+
+#: The tile and the view of the instructions that transfer a tile's valid region.
+TRANSFERS = {"tload": ("dst", "src"), "tstore": ("src", "dst"), "tstore_fp": ("src", "dst")}
+
+
+#: What tells an operation from others that compute addresses.
+Key: TypeAlias = tuple[str, tuple[str, ...]]
+
+
+def key_of(op: Op) -> Key:
+    """What an operation with an address is known by, as equal programs have operations of their own."""
+    return op.name, tuple(v.name for v in (*op.results, *op.outs, *op.ins))
+
+
+@dataclass(frozen=True)
+class Accesses:
+    """The first and the last element of a buffer that every execution addresses, and the operations that
+    do so."""
+
+    first: int
+    last: int
+    before: Op
+    behind: Op
+
+    def joined(self, other: Accesses) -> Accesses:
+        low = other if other.first < self.first else self
+        high = other if other.last > self.last else self
+        return Accesses(low.first, high.last, low.before, high.behind)
+
+
+@dataclass
+class Surveyor(AbstractMachine):
+    """Computes ranges only, and notes the constant addresses of tiles, constant accesses to global memory
+    outside control flow that only execution knows, and the operations whose addresses are near the beginning
+    of global memory (``near``, True) or may not be."""
+
+    found: list[Placement] = field(default_factory=list)
+    accesses: dict[str, Accesses] = field(default_factory=dict)
+    near: dict[Key, bool] = field(default_factory=dict)
+    current: Key = ("", ())
+
+    def unknown(self, dtype: DType | None = None) -> Scalar:
+        return Range() if dtype is None else Range.of_type(dtype)
+
+    def begin(self, op: Op, scope: Scope) -> None:
+        self.current = key_of(op)
+
+    def execute(self, execution: Execution) -> dict[str, None]:
+        transfer = TRANSFERS.get(execution.instruction.name)
+        if transfer is not None and self.depth == 0:
+            self._note(execution, *transfer)
+        return dict.fromkeys(execution.vectors)
+
+    def _note(self, execution: Execution, tile: str, view: str) -> None:
+        ref, given = execution.tile(tile), execution.operands[view]
+        layout = execution.attrs.get("layout")
+        layout = layout if isinstance(layout, GlobalLayout) else given.layout
+        sizes = (ref.v_row, ref.v_col)
+        known = all(isinstance(n, int) for n in (*sizes, given.offset, *given.shape, *given.strides))
+        if not known or ref.type.conv is not None or layout not in (None, *AXES):
+            return
+        window = Window.of(given, layout)
+        lanes = tuple(map(min, sizes, window.lanes()))
+        if all(n > 0 for n in lanes) and prod(lanes) <= ref.type.elements:
+            where = window.addresses(lanes)
+            self._access(execution.op, given.buffer, int(where.min()), int(where.max()))
+
+    def _access(self, op: Op, buffer: Any, first: Scalar, last: Scalar) -> None:
+        if self.depth == 0 and isinstance(buffer, str) and isinstance(first, int) and isinstance(last, int):
+            found = Accesses(first, last, op, op)
+            self.accesses[buffer] = self.accesses.get(buffer, found).joined(found)
+
+    def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
+        run(Range(0, grid - 1), operands)
+
+    def counter(self, value: int) -> Scalar:
+        return Range.of(value)
+
+    def trip(self, frame: Frame, trips: Scalar) -> Scalar:
+        if isinstance(trips, int):
+            return Range(0, max(0, trips - 1))
+        names = frame.names()
+        lower, upper, step = (Range.of(names.get(frame.op.group(n)[0].name)) for n in ("lb", "ub", "step"))
+        return Range(0, max(0, (upper.high - lower.low - 1) // max(1, step.low)))
+
+    def either(self, first: Operand, second: Operand) -> Operand:
+        if isinstance(first, int | Range) and isinstance(second, int | Range):
+            return first if first == second else Range.of(first).joined(Range.of(second))
+        return super().either(first, second)
+
+    def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+        return ranges.scalar(name, args, source, result)
+
+    def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+        product = ranges.scalar("arith.muli", (index, stride), INDEX, INDEX)
+        found = ranges.scalar("arith.addi", (base, product), INDEX, INDEX)
+        near = Range.of(base).is_near and product.is_near and found.is_near
+        self.near[self.current] = self.near.get(self.current, True) and near
+        return found
+
+    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        self._access(op, pointer.buffer, pointer.offset, pointer.offset)
+        return self.unknown()
+
+    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        self._access(op, pointer.buffer, pointer.offset, pointer.offset)
+
+    def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
+        if address is not None:
+            self.found.append(Placement(type, address if isinstance(address, int) else None))
+        return None
+
+
+@lru_cache(maxsize=1024)
+def plan(program: Program, entry: str, profile: Profile, grid: int = 1) -> Plan:
+    """The memory plan of a function executed on some blocks, which may take different paths.
+
+    A program that execution will stop in is planned up to the place where it stops.
+    """
+    return Plan(_survey(program, entry, grid).found, profile.capacity)
+
+
+def accesses(program: Program, entry: str, grid: int = 1) -> Mapping[str, Accesses]:
+    """What every execution accesses of global memory, by buffer, where that is constant."""
+    return _survey(program, entry, grid).accesses
+
+
+def near(program: Program, entry: str, grid: int = 1) -> frozenset[Key]:
+    """The operations whose addresses need no care: they cannot leave 64 bits."""
+    return frozenset(key for key, is_near in _survey(program, entry, grid).near.items() if is_near)
+
+
+@lru_cache(maxsize=1024)
+def _survey(program: Program, entry: str, grid: int) -> Surveyor:
+    surveyor, function = Surveyor(), program.function(entry)
+    assert function is not None, entry
+    with suppress(NotExecutableError):
+        launch(program, surveyor, function, [surveyor.argument(a) for a in function.args], grid=grid)
+    return surveyor

@@ -1,0 +1,168 @@
+"""From a program to a pure function: the JAX machine behind the program walker."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
+from pto_jax.interpreter import Buffer, Frame, Operand, Pointer, Scalar, Scope, TileRef, printed, step_by_step
+from pto_jax.ir.dtypes import DType
+from pto_jax.ir.program import Op
+
+from .. import indexed_scalars, scalars
+from . import addresses, control_flow, grid as blocks
+from .instructions import InstructionMachine
+from .planning import Key, key_of
+from .storage import Window
+from .tile_memory import BLOCK
+
+if TYPE_CHECKING:
+    from pto_jax.interpreter.machine import After, Arm, Before, Body, RunBlock
+
+#: Operations up to which a loop of known length is written out in a traced program.
+MAX_UNROLLED = 16
+#: The operation that is executed before the first one.
+BEFORE = Op("")
+
+
+@dataclass
+class JaxMachine(InstructionMachine):
+    """Executes programs on arrays.
+
+    Where the program is traced as a whole, control flow that is not known becomes ``lax`` control flow.
+    ``disjoint`` tells which parts of the buffers blocks touch, where they do not meet; ``near`` are the
+    operations whose addresses need no care.
+    """
+
+    disjoint: Callable[[Mapping[str, int]], Mapping[str, blocks.Part] | None] | None = None
+    depth: int = 0
+    abstract: bool = False
+    near: frozenset[Key] = frozenset()
+    _op: Op = BEFORE
+
+    def begin(self, op: Op, scope: Scope) -> None:
+        self._op = op
+
+    def known(self, value: Scalar) -> int | None:
+        if isinstance(value, Array) and not isinstance(value, jax.core.Tracer):
+            return int(value)
+        return int(value) if isinstance(value, int | np.integer) else None
+
+    def unrolls(self, op: Op, trips: int) -> bool:
+        body = sum(1 for _ in op.walk()) - 1
+        return not self.whole or trips * body <= MAX_UNROLLED
+
+    def counter(self, value: int) -> Scalar:
+        return value if self.whole else jnp.asarray(np.int64(value))
+
+    @contextmanager
+    def _inside(self) -> Iterator[None]:
+        self.depth += 1
+        try:
+            yield
+        finally:
+            self.depth -= 1
+
+    def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
+        with self._inside():
+            return control_flow.branch(self, frame, condition, arms)
+
+    def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
+        with self._inside():
+            return control_flow.loop(self, frame, trips, inits, body)
+
+    def repeat(
+        self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
+    ) -> tuple[Operand, ...]:
+        if self.whole:
+            with self._inside():
+                return control_flow.repeat(self, frame, inits, before, after)
+        return step_by_step(self, frame.op, inits, before, after)
+
+    def show(self, op: Op, format: str, value: Scalar, dtype: DType) -> None:
+        def show(value: np.generic) -> None:
+            print(printed(format, value.item()), flush=True)
+
+        if self.known(value) is not None or isinstance(value, float):
+            print(printed(format, value if isinstance(value, int | float) else value.item()))
+        else:
+            jax.debug.callback(show, scalars.to_native(value, dtype))
+
+    def trap(self, op: Op) -> None:
+        if not self.whole:
+            raise ExecutionError(Diagnostic("error", "the program stops here", op.span, op.name, rule="trap"))
+        self.stop(op, "trap", "a program that does not come here", jnp.ones((), bool))
+
+    def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+        return scalars.compute(self.semantics, name, args, source, result)
+
+    def elements(self, buffer: Buffer, dtype: DType) -> int | None:
+        return self.buffers[buffer].shape[0] if isinstance(buffer, str) else None
+
+    def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+        if key_of(self._op) in self.near:
+            return addresses.near(base, index, stride)
+        return (addresses.advanced if self.checks else addresses.followed)(base, index, stride)
+
+    def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
+        sizes = {name: words.shape[0] for name, words in self.buffers.items()}
+        parts = self.disjoint(sizes) if self.whole and self.disjoint is not None else None
+        if parts is not None:
+            blocks.side_by_side(self, operands, grid, parts, run)
+            return
+
+        def body(number: Scalar, carried: tuple[Operand, ...]) -> tuple[Operand, ...]:
+            self.new_block()
+            run(number, operands)
+            return ()
+
+        place = Op(BLOCK)
+        if not self.whole:
+            for number in range(grid):
+                body(number, ())
+        else:
+            self.loop(Frame(place), grid, (), body)
+
+    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Array:
+        _whole(op, ref)
+        self._within(op, position, ref.type.elements, "the tile")
+        flat = self.words(ref).reshape(-1)
+        return indexed_scalars.as_scalar(
+            indexed_scalars.read(flat, indexed_scalars.in_tile(ref.type, position)), dtype
+        )
+
+    def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
+        _whole(op, ref)
+        self._within(op, position, ref.type.elements, "the tile")
+        words, at = self.words(ref), indexed_scalars.in_tile(ref.type, position)
+        new = indexed_scalars.write(words.reshape(-1), at, scalars.to_word(value, ref.type.dtype))
+        self.write(ref, new.reshape(words.shape))
+
+    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Array:
+        buffer = self.buffers[pointer.buffer]
+        self._within(op, pointer.offset, buffer.shape[0], pointer.buffer)
+        return indexed_scalars.as_scalar(indexed_scalars.read(buffer, pointer.offset), dtype)
+
+    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        buffer, word = self.buffers[pointer.buffer], scalars.to_word(value, pointer.dtype)
+        self._within(op, pointer.offset, buffer.shape[0], pointer.buffer)
+        self.buffers[pointer.buffer] = indexed_scalars.write(buffer, pointer.offset, word)
+
+    def _within(self, op: Op, position: Scalar, size: int, what: str) -> None:
+        broken = indexed_scalars.outside(position, size)
+        allowed = f"an element of {what}, 0 to {size - 1}"
+        self.require(op, "offset-range", allowed, broken, "offset {}", (position,))
+
+
+def _whole(op: Op, ref: TileRef) -> None:
+    if isinstance(ref.storage, Window):
+        message = "found an element of a window; allowed: of a whole tile"
+        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))

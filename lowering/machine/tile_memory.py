@@ -1,0 +1,308 @@
+"""On-chip memory and global buffers of a running program, as arrays."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
+
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
+from pto_jax.interpreter import Choice, Scalar, TileRef, with_storage
+from pto_jax.ir.dtypes import F32, DType
+from pto_jax.ir.program import Op, Value
+from pto_jax.ir.types import TileType
+from pto_jax.isa.rules.memory import ALIGNMENT
+
+from ..rules import Lanes, Semantics
+from . import storage
+from .shapes import Carried
+from .storage import Cell, Plan, Slot, Window
+
+#: Name of the operation that stands for the blocks of a launch.
+BLOCK = "block"
+#: Trips after which a while loop is stopped, unless told otherwise.
+MAX_STEPS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Site:
+    """Where a run-time rule is followed: all of a :class:`Violation` that is not data."""
+
+    op: Op
+    rule: str
+    allowed: str
+    found: str
+    count: int
+
+    def filled(self, data: Iterator[Array]) -> Violation:
+        """The violation with these data."""
+        broken = next(data)
+        values = tuple(next(data) for _ in range(self.count))
+        return Violation(self.op, self.rule, self.allowed, broken, self.found, values)
+
+    def unbroken(self) -> Violation:
+        """None: the rule is kept."""
+        return self.filled(iter([jnp.zeros((), bool), *[jnp.zeros((), np.int64)] * self.count]))
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A run-time rule of one instruction, and whether this execution broke it (a traced flag).
+
+    ``found`` is a format of what was found, ``values`` are the int64 numbers in it, of the first time.
+    """
+
+    op: Op
+    rule: str
+    allowed: str
+    broken: Array
+    found: str = ""
+    values: tuple[Array, ...] = ()
+
+    @property
+    def site(self) -> Site:
+        return Site(self.op, self.rule, self.allowed, self.found, len(self.values))
+
+    @property
+    def data(self) -> list[Array]:
+        return [self.broken, *self.values]
+
+    def of_batch(self) -> Violation:
+        """Whether a rule was broken anywhere along the leading axis, with the values of the first place."""
+        first = lax.argmax(self.broken, 0, np.int32)
+        return replace(self, broken=self.broken.any(), values=tuple(n[first] for n in self.values))
+
+    def after(self, earlier: Violation) -> Violation:
+        """Whether a rule was ever broken, with the values of the first time."""
+        pairs = zip(earlier.values, self.values, strict=True)
+        values = tuple(jnp.where(earlier.broken, old, new) for old, new in pairs)
+        return replace(self, broken=earlier.broken | self.broken, values=values)
+
+
+@dataclass
+class TileMemory:
+    """Where tiles and buffers are, and the run-time rules that were broken.
+
+    All state is in ``cells`` and ``buffers``. ``values`` are those of freshly written float32 tiles,
+    besides their words. ``temporaries`` are the cells of results that no allocation names, ``of_block``
+    those that end with a block of a launch; ``axes`` the mesh axes that arguments vary over; ``core`` is
+    the core whose memory is meant; ``checks`` records run-time rules, ``max_steps`` bounds while loops.
+    ``whole`` says that the program is traced as a whole.
+    """
+
+    semantics: Semantics
+    plan: Plan
+    buffers: dict[str, Array]
+    cells: dict[str, Array] = field(default_factory=dict)
+    values: dict[str, Array] = field(default_factory=dict)
+    packed: dict[str, bool] = field(default_factory=dict)
+    temporaries: set[str] = field(default_factory=set)
+    of_block: set[str] = field(default_factory=set)
+    violations: list[Violation] = field(default_factory=list)
+    checks: bool = False
+    whole: bool = False
+    max_steps: int = MAX_STEPS
+    axes: frozenset[str] = frozenset()
+    core: str = ""
+    _layout: dict[str, Cell] = field(default_factory=dict)
+    _in_block: bool = False
+    _own_keys: dict[tuple[str, int], str] = field(default_factory=dict)
+    _names: Counter[str] = field(default_factory=Counter)
+
+    def bind_buffer(self, name: str, dtype: DType, words: Array) -> None:
+        """Make an argument's flat words a global-memory buffer, one element per word."""
+        self.packed[name] = dtype.packed
+        if dtype.packed:
+            words = jnp.stack([words & np.uint8(0xF), words >> np.uint8(4)], axis=-1).reshape(-1)
+        self.buffers[name] = words
+
+    def region(self, op: Op, ref: TileRef, operand: str = "") -> None:
+        extents = ref.type.shape
+        whose = f" of {operand}" if operand else ""
+        allowed = f"a valid region within {extents[0]}x{extents[1]}{whose}"
+        sizes = (ref.v_row, ref.v_col)
+        broken: Scalar = False
+        for size, extent in zip(sizes, extents, strict=True):
+            broken = broken | (size < 0) | (size > extent)
+        if broken is True:
+            raise _broken(op, "region", allowed, f"{sizes[0]}x{sizes[1]}")
+        self.require(op, "region", allowed, broken, "{}x{}", sizes)
+
+    def require(
+        self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
+    ) -> None:
+        """Record a run-time rule, if they are followed; eagerly, a broken one is an error at once."""
+        if broken is False or not self.checks:
+            return
+        if broken is True and not self.whole:
+            raise _broken(op, rule, allowed, found.format(*values) if found else "another")
+        numbers = tuple(lax.convert_element_type(jnp.asarray(n), np.int64) for n in values)
+        self.violations.append(Violation(op, rule, allowed, jnp.asarray(broken, bool), found, numbers))
+
+    def stop(self, op: Op, rule: str, allowed: str, stopped: Array) -> None:
+        """Note that execution ended early, whether or not run-time rules are checked."""
+        self.violations.append(Violation(op, rule, allowed, stopped))
+
+    def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Slot:
+        if address is None:
+            place = (self.core, id(op))
+            key = self._own_keys.get(place) or self._key(op.results[0].name)
+            return self._own(self._own_keys.setdefault(place, key), type)
+        return self._placed(op, type, address)
+
+    def fresh(self, op: Op, result: Value, type: TileType) -> Slot:
+        slot = self._own(self._key(result.name), type)
+        self.temporaries.add(slot.cell.key)
+        return slot
+
+    def temporary(self, type: TileType, words: Array, name: str = "carried") -> Slot:
+        """Storage of a value that control flow or a pipe handed on."""
+        slot = self._own(self._key(name), type)
+        self.temporaries.add(slot.cell.key)
+        self.cells[slot.cell.key] = words
+        return slot
+
+    def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Slot:
+        return self._placed(op, type, address)
+
+    def _placed(self, op: Op, type: TileType, address: Scalar) -> Slot:
+        """Storage at an address; one that only execution knows must be in the memory and aligned."""
+        slot = self.plan.slot(type, address)
+        if self.core:
+            slot = replace(slot, cell=replace(slot.cell, key=f"{self.core}/{slot.cell.key}"))
+        if not isinstance(address, int):
+            last = slot.cell.end - type.bytes
+            broken = (address < 0) | (address > last) | (address % ALIGNMENT != 0)
+            allowed = f"a multiple of {ALIGNMENT} in [0, {last}]"
+            self.require(op, "address", allowed, broken, "address {}", (address,))
+        return self._touch(slot)
+
+    def adopt(self, name: str, type: TileType, words: Array) -> Slot:
+        """Storage of a tile that is an argument."""
+        slot = self._own(self._key(name), type)
+        self.cells[slot.cell.key] = words
+        return slot
+
+    def blank(self, name: str, type: TileType) -> Slot:
+        """Storage of a tile argument that was left out: a fresh tile."""
+        return self._own(self._key(name), type)
+
+    def alias(self, op: Op, ref: TileRef, type: TileType) -> Slot | Window:
+        if isinstance(ref.storage, Window) and not storage.seen_alike(ref.type, type):
+            raise _pitched(op)
+        assert isinstance(ref.storage, Slot | Window)
+        return ref.storage
+
+    def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Slot:
+        if not isinstance(ref.storage, Slot):
+            raise _pitched(op)
+        width = ref.type.dtype.storage_bits
+        if not isinstance(elements, int):
+            elements = lax.clamp(np.int64(-storage.FAR), elements, np.int64(storage.FAR))
+        address = ref.storage.address + elements * width // 8
+        return replace(ref.storage, address=address, step=min(ref.storage.step, max(width, 8)))
+
+    def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Window:
+        limit, width = ref.type.shape
+        return Window(replace(ref, v_row=limit, v_col=width), row, col)
+
+    def contents(self, ref: TileRef) -> Array:
+        return self.words(ref)
+
+    def receive(self, op: Op, name: str, type: TileType, contents: Array) -> Slot:
+        return self.temporary(type, contents, name)
+
+    def concatenate(self, parts: Sequence[Array], axis: int) -> Array:
+        return jnp.concatenate(parts, axis)
+
+    def enter(self, core: str) -> None:
+        self.core = core
+
+    def new_block(self) -> None:
+        self.cells.clear()
+        self.values.clear()
+        self._in_block = True
+
+    def ending_with(self, op: Op) -> set[str]:
+        """The cells that nothing reads after the regions of an operation that made them."""
+        return self.temporaries | self.of_block if op.name == BLOCK else self.temporaries
+
+    def words(self, ref: TileRef) -> Array:
+        if isinstance(ref.storage, Choice):
+            choices = [self.words(with_storage(ref, option)) for option in ref.storage.options]
+            found = choices[0]
+            for i, words in enumerate(choices[1:], 1):
+                found = jnp.where(ref.storage.index == i, words, found)
+            return found
+        if isinstance(ref.storage, Carried):
+            return ref.storage.words
+        if isinstance(ref.storage, Window):
+            return ref.storage.take(self.words(ref.storage.tile), ref.type)
+        assert isinstance(ref.storage, Slot)
+        return storage.load(self.cells, ref.storage, ref.type)
+
+    def _key(self, name: str) -> str:
+        """A cell name; functions and sections may use one tile name for different tiles."""
+        self._names[name] += 1
+        count = self._names[name]
+        own = f"{self.core}%{name}"
+        return own if count == 1 else f"{own}#{count}"
+
+    def _own(self, key: str, type: TileType) -> Slot:
+        cell = Cell(key, type, 0, type.bytes, type.dtype.word_bits)
+        return self._touch(Slot(cell))
+
+    def _touch(self, slot: Slot) -> Slot:
+        if self._in_block:
+            self.of_block.add(slot.cell.key)
+        self._layout[slot.cell.key] = slot.cell
+        self.touch(slot.cell.key)
+        return slot
+
+    def touch(self, key: str) -> None:
+        """Give a cell its first contents, unless it has some."""
+        if key not in self.cells:
+            self.cells[key] = storage.initial(self._layout[key], self.semantics.profile)
+
+    def set_cell(self, key: str, words: Array) -> None:
+        self.cells[key] = words
+        self.values.pop(key, None)
+
+    def lanes(self, ref: TileRef) -> Lanes:
+        slot = ref.storage
+        carried = isinstance(slot, Slot) and ref.type.dtype == F32 and storage.sees_logical(slot, ref.type)
+        value = self.values.get(slot.cell.key) if carried and isinstance(slot, Slot) else None
+        return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col), value)
+
+    def write(self, ref: TileRef, words: Array, value: Array | None = None) -> None:
+        if isinstance(ref.storage, Window):
+            whole = self.words(ref.storage.tile)
+            self.write(ref.storage.tile, ref.storage.put(whole, words))
+            return
+        assert isinstance(ref.storage, Slot)
+        cell = ref.storage.cell
+        storage.store(self.cells, ref.storage, ref.type, words)
+        self.values.pop(cell.key, None)
+        if value is not None and storage.sees_logical(ref.storage, ref.type):
+            self.values[cell.key] = value
+
+
+def _broken(op: Op, rule: str, allowed: str, found: str) -> ExecutionError:
+    message = f"found {found}; allowed: {allowed}"
+    return ExecutionError(Diagnostic("error", message, op.span, op.name, rule=rule))
+
+
+def _pitched(op: Op) -> NotExecutableError:
+    message = "found an alias of a window with its own pitch; allowed: of a whole tile"
+    return NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
+
+
+def _traced(size: Scalar) -> Array | None:
+    if isinstance(size, int | np.integer):
+        return None
+    limits = np.iinfo(np.int32)
+    return lax.convert_element_type(jnp.clip(size, -1, limits.max), np.int32)

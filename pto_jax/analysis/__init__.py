@@ -1,0 +1,1 @@
+"""Facts about programs that follow from their text."""

@@ -1,0 +1,153 @@
+"""Facts about a program that need no execution: arguments, written buffers, sizes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from .. import isa
+from ..errors import ArgumentError
+from ..ir.program import Function, Op, Program
+from ..ir.types import MemRefType, PtrType, Type
+from .provenance import GlobalTypes as GlobalTypes, called, roots
+
+#: Operations whose result is another handle over the bytes of a tile.
+_ALIASES = frozenset({"talias", "treshape", "bitcast", "subset", "tsubview"})
+
+
+@dataclass(frozen=True)
+class Argument:
+    """An argument of a kernel. ``min_elements`` is the number of elements a buffer needs for the views
+    whose sizes the text gives, None when it gives none."""
+
+    name: str
+    type: Type
+    min_elements: int | None = None
+    written: bool = False
+
+    def __repr__(self) -> str:
+        needs = f", at least {self.min_elements} elements" if self.min_elements is not None else ""
+        return f"Argument({self.name}: {self.type}{needs}{', written' if self.written else ''})"
+
+
+def select_entry(program: Program, entry: str | None) -> Function:
+    """The function to execute: the named one, else the entry, else the only function."""
+    if entry is not None:
+        found = program.function(entry)
+        if found is None:
+            names = ", ".join(f.name for f in program.functions) or "none"
+            raise ArgumentError(f"no function {entry!r} in the program; it has: {names}")
+        return found
+    entries = [f for f in program.entries if f.body.ops]
+    if len(entries) == 1:
+        return entries[0]
+    names = ", ".join(f.name for f in program.functions) or "none"
+    if not program.functions:
+        raise ArgumentError("the program has no function to execute")
+    raise ArgumentError(f"the program does not say which function is the entry; choose one of: {names}")
+
+
+def arguments(program: Program, function: Function) -> tuple[Argument, ...]:
+    """The arguments of a function with what is known about its buffers."""
+    written = set(written_buffers(program, function))
+    needs = _needs(function)
+    return tuple(Argument(a.name, a.type, needs.get(a.name), a.name in written) for a in function.args)
+
+
+def fragment_outputs(program: Program) -> tuple[str, ...]:
+    """Names of a fragment's results that instructions wrote, and of the tile handles it makes at its end;
+    its constants are not results, and a view that it writes stands for the arguments it is a view of."""
+    written: set[str] = set()
+    read = {v.name for op in program.walk() for v in op.ins}
+    for op in program.walk():
+        instruction = isa.find(op.name)
+        if instruction is not None and instruction.syntax == "tile":
+            written |= {v.name for v in op.destinations}
+        elif op.name in _ALIASES:
+            written |= {v.name for v in op.destinations} - read
+    buffers = [name for function in program.functions for name in written_buffers(program, function)]
+    sources = {n: r for function in program.functions for n, r in roots(program, function).items()}
+    named: list[str] = []
+    for name in program.fragment_results:
+        if name in written or name in buffers:
+            named += sorted(sources.get(name, {name}))
+    return tuple(dict.fromkeys((*named, *buffers)))
+
+
+def written_buffers(program: Program, function: Function) -> tuple[str, ...]:
+    """Names of the buffer arguments a function writes, in order of the first write."""
+    return tuple(dict.fromkeys(_writes(program, function, frozenset())))
+
+
+def _writes(program: Program, function: Function, active: frozenset[str]) -> Iterator[str]:
+    names = roots(program, function)
+    order = {a.name: i for i, a in enumerate(function.args)}
+
+    def of(name: str | None) -> list[str]:
+        return sorted(names.get(name or "", ()), key=order.__getitem__)
+
+    for op in function.walk():
+        if op.name in ("tstore", "store_scalar", "tstore_fp", "mscatter"):
+            for target in op.ins[1:2] if op.name == "store_scalar" else op.outs:
+                yield from of(target.name)
+        callee = called(program, op) if op.name == "call" else None
+        if callee is not None and callee.name not in active:
+            given = {p.name: v.name for p, v in zip(callee.args, op.ins, strict=False)}
+            for inner in _writes(program, callee, active | {function.name}):
+                yield from of(given.get(inner))
+
+
+def _needs(function: Function) -> dict[str, int]:
+    constants: dict[str, int] = {}
+    offsets: dict[str, tuple[str, int]] = {
+        a.name: (a.name, 0) for a in function.args if isinstance(a.type, PtrType)
+    }
+    needs = {
+        a.name: memref_extent(a.type)
+        for a in function.args
+        if isinstance(a.type, MemRefType) and memref_extent(a.type)
+    }
+    for op in function.walk():
+        value = op.attrs.get("value") if op.name == "arith.constant" else None
+        if isinstance(value, int):
+            constants[op.results[0].name] = value
+        elif op.name == "addptr" and op.ins[0].name in offsets and op.ins[1].name in constants:
+            base, offset = offsets[op.ins[0].name]
+            offsets[op.results[0].name] = (base, offset + constants[op.ins[1].name])
+        elif op.name == "make_tensor_view" and op.group("ptr")[0].name in offsets:
+            base, offset = offsets[op.group("ptr")[0].name]
+            extent = _extent(op, constants)
+            if extent:
+                needs[base] = max(needs.get(base, 0), offset + extent)
+    return needs
+
+
+def memref_extent(t: MemRefType) -> int:
+    """Elements up to the last one of a memref, 0 when its type does not give the sizes."""
+    if None in t.dims or (t.strides is not None and None in t.strides) or t.offset is None:
+        return 0
+    last = t.offset
+    for size, stride in zip(t.dims, strides_of(t.dims, t.strides), strict=True):
+        if size == 0:
+            return 0
+        last += ((size or 0) - 1) * stride
+    return last + 1
+
+
+def strides_of(dims: Sequence[int | None], strides: Sequence[int | None] | None) -> tuple[int, ...]:
+    """Element strides of a memref of known sizes; contiguous where none are given."""
+    found = [math.prod(d or 0 for d in dims[i + 1 :]) for i in range(len(dims))]
+    return tuple(s if s is not None else c for s, c in zip(strides or found, found, strict=True))
+
+
+def _extent(op: Op, constants: dict[str, int]) -> int:
+    """Elements from the view's base to its last element, 0 when the text does not give the sizes."""
+    total = 1
+    for size, stride in zip(op.group("shape"), op.group("strides"), strict=False):
+        if size.name not in constants or stride.name not in constants:
+            return 0
+        if constants[size.name] == 0:
+            return 0
+        total += (constants[size.name] - 1) * constants[stride.name]
+    return total

@@ -1,0 +1,1 @@
+"""Mutation fuzz of the parser, the verifier and the printer."""

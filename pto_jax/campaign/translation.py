@@ -1,0 +1,319 @@
+"""Translation validation: a program before and after a compiler pass on the same generated inputs.
+
+Every buffer that either program writes is compared bit by bit. An input on which the program before
+breaks a run-time rule is not used; one on which only the program after breaks a rule is a difference.
+Memory that nothing has written reads as the profile says: programs that use it may agree by chance.
+
+>>> import pto_jax as pto
+>>> from pto_jax.examples import EXAMPLES
+>>> program = pto.load(EXAMPLES["vector_add"].path)
+>>> validate(pair(program, program), count=2).failure is None
+True
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..analysis.entries import Argument
+from ..analysis.provenance import GlobalTypes
+from ..errors import ArgumentError, Diagnostic, ExecutionError
+from ..generate.inputs import STYLES, Style, draw, draw_scalar, numbers, shape_of
+from ..ir.dtypes import DType, dtype
+from ..ir.program import Program
+from ..ir.types import ArrayType, ScalarType, TileType, Type, VectorType
+from ..runtime.kernel import Kernel, compile
+from ..runtime.tiles import Tile
+from ..vectors.compare import Comparison, compare_words
+
+Array = NDArray[Any]
+#: Inputs tried for one that the program before accepts.
+ATTEMPTS = 60
+_ARRAYS = (GlobalTypes, TileType, VectorType)
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two kernels whose arguments match by position (by name for fragments)."""
+
+    before: Kernel
+    after: Kernel
+    #: Position of the after kernel's argument for each of the before kernel's.
+    order: tuple[int, ...]
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        return self.before.arguments
+
+    @property
+    def results(self) -> dict[str, str]:
+        """What is compared: the name before, and the name after."""
+        if self.before.program.fragment:
+            return {n: n for n in self.before.outputs}
+        names = [a.name for a in self.before.arguments]
+        others = [self.after.arguments[i].name for i in self.order]
+        renamed = dict(zip(names, others, strict=True))
+        written = set(self.before.outputs) | {n for n in names if renamed[n] in self.after.outputs}
+        return {n: renamed[n] for n in names if n in written}
+
+
+@dataclass(frozen=True)
+class Failure:
+    """An input on which the programs differ: its number, the first buffer that differs (with the words
+    before as expected ones), or what the program after did wrong."""
+
+    number: int
+    inputs: Mapping[str, Array]
+    before: Mapping[str, Array]
+    after: Mapping[str, Array]
+    comparison: Comparison | None = None
+    problem: Diagnostic | None = None
+
+    def __str__(self) -> str:
+        if self.comparison is None:
+            return f"input {self.number}: only the program after breaks a rule: {self.problem}"
+        first = self.comparison.first
+        if first is None:
+            return f"input {self.number}: {self.comparison}"
+        digits = max(1, first.dtype.bits // 4)
+        values = " and ".join(
+            f"{which} 0x{bits:0{digits}x} ({value})"
+            for which, bits, value in (
+                ("before", first.expected_bits, first.expected),
+                ("after", first.actual_bits, first.actual),
+            )
+        )
+        place = self._place(first.operand, first.index)
+        apart = f", {first.ulp} ULP apart" if first.ulp is not None else ""
+        count = f"{self.comparison.different} of {self.comparison.elements} elements differ"
+        return f"input {self.number}: {first.operand}{place}: {values}{apart}; {count}"
+
+    def _place(self, name: str, index: int) -> str:
+        shape = self.before[name].shape
+        return f"[{', '.join(str(int(i)) for i in np.unravel_index(index, shape))}]"
+
+
+@dataclass(frozen=True)
+class Result:
+    """How many inputs were compared, how many drawn ones the program before refused, and the failure."""
+
+    compared: int
+    refused: int = 0
+    failure: Failure | None = None
+
+
+def pair(
+    before: Program,
+    after: Program,
+    profile: str | None = None,
+    numerics: str = "exact",
+    grid: int = 1,
+    entry: str | None = None,
+    partial_launch: bool = False,
+) -> Pair:
+    """Compile two programs to be compared, both under one profile: the one given, else that of before.
+
+    Raises ArgumentError when their arguments do not match, VerifyError when one of them is illegal or,
+    without ``partial_launch``, when the text of one shows that it needs another number of blocks.
+    """
+    options: dict[str, Any] = {"numerics": numerics, "checks": True, "grid": grid, "warn": False}
+    first = compile(before, profile, entry, partial_launch=partial_launch, **options)
+    second = compile(after, first.profile, entry, partial_launch=partial_launch, **options)
+    # Drawn sizes may need any number of blocks; both programs execute the same part then.
+    first, second = (replace(k, partial_launch=True) for k in (first, second))
+    if before.fragment != after.fragment:
+        raise ArgumentError("one program is a function, the other a fragment; allowed: two of a kind")
+    both = Pair(first, second, _order(first, second))
+    if not both.results:
+        raise ArgumentError("neither program writes a buffer: there is nothing to compare")
+    return both
+
+
+def _order(before: Kernel, after: Kernel) -> tuple[int, ...]:
+    ours, theirs = before.arguments, after.arguments
+    order = tuple(range(len(ours)))
+    if before.program.fragment:
+        names = [a.name for a in theirs]
+        if sorted(a.name for a in ours) != sorted(names) or set(before.outputs) != set(after.outputs):
+            raise ArgumentError(f"fragments of other names: {_signature(before)} and {_signature(after)}")
+        order = tuple(names.index(a.name) for a in ours)
+    if len(ours) != len(theirs):
+        raise ArgumentError(f"the arguments differ: {_signature(before)} and {_signature(after)}")
+    for position, (a, i) in enumerate(zip(ours, order, strict=True)):
+        b = theirs[i]
+        if _interface(a.type) != _interface(b.type):
+            raise ArgumentError(
+                f"argument {position} differs: before {a.name}: {a.type}, after {b.name}: {b.type}; "
+                "allowed: the same kind and element type"
+            )
+        if not isinstance(a.type, ScalarType | GlobalTypes | TileType | VectorType):
+            raise ArgumentError(f"argument {a.name} has the type {a.type}, for which nothing is generated")
+    return order
+
+
+def _signature(kernel: Kernel) -> str:
+    return f"{kernel.entry}({', '.join(f'{a.name}: {a.type}' for a in kernel.arguments)})"
+
+
+def _interface(t: Type) -> tuple[object, ...]:
+    """What of an argument's type a caller sees: buffers of one element type are alike."""
+    if isinstance(t, GlobalTypes):
+        return ("buffer", t.dtype)
+    return ("scalar", t.dtype) if isinstance(t, ScalarType) else (type(t).__name__, t)
+
+
+def validate(
+    both: Pair,
+    count: int = 16,
+    seed: int = 0,
+    scalars: Mapping[str, int] | None = None,
+) -> Result:
+    """Compare on ``count`` generated inputs, up to the first difference; ``scalars`` fixes some arguments.
+
+    Raises ArgumentError when no generated input keeps to the run-time rules of the program before.
+    """
+    given = dict(scalars or {})
+    known = [a.name for a in both.arguments if isinstance(a.type, ScalarType)]
+    for name in given:
+        if name not in known:
+            raise ArgumentError(f"no scalar argument {name!r}; there are: {', '.join(known) or 'none'}")
+    if count < 1:
+        raise ArgumentError(f"count is {count}; 1 or more is needed")
+    compared = refused = 0
+    for number in range(count):
+        problems: list[Diagnostic] = []
+        for inputs in _inputs(both, seed, number, given):
+            outputs, problems = _run(both.before, inputs)
+            if not problems:
+                compared += 1
+                failure = _compared(both, number, inputs, outputs)
+                if failure is not None:
+                    return Result(compared, refused, failure)
+                break
+            refused += 1
+        if not compared:
+            raise ArgumentError(
+                f"none of {ATTEMPTS} generated inputs keeps to the rules of the program before; "
+                f"give its scalars or an input; the last one: {problems[0]}"
+            )
+    return Result(compared, refused)
+
+
+def compare(both: Pair, inputs: Mapping[str, Array]) -> Result:
+    """Compare on one input, given by the names of the program before."""
+    outputs, problems = _run(both.before, inputs)
+    if problems:
+        raise ExecutionError(problems)
+    return Result(1, 0, _compared(both, 0, inputs, outputs))
+
+
+def _compared(
+    both: Pair, number: int, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
+) -> Failure | None:
+    """The first difference on an input, the outputs of the program before being known."""
+    names = [a.name for a in both.arguments]
+    ordered = {both.after.arguments[i].name: inputs[n] for n, i in zip(names, both.order, strict=True)}
+    found, problems = _run(both.after, ordered)
+    renamed = {n: found.get(m, inputs.get(n)) for n, m in both.results.items()}
+    made = {n: a for n, a in renamed.items() if a is not None}
+    expected = {n: outputs.get(n, inputs.get(n, made.get(n))) for n in both.results}
+    kept = {n: a for n, a in expected.items() if a is not None}
+    if problems:
+        return Failure(number, inputs, kept, made, problem=problems[0])
+    types = _types(both)
+    for name in both.results:
+        before, after = kept[name], made[name].reshape(kept[name].shape)
+        d = _dtype(types.get(name), before)
+        result = compare_words(name, d, _words(d, before), _words(d, after))
+        if not result.equal:
+            return Failure(number, inputs, kept, made, result)
+    return None
+
+
+def _run(kernel: Kernel, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], list[Diagnostic]]:
+    """Written buffers, and the run-time rules that were broken."""
+    values = [_fitted(a, inputs[a.name]) for a in kernel.arguments]
+    try:
+        outputs, report = kernel(*values)
+    except ExecutionError as error:
+        return {}, list(error.diagnostics)
+    found = {n: np.asarray(o.words if isinstance(o, Tile) else o) for n, o in outputs.items()}
+    regions = {n: o for n, o in outputs.items() if isinstance(o, Tile)}
+    for name, t in regions.items():
+        # Lanes outside the valid region are nobody's result.
+        outside = np.ones(found[name].shape, bool)
+        outside[: int(t.valid_rows), : int(t.valid_cols)] = False
+        found[name] = np.where(outside, np.zeros((), found[name].dtype), found[name])
+    return found, report.problems()
+
+
+def _fitted(argument: Argument, array: Array) -> Array:
+    """An input in the shape that an argument needs; the programs may see one buffer as other types."""
+    if isinstance(argument.type, GlobalTypes):
+        shape = shape_of(argument.type, argument.min_elements)
+        if np.prod(shape) == array.size:
+            return array.reshape(shape)
+    return array
+
+
+def _types(both: Pair) -> dict[str, Type]:
+    """Types of the arguments and results of the program before."""
+    found = {v.name: v.type for op in both.before.program.walk() for v in op.destinations}
+    return found | {a.name: a.type for a in both.arguments}
+
+
+def _dtype(t: Type | None, array: Array) -> DType:
+    """The element type to compare as; two elements in a byte are compared as bytes."""
+    d = getattr(t, "dtype", None)
+    fits = isinstance(d, DType) and not d.packed and d.word.itemsize == array.dtype.itemsize
+    return d if isinstance(d, DType) and fits else dtype(f"u{array.dtype.itemsize * 8}")
+
+
+def _words(d: DType, array: Array) -> Array:
+    return np.ascontiguousarray(array).view(d.word)
+
+
+def _inputs(both: Pair, seed: int, number: int, given: Mapping[str, int]) -> Iterator[dict[str, Array]]:
+    """Inputs to try, one after the other, as arrays by argument name."""
+    pool = numbers((both.before.program, both.after.program))
+    for attempt in range(ATTEMPTS):
+        rng = np.random.default_rng((seed, number, attempt))
+        style = STYLES[(number + attempt) % len(STYLES)]
+        late = attempt >= ATTEMPTS // 2
+        yield {a.name: _value(both, rng, i, style, pool, given, late) for i, a in enumerate(both.arguments)}
+
+
+def _value(
+    both: Pair,
+    rng: np.random.Generator,
+    position: int,
+    style: Style,
+    pool: Sequence[int],
+    given: Mapping[str, int],
+    late: bool,
+) -> Array:
+    argument, other = both.arguments[position], both.after.arguments[both.order[position]]
+    t = argument.type
+    if isinstance(t, ScalarType):
+        if argument.name in given:
+            return np.asarray(given[argument.name]).astype(t.dtype.numpy)
+        return draw_scalar(rng, t.dtype, style, pool, late)
+    assert isinstance(t, ArrayType)
+    return draw(rng, t.dtype, _shape(argument, other), style)
+
+
+def _shape(argument: Argument, other: Argument) -> tuple[int, ...]:
+    """The shape that suits both programs: the one with fixed extents, else the larger buffer."""
+    assert isinstance(argument.type, ArrayType) and isinstance(other.type, ArrayType)
+    ours = shape_of(argument.type, argument.min_elements)
+    theirs = shape_of(other.type, other.min_elements)
+    if np.prod(ours) == np.prod(theirs):
+        return ours
+    if argument.min_elements is None or other.min_elements is None:
+        return theirs if argument.min_elements is None else ours
+    return max(ours, theirs, key=lambda s: int(np.prod(s)))

@@ -1,0 +1,72 @@
+"""The command ``emit``: cases as folders for simulators and boards."""
+
+from __future__ import annotations
+
+import argparse
+
+from ..errors import ArgumentError
+from ..profiles import PROFILE_NAMES
+from .options import Adder
+
+
+def add(command: Adder) -> None:
+    """Define the command."""
+    sub = command("emit", _emit, "Write cases as folders: program, C++, inputs and expected outputs.")
+    sub.epilog = (
+        "Cases that cannot be written are skipped and listed with the reason. Exit status 0: some were "
+        "written, 1: none was, 2: wrong use."
+    )
+    what = sub.add_argument_group("programs")
+    what.add_argument("files", nargs="*", metavar="FILE", help=".pto files; generated programs without")
+    what.add_argument("--inputs", metavar="IN.npz", help="inputs of the one FILE (default: generated)")
+    what.add_argument("--entry", metavar="F", help="function of the FILEs (default: every entry)")
+    what.add_argument("--grid", type=int, metavar="N", help="blocks of the FILEs (default: generated)")
+    what.add_argument("--seed", type=int, default=0, metavar="S", help="seed of all cases (default: 0)")
+    what.add_argument(
+        "--count", type=int, metavar="N", help="cases (default: one per FILE and entry, or 10 generated ones)"
+    )
+    what.add_argument("--start", type=int, default=0, metavar="N", help="index of the first (default: 0)")
+    what.add_argument(
+        "--preset", action="append", metavar="NAME", help="options of the generator; repeatable: in turn"
+    )
+    what.add_argument("--profile", choices=PROFILE_NAMES, help="default: the program's, or any")
+    where = sub.add_argument_group("results")
+    where.add_argument("--out", required=True, metavar="DIR", help="folder of the case folders")
+    where.add_argument(
+        "--cpp",
+        choices=("auto", "manual"),
+        help="also C++ for the CPU simulator; manual: with addresses and synchronisation",
+    )
+    where.add_argument("--vectors", metavar="DIR", help="also every executed instruction as a test vector")
+
+
+def _emit(args: argparse.Namespace) -> int:
+    from ..campaign.devices.emit import Options, emit
+
+    if args.inputs is not None and len(args.files) != 1:
+        raise ArgumentError(f"--inputs with {len(args.files)} files; it belongs to exactly one FILE")
+    if args.files and args.preset:
+        raise ArgumentError("--preset is for generated programs; give either FILEs or presets")
+    for name in ("start", "seed"):
+        if getattr(args, name) < 0:
+            raise ArgumentError(f"--{name} is {getattr(args, name)}; 0 or more is needed")
+    if args.count is not None and args.count < 1:
+        raise ArgumentError(f"--count is {args.count}; 1 or more is needed")
+    report = emit(
+        Options(
+            files=tuple(args.files),
+            inputs=args.inputs,
+            entry=args.entry,
+            grid=args.grid,
+            seed=args.seed,
+            start=args.start,
+            count=args.count,
+            presets=tuple(args.preset or ()),
+            profile=args.profile,
+            out=args.out,
+            cpp=args.cpp,
+            vectors=args.vectors,
+        )
+    )
+    print(report.text())
+    return report.status

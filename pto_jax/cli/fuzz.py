@@ -1,0 +1,307 @@
+"""The command ``fuzz``: generated or given programs on two machines."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import shlex
+import sys
+from importlib.metadata import entry_points
+from importlib.util import find_spec
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ..campaign.devices import contract
+from ..errors import ArgumentError, FileError
+from ..profiles import PROFILE_NAMES
+from .options import Adder
+
+if TYPE_CHECKING:
+    from ..campaign.fuzz.plan import Plan
+
+#: The interrupt key ended the command.
+_INTERRUPTED = 130
+#: Most worker processes when nothing is said.
+_WORKERS = 8
+_EXAMPLES = """\
+examples, with what they take on two cores:
+  pto-jax fuzz                                           20 programs/s and more: this engine in lockstep
+                                                         against the interpreter, under a minute
+  pto-jax fuzz --count 5000 --store run.db               3 minutes; Ctrl-C at any time, then again with
+                                                         --resume
+  pto-jax fuzz --dut './sim {program} {inputs} {outputs}'
+                                                         20 programs/s and more beside the device's time
+  pto-jax fuzz --tested oracle                           the interpreter alone: rate, coverage, determinism
+  pto-jax fuzz --tested jit --count 100                  every kind of program, each compiled: 1 to 2
+                                                         programs/s, 2 minutes
+  pto-jax fuzz --lockstep --against lockstep:grouped --count 10000000
+                                                         2 minutes to compile, then 50,000 programs/s
+machines: oracle eager trace jit fast profile:NAME lockstep sanitizer dut:COMMAND dut-batch:COMMAND
+  python:MODULE:NAME; oracle eager trace jit fast sanitizer take a profile: oracle:a5
+"""
+#: Presets for campaigns with machines that need special programs.
+_PRESETS = {"sanitizer": "defined", "lockstep": "straight", "fast": "straight"}
+
+
+def add(command: Adder) -> None:
+    """Define the command."""
+    sub = command("fuzz", _fuzz, "Execute random programs on two machines and keep what differs.")
+    sub.set_defaults(parser=sub)
+    sub.epilog, sub.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
+    what = sub.add_argument_group("programs")
+    what.add_argument("--seed", type=int, default=0, metavar="S", help="seed of all cases (default: 0)")
+    what.add_argument("--count", type=int, default=1000, metavar="N", help="cases (default: 1000)")
+    what.add_argument("--start", type=int, default=0, metavar="N", help="index of the first (default: 0)")
+    what.add_argument("--profile", action="append", choices=PROFILE_NAMES, help="repeatable; default: all")
+    what.add_argument(
+        "--preset", action="append", metavar="NAME", help="options of the generator; repeatable: in turn"
+    )
+    what.add_argument(
+        "--programs", nargs="+", metavar="PATH", help="own programs: files, and folders of .pto files"
+    )
+    what.add_argument("--entry", metavar="F", help="function of own programs (default: every entry)")
+    what.add_argument("--grid", type=int, metavar="N", help="blocks of own programs (default: generated)")
+    machines = sub.add_argument_group("machines")
+    machines.add_argument(
+        "--tested",
+        metavar="MACHINE",
+        help="what is tested (default: lockstep; eager with --preset, --programs or --against)",
+    )
+    machines.add_argument("--against", metavar="MACHINE", help="what it is compared with (default: oracle)")
+    machines.add_argument("--dut", metavar="CMD", help="test a command line: {program} {inputs} {outputs}")
+    machines.add_argument("--dut-batch", metavar="CMD", help="test a command line on folders: {folder}")
+    machines.add_argument("--help-dut", action=contract.Help, help="what a device under test has to do")
+    machines.add_argument("--dut-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
+    machines.add_argument("--case-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
+    machines.add_argument("--lockstep", action="store_true", help="many programs at once, made as arrays")
+    where = sub.add_argument_group("execution")
+    where.add_argument(
+        "--workers",
+        type=int,
+        metavar="W",
+        help=f"processes (default: one per core, {_WORKERS} at most; 1 where JAX has an accelerator)",
+    )
+    where.add_argument(
+        "--worker-memory",
+        type=float,
+        default=4096.0,
+        metavar="MIB",
+        help="a worker that holds more is replaced (default: 4096)",
+    )
+    where.add_argument("--batch", type=int, metavar="N", help="cases of a block")
+    where.add_argument("--processes", type=int, metavar="N", help="campaign processes on all machines")
+    where.add_argument("--process", type=int, metavar="I", help="number of this one, from 0")
+    where.add_argument("--coordinator", metavar="HOST:PORT", help="where the processes meet")
+    where.add_argument("--store", metavar="FILE", help="SQLite file for results; {process} is the number")
+    where.add_argument("--resume", action="store_true", help="continue the campaign of the store")
+    where.add_argument("--failures", default="failures", metavar="DIR", help="default: failures")
+    where.add_argument(
+        "--shrink-seconds", type=float, default=20.0, metavar="S", help="per failure; 0: none (default: 20)"
+    )
+    where.add_argument(
+        "--max-failures", type=int, default=100, metavar="N", help="stop at so many; 0: never (default: 100)"
+    )
+    where.add_argument("--quiet", action="store_true", help="no progress on stderr")
+
+
+def _fuzz(args: argparse.Namespace) -> int:
+    from ..campaign.fuzz import campaign
+    from ..campaign.fuzz.summary import summary
+
+    plan = _plan(args)
+    process, processes = _processes(args, plan)
+    store = None if not args.store else args.store.replace("{process}", str(process))
+    if args.resume and store is None:
+        raise ArgumentError("--resume needs --store FILE, the store of the campaign")
+    setup = campaign.Setup(
+        plan,
+        store,
+        args.resume,
+        args.workers or _workers(args.worker_memory),
+        process,
+        processes,
+        args.max_failures,
+        args.worker_memory * (1 << 20),
+    )
+    result = campaign.run(setup, None if args.quiet else sys.stderr)
+    with result.store:
+        if result.ended != campaign.FINISHED:
+            if result.ended == campaign.STOPPED:
+                args.max_failures += result.failures
+            kept = f"to continue: {_resumed(args)}" if store else "--store FILE would keep what is done"
+            print(f"pto-jax fuzz: {result.ended}; {kept}", file=sys.stderr)
+        print(summary(result.store))
+        if result.rate:
+            print(f"rate: {result.rate:.1f} cases/s")
+    if result.ended == campaign.INTERRUPTED:
+        return _INTERRUPTED
+    return int(result.failures > 0 or result.rejected)
+
+
+def _plan(args: argparse.Namespace) -> Plan:
+    """The campaign that the options say, checked as far as that needs no machine."""
+    from ..campaign.fuzz.plan import Plan, batch_of, opcodes_of
+
+    _check_numbers(args)
+    programs = _programs(args)
+    lockstep = args.lockstep or _is_plain(args)
+    reference, tested = _machines(args, lockstep)
+    return Plan(
+        seed=args.seed,
+        start=args.start,
+        count=args.count,
+        batch=args.batch or batch_of(lockstep, reference),
+        reference=reference,
+        tested=tested,
+        profiles=tuple(dict.fromkeys(args.profile or ())),
+        presets=() if programs or lockstep else _presets(args.preset, reference, tested),
+        programs=programs,
+        entry=args.entry,
+        grid=args.grid,
+        lockstep=lockstep,
+        opcodes=opcodes_of(lockstep, reference),
+        failures=args.failures or None,
+        shrink_seconds=args.shrink_seconds,
+        case_timeout=args.case_timeout,
+        dut_timeout=args.dut_timeout,
+    )
+
+
+def _is_plain(args: argparse.Namespace) -> bool:
+    """Whether neither machines nor programs are given: then they are those that are fast."""
+    given = (args.tested, args.against, args.dut, args.dut_batch, args.preset, args.programs)
+    return not any(given)
+
+
+def _workers(memory: float) -> int:
+    """Worker processes when nothing is said: as many as there are cores, and as many as may hold ``memory``
+    MiB each; an accelerator is for one process."""
+    platforms = os.environ.get("JAX_PLATFORMS", "")
+    accelerator = any(entry_points(group="jax_plugins")) or find_spec("jax_plugins") or find_spec("libtpu")
+    if platforms != "cpu" and (platforms or accelerator):
+        return 1
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    try:
+        held = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / (max(memory, 1) * (1 << 20))
+    except (AttributeError, ValueError, OSError):
+        held = float(cores)
+    return int(max(1, min(cores, _WORKERS, held)))
+
+
+def _check_numbers(args: argparse.Namespace) -> None:
+    least: dict[str, float] = {"seed": 0, "start": 0, "shrink_seconds": 0, "max_failures": 0, "process": 0}
+    least["worker_memory"] = 0
+    for name in ("count", "workers", "batch", "grid", "processes"):
+        least[name] = 1
+    for name, smallest in least.items():
+        value = getattr(args, name)
+        if value is not None and not value >= smallest:
+            raise ArgumentError(f"--{name.replace('_', '-')} is {value}; allowed: {smallest:g} or more")
+    for name in ("case_timeout", "dut_timeout"):
+        if not getattr(args, name) > 0:
+            raise ArgumentError(
+                f"--{name.replace('_', '-')} is {getattr(args, name):g}; allowed: more than 0 seconds"
+            )
+    for name in ("seed", "start", "count"):
+        if getattr(args, name) >= 1 << 62:
+            raise ArgumentError(f"--{name} is {getattr(args, name)}; allowed: less than 2**62")
+
+
+def _machines(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
+    """Names of the reference and of the tested machine.
+
+    One of them given alone stands beside this engine: the oracle is always the reference, every other one
+    is tested. The oracle against itself is executed again in another process.
+    """
+    tested = [t for t in (args.tested, _device("dut", args.dut), _device("dut-batch", args.dut_batch)) if t]
+    if len(tested) > 1:
+        raise ArgumentError(f"several machines to test: {'; '.join(tested)}; allowed: one")
+    if lockstep:
+        tested = tested or ["lockstep"]
+        if tested[0].partition(":")[0] != "lockstep":
+            raise ArgumentError(f"--lockstep with {tested[0]} to test; allowed: lockstep lockstep:grouped")
+    against = args.against
+    if tested:
+        pair = (against or "oracle", tested[0])
+    elif against is None or against.partition(":")[0] in ("oracle", "interpreter"):
+        pair = (against or "oracle", "eager")
+    else:
+        pair = ("eager", against)
+    if pair == ("oracle", "oracle"):
+        return "oracle", "oracle:again"
+    if pair[0] == pair[1]:
+        raise ArgumentError(f"{pair[0]} is compared with itself; give another --against or --tested")
+    return pair
+
+
+def _device(kind: str, command: str | None) -> str | None:
+    return None if command is None else f"{kind}:{command}"
+
+
+def _presets(given: list[str] | None, *machines: str) -> tuple[str, ...]:
+    from ..generate.options import PRESETS
+
+    unknown = [p for p in given or () if p not in PRESETS]
+    if unknown:
+        raise ArgumentError(f"no preset {', '.join(unknown)}; allowed: {' '.join(PRESETS)}")
+    if given:
+        return tuple(given)
+    for kind, preset in _PRESETS.items():
+        if any(m.partition(":")[0] == kind for m in machines) and preset in PRESETS:
+            return (preset,)
+    return tuple(p for p in PRESETS if p not in _PRESETS.values() or p == "straight")
+
+
+def _programs(args: argparse.Namespace) -> tuple[str, ...]:
+    """The files of the programs, in order of their names."""
+    if not args.programs:
+        for option in ("entry", "grid"):
+            if getattr(args, option) is not None:
+                raise ArgumentError(f"--{option} is for own programs; give --programs PATH")
+        return ()
+    for option in ("lockstep", "preset"):
+        if getattr(args, option):
+            raise ArgumentError(f"--{option} is for generated programs; leave it out with --programs")
+    files: dict[str, None] = {}
+    for given in args.programs:
+        path = Path(given)
+        if not path.exists():
+            raise FileError(f"{given}: no such file or folder")
+        found = sorted(map(str, path.rglob("*.pto"))) if path.is_dir() else [str(path)]
+        if not found:
+            raise FileError(f"{given}: no .pto file in this folder")
+        files.update(dict.fromkeys(found))
+    return tuple(files)
+
+
+def _processes(args: argparse.Namespace, plan: Plan) -> tuple[int, int]:
+    """Number of this process, and how many there are."""
+    if args.coordinator is not None:
+        from ..campaign.fuzz.distributed import agreed
+
+        return agreed(args.coordinator, args.process, args.processes, plan)
+    if (args.process is None) != (args.processes is None):
+        raise ArgumentError("--process I and --processes N go together, or come from a --coordinator")
+    if args.process is None:
+        return 0, 1
+    if args.process >= args.processes:
+        raise ArgumentError(f"--process is {args.process}; allowed: 0 to {args.processes - 1}")
+    return args.process, args.processes
+
+
+def _resumed(args: argparse.Namespace) -> str:
+    """The command that continues a campaign."""
+    words = ["pto-jax", "fuzz"]
+    for action in args.parser._actions:
+        value: Any = getattr(args, action.dest, None)
+        if action.dest in ("help", "resume") or value is None or value == action.default:
+            continue
+        option = action.option_strings[0]
+        if value is True:
+            words.append(option)
+        elif action.nargs == "+":
+            words += [option, *value]
+        else:
+            for one in value if isinstance(value, list) else [value]:
+                words += [option, str(one)]
+    return shlex.join([*words, "--resume"])

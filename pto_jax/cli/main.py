@@ -1,0 +1,381 @@
+"""The command line, ``pto-jax``: one line per problem, exit status 0 done, 1 rejected, 2 wrong use.
+
+Modules that need JAX are imported inside the commands that use them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections import Counter
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import TextIO
+
+from .. import __version__
+from ..errors import ArgumentError, Diagnostic, FileError, ParseError, PtoError
+from ..files.terminal import escaping, one_line
+from ..profiles import PROFILE_NAMES
+from . import emit, fuzz, replay, report
+from .options import ACCEPTED, INTERRUPTED, KEEP_COMPILED, REJECTED, USAGE, RunOptions, Watch
+
+#: Options whose value may be missing, and what they mean without one.
+_WITHOUT_VALUE = {"--trace": "--trace=instructions", "--sanitize": "--sanitize=uses"}
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run a command and return its exit status.
+
+    Whatever goes wrong is told in lines without a traceback, unless it is a defect of this package.
+    """
+    given = sys.argv[1:] if argv is None else argv
+    with escaping():
+        args = argparse.Namespace(name=None)
+        try:
+            status = _execute(given, args)
+            sys.stdout.flush()
+            return status
+        except BrokenPipeError:
+            # The reader of a pipe closed it (`| head`): nothing is left to say.
+            _abandon(sys.stdout)
+            return REJECTED
+        except OSError as error:
+            _say(args, f"{error.filename or 'input or output'}: {error.strerror or error}")
+            _abandon(sys.stdout)
+        except RecursionError:
+            _say(args, "the input is nested too deeply")
+        except MemoryError:
+            _say(args, "not enough memory")
+        except KeyboardInterrupt:
+            _say(args, "interrupted", kind="")
+            return INTERRUPTED
+        return USAGE
+
+
+def _execute(given: Sequence[str], args: argparse.Namespace) -> int:
+    """The exit status of a command line; ``args`` gets its options."""
+    try:
+        # An optional value would take the file name that follows.
+        _parser().parse_args([_WITHOUT_VALUE.get(a, a) for a in given], args)
+    except SystemExit as stop:
+        return stop.code if isinstance(stop.code, int) else USAGE
+    command: Callable[[argparse.Namespace], int] = args.command
+    if "JAX_COMPILATION_CACHE_DIR" in os.environ:
+        # A command compiles many small functions once; JAX would keep only those that took long.
+        for setting, value in KEEP_COMPILED.items():
+            os.environ.setdefault(setting, value)
+    try:
+        return command(args)
+    except FileError as error:
+        _say(args, one_line(str(error)))
+        return USAGE
+    except ArgumentError as error:
+        _say(args, str(error))
+        return USAGE
+    except PtoError as error:
+        print(_rendered(args, error), file=sys.stderr)
+        return REJECTED
+
+
+def _say(args: argparse.Namespace, text: str, kind: str = "error: ") -> None:
+    """Print what went wrong, where that is possible."""
+    command = f"pto-jax {args.name}" if args.name else "pto-jax"
+    with contextlib.suppress(OSError):
+        print(f"{command}: {kind}{text}", file=sys.stderr)
+
+
+def _abandon(stream: TextIO) -> None:
+    """Let a stream that cannot be written to end in nothing, so that no later flush complains."""
+    with contextlib.suppress(OSError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
+def _rendered(args: argparse.Namespace, error: PtoError) -> str:
+    """The findings of an error, one block each."""
+    if not error.diagnostics:
+        return f"pto-jax {args.name}: error: {error}"
+    return "\n".join(_placed(d, getattr(args, "file", None)) for d in error.diagnostics)
+
+
+def _placed(diagnostic: Diagnostic, file: str | None) -> str:
+    """A finding with its place in the text, or at least its file."""
+    return diagnostic.render() if diagnostic.span or file is None else f"{file}: {diagnostic.render()}"
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="pto-jax", description="Execute, verify and inspect PTO tile programs.", allow_abbrev=False
+    )
+    parser.add_argument("--version", action="version", version=f"pto-jax {__version__}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub.set_defaults(command=run, name=name)
+        return sub
+
+    def profile(sub: argparse.ArgumentParser, default: str | None = None) -> None:
+        shown = default or "the program's pto.target_arch, else a2a3"
+        sub.add_argument("--profile", choices=PROFILE_NAMES, default=default, help=f"default: {shown}")
+
+    sub = command("run", _run, "Execute a program and describe the buffers it wrote.")
+    sub.add_argument("file", nargs="?", metavar="FILE", help="a .pto file")
+    sub.add_argument("--example", metavar="NAME", help="a shipped example instead of a file; list: name them")
+    sub.add_argument("--entry", metavar="FUNCTION", help="function to execute")
+    profile(sub)
+    sub.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="default: exact")
+    sub.add_argument("--inputs", metavar="IN.npz", help="one array per argument; generated when missing")
+    sub.add_argument("--outputs", metavar="OUT.npz", help="write every buffer the program wrote")
+    sub.add_argument(
+        "--sanitize",
+        choices=("uses", "strict"),
+        help="execute on the interpreter and report where undefined data matters, with =strict every use",
+    )
+    sub.add_argument("--dump-state", metavar="OUT.npz", help="write the final tiles and memory spaces")
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of generated input (default: 0)")
+    sub.add_argument("--grid", type=int, metavar="N", help="blocks to execute (default: 1, or the example's)")
+    sub.add_argument(
+        "--partial-launch", action="store_true", help="execute another number of blocks than is needed"
+    )
+    sub.add_argument("--max-steps", type=int, metavar="N", help="trips after which a while loop is stopped")
+    sub.add_argument(
+        "--trace",
+        choices=("instructions", "micro"),
+        help="print executed instructions, with =micro their micro-operations too",
+    )
+    sub.add_argument("--trace-limit", type=int, default=1000, metavar="N", help="lines (default: 1000)")
+    sub.add_argument("--trace-lanes", type=int, default=4, metavar="N", help="lanes with =micro (default: 4)")
+    sub.add_argument(
+        "--break",
+        dest="stop",
+        metavar="[FILE:]LINE[:COUNT]",
+        help="stop before the operation on a line, the COUNT-th time, and write the state",
+    )
+
+    sub = command("diff", _diff, "Run two programs on the same generated inputs and compare every buffer.")
+    sub.add_argument("before", metavar="BEFORE.pto")
+    sub.add_argument("after", metavar="AFTER.pto")
+    sub.add_argument("--count", type=int, default=16, metavar="N", help="inputs to try (default: 16)")
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the inputs (default: 0)")
+    sub.add_argument("--inputs", metavar="IN.npz", help="compare on this input instead")
+    profile(sub)
+    sub.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="default: exact")
+    sub.add_argument("--grid", type=int, default=1, metavar="N", help="blocks to execute (default: 1)")
+    sub.add_argument(
+        "--partial-launch", action="store_true", help="execute another number of blocks than is needed"
+    )
+    sub.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=N", help="value of a scalar argument of BEFORE"
+    )
+    sub.add_argument("--entry", metavar="FUNCTION", help="function to execute, of both programs")
+    sub.add_argument("--failures", default=".", metavar="DIR", help="where failure folders go (default: .)")
+
+    sub = command("verify", _verify, "Check programs against a hardware profile.")
+    sub.add_argument("files", nargs="+", metavar="FILE")
+    profile(sub)
+    sub.add_argument("--portable", action="store_true", help="accept only what every profile guarantees")
+    sub.add_argument(
+        "--level", type=int, choices=(1, 2, 3), help="build level; 3: explicit addresses and synchronisation"
+    )
+    sub.add_argument("--auto-sync", action="store_true", help="a tool inserts the synchronisation")
+
+    sub = command("fmt", _fmt, "Print a program, optionally in another spelling.")
+    sub.add_argument("file", metavar="FILE")
+    sub.add_argument("--form", choices=("as", "ssa", "dps"), help="spelling of the instructions")
+
+    sub = command("conformance", _conformance, "Run test vectors and count results per instruction.")
+    sub.add_argument("paths", nargs="+", metavar="PATH", help="vector file, or a folder of them")
+    profile(sub, default="cpu_sim")
+    sub.add_argument("--json", metavar="OUT", help="write every result as JSON")
+    sub.add_argument(
+        "--executor", choices=("engine", "oracle"), default="engine", help="what is tested (default: engine)"
+    )
+
+    sub = command(
+        "isa", _isa, "Manual: instructions, tile types, types, grammar, profiles; without NAME the matrix."
+    )
+    sub.add_argument("instruction", nargs="?", metavar="NAME")
+    sub.add_argument("--json", action="store_true", help="print JSON")
+
+    sub = command("cost", _cost, "Estimated cycles per instruction and per pipe.")
+    sub.add_argument("file", metavar="FILE", help="a .pto file")
+    sub.add_argument(
+        "--model",
+        choices=("doc_formula", "analytic_legacy", "cce_stub", "fit", "a5_fit"),
+        default="doc_formula",
+        help="cycle model (default: doc_formula)",
+    )
+    profile(sub)
+    sub.add_argument("--entry", metavar="FUNCTION", help="function the program starts with")
+    sub.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="value of a scalar argument, which sizes and loop bounds may depend on",
+    )
+    sub.add_argument("--json", action="store_true", help="print JSON")
+
+    for module in (fuzz, replay, report, emit):
+        module.add(command)
+
+    sub = command("bench", _bench, "Run benchmarks.")
+    sub.add_argument("names", nargs="*", metavar="NAME")
+    sub.add_argument("--json", metavar="OUT", help="write the figures as JSON")
+    return parser
+
+
+def _run(args: argparse.Namespace) -> int:
+    from .run import run
+
+    if (args.file is None) == (args.example is None):
+        raise ArgumentError("give either a FILE or --example NAME")
+    watching = args.trace is not None or args.stop is not None
+    run(
+        RunOptions(
+            file=args.file,
+            example=args.example,
+            entry=args.entry,
+            profile=args.profile,
+            numerics=args.numerics,
+            inputs=args.inputs,
+            outputs=args.outputs,
+            dump_state=args.dump_state,
+            seed=args.seed,
+            grid=args.grid,
+            partial_launch=args.partial_launch,
+            max_steps=args.max_steps,
+            watch=Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None,
+            sanitize=args.sanitize,
+        )
+    )
+    return ACCEPTED
+
+
+def _diff(args: argparse.Namespace) -> int:
+    from .diff import Options, diff
+
+    given = dict(_scalar(text) for text in args.arg)
+    equal = diff(
+        Options(
+            before=args.before,
+            after=args.after,
+            count=args.count,
+            seed=args.seed,
+            inputs=args.inputs,
+            profile=args.profile,
+            numerics=args.numerics,
+            grid=args.grid,
+            partial_launch=args.partial_launch,
+            scalars=given,
+            failures=args.failures,
+            entry=args.entry,
+        )
+    )
+    return ACCEPTED if equal else REJECTED
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from ..api import load, resolve_profile, verify
+
+    status = ACCEPTED
+    for file in args.files:
+        try:
+            program = load(file)
+        except ParseError as error:
+            print(error)
+            status = max(status, REJECTED)
+            continue
+        except FileError as error:
+            print(f"pto-jax verify: error: {error}", file=sys.stderr)
+            status = USAGE
+            continue
+        found = verify(
+            program, args.profile, portable=args.portable, level=args.level, auto_sync=args.auto_sync
+        )
+        for diagnostic in found:
+            print(_placed(diagnostic, file))
+        count = Counter(d.severity for d in found)
+        target = resolve_profile(program, args.profile).name + (", portable" if args.portable else "")
+        verdict = "rejected" if count["error"] else "accepted"
+        print(f"{file}: {verdict} ({target}): {count['error']} errors, {count['warning']} warnings")
+        status = max(status, REJECTED if count["error"] else ACCEPTED)
+    return status
+
+
+def _fmt(args: argparse.Namespace) -> int:
+    from ..api import load
+    from ..files import write_text
+    from ..text import print_program
+
+    # Text for other tools: written as it is, not as a terminal may see it.
+    write_text("-", print_program(load(args.file), form=args.form).rstrip("\n") + "\n")
+    return ACCEPTED
+
+
+def _conformance(args: argparse.Namespace) -> int:
+    from ..files import write_text
+    from ..profiles import profile
+    from ..vectors.conformance import BatchExecutor, Executor, run_conformance
+
+    target = profile(args.profile)
+    execute: Executor
+    together: BatchExecutor | None = None
+    if args.executor == "engine":
+        from ..vectors.execute_engine import run_case_engine, run_cases_engine
+
+        execute = partial(run_case_engine, profile=target)
+        together = partial(run_cases_engine, profile=target)
+    else:
+        from ..vectors.execute import run_case_oracle
+
+        execute = partial(run_case_oracle, profile=target)
+    outcome = run_conformance(
+        args.paths,
+        execute,
+        {"profile": args.profile, "executor": args.executor},
+        together,
+    )
+    print(outcome.summary())
+    if args.json:
+        write_text(args.json, outcome.to_json() + "\n")
+    return ACCEPTED if outcome.ok else REJECTED
+
+
+def _isa(args: argparse.Namespace) -> int:
+    from ..manual import manual
+
+    print(manual(args.instruction, "json" if args.json else "text"))
+    return ACCEPTED
+
+
+def _cost(args: argparse.Namespace) -> int:
+    from ..api import load
+    from ..cost import cost
+
+    program = load(args.file)
+    given = dict(_scalar(text) for text in args.arg)
+    priced = cost(program, args.profile, args.model, entry=args.entry, arguments=given)
+    print(priced.to_json() if args.json else f"{args.file}: {priced}")
+    return ACCEPTED
+
+
+def _scalar(text: str) -> tuple[str, int]:
+    """A scalar argument written ``name=number``."""
+    name, _, number = text.partition("=")
+    try:
+        return name.removeprefix("%"), int(number, 0)
+    except ValueError:
+        raise ArgumentError(f"--arg {text}: allowed: NAME=N with an integer N") from None
+
+
+def _bench(args: argparse.Namespace) -> int:
+    from . import bench
+
+    return bench.main(args.names, args.json)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

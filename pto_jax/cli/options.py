@@ -1,0 +1,67 @@
+"""What the modules of the command line share: options, and how a command is defined."""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Literal, Protocol
+
+from ..errors import ArgumentError
+
+if TYPE_CHECKING:
+    from ..debug.tracer import Detail
+
+#: ``uses``: where undefined data matters; ``strict``: every instruction that computes with it.
+SanitizeMode = Literal["uses", "strict"]
+ACCEPTED, REJECTED, USAGE, INTERRUPTED = 0, 1, 2, 130
+#: Makes JAX's persistent cache, where one is configured, keep everything that is compiled.
+KEEP_COMPILED = {
+    "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0",
+    "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
+    # Python source places of every operation make what is kept larger and slower to load.
+    "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": "0",
+}
+
+
+class Adder(Protocol):
+    """Adds a command with its one-line summary; gives the parser for its options."""
+
+    def __call__(
+        self, name: str, run: Callable[[argparse.Namespace], int], summary: str
+    ) -> argparse.ArgumentParser: ...
+
+
+@dataclass(frozen=True)
+class Watch:
+    """What is watched: a trace in some detail, and the line to stop before."""
+
+    trace: Detail | None = None
+    limit: int = 1000
+    lanes: int = 4
+    stop: str | None = None
+
+    def __post_init__(self) -> None:
+        for name, n in (("--trace-limit", self.limit), ("--trace-lanes", self.lanes)):
+            if n < 1:
+                raise ArgumentError(f"{name} is {n}; 1 or more is needed")
+
+
+@dataclass(frozen=True)
+class RunOptions:
+    """Options of the command ``run``, as given."""
+
+    file: str | None
+    example: str | None
+    entry: str | None
+    profile: str | None
+    numerics: str
+    inputs: str | None
+    outputs: str | None
+    dump_state: str | None
+    seed: int
+    grid: int | None = None
+    partial_launch: bool = False
+    max_steps: int | None = None
+    watch: Watch | None = None
+    sanitize: SanitizeMode | None = None

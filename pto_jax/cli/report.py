@@ -1,0 +1,66 @@
+"""The command ``report``: what a campaign's store says, as text, JSON and a page."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from typing import TYPE_CHECKING
+
+from ..errors import ArgumentError
+from .options import Adder
+
+if TYPE_CHECKING:
+    from ..campaign.report.ulp import Histograms
+
+
+def add(command: Adder) -> None:
+    """Define the command."""
+    sub = command("report", _report, "What a campaign found, covered and how fast it was.")
+    sub.add_argument("stores", nargs="*", metavar="STORE", help="a file that pto-jax fuzz --store wrote")
+    sub.add_argument("--html", metavar="OUT.html", help="write one self-contained page")
+    sub.add_argument("--json", metavar="OUT.json", help="write the same as JSON")
+    sub.add_argument(
+        "--merge", metavar="OUT", help="first join stores of one campaign to a new one, which is reported"
+    )
+    sub.add_argument("--ulp", action="store_true", help="also measure this engine's accuracy; needs no store")
+
+
+def _report(args: argparse.Namespace) -> int:
+    from ..campaign.report.html import page
+    from ..campaign.report.model import report
+    from ..campaign.report.read import Contents, read
+    from ..campaign.report.text import text
+    from ..files import write_text
+
+    store = _store(args)
+    contents = Contents("", {}) if store is None else read(store)
+    made = report(contents, _measured() if args.ulp else None)
+    if args.html:
+        write_text(args.html, page(made))
+    if args.json:
+        write_text(args.json, json.dumps(made.plain(), indent=1) + "\n")
+    print(text(made))
+    return 0
+
+
+def _store(args: argparse.Namespace) -> str | None:
+    """The store to report; merged from several where that was asked for."""
+    stores: list[str] = args.stores
+    if args.merge is not None:
+        from ..campaign.fuzz.merge import merge
+
+        if not stores:
+            raise ArgumentError("--merge OUT needs stores to merge: --merge OUT STORE...")
+        merge(stores, args.merge)
+        return str(args.merge)
+    if len(stores) > 1:
+        raise ArgumentError(f"{len(stores)} stores; allowed: one, or --merge OUT STORE... to join them")
+    if not stores and not args.ulp:
+        raise ArgumentError("no STORE; give a file that pto-jax fuzz --store wrote, or --ulp")
+    return stores[0] if stores else None
+
+
+def _measured() -> dict[str, Histograms]:
+    from ..campaign.report.measure import measure
+
+    return {numerics: measure(numerics) for numerics in ("exact", "fast")}

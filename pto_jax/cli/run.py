@@ -1,0 +1,234 @@
+"""The ``run`` command: arguments from a file or generated, execution, and a description of the result."""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from .. import examples
+from ..api import load, resolve_profile
+from ..errors import ArgumentError, FileError, PtoError
+from ..files import save_arrays
+from ..generate.inputs import shape_of
+from ..ir.dtypes import DType
+from ..ir.program import Program
+from ..ir.types import ArrayType, ScalarType
+from ..runtime.array_files import (
+    REGION,
+    Argument,
+    Array,
+    Signature,
+    buffer_type,
+    convert_input,
+    read_inputs,
+    storable,
+)
+from .options import RunOptions
+
+if TYPE_CHECKING:
+    from ..runtime.kernel import Kernel
+
+#: In place of an example's name: describe them all.
+LIST = "list"
+_SHOWN = 6
+
+
+def run(options: RunOptions) -> None:
+    """Execute a program as the options say, print what it did, write the files asked for."""
+    if options.example == LIST:
+        print(examples.described())
+        return
+    example = examples.example(options.example) if options.example is not None else None
+    program = load(example.path if example else str(options.file))
+    if options.sanitize is not None:
+        from .sanitize import check_options
+
+        check_options(options)
+    if options.seed < 0:
+        raise ArgumentError(f"--seed is {options.seed}; 0 or more is needed")
+    profile = resolve_profile(program, options.profile)
+
+    from ..runtime.kernel import compile as compile_program
+
+    limits: dict[str, Any] = {} if options.max_steps is None else {"max_steps": options.max_steps}
+    grid = options.grid if options.grid is not None else example.grid if example else 1
+    kernel = compile_program(
+        program,
+        profile=profile.name,
+        entry=options.entry,
+        numerics=options.numerics,
+        checks=True,
+        grid=grid,
+        warn=False,
+        partial_launch=options.partial_launch,
+        **limits,
+    )
+    for found in kernel.warnings:
+        print(found if found.span else f"{options.file or options.example}: {found}", file=sys.stderr)
+    names = [a.name for a in kernel.arguments]
+    values: dict[str, Any]
+    if options.inputs is not None:
+        values, given = read_inputs(kernel, options.inputs)
+        try:
+            kernel.check_accesses(values)
+        except PtoError as error:
+            raise FileError(f"{options.inputs}: {error}") from None
+        origin = f"from {options.inputs}"
+    else:
+        suited = example if options.entry is None else None
+        values, given = generate_inputs(kernel, options.seed, suited), dict(zip(names, names, strict=True))
+        origin = f"generated, seed {options.seed}"
+    looked = None
+    if options.sanitize is not None:
+        from .sanitize import sanitized
+
+        looked = sanitized(kernel, values, options, grid)
+        outputs: Mapping[str, Any] | None = looked.outputs
+    else:
+        outputs = _outputs(kernel, [values[name] for name in names], options)
+    if outputs is None:
+        return
+    arrays = {name: np.asarray(outputs[name]) for name in kernel.outputs}
+    print(f"program: {example.summary if example else options.file}")
+    print(f"         {instruction_counts(program)}")
+    print(f"profile: {profile.name} ({profile.title}), numerics {options.numerics}")
+    print(f"input:   {origin}: {', '.join(_describe_input(a, values[a.name]) for a in kernel.arguments)}")
+    types = {a.name: a.type.dtype for a in kernel.arguments if isinstance(a.type, ArrayType)}
+    for name, array in arrays.items():
+        changed = count_changed(np.asarray(values[name]), array) if name in values else ""
+        print(describe_array(given.get(name, name), array, types.get(name)) + changed)
+    if example is not None and options.entry is None:
+        print(f"check:   {describe_check(example, values, arrays)}")
+    if options.outputs is not None:
+        regions = {f"{given.get(n, n)}{REGION}": r for n in arrays if (r := _partial_region(outputs[n]))}
+        stored = {given.get(name, name): storable(a) for name, a in arrays.items()}
+        save_arrays(options.outputs, stored | {n: np.array(r, np.int32) for n, r in regions.items()})
+    if looked is not None:
+        looked.report()
+
+
+def _outputs(kernel: Kernel, values: Sequence[Array], options: RunOptions) -> Mapping[str, Any] | None:
+    """What the kernel wrote; None where a breakpoint ended it. Writes the state asked for."""
+    if options.watch is not None:
+        from .watch import watched
+
+        found = watched(kernel, values, options.watch, options.dump_state)
+        if found is None:
+            return None
+        outputs, state = found
+    elif options.dump_state is not None:
+        outputs, state = kernel.with_state(*values)
+    else:
+        outputs, report = kernel(*values)
+        report.raise_if_broken()
+        return dict(outputs)
+    if options.dump_state is not None:
+        state.save(options.dump_state)
+    return outputs
+
+
+def _partial_region(output: Any) -> tuple[int, int] | None:
+    """The valid region of a tile that is not valid as a whole."""
+    from ..runtime.tiles import Tile
+
+    if not isinstance(output, Tile):
+        return None
+    found = (int(output.valid_rows), int(output.valid_cols))
+    return None if found == output.type.shape else found
+
+
+def describe_check(
+    example: examples.Example, values: Mapping[str, Array], arrays: Mapping[str, Array]
+) -> str:
+    """How far each result of an example is from the same computation in NumPy."""
+    apart = example.differences(values, arrays)
+    if not any(apart.values()):
+        return f"{', '.join(apart)} equal to NumPy"
+    return "largest difference from NumPy: " + ", ".join(f"{d:.2g} in {name}" for name, d in apart.items())
+
+
+def instruction_counts(program: Program) -> str:
+    """How often each tile instruction occurs, in order of first use."""
+    skipped = ("make_", "partition_", "alloc_", "arith.", "scf.", "return", "section.")
+    counts = Counter(op.name for op in program.walk() if not op.name.startswith(skipped))
+    return ", ".join(name if n == 1 else f"{name} x{n}" for name, n in counts.items()) or "no instructions"
+
+
+def generate_inputs(kernel: Signature, seed: int, example: examples.Example | None) -> dict[str, Array]:
+    """Seeded values for every argument: an example's own; else buffers the program writes are zeros."""
+    rng = np.random.default_rng(seed)
+    values: dict[str, Array] = {}
+    presets = example.arguments(seed) if example else {}
+    for argument in kernel.arguments:
+        t = argument.type
+        if argument.name in presets:
+            values[argument.name] = convert_input(argument, presets[argument.name])
+            continue
+        if isinstance(t, ScalarType):
+            values[argument.name] = random_values(rng, t.dtype, (), low=1, high=8)
+            continue
+        buffer = buffer_type(argument)
+        shape = shape_of(buffer, argument.min_elements)
+        written = argument.name in kernel.outputs
+        values[argument.name] = (
+            np.zeros(shape, buffer.dtype.numpy) if written else random_values(rng, buffer.dtype, shape)
+        )
+    return values
+
+
+def random_values(
+    rng: np.random.Generator, d: DType, shape: tuple[int, ...], low: int = -100, high: int = 100
+) -> Array:
+    """Ordinary values of an element type: normal floats, small integers, any bits for raw types."""
+    if d.name == "i1":
+        return np.asarray(rng.integers(0, 2, shape), dtype=bool)
+    if d.kind == "index" or (d.is_integer and d.numpy != d.word) or d.kind == "uint":
+        return np.asarray(rng.integers(max(low, 0) if d.kind == "uint" else low, high + 1, shape)).astype(
+            d.numpy
+        )
+    if d.numpy == d.word:
+        return np.asarray(rng.integers(0, 1 << d.word_bits, shape)).astype(d.numpy)
+    return np.asarray(4.0 * rng.standard_normal(shape)).astype(d.numpy)
+
+
+def describe_array(name: str, array: Array, d: DType | None) -> str:
+    """Name, type, shape, first values, range and NaN count of a buffer, on one line."""
+    shown = f"{name}: {d or array.dtype}{list(array.shape)}"
+    if array.size == 0:
+        return f"{shown} empty"
+    flat = array.reshape(-1)
+    if d is not None and d.word.itemsize == array.dtype.itemsize:
+        flat = flat.view(d.numpy)
+    first = " ".join(_value(v) for v in flat[:_SHOWN]) + (" ..." if flat.size > _SHOWN else "")
+    if d is not None and d.is_float and d.numpy == d.word:
+        return f"{shown} = {first} (raw words)"
+    floats = flat.dtype.kind not in "iub"
+    with np.errstate(invalid="ignore"):  # Signalling NaNs raise the flag.
+        numbers = flat.astype(np.float64) if floats else flat
+    nan = np.isnan(numbers) if floats else np.zeros(flat.shape, bool)
+    rest = numbers[~nan]
+    extent = f"min {_value(rest.min())} max {_value(rest.max())}" if rest.size else "no numbers"
+    return f"{shown} = {first}  {extent}  nan {int(nan.sum())}"
+
+
+def count_changed(before: Array | None, after: Array) -> str:
+    """How many elements of a buffer have other bits than on entry."""
+    if before is None or before.shape != after.shape or before.dtype.itemsize != after.dtype.itemsize:
+        return ""
+    word = f"u{after.dtype.itemsize}"
+    different = np.ascontiguousarray(before).view(word) != np.ascontiguousarray(after).view(word)
+    return f"  changed {int(different.sum())} of {after.size}"
+
+
+def _value(v: Any) -> str:
+    return f"{float(v):.6g}" if np.asarray(v).dtype.kind not in "iub" else str(int(v))
+
+
+def _describe_input(argument: Argument, value: Any) -> str:
+    if isinstance(argument.type, ScalarType):
+        return f"{argument.name}={_value(value)}"
+    return f"{argument.name} {buffer_type(argument).dtype}{list(np.asarray(value).shape)}"

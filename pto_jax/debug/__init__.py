@@ -1,0 +1,1 @@
+"""Watching an execution: traces, micro-operations, stops."""

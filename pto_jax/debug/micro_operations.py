@@ -1,0 +1,135 @@
+"""The micro-operations of lane-wise instructions, from their declarations.
+
+The tile register file is read and written lane by lane: for a binary instruction ``TRF_READ src0``,
+``TRF_READ src1``, the operation, ``TRF_WRITE``. Scalars are read once.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from string import ascii_uppercase
+
+from ..interpreter import Execution, TileRef
+from ..ir.dtypes import DType
+from ..isa.declare import Instruction
+from ..profiles import OutOfRegion
+from .trace_text import Words, number, tile_type, valid_sizes, written_attributes
+
+_CLASSES = ("elementwise", "tile_scalar")
+_TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<sign><<|>>|[-+*/&|^~()]))")
+#: Words that make what stands before them a part of the meaning only.
+_CONDITIONAL = re.compile(r"\b(where|when|else|if)\b")
+
+
+def reads(execution: Execution) -> list[str]:
+    """Operands that are read lane by lane or once, in the order of the text; scratch tiles are not."""
+    declared = execution.instruction
+    given = [n for n in execution.form if declared.operand(n).role != "tmp"]
+    return given + [o.name for o in declared.operands if o.role == "inout" and o.name in execution.operands]
+
+
+def is_lanewise(execution: Execution) -> bool:
+    """Whether every lane of the destination comes from the same lane of the sources."""
+    declared = execution.instruction
+    tiles = [o for o in declared.operands if o.kind == "tile" and o.role != "tmp"]
+    masks = any(o.dtype in (None, "M") for o in tiles)
+    return declared.cls in _CLASSES and not masks and len(declared.destinations) == 1
+
+
+def summary(execution: Execution) -> str:
+    """What is said of an instruction that has no lane-wise micro-operations."""
+    parts = []
+    for name in [*reads(execution), *(o.name for o in execution.instruction.destinations)]:
+        operand = execution.operands.get(name)
+        verb = "writes" if execution.instruction.operand(name).role == "out" else "reads"
+        if isinstance(operand, TileRef):
+            rows, cols = valid_sizes(operand)
+            parts.append(f"{verb} {name} ({rows}x{cols} of {tile_type(operand.type)})")
+        elif operand is not None:
+            parts.append(f"{verb} {name}")
+    listed = ", ".join(dict.fromkeys(parts))
+    return f"not lane-wise, as a whole: {listed}: {execution.instruction.summary}"
+
+
+def operation(instruction: Instruction, form: tuple[str, ...], letters: Mapping[str, str]) -> str:
+    """The operation on letters: as the declaration writes it, else the name applied to them.
+
+    >>> from pto_jax import isa
+    >>> table = isa.instructions()
+    >>> operation(table["tsub"], ("src0", "src1"), {"src0": "A", "src1": "B"})
+    'A - B'
+    >>> operation(table["tmax"], ("src0", "src1"), {"src0": "A", "src1": "B"})
+    'tmax(A, B)'
+    """
+    text = instruction.semantics.replace("[i,j]", "")
+    for found in re.finditer(r"\bdst = ", text):
+        clause = re.split(r"[;:,]|\.(?:\s|$)", text[found.end() :])[0]
+        written = _expression(clause, letters)
+        if written is not None:
+            return written
+    return f"{instruction.name}({', '.join(letters.values())})"
+
+
+def _expression(clause: str, letters: Mapping[str, str]) -> str | None:
+    """A clause with letters for operands, where it is a plain expression of all of them."""
+    if _CONDITIONAL.search(clause):
+        return None
+    at, used, last = 0, set(), ""
+    while token := _TOKEN.match(clause, at):
+        name = token["name"]
+        if name is not None and name not in letters:
+            break
+        used |= {name} if name else set()
+        last, at = token.group().strip(), token.end()
+    expression = clause[:at]
+    ends = last in letters or last == ")"
+    if used != set(letters) or not ends or expression.count("(") != expression.count(")"):
+        return None
+    renamed = re.sub(r"[A-Za-z_]\w*", lambda m: letters[m.group()], expression)
+    return renamed + clause[at:].rstrip().removesuffix(" in the element type")
+
+
+def lanes(
+    execution: Execution,
+    before: Mapping[str, Words],
+    scalars: Mapping[str, tuple[DType, Words]],
+    after: Words,
+    out_of_region: OutOfRegion,
+    limit: int,
+) -> Iterator[str]:
+    """The micro-operations of the first ``limit`` lanes of the destination's valid region.
+
+    ``before`` are the words of the tiles that are read, ``scalars`` those of scalar operands, ``after``
+    the destination's.
+    """
+    names = reads(execution)
+    letters = dict(zip(names, ascii_uppercase, strict=False))
+    result = ascii_uppercase[len(names)]
+    dst = execution.instruction.destinations[0].name
+    ref = execution.tile(dst)
+    rows, cols = valid_sizes(ref)
+    text = operation(execution.instruction, execution.form, letters) + written_attributes(execution.op)
+    for name, (d, word) in scalars.items():
+        yield f"SCALAR({name}) -> {letters[name]} = {number(d, word)}"
+    for lane in range(min(rows * cols, limit)):
+        i, j = divmod(lane, cols)
+        for name in names:
+            if name in before:
+                shown = _read(execution.tile(name), before[name], i, j, out_of_region)
+                yield f"TRF_READ({name}, {i}, {j}) -> {letters[name]} = {shown}"
+        yield f"{text} -> {result}"
+        yield f"TRF_WRITE({dst}, {i}, {j}, {result}) = {number(ref.type.dtype, after[i, j])}"
+    if rows * cols > limit:
+        yield f"... {rows * cols - limit} more lanes"
+
+
+def _read(ref: TileRef, words: Words, i: int, j: int, out_of_region: OutOfRegion) -> str:
+    """The value of a lane; outside the valid region the profile says what is read."""
+    rows, cols = valid_sizes(ref)
+    d = ref.type.dtype
+    outside = i >= rows or j >= cols
+    if outside and (out_of_region == "ones" or i >= ref.type.rows or j >= ref.type.cols):
+        ones = (1 << min(d.storage_bits, d.word_bits)) - 1
+        return f"{number(d, ones)} (all ones, outside the valid region)"
+    return number(d, words[i, j]) + (" (outside the valid region)" if outside else "")

@@ -1,0 +1,133 @@
+"""How a trace writes operands, values and places, one line each."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..interpreter import Operand, Pointer, TileRef, View
+from ..ir.dtypes import DType
+from ..ir.program import AttrValue, Op, Symbol
+from ..ir.types import TileType
+
+if TYPE_CHECKING:
+    from ..lowering import JaxMachine
+
+Words = NDArray[Any]
+
+
+def place(op: Op) -> str:
+    """``file:line`` of an operation."""
+    return "<no text>" if op.span is None else f"{op.span.file}:{op.span.line}"
+
+
+def written_attributes(op: Op) -> str:
+    """The attributes an operation was written with.
+
+    >>> from pto_jax.ir.types import RoundMode
+    >>> written_attributes(Op("tcvt", attributes=(("rmode", RoundMode.RINT),)))
+    ' rmode=RINT'
+    """
+    return "".join(f" {name}={attribute(value)}" for name, value in op.attributes)
+
+
+def attribute(value: AttrValue) -> str:
+    """An attribute's value in a few characters."""
+    if isinstance(value, Enum):
+        return value.name
+    if isinstance(value, Symbol):
+        return f"@{value.name}"
+    if isinstance(value, tuple):
+        return "[" + ", ".join(map(attribute, value)) + "]"
+    return str(value)
+
+
+def is_raw(d: DType) -> bool:
+    """Whether NumPy has no numbers for a float type, only its bits."""
+    return d.is_float and d.numpy == d.word
+
+
+def number(d: DType, word: Any) -> str:
+    """The value of one raw word.
+
+    >>> from pto_jax.ir.dtypes import F16, HIF8, I8
+    >>> number(F16, 0x3E00), number(I8, 0xFF), number(HIF8, 0x21)
+    ('1.5', '-1', '0x21')
+    """
+    if is_raw(d):
+        return f"0x{int(word):0{max(1, d.bits // 4)}x}"
+    value = np.array(word, d.word).view(d.numpy)[()]
+    return f"{float(value):.6g}" if d.is_float else str(int(value))
+
+
+def statistics(d: DType, words: Words) -> str:
+    """Smallest and largest number, and how many are none.
+
+    >>> from pto_jax.ir.dtypes import F32
+    >>> statistics(F32, np.array([1, -2, np.nan], np.float32).view(np.uint32))
+    'min -2 max 1 nan 1'
+    """
+    if words.size == 0:
+        return "no valid lane"
+    if is_raw(d):
+        return f"words {number(d, words.min())} to {number(d, words.max())}"
+    values = np.ascontiguousarray(words).view(d.numpy)
+    if not d.is_float:
+        return f"min {int(values.min())} max {int(values.max())}"
+    with np.errstate(invalid="ignore"):  # Signalling NaNs raise the flag.
+        numbers = values.astype(np.float64)
+    nan = np.isnan(numbers)
+    rest = numbers[~nan]
+    extent = f"min {rest.min():.6g} max {rest.max():.6g}" if rest.size else "no number"
+    return f"{extent} nan {int(nan.sum())}"
+
+
+def valid_sizes(ref: TileRef) -> tuple[int, int]:
+    """Valid rows and columns of a handle."""
+    return int(ref.v_row), int(ref.v_col)
+
+
+def tile_type(t: TileType) -> str:
+    """A tile's type without its valid region, which a trace says itself."""
+    return str(t.with_valid(t.rows, t.cols))
+
+
+def words_of(machine: JaxMachine, ref: TileRef) -> Words:
+    """All words of a tile, [rows, cols]."""
+    return np.asarray(machine.words(ref))
+
+
+def operand_text(operand: Operand, d: DType | None = None, words: Words | None = None) -> str:
+    """An operand with its shape; a tile's statistics are over its valid region."""
+    if isinstance(operand, TileRef):
+        rows, cols = valid_sizes(operand)
+        text = f"{tile_type(operand.type)}  valid {rows}x{cols}"
+        if words is None:
+            return text
+        return f"{text}  {statistics(operand.type.dtype, words[: max(rows, 0), : max(cols, 0)])}"
+    if isinstance(operand, View):
+        strides = _joined(operand.strides)
+        shape = f"[{_joined(operand.shape)} at {_number(operand.offset)}, strides {strides}]"
+        return f"{operand.buffer}{shape} {operand.dtype}"
+    if isinstance(operand, Pointer):
+        return f"{operand.buffer} + {_number(operand.offset)} {operand.dtype}"
+    return f"{_number(operand)}" + (f" {d}" if d is not None else "")
+
+
+def _joined(sizes: Sequence[Any]) -> str:
+    return "x".join(map(_number, sizes))
+
+
+def _number(value: Any) -> str:
+    if isinstance(value, tuple):
+        return f"({', '.join(map(_number, value))})"
+    if value is None or isinstance(value, str | Enum):
+        return str(value)
+    array = np.asarray(value)
+    if array.shape != ():
+        return f"[{', '.join(map(_number, array.reshape(-1)))}]"
+    return str(int(array)) if array.dtype.kind in "iub" else f"{float(array):.6g}"

@@ -1,0 +1,317 @@
+"""Watching an eager execution: a trace of its instructions, and a stop before one of them.
+
+>>> import numpy as np, pto_jax as pto
+>>> kernel = pto.compile(pto.parse("%c = tadd %a, %b : !pto.tile<1x8xf32>", file="add.pto"))
+>>> tracer = Tracer(print)
+>>> ones = np.ones((1, 8), np.float32)
+>>> _ = kernel.observed(tracer, ones, 2 * ones)
+[1] add.pto:1 tadd
+      src0 %a  vec 1x8xf32  valid 1x8  min 1 max 1 nan 0
+      src1 %b  vec 1x8xf32  valid 1x8  min 2 max 2 nan 0
+      dst %c  vec 1x8xf32  valid 1x8  min 3 max 3 nan 0
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from .. import isa
+from ..errors import ArgumentError
+from ..interpreter import Execution, Operand, Scope, TileRef, needs_rule
+from ..ir.dtypes import DType
+from ..ir.program import Op, Program
+from ..ir.types import ScalarType
+from . import micro_operations
+from .trace_text import Words, operand_text, place, words_of, written_attributes
+
+if TYPE_CHECKING:
+    from ..lowering import JaxMachine
+    from ..lowering.machine.observed import Observer
+    from ..runtime.state import State
+
+Detail = Literal["instructions", "micro"]
+#: Operations that only name memory or numbers; their results show where instructions use them.
+_QUIET = frozenset(
+    {
+        "make_tensor_view",
+        "partition_view",
+        "subview",
+        "addptr",
+        "get_tensor_view_dim",
+        "get_tensor_view_stride",
+        "tensor_view_addr",
+        "get_block_idx",
+        "get_block_num",
+        "get_subblock_idx",
+        "get_subblock_num",
+    }
+)
+#: Operations that are never told an observer: they end a region.
+_UNSEEN = frozenset({"return", "scf.yield", "scf.condition"})
+
+
+def where(op: Op, block: int | None, core: str) -> str:
+    """The place of an operation, with its block and core where there are several."""
+    parts = [place(op)]
+    if block is not None:
+        parts.append(f"block {block}")
+    if core:
+        parts.append(core)
+    return " ".join(parts)
+
+
+@dataclass
+class Tracer:
+    """Writes every executed instruction as lines of text, at most ``limit`` of them.
+
+    ``micro`` adds the micro-operations of the first ``lanes`` lanes.
+    """
+
+    write: Callable[[str], object]
+    detail: Detail = "instructions"
+    limit: int = 1000
+    lanes: int = 4
+    executed: int = 0
+    _lines: int = 0
+    _unseen: int = 0
+    _cut: bool = False
+    _block: int | None = None
+    _sources: list[str] = field(default_factory=list)
+    _words: dict[str, Words] = field(default_factory=dict)
+
+    def block(self, machine: JaxMachine) -> None:
+        self._block = 0 if self._block is None else self._block + 1
+
+    def begin(self, machine: JaxMachine, op: Op, scope: Scope) -> None:
+        """Operations on handles, pipes and flags; instructions that compute come through ``before``."""
+        instruction = isa.find(op.name)
+        if op.regions or instruction is None or op.name in _QUIET or needs_rule(instruction):
+            return
+        self.executed += 1
+        if self._full():
+            self._unseen += 1
+            return
+        known = [v for v in (*op.ins, *op.outs) if v.name in _names(scope)]
+        shown = [f"{v} {operand_text(scope[v])}" for v in known]
+        made = [f"-> {v} {v.type}" for v in op.results]
+        listed = "; ".join([*shown, *made])
+        self._write(f"{self._title(machine, op)}{'  ' if listed else ''}{listed}")
+
+    def before(self, machine: JaxMachine, execution: Execution) -> None:
+        self.executed += 1
+        self._words = {}
+        if self._full():
+            return
+        for name in micro_operations.reads(execution):
+            operand = execution.operands.get(name)
+            if isinstance(operand, TileRef):
+                self._words[name] = words_of(machine, operand)
+        self._sources = [self._operand(execution, n, self._words.get(n)) for n in self._shown(execution)]
+
+    def after(self, machine: JaxMachine, execution: Execution, made: Mapping[str, Operand]) -> None:
+        if self._full():
+            self._unseen += 1
+            return
+        self._write(self._title(machine, execution.op))
+        for line in self._sources:
+            self._write(f"      {line}")
+        results: dict[str, Words] = {}
+        for declared in execution.instruction.destinations:
+            operand = execution.operands.get(declared.name)
+            if isinstance(operand, TileRef):
+                results[declared.name] = words_of(machine, operand)
+            if operand is not None:
+                line = self._operand(execution, declared.name, results.get(declared.name))
+                self._write(f"      {line}")
+        for name, vector in made.items():
+            self._write(f"      {name}  {np.asarray(vector).tolist()}")
+        if self.detail == "micro":
+            for line in self._micro(machine, execution, results):
+                self._write(f"        {line}")
+
+    def finish(self) -> None:
+        """Say what the limit left out."""
+        if self._unseen or self._cut:
+            more = f"{self._unseen} more instructions" if self._unseen else "the rest of the last instruction"
+            self.write(f"... {more}; only {self.limit} lines are shown")
+
+    def _micro(
+        self, machine: JaxMachine, execution: Execution, results: Mapping[str, Words]
+    ) -> Iterator[str]:
+        if not micro_operations.is_lanewise(execution):
+            yield micro_operations.summary(execution)
+            return
+        yield from micro_operations.lanes(
+            execution,
+            self._words,
+            _scalars(machine, execution),
+            next(iter(results.values())),
+            machine.semantics.out_of_region,
+            self.lanes,
+        )
+
+    def _shown(self, execution: Execution) -> list[str]:
+        """Operands that are described before execution: all that is not only written."""
+        outs = {o.name for o in execution.instruction.destinations if o.role == "out"}
+        return [n for n in _names_of(execution) if n in execution.operands and n not in outs]
+
+    def _operand(self, execution: Execution, name: str, words: Words | None) -> str:
+        value = isa.bind(execution.instruction, execution.op).values.get(name)
+        d = value.type.dtype if value is not None and isinstance(value.type, ScalarType) else None
+        label = f"{name} {value}" if value is not None else name
+        return f"{label}  {operand_text(execution.operands[name], d, words)}"
+
+    def _title(self, machine: JaxMachine, op: Op) -> str:
+        return f"[{self.executed}] {where(op, self._block, machine.core)} {op.name}{written_attributes(op)}"
+
+    def _full(self) -> bool:
+        return self._lines >= self.limit
+
+    def _write(self, line: str) -> None:
+        if self._full():
+            self._cut = True
+            return
+        self._lines += 1
+        self.write(line)
+
+
+def _names_of(execution: Execution) -> list[str]:
+    """Declared names of an instruction's operands, those the text reads first."""
+    return list(dict.fromkeys([*execution.form, *execution.operands]))
+
+
+def _names(scope: Scope) -> set[str]:
+    return {name for names in scope.chain() for name in names}
+
+
+def _scalars(machine: JaxMachine, execution: Execution) -> dict[str, tuple[DType, Words]]:
+    """Raw words of the scalar operands, by name."""
+    context, found = machine.context(execution), {}
+    for name, value in machine.inputs(execution, context).items():
+        if name in micro_operations.reads(execution) and not isinstance(execution.operands[name], TileRef):
+            found[name] = (context.dtype(name), np.asarray(value))
+    return found
+
+
+class Stopped(Exception):
+    """An execution that a breakpoint ended, with everything it had at that moment."""
+
+    def __init__(self, message: str, state: State) -> None:
+        super().__init__(message)
+        self.state = state
+
+
+@dataclass
+class Breakpoint:
+    """Stops before the first operation on a line, the ``count``-th time it is reached."""
+
+    op: Op
+    count: int = 1
+    functions: Mapping[Any, str] = field(default_factory=dict)
+    reached: int = 0
+    _block: int | None = None
+    #: Per core, the functions it is in: the scope of each function and the innermost one in it.
+    _calls: dict[str, list[tuple[dict[str, Operand], Scope, str]]] = field(default_factory=dict)
+
+    @classmethod
+    def at(cls, program: Program, text: str) -> Breakpoint:
+        """The breakpoint that ``[FILE:]LINE[:COUNT]`` names.
+
+        Raises ArgumentError, with the nearest lines that have one, when no operation begins there.
+        """
+        found = re.fullmatch(r"(?:(?P<file>.+):)?(?P<line>\d+)(?::(?P<count>\d+))?", text)
+        if found and found["file"] and found["count"] is None and found["file"].isdigit():
+            # Two numbers: a line and a count.
+            found = re.fullmatch(r"(?P<file>)(?P<line>\d+):(?P<count>\d+)", text)
+        if found is None or int(found["count"] or 1) < 1:
+            raise ArgumentError(f"--break {text}: allowed: LINE, LINE:COUNT, FILE:LINE or FILE:LINE:COUNT")
+        line = int(found["line"])
+        ops = _by_line(program)
+        if found["file"] and Path(found["file"]).name != Path(program.source).name:
+            raise ArgumentError(f"--break {text}: the program is {program.source}")
+        if line not in ops:
+            near = sorted(sorted(ops, key=lambda n: (abs(n - line), n))[:5])
+            listed = ", ".join(f"{n} ({ops[n].name})" for n in near)
+            raise ArgumentError(
+                f"--break {text}: no operation begins on line {line} of {program.source}; "
+                f"nearby lines with operations: {listed or 'none'}"
+            )
+        functions = {op.span: f.name for f in program.functions for op in f.walk()}
+        return cls(ops[line], int(found["count"] or 1), functions)
+
+    def block(self, machine: JaxMachine) -> None:
+        self._block = 0 if self._block is None else self._block + 1
+        self._calls.clear()
+
+    def begin(self, machine: JaxMachine, op: Op, scope: Scope) -> None:
+        calls = self._calls.setdefault(machine.core, [])
+        root = scope.chain()[-1]
+        while calls and any(r is root for r, _, _ in calls):
+            calls.pop()
+        calls.append((root, scope, self.functions.get(op.span, "")))
+        if op.span is None or op.span != self.op.span or op.name != self.op.name:
+            return
+        self.reached += 1
+        if self.reached == self.count:
+            again = f", reached {self.count} times" if self.count > 1 else ""
+            message = f"stopped before {where(op, self._block, machine.core)} {op.name}{again}"
+            raise Stopped(message, self._state(machine))
+
+    def before(self, machine: JaxMachine, execution: Execution) -> None:
+        """Operations are counted where they begin."""
+
+    def after(self, machine: JaxMachine, execution: Execution, made: Mapping[str, Operand]) -> None:
+        """Nothing changes the names."""
+
+    def _state(self, machine: JaxMachine) -> State:
+        """Names of the function that is stopped as they are, others behind their core and function."""
+        from ..runtime.state import State
+
+        names: dict[str, Operand] = {}
+        for core, calls in self._calls.items():
+            for _, scope, function in calls:
+                current = core == machine.core and scope is calls[-1][1]
+                prefix = "" if current else "/".join(p for p in (core, function) if p) + "/"
+                for known in reversed(scope.chain()):
+                    names.update((prefix + name, operand) for name, operand in known.items())
+        return State.at(machine, names)
+
+
+def _by_line(program: Program) -> dict[int, Op]:
+    """The first operation that begins on each line."""
+    found: dict[int, Op] = {}
+    for op in program.walk():
+        if op.span is not None and op.name not in _UNSEEN:
+            first = found.get(op.span.line)
+            if first is None or first.span is None or op.span.col < first.span.col:
+                found[op.span.line] = op
+    return found
+
+
+@dataclass(frozen=True)
+class Observers:
+    """Several observers as one; they are told in order."""
+
+    each: Sequence[Observer]
+
+    def block(self, machine: JaxMachine) -> None:
+        for observer in self.each:
+            observer.block(machine)
+
+    def begin(self, machine: JaxMachine, op: Op, scope: Scope) -> None:
+        for observer in self.each:
+            observer.begin(machine, op, scope)
+
+    def before(self, machine: JaxMachine, execution: Execution) -> None:
+        for observer in self.each:
+            observer.before(machine, execution)
+
+    def after(self, machine: JaxMachine, execution: Execution, made: Mapping[str, Operand]) -> None:
+        for observer in self.each:
+            observer.after(machine, execution, made)

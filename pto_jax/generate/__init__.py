@@ -1,0 +1,1 @@
+"""Legal programs and inputs made at random."""

@@ -1,0 +1,222 @@
+"""Statements of generated programs with regions and calls."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+
+from ..ir.dtypes import I1, INDEX, dtype
+from ..ir.program import Attrs, Function, Op, Region, Symbol, Value, attrs
+from ..ir.types import ScalarType
+from . import tiles as generate_tiles
+from .state import Held, Level, State
+
+Statements = Callable[[State, int], None]
+_INDEX = ScalarType(INDEX)
+_CARRIED = ("index", "i32", "f32")
+
+
+@contextmanager
+def _region(state: State, loop: bool) -> Iterator[Level]:
+    level = Level(loop=loop)
+    state.levels.append(level)
+    try:
+        yield level
+    finally:
+        state.levels.pop()
+
+
+def _yield(state: State, values: Sequence[Value]) -> None:
+    if values:
+        state.emit(Op("scf.yield", tuple(values)))
+
+
+def control(state: State, statements: Statements) -> None:
+    """A loop or branch around other statements."""
+    make = state.rng.choice((_for, _for, _for, _if, _if, _while, _switch, _block))
+    make(state, statements)
+
+
+def _body_size(state: State) -> int:
+    return state.rng.randint(1, 3)
+
+
+def _inits(state: State) -> tuple[list[Held], list[Value]]:
+    """What a loop carries: tiles and scalars."""
+    known = [h for h in state.tiles() if h.sizes is not None]
+    tiles = state.rng.sample(known, k=min(len(known), state.rng.choice((0, 0, 1, 2))))
+    scalars = [state.scalar(dtype(state.rng.choice(_CARRIED))) for _ in range(state.rng.choice((0, 1, 2)))]
+    return tiles, scalars
+
+
+def _like(state: State, held: Held) -> Held:
+    """A tile of the same type and region, made or changed by the statements before."""
+    same = [
+        h
+        for h in state.tiles()
+        if h.value.type == held.value.type and h.sizes == held.sizes and h.window <= held.window
+    ]
+    if not same and held.sizes is not None:
+        return generate_tiles.fresh(state, held.type, held.sizes)
+    return state.rng.choice(same)
+
+
+def _carry(
+    state: State, tiles: Sequence[Held], scalars: Sequence[Value]
+) -> tuple[list[Held], list[Value], list[Value]]:
+    """Names for what a region is given, in the order tiles, scalars."""
+    held = [Held(Value(state.name("p"), h.value.type), h.type, h.sizes, window=h.window) for h in tiles]
+    numbers = [Value(state.name("q"), s.type) for s in scalars]
+    return held, numbers, [*(h.value for h in held), *numbers]
+
+
+def _handed_on(state: State, tiles: Sequence[Held], scalars: Sequence[Value]) -> list[Value]:
+    found = [_like(state, h).value for h in tiles]
+    for s in scalars:
+        assert isinstance(s.type, ScalarType)
+        known = state.scalars(s.type.dtype)[-3:]
+        found.append(state.rng.choice(known) if known else state.scalar(s.type.dtype))
+    return found
+
+
+def _results(state: State, tiles: Sequence[Held], scalars: Sequence[Value]) -> tuple[Value, ...]:
+    """Names for what an operation hands on, known from here."""
+    held, numbers, values = _carry(state, tiles, scalars)
+    state.level.tiles += held
+    state.level.scalars += numbers
+    return tuple(values)
+
+
+def _trips(state: State) -> tuple[Value, Value, Value]:
+    lower, step, trips = state.rng.choice((0, 0, 1, 3)), state.rng.choice((1, 1, 2)), state.rng.randint(0, 4)
+    upper = max(0, lower + trips * step - state.rng.choice((0, 0, step - 1)))
+    return state.number(lower, 0.8), state.number(upper), state.number(step, 0.8)
+
+
+def _for(state: State, statements: Statements) -> None:
+    tiles, scalars = _inits(state)
+    bounds = _trips(state)
+    counter = Value(state.name("i"), _INDEX)
+    with _region(state, loop=True) as level:
+        held, numbers, values = _carry(state, tiles, scalars)
+        level.tiles += held
+        level.scalars += [counter, *numbers]
+        statements(state, _body_size(state))
+        _yield(state, _handed_on(state, held, numbers))
+    inits = (*(h.value for h in tiles), *scalars)
+    groups = (("lb", 1), ("ub", 1), ("step", 1), ("inits", len(inits)))
+    region = Region(tuple(level.ops), (counter, *values))
+    results = _results(state, tiles, scalars)
+    state.emit(Op("scf.for", (*bounds, *inits), results=results, regions=(region,), groups=groups))
+
+
+def _arms(
+    state: State, statements: Statements, count: int, tiles: Sequence[Held], scalars: Sequence[Value]
+) -> list[Region]:
+    """Regions of which one is executed; each hands on the same types."""
+    arms = []
+    for _ in range(count):
+        with _region(state, loop=False) as level:
+            statements(state, _body_size(state))
+            _yield(state, _handed_on(state, tiles, scalars))
+        arms.append(Region(tuple(level.ops)))
+    return arms
+
+
+def _if(state: State, statements: Statements) -> None:
+    condition = state.condition()
+    tiles, scalars = _inits(state) if state.chance(0.6) else ([], [])
+    tiles = [h for h in tiles if not _may_shrink(state, h)]
+    both = bool(tiles or scalars) or state.chance(0.5)
+    arms = _arms(state, statements, 2 if both else 1, tiles, scalars)
+    results = _results(state, tiles, scalars)
+    state.emit(Op("scf.if", (condition,), results=results, regions=tuple(arms)))
+
+
+def _may_shrink(state: State, held: Held) -> bool:
+    """Whether an arm may change the tile's region, so that what it hands on has no known one."""
+    return not held.type.is_static
+
+
+def _switch(state: State, statements: Statements) -> None:
+    index = state.masked(state.scalar(INDEX), 3)
+    _, scalars = _inits(state)
+    cases = tuple(sorted(state.rng.sample(range(4), k=state.rng.randint(1, 2))))
+    arms = _arms(state, statements, len(cases) + 1, (), scalars)
+    results = _results(state, (), scalars)
+    state.emit(
+        Op("scf.index_switch", (index,), results=results, attributes=attrs(cases=cases), regions=tuple(arms))
+    )
+
+
+def _block(state: State, statements: Statements) -> None:
+    """Operations that are executed once, in a region of their own."""
+    tiles, scalars = _inits(state)
+    arms = _arms(state, statements, 1, tiles, scalars)
+    state.emit(Op("scf.execute_region", results=_results(state, tiles, scalars), regions=tuple(arms)))
+
+
+def _while(state: State, statements: Statements) -> None:
+    """A loop that counts to a bound and carries other values besides."""
+    tiles, scalars = _inits(state)
+    start, limit, one = state.number(0), state.number(state.rng.randint(0, 4)), state.constant(1)
+    with _region(state, loop=True) as before:
+        held, numbers, values = _carry(state, tiles, scalars)
+        counter = Value(state.name("i"), _INDEX)
+        go = Value(state.name("f"), ScalarType(I1))
+        state.emit(Op("arith.cmpi", (counter, limit), results=(go,), attributes=attrs(predicate="slt")))
+        state.emit(Op("scf.condition", (go, counter, *values)))
+        arguments = (counter, *values)
+    first = Region(tuple(before.ops), arguments)
+    with _region(state, loop=True) as after:
+        held, numbers, values = _carry(state, tiles, scalars)
+        counter, following = Value(state.name("i"), _INDEX), Value(state.name("i"), _INDEX)
+        after.tiles += held
+        after.scalars += [counter, *numbers]
+        statements(state, _body_size(state))
+        state.emit(Op("arith.addi", (counter, one), results=(following,)))
+        _yield(state, [following, *_handed_on(state, held, numbers)])
+    second = Region(tuple(after.ops), (counter, *values))
+    last = Value(state.name("i"), _INDEX)
+    results = (last, *_results(state, tiles, scalars))
+    state.level.scalars.append(last)
+    inits = (start, *(h.value for h in tiles), *scalars)
+    state.emit(Op("scf.while", inits, results=results, regions=(first, second)))
+
+
+def call(state: State, statements: Statements) -> None:
+    """A call of a new function, once or twice, on tiles and scalars there are."""
+    known = [h for h in state.tiles() if h.sizes is not None]
+    if not known:
+        statements(state, 1)
+        return
+    given = state.rng.choices(known, k=state.rng.randint(1, min(3, len(known))))
+    scalars = [state.scalar(INDEX), state.scalar(dtype("f32"))]
+    views = [v for level in state.levels for v in level.views][:2]
+    buffers = [b for level in state.levels for b in level.buffers][:2]
+    outer, entry = state.levels, state.entry
+    state.levels, state.entry = [Level()], False
+    try:
+        held, numbers, values = _carry(state, given, scalars)
+        windows = [Value(state.name("g"), v.type) for v in views]
+        level = state.level
+        level.tiles += held
+        level.scalars += numbers
+        level.views += windows
+        level.buffers += [replace(b, value=Value(state.name("g"), b.value.type)) for b in buffers]
+        pointers = [b.value for b in level.buffers]
+        statements(state, _body_size(state))
+        static = [h for h in state.tiles() if h.sizes is not None and h.type.is_static]
+        back = state.rng.sample(static, k=min(len(static), state.rng.randint(0, 1)))
+        level.ops.append(Op("return", tuple(h.value for h in back)))
+    finally:
+        state.levels, state.entry = outer, entry
+    name = state.name("f")
+    types, none = tuple(h.value.type for h in back), Attrs()
+    body = Region(tuple(level.ops))
+    state.functions.append(Function(name, (*values, *windows, *pointers), body, types, none, private=True))
+    for _ in range(state.rng.choice((1, 1, 2))):
+        passed = (*(_like(state, h).value for h in given), *scalars, *views, *(b.value for b in buffers))
+        results = _results(state, back, ())
+        state.emit(Op("call", passed, results=results, attributes=attrs(callee=Symbol(name))))

@@ -1,0 +1,240 @@
+"""What the cube core and the vector cores of a generated program do.
+
+The cube core multiplies and pushes products, the vector cores work on them and push operands back, each way
+or both, whole tiles or halves, in loops of known length.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Literal
+
+from ..ir.dtypes import F32, I32, I64, INDEX, DType, dtype
+from ..ir.program import Attrs, Op, Region, Value, attrs
+from ..ir.types import BLayout, Loc, PartitionViewType, ScalarType, SLayout, TileType
+from . import tiles
+from .memory import part
+from .state import Held, Level, State
+
+_INDEX, _ADDRESS = ScalarType(INDEX), ScalarType(I32)
+_VECTOR = frozenset("tadd tsub tmul tmax tmin tadds tmuls tmaxs trelu tneg tabs tmov texpands".split())
+Kind = Literal["cube", "vector"]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Sizes of the product, its element type, what is pushed which way and how often."""
+
+    rows: int
+    cols: int
+    dtype: DType
+    split: int
+    to_vector: bool
+    to_cube: bool
+    trips: int
+    grid: int
+    left: BLayout
+
+    @classmethod
+    def draw(cls, state: State, grid: int) -> Plan:
+        rng = state.rng
+        to_vector, to_cube = rng.choice(((True, False), (False, True), (True, True)))
+        return cls(
+            rng.choice((16, 32)),
+            rng.choice((32, 64)),
+            dtype(rng.choice(("f32", "f16", "bf16"))),
+            rng.choice((0, 1, 1, 2)),
+            to_vector,
+            to_cube,
+            rng.choice((1, 1, 2, 3)),
+            grid,
+            state.profile.left_blayout,
+        )
+
+    @property
+    def part(self) -> tuple[int, int]:
+        """Rows and columns of what one vector core works on."""
+        return (
+            self.rows // (2 if self.split == 1 else 1),
+            self.cols // (2 if self.split == 2 else 1),
+        )
+
+    def vector(self, d: DType) -> TileType:
+        return TileType(d, *self.part)
+
+    def boxed(self, loc: Loc, d: DType, rows: int, layouts: tuple[BLayout, SLayout]) -> TileType:
+        fractal = 1024 if loc == Loc.ACC else 512
+        return TileType(d, rows, self.cols, loc=loc, blayout=layouts[0], slayout=layouts[1], fractal=fractal)
+
+    @property
+    def acc(self) -> TileType:
+        return self.boxed(Loc.ACC, F32, self.rows, (BLayout.COL_MAJOR, SLayout.ROW_MAJOR))
+
+    @property
+    def slot(self) -> int:
+        return self.rows * self.cols * 4
+
+
+@dataclass(frozen=True)
+class Link:
+    """How the cores name their pipe: by the kind of kernel, or by a handle."""
+
+    plan: Plan
+    pipe: Value | None = None
+
+    @property
+    def _given(self) -> Attrs:
+        return attrs(split=self.plan.split)
+
+    def push(self, state: State, kind: Kind, tile: Value) -> None:
+        if self.pipe is not None:
+            state.emit(Op("tpush", (tile, self.pipe), attributes=self._given))
+            return
+        name = "tpush_to_aiv" if kind == "cube" else "tpush_to_aic"
+        state.emit(Op(name, (tile,), attributes=self._given))
+
+    def pop(self, state: State, kind: Kind, t: TileType) -> Held:
+        value = Value(state.name("t"), t)
+        if self.pipe is not None:
+            state.emit(Op("declare_tile", results=(value,)))
+            state.emit(Op("tpop", (value, self.pipe), attributes=self._given))
+            return Held(value, t, t.shape)
+        name = "tpop_from_aiv" if kind == "cube" else "tpop_from_aic"
+        if kind == "vector" and state.chance(0.2):
+            sizes = (state.rng.randint(1, t.rows), state.rng.randint(1, t.cols))
+            value = Value(value.name, t.with_valid(None, None))
+            numbers = tuple(state.constant(n) for n in sizes)
+            groups = (("valid_row", 1), ("valid_col", 1))
+            state.emit(Op(name, numbers, results=(value,), attributes=self._given, groups=groups))
+            return Held(value, t.with_valid(None, None), sizes)
+        state.emit(Op(name, results=(value,), attributes=self._given))
+        return Held(value, t, t.shape)
+
+    def free(self, state: State, kind: Kind) -> None:
+        if self.pipe is not None:
+            state.emit(Op("tfree", (self.pipe,), attributes=self._given))
+            return
+        state.emit(Op("tfree_from_aiv" if kind == "cube" else "tfree_from_aic", attributes=self._given))
+
+
+# -- what the cores do -------------------------------------------------------------------------------
+
+
+def new_tile(state: State, t: TileType) -> Value:
+    value = Value(state.name("a"), t)
+    state.emit(Op("alloc_tile", results=(value,)))
+    return value
+
+
+def arith(state: State, name: str, *operands: Value) -> Value:
+    value = Value(state.name("k"), _INDEX)
+    state.emit(Op(f"arith.{name}", operands, results=(value,)))
+    return value
+
+
+def number_of(state: State, name: str) -> Value:
+    """A number of the block or core, as an index."""
+    number, value = Value(state.name("b"), ScalarType(I64)), Value(state.name("b"), _INDEX)
+    state.emit(Op(name, results=(number,)))
+    state.emit(Op("arith.index_cast", (number,), results=(value,)))
+    return value
+
+
+def _repeat(state: State, plan: Plan, body: Callable[[Value], None]) -> None:
+    """Something once, or in a loop of known length."""
+    if plan.trips == 1:
+        body(state.constant(0))
+        return
+    bounds = tuple(state.constant(n) for n in (0, plan.trips, 1))
+    counter = Value(state.name("i"), _INDEX)
+    state.levels.append(Level(loop=True))
+    body(counter)
+    region = Region(tuple(state.levels.pop().ops), (counter,))
+    groups = (("lb", 1), ("ub", 1), ("step", 1), ("inits", 0))
+    state.emit(Op("scf.for", bounds, regions=(region,), groups=groups))
+
+
+def cube_core(state: State, plan: Plan, link: Link, x: Value, w: Value, y: Value) -> None:
+    """Multiply, push products and multiply by what comes back; the last product is stored."""
+    d, boxes = plan.dtype, (BLayout.COL_MAJOR, SLayout.ROW_MAJOR)
+    mat = plan.boxed(Loc.MAT, d, plan.rows, boxes)
+    square = plan.boxed(Loc.MAT, d, plan.cols, boxes)
+    left = plan.boxed(Loc.LEFT, d, plan.rows, (plan.left, SLayout.ROW_MAJOR))
+    right = plan.boxed(Loc.RIGHT, d, plan.cols, (BLayout.ROW_MAJOR, SLayout.COL_MAJOR))
+    m, s, a, b, c = (new_tile(state, t) for t in (mat, square, left, right, plan.acc))
+    for op in (
+        Op("tload", (x,), (m,)),
+        Op("tload", (w,), (s,)),
+        Op("tmov", (m,), (a,)),
+        Op("tmov", (s,), (b,)),
+        Op("tmatmul", (a, b), (c,)),
+    ):
+        state.emit(op)
+
+    def step(_: Value) -> None:
+        if plan.to_vector:
+            link.push(state, "cube", c)
+        if plan.to_cube:
+            back = link.pop(state, "cube", mat)
+            state.emit(Op("tmov", (back.value,), (a,)))
+            link.free(state, "cube")
+        accumulate = plan.to_cube and state.chance(0.5)
+        state.emit(Op("tmatmul.acc", (c, a, b), (c,)) if accumulate else Op("tmatmul", (a, b), (c,)))
+
+    _repeat(state, plan, step)
+    row = arith(state, "muli", number_of(state, "get_block_idx"), state.constant(plan.rows))
+    where = PartitionViewType((plan.rows, plan.cols), F32)
+    state.emit(Op("tstore", (c,), (part(state, y, where, (row, state.constant(0))),)))
+
+
+def vector_core(state: State, plan: Plan, link: Link, z: Value, y: Value) -> None:
+    """Pop products, work on them and store them; push operands back."""
+    core = number_of(state, "get_subblock_idx")
+    state.level.scalars.append(number_of(state, "get_subblock_num"))
+    first = Value(state.name("f"), ScalarType(dtype("i1")))
+    if plan.split == 0:
+        state.emit(
+            Op("arith.cmpi", (core, state.constant(0)), results=(first,), attributes=attrs(predicate="eq"))
+        )
+        state.levels.append(Level())
+    state.level.views.append(z)
+    block = arith(state, "muli", number_of(state, "get_block_idx"), state.constant(plan.rows * plan.trips))
+
+    def step(trip: Value) -> None:
+        if plan.to_vector:
+            held = link.pop(state, "vector", plan.vector(F32))
+            state.level.tiles.append(held)
+            work(state)
+            at = arith(state, "addi", block, arith(state, "muli", trip, state.constant(plan.rows)))
+            _store(state, plan, held, y, at, core)
+            link.free(state, "vector")
+        if plan.to_cube:
+            t = plan.vector(plan.dtype)
+            operand = tiles.fresh(state, t, t.shape)
+            work(state)
+            link.push(state, "vector", operand.value)
+
+    _repeat(state, plan, step)
+    if plan.split == 0:
+        level = state.levels.pop()
+        state.emit(Op("scf.if", (first,), regions=(Region(tuple(level.ops)),)))
+
+
+def work(state: State) -> None:
+    options, state.options = state.options, replace(state.options, only=_VECTOR, aliasing=0.0)
+    for _ in range(state.rng.randint(0, 2)):
+        tiles.instruction(state)
+    state.options = options
+
+
+def _store(state: State, plan: Plan, held: Held, y: Value, row: Value, core: Value) -> None:
+    """Store what one core has, at the place of its half."""
+    assert held.sizes is not None
+    col = state.constant(0)
+    if plan.split == 1:
+        row = arith(state, "addi", row, arith(state, "muli", core, state.constant(plan.part[0])))
+    if plan.split == 2:
+        col = arith(state, "muli", core, state.constant(plan.part[1]))
+    window = part(state, y, PartitionViewType(held.sizes, F32), (row, col))
+    state.emit(Op("tstore", (held.value,), (window,)))

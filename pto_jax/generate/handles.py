@@ -1,0 +1,207 @@
+"""Statements of generated programs that make other handles over the bytes of tiles, and scalars."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir.dtypes import I64, INDEX, dtype
+from ..ir.program import Op, Value, attrs
+from ..ir.types import BLayout, Loc, ScalarType, TileType
+from .legal import legal
+from .state import Held, Sizes, State, below
+from .tiles import address, instruction
+
+_CASTS = {8: ("i8", "u8"), 16: ("f16", "bf16", "i16", "u16"), 32: ("f32", "i32", "u32")}
+
+
+def alias(state: State) -> None:
+    """Another handle over the bytes of a tile, or over bytes that several tiles share."""
+    known = [h for h in state.tiles() if h.type.conv is None]
+    if not known:
+        instruction(state)
+        return
+    held = state.rng.choice(known)
+    makers = (
+        _reshape,
+        _bitcast,
+        _window,
+        _part,
+        _again,
+        _resize,
+        *(() if state.options.defined else (_overlay, _move)),
+    )
+    make = state.rng.choice(makers)
+    make(state, held)
+
+
+def _handle(state: State, name: str, held: Held, t: TileType, sizes: Sizes | None) -> None:
+    value = Value(state.name("h"), t)
+    op = Op(name, (held.value,), results=(value,))
+    if legal(state.profile, op):
+        state.emit(op)
+        state.level.tiles.append(Held(value, t, sizes, window=held.window))
+
+
+def _reshape(state: State, held: Held) -> None:
+    t = held.type
+    if t.boxed or t.loc != Loc.VEC or held.window or (state.options.defined and held.sizes != t.shape):
+        return
+    d = t.dtype
+    if state.chance(0.5) and d.word_bits in _CASTS:
+        width = state.rng.choice(list(_CASTS))
+        d = dtype(state.rng.choice(_CASTS[width]))
+    elements = t.bytes * 8 // d.storage_bits
+    cols = state.rng.choice([c for c in (8, 16, 32, 64, 128, t.cols) if elements % c == 0] or [elements])
+    _handle(state, "treshape", held, TileType(d, elements // cols, cols), (elements // cols, cols))
+
+
+def _bitcast(state: State, held: Held) -> None:
+    names = _CASTS.get(held.type.dtype.word_bits, ())
+    others = [n for n in names if n != held.type.dtype.name]
+    if others:
+        _handle(state, "bitcast", held, held.type.with_dtype(dtype(state.rng.choice(others))), held.sizes)
+
+
+def _window(state: State, held: Held) -> None:
+    t = held.type
+    if t.boxed or t.loc != Loc.VEC or not t.is_full:
+        return
+    rows, cols = (
+        state.rng.randint(1, t.rows),
+        state.rng.choice([c for c in (8, 16, 32, 64) if c <= t.cols] or [t.cols]),
+    )
+    slack = (t.rows - rows, t.cols - cols)
+    offsets, constants = [], {}
+    for room in slack:
+        indices = state.scalars(INDEX)
+        if indices and state.chance(0.5):
+            offsets.append(state.masked(state.rng.choice(indices), below(room)))
+            continue
+        at = state.rng.randint(0, room)
+        offsets.append(state.number(at))
+        constants[offsets[-1].name] = at
+    seen = TileType(t.dtype, rows, cols, loc=t.loc, blayout=t.blayout, pad=t.pad)
+    op = Op(
+        "subset",
+        (held.value, *offsets),
+        results=(Value(state.name("w"), seen),),
+        attributes=attrs(sizes=(rows, cols)),
+        groups=(("tile", 1), ("offsets", 2)),
+    )
+    if legal(state.profile, op, constants):
+        state.emit(op)
+        state.level.tiles.append(Held(op.results[0], seen, (rows, cols), window=True))
+
+
+def _part(state: State, held: Held) -> None:
+    """A tile of the same type that begins at an element of another."""
+    t = held.type
+    if t.boxed or not t.is_full or held.sizes != t.shape or held.window:
+        return
+    at = (state.rng.randint(0, t.rows - 1), state.rng.randint(0, t.cols - 1))
+    # Beyond the end of the source's bytes lies what nothing defines.
+    rows = t.rows - at[0] - (at[1] > 0)
+    if t.blayout != BLayout.ROW_MAJOR or rows < 1:
+        return
+    sizes = (state.rng.randint(1, rows), state.rng.randint(1, t.cols - at[1]))
+    numbers = [state.number(n) for n in at]
+    part = replace(t, rows=rows, v_row=sizes[0], v_col=sizes[1])
+    value = Value(state.name("w"), part)
+    op = Op("tsubview", (held.value, *numbers), results=(value,))
+    if legal(state.profile, op, {v.name: n for v, n in zip(numbers, at, strict=True)}):
+        state.emit(op)
+        state.level.tiles.append(Held(value, part, sizes, window=True))
+
+
+def _again(state: State, held: Held) -> None:
+    """The first bytes of a tile, as a tile of another shape or type."""
+    t = held.type
+    if t.boxed or t.loc != Loc.VEC or held.window or held.sizes != t.shape:
+        return
+    d = dtype(state.rng.choice(_CASTS.get(t.dtype.word_bits, (t.dtype.name,))))
+    rows = state.rng.choice([n for n in (1, 2, 4, 8, t.rows) if n <= t.rows])
+    seen = replace(t, dtype=d, rows=rows, v_row=rows, v_col=t.cols)
+    _handle(state, "talias", held, seen, seen.shape)
+
+
+def _overlay(state: State, held: Held) -> None:
+    """A tile at an address where others may be."""
+    t = held.type.with_valid(held.type.rows, held.type.cols)
+    if t.loc != Loc.VEC or not state.address:
+        return
+    if state.chance(0.3) and t.dtype.word_bits in _CASTS:
+        t = t.with_dtype(dtype(state.rng.choice(_CASTS[t.dtype.word_bits])))
+    at = state.constant(state.rng.randrange(0, state.address, 32), I64)
+    value = Value(state.name("o"), t)
+    op = Op("alloc_tile", (at,), results=(value,), groups=(("addr", 1),))
+    if legal(state.profile, op):
+        state.emit(op)
+        state.level.tiles.append(Held(value, t, t.shape, True))
+
+
+def _move(state: State, held: Held) -> None:
+    """Point a placed tile at other bytes."""
+    placed = [h for h in state.tiles() if h.placed]
+    if placed:
+        other = state.rng.choice(placed)
+        state.emit(Op("tassign", (other.value, address(state, other.type.bytes))))
+
+
+def _resize(state: State, held: Held) -> None:
+    """Another valid region; under control flow its sizes are not known afterwards."""
+    t = held.type
+    if t.v_row is not None or t.v_col is not None or state.repeated(held):
+        return
+    certain, defined = len(state.levels) == 1 and state.entry, state.options.defined
+    if defined and (not certain or held.sizes is None):
+        return
+    numbers = [state.rng.randint(0, n) for n in (held.sizes if defined and held.sizes else t.shape)]
+    sizes: list[Value] = []
+    for n, extent in zip(numbers, t.shape, strict=True):
+        indices = state.scalars(INDEX)
+        if indices and not defined and state.chance(0.3):
+            sizes.append(state.masked(state.rng.choice(indices), below(extent)))
+            certain = False
+        else:
+            sizes.append(state.number(n))
+    state.emit(Op("set_validshape", (held.value, *sizes)))
+    new = (numbers[0], numbers[1]) if certain else None
+    for level in state.levels:
+        level.tiles = [replace(h, sizes=new) if h.value == held.value else h for h in level.tiles]
+
+
+def scalar(state: State) -> None:
+    """A scalar computed from others, or read from a tile."""
+    d = state.rng.choice((INDEX, INDEX, dtype("i32"), dtype("f32")))
+    result = Value(state.name("s"), ScalarType(d))
+    vectors = [h for h in state.tiles() if h.type.dtype == d and h.type.loc == Loc.VEC and not h.type.boxed]
+    if state.options.defined:
+        vectors = [h for h in vectors if h.sizes == h.type.shape]
+    if vectors and state.chance(0.4):
+        held = state.rng.choice(vectors)
+        at = state.masked(state.scalar(INDEX), below(held.type.elements - 1))
+        op = Op("tgetval", (held.value, at), results=(result,))
+        if not legal(state.profile, op):
+            return
+    else:
+        names = ("addf", "mulf", "maximumf") if d.is_float else ("addi", "subi", "muli", "andi", "maxsi")
+        op = Op(f"arith.{state.rng.choice(names)}", (state.scalar(d), state.scalar(d)), results=(result,))
+    state.emit(op)
+    state.level.scalars.append(result)
+    if d.name == "f32" and vectors and state.chance(0.3):
+        held = state.rng.choice(vectors)
+        at = state.masked(state.scalar(INDEX), below(held.type.elements - 1))
+        write = Op("tsetval", (at, result), (held.value,))
+        if legal(state.profile, write):
+            state.emit(write)
+
+
+def output(state: State) -> None:
+    """Print a tile or a scalar."""
+    tiles = [h for h in state.tiles() if legal(state.profile, Op("tprint", (h.value,)))]
+    if tiles and state.chance(0.7):
+        state.emit(Op("tprint", (state.rng.choice(tiles).value,)))
+        return
+    d = dtype(state.rng.choice(("f32", "i32")))
+    given = attrs(format="%f" if d.is_float else "%d")
+    state.emit(Op("print", (state.scalar(d),), attributes=given))

@@ -1,0 +1,62 @@
+"""Windows of global memory in generated programs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..ir.dtypes import INDEX
+from ..ir.program import Op, Value
+from ..ir.types import PartitionViewType, TensorViewType
+from .state import State, below
+
+
+def view(state: State, t: PartitionViewType) -> Value:
+    """A window of a type: one there is, a new argument, or a part of a larger tensor."""
+    known = [v for level in state.levels for v in level.views if v.type == t]
+    if known and (not state.entry or state.chance(0.5)):
+        return state.rng.choice(known)
+    dims = tuple(n or 1 for n in t.dims)
+    if len(dims) == 2 and not t.dtype.packed and state.chance(0.5):
+        value = _window(state, t, (dims[0], dims[1]))
+        state.level.views.append(value)
+        return value
+    value = state.argument("g", t, state.recipe(t.dtype, dims))
+    state.levels[0].views.append(value)
+    return value
+
+
+def _window(state: State, t: PartitionViewType, dims: tuple[int, int]) -> Value:
+    whole = TensorViewType((dims[0] + 8, dims[1] + state.rng.choice((0, 8))), t.dtype)
+    same = [v for v in state.tensors if v.type == whole]
+    tensor = state.rng.choice(same) if same and state.chance(0.6) else tensor_argument(state, whole)
+    offsets = []
+    for size, extent in zip(dims, whole.dims, strict=True):
+        room = (extent or 0) - size
+        indices = state.scalars(INDEX)
+        if room and indices and state.chance(0.6):
+            offsets.append(state.masked(state.rng.choice(indices), below(room)))
+        else:
+            offsets.append(state.number(state.rng.randint(0, room)))
+    return part(state, tensor, t, offsets)
+
+
+def tensor_argument(state: State, t: TensorViewType) -> Value:
+    value = state.argument("w", t, state.recipe(t.dtype, tuple(n or 1 for n in t.dims)))
+    state.tensors.append(value)
+    return value
+
+
+def part(state: State, tensor: Value, t: PartitionViewType, offsets: Sequence[Value]) -> Value:
+    """The window of a tensor from some offsets on."""
+    value = Value(state.name("g"), t)
+    sizes = [state.constant(n or 1) for n in t.dims]
+    rank = len(sizes)
+    state.emit(
+        Op(
+            "partition_view",
+            (tensor, *offsets, *sizes),
+            results=(value,),
+            groups=(("view", 1), ("offsets", rank), ("sizes", rank)),
+        )
+    )
+    return value

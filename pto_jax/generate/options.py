@@ -1,0 +1,148 @@
+"""What generated programs are made of: one set of options."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import TypeAlias
+
+from ..isa.declare import InstructionClass
+from ..profiles import PROFILE_NAMES, ProfileName
+from .values import RECIPES, Recipe
+
+Weights: TypeAlias = tuple[tuple[InstructionClass, float], ...]
+DEFAULT_WEIGHTS: Weights = (
+    ("elementwise", 4.0),
+    ("tile_scalar", 3.0),
+    ("reduce_expand", 3.0),
+    ("layout", 3.0),
+    ("memory", 2.0),
+    ("matrix", 1.0),
+    ("irregular", 2.0),
+    ("sync_config", 0.2),
+)
+
+
+@dataclass(frozen=True)
+class Options:
+    """Weights, sizes and feature switches of the generator.
+
+    ``statements`` bounds the statements of a program, ``elements`` those of a tile, ``depth`` the nesting of
+    regions and functions. ``only`` restricts the instructions to some names (none: all). ``defined``
+    programs read no undefined lane: contents come before reads, valid regions cover what is read, and no
+    divisor, shift count or index is out of range.
+
+    The other numbers are probabilities.
+
+    Of operands: that a source is a tile there already (``reuse``), that a valid region is only known at run
+    time (``dynamic``), is partial (``partial``) or different from those of the operation's other tiles
+    (``uneven``), that a shape or an attribute differs from the sample's (``shapes``, ``attributes``), that a
+    result is bound instead of written (``results``), that a tile has an address (``addresses``).
+
+    Of statements: that one is a loop or branch (``control``), a call (``calls``), makes another handle over
+    bytes of a tile (``aliasing``), computes with scalars (``scalars``), uses global memory through pointers
+    and views of its own (``memory``), prints a tile or scalar (``output``).
+
+    Of programs: that one is a module of functions and no fragment (``functions``; only these have calls,
+    pointers and blocks), that it runs on several blocks (``blocks``), that it orders its pipes itself
+    (``sync``), that it is one for a cube core and vector cores that meet in pipes or through flags
+    (``cores``).
+    """
+
+    profiles: tuple[ProfileName, ...] = PROFILE_NAMES
+    statements: int = 8
+    elements: int = 4096
+    only: frozenset[str] = frozenset()
+    weights: Weights = DEFAULT_WEIGHTS
+    recipes: tuple[Recipe, ...] = RECIPES
+    reuse: float = 0.7
+    dynamic: float = 0.5
+    partial: float = 0.4
+    uneven: float = 0.05
+    shapes: float = 0.2
+    attributes: float = 0.2
+    control: float = 0.0
+    calls: float = 0.0
+    aliasing: float = 0.0
+    scalars: float = 0.1
+    memory: float = 0.0
+    results: float = 0.2
+    addresses: float = 0.0
+    sync: float = 0.0
+    cores: float = 0.0
+    output: float = 0.0
+    functions: float = 0.0
+    blocks: float = 0.0
+    depth: int = 2
+    defined: bool = False
+
+
+STRAIGHT = Options()
+#: Simple instructions inside loops, branches and calls, with tiles that share bytes.
+_SIMPLE = frozenset(
+    "tadd tsub tmax tadds tmuls trelu tmov tand tcvt trowsum tcolexpand tload tstore textract tinsert".split()
+)
+CONTROL = replace(
+    STRAIGHT, only=_SIMPLE, control=0.35, scalars=0.2, shapes=0.0, attributes=0.0, reuse=0.9, elements=2048
+)
+ALIASES = replace(STRAIGHT, aliasing=0.3, addresses=0.5, only=_SIMPLE, reuse=0.9)
+EVERYTHING = replace(
+    CONTROL,
+    aliasing=0.15,
+    addresses=0.3,
+    calls=0.1,
+    functions=0.5,
+    blocks=0.4,
+    memory=0.1,
+    sync=0.1,
+    cores=0.05,
+)
+DEFINED = replace(
+    STRAIGHT,
+    defined=True,
+    uneven=0.0,
+    control=0.15,
+    calls=0.05,
+    aliasing=0.1,
+    addresses=0.3,
+    memory=0.1,
+    functions=0.3,
+    blocks=0.3,
+)
+MEMORY = replace(
+    STRAIGHT,
+    memory=0.5,
+    only=_SIMPLE,
+    control=0.1,
+    calls=0.05,
+    scalars=0.15,
+    functions=0.8,
+    blocks=0.2,
+    reuse=0.9,
+)
+SYNC = replace(
+    STRAIGHT,
+    sync=1.0,
+    control=0.15,
+    calls=0.05,
+    aliasing=0.1,
+    addresses=0.6,
+    memory=0.1,
+    functions=0.5,
+    weights=tuple(
+        (c, {"sync_config": 1.0, "matrix": 2.0, "layout": 4.0}.get(c, w)) for c, w in DEFAULT_WEIGHTS
+    ),
+)
+CORES = replace(STRAIGHT, cores=1.0, blocks=0.3, reuse=0.9, partial=0.0, dynamic=0.2)
+#: Printing programs: kept apart from the presets, machines differ in where they print.
+OUTPUT = replace(STRAIGHT, output=0.3, functions=0.5)
+#: Options that campaigns take turns in, by name.
+PRESETS = {
+    "straight": STRAIGHT,
+    "control": CONTROL,
+    "aliases": ALIASES,
+    "memory": MEMORY,
+    "sync": SYNC,
+    "cores": CORES,
+    "everything": EVERYTHING,
+    "defined": DEFINED,
+}

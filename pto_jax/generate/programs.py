@@ -1,0 +1,169 @@
+"""Legal programs made at random from the declarations, with inputs for them.
+
+A case is a function of a seed, an index and options, the same on every machine. Seeded mass production
+and the Hypothesis strategies (:mod:`.strategies`) drive one generator, which draws its choices from a
+``random.Random``.
+
+>>> case = generate(1, 2)
+>>> case.id == generate(1, 2).id, case.program == generate(1, 2).program
+(True, True)
+>>> from pto_jax.verifier.programs import verify_program
+>>> [d for d in verify_program(case.program, case.profile) if d.severity == "error"]
+[]
+"""
+
+from __future__ import annotations
+
+import hashlib
+import random
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+
+from ..ir.dtypes import I64, INDEX
+from ..ir.program import FRAGMENT, Function, Op, Program, Region, Value, fragment_results
+from ..ir.types import PartitionViewType, ScalarType, TensorViewType
+from ..profiles import Profile, profile as find_profile
+from . import buffers, control, cores as generate_cores, handles, memory, sync, tiles
+from .legal import legal
+from .operations import Scale
+from .options import STRAIGHT, Options
+from .state import Input, State
+
+#: Part of every case id: another version makes other programs of the same seeds.
+VERSION = "3"
+
+
+@dataclass(frozen=True)
+class Case:
+    """A program, the profile that allows it, and inputs. ``ulp`` bounds the results that need not be exact;
+    they are tiles that nothing reads."""
+
+    id: str
+    seed: int
+    index: int
+    profile: Profile
+    program: Program
+    inputs: Mapping[str, Input]
+    ulp: Mapping[str, int]
+    grid: int = 1
+    entry: str | None = None
+
+
+def case_id(seed: int, index: int) -> str:
+    """What identifies a case: a hash of seed, index and generator version."""
+    return hashlib.sha256(f"{seed}:{index}:{VERSION}".encode()).hexdigest()[:16]
+
+
+def generate(seed: int, index: int, options: Options = STRAIGHT) -> Case:
+    """One case. Equal arguments give equal cases."""
+    identity = case_id(seed, index)
+    return draw(random.Random(int(identity, 16)), options, identity, seed, index)
+
+
+def cases(seed: int, count: int, options: Options = STRAIGHT, start: int = 0) -> Iterator[Case]:
+    """Cases of one seed, from an index on."""
+    return (generate(seed, index, options) for index in range(start, start + count))
+
+
+def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0, index: int = 0) -> Case:
+    """A case whose every choice comes from ``rng``."""
+    profile = find_profile(rng.choice(options.profiles))
+    cores = rng.random() < options.cores
+    fragment = not cores and rng.random() >= options.functions
+    state = State(rng, options, profile, fragment, Scale.draw(rng, options))
+    state.moving = state.chance(0.1)
+    grid = rng.randint(2, 3) if not fragment and state.chance(options.blocks) else 1
+    state.tile_arguments = fragment or (grid == 1 and state.chance(0.5))
+    if cores:
+        state.tile_arguments = False
+        generate_cores.cores(state, grid)
+    else:
+        _one_core(state, grid)
+    program, entry = _program(state), None if fragment else "main"
+    return Case(identity, seed, index, profile, program, state.inputs, state.loose, grid, entry)
+
+
+def _one_core(state: State, grid: int) -> None:
+    """Instructions and other statements, for a core that executes everything."""
+    if grid > 1:
+        _number_block(state)
+    tiles.instruction(state)
+    more = max(0, state.options.statements - 1)
+    statements(state, state.rng.randint(min(1, more), more))
+    if not state.fragment:
+        _store_everything(state, grid)
+
+
+def statements(state: State, count: int) -> None:
+    """A list of statements, at least one instruction among them."""
+    options, nested = state.options, len(state.levels) <= state.options.depth
+    callable_here = nested and state.entry and not state.fragment
+    choices: tuple[tuple[float, Callable[[State], None]], ...] = (
+        (options.control * nested, lambda s: control.control(s, statements)),
+        (options.calls * callable_here, lambda s: control.call(s, statements)),
+        (options.aliasing, handles.alias),
+        (options.scalars, handles.scalar),
+        (options.memory, buffers.memory),
+        (options.output, handles.output),
+        (1.0, tiles.instruction),
+    )
+    for _ in range(count):
+        pick = state.rng.random()
+        for share, make in choices:
+            if pick < share:
+                make(state)
+                break
+            pick -= share
+
+
+def _number_block(state: State) -> None:
+    """Name the number of the block and how many there are, as indices."""
+    number, state.block = Value(state.name("b"), ScalarType(I64)), Value(state.name("b"), ScalarType(INDEX))
+    state.emit(Op("get_block_idx", results=(number,)))
+    state.emit(Op("arith.index_cast", (number,), results=(state.block,)))
+    count, blocks = Value(state.name("b"), ScalarType(I64)), Value(state.name("b"), ScalarType(INDEX))
+    state.emit(Op("get_block_num", results=(count,)))
+    state.emit(Op("arith.index_cast", (count,), results=(blocks,)))
+    state.level.scalars += [state.block, blocks]
+
+
+def _store_everything(state: State, grid: int) -> None:
+    """Make the tiles of a function visible: they are stored to buffers, where that is legal; every block
+    has rows of its own."""
+    for held in state.levels[0].tiles:
+        t = held.type
+        if held.sizes is None or 0 in held.sizes or t.boxed or t.conv is not None or t.dtype.packed:
+            continue
+        rows, cols = held.sizes
+        where = PartitionViewType((rows, cols), t.dtype)
+        if not legal(state.profile, Op("tstore", (held.value,), (Value("y", where),))):
+            continue
+        value = memory.tensor_argument(state, TensorViewType((rows * grid, cols), t.dtype))
+        start = state.constant(0)
+        if state.block is not None:
+            start, size = Value(state.name("k"), ScalarType(INDEX)), state.constant(rows)
+            state.emit(Op("arith.muli", (state.block, size), results=(start,)))
+        window = memory.part(state, value, where, (start, state.constant(0)))
+        state.emit(Op("tstore", (held.value,), (window,)))
+
+
+def _program(state: State) -> Program:
+    ops = tuple(state.level.ops)
+    if state.chance(state.options.sync):
+        ops = sync.synchronised(state, ops)
+        state.functions = [sync.synchronised_function(state, f) for f in state.functions]
+    if not state.fragment:
+        main = Function("main", tuple(state.arguments), Region((*ops, Op("return"))), (), _ENTRY)
+        return Program((*state.functions, main))
+    body = Region(ops)
+    known = {a.name: a for a in state.arguments}
+    used = dict.fromkeys(v.name for op in ops for inner in op.walk() for v in (*inner.ins, *inner.outs))
+    arguments = tuple(known[name] for name in used if name in known)
+    state.inputs = {a.name: state.inputs[a.name] for a in arguments}
+    results = fragment_results(ops, {a.name for a in arguments})
+    return Program(
+        (Function(FRAGMENT, arguments, body),), fragment=True, fragment_results=results, has_module=False
+    )
+
+
+_ENTRY = (("pto.entry", True),)

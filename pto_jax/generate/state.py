@@ -1,0 +1,248 @@
+"""What the generator knows while it builds a program: values in scope, arguments and their contents."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..ir.dtypes import I1, INDEX, DType
+from ..ir.program import Op, Value, attrs
+from ..ir.types import (
+    MemRefType,
+    PartitionViewType,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+    VectorType,
+)
+from ..profiles import Profile
+from .legal import Sizes as Sizes
+from .operations import Scale
+from .options import Options
+from .values import Recipe, words
+
+#: What an argument of a generated program can be.
+InputType: TypeAlias = (
+    TileType | ScalarType | PartitionViewType | TensorViewType | VectorType | PtrType | MemRefType
+)
+
+
+@dataclass(frozen=True)
+class Input:
+    """One argument of a generated program: raw words, one per element, and a tile's valid sizes."""
+
+    type: InputType
+    words: NDArray[Any]
+    valid: Sizes | None = None
+
+
+@dataclass(frozen=True)
+class Held:
+    """A tile in scope: its value and its valid sizes when it is used, None where they depend on the run.
+
+    ``placed`` says that it has an address, ``window`` that its rows are parts of longer ones.
+    """
+
+    value: Value
+    type: TileType
+    sizes: Sizes | None
+    placed: bool = False
+    window: bool = False
+
+
+@dataclass(frozen=True)
+class Buffer:
+    """Global memory in scope: a pointer or memref to a number of elements."""
+
+    value: Value
+    dtype: DType
+    count: int
+
+
+class Unfit(Exception):
+    """What was begun cannot be finished here; what it made so far is taken back."""
+
+
+@dataclass
+class Level:
+    """The values that one region defines, and the operations made for it."""
+
+    tiles: list[Held] = field(default_factory=list)
+    scalars: list[Value] = field(default_factory=list)
+    views: list[Value] = field(default_factory=list)
+    buffers: list[Buffer] = field(default_factory=list)
+    ops: list[Op] = field(default_factory=list)
+    loop: bool = False
+
+    @property
+    def parts(self) -> tuple[list[Any], ...]:
+        return (self.tiles, self.scalars, self.views, self.buffers, self.ops)
+
+
+@dataclass
+class State:
+    """A program in the making. ``levels`` are the regions around the place where operations are added."""
+
+    rng: random.Random
+    options: Options
+    profile: Profile
+    fragment: bool
+    scale: Scale
+    levels: list[Level] = field(default_factory=lambda: [Level()])
+    arguments: list[Value] = field(default_factory=list)
+    inputs: dict[str, Input] = field(default_factory=dict)
+    loose: dict[str, int] = field(default_factory=dict)
+    functions: list[Any] = field(default_factory=list)
+    #: Whether new arguments can be made: not inside a function that is called.
+    entry: bool = True
+    address: int = 0
+    #: Whether some addresses are only known at execution.
+    moving: bool = False
+    #: Tensors that are arguments; the number of the block where there are several.
+    tensors: list[Value] = field(default_factory=list)
+    block: Value | None = None
+    #: Whether tiles may be arguments of the program; with several blocks each has memory of its own.
+    tile_arguments: bool = True
+    _count: int = 0
+    _numbers: np.random.Generator | None = None
+
+    @property
+    def level(self) -> Level:
+        return self.levels[-1]
+
+    def chance(self, probability: float) -> bool:
+        return self.rng.random() < probability
+
+    def name(self, stem: str) -> str:
+        self._count += 1
+        return f"{stem}{self._count}"
+
+    def emit(self, op: Op) -> None:
+        self.level.ops.append(op)
+
+    def tiles(self) -> Iterator[Held]:
+        for level in self.levels:
+            yield from level.tiles
+
+    def repeated(self, held: Held) -> bool:
+        """Whether a loop lies between the definition of a tile and this place."""
+        for level in reversed(self.levels):
+            if any(h.value == held.value for h in level.tiles):
+                return False
+            if level.loop:
+                return True
+        return False
+
+    def scalars(self, d: DType) -> list[Value]:
+        return [v for level in self.levels for v in level.scalars if v.type == ScalarType(d)]
+
+    def words(self, d: DType, shape: tuple[int, ...], recipe: Recipe) -> NDArray[Any]:
+        if self._numbers is None:
+            self._numbers = np.random.default_rng(self.rng.getrandbits(64))
+        return words(self._numbers, d, shape, recipe)
+
+    def recipe(self, d: DType, shape: tuple[int, ...]) -> NDArray[Any]:
+        return self.words(d, shape, self.rng.choice(self.options.recipes))
+
+    def attempt(self, make: Callable[[], None]) -> bool:
+        """Do something whole, or leave no trace of it where it turns out to be unfit."""
+        levels = [(level, [len(part) for part in level.parts]) for level in self.levels]
+        others = (self.arguments, self.tensors, self.functions)
+        before, address, names = [len(part) for part in others], self.address, set(self.inputs)
+        try:
+            make()
+        except Unfit:
+            for level, sizes in levels:
+                for part, size in zip(level.parts, sizes, strict=True):
+                    del part[size:]
+            for part, size in zip(others, before, strict=True):
+                del part[size:]
+            for name in set(self.inputs) - names:
+                del self.inputs[name]
+            self.address = address
+            return False
+        return True
+
+    def argument(
+        self, stem: str, t: Type, given: NDArray[Any], valid: tuple[int, int] | None = None
+    ) -> Value:
+        """A new argument of the program with its contents."""
+        assert isinstance(t, InputType)
+        value = Value(self.name(stem), t)
+        self.arguments.append(value)
+        self.inputs[value.name] = Input(t, given, valid)
+        return value
+
+    def constant(self, number: int | float | bool, d: DType = INDEX) -> Value:
+        value = Value(self.name("c"), ScalarType(d))
+        self.emit(Op("arith.constant", results=(value,), attributes=attrs(value=number)))
+        return value
+
+    def index_argument(self, number: int) -> Value:
+        """An index that only execution knows; inside a called function, a constant."""
+        if not self.entry:
+            return self.constant(number)
+        return self.argument("n", ScalarType(INDEX), np.array(number, np.int64).view(np.uint64))
+
+    def number(self, number: int, known: float = 0.5) -> Value:
+        """An index of a given value, as a constant or as an argument."""
+        return self.constant(number) if self.chance(known) else self.index_argument(number)
+
+    def condition(self) -> Value:
+        """A truth value that execution finds."""
+        indices = self.scalars(INDEX)
+        if not indices or (self.entry and self.chance(0.3)):
+            number = int(self.chance(0.5))
+            if not self.entry:
+                return self.constant(bool(number), I1)
+            return self.argument("f", ScalarType(I1), np.array(number, np.uint8))
+        left, right = self.rng.choice(indices), self.number(self.rng.randint(0, 4), 0.8)
+        result = Value(self.name("f"), ScalarType(I1))
+        predicate = self.rng.choice(("eq", "slt", "sge", "ne"))
+        self.emit(Op("arith.cmpi", (left, right), results=(result,), attributes=attrs(predicate=predicate)))
+        return result
+
+    def scalar(self, d: DType) -> Value:
+        """A scalar of a type: one there is, a new argument or a constant."""
+        known = self.scalars(d)
+        if known and (not self.entry or self.chance(0.5)):
+            return self.rng.choice(known)
+        if d == INDEX:
+            return self.number(self.rng.randint(0, 9))
+        plain = d.name in ("f32", "i32", "i16", "i8")
+        if not self.entry or (plain and self.chance(0.3)):
+            whole = self.rng.randint(-8, 8) if d.kind != "uint" else self.rng.randint(0, 8)
+            value = self.constant(whole / 4 if d.is_float else whole, d)
+        else:
+            value = self.argument("s", ScalarType(d), self.recipe(d, (1,))[0])
+        self.level.scalars.append(value)
+        return value
+
+    def masked(self, value: Value, mask: int) -> Value:
+        """An index between 0 and a mask (one less than a power of two), made of any index."""
+        limit, result = self.constant(mask), Value(self.name("k"), ScalarType(INDEX))
+        self.emit(Op("arith.andi", (value, limit), results=(result,)))
+        return result
+
+    def place(self, size: int) -> int:
+        """A new byte address for a tile, sometimes one inside the bytes of earlier tiles."""
+        if self.address and self.chance(self.options.aliasing):
+            return self.rng.randrange(0, self.address, 32)
+        found, self.address = self.address, self.address + -(-size // 32) * 32
+        return found
+
+
+def below(limit: int) -> int:
+    """The largest number of the form 2**k - 1 that is at most a limit.
+
+    >>> below(8), below(15), below(0)
+    (7, 15, 0)
+    """
+    return (1 << ((limit + 1).bit_length() - 1)) - 1

@@ -1,0 +1,156 @@
+"""Synchronisation in generated programs: every operation on tiles waits for what other pipes did before.
+
+Neighbouring operations of different pipes are linked by flags, events, tokens or barriers; regions and calls
+are set off by barriers. So a program is ordered whatever its operations share.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from .. import isa
+from ..ir.dtypes import INDEX
+from ..ir.program import Function, Op, Region, Value, attrs
+from ..ir.types import OpaqueType, Pipe, PipeEventType, ScalarType
+from ..isa.issue import EVENT_PIPES, loc_of, pipe_of
+from .state import State
+
+_ARRAY = OpaqueType("eventid_array", "4")
+_ENDS = frozenset(("return", "scf.yield", "scf.condition"))
+_KINDS: dict[Pipe, tuple[PipeEventType, ...]] = {
+    pipe: tuple(kind for kind, p in EVENT_PIPES.items() if p == pipe) for pipe in EVENT_PIPES.values()
+}
+
+
+def synchronised(state: State, body: Sequence[Op]) -> tuple[Op, ...]:
+    """The operations of a function with what orders them."""
+    return tuple(_Sync(state).region(body))
+
+
+def synchronised_function(state: State, function: Function) -> Function:
+    """A function that orders its operations."""
+    return replace(function, body=replace(function.body, ops=synchronised(state, function.body.ops)))
+
+
+class _Sync:
+    """One walk over the operations of a function."""
+
+    def __init__(self, state: State) -> None:
+        self.state = state
+        self.ops: list[Op] = []
+
+    def region(self, body: Sequence[Op]) -> list[Op]:
+        """The operations of a region, ordered; before it and after it is a barrier."""
+        outer, self.ops = self.ops, []
+        last: Op | None = None
+        for op in body:
+            last = self.op(op, last)
+        if last is not None and (not body or body[-1].name not in _ENDS):
+            self.barrier()
+        made, self.ops = self.ops, outer
+        return made
+
+    def op(self, op: Op, last: Op | None) -> Op | None:
+        """Add an operation; what the next one has to wait for."""
+        if op.regions or op.name == "call" or op.name in _ENDS:
+            if last is not None:
+                self.barrier()
+            regions = tuple(Region(tuple(self.region(r.ops)), r.args) for r in op.regions)
+            self.ops.append(replace(op, regions=regions))
+            if op.name == "call":
+                self.barrier()
+            return None
+        if not _is_ordered(op):
+            self.ops.append(op)
+            return last
+        if last is not None and pipe_of(last) != pipe_of(op):
+            self.link(last, op)
+        elif last is not None and self.state.chance(0.1):
+            self.same_pipe(pipe_of(op))
+        self.ops.append(op)
+        return op
+
+    def barrier(self) -> None:
+        self.ops.append(Op("barrier", attributes=attrs(pipe=Pipe.ALL)))
+
+    def same_pipe(self, pipe: Pipe) -> None:
+        """A barrier of one pipe, which orders nothing that is not ordered already."""
+        if pipe in _KINDS and self.state.chance(0.5):
+            kind = self.state.rng.choice(_KINDS[pipe])
+            self.ops.append(Op("barrier_sync", attributes=attrs(op_type=kind)))
+        else:
+            self.ops.append(Op("barrier", attributes=attrs(pipe=pipe)))
+
+    def link(self, last: Op, op: Op) -> None:
+        """Make an operation wait for the one before, which another pipe executes."""
+        first, second = pipe_of(last), pipe_of(op)
+        ways: list[Callable[[], None]] = [self.barrier]
+        if Pipe.S not in (first, second):
+            ways += [lambda: self.flags(first, second)] * 2 + [lambda: self.cores(first, second)]
+            ways += [lambda: self.numbered(first, second), lambda: self.listed(first, second)]
+            if first in _KINDS and second in _KINDS:
+                ways += [lambda: self.events(first, second), lambda: self.tokens(first, second)]
+            instruction = isa.find(last.name)
+            if instruction is not None and instruction.pipe == first:
+                ways.append(lambda: self.ops.append(Op("tsync", attributes=attrs(op=last.name))))
+        self.state.rng.choice(ways)()
+
+    def number(self) -> int:
+        return self.state.rng.randint(0, 7)
+
+    def flags(self, first: Pipe, second: Pipe) -> None:
+        given = attrs(src=first, dst=second, event=self.number())
+        self.ops += [Op("set_flag", attributes=given), Op("wait_flag", attributes=given)]
+
+    def events(self, first: Pipe, second: Pipe) -> None:
+        kinds = {
+            "src_op": self.state.rng.choice(_KINDS[first]),
+            "dst_op": self.state.rng.choice(_KINDS[second]),
+        }
+        given = attrs(kinds, event=self.number())
+        self.ops += [Op("record_event", attributes=given), Op("wait_event", attributes=given)]
+
+    def tokens(self, first: Pipe, second: Pipe) -> None:
+        """A buffer goes from one pipe to the other."""
+        number = self.number()
+        for pipe in (first, second):
+            given = attrs(op_type=self.state.rng.choice(_KINDS[pipe]), buf=number)
+            self.ops += [Op("get_buf", attributes=given), Op("rls_buf", attributes=given)]
+
+    def cores(self, first: Pipe, second: Pipe) -> None:
+        """A flag between cores, which one core may give to itself."""
+        number = self.number()
+        self.ops += [
+            Op("sync.set", attributes=attrs(pipe=first, event=number)),
+            Op("sync.wait", attributes=attrs(pipe=second, event=number)),
+        ]
+
+    def constant(self, number: int) -> Value:
+        value = Value(self.state.name("c"), ScalarType(INDEX))
+        self.ops.append(Op("arith.constant", results=(value,), attributes=attrs(value=number)))
+        return value
+
+    def numbered(self, first: Pipe, second: Pipe) -> None:
+        self.dynamic(self.constant(self.number()), first, second)
+
+    def dynamic(self, number: Value, first: Pipe, second: Pipe) -> None:
+        given = attrs(src=first, dst=second)
+        self.ops += [Op(f"{name}_flag_dyn", (number,), attributes=given) for name in ("set", "wait")]
+
+    def listed(self, first: Pipe, second: Pipe) -> None:
+        """A flag whose number stands in an array."""
+        array, found = Value(self.state.name("e"), _ARRAY), Value(self.state.name("k"), ScalarType(INDEX))
+        self.ops.append(Op("declare_eventid_array", results=(array,)))
+        at, number = self.constant(self.state.rng.randint(0, 3)), self.constant(self.number())
+        self.ops.append(Op("eventid_array_set", (array, at, number)))
+        self.ops.append(Op("eventid_array_get", (array, at), results=(found,)))
+        self.dynamic(found, first, second)
+
+
+def _is_ordered(op: Op) -> bool:
+    """Whether an operation reads or writes tiles, so that another pipe may have to wait for it."""
+    instruction = isa.find(op.name)
+    if instruction is None or (instruction.syntax == "custom" and op.name != "tgetval"):
+        return False
+    return any(loc_of(v.type) is not None for v in (*op.ins, *op.destinations))

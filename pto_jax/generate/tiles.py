@@ -1,0 +1,255 @@
+"""Instructions of generated programs, and the tiles they read and write."""
+
+from __future__ import annotations
+
+from collections.abc import Container, Sequence
+from dataclasses import replace
+from functools import lru_cache, partial
+
+import numpy as np
+
+from ..ir.dtypes import I64, INDEX
+from ..ir.program import Op, Value, attrs
+from ..ir.types import Loc, MemRefType, PartitionViewType, ScalarType, TileType, Type, VectorType
+from ..isa.declare import Operand
+from ..isa.rules.constraints import element_type
+from ..isa.samples.operations import Sample
+from . import defined
+from .legal import legal
+from .memory import view
+from .operations import Wanted, by_class, samples_of, wanted
+from .state import Held, Sizes, State, Unfit
+from .values import Recipe
+
+
+def instruction(state: State) -> None:
+    """One instruction with operands that are there, as far as there are any, and new ones otherwise."""
+    names, weights = by_class(state.profile.name, state.options)
+    known = samples_of(state.profile.name, state.options)
+    there = {_place(h.type) for h in state.tiles()}
+    for _ in range(40 if state.options.defined else 4):
+        name = state.rng.choice(state.rng.choices(names, weights)[0])
+        if name.startswith("set") and len(state.levels) > 1:
+            continue
+        sample = max(state.rng.choices(known[name], k=4), key=lambda s: _matches(there, s))
+        if not state.entry and _needs_arguments(state, sample):
+            continue
+        want = wanted(state.rng, sample, state.profile, state.options, state.scale)
+        if want is not None and state.attempt(partial(emit, state, want)):
+            return
+
+
+def _needs_arguments(state: State, sample: Sample) -> bool:
+    """Whether a called function lacks an operand that it cannot make."""
+    views = {v.type for level in state.levels for v in level.views}
+    made = (t for t in sample.types.values() if isinstance(t, PartitionViewType | VectorType | MemRefType))
+    scalars = (t for t in sample.types.values() if isinstance(t, ScalarType))
+    return not all(t in views for t in made) or any(t.dtype.name in ("f16", "bf16") for t in scalars)
+
+
+@lru_cache(1 << 12)
+def _place(t: TileType) -> TileType:
+    """A tile's type whatever its valid region."""
+    return replace(t, v_row=-1, v_col=-1)
+
+
+def _matches(there: Container[TileType], sample: Sample) -> int:
+    return sum(isinstance(t, TileType) and _place(t) in there for t in sample.types.values())
+
+
+def emit(state: State, want: Wanted) -> None:
+    """The operation of a sample on values of this program."""
+    form, declared = want.sample.form, want.instruction
+    ulp = _bound(want)
+    ins: list[Value] = []
+    for name in form:
+        ins.append(_source(state, want, declared.operand(name), ins))
+    outs: list[Value] = []
+    made: list[Held] = []
+    listed = [o for o in declared.destinations if o.name in want.types]
+    bind = _may_bind(state, want, listed) and state.chance(state.options.results)
+    bind = bind or declared.syntax == "custom"
+    for operand in listed:
+        t = want.types[operand.name]
+        if bind:
+            assert isinstance(t, TileType)
+            held = Held(Value(state.name("t"), t), t, want.sizes[operand.name])
+            made.append(held)
+            outs.append(held.value)
+        elif isinstance(t, TileType):
+            outs.append(_destination(state, want, operand.name, ulp, outs))
+        elif isinstance(t, PartitionViewType):
+            outs.append(view(state, t))
+        else:
+            assert isinstance(t, VectorType)
+            outs.append(state.argument("v", t, state.recipe(t.dtype, t.dims)))
+    op = Op(
+        declared.name,
+        tuple(ins),
+        () if bind else tuple(outs),
+        tuple(outs) if bind else (),
+        attrs(want.attributes),
+    )
+    state.emit(op)
+    if ulp:
+        state.loose.update((v.name, ulp) for v in outs)
+    else:
+        state.level.tiles += made
+
+
+def _bound(want: Wanted) -> int:
+    """How far results may be from the interpreter's; 0 for exact instructions."""
+    dst = want.types.get("dst")
+    d = element_type(dst) if dst is not None else None
+    return want.instruction.ulp.get(d.name, 0) if d is not None else 0
+
+
+def _may_bind(state: State, want: Wanted, listed: list[Operand]) -> bool:
+    """Whether an operation can make its results: exact ones, tiles of static size that it only writes."""
+    if state.options.defined and not defined.fills_results(want.instruction):
+        return False
+    tiles = [want.tile(o.name) for o in listed]
+    plain = all(o.role == "out" and not o.optional for o in listed)
+    return plain and len(tiles) == 1 and all(t is not None and t.is_static and t.conv is None for t in tiles)
+
+
+def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[Value]) -> Value:
+    t = want.types[operand.name]
+    recipe = defined.recipe_of(want.instruction, operand.name) if state.options.defined else None
+    if recipe is not None:
+        return _restricted(state, t, want.sizes.get(operand.name), recipe)
+    numbers = want.sample.constants.get(operand.name)
+    if numbers:
+        d = element_type(t)
+        if d == INDEX:
+            return state.number(numbers[0])
+        assert d is not None
+        return state.constant(float(numbers[0]) if d.is_float else numbers[0], d)
+    if isinstance(t, TileType):
+        if operand.role == "tmp":
+            return fresh(state, t, want.sizes[operand.name], filled=False).value
+        return tile(state, t, want.sizes[operand.name], _tolerant(state, want), taken).value
+    if isinstance(t, PartitionViewType):
+        return view(state, t)
+    if isinstance(t, VectorType):
+        return state.argument("v", t, state.recipe(t.dtype, t.dims))
+    if isinstance(t, MemRefType):
+        return state.argument("g", t, state.recipe(t.dtype, tuple(n or 1 for n in t.dims)))
+    assert isinstance(t, ScalarType)
+    return state.scalar(t.dtype)
+
+
+def _restricted(state: State, t: Type, sizes: Sizes | None, recipe: Recipe) -> Value:
+    """An argument of its own, with values that stay as a recipe makes them."""
+    if isinstance(t, ScalarType):
+        if not state.entry:
+            return state.constant(0.5 if t.dtype.is_float else 1, t.dtype)
+        return state.argument("s", t, state.words(t.dtype, (1,), recipe)[0])
+    assert isinstance(t, TileType)
+    if not state.entry or not state.tile_arguments:
+        raise Unfit
+    given = state.words(t.dtype, t.shape, recipe)
+    return state.argument("x", t, given, None if t.is_static else sizes)
+
+
+def tile(
+    state: State, t: TileType, sizes: Sizes, tolerant: bool = False, taken: Sequence[Value] = ()
+) -> Held:
+    """A tile to read: one of the type and region there is, or a new one. One that the operation has
+    already ``taken`` is rare: with equal operands many faults do not show."""
+    known = _fitting(state, t, sizes, tolerant)
+    if taken and state.chance(0.9):
+        known = [h for h in known if h.value not in taken]
+    if known and state.chance(state.options.reuse):
+        return state.rng.choice(known)
+    return fresh(state, t, sizes)
+
+
+def _fitting(state: State, t: TileType, sizes: Sizes, tolerant: bool) -> list[Held]:
+    return [h for h in state.tiles() if h.type == t and (h.sizes == sizes or (h.sizes is None and tolerant))]
+
+
+def _tolerant(state: State, want: Wanted) -> bool:
+    """Whether an instruction takes tiles of any valid region."""
+    rules = (c for c in want.instruction.constraints if state.profile.name in c.profiles)
+    plain = want.instruction.cls in ("elementwise", "tile_scalar") and not state.options.defined
+    return plain and all(c.region is None or c.severity != "error" for c in rules)
+
+
+def _destination(state: State, want: Wanted, name: str, ulp: int, taken: list[Value]) -> Value:
+    """A tile to write. Results that need not be exact go where nothing reads them."""
+    t, sizes = want.types[name], want.sizes[name]
+    assert isinstance(t, TileType)
+    if ulp:
+        return fresh(state, t, sizes, filled=True, hidden=True).value
+    known = [h for h in _fitting(state, t, sizes, _tolerant(state, want)) if h.value not in taken]
+    if known and state.chance(state.options.reuse):
+        return state.rng.choice(known).value
+    return fresh(state, t, sizes).value
+
+
+def fresh(state: State, t: TileType, sizes: Sizes, filled: bool = True, hidden: bool = False) -> Held:
+    """A new tile: an argument, or an allocation into which an argument is copied."""
+    placed = filled and not hidden and t.loc == Loc.VEC and t.conv is None
+    placed = placed and state.chance(state.options.addresses)
+    given = state.entry and state.tile_arguments
+    if given and not placed and (hidden or state.chance(0.8) or not filled):
+        held = Held(_tile_argument(state, t, sizes), t, sizes)
+        if not hidden and filled:
+            state.levels[0].tiles.append(held)
+        return held
+    groups: list[tuple[str, int]] = []
+    ins: list[Value] = []
+    if placed:
+        ins.append(address(state, t.bytes))
+        groups.append(("addr", 1))
+    for name, static, size in zip(("valid_row", "valid_col"), t.valid, sizes, strict=True):
+        if static is None:
+            ins.append(state.number(size))
+            groups.append((name, 1))
+    held = Held(Value(state.name("a"), t), t, sizes, placed)
+    state.emit(Op("alloc_tile", tuple(ins), results=(held.value,), groups=tuple(groups)))
+    if filled and not _fill(state, held, sizes) and state.options.defined:
+        raise Unfit
+    if filled and not hidden:
+        state.level.tiles.append(held)
+    return held
+
+
+def address(state: State, size: int) -> Value:
+    """A byte address, in some programs one that only execution knows."""
+    at = state.place(size)
+    if state.moving and state.entry and state.chance(0.3):
+        return state.argument("m", ScalarType(I64), np.array(at, np.uint64))
+    return state.constant(at, I64)
+
+
+def _tile_argument(state: State, t: TileType, sizes: Sizes) -> Value:
+    return state.argument("x", t, state.recipe(t.dtype, t.shape), None if t.is_static else sizes)
+
+
+def _fill(state: State, held: Held, sizes: Sizes) -> bool:
+    """Contents for an allocated tile, where a copy is legal; whether it was."""
+    same = [h for h in state.tiles() if h.type == held.type and h.sizes == sizes]
+    if same and state.chance(0.7):
+        source = state.rng.choice(same).value
+    elif state.entry and state.tile_arguments:
+        source = _tile_argument(state, held.type, sizes)
+    elif 0 not in sizes and not (held.type.dtype.packed and sizes[1] % 2):
+        return _load(state, held, PartitionViewType(sizes, held.type.dtype))
+    else:
+        return 0 in sizes
+    op = Op("tmov", (source,), (held.value,))
+    possible = legal(state.profile, op)
+    if possible:
+        state.emit(op)
+    return possible
+
+
+def _load(state: State, held: Held, t: PartitionViewType) -> bool:
+    """Contents from global memory, where that is legal; whether it was."""
+    known = any(v.type == t for level in state.levels for v in level.views)
+    possible = (state.entry or known) and legal(state.profile, Op("tload", (Value("g", t),), (held.value,)))
+    if possible:
+        state.emit(Op("tload", (view(state, t),), (held.value,)))
+    return possible

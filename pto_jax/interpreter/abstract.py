@@ -1,0 +1,164 @@
+"""A machine that computes nothing: it follows a program with the constants of its text."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from ..ir.dtypes import DType
+from ..ir.program import Op, Value
+from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType
+from .interpreter import Frame, Scope
+from .memory import ScalarMemory
+from .operands import Buffer, Execution, Operand, Pointer, Scalar, TileRef, View
+from .state import memref_view
+
+if TYPE_CHECKING:
+    from .machine import After, Arm, Before, Body, RunBlock
+
+
+class Unknown:
+    """A scalar whose value only execution knows."""
+
+
+class AbstractMachine(ScalarMemory):
+    """Takes every path once, with scalars that are numbers or unknown; tiles have no storage."""
+
+    max_steps: int = 0
+    depth: int = 0
+    abstract: bool = True
+    checks: bool = False
+
+    def unknown(self, dtype: DType | None = None) -> Scalar:
+        """A scalar, of some type where that is given, of which nothing more is known."""
+        return Unknown()
+
+    def trip(self, frame: Frame, trips: Scalar) -> Scalar:
+        """The number of a trip of a loop, whichever it is."""
+        return self.unknown()
+
+    def opened(self, operand: Operand) -> Operand:
+        """What a loop carries: its scalars change from trip to trip."""
+        kept = operand is None or isinstance(operand, TileRef | View | Pointer | tuple)
+        return operand if kept else self.unknown()
+
+    def either(self, first: Operand, second: Operand) -> Operand:
+        """What one of two regions hands on."""
+        return first if first is second else self.opened(first)
+
+    def argument(self, argument: Value) -> Operand:
+        """An argument of which nothing but its type is known."""
+        t = argument.type
+        if isinstance(t, TileType):
+            return TileRef(t, None, self.unknown(), self.unknown())
+        if isinstance(t, PtrType):
+            return Pointer(argument.name, t.dtype)
+        if isinstance(t, MemRefType) and None not in t.dims:
+            return memref_view(argument.name, t, ())
+        if isinstance(t, TensorViewType | PartitionViewType | MemRefType):
+            sizes = tuple(self.unknown() for _ in t.dims)
+            return View(argument.name, t.dtype, 0, sizes, sizes)
+        return self.unknown(t.dtype if isinstance(t, ScalarType) else None)
+
+    def begin(self, op: Op, scope: Scope) -> None: ...
+
+    def region(self, op: Op, ref: TileRef) -> None: ...
+
+    def execute(self, execution: Execution) -> dict[str, None]:
+        return dict.fromkeys(execution.vectors)
+
+    def enter(self, core: str) -> None: ...
+
+    def new_block(self) -> None: ...
+
+    def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
+        run(self.unknown(), operands)
+
+    def alias(self, op: Op, ref: TileRef, type: TileType) -> Hashable:
+        return None
+
+    def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Hashable:
+        return None
+
+    def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Hashable:
+        return None
+
+    def contents(self, ref: TileRef) -> None: ...
+
+    def receive(self, op: Op, name: str, type: TileType, contents: Any) -> Hashable:
+        return None
+
+    def concatenate(self, parts: Sequence[Any], axis: int) -> None: ...
+
+    def show(self, op: Op, format: str, value: Scalar, dtype: DType) -> None: ...
+
+    def trap(self, op: Op) -> None: ...
+
+    def require(
+        self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
+    ) -> None: ...
+
+    def known(self, value: Scalar) -> int | None:
+        return int(value) if isinstance(value, int) else None
+
+    def unrolls(self, op: Op, trips: int) -> bool:
+        return False
+
+    def counter(self, value: int) -> Scalar:
+        return self.unknown()
+
+    @contextmanager
+    def _inside(self, certain: bool) -> Iterator[None]:
+        """Walk a region that execution may leave out."""
+        self.depth += not certain
+        try:
+            yield
+        finally:
+            self.depth -= not certain
+
+    def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
+        with self._inside(certain=False):
+            first, second = (arm() for arm in arms)
+        return tuple(map(self.either, first, second))
+
+    def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
+        carried = tuple(map(self.opened, inits))
+        with self._inside(certain=isinstance(trips, int) and trips > 0):
+            return tuple(map(self.either, carried, body(self.trip(frame, trips), carried)))
+
+    def repeat(
+        self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
+    ) -> tuple[Operand, ...]:
+        passed = before(tuple(map(self.opened, inits)))[1]
+        with self._inside(certain=False):
+            after(passed)
+        return passed
+
+    def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+        return self.unknown()
+
+    def elements(self, buffer: Buffer, dtype: DType) -> int | None:
+        return None
+
+    def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+        return self.unknown()
+
+    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
+        return self.unknown()
+
+    def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None: ...
+
+    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        return self.unknown()
+
+    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None: ...
+
+    def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
+        return None
+
+    def fresh(self, op: Op, result: Value, type: TileType) -> Hashable:
+        return None
+
+    def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
+        return self.allocate(op, type, address)

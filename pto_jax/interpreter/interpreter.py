@@ -1,0 +1,405 @@
+"""Executes a program's operations in order on some machine.
+
+The walker owns what does not depend on how tiles are computed: names and scopes, scalar constants,
+global-memory views, tile handles, calls. A :class:`Machine` owns storage and arithmetic; the JAX
+lowering and the NumPy oracle are two machines. Scalars are Python numbers while they are known and the
+machine's own scalars afterwards, so views and addresses fold to constants wherever the text allows it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Generator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+
+from .. import isa
+from ..analysis.constant_folding import operation, scalar_dtype
+from ..analysis.entries import fragment_outputs
+from ..errors import Diagnostic, NotExecutableError
+from ..ir.dtypes import I1, INDEX, DType
+from ..ir.modes import FmatrixMode
+from ..ir.program import AttrValue, Function, Op, Program, Region, Value
+from ..ir.types import TileType, UnknownType, VectorType
+from ..isa.layout_img2col import IMG2COL_STATE
+from ..isa.matrix import ROUNDING_STATE
+from .image_state import ImageState
+from .machine import Machine
+from .operands import Execution, Operand, Scalar, TileRef, View, chosen, with_storage
+from .windows import require_inside, scalar, window
+
+if TYPE_CHECKING:
+    from .cores import Block, Core
+
+T = TypeVar("T")
+
+
+class Scope:
+    """Names visible in a region; handles are updated where they are bound."""
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        self._parent = parent
+        self._names: dict[str, Operand] = {}
+
+    def bind(self, value: Value, operand: Operand) -> None:
+        self._names[value.name] = operand
+
+    def names(self) -> Mapping[str, Operand]:
+        """The names bound in this scope itself."""
+        return self._names
+
+    def __getitem__(self, value: Value) -> Operand:
+        scope: Scope | None = self
+        while scope is not None:
+            if value.name in scope._names:
+                return scope._names[value.name]
+            scope = scope._parent
+        raise KeyError(value.name)
+
+    def chain(self) -> list[dict[str, Operand]]:
+        """The names of this scope and of those around it."""
+        return [self._names, *(self._parent.chain() if self._parent else [])]
+
+    def update(self, value: Value, operand: Operand) -> None:
+        """Change what an existing name stands for, in the scope that owns it."""
+        scope: Scope | None = self
+        while scope is not None:
+            if value.name in scope._names:
+                scope._names[value.name] = operand
+                return
+            scope = scope._parent
+        raise KeyError(value.name)
+
+
+class Frame:
+    """Everything besides memory that the operations of a region may change: names around it, and modes."""
+
+    def __init__(self, op: Op, walker: Walker | None = None, scope: Scope | None = None) -> None:
+        self.op = op
+        self.modes: dict[str, Any] = {} if walker is None else walker.modes
+        self._places = [self.modes, *(scope.chain() if scope else [])]
+
+    def save(self) -> list[dict[str, Operand]]:
+        return [dict(names) for names in self._places]
+
+    def restore(self, saved: list[dict[str, Operand]]) -> None:
+        for names, old in zip(self._places, saved, strict=True):
+            names.clear()
+            names.update(old)
+
+    def changed(self, saved: list[dict[str, Operand]]) -> dict[tuple[int, str], Operand]:
+        """The names that differ from a saved state, by place and name; modes are no names."""
+        pairs = list(enumerate(zip(self._places, saved, strict=True)))[1:]
+        return {
+            (i, name): operand
+            for i, (names, old) in pairs
+            for name, operand in names.items()
+            if name in old and old[name] is not operand
+        }
+
+    def names(self) -> dict[str, Operand]:
+        """What the names around the region stand for."""
+        found: dict[str, Operand] = {}
+        for names in reversed(self._places[1:]):
+            found.update(names)
+        return found
+
+    def __getitem__(self, key: tuple[int, str]) -> Operand:
+        return self._places[key[0]][key[1]]
+
+    def __setitem__(self, key: tuple[int, str], operand: Operand) -> None:
+        self._places[key[0]][key[1]] = operand
+
+
+#: A mode that different paths have left differently.
+UNSETTLED = object()
+
+
+@dataclass(frozen=True)
+class Waiting:
+    """Why a core cannot go on: the operation, and what it waits for."""
+
+    op: Op
+    what: str
+
+
+#: An execution that can be interrupted: it yields where it waits for another core.
+Walk: TypeAlias = Generator["Waiting", None, T]
+#: Executes one operation; operations with regions are walks themselves.
+Handler: TypeAlias = Callable[["Walker", Op, Scope], "Walk[None] | None"]
+#: Operations that end a region and hand their operands on.
+TERMINATORS = frozenset({"return", "scf.yield", "scf.condition"})
+HANDLERS: dict[str, Handler] = {}
+
+
+def handles(*names: str) -> Callable[[Handler], Handler]:
+    """Register a function as what executes the named operations."""
+
+    def register(handler: Handler) -> Handler:
+        for name in names:
+            HANDLERS[name] = handler
+        return handler
+
+    return register
+
+
+def needs_rule(instruction: isa.Instruction) -> bool:
+    """Whether a machine has to execute an instruction: the walker does not, and it has an effect.
+
+    >>> needs_rule(isa.instructions()["tadd"]), needs_rule(isa.instructions()["barrier"])
+    (True, False)
+    """
+    return instruction.name not in HANDLERS and instruction.syntax != "custom"
+
+
+class Walker:
+    """Runs functions of a program on one core of a machine."""
+
+    def __init__(self, program: Program, machine: Machine, core: Core, shared: Block) -> None:
+        self.program = program
+        self.machine = machine
+        self.core = core
+        self.shared = shared
+        #: What configuration instructions have set.
+        self.modes: dict[str, Any] = {ROUNDING_STATE: None, IMG2COL_STATE: ImageState()}
+
+    def run(
+        self, function: Function, arguments: Sequence[Operand], scope: Scope | None = None
+    ) -> tuple[Operand, ...]:
+        """Execute a function; returns what its ``return`` gives, or a fragment's results.
+
+        ``scope`` receives the function's names, for callers that look at them afterwards.
+        """
+        return complete(self.function(function, arguments, scope or Scope()))
+
+    def function(
+        self, function: Function, arguments: Sequence[Operand], scope: Scope
+    ) -> Walk[tuple[Operand, ...]]:
+        """The walk of a function."""
+        for value, operand in zip(function.args, arguments, strict=True):
+            scope.bind(value, operand)
+        returned = yield from self.block(function.body, scope)
+        if self.program.fragment:
+            return tuple(scope[Value(n, UnknownType())] for n in fragment_outputs(self.program))
+        return returned
+
+    def block(self, region: Region, scope: Scope) -> Walk[tuple[Operand, ...]]:
+        """Execute a region's operations; returns the operands of its terminator."""
+        for op in region.ops:
+            if op.name in TERMINATORS:
+                return tuple(scope[v] for v in op.ins)
+            yield from self.step(op, scope)
+        return ()
+
+    def step(self, op: Op, scope: Scope) -> Walk[None]:
+        self.machine.begin(op, scope)
+        handler = HANDLERS.get(op.name)
+        if handler is not None:
+            walk = handler(self, op, scope)
+            if walk is not None:
+                yield from walk
+            return
+        if op.name.startswith("arith."):
+            _arith(self, op, scope)
+            return
+        instruction = isa.find(op.name)
+        if instruction is None or not instruction.executable:
+            raise NotExecutableError(
+                Diagnostic("error", "is not executed by this version", op.span, op.name, rule="executable")
+            )
+        if instruction.syntax == "custom":
+            return
+        try:
+            self.instruction(isa.bind(instruction, op), op, scope)
+        except NotExecutableError as error:  # from a rule, which does not know where it stands
+            raise NotExecutableError(replace(d, span=d.span or op.span) for d in error.diagnostics) from None
+
+    def instruction(self, bound: isa.Bound, op: Op, scope: Scope) -> None:
+        operands: dict[str, Operand] = {}
+        destinations = {o.name for o in bound.instruction.destinations}
+        vectors = _vectors(bound)
+        for name, value in bound.values.items():
+            if name not in vectors and (name not in destinations or op.outs):
+                operands[name] = scope[value]
+        if op.groups:
+            values = bound.values
+            operands = {n: _indexed(self, op, values[n], v, operands, scope) for n, v in operands.items()}
+        if not op.outs:
+            for name in (o.name for o in bound.instruction.destinations if o.name in bound.values):
+                if name in vectors:
+                    continue
+                result = bound.values[name]
+                ref = self.fresh(op, result, operands)
+                operands[name] = ref
+                scope.bind(result, ref)
+        execution = Execution(op, bound.instruction, operands, self._attrs(op, bound), bound.form, vectors)
+        made = self._execute(execution, scope)
+        for name in vectors:
+            store = scope.update if op.outs else scope.bind
+            store(bound.values[name], made[name])
+
+    def _execute(self, execution: Execution, scope: Scope) -> Mapping[str, Operand]:
+        """Execute an instruction, once for each storage a handle may stand for."""
+        for name, operand in execution.operands.items():
+            if chosen(operand) is None:
+                continue
+            if execution.vectors:
+                message = "has a vector result and a tile that only execution chooses; allowed: a known tile"
+                raise NotExecutableError(Diagnostic("error", message, execution.op.span, execution.op.name))
+
+            def run(one: Operand, name: str = name) -> tuple[Operand, ...]:
+                self._execute(replace(execution, operands={**execution.operands, name: one}), scope)
+                return ()
+
+            self.resolved(execution.op, scope, operand, run)
+            return {}
+        self._require_windows(execution)
+        return self.machine.execute(execution)
+
+    def _require_windows(self, execution: Execution) -> None:
+        """Follow the rules on tiles that are windows of others."""
+        operands = execution.operands
+        for small, large, starts in (c.window for c in execution.instruction.constraints if c.window):
+            if not operands.keys() >= {small, large, *starts} or execution.tile(large).type.conv is not None:
+                continue
+            part, whole = execution.tile(small), execution.tile(large)
+            offsets, sizes = [operands[n] for n in starts], (part.v_row, part.v_col)
+            require_inside(self.machine, execution.op, large, offsets, sizes, whole.type.shape)
+
+    def resolved(
+        self, op: Op, scope: Scope, operand: Operand, run: Callable[[Operand], tuple[Operand, ...]]
+    ) -> tuple[Operand, ...]:
+        """What an operation gives for a handle, view or pointer, whichever storage it stands for."""
+        choice = chosen(operand)
+        if choice is None:
+            return run(operand)
+        frame, options = Frame(op, self, scope), choice.options
+
+        def first_of(at: int) -> tuple[Operand, ...]:
+            if at == len(options) - 1:
+                return run(with_storage(operand, options[at]))
+            hit = self.scalar("arith.cmpi.eq", (choice.index, at), INDEX, I1)
+            arms = (lambda: run(with_storage(operand, options[at])), lambda: first_of(at + 1))
+            known = self.machine.known(hit)
+            return arms[0 if known else 1]() if known is not None else self.machine.branch(frame, hit, arms)
+
+        return first_of(0)
+
+    def _attrs(self, op: Op, bound: isa.Bound) -> Mapping[str, AttrValue]:
+        """The attributes of an instruction, and what modes set earlier add to them."""
+        if bound.instruction.name == "timg2col":
+            mode = bound.attrs["mode"]
+            assert isinstance(mode, FmatrixMode)
+            image, state = self.mode(op, IMG2COL_STATE).registers(mode, bound.values["src"].type)
+            self.modes[IMG2COL_STATE] = image
+            return {**bound.attrs, IMG2COL_STATE: state}
+        rounding = self.mode(op, ROUNDING_STATE) if bound.instruction.cls == "matrix" else None
+        if rounding is None:
+            return bound.attrs
+        return {**bound.attrs, ROUNDING_STATE: rounding}
+
+    def mode(self, op: Op, name: str) -> Any:
+        """What configuration instructions have set; it must be known here."""
+        if self.modes[name] is UNSETTLED:
+            message = (
+                "depends on a mode that was set under control flow only execution knows; "
+                "allowed: set on every path, right before"
+            )
+            raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="mode"))
+        return self.modes[name]
+
+    def fresh(self, op: Op, result: Value, operands: Mapping[str, Operand]) -> TileRef:
+        t = result.type
+        assert isinstance(t, TileType), f"untyped result {result}"
+        source = next((o for o in operands.values() if isinstance(o, TileRef)), None)
+        # A product has the rows of its left tile and the columns of its right one.
+        above, beside = operands.get("a", source), operands.get("b", source)
+        rows, cols = t.v_row, t.v_col
+        return TileRef(
+            t,
+            self.machine.fresh(op, result, t),
+            rows if rows is not None else above.v_row if above else t.rows,
+            cols if cols is not None else beside.v_col if beside else t.cols,
+        )
+
+    def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+        """An ``arith`` operation, folded when every operand is a Python integer."""
+        return scalar(self.machine, name, args, source, result)
+
+    def index(self, name: str, a: Scalar, b: Scalar) -> Scalar:
+        """Index arithmetic that keeps constants constant."""
+        if name == "arith.muli" and (_is(a, 0) or _is(b, 0)):
+            return 0
+        neutral = 1 if name == "arith.muli" else 0
+        if _is(a, neutral):
+            return b
+        if _is(b, neutral):
+            return a
+        return self.scalar(name, (a, b), INDEX, INDEX)
+
+    def select(self, index: Scalar, choices: Sequence[Scalar]) -> Scalar:
+        """``choices[index]`` for an index that may only be known at run time."""
+        if isinstance(index, int):
+            return choices[index]
+        chosen = choices[0]
+        for i, choice in enumerate(choices[1:], 1):
+            hit = self.scalar("arith.cmpi.eq", (index, i), INDEX, I1)
+            chosen = self.scalar("arith.select", (hit, choice, chosen), INDEX, INDEX)
+        return chosen
+
+
+def complete(walk: Walk[T]) -> T:
+    """The result of a walk that nothing interrupts; NotExecutableError where it waits."""
+    try:
+        waiting = next(walk)
+    except StopIteration as stop:
+        result: T = stop.value
+        return result
+    message = f"waits for {waiting.what}, which no other core provides"
+    raise NotExecutableError(Diagnostic("error", message, waiting.op.span, waiting.op.name, rule="waits"))
+
+
+def _vectors(bound: isa.Bound) -> dict[str, VectorType]:
+    """The destinations of an operation that are small vectors outside tile memory."""
+    named = {
+        o.name: bound.values[o.name].type for o in bound.instruction.destinations if o.name in bound.values
+    }
+    return {name: t for name, t in named.items() if isinstance(t, VectorType)}
+
+
+def _indexed(
+    walker: Walker, op: Op, name: Value, operand: Operand, operands: Mapping[str, Operand], scope: Scope
+) -> Operand:
+    """The window that ``%view[%r, %c]`` names: the tile's valid shape at the given offsets."""
+    offsets = [scope[v] for v in op.group("offsets")]
+    if not isinstance(operand, View) or not offsets:
+        return operand
+    tiles = [o for o in operands.values() if isinstance(o, TileRef)]
+    destination = op.destinations[0].type
+    if tiles:
+        rows, cols = tiles[0].v_row, tiles[0].v_col
+    else:
+        assert isinstance(destination, TileType)
+        rows, cols = destination.valid
+    lead = len(operand.shape) - 2
+    return window(walker.machine, op, name.name, operand, [0] * lead + offsets, [1] * lead + [rows, cols])
+
+
+@handles("arith.constant")
+def _constant(walker: Walker, op: Op, scope: Scope) -> None:
+    scope.bind(op.results[0], op.attrs["value"])
+
+
+def _arith(walker: Walker, op: Op, scope: Scope) -> None:
+    args = [scope[v] for v in op.ins]
+    source = scalar_dtype(op.ins[-1].type)
+    result = scalar_dtype(op.results[0].type)
+    try:
+        value = walker.scalar(operation(op), args, source, result)
+    except NotExecutableError:
+        finding = Diagnostic("error", "is not executed by this version", op.span, op.name, rule="executable")
+        raise NotExecutableError(finding) from None
+    scope.bind(op.results[0], value)
+
+
+def _is(a: Scalar, n: int) -> bool:
+    return isinstance(a, int) and a == n

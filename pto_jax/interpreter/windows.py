@@ -1,0 +1,137 @@
+"""Where windows of views and tiles begin, and whether they lie inside what they are windows of."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from ..analysis.constant_folding import fold
+from ..ir.dtypes import I1, INDEX, DType
+from ..ir.program import Op
+from .machine import Machine
+from .operands import NOWHERE, Scalar, View
+
+
+def scalar(machine: Machine, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+    """An ``arith`` operation, folded when every operand is a Python integer."""
+    known = fold(name, args, result)
+    return known if known is not None else machine.scalar(name, args, source, result)
+
+
+def advanced(machine: Machine, base: Scalar, index: Scalar, stride: Scalar = 1) -> Scalar:
+    """``base + index * stride``, NOWHERE where the product or the sum leaves 64 bits.
+
+    Numbers of a program wrap; addresses do not, as an address that wrapped would be another element's.
+    """
+    if _is(index, 0) or _is(stride, 0):
+        return base
+    if all(isinstance(n, int) for n in (base, index, stride)):
+        return address(base, index, stride)
+    return machine.address(base, index, stride)
+
+
+def address(base: int, index: int, stride: int) -> int:
+    """:func:`advanced` for numbers.
+
+    >>> address(5, 2, 10), address(0, 1 << 58, 64) == NOWHERE, address(NOWHERE, 5, 1) == NOWHERE
+    (25, True, True)
+    """
+    product = index * stride
+    inside = all(-(1 << 63) <= n < 1 << 63 for n in (product, base + product))
+    return base + product if inside and base != NOWHERE else NOWHERE
+
+
+def window(
+    machine: Machine, op: Op, name: str, view: View, offsets: Sequence[Scalar], sizes: Sequence[Scalar]
+) -> View:
+    """The window of a view called ``name``.
+
+    Behind the last element of a view its buffer may go on: programs are launched on more rows than their
+    views declare. Elsewhere a window that leaves its view would have elements of another row.
+    """
+    found = replace(view, offset=_start(machine, view, offsets), shape=tuple(sizes), root=view.root or view)
+    require_inside(machine, op, f"%{name}", offsets, sizes, view.shape, found)
+    return found
+
+
+def _start(machine: Machine, view: View, indices: Sequence[Scalar]) -> Scalar:
+    offset = view.offset
+    for index, stride in zip(indices, view.strides, strict=True):
+        offset = advanced(machine, offset, index, stride)
+    return offset
+
+
+def require_inside(
+    machine: Machine,
+    op: Op,
+    what: str,
+    offsets: Sequence[Scalar],
+    sizes: Sequence[Scalar],
+    extents: Sequence[Scalar],
+    view: View | None = None,
+) -> None:
+    """The run-time rule that a window lies inside what it is a window of, dimension by dimension; one of
+    global memory (``view``) may go on in the buffer along the slowest dimension."""
+    if not machine.checks:
+        return
+    slowest = view is not None
+    for axis, numbers in enumerate(zip(offsets, sizes, extents, strict=True)):
+        found = f"offset {{}} and size {{}} in dimension {axis} of {what}, whose extent is {{}}"
+        offset, size, extent = (_settled(machine, n) for n in numbers)
+        broken = _exceeds(machine, offset, size, extent)
+        if view is not None and slowest and broken is not False:
+            broken = _both(machine, broken, _leaves_buffer(machine, view))
+        broken = _either(machine, broken, *(_compared(machine, "slt", n, 0) for n in (offset, size)))
+        machine.require(op, "window", f"a window inside {what}", broken, found, numbers)
+        slowest = slowest and isinstance(extent, int) and extent == 1
+
+
+def _exceeds(machine: Machine, offset: Scalar, size: Scalar, extent: Scalar) -> Scalar:
+    """Whether a window ends behind an extent; no sum is formed that could leave 64 bits."""
+    last = scalar(machine, "arith.subi", (extent, size), INDEX, INDEX)
+    larger = _compared(machine, "sgt", size, extent)
+    return _either(machine, larger, _compared(machine, "sgt", offset, last))
+
+
+def _leaves_buffer(machine: Machine, view: View) -> Scalar:
+    """Whether the last element of a view is not in its buffer."""
+    elements = machine.elements(view.buffer, view.dtype)
+    if elements is None:
+        return True
+    last = _start(machine, view, [scalar(machine, "arith.subi", (n, 1), INDEX, INDEX) for n in view.shape])
+    last = _settled(machine, last)
+    return _either(machine, _compared(machine, "slt", last, 0), _compared(machine, "sge", last, elements))
+
+
+def _compared(machine: Machine, order: str, a: Scalar, b: Scalar) -> Scalar:
+    return scalar(machine, f"arith.cmpi.{order}", (a, b), INDEX, I1)
+
+
+def _either(machine: Machine, *conditions: Scalar) -> Scalar:
+    return _combined(machine, "arith.ori", True, conditions)
+
+
+def _both(machine: Machine, *conditions: Scalar) -> Scalar:
+    return _combined(machine, "arith.andi", False, conditions)
+
+
+def _combined(machine: Machine, name: str, decisive: bool, conditions: Sequence[Scalar]) -> Scalar:
+    """Conditions joined; the ``decisive`` one decides alone, the other one does not count."""
+    if any(c is decisive for c in conditions):
+        return decisive
+    unknown = [c for c in conditions if not isinstance(c, bool)]
+    if not unknown:
+        return not decisive
+    found = unknown[0]
+    for c in unknown[1:]:
+        found = machine.scalar(name, (found, c), I1, I1)
+    return found
+
+
+def _settled(machine: Machine, n: Scalar) -> Scalar:
+    known = machine.known(n)
+    return n if known is None else known
+
+
+def _is(a: Scalar, n: int) -> bool:
+    return isinstance(a, int) and a == n

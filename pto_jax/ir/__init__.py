@@ -1,0 +1,1 @@
+"""Programs, their types and element types: frozen data that knows nobody."""

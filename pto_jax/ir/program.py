@@ -1,0 +1,219 @@
+"""The program representation: immutable, hashable, built by the text reader or the Python builder.
+
+Values are identified by name inside lexical scopes, as in the text. Two programs are equal when they
+say the same, whatever their spelling, spans or attribute order.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from enum import IntEnum
+from functools import cached_property
+from typing import Literal, TypeAlias
+
+from ..errors import Span
+from . import printing
+from .types import Type
+
+#: Spelling an instruction was written in. ``as``: ``%d = tadd %a, %b : T``; ``as_dst``:
+#: ``tadd %d, %a, %b : T``; ``ssa``: ``%d = pto.tadd %a, %b : (T, T) -> T``; ``dps``:
+#: ``pto.tadd ins(..) outs(..)``; ``generic``: ``"pto.tadd"(..)``; ``custom``: own syntax.
+Form = Literal["as", "as_dst", "ssa", "dps", "generic", "custom"]
+
+
+@dataclass(frozen=True, slots=True)
+class Symbol:
+    """A reference to a function, ``@name``."""
+
+    name: str
+
+
+#: Attribute values. Enumerations of :mod:`pto_jax.ir.types` are stored as members; an enumeration the
+#: reader does not know stays text.
+AttrValue: TypeAlias = bool | int | float | str | IntEnum | Symbol | Type | tuple["AttrValue", ...] | None
+Attrs: TypeAlias = tuple[tuple[str, AttrValue], ...]
+
+
+def attrs(mapping: Mapping[str, AttrValue] | None = None, **more: AttrValue) -> Attrs:
+    """Attributes in canonical (sorted) order."""
+    return tuple(sorted({**(mapping or {}), **more}.items()))
+
+
+@dataclass(frozen=True, slots=True)
+class Value:
+    """A named SSA value; ``span`` is the place of this mention."""
+
+    name: str
+    type: Type
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    def __str__(self) -> str:
+        return f"%{self.name}"
+
+
+@dataclass(frozen=True, slots=True)
+class Region:
+    """A list of operations with block arguments (loop variables, branch arguments)."""
+
+    ops: tuple[Op, ...]
+    args: tuple[Value, ...] = ()
+
+
+@dataclass(frozen=True)
+class Op:
+    """One operation.
+
+    ``name`` is canonical: tile and view operations without the ``pto.`` prefix (``tadd``,
+    ``alloc_tile``), others with their dialect (``arith.addi``, ``scf.for``, ``return``).
+    ``ins`` are the read operands in text order, ``outs`` the destination handles of the
+    destination-passing forms, ``results`` the values it binds. Operations with operand lists of
+    variable length name the parts of ``ins`` in ``groups``: ``(("view", 1), ("offsets", 2))``.
+    """
+
+    name: str
+    ins: tuple[Value, ...] = ()
+    outs: tuple[Value, ...] = ()
+    results: tuple[Value, ...] = ()
+    attributes: Attrs = ()
+    regions: tuple[Region, ...] = ()
+    groups: tuple[tuple[str, int], ...] = ()
+    form: Form = field(default="custom", compare=False, repr=False)
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def attrs(self) -> dict[str, AttrValue]:
+        return dict(self.attributes)
+
+    def group(self, name: str) -> tuple[Value, ...]:
+        """The operands of one group, empty when the operation has no such group."""
+        start = 0
+        for group, size in self.groups:
+            if group == name:
+                return self.ins[start : start + size]
+            start += size
+        return ()
+
+    @property
+    def destinations(self) -> tuple[Value, ...]:
+        """What the operation writes: ``outs`` where given, else the bound results."""
+        return self.outs or self.results
+
+    def walk(self) -> Iterator[Op]:
+        yield self
+        for region in self.regions:
+            for op in region.ops:
+                yield from op.walk()
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function; ``results`` are the types it returns (``return`` operations give the values)."""
+
+    name: str
+    args: tuple[Value, ...]
+    body: Region
+    results: tuple[Type, ...] = ()
+    attributes: Attrs = ()
+    private: bool = False
+    span: Span | None = field(default=None, compare=False, repr=False)
+
+    @cached_property
+    def attrs(self) -> dict[str, AttrValue]:
+        return dict(self.attributes)
+
+    @property
+    def is_entry(self) -> bool:
+        return "pto.entry" in self.attrs
+
+    def walk(self) -> Iterator[Op]:
+        for op in self.body.ops:
+            yield from op.walk()
+
+
+def short_list(names: Sequence[str], limit: int = 8) -> str:
+    """Names for one line of text, the first ones of many.
+
+    >>> short_list(["a", "b", "c"], 2)
+    'a, b, and 1 more'
+    """
+    more = [f"and {len(names) - limit} more"] if len(names) > limit else []
+    return ", ".join([*names[:limit], *more])
+
+
+#: Name of the function that holds a fragment's instructions.
+FRAGMENT = "fragment"
+
+
+def fragment_results(ops: Sequence[Op], parameters: Container[str]) -> tuple[str, ...]:
+    """Names a fragment yields: bound results, and destinations that are visible outside regions."""
+    bound = {v.name for op in ops for v in op.results}
+    names: dict[str, None] = {}
+    for op in ops:
+        for inner in op.walk():
+            names.update((v.name, None) for v in inner.outs if v.name in bound or v.name in parameters)
+        names.update((v.name, None) for v in op.results)
+    return tuple(names)
+
+
+@dataclass(frozen=True)
+class Program:
+    """A module of functions.
+
+    A *fragment* is a text without ``func``, as documentation pages print instructions: it has one
+    function whose arguments are the unbound names in order of first use, and ``fragment_results``
+    names the values it yields (bound results and destination handles, in order).
+    """
+
+    functions: tuple[Function, ...]
+    attributes: Attrs = ()
+    fragment: bool = False
+    fragment_results: tuple[str, ...] = ()
+    has_module: bool = field(default=True, compare=False, repr=False)
+    source: str = field(default="<text>", compare=False, repr=False)
+
+    @cached_property
+    def attrs(self) -> dict[str, AttrValue]:
+        return dict(self.attributes)
+
+    def function(self, name: str) -> Function | None:
+        return next((f for f in self.functions if f.name == name), None)
+
+    @property
+    def entries(self) -> tuple[Function, ...]:
+        """Functions marked ``pto.entry``; the only function where a module has just one."""
+        if len(self.functions) == 1:
+            return self.functions
+        return tuple(f for f in self.functions if f.is_entry)
+
+    @cached_property
+    def digest(self) -> str:
+        """A stable identifier of what the program says."""
+        said = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.compare)
+        return hashlib.sha256(f"Program({', '.join(said)})".encode()).hexdigest()
+
+    @cached_property
+    def places(self) -> str:
+        """A stable identifier of where its operations stand: equal programs may differ in it."""
+        spans = "\n".join(f"{op.span} {[str(v.span) for v in (*op.ins, *op.outs)]}" for op in self.walk())
+        return hashlib.sha256(spans.encode(errors="surrogatepass")).hexdigest()
+
+    def __hash__(self) -> int:
+        return hash(self.digest)
+
+    def walk(self) -> Iterator[Op]:
+        for f in self.functions:
+            yield from f.walk()
+
+    def __repr__(self) -> str:
+        heads = [
+            f"{'' if self.fragment else '@'}{f.name}({short_list([f'{a}: {a.type}' for a in f.args])})"
+            for f in self.functions
+        ]
+        count = sum(1 for _ in self.walk())
+        operations = f"{count} operation{'' if count == 1 else 's'}"
+        return f"<Program {self.source}: {short_list(heads, 4) or 'no function'}, {operations}>"
+
+    def __str__(self) -> str:
+        return printing.text_of(self)

@@ -1,0 +1,362 @@
+"""Types of PTO values: tiles, global-memory pointers and views, scalars.
+
+The enumerations of :mod:`.enums` are names of this module too.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from ..errors import ArgumentError
+from .convolution import Conv
+from .dtypes import DType, ElementType, dtype as find_element
+from .enums import (
+    AccPhase as AccPhase,
+    AccToVecMode as AccToVecMode,
+    AddressSpace as AddressSpace,
+    AtomicType as AtomicType,
+    BLayout as BLayout,
+    CmpMode as CmpMode,
+    Coalesce as Coalesce,
+    Compact as Compact,
+    GatherAxis as GatherAxis,
+    GatherOob as GatherOob,
+    GlobalLayout as GlobalLayout,
+    HistByte as HistByte,
+    KernelKind as KernelKind,
+    Loc as Loc,
+    MaskPattern as MaskPattern,
+    MxQuantAlg as MxQuantAlg,
+    Pad as Pad,
+    Pipe as Pipe,
+    PipeEventType as PipeEventType,
+    Precision as Precision,
+    PrintFormat as PrintFormat,
+    QuantType as QuantType,
+    ReluPreMode as ReluPreMode,
+    RoundMode as RoundMode,
+    SaturationMode as SaturationMode,
+    ScatterAtomicOp as ScatterAtomicOp,
+    ScatterAxis as ScatterAxis,
+    ScatterConflict as ScatterConflict,
+    ScatterOob as ScatterOob,
+    SLayout as SLayout,
+    StPhase as StPhase,
+)
+
+LayoutName = Literal["ND", "DN", "NZ", "ZN", "ZZ", "NN"]
+_LAYOUT_NAMES: dict[tuple[BLayout, SLayout], LayoutName] = {
+    (BLayout.ROW_MAJOR, SLayout.NONE_BOX): "ND",
+    (BLayout.COL_MAJOR, SLayout.NONE_BOX): "DN",
+    (BLayout.COL_MAJOR, SLayout.ROW_MAJOR): "NZ",
+    (BLayout.ROW_MAJOR, SLayout.COL_MAJOR): "ZN",
+    (BLayout.ROW_MAJOR, SLayout.ROW_MAJOR): "ZZ",
+    (BLayout.COL_MAJOR, SLayout.COL_MAJOR): "NN",
+}
+#: Kinds of the enumerations in a tile type.
+_KINDS = (Loc, BLayout, SLayout, Pad, Compact)
+#: Fractal sizes in bytes: matrix operands, accumulators, MX scales.
+FRACTALS = (512, 1024, 32)
+#: Stands for a valid size known only at run time (``?`` in the text).
+DYNAMIC = None
+
+
+_ROWS, _COLS = BLayout.ROW_MAJOR, BLayout.COL_MAJOR
+_ORDERS: dict[Loc, tuple[BLayout, SLayout, int]] = {
+    Loc.MAT: (_COLS, SLayout.ROW_MAJOR, 512),
+    Loc.LEFT: (_COLS, SLayout.ROW_MAJOR, 512),
+    Loc.RIGHT: (_ROWS, SLayout.COL_MAJOR, 512),
+    Loc.ACC: (_COLS, SLayout.ROW_MAJOR, 1024),
+    Loc.SCALELEFT: (_ROWS, SLayout.ROW_MAJOR, 32),
+    Loc.SCALERIGHT: (_COLS, SLayout.COL_MAJOR, 32),
+}
+
+
+def element_order(loc: Loc) -> tuple[BLayout, SLayout, int]:
+    """The element order of a tile that is given by its place alone: block order, order inside a box, and
+    bytes of a box.
+
+    >>> element_order(Loc.ACC)[2], element_order(Loc.VEC)[1].name
+    (1024, 'NONE_BOX')
+    """
+    return _ORDERS.get(loc, (_ROWS, SLayout.NONE_BOX, 512))
+
+
+@dataclass(frozen=True)
+class TileType:
+    """Type of a tile: place, element type, physical shape, valid region and element order.
+
+    ``v_row`` / ``v_col`` are the static valid sizes, or None when they are run-time values. ``conv`` is
+    given for convolution tiles, which are flat: one row of as many columns as they have elements.
+    The element type may also be given by its name, or as an array type. :func:`pto_jax.tile_type` takes
+    names for everything, and knows the element order that a place asks for.
+
+    >>> str(TileType("f16", 16, 64)), str(TileType("i32", 4, 8, v_col=5))
+    ('vec 16x64xf16', 'vec 4x8xi32 valid 4x5')
+    """
+
+    dtype: DType
+    rows: int
+    cols: int
+    v_row: int | None = -1
+    v_col: int | None = -1
+    loc: Loc = Loc.VEC
+    blayout: BLayout = BLayout.ROW_MAJOR
+    slayout: SLayout = SLayout.NONE_BOX
+    fractal: int = 512
+    pad: Pad = Pad.NULL
+    compact: Compact = Compact.NULL
+    conv: Conv | None = None
+
+    if TYPE_CHECKING:
+
+        def __init__(
+            self,
+            dtype: ElementType,
+            rows: int,
+            cols: int,
+            v_row: int | None = -1,
+            v_col: int | None = -1,
+            loc: Loc = Loc.VEC,
+            blayout: BLayout = BLayout.ROW_MAJOR,
+            slayout: SLayout = SLayout.NONE_BOX,
+            fractal: int = 512,
+            pad: Pad = Pad.NULL,
+            compact: Compact = Compact.NULL,
+            conv: Conv | None = None,
+        ) -> None: ...
+
+    def __post_init__(self) -> None:
+        given: object = self.dtype
+        if not isinstance(given, DType):
+            object.__setattr__(self, "dtype", find_element(given))
+        kinds = (type(self.loc), type(self.blayout), type(self.slayout), type(self.pad), type(self.compact))
+        if kinds != _KINDS or type(self.rows) is not int or type(self.cols) is not int:
+            self._check()
+        if self.v_row == -1:
+            object.__setattr__(self, "v_row", self.rows)
+        if self.v_col == -1:
+            object.__setattr__(self, "v_col", self.cols)
+
+    def _check(self) -> None:
+        names = ("loc", "blayout", "slayout", "pad", "compact")
+        for name, kind in zip(names, _KINDS, strict=True):
+            found = getattr(self, name)
+            if not isinstance(found, kind):
+                raise ArgumentError(
+                    f"TileType: {name} is {found!r}, allowed: a member of {kind.__name__}; "
+                    "pto.tile_type takes names"
+                )
+        for name in ("rows", "cols"):
+            try:
+                object.__setattr__(self, name, operator.index(getattr(self, name)))
+            except TypeError:
+                found = getattr(self, name)
+                raise ArgumentError(f"TileType: {name} is {found!r}, allowed: an integer") from None
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        return (self.rows, self.cols)
+
+    @property
+    def elements(self) -> int:
+        return self.rows * self.cols
+
+    @property
+    def valid(self) -> tuple[int | None, int | None]:
+        return (self.v_row, self.v_col)
+
+    @property
+    def is_full(self) -> bool:
+        """True when the whole physical tile is statically valid."""
+        return self.valid == self.shape
+
+    @property
+    def is_static(self) -> bool:
+        return self.v_row is not None and self.v_col is not None
+
+    @property
+    def boxed(self) -> bool:
+        return self.slayout != SLayout.NONE_BOX
+
+    @cached_property
+    def layout(self) -> LayoutName:
+        return _LAYOUT_NAMES[self.blayout, self.slayout]
+
+    @cached_property
+    def box(self) -> tuple[int, int]:
+        """Rows and columns of the inner box; (1, 1) when the tile is not boxed."""
+        if not self.boxed:
+            return (1, 1)
+        row_inner = self.slayout == SLayout.ROW_MAJOR
+        if self.fractal == 1024:
+            return (16, 16)
+        if self.fractal == 32:
+            return (16, 2) if row_inner else (2, 16)
+        c0 = 32 * 8 // self.dtype.word_bits
+        return (16, c0) if row_inner else (c0, 16)
+
+    @property
+    def bytes(self) -> int:
+        """Size of the stored tile in bytes."""
+        return self.dtype.storage_bytes(self.elements)
+
+    def with_valid(self, v_row: int | None, v_col: int | None) -> TileType:
+        return replace(self, v_row=v_row, v_col=v_col)
+
+    def with_dtype(self, dtype: DType) -> TileType:
+        return replace(self, dtype=dtype)
+
+    def __str__(self) -> str:
+        def size(n: int | None) -> str:
+            return "?" if n is None else str(n)
+
+        if self.conv is not None:
+            dims = "x".join(map(str, self.conv.shape))
+            return f"{self.loc.name.lower()} {self.conv.layout.name} {dims}x{self.dtype.name}"
+        text = f"{self.loc.name.lower()} {self.rows}x{self.cols}x{self.dtype.name}"
+        if not self.is_full:
+            text += f" valid {size(self.v_row)}x{size(self.v_col)}"
+        if self.layout != "ND":
+            text += f" {self.layout}"
+        return text
+
+
+def conv_tile(d: DType, conv: Conv, loc: Loc = Loc.MAT) -> TileType:
+    """A convolution tile.
+
+    >>> from pto_jax.ir.dtypes import F32
+    >>> str(conv_tile(F32, Conv(GlobalLayout.NC1HWC0, (1, 2, 3, 4, 8))))
+    'mat NC1HWC0 1x2x3x4x8xf32'
+    """
+    return TileType(d, 1, conv.elements, loc=loc, conv=conv)
+
+
+@dataclass(frozen=True)
+class ScalarType:
+    """A scalar: an element type, ``index`` or ``i1``."""
+
+    dtype: DType
+
+    def __str__(self) -> str:
+        return self.dtype.name
+
+
+@dataclass(frozen=True)
+class PtrType:
+    """Pointer into global memory (or, on ISA pages, into another address space)."""
+
+    dtype: DType
+    space: AddressSpace = AddressSpace.GM
+
+    def __str__(self) -> str:
+        return f"ptr<{self.dtype.name}>"
+
+
+@dataclass(frozen=True)
+class TensorViewType:
+    """A global tensor of rank 1 to 5; None marks a dimension known at run time."""
+
+    dims: tuple[int | None, ...]
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"tensor_view<{_dims(self.dims)}x{self.dtype.name}>"
+
+
+@dataclass(frozen=True)
+class PartitionViewType:
+    """A window of a global tensor."""
+
+    dims: tuple[int | None, ...]
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"partition_tensor_view<{_dims(self.dims)}x{self.dtype.name}>"
+
+
+@dataclass(frozen=True)
+class MemRefType:
+    """An MLIR memref: a local tile (space vec, mat ...) or a global buffer."""
+
+    dims: tuple[int | None, ...]
+    dtype: DType
+    space: AddressSpace | None = None
+    strides: tuple[int | None, ...] | None = None
+    offset: int | None = 0
+
+    def __str__(self) -> str:
+        return f"memref<{_dims(self.dims)}x{self.dtype.name}>"
+
+
+@dataclass(frozen=True)
+class VectorType:
+    dims: tuple[int, ...]
+    dtype: DType
+
+    def __str__(self) -> str:
+        return f"vector<{_dims(self.dims)}x{self.dtype.name}>"
+
+
+@dataclass(frozen=True)
+class OpaqueType:
+    """A type without data of its own: ``!pto.pipe``, ``!pto.event<...>``, ``!pto.eventid_array<4>``."""
+
+    name: str
+    params: str = ""
+
+    def __str__(self) -> str:
+        return f"!pto.{self.name}" + (f"<{self.params}>" if self.params else "")
+
+
+@dataclass(frozen=True)
+class UnknownType:
+    """A type the text leaves open; ``text`` is how it was written ("" where nothing was)."""
+
+    text: str = field(default="", compare=True)
+    kind: Literal["tile", "scalar", "any"] = "any"
+
+    def __str__(self) -> str:
+        return self.text or "<not given>"
+
+
+#: Types of values that users give as arrays.
+ArrayType: TypeAlias = PtrType | MemRefType | TensorViewType | PartitionViewType | TileType | VectorType
+Type: TypeAlias = (
+    TileType
+    | ScalarType
+    | PtrType
+    | TensorViewType
+    | PartitionViewType
+    | MemRefType
+    | VectorType
+    | OpaqueType
+    | UnknownType
+)
+
+
+def _dims(dims: tuple[int | None, ...]) -> str:
+    return "x".join("?" if d is None else str(d) for d in dims)
+
+
+def element_offset(t: TileType, r: int, c: int) -> int:
+    """Position of element (r, c) in the tile's storage, in elements.
+
+    Boxes are ordered by ``blayout``, elements inside a box by ``slayout``.
+
+    >>> from pto_jax.ir.dtypes import F16
+    >>> nz = TileType(F16, 32, 32, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
+    >>> element_offset(nz, 1, 0), element_offset(nz, 0, 16), element_offset(nz, 16, 0)
+    (16, 512, 256)
+    """
+    if not t.boxed:
+        pitch = t.cols + (1 if t.compact == Compact.ROW_PLUS_ONE else 0)
+        return r * pitch + c if t.blayout == BLayout.ROW_MAJOR else c * t.rows + r
+    ir, ic = t.box
+    inner = (r % ir) * ic + c % ic if t.slayout == SLayout.ROW_MAJOR else (c % ic) * ir + r % ir
+    if t.blayout == BLayout.ROW_MAJOR:
+        return (r // ir) * t.cols * ir + (c // ic) * ir * ic + inner
+    return (c // ic) * t.rows * ic + (r // ir) * ir * ic + inner

@@ -1,0 +1,1 @@
+"""Constraints that declarations are made of."""

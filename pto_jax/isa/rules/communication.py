@@ -1,0 +1,84 @@
+"""Parts of the declarations of communication: operands, rules, and how an instruction is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from ...ir.dtypes import F16
+from ...ir.types import Pipe, Type
+from ...profiles import Profile, ProfileName
+from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .constraints import element_type, with_dtype
+from .handles import NOT_EXECUTED, Shown, sampler
+
+if TYPE_CHECKING:
+    pass
+
+SOURCES = ("PTO ISA communication pages", "pto_comm_inst.hpp; PTOAS dialect definition and verifier")
+PAGE, DIALECT = SOURCES
+
+
+def comm(
+    name: str,
+    summary: str,
+    semantics: str,
+    operands: tuple[Operand, ...],
+    forms: tuple[tuple[str, ...], ...],
+    shown: tuple[Shown, ...],
+    attributes: tuple[Attribute, ...] = (),
+    constraints: tuple[Constraint, ...] = (),
+    decisions: tuple[Decision, ...] = (),
+    types: Mapping[ProfileName, tuple[tuple[str, ...], ...]] | None = None,
+) -> Instruction:
+    return Instruction(
+        name,
+        "communication",
+        summary,
+        semantics,
+        operands,
+        types or {},
+        ("T",) if types else (),
+        attributes,
+        constraints,
+        forms,
+        "none",
+        Pipe.S,
+        decisions=(*decisions, NOT_EXECUTED),
+        sources=SOURCES,
+        syntax="custom",
+        executable=False,
+        sampler=sampler(*shown),
+    )
+
+
+def gm(name: str, role: str = "in", note: str = "") -> Operand:
+    return Operand(name, "out" if role == "out" else "in", "gm", None, note=note)
+
+
+def staging(name: str, *, optional: bool = False, note: str = "") -> Operand:
+    return Operand(name, "in", "tile", None, optional, note)
+
+
+def equal_elements(*names: str) -> Constraint:
+    """All operands that are present have one element type."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        found = {n: element_type(site.types.get(n)) for n in names}
+        first = next((d for d in found.values() if d is not None), None)
+        for name, d in found.items():
+            if d is not None and first is not None and d != first:
+                yield name, f"{name} has element type {d}, {names[0]} has {first}; allowed: one element type"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        last = [n for n in names if n in types][-1]
+        types[last] = with_dtype(types[last], F16)
+        return True
+
+    words = f"{', '.join(names)} have one element type"
+    return Constraint("types-equal", words, check, source=PAGE, breaks=breaks)
+
+
+def engine(cls: type[IntEnum]) -> Attribute:
+    return Attribute("engine", cls, cls(0), "engine that moves the data")

@@ -1,0 +1,347 @@
+"""Rules of data that leaves an accumulator or crosses between on-chip buffers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
+
+from ...ir.dtypes import dtype
+from ...ir.types import AccToVecMode, BLayout, Loc, MemRefType, ReluPreMode, SLayout, StPhase, TileType, Type
+from ...profiles import Profile, ProfileName
+from ..declare import Attribute, AttrMap, Constraint, Finding, Site
+from .constraints import HARDWARE, HEADERS, element_type, with_dtype
+from .fixpipe_words import VERIFIER
+from .typesets import Rows
+
+_Types = dict[str, Type]
+Paths = Mapping[ProfileName, tuple[tuple[Loc, Loc], ...]]
+PairTable = Mapping[ProfileName, Rows]
+DUAL = (AccToVecMode.DUAL_MODE_SPLIT_M, AccToVecMode.DUAL_MODE_SPLIT_N)
+
+RELU = Attribute(
+    "reluPreMode",
+    ReluPreMode,
+    ReluPreMode.NO_RELU,
+    "clamp at zero",
+    ("reluPreMode", "relu_pre_mode"),
+)
+ACC_TO_VEC = Attribute(
+    "accToVecMode",
+    AccToVecMode,
+    None,
+    "which vector core receives an accumulator; no effect on values",
+    ("accToVecMode", "acc_to_vec_mode"),
+)
+ST_PHASE = Attribute("stPhase", StPhase, StPhase.UNSPECIFIED, "no effect on values", ("stPhase", "st_phase"))
+SATURATE = Attribute(
+    "saturateInf",
+    bool,
+    False,
+    "control bit 48 of the core: quantisation to floats, except i32 to f16, clamps infinities and makes 0 "
+    "of NaN",
+)
+
+
+def nz(t: TileType) -> bool:
+    return t.layout == "NZ"
+
+
+def quantised(site: Site) -> bool:
+    """Whether the operation has a parameter word, or a row of them."""
+    return "preQuantScalar" in site.values or "fp" in site.values
+
+
+def written(site: Site, name: str) -> TileType | None:
+    """A tile operand whose type says how it is laid out; a memref does not."""
+    value = site.values.get(name)
+    return None if value is None or isinstance(value.type, MemRefType) else site.tile(name)
+
+
+def _rows(table: PairTable, site: Site) -> Rows:
+    """The pairs of the profile; a move from acc to vec on A2/A3 is judged by the table of A5."""
+    dst = site.tile("dst")
+    a5 = site.profile.name == "a2a3" and dst is not None and dst.loc == Loc.VEC
+    return table["a5" if a5 else site.profile.name]
+
+
+def ends(site: Site) -> tuple[TileType, TileType] | None:
+    """Source and destination of a move between tiles, where both are known."""
+    src, dst = site.tile("src"), site.tile("dst")
+    return None if src is None or dst is None else (src, dst)
+
+
+def paths(table: Paths) -> Constraint:
+    """Places of source and destination that have a data path."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        found, known = ends(site), table.get(site.profile.name)
+        if found is None or known is None or (found[0].loc, found[1].loc) in known:
+            return
+        listed = ", ".join(f"{a.name.lower()} to {b.name.lower()}" for a, b in known)
+        where = f"src is a {found[0].loc.name.lower()} tile, dst a {found[1].loc.name.lower()} tile"
+        yield "src", f"{where}; allowed on {site.profile.name}: {listed}"
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types["dst"]
+        if not isinstance(t, TileType) or t.loc not in (Loc.VEC, Loc.MAT):
+            return False
+        types["dst"] = replace(t, loc=Loc.BIAS if t.loc == Loc.VEC else Loc.ACC)
+        return True
+
+    return Constraint(
+        "path",
+        "places with a data path",
+        check,
+        HARDWARE,
+        source=f"{HEADERS}; {VERIFIER}",
+        breaks=breaks,
+    )
+
+
+def accumulated_types(
+    plain: PairTable, quantising: PairTable, target: str = "dst", known: Callable[[Site], Rows] | None = None
+) -> Constraint:
+    """Element types that an accumulator converts to, with and without parameters.
+
+    Pairs outside ``known`` are the business of the rule on the type table.
+    """
+
+    def check(site: Site) -> Iterator[Finding]:
+        src, d = site.tile("src"), element_type(site.types.get(target))
+        if src is None or d is None or src.loc != Loc.ACC:
+            return
+        pair = (d.name, src.dtype.name)
+        if known is not None and pair not in known(site):
+            return
+        legal = _rows(quantising if quantised(site) else plain, site)
+        if pair not in legal and not _unsigned_twin(pair, legal):
+            how = "with" if quantised(site) else "without"
+            listed = ", ".join(f"{s} to {t}" for t, s in legal)
+            yield (
+                target,
+                f"an acc tile of {src.dtype} becomes {d}; allowed {how} quantisation on {site.profile.name}: "
+                f"{listed}",
+            )
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        src, d = types["src"], types[target]
+        if not isinstance(src, TileType) or src.loc != Loc.ACC:
+            return False
+        word = "preQuantScalar" in types or "fp" in types
+        legal = (quantising if word else plain)[profile.name]
+        for other in (*plain[profile.name], *quantising[profile.name], ("u32", "f32"), ("u32", "i32")):
+            if other not in legal and other[1] == src.dtype.name:
+                types[target] = with_dtype(d, dtype(other[0]))
+                return True
+        return False
+
+    return Constraint(
+        "acc-types",
+        "element types that the accumulator's data path converts between",
+        check,
+        HARDWARE,
+        source=f"{HEADERS}; {VERIFIER}",
+        breaks=breaks,
+    )
+
+
+def _unsigned_twin(pair: tuple[str, str], legal: Rows) -> bool:
+    """A signless integer of the text stands for an unsigned one."""
+    return pair[0].startswith("i") and ("u" + pair[0][1:], pair[1]) in legal
+
+
+def accumulated_layouts(targets: Mapping[ProfileName, tuple[str, ...]]) -> Constraint:
+    """Accumulators are NZ; destinations have one of some layouts."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        src, dst = written(site, "src"), written(site, "dst")
+        if src is None or src.loc != Loc.ACC:
+            return
+        if not nz(src):
+            yield "src", f"src has layout {src.layout}; allowed in acc: col_major with row_major boxes (NZ)"
+        to_vec = dst is not None and dst.loc == Loc.VEC
+        legal = targets["a5" if to_vec else site.profile.name]
+        if dst is not None and dst.layout not in legal:
+            yield "dst", f"dst has layout {dst.layout}; allowed from acc on {site.profile.name}: {_or(legal)}"
+        elif dst is not None and site.profile.name == "a2a3" and not to_vec and dst.fractal != 512:
+            yield "dst", f"dst has fractal {dst.fractal}; allowed from acc on a2a3: 512"
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types["src"]
+        if not isinstance(t, TileType) or t.loc != Loc.ACC:
+            return False
+        types["src"] = replace(t, blayout=BLayout.ROW_MAJOR)
+        return True
+
+    return Constraint(
+        "acc-layout",
+        "an acc tile is NZ; from acc, dst is NZ of 512 bytes on a2a3, and on a5 also ND or DN where the "
+        "instruction stores rows or columns",
+        check,
+        HARDWARE,
+        source=f"{HEADERS}; {VERIFIER}",
+        breaks=breaks,
+    )
+
+
+def _or(names: tuple[str, ...]) -> str:
+    return " or ".join(names)
+
+
+def unlisted_path() -> Constraint:
+    """A2/A3 has no header for a move from acc to vec; assemblers accept it."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        found = ends(site)
+        if found is not None and (found[0].loc, found[1].loc) == (Loc.ACC, Loc.VEC):
+            yield (
+                "src",
+                "src is an acc tile, dst a vec tile; allowed, but the A2/A3 headers have no such move",
+            )
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        src, dst = types["src"], types["dst"]
+        if not isinstance(src, TileType) or not isinstance(dst, TileType):
+            return False
+        types["dst"] = replace(dst, loc=Loc.VEC)
+        return src.loc == Loc.ACC
+
+    return Constraint(
+        "acc-to-vec",
+        "moves from acc to mat; acc to vec is an assembler's extension on a2a3",
+        check,
+        ("a2a3",),
+        severity="warning",
+        source=f"{HEADERS}; {VERIFIER}",
+        breaks=breaks,
+    )
+
+
+def accumulator_only(profiles: tuple[ProfileName, ...] = HARDWARE) -> Constraint:
+    """Quantisation, ReLU and vector-core routing exist for accumulator tiles."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        t, dst = site.tile("src"), site.tile("dst")
+        if t is None:
+            return
+        place = t.loc.name.lower()
+        if t.loc != Loc.ACC:
+            for name in ("preQuantScalar", "fp"):
+                if name in site.values:
+                    yield name, f"a {place} tile with {name}; allowed: an acc tile"
+            if site.attrs.get("reluPreMode") == ReluPreMode.NORMAL_RELU:
+                yield "src", f"a {place} tile with reluPreMode normal_relu; allowed: an acc tile"
+        routed = site.attrs.get("accToVecMode") is not None and dst is not None
+        if routed and dst is not None and (t.loc, dst.loc) != (Loc.ACC, Loc.VEC):
+            found = f"{place} to {dst.loc.name.lower()}"
+            yield "src", f"accToVecMode is given for a move {found}; allowed: acc to vec"
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types["src"]
+        if not isinstance(t, TileType) or t.loc == Loc.ACC:
+            return False
+        attrs["reluPreMode"] = ReluPreMode.NORMAL_RELU
+        return True
+
+    return Constraint(
+        "acc-only",
+        "quantisation and ReLU with acc tiles only, accToVecMode from acc to vec only",
+        check,
+        profiles,
+        source=f"{HEADERS}; {VERIFIER}",
+        breaks=breaks,
+    )
+
+
+def dual_mode(profiles: tuple[ProfileName, ...] = HARDWARE) -> Constraint:
+    """Splitting an accumulator over two vector cores neither quantises nor transposes."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        mode, dst = site.attrs.get("accToVecMode"), site.tile("dst")
+        if mode not in DUAL or dst is None:
+            return
+        name = str(getattr(mode, "name", mode)).lower()
+        if quantised(site):
+            yield (
+                None,
+                f"accToVecMode {name} with quantisation; allowed: single_mode_vec0 or single_mode_vec1",
+            )
+        shown = written(site, "dst")
+        if shown is not None and shown.layout == "DN":
+            yield "dst", f"accToVecMode {name} into layout DN; allowed: ND or NZ"
+        cols = site.valid.get("src", (None, None))[1]
+        split_n = mode == AccToVecMode.DUAL_MODE_SPLIT_N
+        if split_n and dst.dtype.bits == 32 and cols is not None and cols % 32:
+            yield (
+                "src",
+                f"src has {cols} valid columns with accToVecMode {name}; allowed with elements of 4 bytes: a "
+                "multiple of 32",
+            )
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        src, dst = types["src"], types["dst"]
+        if not isinstance(src, TileType) or not isinstance(dst, TileType):
+            return False
+        if src.loc != Loc.ACC or not {"fp", "preQuantScalar"} & set(types):
+            return False
+        types["dst"] = replace(dst, loc=Loc.VEC)
+        attrs["accToVecMode"] = AccToVecMode.DUAL_MODE_SPLIT_M
+        return True
+
+    return Constraint(
+        "dual-mode",
+        "dual modes without quantisation, into ND or NZ, split_n of 4-byte elements in multiples of 32 "
+        "columns",
+        check,
+        profiles,
+        source=f"{HEADERS}; {VERIFIER}",
+        breaks=breaks,
+    )
+
+
+def same_layouts() -> Constraint:
+    """Windows between vec tiles keep the layout."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        src, dst = written(site, "src"), written(site, "dst")
+        if src is None or dst is None or (src.loc, dst.loc) != (Loc.VEC, Loc.VEC):
+            return
+        if src.layout != dst.layout or src.layout not in ("ND", "NZ"):
+            yield (
+                "src",
+                f"src has layout {src.layout}, dst has {dst.layout}; allowed between vec tiles on "
+                f"{site.profile.name}: both ND or both NZ",
+            )
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types["src"]
+        if not isinstance(t, TileType) or t.loc != Loc.VEC or t.boxed:
+            return False
+        types["src"] = replace(t, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
+        return True
+
+    return Constraint(
+        "window-layout",
+        "windows between vec tiles: both ND or both NZ",
+        check,
+        HARDWARE,
+        source=HEADERS,
+        breaks=breaks,
+    )
+
+
+def accumulator(d: str, rows: int = 16, cols: int = 32) -> TileType:
+    """An accumulator tile, for samples."""
+    return TileType(
+        dtype(d), rows, cols, loc=Loc.ACC, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR, fractal=1024
+    )
+
+
+def boxed(d: str, loc: Loc = Loc.MAT, rows: int = 16, cols: int = 32) -> TileType:
+    """An NZ tile, for samples."""
+    return TileType(dtype(d), rows, cols, loc=loc, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
+
+
+def parameters(cols: int = 32) -> TileType:
+    """A row of parameter words, for samples."""
+    return TileType(dtype("u64"), 1, cols, loc=Loc.SCALING)

@@ -1,0 +1,128 @@
+"""Rules and samples of stores from accumulators, and of atomic stores."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ...ir.dtypes import dtype
+from ...ir.types import AtomicType, Loc, PartitionViewType, ReluPreMode, ScalarType, TileType, Type
+from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ..declare import Attribute, AttrMap, Constraint, Finding, Instruction, Site
+from ..samples.operations import Sample
+from .constraints import HARDWARE, HEADERS, element_type
+from .fixpipe import accumulator, parameters
+from .fixpipe_words import VERIFIER
+from .quantisation import SIMULATED_SCALAR, STORED_PLAIN, STORED_QUANTISED
+from .typesets import STANDARD
+
+if TYPE_CHECKING:
+    from ...ir.program import AttrValue
+
+_Types = dict[str, Type]
+#: Most columns that the accumulator's store path transfers.
+MOST_COLUMNS = 4095
+_HARDWARE_ADDS = ("f16", "f32", "i16", "i32", "i8", "bf16")
+ADDS: Mapping[ProfileName, tuple[str, ...]] = {
+    "cpu_sim": STANDARD,
+    "a2a3": _HARDWARE_ADDS,
+    "a5": _HARDWARE_ADDS,
+}
+ATOMIC = Attribute(
+    "atomicType", AtomicType, AtomicType.ATOMIC_NONE, "overwrite or add", ("atomicType", "atomic_type")
+)
+
+
+def atomic_types(profiles: tuple[ProfileName, ...] = PROFILE_NAMES) -> Constraint:
+    """Element types of the window that an atomic store can add to."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        d, allowed = element_type(site.types.get("dst")), ADDS[site.profile.name]
+        if site.attrs.get("atomicType") == AtomicType.ATOMIC_ADD and d is not None and d.name not in allowed:
+            yield "dst", f"atomic_add on {d}; allowed on {site.profile.name}: {', '.join(allowed)}"
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        d = element_type(types["dst"])
+        if d is None or d.name in ADDS[profile.name]:
+            return False
+        attrs["atomicType"] = AtomicType.ATOMIC_ADD
+        return True
+
+    return Constraint(
+        "atomic-type",
+        f"atomic_add on {', '.join(_HARDWARE_ADDS)}; on cpu_sim on every integer and f32, f16, bf16",
+        check,
+        profiles,
+        source=HEADERS,
+        breaks=breaks,
+    )
+
+
+def accumulator_extent() -> Constraint:
+    """An accumulator's store path has a limited number of columns."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        t = site.tile("src")
+        if t is not None and t.loc == Loc.ACC and t.cols > MOST_COLUMNS:
+            yield "src", f"src has {t.cols} columns; allowed from acc on {site.profile.name}: {MOST_COLUMNS}"
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        t, view = types["src"], types["dst"]
+        if not isinstance(t, TileType) or t.loc != Loc.ACC or not isinstance(view, PartitionViewType):
+            return False
+        many = MOST_COLUMNS + 1
+        types["src"] = replace(t, rows=1, cols=many, v_row=1, v_col=16)
+        types["dst"] = replace(view, dims=(1, 16))
+        return True
+
+    return Constraint(
+        "acc-columns",
+        f"acc tiles of at most {MOST_COLUMNS} columns",
+        check,
+        HARDWARE,
+        source=f"{HEADERS}; {VERIFIER}",
+        breaks=breaks,
+    )
+
+
+def used_words(site: Site) -> int | None:
+    """How many parameter words a store reads: one per column, on cpu_sim one per row of a col_major tile."""
+    t, (rows, cols) = site.tile("src"), site.valid.get("src", (None, None))
+    return rows if t is not None and indexed_by_row(t, site.profile.name) else cols
+
+
+def indexed_by_row(t: TileType, profile: str) -> bool:
+    """Whether a store takes the parameter word of the element's row."""
+    return profile == "cpu_sim" and t.blayout.name == "COL_MAJOR"
+
+
+def stores(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    """Conversions of accumulators and their modes."""
+    add = {"atomicType": AtomicType.ATOMIC_ADD}
+    for index, pair in enumerate(STORED_PLAIN.get(profile.name, STORED_PLAIN["a5"])):
+        yield Sample(instruction, _stored(pair), ("src",), _relu(index))
+    yield Sample(instruction, _stored(("f16", "f32")), ("src",), {**_relu(1), **add})
+    yield Sample(
+        instruction, {"dst": PartitionViewType((8, 16), dtype("i16")), "src": TileType(dtype("i16"), 8, 16)},
+        ("src",), add,
+    )  # fmt: skip
+    word = {"preQuantScalar": ScalarType(dtype("u64"))}
+    for index, pair in enumerate(STORED_QUANTISED.get(profile.name, SIMULATED_SCALAR)):
+        yield Sample(instruction, _stored(pair) | word, ("src", "preQuantScalar"), _relu(index))
+
+
+def stores_by_column(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    """A store with a row of words for each pair of element types."""
+    for index, (d, s) in enumerate(instruction.types[profile.name]):
+        types = _stored((d, s)) | {"fp": parameters()}
+        yield Sample(instruction, types, ("src", "fp"), _relu(index))
+
+
+def _relu(index: int) -> dict[str, AttrValue]:
+    """Every second sample clamps."""
+    return {"reluPreMode": ReluPreMode(index % 2)}
+
+
+def _stored(pair: tuple[str, ...]) -> _Types:
+    return {"dst": PartitionViewType((16, 32), dtype(pair[0])), "src": accumulator(pair[1])}

@@ -1,0 +1,97 @@
+"""Rules and samples of instructions on handles: pipes, sessions, events, and integer attributes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from ...ir.types import OpaqueType, Type
+from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ..declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Sampler, Site
+from ..samples.operations import Sample
+
+if TYPE_CHECKING:
+    from ...ir.program import AttrValue
+
+#: Why an instruction has no execution.
+NOT_EXECUTED = Decision(
+    "Is the instruction executed?",
+    "No: it is read, printed and verified; a program that reaches it ends with an error that says so.",
+    "scope of this engine: one processor",
+)
+
+
+def number_in(
+    name: str, allowed: Callable[[int], bool], words: str, wrong: int, source: str, rule: str = ""
+) -> Constraint:
+    """An integer attribute has one of some values; ``wrong`` is one it must not have."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        value = site.attrs.get(name)
+        if isinstance(value, int) and not isinstance(value, bool) and not allowed(value):
+            yield None, f"{name} = {value}; allowed: {words}"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        attrs[name] = wrong
+        return True
+
+    return Constraint(rule or name.replace("_", "-"), f"{name}: {words}", check, source=source, breaks=breaks)
+
+
+def handle(name: str, opaque: str, source: str) -> Constraint:
+    """An operand or result is a handle of one kind."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        t = site.types.get(name)
+        if isinstance(t, OpaqueType) and t.name != opaque:
+            yield name, f"{name} is {t}; allowed: !pto.{opaque}"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        if name not in types:
+            return False
+        types[name] = OpaqueType("event" if opaque != "event" else "pipe")
+        return True
+
+    return Constraint(f"{name}-handle", f"{name} is a !pto.{opaque}", check, source=source, breaks=breaks)
+
+
+def only_on(profiles: tuple[ProfileName, ...], source: str) -> Constraint:
+    """An instruction that other profiles do not have, whatever its element types."""
+    words = " and ".join(profiles)
+
+    def check(site: Site) -> Iterator[Finding]:
+        yield None, f"the profile {site.profile.name} does not have the instruction; allowed: {words}"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        return False
+
+    others = tuple(p for p in PROFILE_NAMES if p not in profiles)
+    return Constraint("types", f"profile {words}", check, others, source=source, breaks=breaks)
+
+
+def handle_operand(name: str, *, out: bool = False, note: str = "") -> Operand:
+    return Operand(name, "out" if out else "in", "handle", None, note=note)
+
+
+@dataclass(frozen=True)
+class Shown:
+    """One sample operation: operand types, sources in order, attributes, constants, and where it is legal."""
+
+    types: Mapping[str, Type]
+    form: tuple[str, ...]
+    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+    constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    grouped: bool = False
+    profiles: tuple[ProfileName, ...] = PROFILE_NAMES
+
+
+def sampler(*shown: Shown) -> Sampler:
+    """A sampler that yields the given operations on the profiles that have them."""
+
+    def samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+        for s in shown:
+            if profile.name in s.profiles:
+                yield Sample(instruction, s.types, s.form, s.attrs, s.constants, s.grouped)
+
+    return samples

@@ -1,0 +1,249 @@
+"""Rules and samples of moves between tiles."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from ...ir.dtypes import dtype
+from ...ir.types import AccToVecMode, BLayout, Loc, ReluPreMode, ScalarType, SLayout, TileType, Type
+from ...profiles import Profile, ProfileName
+from ..declare import AttrMap, Constraint, Finding, Instruction, Site
+from ..memory import MOVED
+from ..samples.operations import Sample
+from .constraints import HARDWARE, with_dtype
+from .fixpipe import accumulator, boxed, ends, parameters, written
+from .irregular import matches, sample
+from .quantisation import MOVED_PLAIN, MOVED_QUANTISED
+from .typesets import Rows
+
+_Types = dict[str, Type]
+_MAT, _VEC, _ACC = Loc.MAT, Loc.VEC, Loc.ACC
+PATHS: Mapping[ProfileName, tuple[tuple[Loc, Loc], ...]] = {
+    "a2a3": (
+        *((_MAT, loc) for loc in (Loc.LEFT, Loc.RIGHT, Loc.BIAS, Loc.SCALING)),
+        (_VEC, _VEC),
+        (_ACC, _MAT),
+        (_ACC, _VEC),
+    ),
+    "a5": (
+        *((_MAT, loc) for loc in (Loc.LEFT, Loc.RIGHT, Loc.BIAS, Loc.SCALING)),
+        (_MAT, Loc.SCALELEFT),
+        (_MAT, Loc.SCALERIGHT),
+        (_VEC, _VEC),
+        (_VEC, _MAT),
+        (_ACC, _VEC),
+        (_ACC, _MAT),
+    ),
+}
+#: (destination, source) types of the bias buffer, which alone converts on the way in.
+_BIAS: Rows = (("i32", "i32"), ("f32", "f32"), ("f32", "f16"), ("f32", "bf16"))
+_CUBE = ("i8", "hif8", "f8e5m2", "f8e4m3", "f16", "bf16", "f32", "f4e2m1x2", "f4e1m2x2")
+_CUBE_PATHS = ((_MAT, Loc.LEFT), (_MAT, Loc.RIGHT), (_VEC, _MAT))
+#: Bytes of which a row of the bias or scaling buffer is a multiple.
+_UNITS = {Loc.BIAS: 64, Loc.SCALING: 128}
+
+
+def breaks_moved_types(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    dst, src = types["dst"], types["src"]
+    places = [t.loc for t in (dst, src) if isinstance(t, TileType)]
+    if ("i4",) in MOVED[profile.name] or places != [_VEC, _VEC]:
+        return False
+    types["dst"], types["src"] = with_dtype(dst, dtype("i4")), with_dtype(src, dtype("i4"))
+    return True
+
+
+def equal_types() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        found = ends(site)
+        if found is None or found[0].loc == _ACC or found[1].loc == Loc.BIAS:
+            return
+        src, dst = found
+        if src.dtype != dst.dtype:
+            yield (
+                "src",
+                f"src has element type {src.dtype}, dst has {dst.dtype}; allowed from "
+                f"{src.loc.name.lower()} to {dst.loc.name.lower()}: one element type (tcvt converts)",
+            )
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types["src"]
+        if not isinstance(t, TileType):
+            return False
+        types["src"] = with_dtype(t, dtype("f16" if t.dtype.name != "f16" else "f32"))
+        return True
+
+    return matches("types-equal", "one element type, unless from acc or into bias", check, breaks, HARDWARE)
+
+
+def _into(path: tuple[Loc, Loc], profile: Profile) -> Rows | None:
+    """(destination, source) types of a path into a small buffer; None where equal types are enough."""
+    place = path[1]
+    if place == Loc.BIAS:
+        return _BIAS if profile.name == "a5" else _BIAS[:3]
+    if place == Loc.SCALING:
+        return (("u64", "u64"), ("i64", "i64"))
+    if place in (Loc.SCALELEFT, Loc.SCALERIGHT):
+        return (("f8e8m0", "f8e8m0"),)
+    if profile.name == "a5" and path in _CUBE_PATHS:
+        return tuple((d, d) for d in _CUBE)
+    return None
+
+
+def place_types() -> Constraint:
+    """Element types that the buffers next to the cube take."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        found = ends(site)
+        if found is None:
+            return
+        src, dst = found
+        pair, legal = (dst.dtype.name, src.dtype.name), _into((src.loc, dst.loc), site.profile)
+        # Differing types are reported once, by the rule on equal types.
+        if legal is None or pair in legal or (pair[0] != pair[1] and dst.loc != Loc.BIAS):
+            return
+        listed = ", ".join(s if s == d else f"{s} to {d}" for d, s in legal)
+        yield (
+            "dst",
+            f"{src.dtype} moves to {dst.dtype} in {dst.loc.name.lower()}; allowed from "
+            f"{src.loc.name.lower()} on {site.profile.name}: {listed}",
+        )
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        src, dst = types["src"], types["dst"]
+        if not isinstance(src, TileType) or not isinstance(dst, TileType) or dst.loc != Loc.SCALING:
+            return False
+        types["src"], types["dst"] = src.with_dtype(dtype("f32")), dst.with_dtype(dtype("f32"))
+        return True
+
+    statement = (
+        "element types of the destination's buffer: bias i32 or f32, scaling 64-bit words, scales f8e8m0"
+    )
+    return matches("place-types", statement, check, breaks, HARDWARE)
+
+
+def equal_shapes() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        found = ends(site)
+        if found is None or found[0].shape == found[1].shape:
+            return
+        src, dst = found
+        if site.profile.name == "a5" and src.loc != _MAT:
+            return
+        rows, cols = site.valid["dst"]
+        if src.rows >= (rows or 0) and src.cols >= (cols or 0):
+            yield (
+                "src",
+                f"src is {src.rows}x{src.cols}, dst is {dst.rows}x{dst.cols}; allowed from "
+                f"{src.loc.name.lower()} on {site.profile.name}: equal rows and columns",
+            )
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types["src"]
+        if not isinstance(t, TileType) or t.rows == 1:
+            return False
+        types["src"] = replace(t, rows=t.rows * 2)
+        return True
+
+    return matches("shape-equal", "equal rows and columns; on a5 from mat", check, breaks, HARDWARE)
+
+
+def cube_layouts() -> Constraint:
+    """Layouts of the cube's operands."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        src, dst = written(site, "src"), written(site, "dst")
+        if dst is None or dst.loc not in (Loc.LEFT, Loc.RIGHT):
+            return
+        legal = {Loc.LEFT: ("NZ", "ZZ"), Loc.RIGHT: ("ZN",)}[dst.loc]
+        if dst.layout not in legal:
+            yield (
+                "dst",
+                f"dst has layout {dst.layout}; allowed in {dst.loc.name.lower()}: {' or '.join(legal)}",
+            )
+        if src is not None and src.layout in ("DN", "NN") and src.rows > 1:
+            yield "src", f"src has layout {src.layout}; allowed into {dst.loc.name.lower()}: NZ or row_major"
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types["dst"]
+        if not isinstance(t, TileType) or t.loc not in (Loc.LEFT, Loc.RIGHT):
+            return False
+        types["dst"] = replace(t, blayout=BLayout.COL_MAJOR, slayout=SLayout.COL_MAJOR)
+        return True
+
+    return matches("cube-layout", "left NZ or ZZ, right ZN, from NZ or row_major", check, breaks, HARDWARE)
+
+
+def small_buffers() -> Constraint:
+    """The bias and scaling buffers take one row of whole units."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        found = ends(site)
+        if found is None or found[1].loc not in _UNITS:
+            return
+        src, dst = found
+        place, unit = dst.loc.name.lower(), _UNITS[dst.loc]
+        if src.rows != 1:
+            yield "src", f"src has {src.rows} rows; allowed into {place}: 1"
+        taken = dst.cols * dst.dtype.storage_bits // 8
+        if taken % unit:
+            yield "dst", f"a row of dst takes {taken} bytes; allowed in {place}: a multiple of {unit}"
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        src, dst = types["src"], types["dst"]
+        if not isinstance(src, TileType) or not isinstance(dst, TileType) or dst.loc != Loc.SCALING:
+            return False
+        types["src"], types["dst"] = (replace(t, cols=4, v_col=4) for t in (src, dst))
+        return True
+
+    statement = "bias and scaling: one row, of a multiple of 64 and of 128 bytes"
+    return matches("small-buffer", statement, check, breaks, HARDWARE)
+
+
+def samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    """Every type between vec tiles, every path, every conversion on the way out of an accumulator."""
+    for (name,) in instruction.types[profile.name]:
+        t = TileType(dtype(name), 8, 64)
+        yield sample(instruction, ("src",), {"dst": t, "src": t})
+    yield from _crossings(instruction, profile)
+    yield from _conversions(instruction, profile)
+
+
+def _crossings(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    left = boxed("f16", Loc.LEFT)
+    if profile.name == "a2a3":
+        left = replace(left, blayout=BLayout.ROW_MAJOR)
+    right = TileType(dtype("bf16"), 16, 32, loc=Loc.RIGHT, slayout=SLayout.COL_MAJOR)
+    moves = [
+        (left, boxed("f16")),
+        (right, boxed("bf16")),
+        (TileType(dtype("f32"), 1, 32, loc=Loc.BIAS), TileType(dtype("f16"), 1, 32, loc=_MAT)),
+        (parameters(), replace(parameters(), loc=_MAT)),
+    ]
+    if profile.name != "a2a3":
+        scale = TileType(dtype("f8e8m0"), 16, 2, loc=_MAT, slayout=SLayout.ROW_MAJOR, fractal=32)
+        moves += [
+            (boxed("f16", _MAT), TileType(dtype("f16"), 16, 32)),
+            (replace(scale, loc=Loc.SCALELEFT), scale),
+        ]
+    for dst, src in moves:
+        yield sample(instruction, ("src",), {"dst": dst, "src": src})
+
+
+def _conversions(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    hardware = profile.name != "cpu_sim"
+    relu = {"reluPreMode": ReluPreMode.NORMAL_RELU}
+    for d, s in MOVED_PLAIN.get(profile.name, (("f16", "f32"), ("bf16", "f32"), ("i32", "i32"))):
+        types: dict[str, Type] = {"dst": boxed(d), "src": accumulator(s)}
+        yield sample(instruction, ("src",), types, {} if d == "f16" else relu)
+    if profile.name == "a5":
+        types = {"dst": TileType(dtype("f32"), 16, 32), "src": accumulator("f32")}
+        mode = {"accToVecMode": AccToVecMode.DUAL_MODE_SPLIT_M}
+        yield sample(instruction, ("src",), types, {**relu, **mode})
+    word = {"preQuantScalar": ScalarType(dtype("u64"))}
+    pairs = MOVED_QUANTISED[profile.name] if hardware else (("f16", "f32"),)
+    for index, (d, s) in enumerate(pairs):
+        types = {"dst": boxed(d), "src": accumulator(s), **word}
+        yield sample(instruction, ("src", "preQuantScalar"), types, relu if index % 2 else {})
+    dst = boxed("i8") if profile.name == "a2a3" else TileType(dtype("i8"), 16, 32)
+    yield sample(instruction, ("src", "fp"), {"dst": dst, "src": accumulator("f32"), "fp": parameters()})

@@ -1,0 +1,40 @@
+"""Rules on addresses, pointers and global-memory windows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ...ir.types import TileType
+from ..declare import Constraint, Finding, Site
+
+ALIGNMENT = 32
+_SOURCE = "pto-isa tassign_check.hpp (static address checks); buffer capacities per profile"
+
+
+def address_rules(tile: str, addr: str = "addr") -> tuple[Constraint, Constraint]:
+    """A constant byte address is aligned, and the tile ends inside its buffer."""
+
+    def aligned(site: Site) -> Iterator[Finding]:
+        value = site.constant(addr)
+        if value is not None and value % ALIGNMENT:
+            yield addr, f"address {value} (0x{value:x}); allowed: a multiple of {ALIGNMENT} bytes"
+
+    def inside(site: Site) -> Iterator[Finding]:
+        value, t = site.constant(addr), site.types.get(tile)
+        if value is None or not isinstance(t, TileType):
+            return
+        capacity = site.profile.capacity[t.loc]
+        if value < 0 or value + t.bytes > capacity:
+            yield (
+                addr,
+                f"the tile covers bytes [{value}, {value + t.bytes}); allowed in the "
+                f"{t.loc.name.lower()} buffer of "
+                f"{site.profile.name}: [0, {capacity})",
+            )
+
+    return (
+        Constraint(
+            "address-aligned", f"addresses are multiples of {ALIGNMENT} bytes", aligned, source=_SOURCE
+        ),
+        Constraint("address-range", "the tile ends inside its on-chip buffer", inside, source=_SOURCE),
+    )

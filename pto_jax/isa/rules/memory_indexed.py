@@ -1,0 +1,339 @@
+"""Rules of indexed transfers: what an index picks, and the shapes and types that go with it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...ir.dtypes import dtype
+from ...ir.types import (
+    BLayout,
+    Coalesce,
+    GlobalLayout,
+    MemRefType,
+    PartitionViewType,
+    ScatterAtomicOp,
+    ScatterConflict,
+    SLayout,
+    TensorViewType,
+    TileType,
+    Type,
+)
+from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ..declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
+from .constraints import HARDWARE, HEADERS, bind_vars, element_type, size, with_dtype
+
+_Types = dict[str, Type]
+
+
+def coalescing(
+    attrs: Mapping[str, Any], profile: ProfileName, index: TileType | None, data: TileType | None
+) -> Coalesce:
+    """What an index picks: as the attribute says, else as the profile's overload without it does.
+
+    On hardware that is rows, as far as the index tile can be a list of rows: one with several rows and
+    columns, or with the shape of a data tile of one row, picks elements. Physical shapes decide, which
+    are known wherever the types are.
+
+    >>> from pto_jax.ir.dtypes import F32, I32
+    >>> coalescing({}, "a5", TileType(I32, 1, 8), TileType(F32, 8, 16)).name
+    'ROW'
+    """
+    given = attrs.get("coalesce")
+    if isinstance(given, Coalesce):
+        return given
+    if profile == "cpu_sim" or (index is not None and 1 not in index.shape):
+        return Coalesce.ELEM
+    if index is None or data is None or data.cols == 1 or index.shape != data.shape:
+        return Coalesce.ROW
+    return Coalesce.ELEM
+
+
+def picked(site: Site, data: str) -> Coalesce:
+    """What an index picks in an operation whose data tile is called ``data``."""
+    return coalescing(site.attrs, site.profile.name, site.tile("indexes"), site.tile(data))
+
+
+def table_type(data: str, table: str) -> Constraint:
+    """The table has the element type of the tile."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        yield from bind_vars(site)[1]
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        old = element_type(types[table])
+        types[table] = with_dtype(types[table], dtype("f16" if old != dtype("f16") else "f32"))
+        return True
+
+    return Constraint(
+        "types-equal",
+        f"{table} and {data} have one element type",
+        check,
+        source=f"instruction page; {HEADERS}",
+        breaks=breaks,
+    )
+
+
+def index_layout(data: str) -> Constraint:
+    """How the words of the index tile may be ordered."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        t, profile = site.tile("indexes"), site.profile.name
+        if t is None or (profile == "cpu_sim" and picked(site, data) == Coalesce.ELEM):
+            return
+        row_major = t.blayout == BLayout.ROW_MAJOR or profile != "a2a3"
+        if t.boxed or not row_major:
+            found = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}"
+            wanted = "row_major with none_box" if profile == "a2a3" else "none_box"
+            yield "indexes", f"indexes are {found}; allowed on {profile}: {wanted}"
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types["indexes"]
+        if not isinstance(t, TileType):
+            return False
+        boxed = TileType(t.dtype, 16, 32, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
+        types["indexes"] = boxed.with_valid(t.v_row, t.v_col)
+        return profile.name != "cpu_sim" or attrs.get("coalesce") == Coalesce.ROW
+
+    return Constraint(
+        "index-layout",
+        "indexes are not boxed, and row_major on a2a3",
+        check,
+        source=HEADERS,
+        breaks=breaks,
+    )
+
+
+def data_layout(data: str) -> Constraint:
+    """How the data tile may be ordered on hardware."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        t, profile = site.tile(data), site.profile.name
+        if t is None:
+            return
+        fits = (
+            t.layout == "ND" or (t.layout == "NZ" and t.fractal == 512) if profile == "a2a3" else not t.boxed
+        )
+        if not fits:
+            found = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}, fractal {t.fractal}"
+            wanted = "ND, or NZ with fractal 512" if profile == "a2a3" else "none_box"
+            yield data, f"{data} is {found}; allowed on {profile}: {wanted}"
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types[data]
+        if not isinstance(t, TileType) or t.layout != "ND":
+            return False
+        types[data] = replace(t, blayout=BLayout.ROW_MAJOR, slayout=SLayout.ROW_MAJOR)
+        return t.rows % 16 == 0
+
+    return Constraint(
+        "layout",
+        f"{data}: ND or NZ on a2a3, unboxed on a5",
+        check,
+        ("a2a3", "a5"),
+        source=HEADERS,
+        breaks=breaks,
+    )
+
+
+def index_shape(data: str) -> Constraint:
+    """One index per row, or one per element; checked again on run-time sizes."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        index, shape = site.valid.get("indexes"), site.valid.get(data)
+        if index is None or shape is None or None in index or None in shape:
+            return
+        rows = shape[0]
+        lists = [(1, rows)] if site.profile.name == "a2a3" else [(1, rows), (rows, 1)]
+        by_row = picked(site, data) == Coalesce.ROW
+        legal = lists if by_row else [shape]
+        if index not in legal:
+            words = " or ".join(f"{size(r)}x{size(c)}" for r, c in legal)
+            what = "one index per row" if by_row else "one index per element"
+            yield (
+                "indexes",
+                f"indexes have valid region {size(index[0])}x{size(index[1])}; allowed for {what} of "
+                f"{data} ({size(shape[0])}x{size(shape[1])}): {words}",
+            )
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types["indexes"]
+        if not isinstance(t, TileType) or not t.v_col or t.v_col < 2:
+            return False
+        types["indexes"] = t.with_valid(t.v_row, t.v_col - 1)
+        return True
+
+    def broken(sizes: Sizes, types: Mapping[str, TileType]) -> Any:
+        (rows, cols), (r, c) = sizes["indexes"], sizes[data]
+        elements = (rows == r) & (cols == c)
+        row, column = (rows == 1) & (cols == r), (rows == r) & (cols == 1)
+        return (elements | row | column) ^ True
+
+    return Constraint(
+        "index-shape",
+        "an index per row in one row or column, or an index per element",
+        check,
+        stage="run-time",
+        source=f"instruction page; {HEADERS}",
+        breaks=breaks,
+        region=RegionRule("custom", ("indexes", data), broken),
+    )
+
+
+def index_order(data: str) -> Constraint:
+    """The indices of rows are the first words of the index tile's storage."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        t, (rows, cols) = site.tile("indexes"), site.valid.get("indexes", (None, None))
+        if t is None or t.boxed or picked(site, data) != Coalesce.ROW:
+            return
+        down = rows != 1 and t.cols != 1 and t.blayout == BLayout.ROW_MAJOR
+        along = cols != 1 and t.rows != 1 and t.blayout == BLayout.COL_MAJOR
+        if down or along:
+            yield (
+                "indexes",
+                f"indexes of {size(rows)}x{size(cols)} in a {t.blayout.name.lower()} tile of "
+                f"{t.rows}x{t.cols}: one index per row is read in storage order, beyond the valid region",
+            )
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types["indexes"]
+        if not isinstance(t, TileType) or t.cols != 1:
+            return False
+        types["indexes"] = TileType(t.dtype, 16, 32, t.v_row, 1)
+        return True
+
+    return Constraint(
+        "index-order",
+        "a row of a row_major tile, or a column of a col_major one",
+        check,
+        ("cpu_sim", "a5"),
+        severity="warning",
+        source=HEADERS,
+        breaks=breaks,
+    )
+
+
+def table_layout(data: str, table: str) -> Constraint:
+    """Which layouts a table has on hardware; an nz table goes with an NZ tile."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        value, t = site.values.get(table), site.tile(data)
+        layout = site.layouts.get(value.name) if value is not None else None
+        if layout is None or t is None:
+            return
+        nz = site.profile.name == "a2a3" and t.layout == "NZ"
+        wanted = GlobalLayout.NZ if nz else GlobalLayout.ND
+        if layout != wanted:
+            yield (
+                table,
+                f"{table} has layout {layout.name.lower()}; allowed on {site.profile.name} with {data} in "
+                f"{t.layout} order: {wanted.name.lower()}",
+            )
+
+    return Constraint(
+        "table-layout", "a table of layout nd; nz for NZ tiles on a2a3", check, HARDWARE, source=HEADERS
+    )
+
+
+def table_width(data: str, table: str) -> Constraint:
+    """Rows of the table are as long as those of the tile."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        view, (_, cols) = site.types.get(table), site.valid.get(data, (None, None))
+        if not isinstance(view, TensorViewType | PartitionViewType | MemRefType) or not view.dims:
+            return
+        value = site.values.get(table)
+        dims = site.shapes.get(value.name, view.dims) if value is not None else view.dims
+        width = dims[-1] if dims else None
+        if picked(site, data) == Coalesce.ROW and None not in (width, cols) and width != cols:
+            yield (
+                table,
+                f"rows of {table} have {width} elements, the valid region of {data} has {cols} columns; "
+                "allowed for one index per row: equal sizes",
+            )
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        view = types[table]
+        if not isinstance(view, PartitionViewType) or attrs.get("coalesce") != Coalesce.ROW:
+            return False
+        types[table] = replace(view, dims=(*view.dims[:-1], (view.dims[-1] or 0) + 1))
+        return True
+
+    return Constraint(
+        "table-width",
+        "rows of the table are as long as the tile's valid rows",
+        check,
+        ("a5",),
+        source=HEADERS,
+        breaks=breaks,
+    )
+
+
+#: Element types that a store can combine with the table's element, per profile (absent: every one).
+ATOMIC: Mapping[ProfileName, Mapping[ScatterAtomicOp, tuple[str, ...]]] = {
+    "a2a3": {
+        ScatterAtomicOp.ADD: ("i8", "i16", "i32", "f16", "bf16", "f32"),
+        ScatterAtomicOp.MAX: (),
+        ScatterAtomicOp.MIN: (),
+    },
+    "a5": {
+        ScatterAtomicOp.ADD: ("i32", "u32", "f16", "bf16", "f32"),
+        ScatterAtomicOp.MAX: ("i32", "u32", "f32"),
+        ScatterAtomicOp.MIN: ("i32", "u32", "f32"),
+    },
+}
+
+
+def atomic_types() -> Constraint:
+    """Which element types can be combined in global memory."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        op, d, profile = site.attrs.get("scatterAtomicOp"), element_type(site.types.get("dst")), site.profile
+        if not isinstance(op, ScatterAtomicOp) or d is None:
+            return
+        legal = ATOMIC.get(profile.name, {}).get(op)
+        if legal is not None and d.name not in legal:
+            listed = ", ".join(legal) or "nothing"
+            yield "dst", f"{op.name.lower()} on {d}; allowed for it on {profile.name}: {listed}"
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        d = element_type(types["dst"])
+        if d is None or d.name in ATOMIC[profile.name][ScatterAtomicOp.MAX] or attrs.get("scatterConflict"):
+            return False
+        attrs["scatterAtomicOp"] = ScatterAtomicOp.MAX
+        attrs.pop("scatterConflict", None)
+        return True
+
+    return Constraint(
+        "atomic-type",
+        "element types that the profile combines in global memory",
+        check,
+        ("a2a3", "a5"),
+        source=HEADERS,
+        breaks=breaks,
+    )
+
+
+def atomic_conflict() -> Constraint:
+    """Combining leaves no conflict to resolve."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        op = site.attrs.get("scatterAtomicOp")
+        if op != ScatterAtomicOp.NONE and site.attrs.get("scatterConflict") == ScatterConflict.LAST:
+            word = op.name.lower() if isinstance(op, ScatterAtomicOp) else op
+            yield None, f"scatterConflict last with scatterAtomicOp {word}; allowed: default"
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        attrs["scatterConflict"] = ScatterConflict.LAST
+        return attrs.get("scatterAtomicOp", ScatterAtomicOp.NONE) != ScatterAtomicOp.NONE
+
+    return Constraint(
+        "atomic-conflict",
+        "scatterConflict last without scatterAtomicOp only",
+        check,
+        PROFILE_NAMES,
+        source="pto-isa simulator headers (static assertion)",
+        breaks=breaks,
+    )

@@ -1,0 +1,169 @@
+"""Parts of the declarations of pipes: attributes, rules, and how an instruction is put together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from ...ir.types import AddressSpace, Loc, Pipe, TileType, Type
+from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .constraints import place
+from .handles import NOT_EXECUTED, Shown, number_in, sampler
+
+SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
+PAGE, DIALECT = SOURCES
+SPLIT = Attribute("split", int, 0, "0 whole tile, 1 row halves, 2 column halves of the two vector cores")
+SPLIT_RULE = number_in("split", lambda n: n in (0, 1, 2), "0, 1 or 2", 3, DIALECT)
+DIR_MASK = Attribute("dir_mask", int, None, "1 cube to vector, 2 vector to cube, 3 both")
+SLOT_SIZE = Attribute("slot_size", int, None, "bytes of one slot")
+SLOT_NUM = Attribute("slot_num", int, None, "slots of the ring")
+NOSPLIT = Attribute("nosplit", bool, None, "whether only split 0 is used; absent: follows from the uses")
+FLAG_BASE = Attribute("flag_base", int, None, "first flag; absent: assigned with the buffer's peer")
+RING = (
+    number_in("dir_mask", lambda n: n in (1, 2, 3), "1, 2 or 3", 4, DIALECT),
+    number_in("slot_size", lambda n: n > 0, "more than 0 bytes", 0, DIALECT),
+)
+RING_NUMBERS = (
+    *RING,
+    number_in("slot_num", lambda n: n in (4, 8), "4 or 8", 5, DIALECT),
+    number_in("flag_base", lambda n: n >= 0, "0 or more", -1, DIALECT),
+)
+RELEASE = Decision(
+    "When does a slot become free?",
+    "Once the consumer frees it: a program frees exactly once after each pop, in every profile.",
+    "page TFREE (a2a3 releases in the pop itself, a5 and the simulator in the free)",
+)
+
+
+def peer_address() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        both = site.attrs.get("dir_mask") == 3
+        if both and "peer_local_addr" not in site.values:
+            yield (
+                None,
+                "dir_mask is 3 and peer_local_addr is missing; allowed: both addresses with dir_mask 3",
+            )
+        if not both and "peer_local_addr" in site.values:
+            yield "peer_local_addr", "peer_local_addr is given; allowed: only with dir_mask = 3"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        attrs["dir_mask"] = 1 if attrs.get("dir_mask") == 3 else 3
+        return True
+
+    return Constraint(
+        "peer-address", "peer_local_addr exactly with dir_mask = 3", check, source=DIALECT, breaks=breaks
+    )
+
+
+def local_slots() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        local, slots = site.attrs.get("local_slot_num"), site.attrs.get("slot_num")
+        if isinstance(local, int) and isinstance(slots, int) and not 0 < local <= slots:
+            yield None, f"local_slot_num = {local}; allowed: 1 to slot_num ({slots})"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        attrs["local_slot_num"] = 9
+        return True
+
+    return Constraint(
+        "local-slots", "local_slot_num between 1 and slot_num", check, source=DIALECT, breaks=breaks
+    )
+
+
+def reserved_place() -> Constraint:
+    allowed = (AddressSpace.VEC, AddressSpace.MAT)
+
+    def check(site: Site) -> Iterator[Finding]:
+        space = site.attrs.get("location")
+        if isinstance(space, AddressSpace) and space not in allowed:
+            yield None, f"location is {space.name.lower()}; allowed: vec, mat"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        attrs["location"] = AddressSpace.ACC
+        return True
+
+    return Constraint("buffer-location", "location is vec or mat", check, source=DIALECT, breaks=breaks)
+
+
+def base_given() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        if site.attrs.get("auto") is False and site.attrs.get("base") is None:
+            yield None, "auto is false and base is missing; allowed: base = N without automatic placement"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        attrs["auto"] = False
+        attrs.pop("base", None)
+        return True
+
+    return Constraint(
+        "buffer-base", "base is given where auto is false", check, source=DIALECT, breaks=breaks
+    )
+
+
+def dynamic_result() -> Constraint:
+    """Run-time valid sizes need a type that leaves both open, and the other way round."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        t, given = site.tile("result"), [n for n in ("valid_row", "valid_col") if n in site.values]
+        if len(given) == 1:
+            yield given[0], f"{given[0]} is given alone; allowed: both valid sizes or none"
+        if given and t is not None and t.valid != (None, None):
+            yield "result", "valid sizes are given for a type with static ones; allowed: v_row=? and v_col=?"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        t = types["result"]
+        if "valid_row" not in types or not isinstance(t, TileType):
+            return False
+        types["result"] = t.with_valid(t.rows, t.cols)
+        return True
+
+    return Constraint(
+        "valid-dynamic",
+        "with valid_row and valid_col the result has v_row=? and v_col=?",
+        check,
+        source=DIALECT,
+        breaks=breaks,
+    )
+
+
+def pipe_instruction(
+    name: str,
+    summary: str,
+    semantics: str,
+    operands: tuple[Operand, ...],
+    forms: tuple[tuple[str, ...], ...],
+    shown: tuple[Shown, ...],
+    attributes: tuple[Attribute, ...] = (),
+    constraints: tuple[Constraint, ...] = (),
+    pipe: Pipe = Pipe.S,
+    decisions: tuple[Decision, ...] = (),
+    types: Mapping[ProfileName, tuple[tuple[str, ...], ...]] | None = None,
+    executable: bool = True,
+) -> Instruction:
+    return Instruction(
+        name,
+        "pipes",
+        summary,
+        semantics,
+        operands,
+        types or {},
+        ("T",) if types else (),
+        attributes,
+        constraints,
+        forms,
+        "none",
+        pipe,
+        decisions=decisions if executable else (*decisions, NOT_EXECUTED),
+        sources=SOURCES,
+        syntax="custom",
+        executable=executable,
+        sampler=sampler(*shown),
+    )
+
+
+def tile_operand(name: str, role: str = "in", *, optional: bool = False, note: str = "") -> Operand:
+    return Operand(name, "out" if role == "out" else "in", "tile", None, optional, note)
+
+
+def located(name: str, *locs: Loc) -> Constraint:
+    return place((tile_operand(name),), locs, PROFILE_NAMES)

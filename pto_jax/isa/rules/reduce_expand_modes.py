@@ -1,0 +1,337 @@
+"""Which source of a row-expanding instruction is expanded, and what that demands of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from ...ir.dtypes import DType
+from ...ir.types import BLayout, TileType, Type
+from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ..declare import AttrMap, Breaker, Check, Constraint, Finding, RegionRule, RegionTest, Site, Sizes
+from .constraints import HARDWARE, SIMULATOR, size
+
+_PAGE = "page pto.trowexpandadd (constraints)"
+_SOURCES = ("src0", "src1")
+_TILES = ("dst", *_SOURCES)
+_Types = dict[str, Type]
+_TileTypes = Mapping[str, TileType]
+Extent = tuple[int | None, int | None]
+
+
+def block_columns(d: DType) -> int:
+    """Elements of a 32-byte block.
+
+    >>> from pto_jax.ir.dtypes import F16
+    >>> block_columns(F16)
+    16
+    """
+    return 256 // d.storage_bits
+
+
+def tmp_bytes(rows: int) -> int:
+    """Bytes of scratch that A2/A3 needs in mode 1 for a number of valid rows of dst.
+
+    >>> [tmp_bytes(r) for r in (1, 8, 9, 240, 255, 256)]
+    [256, 256, 512, 7680, 8192, 7680]
+    """
+    return -(-rows // 8) * 256 if rows < 256 else 30 * 256
+
+
+def _by_column(t: TileType) -> bool:
+    return t.blayout == BLayout.COL_MAJOR
+
+
+def _equal(a: Extent, b: Extent) -> bool | None:
+    """Whether two valid regions are equal, None where that is only known at run time."""
+    if any(x is not None and y is not None and x != y for x, y in zip(a, b, strict=True)):
+        return False
+    return None if None in (*a, *b) else True
+
+
+def _full(site: Site) -> tuple[bool | None, ...]:
+    """For each source whether it has dst's valid region."""
+    dst = site.valid.get("dst", (None, None))
+    return tuple(_equal(site.valid.get(s, (None, None)), dst) for s in _SOURCES)
+
+
+def _roles(site: Site) -> tuple[str, str] | None:
+    """The full and the expanded source, as far as types show them."""
+    match _full(site):
+        case (True, False) | (None, False):
+            return "src0", "src1"
+        case (False, True) | (False, None):
+            return "src1", "src0"
+        case _:
+            return None
+
+
+def _regions(site: Site) -> str:
+    return ", ".join(f"{n} {_text(site.valid.get(n, (None, None)))}" for n in _TILES)
+
+
+def _text(extent: Extent) -> str:
+    return f"{size(extent[0])}x{size(extent[1])}"
+
+
+def _differ(a: tuple[Any, Any], b: tuple[Any, Any]) -> Any:
+    return (a[0] != b[0]) | (a[1] != b[1])
+
+
+def _same(a: tuple[Any, Any], b: tuple[Any, Any]) -> Any:
+    return (a[0] == b[0]) & (a[1] == b[1])
+
+
+def _per_role(sizes: Sizes, bad: Mapping[tuple[str, str], Any]) -> Any:
+    """``bad[full, expanded]`` for the roles that the sizes give the sources."""
+    found: Any = False
+    for (full, expanded), broken in bad.items():
+        assigned = _same(sizes[full], sizes["dst"]) & _differ(sizes[expanded], sizes["dst"])
+        found = found | (assigned & broken)
+    return found
+
+
+_ROLES = (("src0", "src1"), ("src1", "src0"))
+
+
+def _rule(
+    rule: str,
+    allowed: str,
+    check: Check,
+    test: RegionTest,
+    breaks: Breaker,
+    *,
+    profiles: tuple[ProfileName, ...] = PROFILE_NAMES,
+    operands: tuple[str, ...] = _TILES,
+    warning: bool = False,
+    source: str = _PAGE,
+) -> Constraint:
+    return Constraint(
+        rule,
+        allowed,
+        check,
+        profiles,
+        "run-time",
+        "warning" if warning else "error",
+        source,
+        breaks,
+        RegionRule("custom", operands, test),
+    )
+
+
+def _expanded(types: _Types) -> str:
+    """The expanded source of a sample."""
+    dst = types["dst"]
+    return next(s for s in _SOURCES if types[s] != dst)
+
+
+# -- one source has the valid region of dst ---------------------------------------------------------------
+
+
+def _check_neither(site: Site) -> Iterator[Finding]:
+    if _full(site) == (False, False):
+        yield None, f"no source has the valid region of dst ({_regions(site)})"
+
+
+def _neither(sizes: Sizes, types: _TileTypes) -> Any:
+    return _differ(sizes["src0"], sizes["dst"]) & _differ(sizes["src1"], sizes["dst"])
+
+
+def _break_neither(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    dst = types["dst"]
+    if not isinstance(dst, TileType) or dst.v_col is None:
+        return False
+    types["dst"] = dst.with_valid(dst.v_row, dst.v_col - 1)
+    return True
+
+
+def _check_both(site: Site) -> Iterator[Finding]:
+    if _full(site) == (True, True):
+        yield (
+            None,
+            (
+                f"both sources have the valid region of dst ({_regions(site)}); allowed: exactly one. "
+                "The value is that of the lane-wise operation"
+            ),
+        )
+
+
+def _both(sizes: Sizes, types: _TileTypes) -> Any:
+    return _same(sizes["src0"], sizes["dst"]) & _same(sizes["src1"], sizes["dst"])
+
+
+def _break_both(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    if "tmp" in types:
+        return False
+    types[_expanded(types)] = types["dst"]
+    return True
+
+
+# -- the full source is row_major -------------------------------------------------------------------------
+
+
+def _check_full_layout(site: Site) -> Iterator[Finding]:
+    roles = _roles(site)
+    candidates = [roles[0]] if roles else list(_SOURCES) if _full(site) == (True, True) else []
+    tiles = [site.tile(n) for n in candidates]
+    if tiles and all(t is not None and _by_column(t) for t in tiles):
+        yield candidates[0], f"{candidates[0]} has dst's valid region and blayout col_major"
+
+
+def _full_layout(sizes: Sizes, types: _TileTypes) -> Any:
+    column = {s: _by_column(types[s]) for s in _SOURCES}
+    one = _per_role(sizes, {(full, other): column[full] for full, other in _ROLES})
+    return one | (_both(sizes, types) & (column["src0"] and column["src1"]))
+
+
+def _break_full_layout(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    full = next(s for s in _SOURCES if s != _expanded(types))
+    t = types[full]
+    if not isinstance(t, TileType):
+        return False
+    types[full] = replace(t, blayout=BLayout.COL_MAJOR)
+    return True
+
+
+# -- the expanded source is a column, or a block of 32 bytes per row --------------------------------------
+
+
+def _vector_columns(t: TileType) -> int:
+    return 1 if _by_column(t) else block_columns(t.dtype)
+
+
+def _check_expanded(site: Site) -> Iterator[Finding]:
+    roles = _roles(site)
+    t = site.tile(roles[1]) if roles else None
+    if roles is None or t is None:
+        return
+    have, rows = site.valid[roles[1]], site.valid.get("dst", (None, None))[0]
+    if _equal(have, (rows, _vector_columns(t))) is False:
+        layout = "col_major" if _by_column(t) else "row_major"
+        yield (
+            roles[1],
+            (
+                f"the expanded operand {roles[1]} is {layout} with the valid region {_text(have)}; allowed: "
+                f"{size(rows)} valid rows as in dst, and 1 valid column (col_major: a scalar per row) or "
+                f"{block_columns(t.dtype)} (row_major: a block of 32 bytes per row)"
+            ),
+        )
+
+
+def _misfits(sizes: Sizes, types: _TileTypes) -> Any:
+    def misfit(name: str) -> Any:
+        return _differ(sizes[name], (sizes["dst"][0], _vector_columns(types[name])))
+
+    return _per_role(sizes, {(full, other): misfit(other) for full, other in _ROLES})
+
+
+def _break_expanded(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    name = _expanded(types)
+    t = types[name]
+    if not isinstance(t, TileType) or t.v_row is None:
+        return False
+    types[name] = t.with_valid(t.v_row - 1, t.v_col)
+    return True
+
+
+# -- the scratch tile -------------------------------------------------------------------------------------
+
+
+def _check_tmp_mode(site: Site) -> Iterator[Finding]:
+    roles = _roles(site)
+    t = site.tile(roles[1]) if roles else None
+    if "tmp" in site.values and roles is not None and t is not None and not _by_column(t):
+        yield "tmp", f"tmp with a row_major expanded operand {roles[1]} (mode 2)"
+
+
+def _tmp_mode(sizes: Sizes, types: _TileTypes) -> Any:
+    return _per_role(sizes, {(full, other): not _by_column(types[other]) for full, other in _ROLES})
+
+
+def _break_tmp_mode(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    t = types[_expanded(types)]
+    if "tmp" not in types or not isinstance(t, TileType) or not _by_column(t):
+        return False
+    types[_expanded(types)] = TileType(t.dtype, t.rows, block_columns(t.dtype))
+    return True
+
+
+def _check_tmp_size(site: Site) -> Iterator[Finding]:
+    t, rows = site.tile("tmp"), site.valid.get("dst", (None, None))[0]
+    if t is not None and rows is not None and t.bytes < tmp_bytes(rows):
+        yield (
+            "tmp",
+            (
+                f"tmp has {t.bytes} bytes; allowed for {rows} valid rows of dst: at least {tmp_bytes(rows)} "
+                "(8192 always suffice)"
+            ),
+        )
+
+
+def _tmp_size(sizes: Sizes, types: _TileTypes) -> Any:
+    rows, have = sizes["dst"][0], types["tmp"].bytes
+    return ((rows < 256) & (rows > have // 256 * 8)) | ((rows >= 256) & (have < tmp_bytes(256)))
+
+
+def _break_tmp_size(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    t = types.get("tmp")
+    if not isinstance(t, TileType):
+        return False
+    types["tmp"] = TileType(t.dtype, 1, block_columns(t.dtype))
+    return True
+
+
+_ONE = "exactly one source with dst's valid region"
+_WITH_TMP = (*_TILES, "tmp")
+#: What every row-expanding instruction demands of its sources.
+ROW_BROADCAST: tuple[Constraint, ...] = (
+    _rule(
+        "full-operand",
+        f"{_ONE} (the full operand; the other one is expanded)",
+        _check_neither,
+        _neither,
+        _break_neither,
+    ),
+    _rule("one-full-operand", _ONE, _check_both, _both, _break_both, profiles=HARDWARE),
+    _rule("one-full-operand", _ONE, _check_both, _both, _break_both, profiles=SIMULATOR, warning=True),
+    _rule(
+        "full-layout",
+        "the source with dst's valid region has blayout row_major",
+        _check_full_layout,
+        _full_layout,
+        _break_full_layout,
+    ),
+    _rule(
+        "expanded-operand",
+        "the other source has dst's valid rows, and 1 valid column (col_major) or 32 bytes (row_major)",
+        _check_expanded,
+        _misfits,
+        _break_expanded,
+    ),
+    _rule(
+        "tmp-mode",
+        "tmp only where the expanded operand is col_major (mode 1)",
+        _check_tmp_mode,
+        _tmp_mode,
+        _break_tmp_mode,
+        operands=_WITH_TMP,
+        source="page pto.trowexpandadd (temporary tile)",
+    ),
+)
+TMP_SIZE = _rule(
+    "tmp-size",
+    "tmp holds a 32-byte block per row: ceil(R / 8) * 256 bytes for R < 256 valid rows, else 7680",
+    _check_tmp_size,
+    _tmp_size,
+    _break_tmp_size,
+    profiles=("a2a3",),
+    operands=("dst", "tmp"),
+    source="page pto.trowexpandadd (temporary tile)",
+)
+
+
+def uses_hidden_scratch(site: Site) -> bool:
+    """Mode 1 without tmp: A2/A3 spreads the scalars into bytes of the unified buffer that it reserves."""
+    tiles = [site.tile(s) for s in _SOURCES]
+    return "tmp" not in site.values and any(t is not None and _by_column(t) for t in tiles)

@@ -1,0 +1,215 @@
+"""Rules on tile types and element types themselves, whatever instruction uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from ...ir.convolution import BLOCKED, CONV_RANKS, block_channels
+from ...ir.dtypes import DType
+from ...ir.types import FRACTALS, AddressSpace, Compact, Loc, MemRefType, TileType, Type
+from ...profiles import Profile
+from .advice import aligned, largest
+from .constraints import element_type, size
+
+_BLOCK = 32
+#: Element types the overview lists for A5 only; ``f8e8m0`` holds block scales.
+A5_ONLY = frozenset({"f8e4m3", "f8e5m2", "hif8", "f8e8m0", "f4e2m1x2", "f4e1m2x2"})
+
+
+@dataclass(frozen=True)
+class TypeFinding:
+    """What is wrong with a type: ``rule`` identifies the rule, ``message`` says what is allowed."""
+
+    rule: str
+    message: str
+    severity: Literal["error", "warning"] = "error"
+
+
+def _never(t: TileType) -> bool:
+    return False
+
+
+@dataclass(frozen=True)
+class TypeRule:
+    """A rule on tile types, as documentation prints it; tiles that are ``tolerated`` only get a warning."""
+
+    name: str
+    statement: str
+    check: Callable[[TileType, Profile], Iterator[str]]
+    source: str = "pto-isa pto_tile.hpp (static checks, equal on all profiles)"
+    tolerated: Callable[[TileType], bool] = _never
+
+    def findings(self, t: TileType, profile: Profile) -> Iterator[TypeFinding]:
+        for message in self.check(t, profile):
+            yield TypeFinding(self.name, message, "warning" if self.tolerated(t) else "error")
+
+
+def _sizes(t: TileType, profile: Profile) -> Iterator[str]:
+    if t.rows < 1 or t.cols < 1:
+        yield f"{t.rows}x{t.cols} tile; allowed: at least one row and column"
+
+
+def _valid(t: TileType, profile: Profile) -> Iterator[str]:
+    for name, valid, limit in (("v_row", t.v_row, t.rows), ("v_col", t.v_col, t.cols)):
+        if valid is not None and not 0 <= valid <= limit:
+            yield f"{name}={valid} of a {t.rows}x{t.cols} tile; allowed: 0 to {limit}"
+
+
+def _fractal(t: TileType, profile: Profile) -> Iterator[str]:
+    if t.fractal not in FRACTALS:
+        yield f"fractal={t.fractal}; allowed: {', '.join(str(f) for f in FRACTALS)}"
+
+
+def _alignment(t: TileType, profile: Profile) -> Iterator[str]:
+    if t.boxed or t.rows < 1 or t.cols < 1 or t.conv is not None:
+        return
+    # A single row is the same bytes in either order, and programs write such tiles as col_major.
+    row_major = t.layout == "ND" or t.rows == 1
+    count, what = (t.cols, "row of a row_major") if row_major else (t.rows, "column of a col_major")
+    # The header counts a byte for each 4-bit element.
+    stored = count * t.dtype.word_bits
+    if stored % (_BLOCK * 8):
+        taken = f"one {what} tile ({count} x {t.dtype}) takes {stored / 8:g} bytes"
+        yield f"{taken}; allowed: a multiple of {_BLOCK}; usual fix: {aligned(t)}"
+
+
+def _single_column(t: TileType) -> bool:
+    """Compilers print filters and indices as one col_major column of any length; tools round it up."""
+    return t.cols == 1 and t.layout == "DN"
+
+
+def _scaling(t: TileType) -> bool:
+    """Compilers print scaling tiles as large as the data they scale; no tool checks that they fit."""
+    return t.loc == Loc.SCALING
+
+
+def _boxes(t: TileType, profile: Profile) -> Iterator[str]:
+    if not t.boxed or t.fractal not in FRACTALS:
+        return
+    box_rows, box_cols = t.box
+    if t.cols % box_cols:
+        yield f"{t.cols} columns with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_cols}"
+    free = t.loc == Loc.VEC or t.fractal == 32 or t.rows == 1 or t.compact != Compact.NULL
+    if t.rows % box_rows and not free:
+        yield f"{t.rows} rows with boxes of {box_rows}x{box_cols}; allowed: a multiple of {box_rows}, or 1"
+
+
+def _convolution(t: TileType, profile: Profile) -> Iterator[str]:
+    conv = t.conv
+    if conv is None:
+        return
+    layout, rank, c0 = conv.layout.name.lower(), len(conv.shape), block_channels(t.dtype)
+    if conv.layout not in CONV_RANKS:
+        yield f"convolution tile of layout {layout}; allowed: {', '.join(g.name.lower() for g in CONV_RANKS)}"
+    elif rank not in CONV_RANKS[conv.layout]:
+        words = " or ".join(map(str, CONV_RANKS[conv.layout]))
+        yield f"convolution tile of layout {layout} with {rank} dimensions; allowed: {words}"
+    elif conv.layout in BLOCKED and conv.shape[-1] != c0:
+        yield f"{layout} tile of {t.dtype} with blocks of {conv.shape[-1]} channels; allowed: {c0}"
+    if min(conv.shape, default=0) < 1 or t.shape != (1, conv.elements) or not t.is_full or t.layout != "ND":
+        yield "convolution tile that is not one row of all its elements; allowed: positive dimensions"
+    if t.loc not in (Loc.VEC, Loc.MAT):
+        yield f"convolution tile in {t.loc.name.lower()}; allowed: vec, mat"
+
+
+def _capacity(t: TileType, profile: Profile) -> Iterator[str]:
+    capacity, place = profile.capacity[t.loc], t.loc.name.lower()
+    if capacity == 0:
+        yield f"{place} tile; allowed on {profile.name}: {', '.join(_places(profile))}"
+    elif t.bytes > capacity:
+        fits = largest(t, capacity)
+        advice = f"; the largest that fits: {fits}" if fits else ""
+        yield f"tile of {t.bytes} bytes; allowed in the {place} buffer of {profile.name}: {capacity}{advice}"
+
+
+def _places(profile: Profile) -> list[str]:
+    return [loc.name.lower() for loc, capacity in profile.capacity.items() if capacity]
+
+
+#: Every rule on tile types, in the order they are reported.
+TYPE_RULES: tuple[TypeRule, ...] = (
+    TypeRule("tile-size", "rows and columns are positive", _sizes),
+    TypeRule("tile-valid", "static valid sizes lie between 0 and the physical sizes", _valid),
+    TypeRule("tile-fractal", "fractal is 512, 1024 or 32", _fractal),
+    TypeRule(
+        "tile-alignment",
+        "a row (row_major) or column (col_major) is a multiple of 32 bytes; a warning for a single column",
+        _alignment,
+        tolerated=_single_column,
+    ),
+    TypeRule(
+        "tile-boxes", "boxed tiles consist of whole boxes; rows are free in vec and MX scale tiles", _boxes
+    ),
+    TypeRule(
+        "tile-convolution",
+        "convolution tiles have a layout of theirs, its number of dimensions and whole blocks of channels",
+        _convolution,
+        "pto-isa pto_tile.hpp (ConvTile); page ConvTile",
+    ),
+    TypeRule(
+        "tile-capacity",
+        "the tile fits into its on-chip buffer, which exists on the profile; a warning for scaling tiles",
+        _capacity,
+        "pto-isa buffer_limits.hpp",
+        _scaling,
+    ),
+)
+
+
+def check_element_type(d: DType, profile: Profile) -> Iterator[TypeFinding]:
+    """Whether values of an element type exist on a profile."""
+    if d.name not in A5_ONLY:
+        return
+    if profile.fp8 == "no":
+        yield TypeFinding(
+            "type-exists", f"element type {d} does not exist on {profile.name}; allowed: types other than "
+            f"{', '.join(sorted(A5_ONLY))}"
+        )  # fmt: skip
+    elif profile.fp8 == "warn":
+        yield TypeFinding(
+            "type-exists",
+            f"element type {d} on {profile.name} is not portable: it is guaranteed on a5 only",
+            "warning",
+        )
+
+
+def check_type(t: Type, profile: Profile) -> list[TypeFinding]:
+    """Everything that is wrong with a type on a profile."""
+    d = element_type(t)
+    found = list(check_element_type(d, profile)) if d is not None else []
+    if isinstance(t, TileType):
+        found += [finding for r in TYPE_RULES for finding in r.findings(t, profile)]
+    return found
+
+
+_LOCS = {
+    AddressSpace.VEC: Loc.VEC,
+    AddressSpace.MAT: Loc.MAT,
+    AddressSpace.LEFT: Loc.LEFT,
+    AddressSpace.RIGHT: Loc.RIGHT,
+    AddressSpace.ACC: Loc.ACC,
+    AddressSpace.BIAS: Loc.BIAS,
+    AddressSpace.SCALING: Loc.SCALING,
+}
+
+
+def tile_of_memref(t: MemRefType) -> TileType | None:
+    """The row-major tile a local memref stands for: leading dimensions are rows, the last one columns."""
+    loc = _LOCS.get(t.space) if t.space is not None else None
+    if loc is None or not t.dims or any(d is None for d in t.dims):
+        return None
+    rows = 1
+    for d in t.dims[:-1]:
+        rows *= d or 0
+    return TileType(t.dtype, rows, t.dims[-1] or 0, loc=loc)
+
+
+def describe(t: Type) -> str:
+    """A type in an error message."""
+    if isinstance(t, TileType):
+        return f"a tile ({t})"
+    if isinstance(t, MemRefType):
+        return f"a memref of {'x'.join(size(d) for d in t.dims)}x{t.dtype}"
+    return str(t)

@@ -1,0 +1,42 @@
+"""Sets of element types that declarations share, as rows of a type table."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ...profiles import ProfileName
+
+Row = tuple[str, ...]
+Rows = tuple[Row, ...]
+TypeTable = Mapping[ProfileName, Rows]
+
+INT32 = ("i8", "u8", "i16", "u16", "i32", "u32")
+INTS = (*INT32, "i64", "u64")
+FLOATS = ("f32", "f16", "bf16")
+STANDARD = (*FLOATS, *INTS)
+BYTE_FLOATS = ("f8e4m3", "f8e5m2", "hif8")
+NIBBLE_FLOATS = ("f4e2m1x2", "f4e1m2x2")
+#: Types that scalar arithmetic of the CPU simulator computes in, small floats included.
+SIMULATED = (*STANDARD, *BYTE_FLOATS)
+HALVES = ("f32", "f16")
+A2A3_ARITHMETIC = ("f32", "f16", "i32", "i16")
+A5_DIVISION = ("f32", "f16", "i32", "u32", "i16", "u16", "i64", "u64")
+
+
+def rows(names: tuple[str, ...]) -> Rows:
+    """One row per type, for instructions with one type variable.
+
+    >>> rows(("f32", "f16"))
+    (('f32',), ('f16',))
+    """
+    return tuple((name,) for name in names)
+
+
+def table(cpu_sim: tuple[str, ...], a2a3: tuple[str, ...], a5: tuple[str, ...]) -> TypeTable:
+    """A type table with one type variable."""
+    return {"cpu_sim": rows(cpu_sim), "a2a3": rows(a2a3), "a5": rows(a5)}
+
+
+def pairs(cpu_sim: Rows, a2a3: Rows, a5: Rows) -> TypeTable:
+    """A type table with several type variables."""
+    return {"cpu_sim": cpu_sim, "a2a3": a2a3, "a5": a5}

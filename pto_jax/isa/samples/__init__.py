@@ -1,0 +1,1 @@
+"""Legal sample operations that declarations bring."""

@@ -1,0 +1,223 @@
+"""Legal operations made from declarations, for tests, generators and documentation."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from enum import IntEnum
+from typing import TYPE_CHECKING
+
+from ...ir.dtypes import F32, I32, I64, INDEX, U8, DType, dtype, find_dtype
+from ...ir.types import (
+    PartitionViewType,
+    Pipe,
+    Precision,
+    PtrType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+)
+from ...profiles import Profile
+from ..declare import Attribute, Instruction, Operand
+from ..rules.constraints import element_type
+from ..rules.typesets import Row
+
+if TYPE_CHECKING:
+    from ...ir.program import AttrValue, Op, Program, Value
+
+ROWS, COLS = 32, 64
+_MASK_BYTES = 32
+_TMP_TYPES = {"tprelu": U8, "tadddeqrelu": I32}
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Operand types and attributes of one operation.
+
+    ``form`` lists its source operands; ``constants`` gives index operands by value, several where the
+    operand is a list. ``grouped`` operations name the parts of their operand list.
+    """
+
+    instruction: Instruction
+    types: Mapping[str, Type]
+    form: tuple[str, ...]
+    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+    constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    grouped: bool = False
+
+
+def legal_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    """One legal operation per row of the type table, optional operands given; then one without them.
+
+    Instructions without a type table have one sample.
+
+    >>> from pto_jax.isa import instructions
+    >>> from pto_jax.profiles import profile
+    >>> len(list(legal_samples(instructions()["trelu"], profile("a5"))))
+    3
+    """
+    if instruction.sampler is not None:
+        yield from instruction.sampler(instruction, profile)
+        return
+    if instruction.name in _BUILT:
+        yield _built(instruction)
+        return
+    if not instruction.type_vars:
+        yield Sample(instruction, {}, instruction.forms[0], _sync_attributes(instruction.attributes))
+        return
+    table = instruction.types.get(profile.name, ())
+    longest, shortest = _forms(instruction)
+    for row in table:
+        yield _sample(instruction, row, longest)
+    if shortest != longest and table:
+        yield _sample(instruction, table[0], shortest)
+
+
+def _forms(instruction: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """The overloads with and without optional tiles; quantising operands are left out."""
+    plain = [f for f in instruction.forms if not {"fp", "preQuantScalar"} & set(f)]
+    return max(plain, key=len), min(plain, key=len)
+
+
+def _sample(instruction: Instruction, row: Row, form: tuple[str, ...]) -> Sample:
+    bound = {v: dtype(name) for v, name in zip(instruction.type_vars, row, strict=True)}
+    names = (*form, *(o.name for o in instruction.destinations))
+    types = {name: _type(instruction, instruction.operand(name), bound) for name in names}
+    attrs: dict[str, AttrValue] = {}
+    if row[0] == "bf16" and any(c.rule == "precision-types" for c in instruction.constraints):
+        attrs["precision"] = Precision.HIGH_PRECISION
+    return Sample(instruction, types, form, attrs)
+
+
+def _type(instruction: Instruction, operand: Operand, bound: dict[str, DType]) -> Type:
+    d = bound.get(operand.dtype or "") or (find_dtype(operand.dtype) if operand.dtype else None)
+    if operand.kind in ("scalar", "index"):
+        return ScalarType(d or I64)
+    if operand.kind == "gm":
+        return PartitionViewType((ROWS, COLS), d or next(iter(bound.values())))
+    if operand.name == "mask":
+        return _mask(U8)
+    if operand.role == "tmp":
+        return TileType(_TMP_TYPES.get(instruction.name, next(iter(bound.values()))), 2 * ROWS, 2 * COLS)
+    if instruction.domain == "src0" and operand.role == "out" and d is not None:
+        return _mask(d)
+    return TileType(d or next(iter(bound.values())), ROWS, COLS)
+
+
+def _mask(d: DType) -> TileType:
+    return TileType(d, ROWS, _MASK_BYTES * 8 // d.bits, v_col=COLS // d.bits)
+
+
+def _sync_attributes(attributes: tuple[Attribute, ...]) -> dict[str, AttrValue]:
+    """Every attribute without a default, neighbouring enumerations with different members."""
+    given: dict[str, AttrValue] = {}
+    for i, attribute in enumerate(a for a in attributes if a.default is None):
+        if issubclass(attribute.type, IntEnum):
+            given[attribute.name] = list(attribute.type)[i]
+        elif attribute.type is int:
+            given[attribute.name] = 0
+    return given
+
+
+_TILE = TileType(F32, ROWS, COLS)
+_VIEW = TensorViewType((ROWS, COLS), F32)
+_WINDOW = PartitionViewType((ROWS, COLS), F32)
+_INDEX = ScalarType(INDEX)
+_Built = tuple[dict[str, Type], dict[str, tuple[int, ...]], bool]
+#: Operations on addresses and views: operand types, constant operands, whether operands are grouped.
+_BUILT: dict[str, _Built] = {
+    "tassign": ({"tile": _TILE, "addr": ScalarType(I64), "result": _TILE}, {"addr": (0x1000,)}, False),
+    "talias": ({"src": _TILE, "dst": replace(_TILE, rows=ROWS // 2, v_row=ROWS // 2)}, {}, False),
+    "alloc_tile": (
+        {
+            "addr": ScalarType(I64),
+            "valid_row": _INDEX,
+            "valid_col": _INDEX,
+            "result": _TILE.with_valid(None, None),
+        },
+        {"addr": (0x1000,), "valid_row": (ROWS,), "valid_col": (COLS - 1,)},
+        True,
+    ),
+    "make_tensor_view": (
+        {"ptr": PtrType(F32), "shape": _INDEX, "strides": _INDEX, "result": _VIEW},
+        {"shape": (ROWS, COLS), "strides": (COLS, 1)},
+        True,
+    ),
+    "partition_view": (
+        {"view": _VIEW, "offsets": _INDEX, "sizes": _INDEX, "result": _WINDOW},
+        {"offsets": (0, 0), "sizes": (ROWS, COLS)},
+        True,
+    ),
+    "get_tensor_view_dim": ({"view": _VIEW, "idx": _INDEX, "result": _INDEX}, {"idx": (0,)}, False),
+    "set_validshape": (
+        {"tile": _TILE.with_valid(None, None), "valid_row": _INDEX, "valid_col": _INDEX},
+        {"valid_row": (ROWS,), "valid_col": (1,)},
+        False,
+    ),
+    "addptr": ({"ptr": PtrType(F32), "offset": _INDEX, "result": PtrType(F32)}, {"offset": (COLS,)}, False),
+    "set_flag_dyn": ({"id": _INDEX}, {"id": (0,)}, False),
+    "wait_flag_dyn": ({"id": _INDEX}, {"id": (0,)}, False),
+}
+
+
+def _built(instruction: Instruction) -> Sample:
+    types, constants, grouped = _BUILT[instruction.name]
+    form = max(instruction.forms, key=len)
+    attrs: dict[str, AttrValue] = {}
+    if instruction.name.endswith("_flag_dyn"):
+        attrs = {"src": Pipe.MTE2, "dst": Pipe.V}
+    return Sample(instruction, types, form, attrs, constants, grouped)
+
+
+def to_program(sample: Sample) -> Program:
+    """A fragment with the one operation of a sample, its operands as arguments or constants.
+
+    >>> from pto_jax.isa import instructions
+    >>> from pto_jax.profiles import profile
+    >>> sample = next(legal_samples(instructions()["tadds"], profile("a2a3")))
+    >>> [str(v) for v in to_program(sample).functions[0].args]
+    ['%src', '%scalar', '%dst']
+    """
+    from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
+
+    instruction = sample.instruction
+    arguments: list[Value] = []
+    ops: list[Op] = []
+    ins: list[Value] = []
+    groups: list[tuple[str, int]] = []
+    for name in sample.form:
+        values = [
+            Value(f"{name}{i}", sample.types[name]) for i, _ in enumerate(sample.constants.get(name, ()))
+        ]
+        for value, number in zip(values, sample.constants.get(name, ()), strict=True):
+            d = element_type(value.type)
+            given = float(number) if d is not None and d.is_float else number
+            ops.append(Op("arith.constant", results=(value,), attributes=attrs(value=given)))
+        if name not in sample.constants:
+            values = [Value(name, sample.types[name])]
+            arguments += values
+        ins += values
+        groups.append((name, len(values)))
+    results = tuple(
+        Value(o.name, sample.types[o.name]) for o in instruction.destinations if o.name in sample.types
+    )
+    as_outs = instruction.syntax == "tile" and instruction.name not in _BUILT
+    ops.append(
+        Op(
+            instruction.name,
+            tuple(ins),
+            results if as_outs else (),
+            () if as_outs else results,
+            attrs(sample.attrs),
+            groups=tuple(groups) if sample.grouped else (),
+        )
+    )
+    arguments += results if as_outs else ()
+    body = Region(tuple(ops))
+    return Program(
+        (Function(FRAGMENT, tuple(arguments), body),),
+        fragment=True,
+        fragment_results=tuple(v.name for v in results),
+        has_module=False,
+    )

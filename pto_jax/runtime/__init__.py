@@ -1,0 +1,1 @@
+"""Kernels: compiling programs, their arguments and results, tiles, reports."""

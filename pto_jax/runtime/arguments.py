@@ -1,0 +1,139 @@
+"""Arguments of kernels: checked against their declared types, as the traced function takes them."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from ..analysis.entries import Argument, GlobalTypes
+from ..errors import ArgumentError, Diagnostic, ExecutionError
+from ..ir.dtypes import DType, from_numpy
+from ..ir.types import PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
+from ..lowering import Accesses
+from . import conversion
+from .interchange import received
+from .tiles import Tile, tile
+
+MAX_BUFFER_ELEMENTS = 2**31 - 1
+
+
+#: The usual fix of an argument with further leading dimensions.
+_BATCH = "; a batch: jax.vmap(kernel)"
+
+
+def type_of(name: str, value: Any) -> Type | None:
+    """The type that an argument gives to a fragment's value whose type the text leaves open."""
+    if isinstance(value, Tile):
+        return value.type
+    array = received(value, f"argument {name!r}")
+    if not hasattr(array, "dtype") or array.ndim == 0:
+        return None
+    if array.ndim != 2:
+        batch = _BATCH if array.ndim > 2 else ""
+        raise ArgumentError(
+            f"argument {name!r}: found shape {array.shape}, allowed: a Tile, a [rows, cols] array or a "
+            f"number{batch}"
+        )
+    return TileType(from_numpy(array.dtype), *array.shape)
+
+
+def prepare(argument: Argument, value: Any) -> Any:
+    """An argument checked against its declared type, as the traced function takes it."""
+    what = f"argument {argument.name!r}"
+    t = argument.type
+    if isinstance(t, GlobalTypes):
+        return _prepare_buffer(what, argument, t.dtype, value)
+    if isinstance(t, TileType):
+        return _prepare_tile(what, t, value)
+    if isinstance(t, ScalarType):
+        return conversion.as_scalar(value, t.dtype, what)
+    if isinstance(t, VectorType):
+        vector = conversion.as_array(value, t.dtype, what)
+        if vector.shape != t.dims:
+            raise _misshapen(what, vector, t, t.dims)
+        return vector
+    raise ArgumentError(f"{what}: arguments of type {t} are not supported by this version")
+
+
+def _misshapen(what: str, array: Any, t: Type, declared: tuple[int, ...]) -> ArgumentError:
+    found = tuple(np.shape(array))
+    batch = _BATCH if len(found) > len(declared) and found[-len(declared) :] == declared else ""
+    return ArgumentError(f"{what}: found shape {found}, the program declares {t}{batch}")
+
+
+def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> Any:
+    if isinstance(value, Tile):
+        raise ArgumentError(
+            f"{what}: found a Tile, the program declares {argument.type}; usual fix: its elements, t.array"
+        )
+    array = conversion.as_array(value, dtype, what)
+    size = elements(array, dtype)
+    if size > MAX_BUFFER_ELEMENTS:
+        raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")
+    if isinstance(argument.type, TensorViewType | PartitionViewType):
+        found, declared = extents(array, dtype), argument.type.dims
+        fits = len(found) == len(declared) and all(
+            d in (None, n) for d, n in zip(declared, found, strict=True)
+        )
+        if not fits:
+            inner = found[len(found) - len(declared) :] if len(found) > len(declared) else ()
+            batch = (
+                _BATCH if inner and all(d in (None, n) for d, n in zip(declared, inner, strict=True)) else ""
+            )
+            raise ArgumentError(f"{what}: found shape {found}, the program declares {argument.type}{batch}")
+    return array
+
+
+def elements(array: Any, dtype: DType) -> int:
+    """Elements of an array."""
+    return int(math.prod(array.shape)) * (2 if dtype.packed else 1)
+
+
+def check_accesses(name: str, size: int, accesses: Accesses) -> None:
+    """Raise an error where an access that every execution makes is outside a buffer of so many elements.
+
+    A view may be larger than its buffer: only what is accessed counts.
+    """
+    if accesses.first >= 0 and accesses.last < size:
+        return
+    op = accesses.before if accesses.first < 0 else accesses.behind
+    if op.name in ("load_scalar", "store_scalar"):
+        position = accesses.first if accesses.first < 0 else accesses.last
+        message = f"found offset {position}; allowed: an element of {name}, 0 to {size - 1}"
+        raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="offset-range"))
+    place = f"{op.name}{f' at {op.span}' if op.span else ''}"
+    needs = f"the program's views need {accesses.last + 1} ({place})"
+    if accesses.first < 0:
+        needs = f"{place} addresses elements from {accesses.first} on"
+    raise ArgumentError(f"argument {name!r}: found {size} elements, {needs}")
+
+
+def extents(array: Any, dtype: DType) -> tuple[int, ...]:
+    """Shape of an array in elements."""
+    *lead, last = array.shape or (1,)
+    return (*lead, last * 2 if dtype.packed else last)
+
+
+def _prepare_tile(what: str, t: TileType, given: Any) -> Tile:
+    if isinstance(given, Tile):
+        value = given.single(what)
+    else:
+        array = conversion.as_array(given, t.dtype, what)
+        if np.shape(array) != t.shape:
+            raise _misshapen(what, array, t, t.shape)
+        value = tile(array, type=t if t.is_static else t.with_valid(t.rows, t.cols))
+    if value.type.with_valid(None, None) != t.with_valid(None, None):
+        raise ArgumentError(f"{what}: found a tile {value.type}, the program declares {t}")
+    static = (value.type.v_row, value.type.v_col)
+    for found, declared in zip(static, t.valid, strict=True):
+        if declared is not None and found != declared:
+            raise ArgumentError(
+                f"{what}: found valid region {_sizes(static)}, the program declares {_sizes(t.valid)}"
+            )
+    return value if t.is_static else value.dynamic()
+
+
+def _sizes(valid: tuple[int | None, int | None]) -> str:
+    return "x".join("?" if n is None else str(n) for n in valid)

@@ -1,0 +1,143 @@
+"""Arguments and results in ``.npz`` files, as ``pto-jax run`` and case folders have them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import ArgumentError, FileError
+from ..files import load_arrays
+from ..ir.dtypes import DType
+from ..ir.types import ArrayType, ScalarType, TileType, Type
+
+Array = NDArray[Any]
+#: An array of this name after a tile's holds its valid rows and columns.
+REGION = ".valid"
+
+
+class Argument(Protocol):
+    """What the command needs to know about an argument of a kernel."""
+
+    @property
+    def name(self) -> str: ...
+    @property
+    def type(self) -> Type: ...
+    @property
+    def min_elements(self) -> int | None: ...
+
+
+class Signature(Protocol):
+    """The arguments of a kernel and the names of the buffers it writes."""
+
+    @property
+    def arguments(self) -> Sequence[Argument]: ...
+    @property
+    def outputs(self) -> Sequence[str]: ...
+
+
+def read_inputs(kernel: Signature, path: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """Argument values from a file, and the name each argument was given under.
+
+    A tile whose valid sizes execution gives takes them from the array ``NAME.valid``; without one it is
+    valid as a whole.
+    """
+    arrays = load_arrays(path)
+    values: dict[str, Any] = {}
+    given: dict[str, str] = {}
+    for i, argument in enumerate(kernel.arguments):
+        found = [name for name in dict.fromkeys((argument.name, f"arg{i}")) if name in arrays]
+        if not found:
+            held = ", ".join(arrays) or "nothing"
+            raise FileError(
+                f"{path}: no array for argument {argument.name} ({argument.type}); "
+                f"call it {argument.name!r} or 'arg{i}'; the file holds {held}"
+            )
+        if len(found) > 1:
+            raise FileError(f"{path}: argument {argument.name} is given twice, as {' and as '.join(found)}")
+        given[argument.name] = found[0]
+        try:
+            values[argument.name] = convert_input(argument, arrays[found[0]])
+            if found[0] + REGION in arrays:
+                values[argument.name] = _with_region(
+                    argument, values[argument.name], arrays[found[0] + REGION]
+                )
+        except ArgumentError as error:
+            raise FileError(f"{path}: {found[0]}: {error}") from None
+    regions = {a.name: given[a.name] + REGION for a in kernel.arguments if isinstance(a.type, TileType)}
+    unknown = [name for name in arrays if name not in given.values() and name not in regions.values()]
+    if unknown:
+        names = ", ".join(a.name for a in kernel.arguments) or "none"
+        raise FileError(f"{path}: no argument is called {unknown[0]!r}; the arguments are {names}")
+    return values, given
+
+
+def convert_input(argument: Argument, array: Array) -> Array:
+    """An array as the value of an argument; raises ArgumentError when it does not fit."""
+    from .interchange import received
+
+    t, array = argument.type, received(array, f"argument {argument.name!r}")
+    if isinstance(t, ScalarType):
+        d = t.dtype
+        # As in buffers: types that NumPy lacks are given by their bits.
+        bits = d.numpy.kind == "V" and (array.dtype == d.word or array.dtype.kind == "V")
+        if bits and array.dtype.itemsize == d.word.itemsize:
+            array = array.view(d.numpy)
+        return _convert_scalar(d, array)
+    d = buffer_type(argument).dtype
+    if array.dtype.kind == "V" and array.dtype != d.numpy and array.dtype.itemsize == d.word.itemsize:
+        # NumPy writes bfloat16 and the 8-bit floats to .npz as nameless words.
+        array = array.view(d.word)
+    same_width = d.is_integer and array.dtype.kind in "iu" and array.dtype.itemsize == d.word.itemsize
+    if array.dtype not in (d.numpy, d.word) and not same_width:
+        raw = "" if d.numpy == d.word else f", or its bits as {d.word},"
+        raise ArgumentError(f"found {array.dtype}, the program declares {d}: {d.numpy}{raw} is needed")
+    return array
+
+
+def _with_region(argument: Argument, array: Array, region: Array) -> Any:
+    """A tile with the valid sizes that a file gives."""
+    from .tiles import tile
+
+    t = argument.type
+    if not isinstance(t, TileType):
+        raise ArgumentError(f"the argument has the type {t}; only tiles have a valid region")
+    if region.shape != (2,) or region.dtype.kind not in "iu":
+        raise ArgumentError(f"{REGION} is {region.dtype}{list(region.shape)}; two integers are needed")
+    rows, cols = map(int, region)
+    if t.is_static and (rows, cols) != t.valid:
+        raise ArgumentError(f"{REGION} is {rows}x{cols}, the program declares {t}")
+    return array if t.is_static else tile(array, (rows, cols), type=t)
+
+
+def buffer_type(argument: Argument) -> ArrayType:
+    if not isinstance(argument.type, ArrayType):
+        raise ArgumentError(
+            f"argument {argument.name} has the type {argument.type}; "
+            "a pointer, memref, tile or scalar type must be written in the program"
+        )
+    return argument.type
+
+
+def _convert_scalar(d: DType, array: Array) -> Array:
+    if array.size != 1:
+        raise ArgumentError(f"found an array of shape {array.shape}; a single {d} value is needed")
+    value = array.reshape(())[()]
+    if d.is_float:
+        if array.dtype.kind not in "fiu" and array.dtype != d.numpy:
+            raise ArgumentError(f"found {array.dtype}; the program declares a scalar of type {d}")
+        return np.asarray(value).astype(d.numpy)
+    if array.dtype.kind not in "iub":
+        raise ArgumentError(f"found {array.dtype}; the program declares a scalar of type {d}")
+    bits = 64 if d.kind == "index" else d.bits
+    low, high = (0, (1 << bits) - 1) if d.kind == "uint" else (-(1 << (bits - 1)), (1 << (bits - 1)) - 1)
+    if not low <= int(value) <= high:
+        raise ArgumentError(f"found {value}; a scalar of type {d} is between {low} and {high}")
+    return np.asarray(int(value), dtype=d.numpy)
+
+
+def storable(array: Array) -> Array:
+    """Arrays whose type ``.npz`` cannot name are stored as raw unsigned words."""
+    return array if array.dtype.isbuiltin == 1 else array.view(f"u{array.dtype.itemsize}")

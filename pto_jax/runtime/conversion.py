@@ -1,0 +1,176 @@
+"""Arrays at the border of the engine: user arrays to raw words and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+from jax import Array, lax
+
+from ..errors import ArgumentError
+from ..ir.dtypes import I64, DType
+from .derivatives import refuse
+from .interchange import ALLOWED, before_narrowing, received
+
+_X64 = "usual fix: call the vmap or jit inside `with jax.enable_x64(True):`"
+
+
+@jax.custom_jvp
+def _opaque(x: Array) -> Array:
+    """The raw words of an array; differentiating through them would silently give zeros."""
+    return lax.bitcast_convert_type(x, np.dtype(f"u{x.dtype.itemsize}"))
+
+
+@_opaque.defjvp
+def _no_derivative(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple[Any, Any]:
+    refuse()
+
+
+def accepts(dtype: DType, given: np.dtype[Any]) -> bool:
+    """Whether an array type holds elements of ``dtype``: the type itself, its raw words, or, for
+    integers, the other signedness (program text does not always say which)."""
+    if given == dtype.numpy or given == dtype.word:
+        return True
+    return dtype.is_integer and given.kind in "iu" and given.itemsize * 8 == dtype.word_bits
+
+
+def as_array(x: Any, dtype: DType, what: str) -> Any:
+    """``x`` as an array whose type holds ``dtype``; lists and numbers are converted, arrays never.
+
+    Raises ArgumentError naming both types when they differ.
+    """
+    if isinstance(getattr(x, "dtype", None), DType):
+        raise ArgumentError(
+            f"{what}: found a Tile, the program declares {dtype.name}; its array is tile.array"
+        )
+    x = received(x, what)
+    if not hasattr(x, "dtype"):
+        return _converted(x, dtype, what)
+    given, x = x, settled(x)
+    if not accepts(dtype, np.dtype(x.dtype)):
+        raise ArgumentError(
+            f"{what}: found an array of {np.dtype(x.dtype).name}, the program declares {dtype.name} "
+            f"(array type {np.dtype(dtype.numpy).name} or raw {dtype.word.name}){_narrowing(given, dtype)}"
+        )
+    _nothing_wraps(given, what)
+    return x
+
+
+def _nothing_wraps(x: Any, what: str) -> None:
+    """Refuse integers that vmap hands on as 32-bit ones and that do not fit."""
+    wide = before_narrowing(x)
+    if wide is None or wide.dtype.kind not in "iu":
+        return
+    narrow = np.dtype(x.dtype)
+    lost = np.asarray(wide != wide.astype(narrow))
+    if lost.any():
+        raise ArgumentError(
+            f"{what}: found {np.asarray(wide)[lost][0]} in an array of {wide.dtype.name}, which JAX narrows "
+            f"to {narrow.name} under vmap; {_X64}"
+        )
+
+
+def _narrowing(x: Any, dtype: DType) -> str:
+    """The usual fix where JAX may have made a 64-bit array a 32-bit one."""
+    narrow, wide = np.dtype(x.dtype), before_narrowing(x)
+    if dtype.bits != 64 or narrow.kind not in "iu" or narrow.itemsize != 4:
+        return ""
+    seen = f" ({wide.dtype.name} given under vmap)" if wide is not None else ""
+    return f"; JAX narrows 64-bit arrays unless jax_enable_x64 is set{seen}; {_X64}"
+
+
+def _converted(x: Any, dtype: DType, what: str) -> np.ndarray[Any, Any]:
+    """Python numbers, nested or not, as an array of ``dtype``; only rounding may change a value."""
+    try:
+        given = np.asarray(x)
+    except ValueError:
+        given = np.empty(0, object)
+    if given.dtype.kind not in _kinds(dtype) and (given.size or given.dtype == object):
+        wide = isinstance(x, int) and not isinstance(x, bool)
+        found = f"an integer of {x.bit_length()} bits" if wide else type(x).__name__
+        allowed = f"; allowed: {ALLOWED}" if isinstance(x, list | tuple) else ""
+        raise ArgumentError(f"{what}: found {found}, the program declares {dtype.name}{allowed}")
+    with np.errstate(over="ignore"):
+        array = given.astype(dtype.numpy)
+    if dtype.numpy.kind in "biu":
+        lost = array.astype(object) != given.astype(object)
+    else:
+        lost = np.isfinite(given) & ~np.isfinite(array.astype(np.float32))
+    if np.any(lost):
+        value = given.reshape(-1)[np.argmax(lost)]
+        raise ArgumentError(f"{what}: found {value}, which {dtype.name} cannot hold")
+    return array
+
+
+def _kinds(dtype: DType) -> str:
+    """Kinds of array types whose numbers may become elements of ``dtype``."""
+    if dtype.numpy == np.bool_:
+        return "biu"
+    return "iu" if dtype.numpy == dtype.word or dtype.is_integer else "iuf"
+
+
+def as_scalar(x: Any, dtype: DType, what: str) -> Any:
+    """``x`` as a 0-d array of ``dtype``; ``index`` takes integers of every width."""
+    array = _as_index(x, what) if dtype.kind == "index" else as_array(x, dtype, what)
+    if np.shape(array) != ():
+        found = tuple(np.shape(array))
+        raise ArgumentError(
+            f"{what}: found shape {found}, the program declares a scalar {dtype.name}; one scalar per call: "
+            "jax.vmap(kernel), called with positional arguments"
+        )
+    return array
+
+
+def _as_index(x: Any, what: str) -> Any:
+    x = received(x, what)
+    if not hasattr(x, "dtype"):
+        return _converted(x, I64, what)
+    _nothing_wraps(x, what)
+    x = settled(x)
+    if np.dtype(x.dtype).kind not in "iu":
+        raise ArgumentError(f"{what}: found {x.dtype}, the program declares index (an integer)")
+    return x
+
+
+def settled(x: Any) -> Any:
+    """``x`` with the type JAX says it has. Call outside the 64-bit scope.
+
+    Under vmap a 64-bit NumPy array travels as it is while JAX calls it 32-bit; inside the 64-bit scope
+    nothing would narrow it any more. A NumPy array or number that a trace captures is a constant, which JAX
+    remembers by the object with the type of its first use: the 64-bit scope gets an object of its own.
+    """
+    if isinstance(x, jax.core.Tracer):
+        return jax.device_put(x)
+    return np.asarray(x).view() if isinstance(x, np.ndarray | np.generic) else x
+
+
+def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:
+    """Raw words of an array that :func:`accepts` allows. Call inside the 64-bit scope.
+
+    ``elements`` says that the words of a packed type hold one element each, in the low bits.
+    """
+    array = jax.numpy.asarray(x)
+    if array.dtype == np.bool_:
+        return array.astype(dtype.word)
+    words = array if array.dtype == dtype.word else _opaque(array)
+    return words & dtype.word.type((1 << dtype.bits) - 1) if elements and dtype.packed else words
+
+
+def opaque_scalar(x: Any, dtype: DType) -> Array:
+    """A scalar argument as a traced value of its type that has no derivative."""
+    array = jax.numpy.asarray(x)
+    if dtype.kind == "index":
+        return array.astype(np.int64)
+    if array.dtype == np.bool_:
+        return array
+    return lax.bitcast_convert_type(to_words(array, dtype), dtype.numpy)
+
+
+def is_float(x: Any) -> bool:
+    """Whether an array has elements that JAX differentiates."""
+    return hasattr(x, "dtype") and bool(jax.numpy.issubdtype(x.dtype, np.inexact))
+
+
+def is_traced_float(x: Any) -> bool:
+    return isinstance(x, jax.core.Tracer) and is_float(x)

@@ -1,0 +1,75 @@
+"""What compiling says without failing: the verifier's warnings, and flags that cost exactness."""
+
+from __future__ import annotations
+
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from functools import lru_cache
+
+from ..errors import ArgumentError, Diagnostic, PtoWarning
+
+_LISTED = 5
+_shown: set[tuple[object, ...]] = set()
+#: With the first flag of XLA, LLVM may reorder and approximate; without the second it also drops what exact
+#: arithmetic does for NaN, and sums, products, quotients and roots have other bits.
+_FAST_MATH, _HONOUR_NANS = "xla_cpu_enable_fast_math", "xla_cpu_fast_math_honor_nans"
+
+
+def warn_once(key: tuple[object, ...], messages: Sequence[str]) -> None:
+    """Issue PtoWarnings at the line of the user's that led here, once per key and process."""
+    if key in _shown:
+        return
+    level = _users_level()
+    for message in messages:
+        warnings.warn(message, PtoWarning, stacklevel=level)
+    # Where a filter makes an error of it, the next time is an error too.
+    _shown.add(key)
+
+
+def warn_of(findings: Sequence[Diagnostic], key: tuple[object, ...]) -> None:
+    """The verifier's warnings about a program that is compiled, the first few of many."""
+    listed = [str(d) for d in findings[:_LISTED]]
+    if len(findings) > _LISTED:
+        listed.append(f"{len(findings) - _LISTED} more warnings; pto.verify lists all")
+    warn_once(key, listed)
+
+
+def _users_level() -> int:
+    """The stack level, for the caller's call of warn, of the first frame outside this package and JAX."""
+    frame, level = sys._getframe(1), 1
+    while frame.f_back is not None and _is_ours(frame.f_globals.get("__name__", "")):
+        frame, level = frame.f_back, level + 1
+    return level
+
+
+def _is_ours(module: str) -> bool:
+    return module.partition(".")[0] in ("pto_jax", "jax")
+
+
+def require_exact() -> None:
+    """Refuse exact numerics where XLA_FLAGS make them impossible; warn where they are not guaranteed."""
+    fast, without_nans = _fast_math(os.environ.get("XLA_FLAGS", ""))
+    fix = f'usual fix: remove --{_FAST_MATH}=true from XLA_FLAGS, or numerics="fast"'
+    if without_nans:
+        raise ArgumentError(
+            f"XLA_FLAGS has --{_FAST_MATH}=true with --{_HONOUR_NANS}=false, under which numerics='exact' "
+            f"cannot keep its bits; {fix}"
+        )
+    if fast:
+        unsure = (
+            f"XLA_FLAGS has --{_FAST_MATH}=true, under which numerics='exact' does not guarantee its bits"
+        )
+        warn_once((_FAST_MATH,), [f"{unsure}; {fix}"])
+
+
+@lru_cache(maxsize=8)
+def _fast_math(flags: str) -> tuple[bool, bool]:
+    """Whether fast math is on, and whether it ignores NaN."""
+    settings: dict[str, str] = {}
+    for word in flags.split():
+        name, _, value = word.lstrip("-").partition("=")
+        settings[name] = value.lower() or "true"
+    fast = settings.get(_FAST_MATH) in ("true", "1")
+    return fast, fast and settings.get(_HONOUR_NANS) in ("false", "0")

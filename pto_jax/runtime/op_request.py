@@ -1,0 +1,59 @@
+"""A call of an instruction from Python, as far as types go."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TypeAlias
+
+from .. import isa
+from ..ir.dtypes import DType
+from ..ir.program import Attrs
+from ..ir.types import TileType
+from ..profiles import Profile
+
+
+@dataclass(frozen=True)
+class ArrayType:
+    """An array that stands for a tile: its element type and shape."""
+
+    dtype: DType
+    rows: int
+    cols: int
+
+
+@dataclass(frozen=True)
+class NumberType:
+    """A number; ``dtype`` is None for those of Python, which take the type the instruction asks for."""
+
+    dtype: DType | None
+
+
+#: What a call gives for a source; for a destination (None: nothing, a DType: its element type).
+SourceType: TypeAlias = TileType | ArrayType | NumberType
+DestinationType: TypeAlias = TileType | ArrayType | DType | None
+
+
+@dataclass(frozen=True)
+class Request:
+    """A call as far as types go: sources in the order of ``form``, destinations by name."""
+
+    name: str
+    form: tuple[str, ...]
+    sources: tuple[SourceType, ...]
+    destinations: tuple[tuple[str, DestinationType], ...]
+    attributes: Attrs
+    profile: Profile
+
+    @cached_property
+    def instruction(self) -> isa.Instruction:
+        return isa.instructions()[self.name]
+
+    @cached_property
+    def is_open(self) -> bool:
+        """Whether anything is left to the instruction."""
+        given = (*self.sources, *(d for n, d in self.destinations if not self.is_vector(n)))
+        return not all(isinstance(t, TileType | NumberType) for t in given)
+
+    def is_vector(self, name: str) -> bool:
+        return self.instruction.operand(name).kind == "vector"

@@ -1,0 +1,163 @@
+"""What an execution leaves besides its outputs: broken run-time rules, and the machine's memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import jax
+import numpy as np
+from jax import Array
+
+from ..errors import Diagnostic, ExecutionError, Span
+from ..files import save_arrays
+from ..interpreter import Operand, Scope, TileRef
+from ..ir.program import short_list
+from .tiles import Tile
+
+if TYPE_CHECKING:
+    from ..lowering import JaxMachine
+    from ..lowering.machine.tile_memory import Violation
+
+
+@dataclass(frozen=True)
+class Site:
+    """The place of a run-time rule in a program."""
+
+    instruction: str
+    rule: str
+    allowed: str
+    span: Span | None
+    found: str = ""
+
+
+@jax.tree_util.register_pytree_node_class
+@dataclass(frozen=True)
+class Report:
+    """Run-time rules of an execution: one flag per site, true where the rule was broken, and the numbers
+    that were found there the first time.
+
+    Flags and numbers have the batch shape of the call.
+    """
+
+    flags: tuple[Array, ...]
+    sites: tuple[Site, ...]
+    values: tuple[tuple[Array, ...], ...] = ()
+
+    @classmethod
+    def of(cls, violations: Sequence[Violation]) -> Report:
+        sites = (Site(v.op.name, v.rule, v.allowed, v.op.span, v.found) for v in violations)
+        values = tuple(v.values for v in violations)
+        return cls(tuple(v.broken for v in violations), tuple(sites), values)
+
+    def joined(self, other: Report) -> Report:
+        """One report of the rules of both."""
+        if not other.sites:
+            return self
+        return Report(self.flags + other.flags, self.sites + other.sites, self.values + other.values)
+
+    def __repr__(self) -> str:
+        if any(isinstance(f, jax.core.Tracer) for f in self.flags):
+            return f"<Report of {len(self.sites)} run-time rules, traced>"
+        broken = self.problems()
+        if not broken:
+            return f"<Report: none of {len(self.sites)} run-time rules broken>"
+        listed = short_list([f"{d.instruction} {d.rule}" for d in broken], 4)
+        return f"<Report: {len(broken)} of {len(self.sites)} run-time rules broken: {listed}>"
+
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Site, ...]]:
+        return (self.flags, self.values), self.sites
+
+    @classmethod
+    def tree_unflatten(cls, sites: tuple[Site, ...], data: Any) -> Report:
+        flags, values = data
+        return cls(tuple(flags), sites, tuple(map(tuple, values)))
+
+    def problems(self) -> list[Diagnostic]:
+        """One error per broken rule, naming the instruction, its line and the batch indices."""
+        found = []
+        for flag, site, values in zip(self.flags, self.sites, self.values, strict=True):
+            broken = np.asarray(flag)
+            if not broken.any():
+                continue
+            where = ""
+            if broken.ndim:
+                listed = [
+                    str(tuple(map(int, i)) if broken.ndim > 1 else int(i[0])) for i in np.argwhere(broken)
+                ]
+                more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
+                where = f"; batch index {', '.join(listed[:8])}{more}"
+            first = tuple(np.argwhere(broken)[0])
+            numbers = [np.asarray(n)[first].item() for n in values]
+            what = f"; found {site.found.format(*numbers)}" if site.found else ""
+            message = f"run-time rule broken: {site.allowed}{what}{where}"
+            found.append(Diagnostic("error", message, site.span, site.instruction, rule=site.rule))
+        return found
+
+    def raise_if_broken(self) -> None:
+        """Raise ExecutionError with every broken rule; nothing under a trace."""
+        if any(isinstance(f, jax.core.Tracer) for f in self.flags):
+            return
+        problems = self.problems()
+        if problems:
+            raise ExecutionError(problems)
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class State:
+    """Tiles by the name of their handle, and memory cells as raw words.
+
+    ``scalars`` and ``buffers`` (raw words, one element each) are those of an execution that was stopped.
+    """
+
+    tiles: dict[str, Tile]
+    cells: dict[str, Array]
+    scalars: dict[str, Any] = field(default_factory=dict)
+    buffers: dict[str, Array] = field(default_factory=dict)
+
+    @staticmethod
+    def of(machine: JaxMachine, scope: Scope) -> State:
+        return State(_tiles(machine, scope.names()), dict(machine.cells))
+
+    @staticmethod
+    def at(machine: JaxMachine, names: Mapping[str, Operand]) -> State:
+        """What an execution has in the middle, where every value is known."""
+        numbers = {n: v for n, v in names.items() if isinstance(v, int | float | np.generic | Array)}
+        return State(_tiles(machine, names), dict(machine.cells), numbers, dict(machine.buffers))
+
+    def save(self, path: str | Path) -> None:
+        """Write ``tile/<name>`` (element type where NumPy has it, else words), ``tile/<name>/valid``,
+        ``cell/<name>``, ``scalar/<name>`` and ``buffer/<name>`` arrays to an .npz file, which is replaced
+        as a whole; FileError when that cannot be done."""
+        stored: dict[str, np.ndarray[Any, Any]] = {}
+        for name, t in self.tiles.items():
+            plain = np.dtype(t.dtype.numpy).kind in "fiu"
+            stored[f"tile/{name}"] = np.asarray(t) if plain else np.asarray(t.words)
+            stored[f"tile/{name}/valid"] = np.array([t.valid_rows, t.valid_cols], np.int32)
+        stored.update({f"cell/{name}": np.asarray(words) for name, words in self.cells.items()})
+        stored.update({f"scalar/{name}": _plain(np.asarray(n)) for name, n in self.scalars.items()})
+        stored.update({f"buffer/{name}": np.asarray(words) for name, words in self.buffers.items()})
+        save_arrays(path, stored)
+
+
+def _tiles(machine: JaxMachine, names: Mapping[str, Operand]) -> dict[str, Tile]:
+    """The tiles among what names stand for."""
+    tiles = {}
+    for name, operand in names.items():
+        if isinstance(operand, TileRef):
+            rows, cols = (np.int32(n) if isinstance(n, int) else n for n in (operand.v_row, operand.v_col))
+            dynamic = operand.type.with_valid(None, None)
+            tiles[name] = Tile(machine.words(operand), _scalar(rows), _scalar(cols), dynamic)
+    return tiles
+
+
+def _plain(array: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
+    """An array whose type .npz files can name: raw words where it cannot."""
+    return array if array.dtype.kind in "fiub" else array.view(f"u{array.dtype.itemsize}")
+
+
+def _scalar(n: Any) -> Array:
+    return jax.numpy.asarray(n, np.int32)

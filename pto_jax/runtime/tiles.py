@@ -1,0 +1,242 @@
+"""Tiles as users hold them: pytrees that compose with jit, vmap and shard_map."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array
+
+from ..errors import ArgumentError
+from ..interpreter import TileRef
+from ..ir.dtypes import F32, TILE_DTYPES, DType, dtype as find_dtype, from_numpy
+from ..ir.types import TileType
+from ..lowering.words import from_words, x64
+from . import conversion
+from .interchange import received
+
+
+@jax.tree_util.register_dataclass
+@dataclass(frozen=True)
+class Tile:
+    """A tile: raw words [..., rows, cols] of its element type, and its valid region.
+
+    ``v_row`` and ``v_col`` are int32 arrays of the batch shape, or None where the type gives the size.
+    ``np.asarray(t)`` is the logical array in the element type (raw words for types NumPy lacks), of which
+    ``shape`` and ``ndim`` are those, batch included; ``dtype`` is the PTO element type (its array type is
+    ``dtype.numpy``). Tiles are equal where type, valid region and every word are.
+
+    >>> t = tile(np.ones((2, 8), np.float32), valid=(1, 8))
+    >>> int(t.valid_rows), t.type.dtype.name, np.asarray(t).shape
+    (1, 'f32', (2, 8))
+    """
+
+    words: Array
+    v_row: Array | None
+    v_col: Array | None
+    type: TileType = field(metadata={"static": True})
+
+    def __post_init__(self) -> None:
+        # Transformations rebuild pytrees with placeholder leaves; only real arrays are checked.
+        shape = getattr(self.words, "shape", None)
+        if shape is not None and len(shape) >= 2 and tuple(shape[-2:]) != self.type.shape:
+            raise ArgumentError(f"tile words have shape {tuple(shape)}, the type says {self.type.shape}")
+
+    @classmethod
+    def of(cls, words: Array, ref: TileRef) -> Tile:
+        """The tile a handle stands for; sizes known as numbers stay in the type."""
+        rows, cols = ref.v_row, ref.v_col
+        if isinstance(rows, int) and isinstance(cols, int):
+            return cls(words, None, None, ref.type.with_valid(rows, cols))
+        rows, cols = jnp.asarray(rows, np.int32), jnp.asarray(cols, np.int32)
+        return cls(words, rows, cols, ref.type.with_valid(None, None))
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Tile):
+            return NotImplemented
+        if self is other:
+            return True
+        pairs = zip(_leaves(self), _leaves(other), strict=True)
+        return self.type == other.type and all(a is b or np.array_equal(a, b) for a, b in pairs)
+
+    def __repr__(self) -> str:
+        t, batch = self.type.with_valid(*self.type.shape), getattr(self.words, "shape", (0, 0))[:-2]
+        head = f"Tile({'x'.join(map(str, batch))}{' of ' if batch else ''}{t}"
+        leaves = [x for x in _leaves(self) if x is not None]
+        if any(isinstance(x, jax.core.Tracer) or not hasattr(x, "__array__") for x in leaves):
+            valid = "" if self.type.is_full else f", valid {_size_text(self.type)}"
+            return f"{head}{valid}, traced)"
+        rows, cols = (np.asarray(n) for n in (self.valid_rows, self.valid_cols))
+        if rows.ndim or cols.ndim:
+            return f"{head}, valid {_span(rows)}x{_span(cols)}, {_values(self)})"
+        valid = "" if (int(rows), int(cols)) == self.type.shape else f", valid {rows}x{cols}"
+        shown = _values(self, int(rows), int(cols)) if rows > 0 and cols > 0 else "empty"
+        return f"{head}{valid}, {shown})"
+
+    @property
+    def dtype(self) -> DType:
+        """The element type."""
+        return self.type.dtype
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Shape of the logical array: batch axes, rows, columns."""
+        return tuple(self.words.shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def valid_rows(self) -> Array | int:
+        """Valid rows: an int32 array of the batch shape, or an int when static."""
+        return self.v_row if self.v_row is not None else _known(self.type.v_row)
+
+    @property
+    def valid_cols(self) -> Array | int:
+        return self.v_col if self.v_col is not None else _known(self.type.v_col)
+
+    @property
+    def array(self) -> Array:
+        """The logical array [..., rows, cols] in the element type."""
+        with x64():
+            return from_words(self.words, np.dtype(self.dtype.numpy))
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray[Any, Any]:
+        logical = np.asarray(self.words).view(self.dtype.numpy)
+        if dtype is None:
+            return logical
+        # Converting a signalling NaN to a wider float raises the invalid flag, and is no news to anybody.
+        with np.errstate(invalid="ignore" if np.dtype(dtype).kind == "f" else "warn"):
+            return logical.astype(dtype)
+
+    def single(self, what: str) -> Tile:
+        """The tile itself; ArgumentError when it is a batch, which instructions take under vmap."""
+        for array, rank in ((self.words, 2), (self.v_row, 0), (self.v_col, 0)):
+            batch = () if array is None else array.shape[: array.ndim - rank]
+            if batch:
+                raise ArgumentError(
+                    f"{what}: found a batch of tiles of shape {batch}, allowed: one tile; use jax.vmap"
+                )
+        return self
+
+    def dynamic(self) -> Tile:
+        """The same tile with its valid sizes as arrays, so that they can differ within a batch."""
+        batch = self.words.shape[:-2]
+        rows = jnp.broadcast_to(jnp.asarray(self.valid_rows, np.int32), batch)
+        cols = jnp.broadcast_to(jnp.asarray(self.valid_cols, np.int32), batch)
+        return replace(self, v_row=rows, v_col=cols, type=self.type.with_valid(None, None))
+
+
+def _leaves(t: Tile) -> tuple[Any, Any, Any]:
+    return t.words, t.v_row, t.v_col
+
+
+def _size_text(t: TileType) -> str:
+    return "x".join("?" if n is None else str(n) for n in t.valid)
+
+
+def _span(sizes: np.ndarray[Any, Any]) -> str:
+    """The sizes of a batch: one number, or the smallest and the largest."""
+    if not sizes.size:
+        return "?"
+    low, high = int(sizes.min()), int(sizes.max())
+    return str(low) if low == high else f"{low}..{high}"
+
+
+def _values(t: Tile, rows: int | None = None, cols: int | None = None) -> str:
+    """A few elements of a tile, as numbers on one line."""
+    words = np.asarray(t.words)[..., :rows, :cols]
+    if (t.dtype.numpy == t.dtype.word and not t.dtype.is_integer) or t.dtype.packed or t.dtype.bits < 8:
+        # No array type has these elements.
+        from ..oracle.numbers import decode
+
+        numbers = decode(words, t.dtype)
+    else:
+        numbers = words.view(t.dtype.numpy)
+    if t.dtype.is_float:
+        with np.errstate(invalid="ignore"):
+            numbers = numbers.astype(np.float32)
+    edge = 2 if words.ndim == 2 else 1
+    text = np.array2string(
+        numbers,
+        threshold=0,
+        edgeitems=edge,
+        formatter={"float_kind": lambda x: f"{x:.5g}"},
+        max_line_width=1 << 30,
+    )
+    return " ".join(text.split())
+
+
+def _known(size: int | None) -> int:
+    if size is None:
+        raise ArgumentError("the tile's type leaves the valid size open and no array gives it")
+    return size
+
+
+def tile(
+    x: Any,
+    valid: tuple[Any, Any] | None = None,
+    dtype: str | DType | None = None,
+    type: TileType | None = None,
+) -> Tile:
+    """A tile from a [rows, cols] array.
+
+    ``valid`` gives the valid rows and columns (ints or int32 scalars, kept as data so that they batch);
+    without it the whole tile is valid. ``dtype`` names the element type when the array holds raw words;
+    ``type`` gives the full tile type (location, layout, static valid region). For a batch, vmap it:
+    ``jax.vmap(pto.tile)(X)``. A Tile in place of the array gives its contents, ``valid`` then a new valid
+    region.
+
+    >>> tile(np.zeros((16, 64), np.float16)).type.is_full
+    True
+    """
+    if isinstance(x, Tile):
+        x, type = x.single("tile").words, type or x.type.with_valid(*x.type.shape)
+    else:
+        x = received(x, "tile")
+    if type is None:
+        type = _type_of(x, find_dtype(dtype) if dtype is not None else None)
+    elif not isinstance(type, TileType):
+        raise ArgumentError(f"tile: type is {type!r}, allowed: a TileType")
+    x = conversion.as_array(x, type.dtype, "tile")
+    if tuple(x.shape) != type.shape:
+        raise ArgumentError(f"tile: found shape {tuple(x.shape)}, the type says {type.shape}")
+    with x64():
+        words = conversion.to_words(x, type.dtype, elements=True)
+    if valid is None:
+        if not type.is_static:
+            raise ArgumentError(f"tile: the type {type} has dynamic valid sizes; give valid=(rows, cols)")
+        return Tile(words, None, None, type)
+    if not isinstance(valid, tuple | list) or len(valid) != 2:
+        raise ArgumentError(f"tile: valid is {valid!r}, allowed: (rows, cols)")
+    rows, cols = (_size(v, n, axis) for v, n, axis in zip(valid, type.shape, ("rows", "cols"), strict=True))
+    return Tile(words, rows, cols, type.with_valid(None, None))
+
+
+def _type_of(x: Any, named: DType | None) -> TileType:
+    """The type of a fully valid tile that holds an array; plain Python numbers count as f32."""
+    shape = np.shape(x) if hasattr(x, "dtype") else np.shape(conversion.as_array(x, named or F32, "tile"))
+    element = named or (from_numpy(x.dtype) if hasattr(x, "dtype") else F32)
+    if element not in TILE_DTYPES:
+        raise ArgumentError(f"no tile has elements of type {element.name}")
+    if len(shape) != 2:
+        batch = "; a batch: jax.vmap(pto.tile)(x)" if len(shape) > 2 else ""
+        raise ArgumentError(f"a tile needs a [rows, cols] array, found shape {tuple(shape)}{batch}")
+    return TileType(element, *shape)
+
+
+def _size(size: Any, extent: int, axis: str) -> Array:
+    array: Array = conversion.settled(jnp.asarray(size))
+    if array.ndim or not jnp.issubdtype(array.dtype, jnp.integer):
+        raise ArgumentError(
+            f"tile: valid {axis} must be an integer scalar, found {array.dtype}{list(array.shape)}"
+        )
+    if not isinstance(array, jax.core.Tracer) and not 0 <= int(array) <= extent:
+        raise ArgumentError(f"tile: {int(array)} valid {axis} found, allowed: 0 to {extent}")
+    limits = np.iinfo(np.int32)
+    # A size that an int32 cannot hold stays outside every tile instead of wrapping into it.
+    return jnp.clip(array, -1, limits.max).astype(np.int32)

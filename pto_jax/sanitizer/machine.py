@@ -1,0 +1,227 @@
+"""The reference machine with a shadow beside every memory."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ..analysis.constant_folding import scalar_dtype
+from ..interpreter import Execution, Pointer, Scalar, Scope, TileRef
+from ..ir.dtypes import DType
+from ..ir.program import Op, Value
+from ..ir.types import TileType
+from ..oracle.machine import ReferenceMachine
+from ..oracle.numbers import Array
+from ..oracle.step import Policy, Step, not_executable
+from ..oracle.storage import Place, Window, map_of, storage_size
+from . import elementwise, irregular, irregular_quant, layout, matrix, memory, reduce_expand
+from .report import Findings
+from .shadow import Origins, Shade, ShadedBuffer, as_words
+from .step import SHADES, ShadeStep, shade_of, shade_step
+
+#: Importing a file registers its rules.
+RULE_FILES = (
+    elementwise,
+    irregular,
+    layout,
+    matrix,
+    memory,
+    irregular_quant,
+    reduce_expand,
+)
+
+_DIVIDE = "divsi divui remsi remui ceildivsi ceildivui floordivsi".split()
+_DIVISIONS = frozenset({f"arith.{name}" for name in _DIVIDE})
+_SHIFTS = frozenset({"arith.shli", "arith.shrsi", "arith.shrui"})
+
+
+@dataclass(frozen=True, eq=False)
+class Contents:
+    """The words of a tile in a pipe or a window, with their undefined bits and codes."""
+
+    words: Array
+    bits: Array
+    codes: Array
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return self.words.shape
+
+    @property
+    def dtype(self) -> Any:
+        return self.words.dtype
+
+    def __getitem__(self, key: Any) -> Contents:
+        return Contents(self.words[key], self.bits[key], self.codes[key])
+
+
+class ShadedMachine(ReferenceMachine):
+    """A :class:`ReferenceMachine` that follows definedness; ``findings`` says where it matters.
+
+    Global memory is defined at the start: its contents are the caller's. With ``strict`` every instruction
+    whose result depends on undefined data is a finding of its own.
+    """
+
+    #: Whether lanes outside a valid region are read as they are stored, which a machine may promise and the
+    #: ISA does not.
+    keeps_backing = False
+
+    def __init__(
+        self, policy: Policy, buffers: Mapping[str, Array], max_steps: int = 1_000_000, strict: bool = False
+    ) -> None:
+        super().__init__(policy, buffers, max_steps)
+        self.strict = strict
+        self.origins = Origins()
+        self.findings = Findings(self.origins)
+        self.memory = {name: Shade.defined(len(b)) for name, b in buffers.items()}
+
+    # -- storage ---------------------------------------------------------------------------------------
+
+    def buffer(self) -> ShadedBuffer:
+        return ShadedBuffer(self._fill)
+
+    def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
+        return self._claimed(op, super().allocate(op, type, address), type)
+
+    def fresh(self, op: Op, result: Value, type: TileType) -> Hashable:
+        return self._claimed(op, super().fresh(op, result, type), type)
+
+    def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
+        return self._claimed(op, super().rebind(op, ref, type, address), type)
+
+    def _claimed(self, op: Op, place: Hashable, t: TileType) -> Hashable:
+        """Bytes without an origin are from here on those that this operation left unwritten."""
+        assert isinstance(place, Place) and isinstance(place.buffer, ShadedBuffer)
+        number = self.origins.number("never written", op)
+        place.buffer.shade.claim(place.address, storage_size(t), number)
+        return place
+
+    def contents(self, ref: TileRef) -> Contents:
+        t = ref.type
+        if isinstance(ref.storage, Window):
+            return self.contents(ref.storage.tile)[ref.storage.slices(t)]
+        shade, address = shade_of(ref)
+        at = map_of(t)
+        bits, codes = shade.words(at, t.dtype, address), shade.codes(at, t.dtype, address)
+        return Contents(self.stored(ref), bits, codes)
+
+    def overwrite(self, ref: TileRef, contents: Any) -> None:
+        assert isinstance(contents, Contents)
+        if isinstance(ref.storage, Window):
+            whole, part = self.contents(ref.storage.tile), ref.storage.slices(ref.type)
+            for old, new in zip(_arrays(whole), _arrays(contents), strict=True):
+                old[part] = new
+            self.overwrite(ref.storage.tile, whole)
+            return
+        super().overwrite(ref, contents.words)
+        self._shade(ref, contents)
+
+    def receive(self, op: Op | None, name: str, type: TileType, contents: Any) -> Place:
+        given = contents if isinstance(contents, Contents) else _defined(contents)
+        place = super().receive(op, name, type, given.words)
+        self._shade(TileRef(type, place, type.rows, type.cols), given)
+        return place
+
+    def _shade(self, ref: TileRef, contents: Contents) -> None:
+        shade, address = shade_of(ref)
+        shade.write(map_of(ref.type), contents.bits, contents.codes, ref.type.dtype, address)
+
+    def concatenate(self, parts: Sequence[Any], axis: int) -> Any:
+        return Contents(*(np.concatenate(layer, axis) for layer in zip(*map(_arrays, parts), strict=True)))
+
+    def gives(self, name: str, ref: TileRef) -> None:
+        rows, cols = int(ref.v_row), int(ref.v_col)
+        self.findings.add("result", None, f"%{name}", self.contents(ref).codes[:rows, :cols])
+
+    # -- scalars ---------------------------------------------------------------------------------------
+
+    def begin(self, op: Op, scope: Scope) -> None:
+        if op.name in _DIVISIONS and int(scope[op.ins[1]]) == 0:
+            self._forbidden(op, "division by zero")
+        elif op.name in _SHIFTS and not 0 <= int(scope[op.ins[1]]) < scalar_dtype(op.ins[1].type).bits:
+            self._forbidden(op, "shift by the width of the type or more")
+
+    def _forbidden(self, op: Op, reason: str) -> None:
+        self.findings.add("scalar", op, str(op.results[0]), np.array(self.origins.number(reason, op)))
+
+    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
+        value = super().element(op, ref, position, dtype)
+        shade, address = shade_of(ref)
+        codes = shade.codes(np.array(int(position)), ref.type.dtype, address)
+        self.findings.add("scalar", op, str(op.ins[0]), codes)
+        return value
+
+    def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
+        super().set_element(op, ref, position, value)
+        shade, address = shade_of(ref)
+        shade.define(np.array([int(position)]), ref.type.dtype, address)
+
+    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        value = super().load(op, pointer, dtype)
+        codes = self.memory[pointer.buffer].codes(np.array(int(pointer.offset)), pointer.dtype)
+        self.findings.add("scalar", op, str(op.ins[0]), codes)
+        return value
+
+    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        super().store(op, pointer, value)
+        self.memory[pointer.buffer].define(np.array([int(pointer.offset)]), pointer.dtype)
+
+    # -- instructions ----------------------------------------------------------------------------------
+
+    def compute(self, execution: Execution, step: Step) -> None:
+        rule = SHADES.get(execution.instruction.name)
+        if rule is None:
+            raise not_executable(execution.op, "has no rule in the sanitizer")
+        shaded = shade_step(self, execution, step)
+        with np.errstate(all="ignore"):
+            self._clobber(shaded)
+            rule(shaded)
+        super().compute(execution, step)
+
+    def wrote(self, step: ShadeStep, name: str, positions: Array, codes: Array) -> None:
+        """Called for every write to a tile's shadow."""
+        if self.strict:
+            t = step.type(name)
+            lanes = np.zeros(t.shape, np.int32)
+            written = np.zeros(int(map_of(t).max(initial=0)) + 1, np.int32)
+            positions, codes = np.broadcast_arrays(positions, codes)
+            inside = positions < len(written)
+            written[positions[inside]] = codes[inside]
+            lanes[...] = written[map_of(t)]
+            step.sink("read", name, lanes)
+
+    def _clobber(self, step: ShadeStep) -> None:
+        """Scratch tiles hold nothing afterwards; only A2/A3 uses them."""
+        if self.policy.profile.name != "a2a3":
+            return
+        tiles = {n: step.tile(n) for n in step.operands if step.is_tile(n)}
+        for operand in step.instruction.operands:
+            ref = tiles.get(operand.name)
+            if operand.role != "tmp" or ref is None:
+                continue
+            if any(_overlap(ref, other) for name, other in tiles.items() if name != operand.name):
+                continue
+            shade, address = shade_of(ref)
+            codes = np.full((1, 1), step.origin("used as scratch"), np.int32)
+            at = map_of(ref.type)[: int(ref.v_row), : int(ref.v_col)]
+            shade.write(at, as_words(codes, ref.type.dtype), codes, ref.type.dtype, address)
+
+
+def _overlap(a: TileRef, b: TileRef) -> bool:
+    """Whether two tiles share bytes."""
+    p, q = a.storage, b.storage
+    assert isinstance(p, Place) and isinstance(q, Place)
+    if p.buffer is not q.buffer:
+        return False
+    return p.address < q.address + storage_size(b.type) and q.address < p.address + storage_size(a.type)
+
+
+def _arrays(contents: Contents) -> tuple[Array, Array, Array]:
+    return contents.words, contents.bits, contents.codes
+
+
+def _defined(words: Array) -> Contents:
+    return Contents(words, np.zeros_like(words), np.zeros(words.shape, np.int32))

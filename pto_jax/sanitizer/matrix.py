@@ -1,0 +1,33 @@
+"""Definedness of products: an element takes a row of the left tile and a column of the right one."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ..isa.rules.matrix import groups
+from ..oracle.matrix import extents
+from ..oracle.numbers import Array
+from .shadow import first, first_along
+from .step import ShadeStep, shades
+
+_FORMS = ("", ".acc", ".bias")
+
+
+@shades(*(f"{name}{mx}{form}" for name in ("tmatmul", "tgemv") for mx in ("", ".mx") for form in _FORMS))
+def _product(step: ShadeStep) -> None:
+    m, k, n = extents(step)
+    left, right = _side(step, "a", (m, k), 1), _side(step, "b", (k, n), 0)
+    if step.is_tile("a_scale"):
+        left = first(left, _side(step, "a_scale", (m, groups(k)), 1))
+        right = first(right, _side(step, "b_scale", (groups(k), n), 0))
+    codes = np.broadcast_to(first(left[:, None], right[None, :]), (m, n))
+    if step.instruction.name.endswith(".acc"):
+        codes = first(codes, step.raw("acc", (m, n)))
+    step.put(codes, (m, n))
+    if step.instruction.name.endswith(".bias"):
+        rows, cols = step.region
+        step.put(first(step.raw("dst", (rows, cols)), step.raw("bias", (1, cols))), (rows, cols))
+
+
+def _side(step: ShadeStep, name: str, region: tuple[int, int], axis: int) -> Array:
+    return first_along(step.raw(name, region), axis)

@@ -1,0 +1,1 @@
+"""Recorded cases: their files, comparison, conformance, exclusions."""

@@ -1,0 +1,308 @@
+"""Recorded cases as programs: one instruction whose operands are the program's arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from enum import IntEnum
+from typing import TypeAlias
+
+from .. import isa
+from ..errors import FileError
+from ..ir.dtypes import INDEX
+from ..ir.program import FRAGMENT, AttrValue, Function, Op, Program, Region, Value, attrs
+from ..ir.types import Pad, PartitionViewType, PtrType, ScalarType, TensorViewType, Type, VectorType
+from ..oracle.memory import pad_word
+from .manifest import Case, GmOperand, OtherOperand, ScalarOperand, TileOperand, VectorOperand
+
+_Given: TypeAlias = TileOperand | GmOperand | ScalarOperand | VectorOperand
+
+#: Attribute keys of vector files and the declared attributes they set.
+ATTRIBUTES = {
+    "cmpMode": "cmpMode",
+    "roundMode": "rmode",
+    "saturationMode": "sat_mode",
+    "precision": "precision",
+    "descending": "descending",
+    "isUpperOrLower": "upperOrLower",
+    "rounds": "rounds",
+    "byte": "byte",
+    "exhausted": "exhausted",
+    "mask": "maskPattern",
+    "axis": "axis",
+    "quant_type": "quant_type",
+    "mx_alg": "mx_alg",
+    "grp_axis": "grp_axis",
+    "relu": "reluPreMode",
+    "acc_to_vec_mode": "accToVecMode",
+    "atomic": "atomicType",
+    "ctrl_bit48_saturate_inf": "saturateInf",
+}
+#: Keys that set another attribute of some instructions.
+ATTRIBUTES_OF = {
+    "mgather": {"coalesce": "coalesce", "oob": "gatherOob"},
+    "mscatter": {
+        "coalesce": "coalesce",
+        "oob": "scatterOob",
+        "atomic": "scatterAtomicOp",
+        "conflict": "scatterConflict",
+    },
+}
+#: Recorded forms that are instructions of their own.
+FORMS = {("tquant", "mx"): "tquant.mx"}
+#: Values of vector attributes that stand for the overload without that parameter.
+UNSPECIFIED = frozenset({"unspecified", "default"})
+
+
+def case_instruction(case: Case) -> isa.Instruction | None:
+    """The declaration a case is executed by; block-scaled products carry their form as an attribute."""
+    variant = case.attrs.get("variant")
+    name = f"{case.instruction}_{variant}" if variant in ("acc", "bias") else case.instruction
+    return isa.find(FORMS.get((name, str(case.attrs.get("form"))), name))
+
+
+def unsupported_reason(case: Case) -> str | None:
+    """Why no program is built for a case, or None when it can be executed.
+
+    This is the only place that decides which recorded forms are out of reach.
+    """
+    instruction = case_instruction(case)
+    if instruction is None:
+        return "the instruction is not declared"
+    if not instruction.executable:
+        return "the instruction is declared but not executed"
+    for operand in case.operands:
+        if isinstance(operand, OtherOperand):
+            return f"operand {operand.name} is a {operand.kind} operand"
+    return None
+
+
+def case_program(case: Case) -> Program:
+    """The fragment that executes a case: the instruction in ``ins(..) outs(..)`` spelling.
+
+    Arguments are the case's operands by their names in the vector file, in order of first use; global
+    memory operands are pointers from which the program makes the recorded view. The result is named
+    like the case's destination. Raises FileError when the operands fit no declared form.
+    """
+    instruction = case_instruction(case)
+    if instruction is None:
+        raise FileError(f"{case.file}: case {case.id}: unknown instruction {case.instruction!r}")
+    outs = _destinations(case, instruction)
+    ins = _read_operands(case, instruction)
+    ops: list[Op] = []
+    args: list[Value] = []
+
+    def argument(operand: _Given) -> Value:
+        if not isinstance(operand, GmOperand):
+            value = Value(operand.name, _type(operand))
+            if isinstance(operand, ScalarOperand) and operand.dtype == INDEX:
+                ops.append(Op("arith.constant", results=(value,), attributes=attrs(value=operand.bits)))
+                return value
+            args.extend([value] if value not in args else [])
+            return value
+        args.append(Value(operand.name, PtrType(operand.dtype)))
+        made, view = _view_ops(operand, args[-1])
+        ops.extend(made)
+        return view
+
+    def alias(operand: _Given) -> Value:
+        """Where one buffer is recorded for source and destination: a handle with the source's region."""
+        handle = argument(operand)
+        if not case.attrs.get("dst_aliases_src") or not isinstance(operand, TileOperand):
+            return handle
+        rows, cols = (case.attrs.get(f"src_{size}") for size in ("v_row", "v_col"))
+        if not isinstance(rows, int) or not isinstance(cols, int):
+            raise FileError(f"{case.file}: case {case.id}: src_v_row and src_v_col are not given")
+        source = Value("src", operand.type.with_valid(rows, cols))
+        ops.append(Op("talias", ins=(handle,), results=(source,)))
+        return source
+
+    in_values = tuple(alias(o) for o in ins)
+    attributes = attrs(_attributes(case, instruction))
+    if instruction.syntax == "custom":
+        # A handle over the source's storage is made, not filled: it is a result and no argument.
+        made = tuple(Value(o.name, _type(o)) for o in outs if not isinstance(o, GmOperand))
+        ops.append(Op(instruction.name, ins=in_values, results=made, attributes=attributes))
+    else:
+        out_values = tuple(argument(o) for o in outs)
+        ops.append(Op(instruction.name, in_values, out_values, attributes=attributes, form="dps"))
+    body = Function(FRAGMENT, tuple(args), Region(tuple(ops)))
+    results = tuple(o.name for o in outs)
+    return Program((body,), fragment=True, fragment_results=results, has_module=False, source=case.file)
+
+
+def written_operands(case: Case) -> frozenset[str]:
+    """Names of the recorded operands that the instruction writes."""
+    instruction = case_instruction(case)
+    return frozenset(o.name for o in _destinations(case, instruction)) if instruction else frozenset()
+
+
+def _destinations(
+    case: Case, instruction: isa.Instruction
+) -> tuple[TileOperand | GmOperand | VectorOperand, ...]:
+    """The recorded operands that are written; some that are recorded as inout are only read."""
+    read = {o.name for o in instruction.operands if o.role in ("in", "tmp")}
+    written = [
+        o
+        for o in case.operands
+        if isinstance(o, TileOperand | GmOperand | VectorOperand)
+        and (o.role == "out" or (o.role == "inout" and o.name not in read))
+    ]
+    declared = [o.name for o in instruction.destinations]
+    if all(o.name in declared for o in written):
+        written.sort(key=lambda o: declared.index(o.name))
+    return tuple(written)
+
+
+def _type(operand: TileOperand | ScalarOperand | VectorOperand) -> Type:
+    if isinstance(operand, VectorOperand):
+        return VectorType((operand.before.size // operand.dtype.word.itemsize,), operand.dtype)
+    return operand.type if isinstance(operand, TileOperand) else ScalarType(operand.dtype)
+
+
+def _read_operands(
+    case: Case, instruction: isa.Instruction
+) -> tuple[TileOperand | GmOperand | ScalarOperand, ...]:
+    """The operands a declared form reads, in the form's order.
+
+    A form that also reads the tile it writes takes it as a source too.
+    """
+    written = {o.name for o in _destinations(case, instruction)}
+    operands = [o for o in case.operands if not isinstance(o, OtherOperand | VectorOperand)]
+    operands += _recorded_indices(case, instruction)
+    recorded = [o for o in operands if o.name not in written]
+    in_place = [o for o in operands if isinstance(o, ScalarOperand) or o.role != "out"]
+    for candidates in (recorded, in_place):
+        fitting = _as_form(candidates, instruction)
+        if fitting is not None:
+            return fitting
+    forms = " or ".join("(" + ", ".join(f) + ")" for f in instruction.forms)
+    found = ", ".join(o.name for o in recorded)
+    raise FileError(f"{case.file}: case {case.id}: {case.instruction} reads {forms}, recorded are ({found})")
+
+
+def _recorded_indices(case: Case, instruction: isa.Instruction) -> list[ScalarOperand]:
+    """Index operands and offsets of handles, which vector files keep among the attributes."""
+    kinds = ("index", "scalar") if instruction.syntax == "custom" else ("index",)
+    given = ((o.name, case.attrs.get(o.name)) for o in instruction.operands if o.kind in kinds)
+    return [ScalarOperand(name, INDEX, value) for name, value in given if isinstance(value, int)]
+
+
+def _as_form(
+    recorded: Sequence[TileOperand | GmOperand | ScalarOperand], instruction: isa.Instruction
+) -> tuple[TileOperand | GmOperand | ScalarOperand, ...] | None:
+    """The operands in the order of a form that reads exactly them, scratch tiles aside."""
+    names = _declared_names(recorded, instruction)
+    by_name = dict(zip(names, recorded, strict=True))
+    tmp = {o.name for o in instruction.operands if o.role == "tmp"}
+    for wanted in (names, [n for n in names if n not in tmp]):
+        fitting = [f for f in instruction.forms if sorted(f) == sorted(wanted)]
+        if fitting:
+            form = next((f for f in fitting if list(f) == wanted), fitting[0])
+            return tuple(by_name[n] for n in form)
+    return None
+
+
+def _declared_names(
+    recorded: Sequence[TileOperand | GmOperand | ScalarOperand], instruction: isa.Instruction
+) -> list[str]:
+    """The declared name of each recorded operand: the same name, else the next free one of its kind."""
+    reads = [o for o in instruction.operands if o.role in ("in", "tmp")]
+    taken = {o.name for o in recorded} & {o.name for o in reads}
+    free = [o for o in reads if o.name not in taken]
+    names = []
+    for operand in recorded:
+        if operand.name in taken:
+            names.append(operand.name)
+            continue
+        kinds = _KINDS[type(operand)]
+        match = next((o for o in free if o.kind in kinds), None)
+        if match:
+            free.remove(match)
+        names.append(match.name if match else operand.name)
+    return names
+
+
+_KINDS: dict[type, tuple[str, ...]] = {
+    TileOperand: ("tile",),
+    GmOperand: ("gm", "ptr"),
+    ScalarOperand: ("scalar", "index"),
+}
+
+
+def _attributes(case: Case, instruction: isa.Instruction) -> dict[str, AttrValue]:
+    result: dict[str, AttrValue] = {}
+    for key, declared in {**ATTRIBUTES, **ATTRIBUTES_OF.get(instruction.name, {})}.items():
+        text = case.attrs.get(key)
+        if text is None or text in UNSPECIFIED:
+            continue
+        attribute = instruction.attribute(declared)
+        if attribute is None:
+            continue
+        if not issubclass(attribute.type, IntEnum):
+            result[attribute.name] = {bool: bool, int: int}.get(attribute.type, str)(text)
+            continue
+        member = _member(attribute.type, str(text).removeprefix("CAST_"))
+        if member is None:
+            known = ", ".join(attribute.type.__members__)
+            raise FileError(f"{case.file}: case {case.id}: {key} is {text!r}; known: {known}")
+        result[attribute.name] = member
+    pads = (str(o.extra.get("pad")) for o in case.operands if isinstance(o, TileOperand))
+    custom = next((p.removeprefix("custom:") for p in pads if p.startswith("custom:")), None)
+    if custom is not None and instruction.attribute("padValue"):
+        result["padValue"] = int(custom, 0)
+    if "pad_val" in case.attrs:
+        result["padValue"] = _pad_bits(case, str(case.attrs["pad_val"]))
+    return result
+
+
+def _pad_bits(case: Case, pad: str) -> int:
+    """The bits of a pad value that is recorded beside the destination's type."""
+    member, dst = _member(Pad, pad), case.operand("dst")
+    if not isinstance(member, Pad) or not isinstance(dst, TileOperand):
+        known = ", ".join(Pad.__members__)
+        raise FileError(f"{case.file}: case {case.id}: pad_val is {pad!r}; known: {known}")
+    return int(pad_word(replace(dst.type, pad=member), wide=False))
+
+
+def _member(kind: type[IntEnum], text: str) -> IntEnum | None:
+    """The member of an enumeration, whatever the case and underscores of its name."""
+    name = text.replace("_", "").lower()
+    return next((m for m in kind if m.name.replace("_", "").lower() == name), None)
+
+
+def _view_ops(operand: GmOperand, pointer: Value) -> tuple[list[Op], Value]:
+    """Operations that make the recorded view from a pointer, and the view."""
+    ops: list[Op] = []
+
+    def constants(kind: str, values: Sequence[int]) -> tuple[Value, ...]:
+        made = []
+        for i, value in enumerate(values):
+            result = Value(f"{operand.name}_{kind}{i}", ScalarType(INDEX))
+            ops.append(Op("arith.constant", results=(result,), attributes=attrs(value=value)))
+            made.append(result)
+        return tuple(made)
+
+    rank = len(operand.shape)
+    shape, strides = constants("size", operand.shape), constants("stride", operand.strides)
+    zeros = constants("zero", (0,)) * rank
+    tensor = Value(f"{operand.name}_tensor", TensorViewType(operand.shape, operand.dtype))
+    ops.append(
+        Op(
+            "make_tensor_view",
+            ins=(pointer, *shape, *strides),
+            results=(tensor,),
+            attributes=attrs(layout=operand.layout),
+            groups=(("ptr", 1), ("shape", rank), ("strides", rank)),
+        )
+    )
+    view = Value(f"{operand.name}_view", PartitionViewType(operand.shape, operand.dtype))
+    ops.append(
+        Op(
+            "partition_view",
+            ins=(tensor, *zeros, *shape),
+            results=(view,),
+            groups=(("view", 1), ("offsets", rank), ("sizes", rank)),
+        )
+    )
+    return ops, view

@@ -1,0 +1,306 @@
+"""An instruction about to execute, and what is true of it that matters to the public CPU simulator."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..interpreter import Execution, TileRef
+from ..ir.dtypes import DType
+from ..ir.enums import Coalesce, GatherOob, SaturationMode, ScatterAtomicOp, ScatterOob
+from ..ir.types import Loc, TileType
+from ..oracle.machine import ReferenceMachine
+from ..oracle.storage import Place, Window, storage_size
+
+Array = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Executed:
+    """An instruction about to execute, and the machine that holds its operands."""
+
+    execution: Execution
+    machine: ReferenceMachine
+
+    @property
+    def name(self) -> str:
+        return self.execution.instruction.name
+
+    def __contains__(self, operand: str) -> bool:
+        return operand in self.execution.operands
+
+    def tile(self, operand: str) -> TileRef:
+        return self.execution.tile(operand)
+
+    def dtype(self, operand: str) -> DType:
+        return self.execution.dtype(operand)
+
+    def size(self, operand: str) -> tuple[int, int]:
+        """Valid rows and columns."""
+        ref = self.tile(operand)
+        return int(ref.v_row), int(ref.v_col)
+
+    def number(self, operand: str) -> int:
+        return int(self.execution.operands.get(operand, 0))
+
+    def words(self, operand: str) -> Array:
+        """The words of a tile's valid region."""
+        rows, cols = self.size(operand)
+        words: Array = self.machine.stored(self.tile(operand))
+        return words[:rows, :cols]
+
+    def values(self, operand: str) -> Array:
+        """The elements of a tile's valid region."""
+        return self.words(operand).view(self.dtype(operand).numpy)
+
+    def whole(self, operand: str) -> Array:
+        """All elements of a tile, or a scalar."""
+        found = self.execution.operands[operand]
+        if not isinstance(found, TileRef):
+            return np.asarray(found)
+        words: Array = self.machine.stored(found)
+        return words.view(found.type.dtype.numpy)
+
+    def tiles(self, *roles: str) -> Iterator[TileRef]:
+        for name, ref in self.execution.operands.items():
+            if isinstance(ref, TileRef) and self.execution.instruction.operand(name).role in roles:
+                yield ref
+
+
+_EIGHT_BIT_FLOATS = frozenset({"f8e4m3", "f8e5m2", "hif8"})
+FLOATS = frozenset({"f16", "bf16", "f32"})
+_ARITHMETIC = frozenset({"elementwise", "tile_scalar", "reduce_expand"})
+_COPIES = frozenset({"tload", "tmov", "tsel", "tsels", "texpands", "trowexpand", "tcolexpand"})
+
+
+def computes_with_eight_bit_floats(e: Executed) -> bool:
+    known = any(t.type.dtype.name in _EIGHT_BIT_FLOATS for t in e.tiles("out", "inout"))
+    combines = e.name == "mscatter" and e.execution.attrs.get("scatterAtomicOp") != ScatterAtomicOp.NONE
+    if combines:
+        return e.dtype("src").name in _EIGHT_BIT_FLOATS
+    return known and e.execution.instruction.cls in _ARITHMETIC and e.name not in {*_COPIES, "tcvt"}
+
+
+def _saturates(e: Executed) -> bool:
+    return bool(e.execution.attrs.get("sat_mode") == SaturationMode.ON)
+
+
+def encodes_eight_bits(e: Executed) -> bool:
+    if e.name != "tcvt" and e.name not in _MOVES:
+        return False
+    return [e.dtype(n).name in _EIGHT_BIT_FLOATS for n in ("dst", "src")] == [True, False]
+
+
+def saturates_from_eight_bits(e: Executed) -> bool:
+    return e.name == "tcvt" and e.dtype("src").name in _EIGHT_BIT_FLOATS and _saturates(e)
+
+
+def wraps_at_the_limit(e: Executed) -> bool:
+    return e.name == "tcvt" and (e.dtype("dst").name, e.dtype("src").name) == ("i64", "u64") and _saturates(e)
+
+
+def converts_out_of_range(e: Executed) -> bool:
+    return e.name == "tcvt" and bool(lanes_out_of_range(e).any())
+
+
+def lanes_out_of_range(e: Executed) -> Array:
+    """Floats that the integer type cannot hold; a limit that saturation rounds up wraps too."""
+    d, values = e.dtype("dst"), e.values("src")
+    if not e.dtype("src").is_float or not d.is_integer:
+        return np.zeros(values.shape, np.bool_)
+    low, high = (-(2.0 ** (d.bits - 1)), 2.0 ** (d.bits - 1)) if d.is_signed else (0.0, 2.0**d.bits)
+    numbers = values.astype(np.float64)
+    return np.asarray(~((numbers > low - 0.5) & (numbers < high - 0.5)))
+
+
+def converts_four_bits(e: Executed) -> bool:
+    return e.name == "tcvt" and any(e.dtype(n).bits == 4 for n in ("dst", "src"))
+
+
+def overlapping_blocks(e: Executed) -> bool:
+    return e.name == "tsort32" and e.dtype("src").bits == 16 and e.size("src")[1] > 32
+
+
+def sorts_nan(e: Executed) -> bool:
+    if e.name not in ("tsort32", "tmrgsort"):
+        return False
+    return any(_has_nan(e, t) for t in e.tiles("in") if t.type.dtype.name in FLOATS)
+
+
+def _has_nan(e: Executed, ref: TileRef) -> bool:
+    words: Array = e.machine.stored(ref)
+    return bool(np.isnan(words.view(ref.type.dtype.numpy)).any())
+
+
+def sorts_past_the_row(e: Executed) -> bool:
+    """Records that do not fit the rows of the destination."""
+    if e.name != "tsort32":
+        return False
+    t, (rows, cols) = e.tile("dst").type, e.size("src")
+    return rows > t.rows or cols * 64 // e.dtype("src").bits > t.cols
+
+
+#: Codes of block-scaled operands that the simulator decodes as other numbers: the first magnitude that is
+#: no finite number, and negative zero.
+_FIRST_SPECIAL = {"f8e4m3": 0x7F, "f8e5m2": 0x7C, "f8e8m0": 0xFF}
+
+
+def multiplies_special_codes(e: Executed) -> bool:
+    if ".mx" not in e.name or e.execution.instruction.cls != "matrix":
+        return False
+    return any(_special(t.type.dtype, e.machine.stored(t)).any() for t in e.tiles("in"))
+
+
+def _special(d: DType, words: Array) -> Array:
+    first = _FIRST_SPECIAL.get(d.name)
+    if d.name == "f8e8m0":
+        return np.asarray(words == first)
+    if not d.is_float or d.bits > 8:
+        return np.zeros(words.shape, np.bool_)
+    sign = 1 << (d.bits - 1)
+    zero = words == sign
+    return np.asarray(zero if first is None else zero | ((words & (sign - 1)) >= first))
+
+
+_DIVISIONS = frozenset("tdiv tdivs trem trems tfmod tfmods trecip tcolexpanddiv trowexpanddiv".split())
+
+
+def divides_out_of_range(e: Executed) -> bool:
+    """An integer division with a 0 or -1 among its numbers: the latter overflows below the smallest one."""
+    if e.name not in _DIVISIONS or not e.dtype("dst").is_integer:
+        return False
+    numbers = [e.whole(n) for n in e.execution.operands if n not in ("dst", "tmp")]
+    return any(bool(((n == 0) | (n == -1)).any()) for n in numbers)
+
+
+def shifts_too_far(e: Executed) -> bool:
+    count = {"tshl": "src1", "tshr": "src1", "tshls": "scalar", "tshrs": "scalar"}.get(e.name)
+    if count is None:
+        return False
+    found = e.whole(count).astype(np.int64)
+    return bool(((found < 0) | (found >= e.dtype("dst").bits)).any())
+
+
+def integer_power(e: Executed) -> bool:
+    return e.name in ("tpow", "tpows") and e.dtype("dst").is_integer
+
+
+def overlapping(e: Executed) -> bool:
+    """A destination over bytes that the instruction reads elsewhere or in another order."""
+    tiles = {n: ref for n, ref in e.execution.operands.items() if isinstance(ref, TileRef)}
+    written = [n for n in tiles if e.execution.instruction.operand(n).role in ("out", "inout")]
+    return any(
+        _share(tiles[w], tiles[r]) and not _in_step(e, w, r)
+        for w in written
+        for r in tiles
+        if r != w and r != "tmp"
+    )
+
+
+def _in_step(e: Executed, written: str, read: str) -> bool:
+    """Whether an element is read when it is written, and never later."""
+    a, b = e.tile(written), e.tile(read)
+    if a.storage != b.storage or _form(a.type) != _form(b.type) or read == "mask":
+        return False
+    if (e.name, read) == ("trem", "src1"):
+        return False
+    if e.execution.instruction.cls == "reduce_expand":
+        return e.size(written) == e.size(read) and "src1" in e
+    return e.name in _IN_PLACE or e.execution.instruction.cls in ("elementwise", "tile_scalar")
+
+
+_IN_PLACE = frozenset({"tmov", "tpartadd", "tpartmul", "tpartmax", "tpartmin"})
+
+
+def _share(a: TileRef, b: TileRef) -> bool:
+    x, y = _bytes(a), _bytes(b)
+    return x[0] is y[0] and x[1] < y[2] and y[1] < x[2]
+
+
+def _bytes(ref: TileRef) -> tuple[object, int, int]:
+    if isinstance(ref.storage, Window):
+        return _bytes(ref.storage.tile)
+    place = ref.storage
+    assert isinstance(place, Place)
+    return place.buffer, place.address, place.address + storage_size(ref.type)
+
+
+def _form(t: TileType) -> tuple[object, ...]:
+    return t.shape, t.dtype.word_bits, t.blayout, t.slayout, t.fractal
+
+
+def runs_out_of_parameters(e: Executed) -> bool:
+    """A quantising move that reads more parameters than the simulator lists."""
+    if e.name not in _MOVES or not ("fp" in e or "preQuantScalar" in e):
+        return False
+    rows, cols = e.size("src")
+    by_row = e.name.startswith("tstore") and e.tile("src").type.loc == Loc.ACC
+    if e.name.startswith("textract"):
+        needed = e.number("indexCol") + e.size("dst")[1]
+        listed = e.size("fp")[1] if "fp" in e else e.size("dst")[1]
+    else:
+        needed = rows if by_row else cols
+        listed = e.size("fp")[1] if "fp" in e else rows
+        if e.name == "tmov" and "fp" not in e:
+            return False
+    return needed > listed
+
+
+_MOVES = frozenset("tmov tmov.fp textract textract_fp tinsert tinsert_fp tstore tstore_fp".split())
+
+
+def refused_regions(e: Executed) -> bool:
+    """Valid regions that the simulator's assertions forbid."""
+    if e.name in ("tmov", "tmov.fp"):
+        return e.size("dst") != e.size("src")
+    return e.name == "thistogram" and e.size("dst")[1] < 256
+
+
+def concatenates_out_of_range(e: Executed) -> bool:
+    if e.name != "tconcat" or "src0Idx" not in e:
+        return False
+    step = e.dtype("src0Idx").bits // 8
+    widths = [e.values(f"src{i}Idx")[:, :1].astype(np.int64) for i in (0, 1)]
+    limits = [e.size(f"src{i}")[1] for i in (0, 1)]
+    return any(bool(((w < 0) | (w // step > n)).any()) for w, n in zip(widths, limits, strict=True))
+
+
+_OPEN = {"mgather": ("gatherOob", GatherOob), "mscatter": ("scatterOob", ScatterOob)}
+
+
+def index_out_of_range(e: Executed) -> bool:
+    """An index where the instruction says nothing about those that pick nothing."""
+    if e.name == "tscatter" and "indexes" in e:
+        found = e.values("indexes").astype(np.int64)
+        return bool(((found < 0) | (found >= e.tile("dst").type.elements)).any())
+    if e.name == "tgatherb":
+        return bool((e.words("offset").astype(np.int64) > 0xFFFFFFFF - 32).any())
+    mode, kind = _OPEN.get(e.name, (None, None))
+    if mode is None or kind is None or e.execution.attrs.get(mode) != kind(0):
+        return False
+    table = e.execution.operands["src" if e.name == "mgather" else "dst"]
+    rows = e.execution.attrs.get("coalesce") == Coalesce.ROW
+    capacity = int(table.shape[-2]) if rows else math.prod(int(n) for n in table.shape)
+    found = e.values("indexes").astype(np.int64)
+    return bool(((found < 0) | (found >= capacity)).any())
+
+
+def prefetches_past_the_end(e: Executed) -> bool:
+    if e.name != "tprefetch":
+        return False
+    view, t = e.execution.operands["src"], e.tile("dst").type
+    size = len(e.machine.buffers[view.buffer]) * 8 // view.dtype.storage_bits
+    return bool(int(view.offset) + t.elements > size)
+
+
+def quantises_to_four_bits(e: Executed) -> bool:
+    return e.name in ("tquant.mx", "tquant_dn") and e.dtype("dst").packed
+
+
+def diagonal_overflows(e: Executed) -> bool:
+    return e.name == "ttri" and e.number("diagonal") + e.size("dst")[0] >= 2**31

@@ -1,0 +1,346 @@
+"""Reading test vectors: recorded inputs and outputs of single instructions.
+
+A vector file is an ``.npz`` per instruction. ``manifest`` is a JSON list of cases; the arrays
+``<id>/<operand>/before`` and ``<id>/<operand>/after`` are the raw bytes of a whole operand, in physical
+order, and ``<id>/<operand>/undef`` is a bit mask of elements whose recorded value means nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, TypeAlias, TypeVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import FileError
+from ..files import MAX_ARRAYS, load_arrays, parse_json
+from ..ir.convolution import Conv, Geometry
+from ..ir.dtypes import DType, find_dtype
+from ..ir.types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType, conv_tile
+from .operands import (
+    Bytes as Bytes,
+    GmOperand as GmOperand,
+    Operand as Operand,
+    OtherOperand as OtherOperand,
+    Role as Role,
+    ScalarOperand as ScalarOperand,
+    TileOperand as TileOperand,
+    VectorOperand as VectorOperand,
+)
+
+AttrMap: TypeAlias = Mapping[str, str | int | float | bool | None]
+
+
+@dataclass(frozen=True)
+class Rule:
+    """How recorded and computed elements are compared: ``ulp`` 0 is bit-exact; with ``any_nan`` one
+    NaN equals any other."""
+
+    ulp: int = 0
+    any_nan: bool = True
+
+
+@dataclass(frozen=True, eq=False)
+class Case:
+    """One recorded execution of one instruction; ``operands`` are in the order of the C++ intrinsic."""
+
+    id: str
+    instruction: str
+    label: str
+    attrs: AttrMap
+    operands: tuple[Operand, ...]
+    tags: frozenset[str]
+    rule: Rule
+    file: str
+
+    def __str__(self) -> str:
+        return f"{self.id} ({self.label})" if self.label else self.id
+
+    def operand(self, name: str) -> Operand:
+        """The operand called ``name`` in the vector file."""
+        found = next((o for o in self.operands if o.name == name), None)
+        if found is None:
+            names = ", ".join(o.name for o in self.operands)
+            raise FileError(f"{self.file}: case {self.id}: no operand {name!r}; the case has {names}")
+        return found
+
+    @property
+    def outputs(self) -> tuple[TileOperand | GmOperand | VectorOperand | OtherOperand, ...]:
+        """The operands with a recorded result."""
+        return tuple(o for o in self.operands if not isinstance(o, ScalarOperand) and o.after is not None)
+
+
+def load_vectors(paths: str | Path | Iterable[str | Path]) -> list[Case]:
+    """The cases of vector files and of folders of vector files, files in name order.
+
+    Raises FileError when a path does not exist, holds no vectors, or a file is malformed.
+    """
+    listed = [paths] if isinstance(paths, str | Path) else list(paths)
+    return [case for path in vector_files(listed) for case in load_file(path)]
+
+
+def vector_files(paths: Iterable[str | Path]) -> list[Path]:
+    """The ``.npz`` files that ``paths`` name, folders replaced by the files in them."""
+    files: list[Path] = []
+    for path in map(Path, paths):
+        if path.is_dir():
+            inside = sorted(path.glob("*.npz"))
+            if not inside:
+                raise FileError(f"{path}: no .npz vector files in this folder")
+            files += inside
+        elif path.exists():
+            files.append(path)
+        else:
+            raise FileError(f"{path}: no such file or folder")
+    return files
+
+
+def load_file(path: str | Path) -> list[Case]:
+    """The cases of one vector file."""
+    arrays = load_arrays(path)
+    reader = _Reader(str(path), arrays)
+    return [reader.case(i, entry) for i, entry in enumerate(reader.manifest())]
+
+
+E_ = TypeVar("E_")
+_LAYOUTS = {layout.name.lower(): layout for layout in GlobalLayout}
+_TILE_KEYS = frozenset(
+    "name role loc dtype rows cols v_row v_col blayout slayout fractal pad undef compact "
+    "kind layout shape buffer_bytes filter stride dilation pad_lrtb pad_value_bits".split()
+)
+_GM_KEYS = frozenset("name role gm_role loc dtype shape strides layout elements".split())
+_ROLES = ("out", "in", "inout", "tmp")
+
+
+class _Reader:
+    """Turns one file's arrays into cases; every complaint names file, case and operand."""
+
+    def __init__(self, file: str, arrays: dict[str, NDArray[Any]]) -> None:
+        self.file = file
+        self.arrays = arrays
+        self.place = file
+
+    def fail(self, message: str) -> FileError:
+        return FileError(f"{self.place}: {message}")
+
+    def manifest(self) -> list[dict[str, Any]]:
+        if "manifest" not in self.arrays:
+            held = ", ".join(sorted(self.arrays)[:4]) or "nothing"
+            raise self.fail(f"no array called 'manifest', so this is no vector file (it holds {held})")
+        array = self.arrays["manifest"]
+        if array.shape != () or array.dtype.kind != "U":
+            raise self.fail(f"'manifest' is {array.dtype} of shape {array.shape}; a single text is needed")
+        try:
+            text = str(array[()])
+        except ValueError as error:
+            raise self.fail(f"'manifest' is no text: {error}") from None
+        entries = parse_json(text, f"{self.file}: 'manifest'")
+        if not isinstance(entries, list) or not all(isinstance(e, dict) for e in entries):
+            raise self.fail("'manifest' must be a JSON list of objects, one per case")
+        return cast(list[dict[str, Any]], entries)
+
+    def get(self, entry: Mapping[str, Any], key: str, kind: type[E_], default: E_ | None = None) -> E_:
+        value = entry.get(key, default)
+        if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
+            found = "missing" if key not in entry else f"{value!r}"
+            raise self.fail(f"entry {key!r} is {found}; {kind.__name__} is needed")
+        return value
+
+    def choice(self, entry: Mapping[str, Any], key: str, known: Mapping[str, E_], default: str | None) -> E_:
+        value = entry.get(key, default)
+        found = known.get(value.lower()) if isinstance(value, str) else None
+        if found is None:
+            raise self.fail(f"entry {key!r} is {value!r}; known: {', '.join(known)}")
+        return found
+
+    def case(self, index: int, entry: dict[str, Any]) -> Case:
+        self.place = f"{self.file}: case {index}"
+        name = self.get(entry, "id", str)
+        self.place = f"{self.file}: case {name}"
+        attrs = self.get(entry, "attrs", dict, {})
+        tags = self.get(entry, "tags", list, [])
+        operands = self.get(entry, "operands", list)
+        if not operands or not all(isinstance(o, dict) for o in operands):
+            raise self.fail("entry 'operands' must be a list of objects")
+        read = tuple(self.operand(name, o) for o in operands)
+        if len({o.name for o in read}) != len(read):
+            raise self.fail("two operands have the same name")
+        if not any(not isinstance(o, ScalarOperand) and o.after is not None for o in read):
+            raise self.fail("no operand has an 'after' array, so there is nothing to compare")
+        return Case(
+            name,
+            self.get(entry, "instruction", str).lower(),
+            str(entry.get("label") or attrs.get("form") or ""),
+            MappingProxyType(attrs),
+            read,
+            frozenset(map(str, tags)),
+            self.rule(entry.get("compare")),
+            self.file,
+        )
+
+    def rule(self, compare: object) -> Rule:
+        if compare is None:
+            return Rule()
+        if not isinstance(compare, dict) or compare.get("mode") not in ("bit-exact", "ulp"):
+            raise self.fail(f"entry 'compare' is {compare!r}; its mode is bit-exact or ulp")
+        ulp = self.get(compare, "ulp", int, 0) if compare["mode"] == "ulp" else 0
+        if ulp < 0:
+            raise self.fail(f"entry 'compare' allows {ulp} ULP; 0 or more is needed")
+        return Rule(ulp, compare.get("nan") == "any-nan-equal")
+
+    def operand(self, case: str, entry: dict[str, Any]) -> Operand:
+        name = self.get(entry, "name", str)
+        self.place = f"{self.file}: case {case}: operand {name}"
+        role = self.get(entry, "role", str)
+        key = f"{case}/{name}"
+        if role == "scalar":
+            return self.scalar(name, entry)
+        if role == "gm":
+            return self.gm(name, key, entry)
+        if role in _ROLES and entry.get("loc") == "host":
+            return self.vector(name, key, cast(Role, role), entry)
+        if role in _ROLES and entry.get("kind") == "conv":
+            return self.tile(name, key, cast(Role, role), entry)
+        if role not in _ROLES or "rows" not in entry:
+            kind = str(entry.get("kind", role))
+            metadata = MappingProxyType({k: v for k, v in entry.items() if k not in ("name", "role")})
+            return OtherOperand(name, role, kind, metadata, self.raw(key, "before"), self.raw(key, "after"))
+        return self.tile(name, key, cast(Role, role), entry)
+
+    def dtype(self, entry: Mapping[str, Any]) -> DType:
+        found = find_dtype(self.get(entry, "dtype", str))
+        if found is None:
+            raise self.fail(f"entry 'dtype' is {entry['dtype']!r}, which is no element type")
+        return found
+
+    def scalar(self, name: str, entry: Mapping[str, Any]) -> ScalarOperand:
+        d = self.dtype(entry)
+        text = self.get(entry, "bits", str)
+        try:
+            bits = int(text, 16)
+        except ValueError:
+            raise self.fail(f"entry 'bits' is {text!r}; a hexadecimal number is needed") from None
+        if not 0 <= bits < 1 << d.word_bits:
+            raise self.fail(f"entry 'bits' is {text}, which does not fit {d.word_bits} bits of {d}")
+        return ScalarOperand(name, d, bits)
+
+    def vector(self, name: str, key: str, role: Role, entry: Mapping[str, Any]) -> VectorOperand:
+        d = self.dtype(entry)
+        before = self.raw(key, "before")
+        if before is None or before.size % d.word.itemsize:
+            raise self.fail(f"array '{key}/before' is missing or holds no whole number of {d}")
+        return VectorOperand(name, role, d, before, self.sized(key, "after", before.size))
+
+    def tile(self, name: str, key: str, role: Role, entry: Mapping[str, Any]) -> TileOperand:
+        t = self.tile_type(entry)
+        before = self.sized(key, "before", t.bytes)
+        if before is None:
+            raise self.fail(f"array '{key}/before' is missing")
+        after = self.sized(key, "after", t.bytes)
+        if after is None and role in ("out", "inout"):
+            raise self.fail(f"array '{key}/after' is missing")
+        mask = self.sized(key, "undef", -(-t.elements // 8))
+        undef = None if mask is None else np.unpackbits(mask, bitorder="little")[: t.elements].astype(bool)
+        return TileOperand(name, role, t, before, after, undef, _extra(entry, _TILE_KEYS))
+
+    def conv_type(self, entry: Mapping[str, Any]) -> TileType:
+        shape = tuple(self.get(entry, "shape", list))
+        if not shape or not all(type(n) is int and 0 < n <= MAX_ARRAYS for n in shape):
+            raise self.fail(f"entry 'shape' is {list(shape)}; positive sizes are needed")
+        known: dict[str, Any] = {}
+        for field, key, count in (
+            ("filter", "filter", 2),
+            ("stride", "stride", 2),
+            ("dilation", "dilation", 2),
+            ("padding", "pad_lrtb", 4),
+        ):
+            sizes = tuple(self.get(entry, key, list, []))
+            if sizes and (len(sizes) != count or not all(type(n) is int and 0 <= n < 1 << 16 for n in sizes)):
+                raise self.fail(f"entry {key!r} is {list(sizes)}; {count} sizes are needed")
+            known |= {field: sizes} if sizes else {}
+        text = self.get(entry, "pad_value_bits", str, "0x0")
+        try:
+            known["pad_value"] = int(text, 16)
+        except ValueError:
+            raise self.fail(f"entry 'pad_value_bits' is {text!r}; a hexadecimal number is needed") from None
+        conv = Conv(self.choice(entry, "layout", _LAYOUTS, None), shape, Geometry(**known))
+        if conv.elements > MAX_ARRAYS:
+            raise self.fail(f"a tile of {conv.elements} elements; at most {MAX_ARRAYS} are allowed")
+        return conv_tile(self.dtype(entry), conv, self.choice(entry, "loc", _enum(Loc), "mat"))
+
+    def tile_type(self, entry: Mapping[str, Any]) -> TileType:
+        if entry.get("kind") == "conv":
+            return self.conv_type(entry)
+        rows, cols = self.get(entry, "rows", int), self.get(entry, "cols", int)
+        v_row, v_col = self.get(entry, "v_row", int, rows), self.get(entry, "v_col", int, cols)
+        if rows < 1 or cols < 1 or rows * cols > MAX_ARRAYS:
+            raise self.fail(f"a tile of {rows}x{cols}; between 1 and {MAX_ARRAYS} elements are allowed")
+        if not (0 <= v_row <= rows and 0 <= v_col <= cols):
+            raise self.fail(f"valid region {v_row}x{v_col} does not fit the tile of {rows}x{cols}")
+        # Pad values written out as bits belong to instructions that keep them in ``extra``.
+        custom = isinstance(entry.get("pad"), str) and entry["pad"].startswith("custom:")
+        pad = Pad.NULL if custom else self.choice(entry, "pad", _enum(Pad), "null")
+        return TileType(
+            self.dtype(entry),
+            rows,
+            cols,
+            v_row,
+            v_col,
+            self.choice(entry, "loc", _enum(Loc), "vec"),
+            self.choice(entry, "blayout", _enum(BLayout), "row_major"),
+            self.choice(entry, "slayout", _enum(SLayout), "none_box"),
+            self.get(entry, "fractal", int, 512),
+            pad,
+        )
+
+    def gm(self, name: str, key: str, entry: Mapping[str, Any]) -> GmOperand:
+        d = self.dtype(entry)
+        role = self.get(entry, "gm_role", str)
+        if role not in _ROLES:
+            raise self.fail(f"entry 'gm_role' is {role!r}; known: {', '.join(_ROLES)}")
+        shape, strides = (self.get(entry, k, list) for k in ("shape", "strides"))
+        if not all(type(n) is int and n >= 0 for n in (*shape, *strides)) or len(shape) != len(strides):
+            raise self.fail(f"shape {shape} and strides {strides} must be equally many sizes")
+        elements = self.get(entry, "elements", int)
+        before = self.sized(key, "before", elements * d.word_bits // 8)
+        if before is None:
+            raise self.fail(f"array '{key}/before' is missing")
+        after = self.sized(key, "after", before.size)
+        if after is None and role in ("out", "inout"):
+            raise self.fail(f"array '{key}/after' is missing")
+        layout = self.choice(entry, "layout", _LAYOUTS, "nd")
+        extra = _extra(entry, _GM_KEYS)
+        return GmOperand(
+            name, cast(Role, role), d, tuple(shape), tuple(strides), layout, elements, before, after, extra
+        )
+
+    def raw(self, key: str, part: str) -> Bytes | None:
+        array = self.arrays.get(f"{key}/{part}")
+        if array is None:
+            return None
+        if array.dtype != np.uint8 or array.ndim != 1:
+            raise self.fail(
+                f"array '{key}/{part}' is {array.dtype} of shape {array.shape}; raw bytes (uint8) are needed"
+            )
+        array.flags.writeable = False
+        return array
+
+    def sized(self, key: str, part: str, size: int) -> Bytes | None:
+        array = self.raw(key, part)
+        if array is not None and array.size != size:
+            raise self.fail(f"array '{key}/{part}' has {array.size} bytes; its type needs {size}")
+        return array
+
+
+def _enum(kind: Callable[..., Any]) -> dict[str, Any]:
+    return {member.name.lower(): member for member in cast(Any, kind)}
+
+
+def _extra(entry: Mapping[str, Any], known: frozenset[str]) -> Mapping[str, object]:
+    return MappingProxyType(
+        {k: v for k, v in entry.items() if k not in known or (k == "pad" and "custom" in str(v))}
+    )

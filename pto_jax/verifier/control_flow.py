@@ -1,0 +1,185 @@
+"""Structured control flow: regions, the types they are entered and left with, and where regions end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from ..errors import Diagnostic
+from ..ir.dtypes import I1, INDEX
+from ..ir.program import Op, Region, Value
+from ..ir.types import ScalarType, TileType, Type, UnknownType
+from .functions import same_use
+
+_I1, _INDEX = ScalarType(I1), ScalarType(INDEX)
+TERMINATORS = frozenset(("scf.yield", "scf.condition", "return"))
+
+
+def control_finding(op: Op, constants: Mapping[str, int]) -> Diagnostic | None:
+    """What is wrong with an operation of the scf dialect; its regions are the operation's own."""
+    found = next(_findings(op, constants), None)
+    if found is None:
+        return None
+    rule, message, at = found
+    return Diagnostic("error", message, (at.span if at is not None else None) or op.span, op.name, rule=rule)
+
+
+def end_finding(region: Region, parent: Op | None) -> Diagnostic | None:
+    """A terminator where no region ends, or another one than the parent needs."""
+    allowed = _terminator(region, parent)
+    for i, op in enumerate(region.ops):
+        if op.name not in TERMINATORS:
+            continue
+        where = parent.name if parent is not None else "a function"
+        if op.name != allowed:
+            message = f"in {where}; allowed there: {allowed or 'no terminator'}"
+        elif i + 1 < len(region.ops):
+            message = f"before the end of {where}; allowed: as the last operation"
+        else:
+            continue
+        return Diagnostic("error", message, op.span, op.name, rule="terminator")
+    return None
+
+
+def _terminator(region: Region, parent: Op | None) -> str:
+    if parent is None:
+        return "return"
+    if parent.name == "scf.while" and parent.regions and region is parent.regions[0]:
+        return "scf.condition"
+    return "scf.yield" if parent.name.startswith("scf.") else ""
+
+
+_Found = tuple[str, str, Op | Value | None]
+
+
+def _findings(op: Op, constants: Mapping[str, int]) -> Iterator[_Found]:
+    match op.name:
+        case "scf.for":
+            yield from _for(op, constants)
+        case "scf.if":
+            yield from _if(op)
+        case "scf.while":
+            yield from _while(op)
+        case "scf.execute_region":
+            yield from _regions(op, 1)
+            yield from _yielded(op, op.regions[:1], [v.type for v in op.results], "results")
+        case "scf.index_switch":
+            yield from _switch(op)
+        case "scf.yield":
+            return
+        case "scf.condition":
+            if not op.ins or not fits(op.ins[0].type, _I1):
+                found = f"{op.ins[0]} is {op.ins[0].type}" if op.ins else "no condition"
+                yield "condition", f"{found}; allowed: i1 first", op
+        case _:
+            yield (
+                "supported",
+                "is not supported by this version; of scf it has for, if, while, execute_region, "
+                "index_switch",
+                None,
+            )
+
+
+def fits(given: Type, wanted: Type) -> bool:
+    """Whether a value may be handed over as one of the wanted type."""
+    if isinstance(given, UnknownType) or isinstance(wanted, UnknownType):
+        return True
+    if isinstance(given, TileType) and isinstance(wanted, TileType):
+        return same_use(wanted, given) and given.valid == wanted.valid
+    return given == wanted
+
+
+def _regions(op: Op, count: int) -> Iterator[_Found]:
+    if len(op.regions) != count:
+        yield "regions", f"{len(op.regions)} region(s); allowed: {count}", None
+
+
+def _listed(types: Sequence[Type]) -> str:
+    return "(" + ", ".join(str(t) for t in types) + ")"
+
+
+def _agree(
+    op: Op, given: Sequence[Type], wanted: Sequence[Type], what: str, at: Op | None
+) -> Iterator[_Found]:
+    if len(given) != len(wanted) or not all(map(fits, given, wanted)):
+        yield "carried-types", f"{what}: found {_listed(given)}; allowed: {_listed(wanted)}", at
+
+
+def _yielded(
+    op: Op, regions: Sequence[Region], wanted: Sequence[Type], what: str, name: str = "scf.yield"
+) -> Iterator[_Found]:
+    """Every region ends with a terminator that hands over the wanted types."""
+    for region in regions:
+        end = region.ops[-1] if region.ops and region.ops[-1].name == name else None
+        if end is None:
+            if wanted or name != "scf.yield":
+                yield (
+                    "terminator",
+                    f"a region does not end with {name}; allowed: {name} of {_listed(wanted)}",
+                    None,
+                )
+            continue
+        given = [v.type for v in (end.ins if name == "scf.yield" else end.ins[1:])]
+        yield from _agree(op, given, wanted, f"{name} for the {what}", end)
+
+
+def _for(op: Op, constants: Mapping[str, int]) -> Iterator[_Found]:
+    yield from _regions(op, 1)
+    bounds = [v for group in ("lb", "ub", "step") for v in op.group(group)]
+    if len(bounds) != 3:
+        yield "bounds", f"{len(bounds)} bounds; allowed: lower bound, upper bound and step", None
+        return
+    for v in bounds:
+        t = v.type
+        whole = isinstance(t, ScalarType) and (t.dtype.is_integer or t.dtype == INDEX)
+        if not whole and not isinstance(t, UnknownType):
+            yield "bounds", f"{v} is {t}; allowed: index or an integer", v
+        elif not fits(t, bounds[0].type):
+            yield "bounds", f"{v} is {t}, {bounds[0]} is {bounds[0].type}; allowed: one type", v
+    step = constants.get(bounds[2].name)
+    if step is not None and step <= 0:
+        yield "step", f"step {step}; allowed: 1 or more", bounds[2]
+    inits, args = op.group("inits"), op.regions[0].args
+    types = [v.type for v in inits]
+    yield from _agree(
+        op, [a.type for a in args], [bounds[0].type, *types], "counter and carried values", None
+    )
+    yield from _agree(op, [v.type for v in op.results], types, "results", None)
+    yield from _yielded(op, op.regions, types, "carried values")
+
+
+def _if(op: Op) -> Iterator[_Found]:
+    if len(op.ins) != 1 or not fits(op.ins[0].type, _I1):
+        found = f"{op.ins[0]} is {op.ins[0].type}" if op.ins else "no condition"
+        yield "condition", f"{found}; allowed: i1", op.ins[0] if op.ins else None
+    least = 2 if op.results else 1
+    if not least <= len(op.regions) <= 2:
+        needs = "both branches, as there are results" if op.results else "one or two branches"
+        yield "regions", f"{len(op.regions)} region(s); allowed: {needs}", None
+        return
+    yield from _yielded(op, op.regions, [v.type for v in op.results], "results")
+
+
+def _while(op: Op) -> Iterator[_Found]:
+    yield from _regions(op, 2)
+    if len(op.regions) != 2:
+        return
+    before, after = op.regions
+    inits, results = [v.type for v in op.ins], [v.type for v in op.results]
+    yield from _agree(op, [a.type for a in before.args], inits, "arguments of the first region", None)
+    yield from _yielded(op, (before,), results, "results", "scf.condition")
+    yield from _agree(op, [a.type for a in after.args], results, "arguments of the second region", None)
+    yield from _yielded(op, (after,), inits, "carried values")
+
+
+def _switch(op: Op) -> Iterator[_Found]:
+    if len(op.ins) != 1 or not fits(op.ins[0].type, _INDEX):
+        found = f"{op.ins[0]} is {op.ins[0].type}" if op.ins else "no operand"
+        yield "condition", f"{found}; allowed: index", op.ins[0] if op.ins else None
+    cases = op.attrs.get("cases")
+    numbers = cases if isinstance(cases, tuple) else ()
+    if len(set(numbers)) != len(numbers):
+        yield "cases", f"cases {', '.join(map(str, numbers))}; allowed: every number once", None
+    if len(op.regions) != len(numbers) + 1:
+        found = f"{len(op.regions)} region(s) for {len(numbers)} case(s)"
+        yield "regions", f"{found}; allowed: one for each case, and the default", None
+    yield from _yielded(op, op.regions, [v.type for v in op.results], "results")

@@ -1,0 +1,201 @@
+"""What spans the functions of a program: entries, calls, kernels, and the level it is built at."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ..errors import Diagnostic, Span
+from ..ir.program import Function, Op, Program, Symbol, Value
+from ..ir.types import KernelKind, Loc, TileType, Type, UnknownType
+
+#: Levels of a build: from 3 on the program places its tiles and orders its pipes itself.
+LEVELS = (1, 2, 3)
+EXPLICIT = 3
+_SECTIONS = {"section.cube": KernelKind.CUBE, "section.vector": KernelKind.VECTOR}
+_ALLOCATES = frozenset(("alloc_tile", "memref.alloc"))
+#: Spellings in which an instruction binds its destination.
+_BINDING = ("as", "ssa")
+
+
+def same_use(defined: Type, used: Type) -> bool:
+    """Whether a mention of a value may carry this type; valid sizes are checked where they matter."""
+    if isinstance(defined, UnknownType) or isinstance(used, UnknownType):
+        return True
+    if isinstance(defined, TileType) and isinstance(used, TileType):
+        place = defined.loc == used.loc and (defined.loc == Loc.LEFT or defined.layout == used.layout)
+        return place and defined.shape == used.shape and defined.dtype == used.dtype
+    return defined == used
+
+
+def callees(function: Function) -> Iterator[tuple[str, Op]]:
+    """The functions that a function calls."""
+    for op in function.walk():
+        callee = op.attrs.get("callee")
+        if op.name == "call" and isinstance(callee, Symbol):
+            yield callee.name, op
+
+
+def function_findings(program: Program, level: int | None, auto_sync: bool) -> Iterator[Diagnostic]:
+    """Everything that is wrong between functions or with what the level allows."""
+    yield from _names(program)
+    yield from _entries(program)
+    yield from _call_cycles(program)
+    for function in program.functions:
+        yield from _kernel(function)
+        yield from _manual_buffers(program, function)
+        for op in function.walk():
+            yield from _level(program, op, level, auto_sync)
+
+
+def _error(rule: str, message: str, span: Span | None, instruction: str | None = None) -> Diagnostic:
+    return Diagnostic("error", message, span, instruction, rule=rule)
+
+
+def _names(program: Program) -> Iterator[Diagnostic]:
+    seen = set[str]()
+    for function in program.functions:
+        if function.name in seen:
+            yield _error(
+                "function", f"a second function @{function.name}; allowed: one per name", function.span
+            )
+        seen.add(function.name)
+
+
+def _entries(program: Program) -> Iterator[Diagnostic]:
+    for function in () if program.fragment else program.entries:
+        if function.results:
+            listed = ", ".join(str(t) for t in function.results)
+            message = f"entry @{function.name} returns {listed}; allowed: an entry returns nothing"
+            yield _error("entry", message, function.span)
+
+
+def _call_cycles(program: Program) -> Iterator[Diagnostic]:
+    """Calls that lead back to the function they are in."""
+    calls = {f.name: list(callees(f)) for f in program.functions}
+
+    def reaches(start: str, goal: str) -> bool:
+        pending, seen = [start], set[str]()
+        while pending:
+            name = pending.pop()
+            if name == goal:
+                return True
+            if name not in seen:
+                seen.add(name)
+                pending += [callee for callee, _ in calls.get(name, [])]
+        return False
+
+    for caller, listed in calls.items():
+        for callee, op in listed:
+            if reaches(callee, caller):
+                found = f"the call of @{callee} in @{caller} is recursive; allowed: calls without cycles"
+                yield _error("recursion", found, op.span, "call")
+
+
+def _kernel(function: Function) -> Iterator[Diagnostic]:
+    """A function is a kernel of one core kind, or has sections, one after another."""
+    kind = function.attrs.get("pto.kernel_kind")
+    if kind is not None and not isinstance(kind, KernelKind):
+        known = ", ".join(k.name.lower() for k in KernelKind)
+        yield _error(
+            "kernel-kind", f"kernel_kind = {kind} of @{function.name}; allowed: {known}", function.span
+        )
+    for op in function.walk():
+        if op.name not in _SECTIONS:
+            continue
+        if isinstance(kind, KernelKind):
+            found = f"in the {kind.name.lower()} kernel @{function.name}"
+            yield _error(
+                "kernel-kind", f"{found}; allowed: in functions without kernel_kind", op.span, op.name
+            )
+        for inner in op.walk():
+            if inner is not op and inner.name in _SECTIONS:
+                found = f"inside {op.name}; allowed: sections one after another"
+                yield _error("kernel-kind", found, inner.span, inner.name)
+
+
+def _manual_buffers(program: Program, function: Function) -> Iterator[Diagnostic]:
+    """A buffer at a fixed place is not compatible with tiles that a tool places."""
+    manual = [op for op in function.walk() if op.name == "reserve_buffer" and op.attrs.get("auto") is False]
+    for op in function.walk() if manual else ():
+        if _is_unplaced(program, op):
+            where = f" ({manual[0].span})" if manual[0].span else ""
+            yield _error(
+                "manual-buffer",
+                f"no address, beside reserve_buffer{where} with auto = false; allowed: auto = true, or an "
+                "address for every tile",
+                op.span,
+                op.name,
+            )
+
+
+def _is_unplaced(program: Program, op: Op) -> bool:
+    """Whether a tool would have to place a tile: an allocation without an address, or an instruction that
+    binds its destination as a result. In fragments all tiles are the caller's."""
+    if op.name in _ALLOCATES:
+        return not op.group("addr")
+    return (
+        not program.fragment and op.form in _BINDING and any(isinstance(v.type, TileType) for v in op.results)
+    )
+
+
+def _level(program: Program, op: Op, level: int | None, auto_sync: bool) -> Iterator[Diagnostic]:
+    if op.name == "alloc_tile" and op.group("addr") and level is not None and level < EXPLICIT:
+        yield _error("level", f"addr at level {level}; allowed: at level 3", op.span, op.name)
+    if level == EXPLICIT and op.name != "memref.alloc" and _is_unplaced(program, op):
+        found = "no addr" if op.name == "alloc_tile" else "a tile as result, which has no address,"
+        yield _error(
+            "level", f"{found} at level 3; allowed: addr = %address for every tile", op.span, op.name
+        )
+    if op.name == "tassign":
+        if level is not None and level < EXPLICIT:
+            yield _error("level", f"at level {level}; allowed: at level 3", op.span, op.name)
+        if auto_sync:
+            found = "beside automatic synchronisation; allowed: without, as it cannot see run-time addresses"
+            yield _error("level", found, op.span, op.name)
+
+
+def call_findings(program: Program, op: Op) -> Iterator[Diagnostic]:
+    """What is wrong with one call."""
+    callee = op.attrs.get("callee")
+    function = program.function(callee.name) if isinstance(callee, Symbol) else None
+    if function is None:
+        known = ", ".join(f"@{f.name}" for f in program.functions)
+        shown = f"@{callee.name}" if isinstance(callee, Symbol) else "a function"
+        yield _error("callee", f"call of unknown {shown}; known: {known}", op.span, "call")
+        return
+    if len(op.ins) != len(function.args) or len(op.results) != len(function.results):
+        yield _error(
+            "callee",
+            f"call of @{function.name} with {len(op.ins)} argument(s) and {len(op.results)} "
+            f"result(s); allowed: {len(function.args)} and {len(function.results)}",
+            op.span,
+            "call",
+        )
+        return
+    for given, wanted in zip(op.ins, function.args, strict=True):
+        if not same_use(wanted.type, given.type):
+            found = f"{given} is {given.type}; allowed for %{wanted.name} of @{function.name}: {wanted.type}"
+            yield _error("callee", found, given.span or op.span, "call")
+    for result, t in zip(op.results, function.results, strict=True):
+        if not same_use(t, result.type):
+            found = f"{result} is {result.type}; allowed: {t}, the result of @{function.name}"
+            yield _error("callee", found, result.span or op.span, "call")
+
+
+def return_findings(program: Program, function: Function, op: Op) -> Iterator[Diagnostic]:
+    """What is wrong with one return."""
+    wanted = function.results
+    if program.fragment:
+        return
+    if len(op.ins) != len(wanted):
+        found = f"return of {len(op.ins)} value(s) in @{function.name}; allowed: {len(wanted)}"
+        yield _error("return", found, op.span, "return")
+        return
+    for value, t in zip(op.ins, wanted, strict=True):
+        if not same_use(t, value.type):
+            yield _wrong_return(function, value, t, op)
+
+
+def _wrong_return(function: Function, value: Value, t: Type, op: Op) -> Diagnostic:
+    found = f"{value} is {value.type}; allowed in @{function.name}: {t}"
+    return _error("return", found, value.span or op.span, "return")

@@ -1,0 +1,362 @@
+"""Whole programs against a hardware profile.
+
+The rules of instructions are in their declarations; this module knows what spans several operations:
+definitions and uses, constants, functions and calls, memory overlaps, limits.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from .. import isa
+from ..analysis.constant_folding import fold_op
+from ..errors import Diagnostic, Span
+from ..ir.program import Function, Op, Program, Region, Value
+from ..ir.types import GlobalLayout, PartitionViewType, TensorViewType, TileType, Type
+from ..isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
+from ..isa.rules.tile_legality import check_type
+from ..isa.views import extents as static_extents
+from ..profiles import PROFILES, Profile
+from .control_flow import control_finding, end_finding
+from .functions import EXPLICIT, call_findings, callees, function_findings, return_findings, same_use
+from .hazards import hazards, is_hand_synchronised
+from .overlaps import Place, Reserved, in_reserved, overlaps
+from .pipes import pipe_findings
+from .scalars import arith_finding
+
+__all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
+
+#: Reads outside a valid region: a warning on one profile, an error for portable programs.
+_NOT_PORTABLE = frozenset({"region-covers"})
+_STRUCTURE = frozenset({"section.cube", "section.vector"})
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Upper bounds checked before anything is allocated."""
+
+    operations: int = 100_000
+    nesting: int = 64
+    elements: int = 1 << 28
+
+
+@dataclass(frozen=True)
+class Build:
+    """How a program is meant to be built: the level (None: what its text looks like), and whether a tool
+    inserts synchronisation."""
+
+    level: int | None = None
+    auto_sync: bool = False
+
+
+def verify_program(
+    program: Program,
+    profile: Profile,
+    *,
+    portable: bool = False,
+    limits: Limits = Limits(),
+    build: Build = Build(),
+) -> list[Diagnostic]:
+    """All findings about a program on a profile, errors and warnings, in source order.
+
+    ``portable`` accepts only what every profile guarantees: errors of any profile count, and so do reads
+    outside a source's valid region.
+    """
+    if not portable:
+        return _verify(program, profile, limits, build)
+    return _merge({p.name: _verify(program, p, limits, build) for p in PROFILES.values()}, profile)
+
+
+def _merge(by_profile: dict[str, list[Diagnostic]], selected: Profile) -> list[Diagnostic]:
+    merged: dict[tuple[object, ...], tuple[Diagnostic, list[str]]] = {}
+    for name, found in by_profile.items():
+        for d in found:
+            error = d.severity == "error" or d.rule in _NOT_PORTABLE
+            if not error and name != selected.name:
+                continue
+            key = (d.span, d.instruction, d.operand, d.rule, error)
+            merged.setdefault(key, (replace(d, severity="error") if error else d, []))[1].append(name)
+    listed = []
+    for d, names in merged.values():
+        everywhere = d.severity != "error" or (len(names) == len(by_profile) and d.rule not in _NOT_PORTABLE)
+        listed.append(
+            d if everywhere else replace(d, message=f"not portable: {', '.join(names)}: {d.message}")
+        )
+    return _in_source_order(listed)
+
+
+def _verify(program: Program, profile: Profile, limits: Limits, build: Build) -> list[Diagnostic]:
+    sink = _Sink()
+    if _within_limits(program, limits, sink):
+        checkers = {f.name: _Checker(program, f, profile, sink) for f in program.functions}
+        for checker in checkers.values():
+            checker.run()
+        for function in program.functions:
+            _check_reserved(function, checkers, sink)
+        for finding in (
+            *function_findings(program, build.level, build.auto_sync),
+            *pipe_findings(program),
+            *_hazards(program, build),
+        ):
+            sink.add(finding)
+    return _in_source_order(list(sink.found))
+
+
+def _hazards(program: Program, build: Build) -> list[Diagnostic]:
+    """Unordered uses of the same bytes, where the program orders its pipes itself."""
+    explicit = build.level == EXPLICIT or (build.level is None and is_hand_synchronised(program))
+    return hazards(program) if explicit and not build.auto_sync else []
+
+
+class _Sink:
+    """Collects findings once each, in the order they are made."""
+
+    def __init__(self) -> None:
+        self.found: dict[Diagnostic, None] = {}
+
+    def add(self, diagnostic: Diagnostic) -> None:
+        self.found[diagnostic] = None
+
+
+def _in_source_order(found: list[Diagnostic]) -> list[Diagnostic]:
+    def key(d: Diagnostic) -> tuple[int, int]:
+        return (d.span.line, d.span.col) if d.span is not None else (0, 0)
+
+    return sorted(found, key=key)
+
+
+def _within_limits(program: Program, limits: Limits, sink: _Sink) -> bool:
+    """Counts operations, depth and elements without recursion; False when a limit is exceeded."""
+    count = elements = largest = 0
+    place: Span | None = None
+    stack = [(f.body, 1, f.span) for f in program.functions]
+    while stack:
+        region, depth, around = stack.pop()
+        count += len(region.ops)
+        if depth > limits.nesting:
+            span = region.ops[0].span if region.ops else None
+            message = f"regions are nested {depth} deep; allowed: {limits.nesting}"
+            sink.add(_limit(message, span or around))
+            return False
+        for op in region.ops:
+            stack += [(r, depth + 1, op.span) for r in op.regions]
+            size = sum(v.type.elements for v in op.results if isinstance(v.type, TileType))
+            elements += size
+            if place is None or size > largest:
+                place, largest = op.span, size
+    if count > limits.operations:
+        sink.add(_limit(f"the program has {count} operations; allowed: {limits.operations}", place))
+        return False
+    if elements > limits.elements:
+        sink.add(_limit(f"its tiles have {elements} elements in total; allowed: {limits.elements}", place))
+        return False
+    return True
+
+
+def _limit(message: str, span: Span | None) -> Diagnostic:
+    return Diagnostic("error", message, span, rule="limits")
+
+
+def _check_reserved(function: Function, checkers: dict[str, _Checker], sink: _Sink) -> None:
+    """Tiles of a function and its callees in bytes that an operation of any of them overwrites."""
+    names, pending = dict[str, None](), [function.name]
+    while pending:
+        name = pending.pop()
+        if name in checkers and name not in names:
+            names[name] = None
+            pending += [callee for callee, _ in callees(checkers[name].function)]
+    seen = [checkers[n] for n in names]
+    reserved = [r for c in seen for r in c.reserved]
+    if reserved:
+        for finding in in_reserved(
+            [p for c in seen for p in c.places], [p for c in seen for p in c.unplaced], reserved
+        ):
+            sink.add(finding)
+
+
+class _Checker:
+    """One walk over a function; knows what is defined, constant, and where tiles lie."""
+
+    def __init__(self, program: Program, function: Function, profile: Profile, sink: _Sink) -> None:
+        self.program = program
+        self.function = function
+        self.profile = profile
+        self.sink = sink
+        self.types: dict[str, Type] = {}
+        self.valid: dict[str, Valid] = {}
+        self.constants: dict[str, int] = {}
+        self.shapes: dict[str, tuple[int | None, ...]] = {}
+        self.layouts: dict[str, GlobalLayout] = {}
+        self.places: list[Place] = []
+        self.unplaced: list[Place] = []
+        self.reserved: list[Reserved] = []
+
+    def run(self) -> None:
+        function = self.function
+        for value in function.args:
+            self.define(value, function.span)
+        self.region(function.body)
+        if function.results and not any(op.name == "return" for op in function.body.ops):
+            self.error(
+                f"@{function.name} does not return; allowed: return at its end", function.span, rule="return"
+            )
+        for finding in overlaps(self.places):
+            self.sink.add(finding)
+
+    def error(self, message: str, span: Span | None, instruction: str | None = None, rule: str = "") -> None:
+        self.sink.add(Diagnostic("error", message, span, instruction, rule=rule))
+
+    def define(self, value: Value, span: Span | None, instruction: str | None = None) -> None:
+        """Bind a name to its type and check the type itself."""
+        t = value.type
+        self.types[value.name] = t
+        self.constants.pop(value.name, None)
+        self.shapes.pop(value.name, None)
+        if isinstance(t, TileType):
+            self.valid[value.name] = t.valid
+        if isinstance(t, TensorViewType | PartitionViewType):
+            self.shapes[value.name] = t.dims
+        for finding in check_type(t, self.profile):
+            where = value.span or span
+            self.sink.add(
+                Diagnostic(
+                    finding.severity, f"{value}: {finding.message}", where, instruction, rule=finding.rule
+                )
+            )
+
+    def region(self, region: Region, parent: Op | None = None) -> None:
+        """Check a region; the names it defines end with it."""
+        self.report(end_finding(region, parent))
+        outer = self.types
+        self.types = dict(outer)
+        for value in region.args:
+            self.define(value, value.span)
+        for op in region.ops:
+            self.op(op)
+        self.types = outer
+
+    def op(self, op: Op) -> None:
+        for value in (*op.ins, *op.outs):
+            self.use(value, op)
+        instruction = isa.find(op.name)
+        if instruction is not None:
+            for finding in check_op(
+                op,
+                self.profile,
+                valid=self.valid,
+                constants=self.constants,
+                shapes=self.shapes,
+                layouts=self.layouts,
+                types=False,
+            ):
+                self.sink.add(finding)
+            overwritten = hidden_scratch(op, self.profile, self.valid)
+            if overwritten is not None:
+                self.reserved.append(Reserved(*overwritten, op.name, op.span))
+        else:
+            self.structure(op)
+        moving = _reshaped(op)
+        for name in moving:
+            self.valid.pop(name, None)
+        for region in op.regions:
+            self.region(region, op)
+        for name in moving:
+            self.valid.pop(name, None)
+        for value in op.results:
+            self.redefined(value, op)
+            self.define(value, op.span, op.name)
+        self.learn(op)
+
+    def structure(self, op: Op) -> None:
+        """Check an operation that is no instruction."""
+        if op.name.startswith("arith."):
+            self.report(arith_finding(op))
+        elif op.name.startswith("scf."):
+            self.report(control_finding(op, self.constants))
+        elif op.name == "call":
+            for finding in call_findings(self.program, op):
+                self.report(finding)
+        elif op.name == "return":
+            for finding in return_findings(self.program, self.function, op):
+                self.report(finding)
+        elif op.name not in _STRUCTURE:
+            self.report(unsupported(op))
+
+    def report(self, finding: Diagnostic | None) -> None:
+        if finding is not None:
+            self.sink.add(finding)
+
+    def use(self, value: Value, op: Op) -> None:
+        known = self.types.get(value.name)
+        where = value.span or op.span
+        if known is None:
+            self.error(f"{value} is not defined here", where, op.name, "defined")
+        elif not same_use(known, value.type):
+            self.error(f"{value} is used as {value.type} but defined as {known}", where, op.name, "defined")
+
+    def redefined(self, value: Value, op: Op) -> None:
+        if value.name in self.types:
+            self.error(
+                f"{value} is defined twice; allowed: one definition per name", op.span, op.name, "defined"
+            )
+
+    def learn(self, op: Op) -> None:
+        """What later operations may rely on: constants, valid regions, extents, addresses."""
+        value = fold_op(op, self.constants)
+        if value is not None:
+            self.constants[op.results[0].name] = value
+        match op.name:
+            case "alloc_tile" if op.results:
+                self.allocated(op, op.results[0], self.known(op, "addr"))
+            case "tassign" if len(op.ins) == 2:
+                self.allocated(op, (op.results or op.ins)[0], self.constants.get(op.ins[1].name))
+            case "set_validshape" if len(op.ins) == 3:
+                tile, row, col = op.ins
+                self.valid[tile.name] = (self.constants.get(row.name), self.constants.get(col.name))
+            case "make_tensor_view" if op.results:
+                self.shapes[op.results[0].name] = self.extents(op, "shape")
+                layout = op.attrs.get("layout")
+                if isinstance(layout, GlobalLayout):
+                    self.layouts[op.results[0].name] = layout
+            case "partition_view" if op.results:
+                self.shapes[op.results[0].name] = self.extents(op, "sizes")
+                if op.ins[0].name in self.layouts:
+                    self.layouts[op.results[0].name] = self.layouts[op.ins[0].name]
+            case _:
+                pass
+
+    def known(self, op: Op, group: str) -> int | None:
+        values = op.group(group)
+        return self.constants.get(values[0].name) if values else None
+
+    def extents(self, op: Op, group: str) -> tuple[int | None, ...]:
+        known = [self.constants.get(v.name) for v in op.group(group)]
+        dims = static_extents(op.results[0].type, len(known)) or ()
+        return tuple(d if d is not None else k for d, k in zip(dims, known, strict=False))
+
+    def allocated(self, op: Op, value: Value, address: int | None) -> None:
+        t = value.type
+        if not isinstance(t, TileType):
+            return
+        if op.name == "alloc_tile":
+            row, col = self.known(op, "valid_row"), self.known(op, "valid_col")
+            self.valid[value.name] = (
+                t.v_row if t.v_row is not None else row,
+                t.v_col if t.v_col is not None else col,
+            )
+        if address is None:
+            if op.name == "alloc_tile" and not op.group("addr"):
+                self.unplaced.append(Place(t.loc, 0, t.bytes, value.name, op.span, op.name))
+        else:
+            self.places.append(Place(t.loc, address, address + t.bytes, value.name, op.span, op.name))
+
+
+def _reshaped(op: Op) -> set[str]:
+    """Tiles whose valid region changes somewhere inside the operation's regions."""
+    return {
+        inner.ins[0].name
+        for region in op.regions
+        for outer in region.ops
+        for inner in outer.walk()
+        if inner.name == "set_validshape" and inner.ins
+    }

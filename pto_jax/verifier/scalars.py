@@ -1,0 +1,221 @@
+"""Scalar operations: the types each of them takes, one finding per operation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from ..errors import Diagnostic
+from ..ir.dtypes import I1, INDEX, DType
+from ..ir.program import Op, Value
+from ..ir.types import ScalarType, Type, UnknownType, VectorType
+from ..text.formats import PREDICATES
+
+_Rule = Callable[[Op], str | None]
+_INTEGER = """
+    addi subi muli divsi divui ceildivsi ceildivui floordivsi remsi remui andi ori xori shli shrsi shrui
+    minsi minui maxsi maxui
+""".split()
+_FLOAT = "addf subf mulf divf remf minimumf maximumf minnumf maxnumf".split()
+
+
+def arith_finding(op: Op) -> Diagnostic | None:
+    """What is wrong with an operation of the arith dialect.
+
+    >>> from pto_jax.ir.dtypes import F32
+    >>> a, r = Value("a", ScalarType(F32)), Value("r", ScalarType(F32))
+    >>> arith_finding(Op("arith.addi", (a, a), results=(r,))).message
+    '%a is f32; allowed: an integer or index'
+    """
+    rule = _RULES.get(op.name)
+    if rule is None:
+        known = ", ".join(sorted(n.removeprefix("arith.") for n in _RULES))
+        return _error(op, "supported", f"is not supported by this version; of arith it has: {known}")
+    found = rule(op)
+    return _error(op, "scalar-types", found) if found is not None else None
+
+
+def _error(op: Op, rule: str, message: str) -> Diagnostic:
+    return Diagnostic("error", message, op.span, op.name, rule=rule)
+
+
+def _dtype(value: Value) -> DType | None:
+    return value.type.dtype if isinstance(value.type, ScalarType) else None
+
+
+def _is_integer(d: DType) -> bool:
+    return d.is_integer or d in (I1, INDEX)
+
+
+def _kind(value: Value, test: Callable[[DType], bool], words: str) -> str | None:
+    """A finding unless a value is a scalar that passes the test; open types pass."""
+    if isinstance(value.type, UnknownType):
+        return None
+    d = _dtype(value)
+    return None if d is not None and test(d) else f"{value} is {value.type}; allowed: {words}"
+
+
+def _counts(op: Op, sources: int) -> str | None:
+    if len(op.ins) == sources and len(op.results) == 1:
+        return None
+    return f"{len(op.ins)} operand(s) and {len(op.results)} result(s); allowed: {sources} and 1"
+
+
+def _one_type(values: tuple[Value, ...]) -> str | None:
+    known = [v for v in values if not isinstance(v.type, UnknownType)]
+    for v in known[1:]:
+        if v.type != known[0].type:
+            return f"{v} is {v.type}, {known[0]} is {known[0].type}; allowed: one type for both"
+    return None
+
+
+def _first(*found: str | None) -> str | None:
+    return next((f for f in found if f is not None), None)
+
+
+def _uniform(sources: int, test: Callable[[DType], bool], words: str) -> _Rule:
+    def rule(op: Op) -> str | None:
+        counted = _counts(op, sources)
+        if counted is not None:
+            return counted
+        values = (*op.ins, *op.results)
+        return _first(*(_kind(v, test, words) for v in values), _one_type(values))
+
+    return rule
+
+
+def _compare(test: Callable[[DType], bool], words: str) -> _Rule:
+    def rule(op: Op) -> str | None:
+        counted = _counts(op, 2)
+        if counted is not None:
+            return counted
+        predicate, allowed = op.attrs.get("predicate"), PREDICATES[op.name]
+        if predicate not in allowed:
+            return f"predicate {predicate}; allowed: {', '.join(allowed)}"
+        return _first(
+            *(_kind(v, test, words) for v in op.ins),
+            _one_type(op.ins),
+            _kind(op.results[0], lambda d: d == I1, "i1"),
+        )
+
+    return rule
+
+
+def _select(op: Op) -> str | None:
+    counted = _counts(op, 3)
+    if counted is not None:
+        return counted
+    condition = _kind(op.ins[0], lambda d: d == I1, "i1, as the condition")
+    return _first(condition, _one_type((*op.ins[1:], *op.results)))
+
+
+def _cast(
+    source: Callable[[DType], bool],
+    target: Callable[[DType], bool],
+    words: tuple[str, str],
+    fits: Callable[[DType, DType], bool],
+    relation: str,
+) -> _Rule:
+    def rule(op: Op) -> str | None:
+        counted = _counts(op, 1)
+        if counted is not None:
+            return counted
+        value, result = op.ins[0], op.results[0]
+        wrong = _first(_kind(value, source, words[0]), _kind(result, target, words[1]))
+        a, b = _dtype(value), _dtype(result)
+        if wrong is not None or a is None or b is None or fits(a, b):
+            return wrong
+        return f"{a} to {b}; allowed: {relation}"
+
+    return rule
+
+
+def _constant(op: Op) -> str | None:
+    counted = _counts(op, 0)
+    if counted is not None:
+        return counted
+    value, t = op.attrs.get("value"), op.results[0].type
+    if isinstance(t, VectorType):
+        count = len(value) if isinstance(value, tuple) else 0
+        wanted = 1
+        for n in t.dims:
+            wanted *= n
+        return None if count == wanted else f"{count} numbers for {t}; allowed: {wanted}"
+    if isinstance(t, UnknownType):
+        return None
+    return _fits(value, t)
+
+
+def _fits(value: object, t: Type) -> str | None:
+    if not isinstance(t, ScalarType):
+        return f"a number of type {t}; allowed: index, an integer or a float type"
+    d = t.dtype
+    if d == I1:
+        return None if isinstance(value, bool) else f"{value} of type i1; allowed: true, false"
+    if d.is_float:
+        return (
+            None
+            if isinstance(value, float)
+            else f"{value} of type {d}; allowed: a number with a decimal point"
+        )
+    if not isinstance(value, int) or isinstance(value, bool):
+        return f"{value} of type {d}; allowed: an integer"
+    if not -(1 << (d.bits - 1)) <= value < 1 << d.bits:
+        return f"{value} does not fit {d}"
+    return None
+
+
+def _whole(d: DType) -> bool:
+    return d.is_integer or d == I1
+
+
+def _real(d: DType) -> bool:
+    return d.is_float
+
+
+_NUMBERS, _REALS = "an integer or index", "a float"
+_ONE_INDEX = "index to or from an integer"
+_RULES: dict[str, _Rule] = {
+    "arith.constant": _constant,
+    **{f"arith.{n}": _uniform(2, _is_integer, _NUMBERS) for n in _INTEGER},
+    **{f"arith.{n}": _uniform(2, _real, _REALS) for n in _FLOAT},
+    "arith.negf": _uniform(1, _real, _REALS),
+    "arith.cmpi": _compare(_is_integer, _NUMBERS),
+    "arith.cmpf": _compare(_real, _REALS),
+    "arith.select": _select,
+    **{
+        f"arith.{n}": _cast(
+            _is_integer,
+            _is_integer,
+            (_NUMBERS, _NUMBERS),
+            lambda a, b: (a == INDEX) != (b == INDEX),
+            _ONE_INDEX,
+        )
+        for n in ("index_cast", "index_castui")
+    },
+    **{
+        f"arith.{n}": _cast(
+            _whole, _whole, ("an integer", "an integer"), lambda a, b: a.bits < b.bits, "a wider integer"
+        )
+        for n in ("extsi", "extui")
+    },
+    "arith.trunci": _cast(
+        _whole, _whole, ("an integer", "an integer"), lambda a, b: a.bits > b.bits, "a narrower integer"
+    ),
+    "arith.extf": _cast(_real, _real, (_REALS, _REALS), lambda a, b: a.bits < b.bits, "a wider float"),
+    "arith.truncf": _cast(_real, _real, (_REALS, _REALS), lambda a, b: a.bits > b.bits, "a narrower float"),
+    **{
+        f"arith.{n}": _cast(_whole, _real, ("an integer", _REALS), lambda a, b: True, "")
+        for n in ("sitofp", "uitofp")
+    },
+    **{
+        f"arith.{n}": _cast(_real, _whole, (_REALS, "an integer"), lambda a, b: True, "")
+        for n in ("fptosi", "fptoui")
+    },
+    "arith.bitcast": _cast(
+        lambda d: d != INDEX,
+        lambda d: d != INDEX,
+        ("an integer or a float", "an integer or a float"),
+        lambda a, b: a.bits == b.bits,
+        "types of one width",
+    ),
+}
