@@ -33,8 +33,8 @@ from .storage import slot_of
 if TYPE_CHECKING:
     from pto_jax.interpreter.machine import Arm, Before, Body
 
+    from .program import JaxMachine
     from .tile_memory import Site
-from .program import JaxMachine
 
 Key: TypeAlias = tuple[int, str]
 

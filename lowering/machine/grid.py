@@ -29,8 +29,8 @@ from .ranges import Range
 if TYPE_CHECKING:
     from pto_jax.interpreter.machine import Arm, Before, Body, RunBlock
 
+    from .program import JaxMachine
     from .tile_memory import Site
-from .program import JaxMachine
 
 #: Operations, and elements of windows, of all blocks together up to which the proof is tried.
 MAX_OPERATIONS = 20_000
