@@ -148,7 +148,7 @@ def _highest(c: Coverage) -> int:
 
 def least(number: int, highest: int) -> int:
     """The smallest count of a level of the heat map."""
-    return math.ceil(float(max(highest, 2)) ** ((number - 1) / LEVELS))
+    return math.ceil(math.pow(max(highest, 2), (number - 1) / LEVELS))
 
 
 def level(n: int, highest: int) -> int:
