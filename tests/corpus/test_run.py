@@ -3,7 +3,8 @@
 Every launch is executed by the jitted engine on its own profile and on cpu_sim. Where the checkout has a
 golden script or a host program that knows the result, inputs and expected buffers are taken from there and
 compared within its tolerance; every buffer also equals the reference interpreter's bit for bit. Printing
-programs print what the reference interpreter prints. At the end the table of checks is printed (``pytest -s``).
+programs print what the reference interpreter prints. At the end the table of checks is printed
+(``pytest -s``).
 
 TPushTPop/test5 loads a tile over half of another that is still needed: its host program expects the
 result of separate tiles, which byte-exact storage does not give. It is compared with the reference
