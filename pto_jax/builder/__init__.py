@@ -16,14 +16,14 @@ from collections.abc import Callable
 from typing import Any
 
 from .argument_types import as_type, ptr, tensor_view, tile_type
-from .arith import cast, ceildiv, constant, floordiv, maximum, minimum, select
-from .calls import find, names
+from .arith import Scalar, cast, ceildiv, constant, floordiv, maximum, minimum, select
 from .control import else_, if_, range, region, section, switch, while_
+from .instructions import find, names
 from .kernels import Kernel, kernel
-from .program import Builder, call, return_
-from .synchronise import tsync
+from .program import ProgramBuilder, call, return_
+from .synchronise import Event, tsync
 from .tiles import alloc_tile, global_tensor, global_tensor as GlobalTensor, tile as Tile
-from .values import Event, Handle, Scalar, TileHandle, View
+from .values import Handle, TileHandle, View
 
 TSYNC = tsync
 
@@ -65,6 +65,26 @@ __all__ = [
     "tsync",
     "while_",
 ]
+
+
+class Builder(ProgramBuilder):
+    """A program under construction.
+
+    Everything that :mod:`pto_jax.builder` has is a method too: ``b.tadd(...)``, ``b.range(...)``.
+    ``arch`` is the target the program names ("a3", "a5").
+
+    >>> b = Builder(arch="a5")
+    >>> with b.function("double", {"n": "index", "p": "!pto.ptr<i64>"}) as f:
+    ...     n, p = f.args
+    ...     b.store_scalar(b.cast(n + n, "i64"), p, 0)
+    >>> [op.name for op in b.program.walk()]
+    ['arith.constant', 'arith.addi', 'arith.index_cast', 'store_scalar', 'return']
+    """
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_"):
+            raise AttributeError(f"a builder has no {name!r}")
+        return globals()[name] if name in globals() else find(name)
 
 
 def __getattr__(name: str) -> Callable[..., Any]:

@@ -1,10 +1,10 @@
-"""Arithmetic on scalars of the program."""
+"""Scalars of the program and arithmetic on them."""
 
 from __future__ import annotations
 
 import operator
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NoReturn
 
 from ..ir.dtypes import F32, I1, I64, INDEX, DType
 from ..ir.program import AttrValue
@@ -12,7 +12,7 @@ from ..ir.types import ScalarType, Type, VectorType
 from .argument_types import as_type, element
 from .body import Node, canonical_float, current
 from .places import Place, fail, here
-from .values import Handle, Scalar
+from .values import Handle
 
 #: Operation on signed integers and index, on unsigned integers, on floats.
 _BINARY: dict[str, tuple[str, str, str]] = {
@@ -41,6 +41,120 @@ _COMPARE: dict[str, tuple[str, str, str]] = {
     "!=": ("ne", "ne", "une"),
 }
 _I1 = ScalarType(I1)
+
+
+class Scalar(Handle):
+    """A number of the program: ``index``, an integer, a float or a truth value.
+
+    Operators build ``arith`` operations; Python numbers on the other side become constants of its type.
+    ``//`` and ``%`` truncate toward zero, as in C. Comparisons give an ``i1``; there is no Python truth
+    value, so that ``if`` and ``and`` are :func:`if_`, ``&``, ``|`` and :func:`select`.
+    """
+
+    type: ScalarType
+
+    def __add__(self, other: Any) -> Scalar:
+        return binary("+", self, other)
+
+    def __radd__(self, other: Any) -> Scalar:
+        return binary("+", other, self)
+
+    def __sub__(self, other: Any) -> Scalar:
+        return binary("-", self, other)
+
+    def __rsub__(self, other: Any) -> Scalar:
+        return binary("-", other, self)
+
+    def __mul__(self, other: Any) -> Scalar:
+        return binary("*", self, other)
+
+    def __rmul__(self, other: Any) -> Scalar:
+        return binary("*", other, self)
+
+    def __floordiv__(self, other: Any) -> Scalar:
+        return binary("//", self, other)
+
+    def __rfloordiv__(self, other: Any) -> Scalar:
+        return binary("//", other, self)
+
+    def __truediv__(self, other: Any) -> Scalar:
+        return binary("/", self, other)
+
+    def __rtruediv__(self, other: Any) -> Scalar:
+        return binary("/", other, self)
+
+    def __mod__(self, other: Any) -> Scalar:
+        return binary("%", self, other)
+
+    def __rmod__(self, other: Any) -> Scalar:
+        return binary("%", other, self)
+
+    def __and__(self, other: Any) -> Scalar:
+        return binary("&", self, other)
+
+    def __rand__(self, other: Any) -> Scalar:
+        return binary("&", other, self)
+
+    def __or__(self, other: Any) -> Scalar:
+        return binary("|", self, other)
+
+    def __ror__(self, other: Any) -> Scalar:
+        return binary("|", other, self)
+
+    def __xor__(self, other: Any) -> Scalar:
+        return binary("^", self, other)
+
+    def __rxor__(self, other: Any) -> Scalar:
+        return binary("^", other, self)
+
+    def __lshift__(self, other: Any) -> Scalar:
+        return binary("<<", self, other)
+
+    def __rlshift__(self, other: Any) -> Scalar:
+        return binary("<<", other, self)
+
+    def __rshift__(self, other: Any) -> Scalar:
+        return binary(">>", self, other)
+
+    def __rrshift__(self, other: Any) -> Scalar:
+        return binary(">>", other, self)
+
+    def __neg__(self) -> Scalar:
+        return negative(self)
+
+    def __invert__(self) -> Scalar:
+        return binary("^", self, True if self.type.dtype.name == "i1" else -1)
+
+    def __lt__(self, other: Any) -> Scalar:
+        return compare("<", self, other)
+
+    def __le__(self, other: Any) -> Scalar:
+        return compare("<=", self, other)
+
+    def __gt__(self, other: Any) -> Scalar:
+        return compare(">", self, other)
+
+    def __ge__(self, other: Any) -> Scalar:
+        return compare(">=", self, other)
+
+    def __eq__(self, other: Any) -> Scalar:  # type: ignore[override]
+        return compare("==", self, other)
+
+    def __ne__(self, other: Any) -> Scalar:  # type: ignore[override]
+        return compare("!=", self, other)
+
+    __hash__ = object.__hash__
+
+    def __bool__(self) -> NoReturn:
+        fail(
+            f"{self} has no truth value in Python, it is known when the program runs; allowed: "
+            "pto.if_(condition), pto.select(condition, a, b), and & | ~ instead of and, or, not"
+        )
+
+    def __index__(self) -> NoReturn:
+        fail(f"{self} is no Python number, it is known when the program runs; allowed: pto.range for loops")
+
+    __int__ = __float__ = __index__
 
 
 def literal(value: Any, d: DType, what: str, instruction: str | None = None) -> AttrValue:

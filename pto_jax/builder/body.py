@@ -3,22 +3,21 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Any, Protocol
 
 from ..errors import Span
 from ..ir.program import Attrs, AttrValue, Form, Function, Op, Region, attrs
 from ..ir.types import ScalarType, Type
 from .places import fail, here
-from .values import Handle, wrap
-
-if TYPE_CHECKING:
-    from .program import Builder
+from .values import Handle, Owner, Scope
 
 _ACTIVE: ContextVar[Body | None] = ContextVar("pto_jax_builder", default=None)
 Groups = tuple[tuple[str, int], ...]
+#: Makes the handle of a value: its function, its region, its type and its name.
+MakeHandle = Callable[[Owner, Scope, Type, str | None], Handle]
 
 
 @dataclass(eq=False)
@@ -70,11 +69,29 @@ class Block:
         return f"{self.title} ({self.span})" if self.span else self.title
 
 
+class Functions(Protocol):
+    """The program that a function is built in: the functions it may call."""
+
+    def function_named(self, name: str) -> Function | None:
+        """A function that has been built, None where there is none of the name."""
+
+    def include(self, kernel: Any) -> Function:
+        """The function of a kernel, built once."""
+
+
 class Body:
     """One function under construction."""
 
-    def __init__(self, program: Builder, name: str, args: Iterable[tuple[str, Type]], span: Span) -> None:
+    def __init__(
+        self,
+        program: Functions,
+        name: str,
+        args: Iterable[tuple[str, Type]],
+        span: Span,
+        make_handle: MakeHandle,
+    ) -> None:
         self.program = program
+        self._make_handle = make_handle
         self.name = name
         self.span = span
         self.root = Block(f"@{name}", span)
@@ -104,7 +121,7 @@ class Body:
 
     def define(self, t: Type, hint: str | None = None) -> Handle:
         """A new value of the current region; without a hint it is numbered when it is first named."""
-        return wrap(self, self.stack[-1], t, None if hint is None else self.fresh(hint))
+        return self._make_handle(self, self.stack[-1], t, None if hint is None else self.fresh(hint))
 
     def use(self, handle: Handle, instruction: str | None = None) -> Handle:
         """A value about to be used, checked to be visible."""
@@ -125,7 +142,7 @@ class Body:
         """A constant at the head of the function, one for each value and type."""
         key = (t, repr(value))
         if key not in self._constants:
-            handle = wrap(self, self.root, t, self.fresh(_constant_name(value, t)))
+            handle = self._make_handle(self, self.root, t, self.fresh(_constant_name(value, t)))
             self._constants[key] = handle
             self._constant_nodes[handle] = Node(
                 "arith.constant", results=[handle], attributes={"value": value}, span=here().span

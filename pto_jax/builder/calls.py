@@ -1,4 +1,4 @@
-"""Instructions as Python functions, made from their declarations."""
+"""Tile instructions as Python functions, made from their declarations."""
 
 from __future__ import annotations
 
@@ -13,49 +13,19 @@ from ..ir.program import AttrValue, Form, Symbol
 from ..ir.types import ScalarType, Type
 from ..isa.bind import accepts
 from ..profiles import PROFILES
-from ..text.formats import TWO_SPELLINGS, find_format, format_names
+from ..text.formats import TWO_SPELLINGS, find_format
 from ..text.names import INDEXED
 from .argument_types import as_type, member
 from .arith import as_scalar, is_number
 from .body import Node, current
 from .places import Place, fail, here
-from .synchronise import wait
-from .values import Event, Handle, Indexed
-
-Function = Callable[..., Any]
-#: Operations that the control flow of the builder makes.
-_STRUCTURE = ("scf.", "return", "arith.constant")
+from .synchronise import Event, wait
+from .values import Handle, Indexed
 
 
-@cache
-def names() -> dict[str, str]:
-    """Every operation that is a function here: its Python name and its name in programs."""
-    listed = [*isa.instructions(), *(n for n in format_names() if not n.startswith(_STRUCTURE))]
-    return {name.replace(".", "_"): name for name in listed}
+def tile_function(instruction: isa.Instruction) -> Callable[..., Any]:
+    """The function that builds a tile instruction."""
 
-
-@cache
-def find(name: str) -> Function:
-    """The function that builds an instruction, by its text name or that of the C++ intrinsic.
-
-    Raises AttributeError for a name that no instruction has.
-    """
-    from .custom import custom_function
-
-    low = name.lower()
-    instruction = isa.find(name) if name in (low, name.upper()) else None
-    key = instruction.name if instruction is not None else names().get(low if name == name.upper() else name)
-    if key is None:
-        raise AttributeError(f"no instruction is called {name!r}; builder.names() lists them")
-    fmt = find_format(key)
-    declared = isa.find(key)
-    if fmt is not None and key not in TWO_SPELLINGS:
-        return custom_function(fmt, declared)
-    assert declared is not None
-    return _function(declared)
-
-
-def _function(instruction: isa.Instruction) -> Function:
     def call(*args: Any, **kwargs: Any) -> Any:
         return _Call(instruction, kwargs, here()).build(args)
 

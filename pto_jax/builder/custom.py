@@ -37,8 +37,8 @@ from .arith import as_scalar
 from .body import Node, current
 from .calls import KINDS, attributes_of, described, document, python_name, renamed, shown_type
 from .places import Place, fail, here
-from .synchronise import wait
-from .values import Event, Handle
+from .synchronise import Event, wait
+from .values import Handle
 
 _IMPLIED = {"i64": ScalarType(I64), "i1": ScalarType(I1), "index": ScalarType(INDEX)}
 

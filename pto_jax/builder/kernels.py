@@ -15,7 +15,7 @@ from ..profiles import Profile
 from .argument_types import as_type
 from .body import activate, building
 from .places import Place, definition, fail
-from .program import Builder, Building, call, function_attributes, returned
+from .program import Building, ProgramBuilder, call, function_attributes, returned
 
 if TYPE_CHECKING:
     from ..runtime import kernel as engine
@@ -111,7 +111,7 @@ class Kernel:
         made._general = self._general or self
         return made
 
-    def build(self, program: Builder, *, entry: bool) -> Function:
+    def build(self, program: ProgramBuilder, *, entry: bool) -> Function:
         """The function in a program."""
         missing = [n for n, v in self.constants.items() if v is inspect.Parameter.empty]
         if missing:
@@ -137,7 +137,7 @@ class Kernel:
     @cached_property
     def program(self) -> Program:
         """The program: this function, and before it those it calls."""
-        builder = Builder(arch=self._options.get("arch"))
+        builder = ProgramBuilder(arch=self._options.get("arch"))
         before = activate(None)
         try:
             builder.add(self.build(builder, entry=bool(self._options.get("entry", True))), self)

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 from ..ir.program import Attrs, AttrValue, Function, Program, Symbol, attrs
 from ..ir.types import KernelKind, ScalarType, Type
 from .argument_types import as_type, member
 from .arith import as_scalar, dtype_of
 from .body import Body, Node, activate, current, flattened
+from .handles import wrap
 from .places import Place, fail, here
 from .values import Handle
-
-if TYPE_CHECKING:
-    from .kernels import Kernel
 
 
 def function_attributes(
@@ -30,19 +28,17 @@ def function_attributes(
     return attrs(found)
 
 
-class Builder:
-    """A program under construction.
+class Callee(Protocol):
+    """A kernel, as a program that calls it needs it."""
 
-    Everything that :mod:`pto_jax.builder` has is a method too: ``b.tadd(...)``, ``b.range(...)``.
-    ``arch`` is the target the program names ("a3", "a5").
+    symbol: str
 
-    >>> b = Builder(arch="a5")
-    >>> with b.function("double", {"n": "index", "p": "!pto.ptr<i64>"}) as f:
-    ...     n, p = f.args
-    ...     b.store_scalar(b.cast(n + n, "i64"), p, 0)
-    >>> [op.name for op in b.program.walk()]
-    ['arith.constant', 'arith.addi', 'arith.index_cast', 'store_scalar', 'return']
-    """
+    def build(self, program: ProgramBuilder, *, entry: bool) -> Function:
+        """The kernel's function in a program."""
+
+
+class ProgramBuilder:
+    """A program under construction. ``arch`` is the target the program names ("a3", "a5")."""
 
     def __init__(self, *, arch: str | None = None, attributes: Mapping[str, AttrValue] | None = None) -> None:
         self._attributes: dict[str, AttrValue] = dict(attributes or {})
@@ -60,13 +56,6 @@ class Builder:
 
     def __str__(self) -> str:
         return str(self.program)
-
-    def __getattr__(self, name: str) -> Any:
-        from importlib import import_module
-
-        if name.startswith("_"):
-            raise AttributeError(f"a builder has no {name!r}")
-        return getattr(import_module(__package__ or ""), name)
 
     def function(
         self,
@@ -89,7 +78,11 @@ class Builder:
         self._functions[function.name] = function
         self._origins[function.name] = origin
 
-    def include(self, kernel: Kernel) -> Function:
+    def function_named(self, name: str) -> Function | None:
+        """A finished function, None where there is none of the name."""
+        return self._functions.get(name)
+
+    def include(self, kernel: Callee) -> Function:
         """The function of a kernel that another one calls, built once."""
         name = kernel.symbol
         if self._origins.get(name) is not kernel or name not in self._functions:
@@ -112,7 +105,7 @@ class Building:
 
     def __init__(
         self,
-        program: Builder,
+        program: ProgramBuilder,
         name: str,
         args: Sequence[tuple[str, Type]],
         attributes: Attrs,
@@ -120,7 +113,7 @@ class Building:
         place: Place,
     ) -> None:
         self.program = program
-        self.body = Body(program, name, args, place.span)
+        self.body = Body(program, name, args, place.span, wrap)
         self.function: Function | None = None
         self._attributes = attributes
         self._private = private
@@ -149,7 +142,7 @@ class Building:
 
 
 def return_(*values: Any) -> None:
-    """The values that a function built with :meth:`Builder.function` returns, at its end."""
+    """The values that a function built with :meth:`ProgramBuilder.function` returns, at its end."""
     body = current()
     if body.returned is not None or body.stack[-1] is not body.root:
         fail(f"return_ in @{body.name}; allowed: once, as the last operation of a function")
@@ -171,11 +164,9 @@ def call(function: Any, *args: Any, results: Any = ()) -> Any:
     ``results`` are the types it returns, for a function that is built later.
     """
     body, place = current(), here()
-    name = function if isinstance(function, str) else function.symbol
-    if isinstance(function, str):
-        known = next((f for f in body.program.program.functions if f.name == name), None)
-    else:
-        known = body.program.include(function)
+    by_name = isinstance(function, str)
+    name = function if by_name else function.symbol
+    known = body.program.function_named(name) if by_name else body.program.include(function)
     types = [a.type for a in known.args] if known is not None else [None] * len(args)
     if len(types) != len(args):
         fail(

@@ -5,13 +5,43 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.types import OpaqueType
-from .body import Node, current, flattened
+from .body import Block, Body, Node, current, flattened
 from .places import Place, fail, here
-from .values import Event, Handle
+from .values import Handle, TileHandle
 
 EVENT = OpaqueType("event")
 #: The most events that one ``tsync`` names.
 _MOST = 8
+
+
+class Event:
+    """What a tile instruction returns: later instructions wait for it with ``wait=`` or :func:`tsync`."""
+
+    def __init__(self, node: Node, owner: Body, block: Block, place: Place) -> None:
+        self.node = node
+        self._owner = owner
+        self._block = block
+        self._place = place
+        self._handle: Handle | None = None
+
+    def handle(self) -> Handle:
+        """The value to wait for: an event that the operation gives, else the tile it works on."""
+        if self._handle is None:
+            if self.node.outs:
+                name = self._place.target()
+                self._handle = Handle(self._owner, self._block, EVENT, self._owner.fresh(name or "event"))
+                self.node.results.append(self._handle)
+            else:
+                tiles = [h for h in self.node.ins if isinstance(h, TileHandle)]
+                if not tiles:
+                    fail(
+                        f"{self} has no event; allowed: tsync() without operands, which waits for everything"
+                    )
+                self._handle = tiles[0]
+        return self._handle
+
+    def __str__(self) -> str:
+        return f"{self.node.name} ({self.node.span})"
 
 
 def tsync(*events: Any, op: str | None = None) -> None:

@@ -10,9 +10,10 @@ from ..ir.dtypes import DType
 from ..ir.types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType
 from ..text.formats import find_format
 from .argument_types import as_type, tile_type
+from .arith import Scalar
 from .custom import Call
 from .places import fail, here
-from .values import Handle, Scalar, TileHandle, View
+from .values import Handle, TileHandle, View
 
 #: A size of the valid region that is known when the program runs.
 Size = int | Scalar | None

@@ -3,20 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, Protocol
 
 from ..ir.program import Value
-from ..ir.types import Loc, MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
-from .places import Place, fail, here
+from ..ir.types import MemRefType, PartitionViewType, TensorViewType, TileType, Type
+from .places import fail
 
-if TYPE_CHECKING:
-    from .body import Block, Body, Node
+
+class Owner(Protocol):
+    """The function that values belong to, which gives each its name."""
+
+    name: str
+
+    def fresh(self, hint: str | None) -> str:
+        """A name that no other value of the function has."""
+
+
+class Scope(Protocol):
+    """The region that values are defined in; once it is closed they can no longer be used."""
+
+    open: bool
 
 
 class Handle:
     """A value of the program: the result of an operation, or an argument."""
 
-    def __init__(self, owner: Body, block: Block, type_: Type, name: str | None = None) -> None:
+    def __init__(self, owner: Owner, block: Scope, type_: Type, name: str | None = None) -> None:
         self.owner = owner
         self.block = block
         self.type = type_
@@ -45,122 +57,6 @@ class Handle:
         return f"<{type(self).__name__} {self}: {self.type}>"
 
 
-class Scalar(Handle):
-    """A number of the program: ``index``, an integer, a float or a truth value.
-
-    Operators build ``arith`` operations; Python numbers on the other side become constants of its type.
-    ``//`` and ``%`` truncate toward zero, as in C. Comparisons give an ``i1``; there is no Python truth
-    value, so that ``if`` and ``and`` are :func:`if_`, ``&``, ``|`` and :func:`select`.
-    """
-
-    type: ScalarType
-
-    def __add__(self, other: Any) -> Scalar:
-        return _binary("+", self, other)
-
-    def __radd__(self, other: Any) -> Scalar:
-        return _binary("+", other, self)
-
-    def __sub__(self, other: Any) -> Scalar:
-        return _binary("-", self, other)
-
-    def __rsub__(self, other: Any) -> Scalar:
-        return _binary("-", other, self)
-
-    def __mul__(self, other: Any) -> Scalar:
-        return _binary("*", self, other)
-
-    def __rmul__(self, other: Any) -> Scalar:
-        return _binary("*", other, self)
-
-    def __floordiv__(self, other: Any) -> Scalar:
-        return _binary("//", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Scalar:
-        return _binary("//", other, self)
-
-    def __truediv__(self, other: Any) -> Scalar:
-        return _binary("/", self, other)
-
-    def __rtruediv__(self, other: Any) -> Scalar:
-        return _binary("/", other, self)
-
-    def __mod__(self, other: Any) -> Scalar:
-        return _binary("%", self, other)
-
-    def __rmod__(self, other: Any) -> Scalar:
-        return _binary("%", other, self)
-
-    def __and__(self, other: Any) -> Scalar:
-        return _binary("&", self, other)
-
-    def __rand__(self, other: Any) -> Scalar:
-        return _binary("&", other, self)
-
-    def __or__(self, other: Any) -> Scalar:
-        return _binary("|", self, other)
-
-    def __ror__(self, other: Any) -> Scalar:
-        return _binary("|", other, self)
-
-    def __xor__(self, other: Any) -> Scalar:
-        return _binary("^", self, other)
-
-    def __rxor__(self, other: Any) -> Scalar:
-        return _binary("^", other, self)
-
-    def __lshift__(self, other: Any) -> Scalar:
-        return _binary("<<", self, other)
-
-    def __rlshift__(self, other: Any) -> Scalar:
-        return _binary("<<", other, self)
-
-    def __rshift__(self, other: Any) -> Scalar:
-        return _binary(">>", self, other)
-
-    def __rrshift__(self, other: Any) -> Scalar:
-        return _binary(">>", other, self)
-
-    def __neg__(self) -> Scalar:
-        from .arith import negative
-
-        return negative(self)
-
-    def __invert__(self) -> Scalar:
-        return _binary("^", self, True if self.type.dtype.name == "i1" else -1)
-
-    def __lt__(self, other: Any) -> Scalar:
-        return _compare("<", self, other)
-
-    def __le__(self, other: Any) -> Scalar:
-        return _compare("<=", self, other)
-
-    def __gt__(self, other: Any) -> Scalar:
-        return _compare(">", self, other)
-
-    def __ge__(self, other: Any) -> Scalar:
-        return _compare(">=", self, other)
-
-    def __eq__(self, other: Any) -> Scalar:  # type: ignore[override]
-        return _compare("==", self, other)
-
-    def __ne__(self, other: Any) -> Scalar:  # type: ignore[override]
-        return _compare("!=", self, other)
-
-    __hash__ = object.__hash__
-
-    def __bool__(self) -> NoReturn:
-        fail(
-            f"{self} has no truth value in Python, it is known when the program runs; allowed: "
-            "pto.if_(condition), pto.select(condition, a, b), and & | ~ instead of and, or, not"
-        )
-
-    def __index__(self) -> NoReturn:
-        fail(f"{self} is no Python number, it is known when the program runs; allowed: pto.range for loops")
-
-    __int__ = __float__ = __index__
-
-
 class TileHandle(Handle):
     """A tile, or a local memref."""
 
@@ -172,17 +68,6 @@ class TileHandle(Handle):
     def valid(self) -> tuple[int | None, int | None]:
         """The valid sizes that the type gives, None for those known at run time."""
         return self.type.valid if isinstance(self.type, TileType) else (None, None)
-
-
-class Pointer(Handle):
-    """A pointer into memory; ``pointer + n`` moves it by elements."""
-
-    type: PtrType
-
-    def __add__(self, offset: Any) -> Any:
-        from .calls import find
-
-        return find("addptr")(self, offset)
 
 
 class View(Handle):
@@ -214,70 +99,5 @@ class Indexed:
         self.offsets = offsets
 
 
-class Event:
-    """What a tile instruction returns: later instructions wait for it with ``wait=`` or :func:`tsync`."""
-
-    def __init__(self, node: Node, owner: Body, block: Block, place: Place) -> None:
-        self.node = node
-        self._owner = owner
-        self._block = block
-        self._place = place
-        self._handle: Handle | None = None
-
-    def handle(self) -> Handle:
-        """The value to wait for: an event that the operation gives, else the tile it works on."""
-        if self._handle is None:
-            from .synchronise import EVENT
-
-            if self.node.outs:
-                name = self._place.target()
-                self._handle = Handle(self._owner, self._block, EVENT, self._owner.fresh(name or "event"))
-                self.node.results.append(self._handle)
-            else:
-                tiles = [h for h in self.node.ins if isinstance(h, TileHandle)]
-                if not tiles:
-                    fail(
-                        f"{self} has no event; allowed: tsync() without operands, which waits for everything"
-                    )
-                self._handle = tiles[0]
-        return self._handle
-
-    def __str__(self) -> str:
-        return f"{self.node.name} ({self.node.span})"
-
-
 def _dims(t: Type) -> tuple[int | None, ...]:
     return t.dims if isinstance(t, TensorViewType | PartitionViewType | MemRefType) else ()
-
-
-def _binary(symbol: str, left: Any, right: Any) -> Scalar:
-    from .arith import binary
-
-    return binary(symbol, left, right, here())
-
-
-def _compare(symbol: str, left: Any, right: Any) -> Scalar:
-    from .arith import compare
-
-    return compare(symbol, left, right, here())
-
-
-def is_local(t: Type) -> bool:
-    """Whether a type is that of bytes in an on-chip buffer."""
-    if isinstance(t, MemRefType):
-        return t.space is not None and t.space.name in Loc.__members__
-    return isinstance(t, TileType)
-
-
-def wrap(owner: Body, block: Block, t: Type, name: str | None) -> Handle:
-    """A handle of the class that the type asks for."""
-    kind: type[Handle] = Handle
-    if isinstance(t, ScalarType):
-        kind = Scalar
-    elif is_local(t):
-        kind = TileHandle
-    elif isinstance(t, PtrType):
-        kind = Pointer
-    elif isinstance(t, TensorViewType | PartitionViewType | MemRefType):
-        kind = View
-    return kind(owner, block, t, name)

@@ -19,7 +19,6 @@ from ..profiles import PROFILE_NAMES, Profile, ProfileName
 
 if TYPE_CHECKING:
     from ..ir.program import AttrValue, Op, Symbol, Value
-    from .samples.operations import Sample
 
 Role = Literal["out", "in", "inout", "tmp"]
 #: ``vector`` is a vector of four elements outside tile memory (``vector<4xi16>``).
@@ -234,6 +233,22 @@ class Decision:
     question: str
     choice: str
     source: str
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Operand types and attributes of one operation.
+
+    ``form`` lists its source operands; ``constants`` gives index operands by value, several where the
+    operand is a list. ``grouped`` operations name the parts of their operand list.
+    """
+
+    instruction: Instruction
+    types: Mapping[str, Type]
+    form: tuple[str, ...]
+    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
+    constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
+    grouped: bool = False
 
 
 #: Legal operations of an instruction on a profile, for instructions whose operands do not follow from the

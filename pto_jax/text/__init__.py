@@ -6,7 +6,7 @@ from typing import Literal
 
 from ..ir.program import Program
 from .printer import Printer
-from .reader import Reader
+from .programs import ProgramReader
 
 __all__ = ["parse", "print_program"]
 
@@ -20,7 +20,7 @@ def parse(text: str, file: str = "<text>") -> Program:
     >>> p.fragment, [str(v) for v in p.functions[0].args], p.fragment_results
     (True, ['%a', '%b'], ('d',))
     """
-    return Reader(text, file).program()
+    return ProgramReader(text, file).program()
 
 
 def print_program(program: Program, form: Literal["as", "ssa", "dps"] | None = None) -> str:

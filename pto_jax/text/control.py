@@ -5,16 +5,13 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.program import AttrValue, Op, Region, Value
 from ..ir.types import ScalarType, Type, VectorType
+from .reader import Reader
 from .scope import Mention
 from .tokens import Kind
-
-if TYPE_CHECKING:
-    from .reader import Reader
 
 Results = list[Mention]
 #: The largest constant vector; a splat of it is stored element by element.

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from ..ir.convolution import Conv, read_geometry
 from ..ir.types import GlobalLayout, Loc, TileType, conv_tile
 from .attributes import enumeration, member
+from .shapes import ShapeReader
 from .tokens import Kind
-
-if TYPE_CHECKING:
-    from .types import TypeReader
 
 CONV_NAME = "conv_tile"
 _MAX_RANK = 6
 
 
-def read_conv_tile(reader: TypeReader, start: int) -> TileType:
+def read_conv_tile(reader: ShapeReader, start: int) -> TileType:
     """The type after its name: a place, dimensions and element type, a layout, and the geometry."""
     c = reader.cursor
     opened = c.start
@@ -52,7 +48,7 @@ def read_conv_tile(reader: TypeReader, start: int) -> TileType:
     return conv_tile(element, Conv(layout, tuple(d or 0 for d in dims), geometry), loc)
 
 
-def _value(reader: TypeReader) -> str:
+def _value(reader: ShapeReader) -> str:
     """A number, or sizes with ``x`` between them, as written."""
     c = reader.cursor
     start = c.start

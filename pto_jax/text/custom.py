@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
 
 from ..ir.dtypes import I1, I64, INDEX
 from ..ir.program import AttrValue, Op, Value
@@ -26,11 +25,9 @@ from .formats import (
 )
 from .lexer import Cursor
 from .names import suggestion
+from .reader import Reader
 from .scope import Mention
 from .tokens import PUNCTUATION, Kind
-
-if TYPE_CHECKING:
-    from .reader import Reader
 
 _IMPLIED = {"i64": ScalarType(I64), "i1": ScalarType(I1), "index": ScalarType(INDEX)}
 

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
+from ..ir.program import Op
 from .names import SOURCE_FIRST
+from .reader import Reader
 from .tile_syntax import TileOp, TileOperand, finish, give_types, read_operand, read_types
 from .tokens import Kind
-
-if TYPE_CHECKING:
-    from ..ir.program import Op
-    from .reader import Reader
 
 #: Operand order of the generic form where optional operands exist (``>`` marks destinations); other
 #: instructions list their sources and then one destination.

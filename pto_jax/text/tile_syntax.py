@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
 
 from .. import isa
 from ..errors import Span
@@ -13,12 +12,10 @@ from ..ir.program import AttrValue, Form, Op, Value
 from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, Type, UnknownType
 from .dictionaries import Places
 from .names import DESTINATION_SECOND, INDEXED, SOURCE_FIRST
+from .reader import Reader
 from .scope import Mention
 from .tokens import Kind
 from .typing import Maybe, distribute, is_scalar
-
-if TYPE_CHECKING:
-    from .reader import Reader
 
 _VIEWS = (TensorViewType, PartitionViewType, MemRefType, PtrType)
 

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir.dtypes import DType, find_dtype
 from ..ir.types import AddressSpace, BLayout, Compact, Loc, Pad, SLayout, TileType
 from .attributes import enumeration, member, words
 from .names import suggestion
+from .shapes import Dims, ShapeReader
 from .tokens import Kind
-
-if TYPE_CHECKING:
-    from .types import Dims, TypeReader
 
 TILE_NAMES = ("tile_buf", "tile")
 KEYS = (
@@ -36,7 +34,7 @@ class _Fields:
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def read_tile_body(reader: TypeReader, name: str, start: int) -> TileType:
+def read_tile_body(reader: ShapeReader, name: str, start: int) -> TileType:
     """The parameters between the angle brackets, as a type."""
     c = reader.cursor
     fields = _Fields()
@@ -53,7 +51,7 @@ def read_tile_body(reader: TypeReader, name: str, start: int) -> TileType:
     return TileType(**fields.values)
 
 
-def _read_parameter(reader: TypeReader, fields: _Fields) -> None:
+def _read_parameter(reader: ShapeReader, fields: _Fields) -> None:
     c = reader.cursor
     start = c.start
     if c.kind is Kind.BARE_IDENT and c.peek()[0] is Kind.EQUAL:
@@ -79,7 +77,7 @@ def _read_parameter(reader: TypeReader, fields: _Fields) -> None:
         _read_positional(reader, fields)
 
 
-def _read_dims(reader: TypeReader, fields: _Fields) -> None:
+def _read_dims(reader: ShapeReader, fields: _Fields) -> None:
     c = reader.cursor
     start = c.start
     dims, element = reader.shaped("the dimensions of a tile, as in 16x16xf32")
@@ -93,7 +91,7 @@ def _read_dims(reader: TypeReader, fields: _Fields) -> None:
         _store(reader, fields, key, value, start)
 
 
-def _read_keyed(reader: TypeReader, fields: _Fields) -> None:
+def _read_keyed(reader: ShapeReader, fields: _Fields) -> None:
     c = reader.cursor
     start, key = c.start, c.text
     if key not in KEYS:
@@ -108,7 +106,7 @@ def _read_keyed(reader: TypeReader, fields: _Fields) -> None:
         _store(reader, fields, part, size, start)
 
 
-def _store(reader: TypeReader, fields: _Fields, key: str, value: object, start: int) -> None:
+def _store(reader: ShapeReader, fields: _Fields, key: str, value: object, start: int) -> None:
     """Keep a parameter; one that is already there is an error naming both places."""
     c = reader.cursor
     if key in fields.values:
@@ -130,7 +128,7 @@ def _store(reader: TypeReader, fields: _Fields, key: str, value: object, start: 
     fields.places[key] = (start, c.last_end)
 
 
-def _read_positional(reader: TypeReader, fields: _Fields) -> None:
+def _read_positional(reader: ShapeReader, fields: _Fields) -> None:
     c = reader.cursor
     start = c.start
     key = next((k for k in _POSITIONS if k not in fields.values), None)
@@ -156,7 +154,7 @@ def _expected(key: str) -> str:
     )
 
 
-def _read_value(reader: TypeReader, key: str) -> Any:
+def _read_value(reader: ShapeReader, key: str) -> Any:
     c = reader.cursor
     if key == "dtype":
         return reader.dtype()
@@ -172,7 +170,7 @@ def _read_value(reader: TypeReader, key: str) -> Any:
     return enumeration(c, _ENUMERATIONS[key], key)
 
 
-def _size(reader: TypeReader, key: str, smallest: int) -> int:
+def _size(reader: ShapeReader, key: str, smallest: int) -> int:
     c = reader.cursor
     start = c.start
     size = c.integer(f"the value of {key}")
@@ -190,7 +188,7 @@ def _dynamic(size: int) -> int | None:
     return None if size == -1 else size
 
 
-def _valid(reader: TypeReader) -> Dims:
+def _valid(reader: ShapeReader) -> Dims:
     c = reader.cursor
     start = c.start
     dims, element = reader.dims("the valid sizes, as in 16x?", least=0)

@@ -7,9 +7,8 @@ passes over a known one without looking at its tokens.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 
-from ..ir.dtypes import DType, find_dtype
+from ..ir.dtypes import find_dtype
 from ..ir.types import (
     AddressSpace,
     MemRefType,
@@ -26,11 +25,11 @@ from .attributes import enumeration
 from .conv_type import CONV_NAME, read_conv_tile
 from .lexer import Cursor
 from .names import suggestion
+from .shapes import Dims, ShapeReader
 from .tile_type import TILE_NAMES, read_tile_body
 from .tokens import Kind
 
 MAX_RANK = 5
-MAX_DIMENSION = (1 << 63) - 1
 #: Types without data, which are kept as written.
 OPAQUE = (
     "pipe",
@@ -52,16 +51,13 @@ _OPEN_DIMS = re.compile(r"[A-Za-z?0-9]+xdtype")
 _OPEN_TILE = re.compile(r"T\s*,\s*R\s*,\s*C\s*>")
 #: A type with at most one inner pair of angle brackets, which is all that programs write.
 _EXTENT = re.compile(r"[!\w.]*<(?:[^<>]++|<[^<>]*+>)*+>")
-_DIM = re.compile(r"(\d+)x")
-
-Dims = tuple[int | None, ...]
 
 
-class TypeReader:
+class TypeReader(ShapeReader):
     """Reads types at a cursor and remembers the text of those already read."""
 
     def __init__(self, cursor: Cursor) -> None:
-        self.cursor = cursor
+        super().__init__(cursor)
         self._known: dict[str, Type] = {}
 
     def read(self) -> Type:
@@ -227,62 +223,6 @@ class TypeReader:
 
     # -- shaped types --------------------------------------------------------------------------------
 
-    def dtype(self, text: str | None = None) -> DType:
-        """An element type at the cursor, or the one called ``text``."""
-        c = self.cursor
-        name = c.expect(Kind.BARE_IDENT, "an element type") if text is None else text
-        found = find_dtype(name)
-        if found is None:
-            c.fail(
-                f"found the unknown element type '{name}'; allowed: f32, f16, bf16, i8 to i64, ui8 to ui64, "
-                "f8E4M3FN, f8E5M2 and further small floats",
-                start=c.last_end - len(name),
-                end=c.last_end,
-            )
-        return found
-
-    def dims(self, role: str, least: int = 1) -> tuple[Dims, str]:
-        """``16x?xf32`` as sizes and the text after the last ``x`` ("" when nothing follows)."""
-        c = self.cursor
-        sizes: list[int | None] = []
-        while True:
-            rest = ""
-            if c.accept(Kind.QUESTION):
-                sizes.append(None)
-            elif c.at(Kind.INTEGER_LIT) and "x" in c.text:
-                # ``0x64`` is a hexadecimal literal to the lexer; as dimensions it is 0 by 64.
-                rest = c.take()[1:]
-                sizes.append(self._size(0, c.last_end, least))
-            elif c.at(Kind.INTEGER_LIT):
-                sizes.append(self._size(c.integer(role), c.last_end, least))
-            else:
-                c.unexpected(role)
-            if c.start == c.last_end and c.kind is Kind.BARE_IDENT and (rest or c.text[0] == "x"):
-                rest += c.take()
-            if not rest:
-                return tuple(sizes), ""
-            rest = rest[1:]
-            while (leading := _DIM.match(rest)) is not None:
-                sizes.append(self._size(int(leading.group(1)[:20]), c.last_end, least))
-                rest = rest[leading.end() :]
-            if rest.isdigit():
-                return (*sizes, self._size(int(rest[:20]), c.last_end, least)), ""
-            if rest:
-                return tuple(sizes), rest
-
-    def _size(self, size: int, end: int, least: int) -> int:
-        if not least <= size <= MAX_DIMENSION:
-            allowed = "a positive size" if least else "a size"
-            self.cursor.fail(f"found the dimension {size}; allowed: {allowed} or '?'", start=end - 1, end=end)
-        return size
-
-    def shaped(self, role: str) -> tuple[Dims, DType]:
-        """Dimensions followed by an element type."""
-        dims, element = self.dims(role)
-        if not element:
-            self.cursor.unexpected("an element type after the dimensions, as in 16x512xbf16")
-        return dims, self.dtype(element)
-
     def _memref(self) -> MemRefType | UnknownType:
         c = self.cursor
         c.advance()
@@ -308,33 +248,6 @@ class TypeReader:
                 c.unexpected("strided<[...], offset: ...> or #pto.address_space<...>, each at most once")
         c.close(Kind.GREATER, opened)
         return MemRefType(dims, element, space, strides, offset)
-
-    def strided(self) -> tuple[Dims, int | None]:
-        """``strided<[s, ...], offset: o>``; the offset may be a list (tiles of old programs)."""
-        c = self.cursor
-        c.advance()
-        opened = c.start
-        c.expect(Kind.LESS, "after strided")
-        strides = self._sizes()
-        offset: int | None = 0
-        if c.accept(Kind.COMMA):
-            c.expect_word("offset")
-            c.expect(Kind.COLON)
-            offset = self._sizes()[0] if c.kind is Kind.L_SQUARE else self._open_size()
-        c.close(Kind.GREATER, opened)
-        return tuple(strides), offset
-
-    def _sizes(self) -> Sequence[int | None]:
-        c = self.cursor
-        opened = c.start
-        c.expect(Kind.L_SQUARE)
-        sizes = c.listed(self._open_size, Kind.R_SQUARE)
-        c.close(Kind.R_SQUARE, opened)
-        return sizes or [None]
-
-    def _open_size(self) -> int | None:
-        c = self.cursor
-        return None if c.accept(Kind.QUESTION) else c.integer("a size or '?'")
 
     def _vector(self) -> VectorType:
         c = self.cursor

@@ -174,9 +174,10 @@ def test_packed_strides_of_known_and_unknown_extents() -> None:
     assert {"%0 = arith.muli %n, %c8 : index", "%1 = arith.muli %c3, %0 : index"} <= set(lines(builder))
 
 
-@pytest.mark.parametrize("name", ["arith", "argument_types", "control", "kernels", "program", "places"])
+@pytest.mark.parametrize("name", ["", ".argument_types", ".control", ".kernels"])
 def test_examples_of_the_docstrings(name: str) -> None:
-    assert doctest.testmod(import_module(f"pto_jax.builder.{name}")).failed == 0
+    found = doctest.testmod(import_module(f"pto_jax.builder{name}"))
+    assert found.attempted and not found.failed
 
 
 def test_building_printing_and_verifying_need_no_jax() -> None:

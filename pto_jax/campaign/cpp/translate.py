@@ -18,6 +18,7 @@ from ...ir.types import ScalarType, Type
 from ...profiles import CPU_SIM
 from . import build
 from .host import Host, main
+from .operations import write
 from .places import Places
 from .spelling import identifier
 from .support import prelude
@@ -47,7 +48,7 @@ def translate(case: Case, outputs: Iterable[str], mode: Mode) -> Translation:
         for n, i in case.inputs.items()
         if isinstance(i.type, ScalarType) and i.words.size == 1
     }
-    unit = Unit(program, mode, Places.of(program, known))
+    unit = Unit(program, mode, Places.of(program, known), write)
     name = unit.name("fragment" if program.fragment else identifier(function.name))
     host = Host(case, unit, function, name)
     text = host.body(outputs)

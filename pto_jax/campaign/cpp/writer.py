@@ -6,7 +6,7 @@ in manual mode a loop or a branch hands one on by copying the C++ object, which 
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
@@ -40,11 +40,12 @@ class Scope:
 
 @dataclass
 class Unit:
-    """What all functions of a program share."""
+    """What all functions of a program share; ``operation`` writes one operation of them."""
 
     program: Program
     mode: Mode
     places: Places
+    operation: Callable[[Writer, Op], None]
     types: Aliases = field(default_factory=Aliases)
     functions: list[str] = field(default_factory=list)
     _names: set[str] = field(default_factory=set)
@@ -178,12 +179,10 @@ class Writer:
 
     def block(self, region: Region) -> tuple[Value, ...]:
         """Write the operations of a region; gives the operands of its terminator."""
-        from .operations import write
-
         for op in region.ops:
             if op.name in ("return", "scf.yield", "scf.condition"):
                 return op.ins
-            write(self, op)
+            self.unit.operation(self, op)
         return ()
 
     def declare_tile(

@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from ..judge import Outcome
-from ..recorder import Record, Recorder
+from ..recorder import Record
 from .batch import Batch, Failure, joined
 from .messages import Note
-from .plan import Plan
 
 
 class Executor(ABC):
@@ -43,20 +42,6 @@ class Executor(ABC):
 
 #: Told the index of a case before it is executed, so that a worker that hangs or crashes can be asked which.
 Beat = Callable[[int], None]
-
-
-def make(plan: Plan, recorder: Recorder, beat: Beat) -> Executor:
-    """The executor of a campaign; the recorder is called once for each failure.
-
-    Raises PtoError for machines and programs that there are not.
-    """
-    if plan.lockstep:
-        from ..lockstep.executor import LockstepExecutor
-
-        return LockstepExecutor(plan, recorder)
-    from .executor_cases import CaseExecutor
-
-    return CaseExecutor(plan, recorder, beat)
 
 
 def failure(outcome: Outcome, record: Record) -> Failure:

@@ -20,7 +20,8 @@ from ...generate.programs import Case
 from ..judge import Outcome
 from ..recorder import Keeper, Record, Recorder, forget
 from ..targets import Target
-from .executor import Executor, make
+from .executor import Executor
+from .executors import make
 from .messages import Board, Done, Failed, Note, Piece, Ready, Task
 from .plan import Plan
 

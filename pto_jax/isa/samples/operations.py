@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterator
+from dataclasses import replace
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -19,32 +19,18 @@ from ...ir.types import (
     Type,
 )
 from ...profiles import Profile
-from ..declare import Attribute, Instruction, Operand
+from ..declare import Attribute, Instruction, Operand, Sample
 from ..rules.constraints import element_type
 from ..rules.typesets import Row
 
 if TYPE_CHECKING:
     from ...ir.program import AttrValue, Op, Program, Value
 
+__all__ = ["Sample", "legal_samples", "to_program"]
+
 ROWS, COLS = 32, 64
 _MASK_BYTES = 32
 _TMP_TYPES = {"tprelu": U8, "tadddeqrelu": I32}
-
-
-@dataclass(frozen=True)
-class Sample:
-    """Operand types and attributes of one operation.
-
-    ``form`` lists its source operands; ``constants`` gives index operands by value, several where the
-    operand is a list. ``grouped`` operations name the parts of their operand list.
-    """
-
-    instruction: Instruction
-    types: Mapping[str, Type]
-    form: tuple[str, ...]
-    attrs: Mapping[str, AttrValue] = field(default_factory=dict)
-    constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
-    grouped: bool = False
 
 
 def legal_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:

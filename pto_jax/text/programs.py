@@ -1,0 +1,209 @@
+"""Program text to program: modules, functions and statements."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir.program import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, fragment_results
+from .control import CONTROL
+from .custom import read_custom
+from .formats import find_format, format_names
+from .generic import read_generic
+from .names import canonical, instruction_names, suggestion
+from .reader import Reader
+from .scope import Mention, Scopes
+from .tile_syntax import TileOp, read_tile_op
+from .tokens import Kind
+
+#: How programs spell operations whose canonical name is another.
+_SPELLED = {"func.call": "call", "func.return": "return"}
+_DIALECTS = ("arith.", "scf.", "memref.", "func.", "math.", "cf.")
+#: More results of one operation (``%r:N``) than any program has.
+_MAX_RESULTS = 1024
+
+
+class ProgramReader(Reader):
+    """Reads the program of one text."""
+
+    def program(self) -> Program:
+        """The whole text."""
+        c = self.cursor
+        if c.kind is Kind.EOF:
+            c.unexpected("a module, a function or instructions")
+        if c.at_word("module"):
+            return self._module()
+        if c.at_word("func.func"):
+            functions = self._functions(Kind.EOF)
+            return Program(functions, has_module=False, source=c.file)
+        return self._fragment(Kind.EOF)
+
+    def _module(self) -> Program:
+        c = self.cursor
+        c.advance()
+        found: dict[str, AttrValue] = {}
+        if c.accept_word("attributes"):
+            self.attributes.dictionary(found, {}, None)
+        opened = c.start
+        c.expect(Kind.L_BRACE, "to open the module")
+        # A fragment stands in a module where it needs attributes; without, what is here must be functions.
+        if found and c.kind not in (Kind.R_BRACE, Kind.EOF) and not c.at_word("func.func"):
+            program = self._fragment(Kind.R_BRACE)
+        else:
+            program = Program(self._functions(Kind.R_BRACE), source=c.file)
+        c.close(Kind.R_BRACE, opened)
+        if c.kind is not Kind.EOF:
+            c.unexpected("end of text after the module")
+        return replace(program, attributes=_sorted(found), has_module=True)
+
+    def _functions(self, end: Kind) -> tuple[Function, ...]:
+        c = self.cursor
+        functions: dict[str, Function] = {}
+        while c.kind is not end and c.at_word("func.func"):
+            start = c.start
+            function = self._function()
+            first = functions.setdefault(function.name, function)
+            if first is not function:
+                line = first.span.line if first.span else 0
+                c.fail(
+                    f"found a second function @{function.name} (first on line {line})",
+                    start=start,
+                    end=start + len("func.func"),
+                )
+        if c.kind not in (end, Kind.R_BRACE):
+            c.unexpected("'func.func'" + ("" if end is Kind.EOF else " or '}'"))
+        if c.kind is not end:
+            c.unexpected("'func.func' or end of text")
+        return tuple(functions.values())
+
+    def _function(self) -> Function:
+        c = self.cursor
+        start = c.start
+        c.advance()
+        private = c.accept_word("private")
+        c.accept_word("public")
+        name = self.attributes.symbol().name
+        span = c.span(start, c.last_end)
+        self.scopes = Scopes(c, open_names=False)
+        opened = c.start
+        c.expect(Kind.L_PAREN, "to open the arguments")
+        args = tuple(c.listed(self.argument, Kind.R_PAREN))
+        c.close(Kind.R_PAREN, opened)
+        results = tuple(self.type_list()) if c.accept(Kind.ARROW) else ()
+        found: dict[str, AttrValue] = {}
+        if c.accept_word("attributes"):
+            self.attributes.dictionary(found, {}, None)
+        body = self.region([])
+        return Function(name, args, body, results, _sorted(found), private, span)
+
+    def _fragment(self, end: Kind) -> Program:
+        c = self.cursor
+        ops: list[Op] = []
+        while c.kind not in (Kind.EOF, end):
+            ops.append(self.statement())
+        parameters = self.scopes.parameters()
+        span = ops[0].span
+        function = Function(FRAGMENT, parameters, Region(tuple(ops)), span=span)
+        results = fragment_results(ops, {p.name for p in parameters})
+        return Program((function,), fragment=True, fragment_results=results, has_module=False, source=c.file)
+
+    # -- statements ----------------------------------------------------------------------------------
+
+    def statement(self) -> Op:
+        """One operation with the names it binds."""
+        c = self.cursor
+        start = c.start
+        results = self._bound_names()
+        name_start = c.start
+        if c.kind is Kind.STRING_LIT:
+            return self._generic(results, start)
+        if c.kind is not Kind.BARE_IDENT:
+            c.unexpected("an operation" if results else "an operation or '%name ='")
+        spelled = c.text
+        name = _SPELLED.get(spelled) or canonical(spelled)
+        fmt = find_format(name)
+        control = CONTROL.get(name)
+        if control is not None:
+            c.advance()
+            return control(self, results, start)
+        if fmt is None and name not in instruction_names():
+            self._unknown(spelled, name_start)
+        c.advance()
+        if fmt is not None and not self._tile_spelling(name):
+            return read_custom(self, fmt, results, start)
+        # One name for two instructions: a window of a global view, and of a tile.
+        head = TileOp("tsubview" if name == "subview" else name, results, start)
+        return read_tile_op(self, head, prefixed=spelled.startswith("pto."))
+
+    def _tile_spelling(self, name: str) -> bool:
+        """Whether an operation with its own syntax stands in a tile instruction's spelling here."""
+        c = self.cursor
+        if c.at_word("ins") and name not in ("tgetval", "print"):
+            return True
+        if name in ("tpush", "tpop", "tfree"):
+            return c.kind is not Kind.L_PAREN
+        return name == "subview" and self._third_token_is_not("offsets")
+
+    def _third_token_is_not(self, word: str) -> bool:
+        c = self.cursor
+        position = c.start
+        for _ in range(2):
+            if c.kind is not Kind.EOF:
+                c.advance()
+        other = not c.at_word(word)
+        c.seek(position)
+        return other
+
+    def _generic(self, results: list[Mention], start: int) -> Op:
+        c = self.cursor
+        name_start = c.start
+        spelled = c.string("")
+        name = canonical(spelled)
+        if find_format(name) or name in CONTROL:
+            c.fail(
+                f"found '{spelled}' in the generic form, which only tile instructions may use",
+                start=name_start,
+                end=c.last_end,
+            )
+        if name not in instruction_names():
+            self._unknown(spelled, name_start)
+        return read_generic(self, TileOp(name, results, start))
+
+    def _unknown(self, spelled: str, start: int) -> None:
+        """Report a name that is no operation, with the closest ones there are."""
+        end = start + len(spelled)
+        if spelled.startswith(_DIALECTS):
+            known = [n for n in (*format_names(), *CONTROL, *_SPELLED) if n.startswith(_DIALECTS)]
+            self.cursor.fail(
+                f"unknown operation '{spelled}'{suggestion(spelled, known)}", start=start, end=end
+            )
+        plain = spelled.removeprefix("pto.")
+        known = [*instruction_names(), *format_names(), *CONTROL]
+        names = [n for n in known if not n.startswith(_DIALECTS)]
+        self.cursor.fail(
+            f"unknown instruction '{spelled}'{suggestion(plain, names, spelled[: -len(plain)])}",
+            start=start,
+            end=end,
+        )
+
+    def _bound_names(self) -> list[Mention]:
+        """``%a, %b =`` or ``%r:2 =``, or nothing."""
+        c = self.cursor
+        if c.kind is not Kind.PERCENT_IDENT:
+            return []
+        first = self.name()
+        names = [first]
+        if c.accept(Kind.COLON):
+            start = c.start
+            count = c.integer("the number of results")
+            if not 1 <= count <= _MAX_RESULTS:
+                c.fail(f"found {count} results; allowed: 1 to {_MAX_RESULTS}", start=start, end=c.last_end)
+            if count > 1:
+                names = [Mention(f"{first.name}#{i}", first.start, first.end) for i in range(count)]
+        while c.accept(Kind.COMMA):
+            names.append(self.name())
+        c.expect(Kind.EQUAL, "after the names of the results")
+        return names
+
+
+def _sorted(found: dict[str, AttrValue]) -> Attrs:
+    return tuple(sorted(found.items()))

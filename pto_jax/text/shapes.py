@@ -1,0 +1,105 @@
+"""Reading sizes: element types, dimensions and strides, of which the types with parameters are made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from ..ir.dtypes import DType, find_dtype
+from .lexer import Cursor
+from .tokens import Kind
+
+MAX_DIMENSION = (1 << 63) - 1
+_DIM = re.compile(r"(\d+)x")
+
+Dims = tuple[int | None, ...]
+
+
+class ShapeReader:
+    """Reads element types, dimensions and strides at a cursor."""
+
+    def __init__(self, cursor: Cursor) -> None:
+        self.cursor = cursor
+
+    def dtype(self, text: str | None = None) -> DType:
+        """An element type at the cursor, or the one called ``text``."""
+        c = self.cursor
+        name = c.expect(Kind.BARE_IDENT, "an element type") if text is None else text
+        found = find_dtype(name)
+        if found is None:
+            c.fail(
+                f"found the unknown element type '{name}'; allowed: f32, f16, bf16, i8 to i64, ui8 to ui64, "
+                "f8E4M3FN, f8E5M2 and further small floats",
+                start=c.last_end - len(name),
+                end=c.last_end,
+            )
+        return found
+
+    def dims(self, role: str, least: int = 1) -> tuple[Dims, str]:
+        """``16x?xf32`` as sizes and the text after the last ``x`` ("" when nothing follows)."""
+        c = self.cursor
+        sizes: list[int | None] = []
+        while True:
+            rest = ""
+            if c.accept(Kind.QUESTION):
+                sizes.append(None)
+            elif c.at(Kind.INTEGER_LIT) and "x" in c.text:
+                # ``0x64`` is a hexadecimal literal to the lexer; as dimensions it is 0 by 64.
+                rest = c.take()[1:]
+                sizes.append(self._size(0, c.last_end, least))
+            elif c.at(Kind.INTEGER_LIT):
+                sizes.append(self._size(c.integer(role), c.last_end, least))
+            else:
+                c.unexpected(role)
+            if c.start == c.last_end and c.kind is Kind.BARE_IDENT and (rest or c.text[0] == "x"):
+                rest += c.take()
+            if not rest:
+                return tuple(sizes), ""
+            rest = rest[1:]
+            while (leading := _DIM.match(rest)) is not None:
+                sizes.append(self._size(int(leading.group(1)[:20]), c.last_end, least))
+                rest = rest[leading.end() :]
+            if rest.isdigit():
+                return (*sizes, self._size(int(rest[:20]), c.last_end, least)), ""
+            if rest:
+                return tuple(sizes), rest
+
+    def _size(self, size: int, end: int, least: int) -> int:
+        if not least <= size <= MAX_DIMENSION:
+            allowed = "a positive size" if least else "a size"
+            self.cursor.fail(f"found the dimension {size}; allowed: {allowed} or '?'", start=end - 1, end=end)
+        return size
+
+    def shaped(self, role: str) -> tuple[Dims, DType]:
+        """Dimensions followed by an element type."""
+        dims, element = self.dims(role)
+        if not element:
+            self.cursor.unexpected("an element type after the dimensions, as in 16x512xbf16")
+        return dims, self.dtype(element)
+
+    def strided(self) -> tuple[Dims, int | None]:
+        """``strided<[s, ...], offset: o>``; the offset may be a list (tiles of old programs)."""
+        c = self.cursor
+        c.advance()
+        opened = c.start
+        c.expect(Kind.LESS, "after strided")
+        strides = self._sizes()
+        offset: int | None = 0
+        if c.accept(Kind.COMMA):
+            c.expect_word("offset")
+            c.expect(Kind.COLON)
+            offset = self._sizes()[0] if c.kind is Kind.L_SQUARE else self._open_size()
+        c.close(Kind.GREATER, opened)
+        return tuple(strides), offset
+
+    def _sizes(self) -> Sequence[int | None]:
+        c = self.cursor
+        opened = c.start
+        c.expect(Kind.L_SQUARE)
+        sizes = c.listed(self._open_size, Kind.R_SQUARE)
+        c.close(Kind.R_SQUARE, opened)
+        return sizes or [None]
+
+    def _open_size(self) -> int | None:
+        c = self.cursor
+        return None if c.accept(Kind.QUESTION) else c.integer("a size or '?'")
