@@ -13,7 +13,7 @@ import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.errors import NotExecutableError
 from pto_jax.ir.dtypes import dtype
-from pto_jax.ir.types import Loc, TileType
+from pto_jax.ir.types import Loc, ReluPreMode, TileType
 from pto_jax.oracle.numbers import decode
 
 Run = Callable[..., oracle.OracleTile]
@@ -105,7 +105,7 @@ def test_shifts_wrap(run_one: Run, scalar: Scalar) -> None:
     source = accumulator([65536, -3, 131070, 1 << 30], "i32")
     operands = {"src": source, "preQuantScalar": scalar(word(5, shift=1), "u64"), "dst": empty("i16", 4)}
     assert values(run_one("tmov", operands, profile="a2a3")).tolist() == [-32768, -2, -1, 0]
-    clamped = run_one("tmov", operands, {"reluPreMode": pto.types.ReluPreMode.NORMAL_RELU}, profile="a2a3")
+    clamped = run_one("tmov", operands, {"reluPreMode": ReluPreMode.NORMAL_RELU}, profile="a2a3")
     assert values(clamped).tolist() == [0, 0, 0, 0]
 
 
@@ -137,7 +137,7 @@ def test_a_scalar_word_is_ignored_by_moves_of_the_simulator(run_one: Run, scalar
 
 
 def test_two_kinds_of_relu(run_one: Run) -> None:
-    relu = {"reluPreMode": pto.types.ReluPreMode.NORMAL_RELU}
+    relu = {"reluPreMode": ReluPreMode.NORMAL_RELU}
     source = accumulator([NAN, -0.0, -1e-30, 2.0])
     moved = run_one("tmov", {"src": source, "dst": empty("f16", 4)}, relu)
     assert np.asarray(moved.data).view(np.uint16)[0].tolist() == [0x7E00, 0x8000, 0x8000, 0x4000]

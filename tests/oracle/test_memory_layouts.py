@@ -11,7 +11,17 @@ import pytest
 import pto_jax as pto
 from pto_jax import isa, oracle
 from pto_jax.ir.convolution import Conv
-from pto_jax.ir.types import BLayout, GlobalLayout, Loc, PartitionViewType, SLayout, TileType, Type, conv_tile
+from pto_jax.ir.types import (
+    BLayout,
+    GlobalLayout,
+    Loc,
+    Pad,
+    PartitionViewType,
+    SLayout,
+    TileType,
+    Type,
+    conv_tile,
+)
 from pto_jax.isa.samples.operations import Sample, to_program
 from pto_jax.text.type_text import print_type
 
@@ -112,7 +122,7 @@ def test_valid_regions_smaller_than_a_window_of_scales(v_row: int, v_col: int) -
 def test_hardware_pads_to_the_end_of_a_block_in_storage(
     blayout: BLayout, slayout: SLayout, region: tuple[int, int]
 ) -> None:
-    t = TileType(I32, 32, 32, 18, 21, Loc.MAT, blayout, slayout, pad=pto.types.Pad.MAX)
+    t = TileType(I32, 32, 32, 18, 21, Loc.MAT, blayout, slayout, pad=Pad.MAX)
     found = load(t, window((18, 21)), None, "a2a3", fill=5)
     wanted = np.full((32, 32), 5)
     wanted[: region[0], : region[1]] = (1 << 31) - 1

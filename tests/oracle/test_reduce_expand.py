@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.ir.dtypes import dtype
-from pto_jax.ir.types import TileType
+from pto_jax.ir.types import BLayout, TileType
 from pto_jax.oracle import OracleTile
 from pto_jax.text.type_text import print_type
 
@@ -210,7 +210,7 @@ def test_lines_outside_the_vector_follow_the_region_option(run_one: Run, tile: M
 @pytest.mark.parametrize("profile", PROFILES)
 def test_the_expanded_operand_keeps_its_side(run_one: Run, tile: Make, profile: str, first: str) -> None:
     full = tile("f32", np.full((8, 16), 8.0))
-    column = tile("f32", np.full((8, 1), 2.0), blayout=pto.types.BLayout.COL_MAJOR)
+    column = tile("f32", np.full((8, 1), 2.0), blayout=BLayout.COL_MAJOR)
     given = {"src0": full, "src1": column} if first == "src0" else {"src0": column, "src1": full}
     for name, forward, backward in (("sub", 6, -6), ("div", 4, 0.25), ("expdif", np.exp(6), np.exp(-6))):
         out = run_one(f"trowexpand{name}", {**given, "dst": destination(tile, "f32", 8, 16)}, profile=profile)
