@@ -135,6 +135,7 @@ def _remainder(
     a5: Row,
     **facts: Unpack[Facts],
 ) -> Instruction:
+    facts["divisor"] = ("src1",)
     return tile_instruction(
         name,
         summary,
@@ -149,7 +150,6 @@ def _remainder(
         if has_tmp
         else (),
         decisions=(DIVISION_TRAPS, *((SCRATCH_OPTIONAL,) if has_tmp else ())),
-        divisor=("src1",),
         **facts,
     )
 

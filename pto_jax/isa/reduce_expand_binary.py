@@ -16,7 +16,7 @@ from .rules.reduce_expand_modes import ROW_BROADCAST, TMP_SIZE, uses_hidden_scra
 from .rules.regions import covers
 from .rules.typesets import HALVES, table
 from .samples.reduce_expand import column_broadcasts, row_broadcasts
-from .semantics import Facts, InPlace, Range, correctly_rounded, of_two, within
+from .semantics import Facts, Range, correctly_rounded, of_two, within
 
 _PAGE = "page pto.trowexpandadd"
 _TMP = Operand(
@@ -44,8 +44,6 @@ _TITLES = {
 _EXPDIF = within({d: ONE_ULP[d] for d in HALVES}, Range(-7, 2), Range(-7, 2))
 #: Measured with tdiv, of which each lane is one.
 _QUOTIENT = correctly_rounded()
-#: The simulator reads an operand that is not expanded in step with what it writes.
-_IN_STEP: InPlace = {"cpu_sim": ("src0", "src1")}
 
 _MODES = Decision(
     "Which operand is expanded, and how?",
@@ -94,6 +92,11 @@ _ROW_ZERO = Decision(
 )
 
 
+def _common(operation: str) -> Facts:
+    """The simulator reads an operand that is not expanded in step with what it writes."""
+    return {"formulas": (of_two(operation),), "in_place": {"cpu_sim": ("src0", "src1")}}
+
+
 def _row(
     operation: str,
     formula: str,
@@ -105,6 +108,7 @@ def _row(
     **facts: Unpack[Facts],
 ) -> Instruction:
     name = f"trowexpand{operation}"
+    facts |= _common(operation)
     made = tile_instruction(
         name,
         f"{_TITLES[operation]} with one operand expanded along rows.",
@@ -118,8 +122,6 @@ def _row(
         placement=(in_vec(BINARY), row_major_only(("dst",), PROFILE_NAMES, _PAGE)),
         extra=(*ROW_BROADCAST, TMP_SIZE),
         decisions=(_MODES, _BOTH_MATCH, _TMP_RULES, _HIDDEN, *decisions),
-        formulas=(of_two(operation),),
-        in_place=_IN_STEP,
         sources=tuple(dict.fromkeys((f"page pto.{name}", _PAGE, "pto-isa headers", SIMULATOR_VALUES))),
         sampler=row_broadcasts,
         **facts,
@@ -138,6 +140,7 @@ def _column(
     **facts: Unpack[Facts],
 ) -> Instruction:
     name = f"tcolexpand{operation}"
+    facts |= _common(operation)
     same_region = equal_valid(("dst", "src0"), HEADERS)
     return tile_instruction(
         name,
@@ -157,8 +160,6 @@ def _column(
             first_line_covers("src1", "cols", SIMULATOR, "warning"),
         ),
         decisions=(_ROW_ZERO, *decisions),
-        formulas=(of_two(operation),),
-        in_place=_IN_STEP,
         sampler=column_broadcasts,
         **facts,
     )

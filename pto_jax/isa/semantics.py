@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import numpy as np
 
 from ..profiles import ProfileName
+from .rules.typesets import FLOATS
 
 #: Which lanes of the sources a lane of the destination depends on. ``same``: that lane (of an operand that
 #: holds a mask, its bit); ``line``: lanes of its row or column; ``other``: lanes that valid regions and
@@ -31,9 +32,6 @@ Holds: TypeAlias = Literal["numbers", "mask", "positions", "parameters"]
 #: Of each profile whose implementation reads and writes element by element: the tile sources that the
 #: destination may be without changing a result.
 InPlace: TypeAlias = "Mapping[ProfileName, tuple[str, ...]]"
-
-#: Element types of the real functions.
-FLOATS = ("f32", "f16", "bf16")
 
 
 @dataclass(frozen=True)
