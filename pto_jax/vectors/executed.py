@@ -265,7 +265,8 @@ def concatenates_out_of_range(e: Executed) -> bool:
     return any(bool(((w < 0) | (w // step > n)).any()) for w, n in zip(widths, limits, strict=True))
 
 
-_OPEN = {"mgather": ("gatherOob", GatherOob), "mscatter": ("scatterOob", ScatterOob)}
+#: Modes that say what an index beyond a table in global memory does, what leaves it open, and the table.
+_OPEN = {"gatherOob": (GatherOob.UNDEFINED, "src"), "scatterOob": (ScatterOob.UNDEFINED, "dst")}
 
 
 def index_out_of_range(e: Executed) -> bool:
@@ -275,11 +276,12 @@ def index_out_of_range(e: Executed) -> bool:
         return bool(((found < 0) | (found >= e.tile("dst").type.elements)).any())
     if e.name == "tgatherb":
         return bool((e.words("offset").astype(np.int64) > 0xFFFFFFFF - 32).any())
-    mode, kind = _OPEN.get(e.name, (None, None))
-    if mode is None or kind is None or e.execution.attrs.get(mode) != kind(0):
+    attrs = e.execution.attrs
+    operand = next((n for mode, (undefined, n) in _OPEN.items() if attrs.get(mode) == undefined), None)
+    if operand is None:
         return False
-    table = e.execution.operands["src" if e.name == "mgather" else "dst"]
-    rows = e.execution.attrs.get("coalesce") == Coalesce.ROW
+    table = e.execution.operands[operand]
+    rows = attrs.get("coalesce") == Coalesce.ROW
     capacity = int(table.shape[-2]) if rows else math.prod(int(n) for n in table.shape)
     found = e.values("indexes").astype(np.int64)
     return bool(((found < 0) | (found >= capacity)).any())
