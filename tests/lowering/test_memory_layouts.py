@@ -32,7 +32,7 @@ from pto_jax.ir.types import (
 from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.lowering import Semantics, memory
 from pto_jax.lowering.memory_layouts import Window
-from pto_jax.lowering.rules import Context, Lanes, jitted
+from pto_jax.lowering.rules import Context, GlobalMemory, Lanes, jitted
 from pto_jax.lowering.words import x64
 from pto_jax.profiles import PROFILES, Profile, profile
 from pto_jax.vectors.execute import run_case_oracle
@@ -197,6 +197,10 @@ def test_transfers_of_every_pair_of_layouts(sample: Sample, p: Profile) -> None:
     np.testing.assert_array_equal(found["dst"], wanted["dst"])
 
 
+def _load(c: Context, dst: Lanes, view: View, buffer: Any) -> Any:
+    return memory.tload(c, {"dst": dst}, GlobalMemory(view, buffer))
+
+
 def test_what_a_store_in_nz_leaves_a_load_brings_back_for_every_valid_region() -> None:
     full = TileType(F16, 32, 48, None, None, Loc.MAT, BLayout.COL_MAJOR, SLayout.ROW_MAJOR, pad=Pad.MAX)
     c = Context("tload", (("dst", full),), (), (), Semantics(profile("cpu_sim")))
@@ -207,7 +211,7 @@ def test_what_a_store_in_nz_leaves_a_load_brings_back_for_every_valid_region() -
     def there_and_back(tile: Any, v_row: Any, v_col: Any, buffer: Any) -> tuple[Any, Any]:
         lanes = Lanes(tile, v_row, v_col)
         stored = memory.put(full, lanes, Window.of(nz), buffer)
-        return stored, memory.tload(c, lanes._replace(words=tile ^ tile), nz, stored)
+        return stored, _load(c, lanes._replace(words=tile ^ tile), nz, stored)
 
     buffer = RNG.integers(0, 2**16, 1040, dtype=np.uint16)
     with x64():
@@ -262,7 +266,7 @@ def test_loads_that_convert_images_take_run_time_sizes(layout: G, shape: Five, c
     x = RNG.integers(1, 2**32, 2 + shape[0] * strides[0], dtype=np.uint32)
 
     def load(x: Any, at: Any, shape: Any, strides: Any) -> Any:
-        return memory.tload(c, Lanes(jnp.zeros(t.shape, np.uint32)), view(shape, strides, layout, at), x)
+        return _load(c, Lanes(jnp.zeros(t.shape, np.uint32)), view(shape, strides, layout, at), x)
 
     with x64():
         static = jax.jit(lambda x: load(x, 1, shape, strides))(x)
