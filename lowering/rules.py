@@ -153,10 +153,13 @@ MemoryRule: TypeAlias = Callable[[Context, Inputs, GlobalMemory], "Array | None"
 MEMORY_RULES: dict[str, MemoryRule] = {}
 
 
-def memory_rule(*names: str) -> Callable[[MemoryRule], MemoryRule]:
+_MemoryRule = TypeVar("_MemoryRule", bound=MemoryRule)
+
+
+def memory_rule(*names: str) -> Callable[[_MemoryRule], _MemoryRule]:
     """Register the rule of one or more instructions between tiles and global memory."""
 
-    def register(fn: MemoryRule) -> MemoryRule:
+    def register(fn: _MemoryRule) -> _MemoryRule:
         _add(MEMORY_RULES, names, fn)
         return fn
 

@@ -31,7 +31,7 @@ from pto_jax.ir.types import (
 )
 from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.lowering import Semantics, memory
-from pto_jax.lowering.memory_layouts import Window
+from pto_jax.lowering.memory_layouts import Window, fetch
 from pto_jax.lowering.rules import Context, GlobalMemory, Lanes, jitted
 from pto_jax.lowering.words import x64
 from pto_jax.profiles import PROFILES, Profile, profile
@@ -108,7 +108,7 @@ def test_elements_are_where_the_indices_of_the_layout_say(
 
     def both(x: Any, tile: Any, at: Any, shape: Any, strides: Any) -> tuple[Any, Any]:
         window = Window.of(view(shape, strides, layout, at))
-        return memory.fetch(x, window, t.shape), memory.put(t, Lanes(tile), window, x)
+        return fetch(x, window, t.shape), memory.put(t, Lanes(tile), window, x)
 
     wanted = x.copy()
     wanted[:, where] = tiles
@@ -131,7 +131,7 @@ def test_static_windows_are_read_and_written_without_computed_addresses() -> Non
     window = Window.of(view((1, 2, 2, 16, 8), (0, 300, 128, 8, 1), G.NZ, 9))
 
     def both(x: Any, tile: Any) -> Any:
-        return memory.fetch(x, window, t.shape), memory.put(t, Lanes(tile), window, x)
+        return fetch(x, window, t.shape), memory.put(t, Lanes(tile), window, x)
 
     x, tile = np.zeros(600, np.uint32), np.zeros(t.shape, np.uint32)
     with x64():
@@ -145,7 +145,7 @@ def test_windows_that_leave_the_buffer_read_zero_there(at: int) -> None:
     static, moving = (Window.of(v) for v in given)
     x = RNG.integers(1, 2**32, 60, dtype=np.uint32)
     with x64():
-        read = [memory.fetch(jnp.asarray(x), w, (4, 8)) for w in (static, moving)]
+        read = [fetch(jnp.asarray(x), w, (4, 8)) for w in (static, moving)]
     where = at + np.arange(4)[:, None] * 11 + np.arange(8) * 2
     inside = (where >= 0) & (where < 60) & (np.arange(8) < 5)
     for found in read:
