@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from jax import Array
 
 from .layout import move
@@ -11,17 +13,17 @@ from .rules import Context, GlobalMemory, Inputs, memory_rule, rule
 
 
 @rule("tmov.fp")
-def _move(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _move(c: Context, inputs: Inputs) -> Mapping[str, Array]:
     return move(c, inputs)
 
 
 @rule("textract_fp")
-def _extract(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _extract(c: Context, inputs: Inputs) -> Mapping[str, Array]:
     return extract(c, inputs)
 
 
 @rule("tinsert_fp")
-def _insert(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _insert(c: Context, inputs: Inputs) -> Mapping[str, Array]:
     return insert(c, inputs)
 
 

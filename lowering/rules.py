@@ -114,7 +114,9 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     """Register the rule of one or more instructions."""
 
     def register(fn: Rule) -> Rule:
-        _add(RULES, names, fn)
+        for name in names:
+            _require_new(name)
+            RULES[name] = fn
         return fn
 
     return register
@@ -160,20 +162,17 @@ def memory_rule(*names: str) -> Callable[[_MemoryRule], _MemoryRule]:
     """Register the rule of one or more instructions between tiles and global memory."""
 
     def register(fn: _MemoryRule) -> _MemoryRule:
-        _add(MEMORY_RULES, names, fn)
+        for name in names:
+            _require_new(name)
+            MEMORY_RULES[name] = fn
         return fn
 
     return register
 
 
-_AnyRule = TypeVar("_AnyRule")
-
-
-def _add(table: dict[str, _AnyRule], names: Sequence[str], fn: _AnyRule) -> None:
-    for name in names:
-        if name in RULES or name in MEMORY_RULES:
-            raise RuntimeError(f"instruction {name} has two lowering rules")
-        table[name] = fn
+def _require_new(name: str) -> None:
+    if name in RULES or name in MEMORY_RULES:
+        raise RuntimeError(f"instruction {name} has two lowering rules")
 
 
 @lru_cache(maxsize=8192)

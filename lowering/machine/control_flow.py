@@ -2,7 +2,7 @@
 
 Such a region is a function of everything it changes: memory cells, global buffers, handles of the names
 around it, the values it hands on, and the flags of its run-time rules. What that is shows when the region
-is walked; an attempt that assumed too little raises :class:`_Retry`, and the next one assumes more.
+is executed; an attempt that assumed too little raises :class:`_Retry`, and the next one assumes more.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """The blocks of a launch: side by side where they provably do not meet in global memory, else in order.
 
-The proof walks every block with its number known and everything else unknown, and collects the elements
+The proof follows every block with its number known and everything else unknown, and collects the elements
 of each buffer that its transfers name. Blocks whose writes are disjoint, and who read nothing that another
 one writes, are one ``vmap``: each sees the part of a written buffer it touches as a buffer of its own.
 """
