@@ -40,8 +40,8 @@ from .machine.storage import Plan as Plan
 from .machine.tile_memory import MAX_STEPS as MAX_STEPS
 from .rules import MEMORY_RULES as MEMORY_RULES, RULES as RULES, Semantics as Semantics
 
-#: Modules whose import registers instruction rules.
-RULE_MODULES = (
+#: Importing a class file registers its rules.
+CLASS_FILES = (
     elementwise,
     elementwise_fused,
     elementwise_select,

@@ -95,13 +95,13 @@ class Findings:
         """Record the undefined ones of some lanes."""
         if not origin_ids.any():
             return
-        for number in np.unique(origin_ids[origin_ids != 0]).tolist():
-            key = (sink, id(op), operand, number)
+        for origin_id in np.unique(origin_ids[origin_ids != 0]).tolist():
+            key = (sink, id(op), operand, origin_id)
             if key in self._seen or len(self.found) == MAX_FINDINGS:
                 continue
             self._seen.add(key)
-            lanes = np.argwhere(origin_ids == number)
-            self.found.append(Finding(sink, op, operand, lanes, origin_ids.size, self.origins[number]))
+            lanes = np.argwhere(origin_ids == origin_id)
+            self.found.append(Finding(sink, op, operand, lanes, origin_ids.size, self.origins[origin_id]))
 
     def diagnostics(self, program: Program) -> tuple[Diagnostic, ...]:
         """The findings in order, each with its place."""

@@ -1,6 +1,6 @@
 """Which bits of memory are defined, and what made the others undefined.
 
-Beside every byte lies a shadow byte, whose set bits are undefined, and the number of an origin. Elements
+Beside every byte lies a shadow byte, whose set bits are undefined, and the id of an origin. Elements
 of the shadow are read and written through the same maps as elements of the data, so that aliases and
 reinterpretations of any kind see the same definedness.
 
@@ -32,22 +32,22 @@ class Origin:
 
 
 class Origins:
-    """The origins of one execution by number."""
+    """The origins of one execution by id."""
 
     def __init__(self) -> None:
         self._known: list[Origin] = [Origin(""), Origin("never written")]
-        self._numbers: dict[tuple[int, str], int] = {}
+        self._ids: dict[tuple[int, str], int] = {}
 
     def id_of(self, reason: str, op: Op) -> int:
-        """The number of an origin; an operation that executes again has the same one."""
+        """The id of an origin; an operation that executes again has the same one."""
         key = (id(op), reason)
-        if key not in self._numbers:
-            self._numbers[key] = len(self._known)
+        if key not in self._ids:
+            self._ids[key] = len(self._known)
             self._known.append(Origin(reason, op))
-        return self._numbers[key]
+        return self._ids[key]
 
-    def __getitem__(self, number: int) -> Origin:
-        return self._known[number]
+    def __getitem__(self, origin_id: int) -> Origin:
+        return self._known[origin_id]
 
 
 @dataclass(eq=False)
@@ -91,10 +91,10 @@ class Shadow:
         """Elements were written with defined data."""
         self.write(positions, np.zeros(1, d.word), np.zeros(1, np.int32), d, address)
 
-    def claim(self, start: int, size: int, origin: int) -> None:
+    def claim(self, start: int, size: int, origin_id: int) -> None:
         """Name the origin of bytes that have none yet."""
         part = self.origins[start : start + size]
-        part[part == 0] = origin
+        part[part == 0] = origin_id
 
 
 def _first_byte(positions: Array, d: DType, address: int) -> Array:
