@@ -24,6 +24,9 @@ from . import (
     layout_rearrange,
     matrix,
     matrix_mx,
+    memory,
+    memory_indexed,
+    memory_layouts,
     reduce_expand,
     reduce_expand_binary,
     reduce_expand_index,
@@ -35,10 +38,10 @@ from .machine.planning import Accesses as Accesses, accesses as accesses, near a
 from .machine.program import JaxMachine as JaxMachine
 from .machine.storage import Plan as Plan
 from .machine.tile_memory import MAX_STEPS as MAX_STEPS
-from .rules import RULES as RULES, Semantics as Semantics
+from .rules import MEMORY_RULES as MEMORY_RULES, RULES as RULES, Semantics as Semantics
 
-#: Modules whose import registers instruction rules.
-RULE_MODULES = (
+#: Importing a class file registers its rules.
+CLASS_FILES = (
     elementwise,
     elementwise_fused,
     elementwise_select,
@@ -46,6 +49,9 @@ RULE_MODULES = (
     reduce_expand,
     reduce_expand_binary,
     reduce_expand_index,
+    memory,
+    memory_indexed,
+    memory_layouts,
     layout,
     layout_extract,
     layout_fill,
@@ -62,5 +68,3 @@ RULE_MODULES = (
     irregular_quant_mx,
     irregular_sort,
 )
-#: Instructions whose rule needs global memory; the machine executes them itself.
-MEMORY_RULES = frozenset({"tload", "tprefetch", "tstore", "tstore_fp", "mgather", "mscatter"})

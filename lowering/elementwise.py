@@ -13,7 +13,7 @@ from . import formulas
 from .formulas import Arithmetic
 from .numerics import Integer, Num
 from .region import choice, elementwise, numeric
-from .rules import Context
+from .rules import Context, Inputs, rule
 
 
 def _arithmetic(name: str, operation: str) -> None:
@@ -26,8 +26,14 @@ for _name in ("add", "sub", "mul", "div"):
     _arithmetic(f"t{_name}", _name)
 
 
-choice("tmax", "src0", "src1", CmpMode.LT)
-choice("tmin", "src0", "src1", CmpMode.GT)
+@rule("tmax")
+def _tmax(c: Context, inputs: Inputs) -> dict[str, Array]:
+    return choice(c, inputs, "src0", "src1", CmpMode.LT)
+
+
+@rule("tmin")
+def _tmin(c: Context, inputs: Inputs) -> dict[str, Array]:
+    return choice(c, inputs, "src0", "src1", CmpMode.GT)
 
 
 @elementwise("tand", "src0", "src1")

@@ -1,11 +1,32 @@
-"""Accumulators on their way out with a row of parameter words; stores are the machine's."""
+"""Accumulators on their way out with a row of parameter words."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from jax import Array
+
 from .layout import move
 from .layout_extract import extract, insert
-from .rules import rule
+from .memory import tstore
+from .rules import Context, GlobalMemory, Inputs, memory_rule, rule
 
-rule("tmov.fp")(move)
-rule("textract_fp")(extract)
-rule("tinsert_fp")(insert)
+
+@rule("tmov.fp")
+def _move(c: Context, inputs: Inputs) -> Mapping[str, Array]:
+    return move(c, inputs)
+
+
+@rule("textract_fp")
+def _extract(c: Context, inputs: Inputs) -> Mapping[str, Array]:
+    return extract(c, inputs)
+
+
+@rule("tinsert_fp")
+def _insert(c: Context, inputs: Inputs) -> Mapping[str, Array]:
+    return insert(c, inputs)
+
+
+@memory_rule("tstore_fp")
+def _store(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array:
+    return tstore(c, inputs, memory)

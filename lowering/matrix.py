@@ -148,30 +148,37 @@ def _add(c: Context, x: Array, y: Array) -> Array:
     return flush(c, a.out(a.add(a.num(x), a.num(y))), a.dtype)
 
 
-def family(base: str, product: Product) -> None:
-    """Register a product, its form added to an accumulator, and its form with a bias."""
-
-    def finished(c: Context, inputs: Inputs) -> Array:
-        return flush(c, product(c, inputs), c.dtype("dst"))
-
-    @rule(base)
-    def plain(c: Context, inputs: Inputs) -> dict[str, Array]:
-        return {"dst": _write_corner(c, inputs, finished(c, inputs))}
-
-    @rule(f"{base}.acc")
-    def accumulated(c: Context, inputs: Inputs) -> dict[str, Array]:
-        total = finished(c, inputs)
-        acc = fetch(c, inputs, "acc" if c.has("acc") else "dst", (total.shape[0], total.shape[1]))
-        return {"dst": _write_corner(c, inputs, _add(c, acc, total))}
-
-    @rule(f"{base}.bias")
-    def biased(c: Context, inputs: Inputs) -> dict[str, Array]:
-        t = c.tile("dst")
-        total = _write_corner(c, inputs, finished(c, inputs))
-        result = _add(c, flush(c, total, t.dtype), fetch(c, inputs, "bias", (1, t.cols)))
-        inside = mask(t, lanes(inputs, "dst"))
-        return {"dst": result if inside is None else jnp.where(inside, result, total)}
+def plain(c: Context, inputs: Inputs, product: Product) -> dict[str, Array]:
+    """A product alone."""
+    return {"dst": _write_corner(c, inputs, flush(c, product(c, inputs), c.dtype("dst")))}
 
 
-family("tmatmul", _product)
-family("tgemv", _product)
+def accumulated(c: Context, inputs: Inputs, product: Product) -> dict[str, Array]:
+    """A product added to an accumulator."""
+    total = flush(c, product(c, inputs), c.dtype("dst"))
+    acc = fetch(c, inputs, "acc" if c.has("acc") else "dst", (total.shape[0], total.shape[1]))
+    return {"dst": _write_corner(c, inputs, _add(c, acc, total))}
+
+
+def biased(c: Context, inputs: Inputs, product: Product) -> dict[str, Array]:
+    """A product with a row added to each of its rows."""
+    t = c.tile("dst")
+    total = _write_corner(c, inputs, flush(c, product(c, inputs), t.dtype))
+    result = _add(c, flush(c, total, t.dtype), fetch(c, inputs, "bias", (1, t.cols)))
+    inside = mask(t, lanes(inputs, "dst"))
+    return {"dst": result if inside is None else jnp.where(inside, result, total)}
+
+
+@rule("tmatmul", "tgemv")
+def _plain(c: Context, inputs: Inputs) -> dict[str, Array]:
+    return plain(c, inputs, _product)
+
+
+@rule("tmatmul.acc", "tgemv.acc")
+def _accumulated(c: Context, inputs: Inputs) -> dict[str, Array]:
+    return accumulated(c, inputs, _product)
+
+
+@rule("tmatmul.bias", "tgemv.bias")
+def _biased(c: Context, inputs: Inputs) -> dict[str, Array]:
+    return biased(c, inputs, _product)

@@ -16,9 +16,9 @@ from pto_jax.isa.rules.matrix import SCALE_GROUP, groups
 from pto_jax.isa.rules.matrix_scales import SCALE_PLACES, unstored
 
 from . import bits, products
-from .matrix import Extents, family, fetch, within
+from .matrix import Extents, accumulated, biased, fetch, plain, within
 from .products import Precision
-from .rules import Context, Inputs
+from .rules import Context, Inputs, rule
 
 #: Elements have at most three fraction bits.
 _PRECISION = Precision(6, exact=True)
@@ -70,5 +70,16 @@ def _single(x: Array) -> Array:
     return jnp.where(lost, np.uint32(1), words)
 
 
-family("tmatmul.mx", _product)
-family("tgemv.mx", _product)
+@rule("tmatmul.mx", "tgemv.mx")
+def _plain(c: Context, inputs: Inputs) -> dict[str, Array]:
+    return plain(c, inputs, _product)
+
+
+@rule("tmatmul.mx.acc", "tgemv.mx.acc")
+def _accumulated(c: Context, inputs: Inputs) -> dict[str, Array]:
+    return accumulated(c, inputs, _product)
+
+
+@rule("tmatmul.mx.bias", "tgemv.mx.bias")
+def _biased(c: Context, inputs: Inputs) -> dict[str, Array]:
+    return biased(c, inputs, _product)

@@ -16,9 +16,9 @@ from pto_jax.ir.dtypes import DType
 from pto_jax.ir.types import AtomicType, BLayout, GlobalLayout, Pad, TileType
 
 from . import atomics, masks, memory_convolution, quantise, region
-from .machine import addresses, slices, storage
-from .memory_layouts import Placed, Window, within
-from .rules import Context, Inputs, Lanes
+from .machine import addresses
+from .memory_layouts import Placed, Window, fetch, within
+from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
 
 
 def pad_word(dtype: DType, pad: Pad, profile: str) -> np.unsignedinteger:
@@ -77,23 +77,12 @@ def transferred(t: TileType, lanes: Lanes, window: Placed) -> tuple[Array, Array
     return addresses.reach(window.addresses(t.shape), moved if inside is None else moved & inside)
 
 
-def fetch(buffer: Array, window: Placed, shape: tuple[int, int]) -> Array:
-    """The window's elements on a tile shape; lanes beyond the window or the buffer are zero."""
-    fill = buffer.dtype.type(0)
-    block = window.block()
-    if block is not None and block.within(buffer) and block.fits(shape):
-        return region.fit(block.read(buffer[block.begin : block.end]), shape, fill)
-    block = window.moving_block()
-    if block is not None and block.span <= buffer.shape[0] and block.fits(shape) and not block.is_sparse:
-        return region.fit(block.read(slices.read(buffer, window.offset, block.span)), shape, fill)
-    where = within(window.addresses(shape), buffer)
-    return buffer.at[where].get(mode="fill", fill_value=0)
-
-
-def tload(c: Context, dst: Lanes, view: View, buffer: Array) -> Array:
+@memory_rule("tload")
+def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array:
     """The new words of the destination tile."""
-    t = c.tile("dst")
-    window = window_of(c, view, "dst")
+    t, dst, buffer = c.tile("dst"), masks.lanes(inputs, "dst"), memory.buffer
+    _require_in_bounds(c, "dst", dst, memory)
+    window = window_of(c, memory.view, "dst")
     fetched = fetch(buffer, window, t.shape)
     if isinstance(window, memory_convolution.Converted):
         return window.filled(fetched, dst.words)
@@ -108,16 +97,18 @@ def tload(c: Context, dst: Lanes, view: View, buffer: Array) -> Array:
     return jnp.where(inside, fetched, jnp.where(_tail(t, dst), fill, dst.words))
 
 
-def tprefetch(c: Context, dst: Lanes, view: View, buffer: Array) -> Array:
-    """The simulator's linear copy: neither the window's strides nor the tile's layout count."""
-    t = c.tile("dst")
-    line = Window.of(View(view.buffer, view.dtype, view.offset, (t.elements,), (1,)))
-    found = fetch(buffer, line, (1, t.elements))[0]
-    where = within(line.addresses((1, t.elements)), buffer)[0]
-    written, inside = where < np.int32(buffer.shape[0]), region.mask(t, dst)
-    if inside is not None:
-        written &= inside.reshape(-1)
-    return storage.to_logical(jnp.where(written, found, storage.to_physical(dst.words, t)), t)
+def _require_in_bounds(c: Context, tile: str, lanes: Lanes, memory: GlobalMemory) -> None:
+    """The run-time rules on a transfer: its window has the lanes, and the buffer the elements."""
+    if memory.require is None:
+        return
+    t, window, buffer = c.tile(tile), window_of(c, memory.view, tile), memory.buffer
+    if is_inside(t, window, buffer):
+        return
+    allowed = f"transfers inside the window and the buffer of {buffer.shape[0]} elements"
+    lanes_of = (*region.sizes(t, lanes), *window.lanes())
+    found = "{}x{} lanes for a window of {}x{}"
+    memory.require("in-bounds", allowed, exceeded(t, lanes, window), found, lanes_of)
+    memory.require_elements(allowed, *transferred(t, lanes, window))
 
 
 def _tail(t: TileType, lanes: Lanes) -> Array:
@@ -131,9 +122,12 @@ def _tail(t: TileType, lanes: Lanes) -> Array:
     return (rows < row) & (cols < (col + block - np.int32(1)) // block * block)
 
 
-def tstore(c: Context, inputs: Inputs, view: View, buffer: Array) -> Array:
+@memory_rule("tstore")
+def tstore(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array:
     """The buffer with the tile's valid region written through the window, or added to what is there."""
-    t, src, window = c.tile("src"), masks.lanes(inputs, "src"), window_of(c, view, "src")
+    view, buffer, src = memory.view, memory.buffer, masks.lanes(inputs, "src")
+    _require_in_bounds(c, "src", src, memory)
+    t, window = c.tile("src"), window_of(c, view, "src")
     src = src._replace(words=quantise.stored(c, inputs, view.dtype))
     if c.attrs.get("atomicType") != AtomicType.ATOMIC_ADD:
         return put(t, src, window, buffer)

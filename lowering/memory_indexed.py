@@ -11,12 +11,13 @@ from jax import Array, lax
 from pto_jax.interpreter import Scalar, View
 from pto_jax.ir.dtypes import DType
 from pto_jax.ir.types import Coalesce, GatherOob, GlobalLayout, ScatterAtomicOp, ScatterOob
+from pto_jax.isa.rules.memory_indexed import coalescing
 
 from . import atomics, bits, convert, irregular_storage, region
 from .machine.addresses import NEAR, begin, distance, product, reach, wide
 from .masks import lanes
 from .memory_layouts import RANK, positive, within
-from .rules import Context, Inputs
+from .rules import Context, GlobalMemory, Inputs, memory_rule
 
 #: Numbers from here on address nothing: buffers are smaller.
 BEYOND = np.uint64(NEAR)
@@ -104,9 +105,9 @@ class Places:
         return jnp.where(self.moved, within(self.where, buffer), np.int32(buffer.shape[0]))
 
 
-def places(c: Context, inputs: Inputs, view: View, data: str, pick: Coalesce) -> Places:
+def places(c: Context, inputs: Inputs, memory: GlobalMemory, data: str, pick: Coalesce) -> Places:
     """The places of the valid lanes of a tile."""
-    shape, table = c.tile(data).shape, Table.of(view, c.profile)
+    shape, table = c.tile(data).shape, Table.of(memory.view, c.profile)
     n, capacity = _numbers(c, inputs, pick, shape), table.capacity(c.profile, pick)
     mode = c.attrs["gatherOob" if data == "dst" else "scatterOob"]
     assert isinstance(mode, GatherOob | ScatterOob)
@@ -120,16 +121,31 @@ def places(c: Context, inputs: Inputs, view: View, data: str, pick: Coalesce) ->
     cols = lax.broadcasted_iota(np.int64, (1, shape[1]), 1)
     where = table.positions(pick, n, cols)
     rows = table.base + lax.convert_element_type(jnp.minimum(n, BEYOND), np.int64)
-    return Places(jnp.broadcast_to(where, shape), moved, jnp.broadcast_to(rows, shape))
+    found = Places(jnp.broadcast_to(where, shape), moved, jnp.broadcast_to(rows, shape))
+    if memory.require is not None:
+        allowed = f"elements inside the buffer of {memory.buffer.shape[0]} elements"
+        memory.require_elements(allowed, *found.reach())
+    return found
 
 
-def mgather(c: Context, inputs: Inputs, at: Places, buffer: Array) -> Array:
+def _picked(c: Context, data: str) -> Coalesce:
+    """What an index picks: a row or an element of the table."""
+    return coalescing(c.attrs, c.semantics.profile.name, c.tile("indexes"), c.tile(data))
+
+
+@memory_rule("mgather")
+def mgather(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array:
     """The new words of the destination tile; elements outside the buffer read zero."""
-    return region.merge(c, inputs, buffer.at[at.targets(buffer)].get(mode="fill", fill_value=0))
+    at = places(c, inputs, memory, "dst", _picked(c, "dst"))
+    found = memory.buffer.at[at.targets(memory.buffer)].get(mode="fill", fill_value=0)
+    return region.merge(c, inputs, found)
 
 
-def mscatter(c: Context, inputs: Inputs, at: Places, pick: Coalesce, buffer: Array) -> Array:
+@memory_rule("mscatter")
+def mscatter(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array:
     """The buffer after the stores, lane after lane in row-major order."""
+    buffer, pick = memory.buffer, _picked(c, "src")
+    at = places(c, inputs, memory, "src", pick)
     dtype, words = c.dtype("src"), lanes(inputs, "src").words.reshape(-1)
     where = at.targets(buffer).reshape(-1)
     op = c.attrs["scatterAtomicOp"]

@@ -22,7 +22,11 @@ from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Scalar, View
 from pto_jax.ir.types import GlobalLayout
 
+from . import region
+from .machine import slices, storage
 from .machine.addresses import begin, distance, product, wide
+from .masks import lanes
+from .rules import Context, GlobalMemory, Inputs, memory_rule
 
 RANK = 5
 #: Bytes of the innermost dimension of blocked layouts.
@@ -298,3 +302,31 @@ def within(where: Array | np.ndarray, buffer: Array) -> Array:
     where = jnp.asarray(where, np.int64)
     outside = lax.bitwise_or(lax.lt(where, np.int64(0)), lax.gt(where, size))
     return lax.convert_element_type(lax.select(outside, lax.full_like(where, size), where), np.int32)
+
+
+def fetch(buffer: Array, window: Placed, shape: tuple[int, int]) -> Array:
+    """The window's elements on a tile shape; lanes beyond the window or the buffer are zero."""
+    fill = buffer.dtype.type(0)
+    block = window.block()
+    if block is not None and block.within(buffer) and block.fits(shape):
+        return region.fit(block.read(buffer[block.begin : block.end]), shape, fill)
+    block = window.moving_block()
+    if block is not None and block.span <= buffer.shape[0] and block.fits(shape) and not block.is_sparse:
+        return region.fit(block.read(slices.read(buffer, window.offset, block.span)), shape, fill)
+    where = within(window.addresses(shape), buffer)
+    return buffer.at[where].get(mode="fill", fill_value=0)
+
+
+@memory_rule("tprefetch")
+def tprefetch(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array | None:
+    """The simulator's linear copy: neither the window's strides nor the tile's layout count."""
+    if c.profile != "cpu_sim":
+        return None
+    t, dst, view, buffer = c.tile("dst"), lanes(inputs, "dst"), memory.view, memory.buffer
+    line = Window.of(View(view.buffer, view.dtype, view.offset, (t.elements,), (1,)))
+    found = fetch(buffer, line, (1, t.elements))[0]
+    where = within(line.addresses((1, t.elements)), buffer)[0]
+    written, inside = where < np.int32(buffer.shape[0]), region.mask(t, dst)
+    if inside is not None:
+        written &= inside.reshape(-1)
+    return storage.to_logical(jnp.where(written, found, storage.to_physical(dst.words, t)), t)

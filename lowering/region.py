@@ -113,12 +113,14 @@ def numeric(name: str, *reads: str) -> Callable[[NumberFormula], NumberFormula]:
     """Register an arithmetic rule over dst's valid region; values are carried where that is possible."""
 
     def register(formula: NumberFormula) -> NumberFormula:
-        @rule(name)
         def apply(context: Context, inputs: Inputs) -> dict[str, Array]:
             numbers = (number(context, inputs, n) for n in reads if context.has(n))
             result = formula(context.arithmetic(), *numbers)
             return computed(context, inputs, result)
 
+        # The rule belongs to the file of its formula.
+        apply.__module__ = formula.__module__
+        rule(name)(apply)
         return formula
 
     return register
@@ -135,19 +137,17 @@ def computed(context: Context, inputs: Inputs, result: Num) -> dict[str, Array]:
     return {"dst": merge(context, inputs, words), VALUE + "dst": jnp.broadcast_to(value, shape)}
 
 
-def choice(name: str, first: str, second: str, mode: CmpMode) -> None:
-    """Register a rule that takes the second operand where ``first mode second`` holds, else the first."""
-
-    @rule(name)
-    def apply(context: Context, inputs: Inputs) -> dict[str, Array]:
-        a = context.arithmetic()
-        u, v = (carried(context, inputs, n) for n in (first, second))
-        if u is not None and v is not None:
-            # Carried values have canonical NaN words, so encoding the chosen one gives its word.
-            return computed(context, inputs, Real(lax.select(a.compare(mode, Real(u), Real(v)), v, u)))
-        x, y = (operand(context, inputs, n) for n in (first, second))
-        words = bits.where(a.compare_words(mode, x, y), y, x)
-        return {"dst": merge(context, inputs, flush(context, words, context.dtype("dst")))}
+def choice(context: Context, inputs: Inputs, first: str, second: str, mode: CmpMode) -> dict[str, Array]:
+    """The outputs of an instruction that takes the second operand where ``first mode second`` holds, else
+    the first."""
+    a = context.arithmetic()
+    u, v = (carried(context, inputs, n) for n in (first, second))
+    if u is not None and v is not None:
+        # Carried values have canonical NaN words, so encoding the chosen one gives its word.
+        return computed(context, inputs, Real(lax.select(a.compare(mode, Real(u), Real(v)), v, u)))
+    x, y = (operand(context, inputs, n) for n in (first, second))
+    words = bits.where(a.compare_words(mode, x, y), y, x)
+    return {"dst": merge(context, inputs, flush(context, words, context.dtype("dst")))}
 
 
 def _carries(context: Context, inputs: Inputs) -> bool:
@@ -188,7 +188,6 @@ def elementwise(name: str, *reads: str, moves: bool = False) -> Callable[[Formul
     """
 
     def register(formula: Formula) -> Formula:
-        @rule(name)
         def apply(context: Context, inputs: Inputs) -> dict[str, Array]:
             fetch = read if moves else operand
             result = formula(context, *(fetch(context, inputs, n) for n in reads if context.has(n)))
@@ -196,6 +195,9 @@ def elementwise(name: str, *reads: str, moves: bool = False) -> Callable[[Formul
                 result = flush(context, result, context.dtype("dst"))
             return {"dst": merge(context, inputs, result)}
 
+        # The rule belongs to the file of its formula.
+        apply.__module__ = formula.__module__
+        rule(name)(apply)
         return formula
 
     return register

@@ -1,21 +1,26 @@
-"""The table of instruction rules, and what a rule sees.
+"""The tables of instruction rules, and what a rule sees.
 
 A rule is a pure function ``rule(context, inputs) -> {destination: words}``. Everything static is in the
 hashable :class:`Context`; ``inputs`` are arrays. Each (context) is one inner jitted function
 (:func:`jitted`), so that a program traces every distinct instruction once and eager execution compiles
 it once.
+
+Instructions between tiles and global memory have memory rules, ``rule(context, inputs, memory) -> words``,
+which see the view that the instruction names, whose offset may be traced, and its whole buffer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple, TypeAlias
+from typing import NamedTuple, Protocol, TypeAlias, TypeVar
 
 import jax
+import numpy as np
 from jax import Array
 
+from pto_jax.interpreter import Scalar, View
 from pto_jax.ir.dtypes import DType
 from pto_jax.ir.program import AttrValue
 from pto_jax.ir.types import ScalarType, TileType
@@ -110,12 +115,64 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 
     def register(fn: Rule) -> Rule:
         for name in names:
-            if name in RULES:
-                raise RuntimeError(f"instruction {name} has two lowering rules")
+            _require_new(name)
             RULES[name] = fn
         return fn
 
     return register
+
+
+class Require(Protocol):
+    """Notes where a run-time rule is broken."""
+
+    def __call__(
+        self, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
+    ) -> None:
+        """``found`` is a format of what was found, for ``values``."""
+
+
+@dataclass(frozen=True)
+class GlobalMemory:
+    """Global memory as an instruction sees it: the view it names, and the flat words of the view's buffer.
+
+    ``require`` is None where run-time rules are not followed.
+    """
+
+    view: View
+    buffer: Array
+    require: Require | None = None
+
+    def require_elements(self, allowed: str, first: Array, last: Array) -> None:
+        """The run-time rule that the elements from ``first`` to ``last`` (int64) are in the buffer."""
+        if self.require is not None:
+            outside = (first < np.int64(0)) | (last >= np.int64(self.buffer.shape[0]))
+            found = f"elements {{}} to {{}} of {self.view.buffer}"
+            self.require("in-bounds", allowed, (first <= last) & outside, found, (first, last))
+
+
+#: Gives the new words of the destination, which is a tile or the buffer; None where nothing is written.
+MemoryRule: TypeAlias = Callable[[Context, Inputs, GlobalMemory], "Array | None"]
+MEMORY_RULES: dict[str, MemoryRule] = {}
+
+
+_MemoryRule = TypeVar("_MemoryRule", bound=MemoryRule)
+
+
+def memory_rule(*names: str) -> Callable[[_MemoryRule], _MemoryRule]:
+    """Register the rule of one or more instructions between tiles and global memory."""
+
+    def register(fn: _MemoryRule) -> _MemoryRule:
+        for name in names:
+            _require_new(name)
+            MEMORY_RULES[name] = fn
+        return fn
+
+    return register
+
+
+def _require_new(name: str) -> None:
+    if name in RULES or name in MEMORY_RULES:
+        raise RuntimeError(f"instruction {name} has two lowering rules")
 
 
 @lru_cache(maxsize=8192)

@@ -2,7 +2,7 @@
 
 Such a region is a function of everything it changes: memory cells, global buffers, handles of the names
 around it, the values it hands on, and the flags of its run-time rules. What that is shows when the region
-is walked; an attempt that assumed too little raises :class:`_Retry`, and the next one assumes more.
+is executed; an attempt that assumed too little raises :class:`_Retry`, and the next one assumes more.
 """
 
 from __future__ import annotations
@@ -27,14 +27,12 @@ from pto_jax.ir.types import ScalarType
 
 from ..scalars import to_native
 from . import predicted_writes
-from .shapes import Carried, Hole, Shape, fill, fits, join, leaves, opened
-from .storage import slot_of
+from .shapes import Hole, Shape, fill, fits, join, leaves, opened
+from .storage import Carried, slot_of
+from .tile_memory import Site, Snapshot, TileMemory
 
 if TYPE_CHECKING:
     from pto_jax.interpreter.machine import Arm, Before, Body
-
-    from .program import JaxMachine
-    from .tile_memory import Site
 
 Key: TypeAlias = tuple[int, str]
 
@@ -64,11 +62,11 @@ class Effects:
 
     def note(
         self,
-        machine: JaxMachine,
+        machine: TileMemory,
         frame: Frame,
-        before: Memory,
+        before: Snapshot,
         saved: list[dict[str, Operand]],
-        entry: Memory,
+        entry: Snapshot,
     ) -> None:
         """Add what changed since ``before``; ``complete`` tells whether all of it was assumed.
 
@@ -94,11 +92,11 @@ class Effects:
                 self.names[name] = join(shape, operand)
                 self.complete = False
 
-    def leaves(self, machine: JaxMachine, frame: Frame) -> list[Array]:
+    def leaves(self, machine: TileMemory, frame: Frame) -> list[Array]:
         found = [machine.cells[k] for k in self.cells] + [machine.buffers[k] for k in self.buffers]
         return found + [leaf for key, shape in self.names.items() for leaf in leaves(frame[key], shape)]
 
-    def restore(self, machine: JaxMachine, frame: Frame, data: Iterator[Array]) -> None:
+    def restore(self, machine: TileMemory, frame: Frame, data: Iterator[Array]) -> None:
         """Make the data what the region has changed; modes it changes are not known where it begins."""
         for mode in self.modes:
             frame.modes[mode] = UNSETTLED
@@ -110,32 +108,11 @@ class Effects:
             frame[name] = fill(machine, shape, data)
 
 
-@dataclass(frozen=True)
-class Memory:
-    """A machine's arrays at one moment."""
-
-    cells: dict[str, Array]
-    buffers: dict[str, Array]
-    values: dict[str, Array]
-
-    @classmethod
-    def of(cls, machine: JaxMachine) -> Memory:
-        return cls(dict(machine.cells), dict(machine.buffers), dict(machine.values))
-
-    def restore(self, machine: JaxMachine) -> None:
-        machine.cells.clear()
-        machine.cells.update(self.cells)
-        machine.buffers.clear()
-        machine.buffers.update(self.buffers)
-        machine.values.clear()
-        machine.values.update(self.values)
-
-
 @dataclass
 class Attempts:
     """The state around a region, restored before every attempt to trace it."""
 
-    machine: JaxMachine
+    machine: TileMemory
     frame: Frame
     effects: Effects = field(default_factory=Effects)
 
@@ -143,7 +120,7 @@ class Attempts:
         cells, buffers = predicted_writes.changes(self.machine, self.frame)
         self.effects.cells.update(dict.fromkeys(cells))
         self.effects.buffers.update(dict.fromkeys(buffers))
-        self.memory = self.entry = Memory.of(self.machine)
+        self.memory = self.entry = Snapshot.of(self.machine)
         self.names = self.frame.save()
         self.flags = list(self.machine.violations)
 
@@ -155,7 +132,7 @@ class Attempts:
         for key in self.effects.cells:
             self.machine.touch(key)
         self.effects.complete = True
-        self.entry = Memory.of(self.machine)
+        self.entry = Snapshot.of(self.machine)
 
     @contextmanager
     def traced(self) -> Iterator[None]:
@@ -195,7 +172,7 @@ def varying_axes(x: Array) -> frozenset[str]:
     return frozenset(jax.typeof(x).manual_axis_type.varying)
 
 
-def _alike(machine: JaxMachine, found: Sequence[Array]) -> list[Array]:
+def _alike(machine: TileMemory, found: Sequence[Array]) -> list[Array]:
     """Arrays that vary over the same mesh axes, as both ends of a loop or branch must."""
 
     def varied(x: Array) -> Array:
@@ -211,7 +188,7 @@ def _dtypes(op: Op, count: int) -> list[DType]:
     return found if len(found) == count else [INDEX] * count
 
 
-def branch(machine: JaxMachine, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
+def branch(machine: TileMemory, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
     """``lax.cond`` over two arms."""
     attempts = Attempts(machine, frame)
     effects = attempts.effects
@@ -220,7 +197,7 @@ def branch(machine: JaxMachine, frame: Frame, condition: Scalar, arms: Sequence[
 
     def run(which: int) -> list[Array]:
         with attempts.traced():
-            before, names = Memory.of(machine), frame.save()
+            before, names = Snapshot.of(machine), frame.save()
             results = attempts.handed(arms[which]())
             effects.note(machine, frame, before, names, attempts.entry)
             found = [v.site for v in machine.violations]
@@ -285,7 +262,7 @@ Runner: TypeAlias = Callable[[Callable[[Array, list[Array]], list[Array]], list[
 
 
 def loop(
-    machine: JaxMachine, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body
+    machine: TileMemory, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body
 ) -> tuple[Operand, ...]:
     """``lax.fori_loop`` over the trips."""
     count = np.int64(trips) if isinstance(trips, int) else to_native(trips, INDEX)
@@ -300,7 +277,7 @@ def loop(
 
 
 def repeat(
-    machine: JaxMachine,
+    machine: TileMemory,
     frame: Frame,
     inits: Sequence[Operand],
     before: Before,
@@ -335,7 +312,7 @@ def repeat(
 
 
 def _looped(
-    machine: JaxMachine,
+    machine: TileMemory,
     frame: Frame,
     inits: Sequence[Operand],
     dtypes: Sequence[DType],
@@ -355,7 +332,7 @@ def _looped(
             given = iter(data)
             effects.restore(machine, frame, given)
             operands = tuple(fill(machine, s, given) for s in shape)
-            before, names = Memory.of(machine), frame.save()
+            before, names = Snapshot.of(machine), frame.save()
             ends = attempts.handed(body(trip, operands))
             effects.note(machine, frame, before, names, attempts.entry)
             in_place = any(
@@ -398,7 +375,7 @@ def _looped(
         return results
 
 
-def _by_value(machine: JaxMachine, start: Operand, end: Operand) -> Operand:
+def _by_value(machine: TileMemory, start: Operand, end: Operand) -> Operand:
     """The first value of what a loop carries, as contents where its body hands contents on."""
     made = isinstance(end, TileRef) and isinstance(end.storage, Carried)
     if not made or isinstance(start.storage, Carried):

@@ -1,6 +1,6 @@
 """The blocks of a launch: side by side where they provably do not meet in global memory, else in order.
 
-The proof walks every block with its number known and everything else unknown, and collects the elements
+The proof follows every block with its number known and everything else unknown, and collects the elements
 of each buffer that its transfers name. Blocks whose writes are disjoint, and who read nothing that another
 one writes, are one ``vmap``: each sees the part of a written buffer it touches as a buffer of its own.
 """
@@ -22,15 +22,12 @@ from pto_jax.errors import PtoError
 from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, View, run_block
 from pto_jax.ir.program import Op, Program
 
-from .control_flow import Memory
 from .planning import Surveyor
 from .ranges import Range
+from .tile_memory import Site, Snapshot, TileMemory
 
 if TYPE_CHECKING:
     from pto_jax.interpreter.machine import Arm, Before, Body, RunBlock
-
-    from .program import JaxMachine
-    from .tile_memory import Site
 
 #: Operations, and elements of windows, of all blocks together up to which the proof is tried.
 MAX_OPERATIONS = 20_000
@@ -191,10 +188,10 @@ def _part(buffer: str, size: int, blocks: Sequence[_Footprints]) -> Part:
 
 
 def side_by_side(
-    machine: JaxMachine, operands: Sequence[Operand], grid: int, parts: Mapping[str, Part], run: RunBlock
+    machine: TileMemory, operands: Sequence[Operand], grid: int, parts: Mapping[str, Part], run: RunBlock
 ) -> None:
     """All blocks at once; their parts of the written buffers are put together again."""
-    around, flags = Memory.of(machine), list(machine.violations)
+    around, flags = Snapshot.of(machine), list(machine.violations)
     sites: list[Site] = []
 
     def block(number: Array, starts: Mapping[str, Array]) -> tuple[dict[str, Array], list[Array]]:

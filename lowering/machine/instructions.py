@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import partial
 
 import jax.numpy as jnp
 import numpy as np
@@ -11,13 +12,12 @@ from jax import Array
 from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.interpreter import Execution, Pointer, Scalar, TileRef, View
 from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import Coalesce, ScalarType, TileType
+from pto_jax.ir.types import ScalarType, TileType
 from pto_jax.isa.declare import Operand
-from pto_jax.isa.rules.memory_indexed import coalescing
 from pto_jax.profiles import ProfileName
 
-from .. import memory, memory_indexed, region, scalars
-from ..rules import RULES, VALUE, Context, Inputs, Lanes, jitted
+from .. import scalars
+from ..rules import MEMORY_RULES, RULES, VALUE, Context, GlobalMemory, Inputs, Lanes, MemoryRule, jitted
 from ..words import from_words
 from .tile_memory import TileMemory, Violation
 
@@ -31,92 +31,33 @@ class InstructionMachine(TileMemory):
     """
 
     def execute(self, execution: Execution) -> dict[str, Array]:
-        if execution.instruction.name == "tload":
-            self._tload(execution)
-        elif execution.instruction.name == "tprefetch":
-            self._tprefetch(execution)
-        elif execution.instruction.name in ("tstore", "tstore_fp"):
-            self._tstore(execution)
-        elif execution.instruction.name == "mgather":
-            self._mgather(execution)
-        elif execution.instruction.name == "mscatter":
-            self._mscatter(execution)
-        else:
-            return self._compute(execution)
-        return {}
+        name = execution.instruction.name
+        if name in MEMORY_RULES:
+            self._transfer(execution, MEMORY_RULES[name])
+            return {}
+        if name not in RULES:
+            raise NotExecutableError(
+                Diagnostic("error", "is not executed by this version", execution.op.span, name)
+            )
+        return self._compute(execution)
 
-    def _tload(self, e: Execution) -> None:
-        ref, view = e.tile("dst"), e.operands["src"]
-        assert isinstance(view, View)
-        lanes, buffer = self.lanes(ref), self.buffers[view.buffer]
-        self._in_bounds(e, "dst", lanes, view, buffer)
-        self.write(ref, memory.tload(self.context(e), lanes, view, buffer))
-
-    def _tprefetch(self, e: Execution) -> None:
-        ref, view = e.tile("dst"), e.operands["src"]
-        assert isinstance(view, View)
-        if self.semantics.profile.name == "cpu_sim":
-            context, lanes = self.context(e), self.lanes(ref)
-            self.write(ref, memory.tprefetch(context, lanes, view, self.buffers[view.buffer]))
-
-    def _tstore(self, e: Execution) -> None:
-        ref, view = e.tile("src"), e.operands["dst"]
-        assert isinstance(view, View)
-        old, context = self.buffers[view.buffer], self.context(e)
-        self._in_bounds(e, "src", self.lanes(ref), view, old)
-        self.buffers[view.buffer] = memory.tstore(context, self.inputs(e, context), view, old)
-
-    def _mgather(self, e: Execution) -> None:
-        view, context = e.operands["src"], self.context(e)
-        assert isinstance(view, View)
-        inputs, buffer = self.inputs(e, context), self.buffers[view.buffer]
-        at = memory_indexed.places(context, inputs, view, "dst", self._picked(e, "dst"))
-        self._in_buffer(e, at, view, buffer)
-        self.write(e.tile("dst"), memory_indexed.mgather(context, inputs, at, buffer))
-
-    def _mscatter(self, e: Execution) -> None:
-        view, context, pick = e.operands["dst"], self.context(e), self._picked(e, "src")
-        assert isinstance(view, View)
-        inputs, buffer = self.inputs(e, context), self.buffers[view.buffer]
-        at = memory_indexed.places(context, inputs, view, "src", pick)
-        self._in_buffer(e, at, view, buffer)
-        self.buffers[view.buffer] = memory_indexed.mscatter(context, inputs, at, pick, buffer)
-
-    def _picked(self, e: Execution, data: str) -> Coalesce:
-        return coalescing(e.attrs, self.semantics.profile.name, e.tile("indexes").type, e.tile(data).type)
-
-    def _in_buffer(self, e: Execution, at: memory_indexed.Places, view: View, buffer: Array) -> None:
+    def _transfer(self, e: Execution, rule: MemoryRule) -> None:
+        """Execute an instruction between tiles and the buffer of a view."""
+        view = next(o for o in e.operands.values() if isinstance(o, View))
+        context = self.context(e)
         if self.checks:
             self._check(e)
-            allowed = f"elements inside the buffer of {buffer.shape[0]} elements"
-            self._require_elements(e, view, buffer, allowed, *at.reach())
-
-    def _in_bounds(self, e: Execution, tile: str, lanes: Lanes, view: View, buffer: Array) -> None:
-        """The run-time rules on a transfer: its window has the lanes, and the buffer the elements."""
-        if not self.checks:
-            return
-        context = self.context(e)
-        t, window = context.tile(tile), memory.window_of(context, view, tile)
-        if memory.is_inside(t, window, buffer):
-            return
-        allowed = f"transfers inside the window and the buffer of {buffer.shape[0]} elements"
-        lanes_of = (*region.sizes(t, lanes), *window.lanes())
-        exceeded = memory.exceeded(t, lanes, window)
-        self.require(e.op, "in-bounds", allowed, exceeded, "{}x{} lanes for a window of {}x{}", lanes_of)
-        self._require_elements(e, view, buffer, allowed, *memory.transferred(t, lanes, window))
-
-    def _require_elements(
-        self, e: Execution, view: View, buffer: Array, allowed: str, first: Array, last: Array
-    ) -> None:
-        outside = (first < np.int64(0)) | (last >= np.int64(buffer.shape[0]))
-        found = f"elements {{}} to {{}} of {view.buffer}"
-        self.require(e.op, "in-bounds", allowed, (first <= last) & outside, found, (first, last))
+        require = partial(self.require, e.op) if self.checks else None
+        memory = GlobalMemory(view, self.buffers[view.buffer], require)
+        words = rule(context, self.inputs(e, context), memory)
+        target = e.operands[e.instruction.destinations[0].name]
+        if words is not None and isinstance(target, TileRef):
+            self.write(target, words)
+        elif words is not None:
+            self.buffers[view.buffer] = words
 
     def _compute(self, e: Execution) -> dict[str, Array]:
-        if e.instruction.name not in RULES:
-            raise NotExecutableError(
-                Diagnostic("error", "is not executed by this version", e.op.span, e.instruction.name)
-            )
+        """Execute an instruction on tiles and scalars."""
         context = self.context(e)
         if self.checks:
             self._check(e)

@@ -1,6 +1,6 @@
-"""Where a program places its tiles: found by walking it with addresses only.
+"""Where a program places its tiles: found by executing it with addresses only.
 
-The walk folds constants, follows calls and rebindings exactly as execution does, so that every address
+That folds constants, follows calls and rebindings exactly as execution does, so that every address
 that execution will know is known here too.
 """
 

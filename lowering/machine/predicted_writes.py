@@ -7,7 +7,6 @@ the region is traced, and what is too much is carried unchanged.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from pto_jax.analysis.provenance import DERIVING
 from pto_jax.interpreter import Frame, Operand, Pointer, TileRef, View
@@ -15,15 +14,13 @@ from pto_jax.ir.program import Op, Value
 from pto_jax.ir.types import TileType
 
 from .storage import slot_of
-
-if TYPE_CHECKING:
-    from .program import JaxMachine
+from .tile_memory import TileMemory
 
 #: Operations whose result is over the storage or buffer of their first operand.
 _FOLLOWING = DERIVING | frozenset({"talias", "treshape", "bitcast", "tsubview", "subset", "bind_tile"})
 
 
-def changes(machine: JaxMachine, frame: Frame) -> tuple[list[str], list[str]]:
+def changes(machine: TileMemory, frame: Frame) -> tuple[list[str], list[str]]:
     """Keys of the cells and names of the buffers that the region of an operation probably changes."""
     known = frame.names()
     cells: dict[str, None] = {}
@@ -56,7 +53,7 @@ def _followed(op: Op) -> Iterator[tuple[Value, Value]]:
         yield from zip(op.regions[0].args, op.ins, strict=True)
 
 
-def _allocated(machine: JaxMachine, op: Op) -> Operand:
+def _allocated(machine: TileMemory, op: Op) -> Operand:
     t = op.results[0].type
     assert isinstance(t, TileType)
     return TileRef(t, machine.allocate(op, t, None), t.rows, t.cols)

@@ -1,4 +1,4 @@
-"""From a program to a pure function: the JAX machine behind the program walker."""
+"""From a program to a pure function: the JAX machine behind the interpreter."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,10 +20,8 @@ from pto_jax.ir.dtypes import INDEX, DType
 from pto_jax.ir.types import TileType
 
 from .. import scalars
-from .storage import Slot, Window
-
-if TYPE_CHECKING:
-    from .program import JaxMachine
+from .storage import Carried, Slot, Window
+from .tile_memory import TileMemory
 
 
 @dataclass(frozen=True)
@@ -38,14 +36,6 @@ class Words:
     """Storage made on the way, whose contents travel as data."""
 
     type: TileType
-
-
-@dataclass(frozen=True, eq=False)
-class Carried:
-    """Storage made on the way: its contents, where they are handed on."""
-
-    type: TileType
-    words: Array
 
 
 #: An operand with holes.
@@ -235,7 +225,7 @@ def _index(place: Any, options: Sequence[Any]) -> Array:
     return chosen
 
 
-def fill(machine: JaxMachine, shape: Shape, data: Iterator[Array]) -> Operand:
+def fill(machine: TileMemory, shape: Shape, data: Iterator[Array]) -> Operand:
     """The operand of a shape with this data."""
     if isinstance(shape, Hole):
         return next(data)
@@ -255,13 +245,13 @@ def fill(machine: JaxMachine, shape: Shape, data: Iterator[Array]) -> Operand:
     return shape
 
 
-def _fill_place(machine: JaxMachine, shape: Any, data: Iterator[Array]) -> Any:
+def _fill_place(machine: TileMemory, shape: Any, data: Iterator[Array]) -> Any:
     index = next(data) if isinstance(shape, Choice) else None
     filled = tuple(_fill_option(machine, option, data) for option in _options(shape))
     return filled[0] if index is None else Choice(index, filled)
 
 
-def _fill_option(machine: JaxMachine, shape: Any, data: Iterator[Array]) -> Any:
+def _fill_option(machine: TileMemory, shape: Any, data: Iterator[Array]) -> Any:
     if isinstance(shape, Words):
         return machine.temporary(shape.type, next(data))
     if isinstance(shape, Slot):

@@ -59,6 +59,14 @@ class Slot:
         return self.step < WHOLE
 
 
+@dataclass(frozen=True, eq=False)
+class Carried:
+    """Storage made on the way: its contents, where they are handed on."""
+
+    type: TileType
+    words: Array
+
+
 @dataclass(frozen=True)
 class Window:
     """A part of a tile, from a row and a column on, in the order of the whole."""

@@ -19,8 +19,7 @@ from pto_jax.isa.rules.memory import ALIGNMENT
 
 from ..rules import Lanes, Semantics
 from . import storage
-from .shapes import Carried
-from .storage import Cell, Plan, Slot, Window
+from .storage import Carried, Cell, Plan, Slot, Window
 
 #: Name of the operation that stands for the blocks of a launch.
 BLOCK = "block"
@@ -289,6 +288,27 @@ class TileMemory:
         self.values.pop(cell.key, None)
         if value is not None and storage.sees_logical(ref.storage, ref.type):
             self.values[cell.key] = value
+
+
+@dataclass(frozen=True)
+class Snapshot:
+    """A machine's arrays at one moment."""
+
+    cells: dict[str, Array]
+    buffers: dict[str, Array]
+    values: dict[str, Array]
+
+    @classmethod
+    def of(cls, machine: TileMemory) -> Snapshot:
+        return cls(dict(machine.cells), dict(machine.buffers), dict(machine.values))
+
+    def restore(self, machine: TileMemory) -> None:
+        machine.cells.clear()
+        machine.cells.update(self.cells)
+        machine.buffers.clear()
+        machine.buffers.update(self.buffers)
+        machine.values.clear()
+        machine.values.update(self.values)
 
 
 def _broken(op: Op, rule: str, allowed: str, found: str) -> ExecutionError:

@@ -1,6 +1,6 @@
 """Integer scalar operations on known operands.
 
-The walker folds with them while it executes, the verifier to see addresses and sizes that a text spells
+The interpreter folds with them while it executes, the verifier to see addresses and sizes that a text spells
 by constants.
 """
 

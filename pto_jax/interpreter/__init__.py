@@ -1,22 +1,36 @@
 """Executing a program's operations in order, on some machine.
 
-The walker owns what does not depend on how tiles are computed: names and scopes, scalar constants,
+The interpreter owns what does not depend on how tiles are computed: names and scopes, scalar constants,
 global-memory views, tile handles, control flow, calls.
 """
 
-from . import aliases as aliases, control as control, memory as memory, pipes as pipes, state as state
-from .control import step_by_step as step_by_step
-from .cores import launch as launch, run_block as run_block
+from . import (
+    arith as arith,
+    control_flow as control_flow,
+    memory_scalar as memory_scalar,
+    memrefs as memrefs,
+    pipes as pipes,
+    pointers as pointers,
+    queries as queries,
+    reinterpret as reinterpret,
+    sync_config as sync_config,
+    sync_events as sync_events,
+    sync_handles as sync_handles,
+    sync_modes as sync_modes,
+    views as views,
+)
+from .control_flow import step_by_step as step_by_step
 from .interpreter import (
-    UNSETTLED as UNSETTLED,
-    Frame as Frame,
-    Scope as Scope,
-    Walk as Walk,
-    Walker as Walker,
+    HANDLERS as HANDLERS,
+    Interpreter as Interpreter,
+    Steps as Steps,
     complete as complete,
+    executes as executes,
     needs_rule as needs_rule,
 )
+from .launch import launch as launch, run_block as run_block
 from .machine import Machine as Machine
+from .memrefs import memref_view as memref_view
 from .operands import (
     NOWHERE as NOWHERE,
     Buffer as Buffer,
@@ -30,5 +44,6 @@ from .operands import (
     chosen as chosen,
     with_storage as with_storage,
 )
-from .state import memref_view as memref_view, printed as printed
+from .queries import printed as printed
+from .scope import UNSETTLED as UNSETTLED, Frame as Frame, Scope as Scope
 from .windows import address as address

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from ..ir.dtypes import DType
 from ..ir.program import Op, Value
 from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType
-from .interpreter import Frame, Scope
-from .memory import ScalarMemory
+from .memrefs import memref_view
 from .operands import Buffer, Execution, Operand, Pointer, Scalar, TileRef, View
-from .state import memref_view
+from .scope import Frame, Scope
 
 if TYPE_CHECKING:
     from .machine import After, Arm, Before, Body, RunBlock
@@ -22,7 +21,7 @@ class Unknown:
     """A scalar whose value only execution knows."""
 
 
-class AbstractMachine(ScalarMemory):
+class AbstractMachine:
     """Takes every path once, with scalars that are numbers or unknown; tiles have no storage."""
 
     max_steps: int = 0
@@ -110,7 +109,7 @@ class AbstractMachine(ScalarMemory):
 
     @contextmanager
     def _inside(self, certain: bool) -> Iterator[None]:
-        """Walk a region that execution may leave out."""
+        """Follow a region that execution may leave out."""
         self.depth += not certain
         try:
             yield

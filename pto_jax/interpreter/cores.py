@@ -1,8 +1,7 @@
-"""Blocks and cores: which cores a program runs on, and running them side by side.
+"""Blocks and cores: which cores a program runs on, and what they share.
 
 A block has one core, unless its parts have to meet in pipes, flags or by subblock numbers: then it has a
-cube core and one or two vector cores. Cores take turns and change only where one of them waits, so that
-execution is deterministic.
+cube core and one or two vector cores.
 """
 
 from __future__ import annotations
@@ -12,16 +11,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir.enums import KernelKind
 from ..ir.program import Function, Op, Program, Symbol
-from ..ir.types import TileType
-from .interpreter import Scope, Waiting, Walk, Walker, handles
-from .machine import Machine
-from .operands import Operand, Scalar
+from .operands import Scalar
 
 Kind = Literal["cube", "vector"]
-_SECTIONS: dict[str, Kind] = {"section.cube": "cube", "section.vector": "vector"}
+SECTIONS: dict[str, Kind] = {"section.cube": "cube", "section.vector": "vector"}
 _KINDS: dict[KernelKind, Kind] = {KernelKind.CUBE: "cube", KernelKind.VECTOR: "vector"}
 _SUBBLOCK = frozenset({"get_subblock_idx", "get_subblock_num"})
 _FLAGS = frozenset({"sync.set", "sync.wait"})
@@ -68,8 +63,8 @@ def cores_of(program: Program, function: Function) -> tuple[Core, ...]:
     """The cores a function runs on."""
     ops = list(_reachable(program, function, frozenset()))
     names = {op.name for op in ops}
-    kinds = {_SECTIONS[n] for n in names & _SECTIONS.keys()}
-    kinds |= {k for k in (_kind(function), *(_kind(f) for f in _callees(program, ops))) if k is not None}
+    kinds = {SECTIONS[n] for n in names & SECTIONS.keys()}
+    kinds |= {k for k in (kind_of(function), *(kind_of(f) for f in _callees(program, ops))) if k is not None}
     meets = names & PIPES or (names & _FLAGS and len(kinds) == 2)
     if not meets and not names & _SUBBLOCK:
         return (Core(),)
@@ -96,149 +91,14 @@ def _callees(program: Program, ops: Sequence[Op]) -> Iterator[Function]:
             yield found
 
 
-def _kind(function: Function) -> Kind | None:
+def kind_of(function: Function) -> Kind | None:
     """The core a function is written for."""
     kind = function.attrs.get("pto.kernel_kind")
     return _KINDS[kind] if isinstance(kind, KernelKind) else None
 
 
-def meets(walker: Walker, op: Op) -> bool:
-    """Whether cores meet inside an operation, so that its loops have to be written out."""
-    if len(walker.shared.cores) == 1 or walker.machine.abstract:
-        return False
+def meet_inside(program: Program, op: Op) -> bool:
+    """Whether cores meet inside an operation, or inside a function it calls."""
     bodies = list(op.walk())
-    inner = [o for f in _callees(walker.program, bodies) for o in _reachable(walker.program, f, frozenset())]
+    inner = [o for f in _callees(program, bodies) for o in _reachable(program, f, frozenset())]
     return any(o.name in PIPES or o.name in _FLAGS for o in (*bodies, *inner))
-
-
-def elsewhere(walker: Walker, function: Function) -> bool:
-    """Whether a function is not executed by the walker's core."""
-    kind = _kind(function)
-    return kind is not None and walker.core.kind not in (None, kind)
-
-
-def launch(
-    program: Program,
-    machine: Machine,
-    function: Function,
-    operands: Sequence[Operand],
-    scope: Scope | None = None,
-    grid: int = 1,
-) -> tuple[Operand, ...]:
-    """Execute a function once for every block; returns what it returns where there is one block."""
-    if grid == 1:
-        return run_block(program, machine, function, operands, 0, 1, scope)
-    _check_launch(program, function, grid)
-
-    def run(number: Scalar, own: Sequence[Operand]) -> None:
-        run_block(program, machine, function, own, number, grid)
-
-    machine.blocks(grid, operands, run)
-    return ()
-
-
-def _check_launch(program: Program, function: Function, grid: int) -> None:
-    """Several blocks share global memory only: nothing else can go in or come out."""
-    tile = next((v for v in function.args if isinstance(v.type, TileType)), None)
-    if tile is not None or program.fragment:
-        found = f"the tile argument {tile}" if tile is not None else "a fragment"
-        message = f"found {found} on {grid} blocks; allowed: a function of buffers and scalars, or one block"
-        raise NotExecutableError(Diagnostic("error", message, function.span, rule="grid"))
-
-
-def run_block(
-    program: Program,
-    machine: Machine,
-    function: Function,
-    operands: Sequence[Operand],
-    number: Scalar,
-    grid: int,
-    scope: Scope | None = None,
-) -> tuple[Operand, ...]:
-    """Execute one block of a launch on all its cores."""
-    cores = cores_of(program, function)
-    shared = Block(number, grid, cores, machine.depth)
-    if len(cores) == 1:
-        return Walker(program, machine, cores[0], shared).run(function, operands, scope)
-    _side_by_side(program, machine, function, operands, shared)
-    return ()
-
-
-def _side_by_side(
-    program: Program, machine: Machine, function: Function, operands: Sequence[Operand], block: Block
-) -> None:
-    walks = {
-        core: Walker(program, machine, core, block).function(function, operands, Scope())
-        for core in block.cores
-        if (kind := _kind(function)) is None or core.kind == kind
-    }
-    while walks:
-        before, waiting = block.changes, {}
-        for core, walk in list(walks.items()):
-            machine.enter(core.name)
-            try:
-                waiting[core] = next(walk)
-            except StopIteration:
-                del walks[core]
-                block.changes += 1
-        if waiting and block.changes == before:
-            raise ExecutionError([_stuck(core, found) for core, found in waiting.items()])
-    machine.enter("")
-
-
-def _stuck(core: Core, found: Waiting) -> Diagnostic:
-    message = f"core {core.name} waits for {found.what} for ever"
-    return Diagnostic("error", message, found.op.span, found.op.name, rule="deadlock")
-
-
-@handles("section.cube", "section.vector")
-def _section(walker: Walker, op: Op, scope: Scope) -> Walk[None]:
-    """A single core runs the sections of both kinds; the reader keeps their names apart."""
-    if walker.core.kind in (None, _SECTIONS[op.name]):
-        for region in op.regions:
-            yield from walker.block(region, scope)
-
-
-@handles("get_block_idx", "get_block_num", "get_subblock_idx", "get_subblock_num")
-def _number(walker: Walker, op: Op, scope: Scope) -> None:
-    shared = walker.shared
-    numbers = {
-        "get_block_idx": shared.number,
-        "get_block_num": shared.count,
-        "get_subblock_idx": walker.core.subblock,
-        "get_subblock_num": shared.subblocks,
-    }
-    for result in op.results:
-        scope.bind(result, numbers[op.name])
-
-
-@handles("sync.set", "sync.wait")
-def _flag(walker: Walker, op: Op, scope: Scope) -> Walk[None]:
-    """Flags between the cube core and the vector cores of a block; on one core the order is given.
-
-    A flag of the cube core is seen by every vector core; the cube core waits for all vector cores.
-    """
-    shared, core = walker.shared, walker.core
-    if walker.machine.abstract or not (shared.has("cube") and shared.has("vector")):
-        return
-    event = scope[op.ins[0]] if op.ins else op.attrs["event"]
-    number = walker.machine.known(event)
-    if number is None or walker.machine.depth != shared.depth:
-        message = (
-            "found a flag between cores under control flow that only execution knows; "
-            "allowed: known conditions, trip counts and events"
-        )
-        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="cores"))
-    cube = core.kind == "cube"
-    others = [c for c in shared.cores if (c.kind == "cube") != cube]
-    if op.name == "sync.set":
-        for other in others:
-            key = (number, core, other)
-            shared.flags[key] = shared.flags.get(key, 0) + 1
-        shared.changes += 1
-        return
-    keys = [(number, other, core) for other in others]
-    while not all(shared.flags.get(key) for key in keys):
-        yield Waiting(op, f"flag {number}")
-    for key in keys:
-        shared.flags[key] -= 1

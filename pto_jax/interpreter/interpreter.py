@@ -1,19 +1,21 @@
 """Executes a program's operations in order on some machine.
 
-The walker owns what does not depend on how tiles are computed: names and scopes, scalar constants,
+The interpreter owns what does not depend on how tiles are computed: names and scopes, scalar constants,
 global-memory views, tile handles, calls. A :class:`Machine` owns storage and arithmetic; the JAX
-lowering and the NumPy oracle are two machines. Scalars are Python numbers while they are known and the
-machine's own scalars afterwards, so views and addresses fold to constants wherever the text allows it.
+lowering and the NumPy oracle are two machines. What executes an operation that is the same for every
+machine is registered with :func:`executes`, in the file of the operation's class.
+
+Scalars are Python numbers while they are known and the machine's own scalars afterwards, so views and
+addresses fold to constants wherever the text allows it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from .. import isa
-from ..analysis.constant_folding import operation, scalar_dtype
 from ..analysis.entries import fragment_outputs
 from ..errors import Diagnostic, NotExecutableError
 from ..ir.dtypes import I1, INDEX, DType
@@ -22,96 +24,14 @@ from ..ir.program import AttrValue, Function, Op, Program, Region, Value
 from ..ir.types import TileType, UnknownType, VectorType
 from ..isa.layout_img2col import IMG2COL_STATE
 from ..isa.matrix import ROUNDING_STATE
+from .cores import Block, Core
 from .image_state import ImageState
 from .machine import Machine
 from .operands import Execution, Operand, Scalar, TileRef, View, chosen, with_storage
+from .scope import UNSETTLED, Frame, Scope
 from .windows import require_inside, scalar, window
 
-if TYPE_CHECKING:
-    from .cores import Block, Core
-
 T = TypeVar("T")
-
-
-class Scope:
-    """Names visible in a region; handles are updated where they are bound."""
-
-    def __init__(self, parent: Scope | None = None) -> None:
-        self._parent = parent
-        self._names: dict[str, Operand] = {}
-
-    def bind(self, value: Value, operand: Operand) -> None:
-        self._names[value.name] = operand
-
-    def names(self) -> Mapping[str, Operand]:
-        """The names bound in this scope itself."""
-        return self._names
-
-    def __getitem__(self, value: Value) -> Operand:
-        scope: Scope | None = self
-        while scope is not None:
-            if value.name in scope._names:
-                return scope._names[value.name]
-            scope = scope._parent
-        raise KeyError(value.name)
-
-    def chain(self) -> list[dict[str, Operand]]:
-        """The names of this scope and of those around it."""
-        return [self._names, *(self._parent.chain() if self._parent else [])]
-
-    def update(self, value: Value, operand: Operand) -> None:
-        """Change what an existing name stands for, in the scope that owns it."""
-        scope: Scope | None = self
-        while scope is not None:
-            if value.name in scope._names:
-                scope._names[value.name] = operand
-                return
-            scope = scope._parent
-        raise KeyError(value.name)
-
-
-class Frame:
-    """Everything besides memory that the operations of a region may change: names around it, and modes."""
-
-    def __init__(self, op: Op, walker: Walker | None = None, scope: Scope | None = None) -> None:
-        self.op = op
-        self.modes: dict[str, Any] = {} if walker is None else walker.modes
-        self._places = [self.modes, *(scope.chain() if scope else [])]
-
-    def save(self) -> list[dict[str, Operand]]:
-        return [dict(names) for names in self._places]
-
-    def restore(self, saved: list[dict[str, Operand]]) -> None:
-        for names, old in zip(self._places, saved, strict=True):
-            names.clear()
-            names.update(old)
-
-    def changed(self, saved: list[dict[str, Operand]]) -> dict[tuple[int, str], Operand]:
-        """The names that differ from a saved state, by place and name; modes are no names."""
-        pairs = list(enumerate(zip(self._places, saved, strict=True)))[1:]
-        return {
-            (i, name): operand
-            for i, (names, old) in pairs
-            for name, operand in names.items()
-            if name in old and old[name] is not operand
-        }
-
-    def names(self) -> dict[str, Operand]:
-        """What the names around the region stand for."""
-        found: dict[str, Operand] = {}
-        for names in reversed(self._places[1:]):
-            found.update(names)
-        return found
-
-    def __getitem__(self, key: tuple[int, str]) -> Operand:
-        return self._places[key[0]][key[1]]
-
-    def __setitem__(self, key: tuple[int, str], operand: Operand) -> None:
-        self._places[key[0]][key[1]] = operand
-
-
-#: A mode that different paths have left differently.
-UNSETTLED = object()
 
 
 @dataclass(frozen=True)
@@ -122,20 +42,25 @@ class Waiting:
     what: str
 
 
-#: An execution that can be interrupted: it yields where it waits for another core.
-Walk: TypeAlias = Generator["Waiting", None, T]
-#: Executes one operation; operations with regions are walks themselves.
-Handler: TypeAlias = Callable[["Walker", Op, Scope], "Walk[None] | None"]
+#: The steps of an execution that can be interrupted: it yields where it waits for another core.
+Steps: TypeAlias = Generator[Waiting, None, T]
+#: Executes one operation, in steps where it has regions or waits.
+Handler: TypeAlias = Callable[["Interpreter", Op, Scope], "Steps[None] | None"]
 #: Operations that end a region and hand their operands on.
 TERMINATORS = frozenset({"return", "scf.yield", "scf.condition"})
 HANDLERS: dict[str, Handler] = {}
 
 
-def handles(*names: str) -> Callable[[Handler], Handler]:
-    """Register a function as what executes the named operations."""
+def executes(*names: str) -> Callable[[Handler], Handler]:
+    """Register a function as what executes the named operations on every machine.
+
+    A dialect's name stands for all its operations without a function of their own.
+    """
 
     def register(handler: Handler) -> Handler:
         for name in names:
+            if name in HANDLERS:
+                raise RuntimeError(f"operation {name} is executed by two functions")
             HANDLERS[name] = handler
         return handler
 
@@ -143,7 +68,7 @@ def handles(*names: str) -> Callable[[Handler], Handler]:
 
 
 def needs_rule(instruction: isa.Instruction) -> bool:
-    """Whether a machine has to execute an instruction: the walker does not, and it has an effect.
+    """Whether a machine has to execute an instruction, because the interpreter does not.
 
     >>> needs_rule(isa.instructions()["tadd"]), needs_rule(isa.instructions()["barrier"])
     (True, False)
@@ -151,7 +76,7 @@ def needs_rule(instruction: isa.Instruction) -> bool:
     return instruction.name not in HANDLERS and instruction.syntax != "custom"
 
 
-class Walker:
+class Interpreter:
     """Runs functions of a program on one core of a machine."""
 
     def __init__(self, program: Program, machine: Machine, core: Core, shared: Block) -> None:
@@ -173,8 +98,8 @@ class Walker:
 
     def function(
         self, function: Function, arguments: Sequence[Operand], scope: Scope
-    ) -> Walk[tuple[Operand, ...]]:
-        """The walk of a function."""
+    ) -> Steps[tuple[Operand, ...]]:
+        """The steps of a function."""
         for value, operand in zip(function.args, arguments, strict=True):
             scope.bind(value, operand)
         returned = yield from self.block(function.body, scope)
@@ -182,7 +107,7 @@ class Walker:
             return tuple(scope[Value(n, UnknownType())] for n in fragment_outputs(self.program))
         return returned
 
-    def block(self, region: Region, scope: Scope) -> Walk[tuple[Operand, ...]]:
+    def block(self, region: Region, scope: Scope) -> Steps[tuple[Operand, ...]]:
         """Execute a region's operations; returns the operands of its terminator."""
         for op in region.ops:
             if op.name in TERMINATORS:
@@ -190,24 +115,19 @@ class Walker:
             yield from self.step(op, scope)
         return ()
 
-    def step(self, op: Op, scope: Scope) -> Walk[None]:
+    def step(self, op: Op, scope: Scope) -> Steps[None]:
         self.machine.begin(op, scope)
-        handler = HANDLERS.get(op.name)
+        handler = HANDLERS.get(op.name) or HANDLERS.get(op.name.partition(".")[0])
         if handler is not None:
-            walk = handler(self, op, scope)
-            if walk is not None:
-                yield from walk
-            return
-        if op.name.startswith("arith."):
-            _arith(self, op, scope)
+            steps = handler(self, op, scope)
+            if steps is not None:
+                yield from steps
             return
         instruction = isa.find(op.name)
         if instruction is None or not instruction.executable:
             raise NotExecutableError(
                 Diagnostic("error", "is not executed by this version", op.span, op.name, rule="executable")
             )
-        if instruction.syntax == "custom":
-            return
         try:
             self.instruction(isa.bind(instruction, op), op, scope)
         except NotExecutableError as error:  # from a rule, which does not know where it stands
@@ -272,7 +192,7 @@ class Walker:
         choice = chosen(operand)
         if choice is None:
             return run(operand)
-        frame, options = Frame(op, self, scope), choice.options
+        frame, options = Frame(op, self.modes, scope), choice.options
 
         def first_of(at: int) -> tuple[Operand, ...]:
             if at == len(options) - 1:
@@ -347,10 +267,10 @@ class Walker:
         return chosen
 
 
-def complete(walk: Walk[T]) -> T:
-    """The result of a walk that nothing interrupts; NotExecutableError where it waits."""
+def complete(steps: Steps[T]) -> T:
+    """The result of an execution that nothing interrupts; NotExecutableError where it waits."""
     try:
-        waiting = next(walk)
+        waiting = next(steps)
     except StopIteration as stop:
         result: T = stop.value
         return result
@@ -367,7 +287,12 @@ def _vectors(bound: isa.Bound) -> dict[str, VectorType]:
 
 
 def _indexed(
-    walker: Walker, op: Op, name: Value, operand: Operand, operands: Mapping[str, Operand], scope: Scope
+    interpreter: Interpreter,
+    op: Op,
+    name: Value,
+    operand: Operand,
+    operands: Mapping[str, Operand],
+    scope: Scope,
 ) -> Operand:
     """The window that ``%view[%r, %c]`` names: the tile's valid shape at the given offsets."""
     offsets = [scope[v] for v in op.group("offsets")]
@@ -381,24 +306,9 @@ def _indexed(
         assert isinstance(destination, TileType)
         rows, cols = destination.valid
     lead = len(operand.shape) - 2
-    return window(walker.machine, op, name.name, operand, [0] * lead + offsets, [1] * lead + [rows, cols])
-
-
-@handles("arith.constant")
-def _constant(walker: Walker, op: Op, scope: Scope) -> None:
-    scope.bind(op.results[0], op.attrs["value"])
-
-
-def _arith(walker: Walker, op: Op, scope: Scope) -> None:
-    args = [scope[v] for v in op.ins]
-    source = scalar_dtype(op.ins[-1].type)
-    result = scalar_dtype(op.results[0].type)
-    try:
-        value = walker.scalar(operation(op), args, source, result)
-    except NotExecutableError:
-        finding = Diagnostic("error", "is not executed by this version", op.span, op.name, rule="executable")
-        raise NotExecutableError(finding) from None
-    scope.bind(op.results[0], value)
+    return window(
+        interpreter.machine, op, name.name, operand, [0] * lead + offsets, [1] * lead + [rows, cols]
+    )
 
 
 def _is(a: Scalar, n: int) -> bool:

@@ -1,17 +1,15 @@
-"""What the walker needs of whatever computes: storage, arithmetic, and control flow it cannot decide."""
+"""What the interpreter needs of whatever computes: storage, arithmetic, and control flow it cannot decide."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 from ..ir.dtypes import DType
 from ..ir.program import Op, Value
 from ..ir.types import TileType
-from .operands import Buffer, Execution, Operand, Scalar, TileRef
-
-if TYPE_CHECKING:
-    from .interpreter import Frame, Scope
+from .operands import Buffer, Execution, Operand, Pointer, Scalar, TileRef
+from .scope import Frame, Scope
 
 #: An arm of a branch gives its results; the body of a loop maps the trip and what it carries; the first
 #: region of a while loop gives its condition too.
@@ -24,7 +22,7 @@ RunBlock: TypeAlias = Callable[[Scalar, Sequence[Operand]], None]
 
 
 class Machine(Protocol):
-    """Storage and arithmetic behind the walker.
+    """Storage and arithmetic behind the interpreter.
 
     ``max_steps`` bounds the trips of a while loop; ``depth`` counts the regions around an operation whose
     course only execution knows. An ``abstract`` machine computes nothing, and waits for nothing; ``checks``
@@ -119,3 +117,15 @@ class Machine(Protocol):
         self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
     ) -> tuple[Operand, ...]:
         """A while loop."""
+
+    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
+        """The element of a tile at a position in its storage, as a scalar of a type with as many bits."""
+
+    def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
+        """Write a scalar to the element of a tile at a position in its storage."""
+
+    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        """The element of global memory that a pointer is at."""
+
+    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        """Write a scalar where a pointer is at."""

@@ -110,3 +110,10 @@ def with_storage(operand: Operand, place: Hashable) -> Operand:
     """A handle, view or pointer with another storage or buffer."""
     key = "storage" if isinstance(operand, TileRef) else "buffer"
     return replace(operand, **{key: place})
+
+
+def region_of(t: TileType, row: Scalar | None = None, col: Scalar | None = None) -> tuple[Scalar, Scalar]:
+    """Valid sizes of a new handle: static ones from its type, others as given, else the whole tile."""
+    rows = t.v_row if t.v_row is not None else t.rows if row is None else row
+    cols = t.v_col if t.v_col is not None else t.cols if col is None else col
+    return rows, cols

@@ -13,48 +13,48 @@ from ..errors import Diagnostic, NotExecutableError
 from ..ir.program import Op
 from ..ir.types import TileType
 from .cores import Block, Core, Kind
-from .interpreter import Scope, Waiting, Walk, Walker, handles
-from .operands import Operand, TileRef
-from .state import region_of
+from .interpreter import Interpreter, Steps, Waiting, executes
+from .operands import Operand, TileRef, region_of
+from .scope import Scope
 
 #: Buffers and rings have no effect on values; addresses of buffers are numbers nobody computes with.
 _SETUP = ("reserve_buffer", "import_reserved_buffer", "aic_initialize_pipe", "aiv_initialize_pipe")
 
 
-@handles(*_SETUP)
-def _set_up(walker: Walker, op: Op, scope: Scope) -> None:
+@executes(*_SETUP)
+def _set_up(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     for result in op.results:
         scope.bind(result, op.attrs.get("base", 0))
 
 
-@handles("initialize_l2l_pipe", "initialize_l2g2l_pipe")
-def _ring(walker: Walker, op: Op, scope: Scope) -> None:
+@executes("initialize_l2l_pipe", "initialize_l2g2l_pipe")
+def _ring(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     scope.bind(op.results[0], (op.attrs.get("flag_base", 0),))
 
 
-@handles("declare_tile")
-def _declare(walker: Walker, op: Op, scope: Scope) -> None:
+@executes("declare_tile")
+def _declare(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     t = op.results[0].type
     assert isinstance(t, TileType)
-    scope.bind(op.results[0], TileRef(t, walker.machine.fresh(op, op.results[0], t), *region_of(t)))
+    scope.bind(op.results[0], TileRef(t, interpreter.machine.fresh(op, op.results[0], t), *region_of(t)))
 
 
-@handles("tfree_from_aic", "tfree_from_aiv", "tfree")
-def _free(walker: Walker, op: Op, scope: Scope) -> None:
+@executes("tfree_from_aic", "tfree_from_aiv", "tfree")
+def _free(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     """A slot is a value here: nothing has to be given back."""
 
 
-@handles("tpush_to_aiv", "tpush_to_aic", "tpush")
-def _push(walker: Walker, op: Op, scope: Scope) -> None:
+@executes("tpush_to_aiv", "tpush_to_aic", "tpush")
+def _push(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     tile, ring = _operands(op, scope)
     if not isinstance(tile, TileRef):
         raise _refused(op, "a slot in global memory; allowed: a tile")
-    if walker.machine.abstract:
+    if interpreter.machine.abstract:
         return
-    shared, core = _meeting(walker, op), walker.core
+    shared, core = _meeting(interpreter, op), interpreter.core
     _partnered(op, shared, core)
     split = _split(op)
-    contents = walker.machine.contents(tile)
+    contents = interpreter.machine.contents(tile)
     if core.kind == "cube":
         for other in shared.cores:
             if other.kind == "vector" and (split or other.subblock == 0):
@@ -65,8 +65,8 @@ def _push(walker: Walker, op: Op, scope: Scope) -> None:
     shared.changes += 1
 
 
-@handles("tpop_from_aic", "tpop_from_aiv", "tpop")
-def _pop(walker: Walker, op: Op, scope: Scope) -> Walk[None]:
+@executes("tpop_from_aic", "tpop_from_aiv", "tpop")
+def _pop(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     target = op.results[0] if op.results else op.ins[0]
     _, ring = _operands(op, scope)
     t = target.type
@@ -74,15 +74,15 @@ def _pop(walker: Walker, op: Op, scope: Scope) -> Walk[None]:
         raise _refused(op, "a slot in global memory; allowed: a tile")
     given = {name: scope[op.group(name)[0]] for name, size in op.groups if size and name.startswith("valid")}
     sizes = region_of(t, given.get("valid_row"), given.get("valid_col"))
-    contents = None if walker.machine.abstract else (yield from _next(walker, op, ring, t))
-    ref = TileRef(t, walker.machine.receive(op, target.name, t, contents), *sizes)
-    walker.machine.region(op, ref)
+    contents = None if interpreter.machine.abstract else (yield from _next(interpreter, op, ring, t))
+    ref = TileRef(t, interpreter.machine.receive(op, target.name, t, contents), *sizes)
+    interpreter.machine.region(op, ref)
     (scope.bind if op.results else scope.update)(target, ref)
 
 
-def _next(walker: Walker, op: Op, ring: Any, t: TileType) -> Walk[Any]:
+def _next(interpreter: Interpreter, op: Op, ring: Any, t: TileType) -> Steps[Any]:
     """The contents of the next slot for a core."""
-    shared, core = _meeting(walker, op), walker.core
+    shared, core = _meeting(interpreter, op), interpreter.core
     _partnered(op, shared, core)
     if core.kind == "cube":
         cores = [c for c in shared.cores if c.kind == "vector" and (_split(op) or c.subblock == 0)]
@@ -93,7 +93,7 @@ def _next(walker: Walker, op: Op, ring: Any, t: TileType) -> Walk[Any]:
         yield Waiting(op, "a tile in the pipe")
     parts = [queue.popleft() for queue in queues]
     shared.changes += 1
-    contents = parts[0] if len(parts) == 1 else walker.machine.concatenate(parts, _split(op) - 1)
+    contents = parts[0] if len(parts) == 1 else interpreter.machine.concatenate(parts, _split(op) - 1)
     if contents.shape != t.shape or contents.dtype != t.dtype.word:
         found = "x".join(map(str, contents.shape))
         words = f"{found} words of {contents.dtype.itemsize} bytes"
@@ -124,13 +124,13 @@ def _queue(shared: Block, direction: str, ring: Any, core: Core) -> deque[Any]:
     return shared.queues.setdefault((direction, ring, core.subblock), deque())
 
 
-def _meeting(walker: Walker, op: Op) -> Block:
+def _meeting(interpreter: Interpreter, op: Op) -> Block:
     """The block of a core, which must be known to come here."""
-    if walker.machine.depth != walker.shared.depth:
+    if interpreter.machine.depth != interpreter.shared.depth:
         raise _refused(
             op, "under control flow that only execution knows; allowed: known conditions and trip counts"
         )
-    return walker.shared
+    return interpreter.shared
 
 
 def _partnered(op: Op, shared: Block, core: Core) -> None:

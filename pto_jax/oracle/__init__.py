@@ -1,7 +1,7 @@
 """Reference interpreter: programs executed instruction by instruction in plain NumPy.
 
-It shares the declarations and the program walker with the JAX lowering and nothing else, so that each
-can be checked against the other.
+It shares the declarations and the interpreter of programs with the JAX lowering and nothing else, so that
+each can be checked against the other.
 
 >>> import numpy as np
 >>> import pto_jax as pto

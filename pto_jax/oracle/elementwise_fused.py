@@ -12,11 +12,18 @@ from .step import Lane, Step, lanewise, rule
 _PAIR = ("src0", "src1")
 _FUSED = ("src0", "dst", "src1")
 
-lanewise("tprelu", _PAIR, lane.leaky)
-lanewise("tsubrelu", _PAIR, lane.subtract_relu)
-lanewise("tmuladddst", ("src0", "src1", "dst"), lane.multiply_add_rounded)
-lanewise("tfusedmuladd", _FUSED, lane.multiply_add)
-lanewise("tfusedmuladdrelu", _FUSED, lane.multiply_add_relu)
+
+def _lanewise(name: str, sources: tuple[str, ...], compute: Lane) -> None:
+    @rule(name)
+    def execute(step: Step) -> None:
+        lanewise(step, compute, sources)
+
+
+_lanewise("tprelu", _PAIR, lane.leaky)
+_lanewise("tsubrelu", _PAIR, lane.subtract_relu)
+_lanewise("tmuladddst", ("src0", "src1", "dst"), lane.multiply_add_rounded)
+_lanewise("tfusedmuladd", _FUSED, lane.multiply_add)
+_lanewise("tfusedmuladdrelu", _FUSED, lane.multiply_add_relu)
 
 
 @rule("taddc")

@@ -1,4 +1,4 @@
-"""The reference machine: byte-addressed memories behind the program walker."""
+"""The reference machine: byte-addressed memories behind the interpreter."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ from ..interpreter import (
     printed,
     step_by_step,
 )
-from ..interpreter.memory import ScalarMemory
 from ..interpreter.operands import Buffer as GlobalBuffer
 from ..ir.dtypes import DType
 from ..ir.program import Op, Value
@@ -92,7 +91,7 @@ if TYPE_CHECKING:
     from ..interpreter.machine import After, Arm, Before, Body, RunBlock
 
 
-class ReferenceMachine(ScalarMemory):
+class ReferenceMachine:
     """Executes instructions one at a time.
 
     Tiles with an explicit address share the bytes of their memory space, whatever their shapes and

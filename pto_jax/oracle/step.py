@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, TypeAlias
@@ -179,12 +179,9 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 Lane: TypeAlias = Callable[..., Array]
 
 
-def lanewise(name: str, sources: tuple[str, ...], lane: Lane) -> None:
-    """An instruction whose destination lane depends on the same lane of its sources only."""
-
-    @rule(name)
-    def execute(step: Step) -> None:
-        step.store(lane(step.dtype(), *(step.words(s) for s in sources)))
+def lanewise(step: Step, lane: Lane, sources: Sequence[str]) -> None:
+    """Execute an instruction whose destination lane depends on the same lane of its sources only."""
+    step.store(lane(step.dtype(), *(step.words(s) for s in sources)))
 
 
 def not_executable(op: Op, what: str) -> NotExecutableError:

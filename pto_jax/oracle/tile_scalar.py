@@ -11,19 +11,26 @@ from .step import Lane, Step, lanewise, rule
 
 _SCALED = ("src", "scalar")
 
-lanewise("tadds", _SCALED, lane.add)
-lanewise("tsubs", _SCALED, lane.subtract)
-lanewise("tmuls", _SCALED, lane.multiply)
-lanewise("tmaxs", _SCALED, lane.larger)
-lanewise("tmins", _SCALED, lane.smaller)
-lanewise("tands", _SCALED, lane.bitwise(np.bitwise_and))
-lanewise("tors", _SCALED, lane.bitwise(np.bitwise_or))
-lanewise("txors", _SCALED, lane.bitwise(np.bitwise_xor))
-lanewise("tshls", _SCALED, lane.shift_left)
-lanewise("tshrs", _SCALED, lane.shift_right)
-lanewise("tlrelu", _SCALED, lane.leaky)
-lanewise("taddsc", ("src0", "scalar", "src1"), lane.add_add)
-lanewise("tsubsc", ("src0", "scalar", "src1"), lane.subtract_add)
+
+def _lanewise(name: str, sources: tuple[str, ...], compute: Lane) -> None:
+    @rule(name)
+    def execute(step: Step) -> None:
+        lanewise(step, compute, sources)
+
+
+_lanewise("tadds", _SCALED, lane.add)
+_lanewise("tsubs", _SCALED, lane.subtract)
+_lanewise("tmuls", _SCALED, lane.multiply)
+_lanewise("tmaxs", _SCALED, lane.larger)
+_lanewise("tmins", _SCALED, lane.smaller)
+_lanewise("tands", _SCALED, lane.bitwise(np.bitwise_and))
+_lanewise("tors", _SCALED, lane.bitwise(np.bitwise_or))
+_lanewise("txors", _SCALED, lane.bitwise(np.bitwise_xor))
+_lanewise("tshls", _SCALED, lane.shift_left)
+_lanewise("tshrs", _SCALED, lane.shift_right)
+_lanewise("tlrelu", _SCALED, lane.leaky)
+_lanewise("taddsc", ("src0", "scalar", "src1"), lane.add_add)
+_lanewise("tsubsc", ("src0", "scalar", "src1"), lane.subtract_add)
 
 
 @rule("tdivs")

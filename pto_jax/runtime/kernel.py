@@ -295,7 +295,7 @@ def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...], warn: bool) -> 
 
 @dataclass(frozen=True)
 class _Mode:
-    """How a program is walked: with run-time rules, keeping the final state, traced as a whole."""
+    """How a program is executed: with run-time rules, keeping the final state, traced as a whole."""
 
     check: bool
     keep_state: bool
@@ -310,7 +310,7 @@ def _jitted(kernel: Kernel, mode: _Mode) -> Any:
 def _execute(
     kernel: Kernel, mode: _Mode, prepared: Mapping[str, Any], observer: Observer | None = None
 ) -> tuple[dict[str, Any], Report, State]:
-    """Walk the program on a JAX machine; traced whole under jit, executed directly when eager."""
+    """Execute the program on a JAX machine; traced whole under jit, executed directly when eager."""
     make = JaxMachine if observer is None else partial(ObservedMachine, observer=observer)
     machine = make(
         kernel.semantics,

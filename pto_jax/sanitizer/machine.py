@@ -17,20 +17,64 @@ from ..oracle.machine import ReferenceMachine
 from ..oracle.numbers import Array
 from ..oracle.step import Policy, Step, not_executable
 from ..oracle.storage import Place, Window, map_of, storage_size
-from . import elementwise, irregular, irregular_quant, layout, matrix, memory, reduce_expand
-from .report import Findings
-from .shadow import Origins, Shade, ShadedBuffer, as_words
-from .step import SHADES, ShadeStep, shade_of, shade_step
-
-#: Importing a file registers its rules.
-RULE_FILES = (
+from . import (
     elementwise,
+    elementwise_fused,
+    elementwise_select,
+    fixpipe,
     irregular,
-    layout,
-    matrix,
-    memory,
+    irregular_gather,
+    irregular_index,
+    irregular_partial,
     irregular_quant,
+    irregular_quant_mx,
+    irregular_sort,
+    layout,
+    layout_extract,
+    layout_fill,
+    layout_img2col,
+    layout_rearrange,
+    matrix,
+    matrix_mx,
+    memory,
+    memory_indexed,
+    memory_layouts,
     reduce_expand,
+    reduce_expand_binary,
+    reduce_expand_index,
+    tile_scalar,
+)
+from .report import Findings
+from .shadow import Origins, Shadow, ShadowBuffer, as_words
+from .step import SHADOW_RULES, ShadowStep, shadow_of, shadow_step
+
+#: Importing a class file registers its rules.
+CLASS_FILES = (
+    elementwise,
+    elementwise_fused,
+    elementwise_select,
+    tile_scalar,
+    reduce_expand,
+    reduce_expand_index,
+    reduce_expand_binary,
+    memory,
+    memory_indexed,
+    memory_layouts,
+    layout,
+    layout_rearrange,
+    layout_fill,
+    layout_extract,
+    layout_img2col,
+    fixpipe,
+    matrix,
+    matrix_mx,
+    irregular,
+    irregular_sort,
+    irregular_gather,
+    irregular_index,
+    irregular_quant,
+    irregular_quant_mx,
+    irregular_partial,
 )
 
 _DIVIDE = "divsi divui remsi remui ceildivsi ceildivui floordivsi".split()
@@ -40,11 +84,11 @@ _SHIFTS = frozenset({"arith.shli", "arith.shrsi", "arith.shrui"})
 
 @dataclass(frozen=True, eq=False)
 class Contents:
-    """The words of a tile in a pipe or a window, with their undefined bits and codes."""
+    """The words of a tile in a pipe or a window, with their undefined bits and origin ids."""
 
     words: Array
     bits: Array
-    codes: Array
+    origin_ids: Array
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -55,10 +99,10 @@ class Contents:
         return self.words.dtype
 
     def __getitem__(self, key: Any) -> Contents:
-        return Contents(self.words[key], self.bits[key], self.codes[key])
+        return Contents(self.words[key], self.bits[key], self.origin_ids[key])
 
 
-class ShadedMachine(ReferenceMachine):
+class ShadowMachine(ReferenceMachine):
     """A :class:`ReferenceMachine` that follows definedness; ``findings`` says where it matters.
 
     Global memory is defined at the start: its contents are the caller's. With ``strict`` every instruction
@@ -76,12 +120,12 @@ class ShadedMachine(ReferenceMachine):
         self.strict = strict
         self.origins = Origins()
         self.findings = Findings(self.origins)
-        self.memory = {name: Shade.defined(len(b)) for name, b in buffers.items()}
+        self.memory = {name: Shadow.defined(len(b)) for name, b in buffers.items()}
 
     # -- storage ---------------------------------------------------------------------------------------
 
-    def buffer(self) -> ShadedBuffer:
-        return ShadedBuffer(self._fill)
+    def buffer(self) -> ShadowBuffer:
+        return ShadowBuffer(self._fill)
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
         return self._claimed(op, super().allocate(op, type, address), type)
@@ -94,19 +138,19 @@ class ShadedMachine(ReferenceMachine):
 
     def _claimed(self, op: Op, place: Hashable, t: TileType) -> Hashable:
         """Bytes without an origin are from here on those that this operation left unwritten."""
-        assert isinstance(place, Place) and isinstance(place.buffer, ShadedBuffer)
-        number = self.origins.number("never written", op)
-        place.buffer.shade.claim(place.address, storage_size(t), number)
+        assert isinstance(place, Place) and isinstance(place.buffer, ShadowBuffer)
+        origin_id = self.origins.id_of("never written", op)
+        place.buffer.shadow.claim(place.address, storage_size(t), origin_id)
         return place
 
     def contents(self, ref: TileRef) -> Contents:
         t = ref.type
         if isinstance(ref.storage, Window):
             return self.contents(ref.storage.tile)[ref.storage.slices(t)]
-        shade, address = shade_of(ref)
+        shadow, address = shadow_of(ref)
         at = map_of(t)
-        bits, codes = shade.words(at, t.dtype, address), shade.codes(at, t.dtype, address)
-        return Contents(self.stored(ref), bits, codes)
+        bits, origin_ids = shadow.words(at, t.dtype, address), shadow.origin_ids(at, t.dtype, address)
+        return Contents(self.stored(ref), bits, origin_ids)
 
     def overwrite(self, ref: TileRef, contents: Any) -> None:
         assert isinstance(contents, Contents)
@@ -117,24 +161,24 @@ class ShadedMachine(ReferenceMachine):
             self.overwrite(ref.storage.tile, whole)
             return
         super().overwrite(ref, contents.words)
-        self._shade(ref, contents)
+        self._write_shadow(ref, contents)
 
     def receive(self, op: Op | None, name: str, type: TileType, contents: Any) -> Place:
         given = contents if isinstance(contents, Contents) else _defined(contents)
         place = super().receive(op, name, type, given.words)
-        self._shade(TileRef(type, place, type.rows, type.cols), given)
+        self._write_shadow(TileRef(type, place, type.rows, type.cols), given)
         return place
 
-    def _shade(self, ref: TileRef, contents: Contents) -> None:
-        shade, address = shade_of(ref)
-        shade.write(map_of(ref.type), contents.bits, contents.codes, ref.type.dtype, address)
+    def _write_shadow(self, ref: TileRef, contents: Contents) -> None:
+        shadow, address = shadow_of(ref)
+        shadow.write(map_of(ref.type), contents.bits, contents.origin_ids, ref.type.dtype, address)
 
     def concatenate(self, parts: Sequence[Any], axis: int) -> Any:
         return Contents(*(np.concatenate(layer, axis) for layer in zip(*map(_arrays, parts), strict=True)))
 
     def gives(self, name: str, ref: TileRef) -> None:
         rows, cols = int(ref.v_row), int(ref.v_col)
-        self.findings.add("result", None, f"%{name}", self.contents(ref).codes[:rows, :cols])
+        self.findings.add("result", None, f"%{name}", self.contents(ref).origin_ids[:rows, :cols])
 
     # -- scalars ---------------------------------------------------------------------------------------
 
@@ -145,24 +189,24 @@ class ShadedMachine(ReferenceMachine):
             self._forbidden(op, "shift by the width of the type or more")
 
     def _forbidden(self, op: Op, reason: str) -> None:
-        self.findings.add("scalar", op, str(op.results[0]), np.array(self.origins.number(reason, op)))
+        self.findings.add("scalar", op, str(op.results[0]), np.array(self.origins.id_of(reason, op)))
 
     def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
         value = super().element(op, ref, position, dtype)
-        shade, address = shade_of(ref)
-        codes = shade.codes(np.array(int(position)), ref.type.dtype, address)
-        self.findings.add("scalar", op, str(op.ins[0]), codes)
+        shadow, address = shadow_of(ref)
+        origin_ids = shadow.origin_ids(np.array(int(position)), ref.type.dtype, address)
+        self.findings.add("scalar", op, str(op.ins[0]), origin_ids)
         return value
 
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
         super().set_element(op, ref, position, value)
-        shade, address = shade_of(ref)
-        shade.define(np.array([int(position)]), ref.type.dtype, address)
+        shadow, address = shadow_of(ref)
+        shadow.define(np.array([int(position)]), ref.type.dtype, address)
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
         value = super().load(op, pointer, dtype)
-        codes = self.memory[pointer.buffer].codes(np.array(int(pointer.offset)), pointer.dtype)
-        self.findings.add("scalar", op, str(op.ins[0]), codes)
+        origin_ids = self.memory[pointer.buffer].origin_ids(np.array(int(pointer.offset)), pointer.dtype)
+        self.findings.add("scalar", op, str(op.ins[0]), origin_ids)
         return value
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
@@ -172,28 +216,28 @@ class ShadedMachine(ReferenceMachine):
     # -- instructions ----------------------------------------------------------------------------------
 
     def compute(self, execution: Execution, step: Step) -> None:
-        rule = SHADES.get(execution.instruction.name)
+        rule = SHADOW_RULES.get(execution.instruction.name)
         if rule is None:
             raise not_executable(execution.op, "has no rule in the sanitizer")
-        shaded = shade_step(self, execution, step)
+        shadow = shadow_step(self, execution, step)
         with np.errstate(all="ignore"):
-            self._clobber(shaded)
-            rule(shaded)
+            self._clobber(shadow)
+            rule(shadow)
         super().compute(execution, step)
 
-    def wrote(self, step: ShadeStep, name: str, positions: Array, codes: Array) -> None:
+    def wrote(self, step: ShadowStep, name: str, positions: Array, origin_ids: Array) -> None:
         """Called for every write to a tile's shadow."""
         if self.strict:
             t = step.type(name)
             lanes = np.zeros(t.shape, np.int32)
             written = np.zeros(int(map_of(t).max(initial=0)) + 1, np.int32)
-            positions, codes = np.broadcast_arrays(positions, codes)
+            positions, origin_ids = np.broadcast_arrays(positions, origin_ids)
             inside = positions < len(written)
-            written[positions[inside]] = codes[inside]
+            written[positions[inside]] = origin_ids[inside]
             lanes[...] = written[map_of(t)]
             step.sink("read", name, lanes)
 
-    def _clobber(self, step: ShadeStep) -> None:
+    def _clobber(self, step: ShadowStep) -> None:
         """Scratch tiles hold nothing afterwards; only A2/A3 uses them."""
         if self.policy.profile.name != "a2a3":
             return
@@ -204,10 +248,10 @@ class ShadedMachine(ReferenceMachine):
                 continue
             if any(_overlap(ref, other) for name, other in tiles.items() if name != operand.name):
                 continue
-            shade, address = shade_of(ref)
-            codes = np.full((1, 1), step.origin("used as scratch"), np.int32)
+            shadow, address = shadow_of(ref)
+            origin_ids = np.full((1, 1), step.origin_of("used as scratch"), np.int32)
             at = map_of(ref.type)[: int(ref.v_row), : int(ref.v_col)]
-            shade.write(at, as_words(codes, ref.type.dtype), codes, ref.type.dtype, address)
+            shadow.write(at, as_words(origin_ids, ref.type.dtype), origin_ids, ref.type.dtype, address)
 
 
 def _overlap(a: TileRef, b: TileRef) -> bool:
@@ -220,7 +264,7 @@ def _overlap(a: TileRef, b: TileRef) -> bool:
 
 
 def _arrays(contents: Contents) -> tuple[Array, Array, Array]:
-    return contents.words, contents.bits, contents.codes
+    return contents.words, contents.bits, contents.origin_ids
 
 
 def _defined(words: Array) -> Contents:

@@ -8,26 +8,29 @@ from ..isa.rules.matrix import groups
 from ..oracle.matrix import extents
 from ..oracle.numbers import Array
 from .shadow import first, first_along
-from .step import ShadeStep, shades
-
-_FORMS = ("", ".acc", ".bias")
+from .step import ShadowStep, shadow_rule
 
 
-@shades(*(f"{name}{mx}{form}" for name in ("tmatmul", "tgemv") for mx in ("", ".mx") for form in _FORMS))
-def _product(step: ShadeStep) -> None:
+@shadow_rule("tmatmul", "tmatmul.acc", "tmatmul.bias", "tgemv", "tgemv.acc", "tgemv.bias")
+def _product(step: ShadowStep) -> None:
+    product(step)
+
+
+def product(step: ShadowStep) -> None:
+    """A product, added to an accumulator or with a bias where the instruction says so."""
     m, k, n = extents(step)
     left, right = _side(step, "a", (m, k), 1), _side(step, "b", (k, n), 0)
     if step.is_tile("a_scale"):
         left = first(left, _side(step, "a_scale", (m, groups(k)), 1))
         right = first(right, _side(step, "b_scale", (groups(k), n), 0))
-    codes = np.broadcast_to(first(left[:, None], right[None, :]), (m, n))
+    origin_ids = np.broadcast_to(first(left[:, None], right[None, :]), (m, n))
     if step.instruction.name.endswith(".acc"):
-        codes = first(codes, step.raw("acc", (m, n)))
-    step.put(codes, (m, n))
+        origin_ids = first(origin_ids, step.raw("acc", (m, n)))
+    step.put(origin_ids, (m, n))
     if step.instruction.name.endswith(".bias"):
         rows, cols = step.region
         step.put(first(step.raw("dst", (rows, cols)), step.raw("bias", (1, cols))), (rows, cols))
 
 
-def _side(step: ShadeStep, name: str, region: tuple[int, int], axis: int) -> Array:
+def _side(step: ShadowStep, name: str, region: tuple[int, int], axis: int) -> Array:
     return first_along(step.raw(name, region), axis)

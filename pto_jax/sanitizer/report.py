@@ -91,17 +91,17 @@ class Findings:
         self.found: list[Finding] = []
         self._seen: set[tuple[Sink, int, str, int]] = set()
 
-    def add(self, sink: Sink, op: Op | None, operand: str, codes: Array) -> None:
+    def add(self, sink: Sink, op: Op | None, operand: str, origin_ids: Array) -> None:
         """Record the undefined ones of some lanes."""
-        if not codes.any():
+        if not origin_ids.any():
             return
-        for number in np.unique(codes[codes != 0]).tolist():
-            key = (sink, id(op), operand, number)
+        for origin_id in np.unique(origin_ids[origin_ids != 0]).tolist():
+            key = (sink, id(op), operand, origin_id)
             if key in self._seen or len(self.found) == MAX_FINDINGS:
                 continue
             self._seen.add(key)
-            lanes = np.argwhere(codes == number)
-            self.found.append(Finding(sink, op, operand, lanes, codes.size, self.origins[number]))
+            lanes = np.argwhere(origin_ids == origin_id)
+            self.found.append(Finding(sink, op, operand, lanes, origin_ids.size, self.origins[origin_id]))
 
     def diagnostics(self, program: Program) -> tuple[Diagnostic, ...]:
         """The findings in order, each with its place."""

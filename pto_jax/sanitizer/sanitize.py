@@ -23,7 +23,7 @@ from ..oracle.interpret import OracleTile as OracleTile, run
 from ..oracle.numbers import Array
 from ..oracle.step import Policy
 from ..profiles import Profile, Subnormals
-from .machine import ShadedMachine
+from .machine import ShadowMachine
 from .report import Finding
 
 #: The report of an execution without findings.
@@ -41,7 +41,7 @@ class Sanitized:
     outputs: dict[str, Any]
     findings: tuple[Finding, ...]
     diagnostics: tuple[Diagnostic, ...]
-    machine: ShadedMachine
+    machine: ShadowMachine
 
     def __str__(self) -> str:
         return "\n".join(d.render() for d in self.diagnostics) or NOTHING
@@ -66,10 +66,10 @@ def sanitize(
     global memory, a scalar, an index or a fragment's result; with ``strict``, every instruction that
     computes an undefined lane is one.
     """
-    made: list[ShadedMachine] = []
+    made: list[ShadowMachine] = []
 
-    def machine(policy: Policy, memory: Mapping[str, Array], steps: int) -> ShadedMachine:
-        made.append(ShadedMachine(policy, memory, steps, strict))
+    def machine(policy: Policy, memory: Mapping[str, Array], steps: int) -> ShadowMachine:
+        made.append(ShadowMachine(policy, memory, steps, strict))
         return made[-1]
 
     outputs = run(

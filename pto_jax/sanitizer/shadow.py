@@ -1,10 +1,11 @@
 """Which bits of memory are defined, and what made the others undefined.
 
-Beside every byte lies a shadow byte, whose set bits are undefined, and the number of an origin. Elements
+Beside every byte lies a shadow byte, whose set bits are undefined, and the id of an origin. Elements
 of the shadow are read and written through the same maps as elements of the data, so that aliases and
 reinterpretations of any kind see the same definedness.
 
-A *code* is what a lane of a shadow is computed with: 0 for a defined lane, else the number of an origin.
+An *origin id* is what a lane of a shadow is computed with: 0 for a defined lane, else the number of an
+origin.
 """
 
 from __future__ import annotations
@@ -31,41 +32,41 @@ class Origin:
 
 
 class Origins:
-    """The origins of one execution by number."""
+    """The origins of one execution by id."""
 
     def __init__(self) -> None:
         self._known: list[Origin] = [Origin(""), Origin("never written")]
-        self._numbers: dict[tuple[int, str], int] = {}
+        self._ids: dict[tuple[int, str], int] = {}
 
-    def number(self, reason: str, op: Op) -> int:
-        """The number of an origin; an operation that executes again has the same one."""
+    def id_of(self, reason: str, op: Op) -> int:
+        """The id of an origin; an operation that executes again has the same one."""
         key = (id(op), reason)
-        if key not in self._numbers:
-            self._numbers[key] = len(self._known)
+        if key not in self._ids:
+            self._ids[key] = len(self._known)
             self._known.append(Origin(reason, op))
-        return self._numbers[key]
+        return self._ids[key]
 
-    def __getitem__(self, number: int) -> Origin:
-        return self._known[number]
+    def __getitem__(self, origin_id: int) -> Origin:
+        return self._known[origin_id]
 
 
 @dataclass(eq=False)
-class Shade:
+class Shadow:
     """The shadow of a run of bytes: undefined bits, and the origin of each byte that has any."""
 
     bits: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
     origins: Array = field(default_factory=lambda: np.zeros(0, np.int32))
 
     @classmethod
-    def defined(cls, size: int) -> Shade:
+    def defined(cls, size: int) -> Shadow:
         return cls(np.zeros(size, np.uint8), np.zeros(size, np.int32))
 
     def words(self, positions: Array, d: DType, address: int = 0) -> Array:
         """Undefined bits of elements."""
         return read_words(self.bits, positions, d, address)
 
-    def codes(self, positions: Array, d: DType, address: int = 0) -> Array:
-        """Elements as codes: undefined where any bit is, with the origin of the first such byte."""
+    def origin_ids(self, positions: Array, d: DType, address: int = 0) -> Array:
+        """Elements as origin ids: undefined where any bit is, with the origin of the first such byte."""
         words = self.words(positions, d, address)
         found = np.zeros(words.shape, np.int32)
         if not words.any():
@@ -75,25 +76,25 @@ class Shade:
             found = np.where(self.bits[first + k] != 0, self.origins[first + k], found)
         return np.where(words != 0, np.maximum(found, UNCLAIMED), 0)
 
-    def write(self, positions: Array, words: Array, codes: Array, d: DType, address: int = 0) -> None:
+    def write(self, positions: Array, words: Array, origin_ids: Array, d: DType, address: int = 0) -> None:
         """Set the undefined bits of elements, and the origins of those that have any."""
-        positions, words, codes = np.broadcast_arrays(positions, words, codes)
+        positions, words, origin_ids = np.broadcast_arrays(positions, words, origin_ids)
         write_words(self.bits, positions, words.astype(d.word), d, address)
         undefined = words != 0
         if not undefined.any():
             return
         first = _first_byte(positions[undefined], d, address)
         for k in range(d.word.itemsize):
-            self.origins[first + k] = codes[undefined]
+            self.origins[first + k] = origin_ids[undefined]
 
     def define(self, positions: Array, d: DType, address: int = 0) -> None:
         """Elements were written with defined data."""
         self.write(positions, np.zeros(1, d.word), np.zeros(1, np.int32), d, address)
 
-    def claim(self, start: int, size: int, origin: int) -> None:
+    def claim(self, start: int, size: int, origin_id: int) -> None:
         """Name the origin of bytes that have none yet."""
         part = self.origins[start : start + size]
-        part[part == 0] = origin
+        part[part == 0] = origin_id
 
 
 def _first_byte(positions: Array, d: DType, address: int) -> Array:
@@ -101,41 +102,41 @@ def _first_byte(positions: Array, d: DType, address: int) -> Array:
 
 
 @dataclass(eq=False)
-class ShadedBuffer(Buffer):
+class ShadowBuffer(Buffer):
     """Bytes with their shadow; new bytes are undefined."""
 
-    shade: Shade = field(default_factory=Shade)
+    shadow: Shadow = field(default_factory=Shadow)
 
     def reserve(self, size: int) -> None:
         more = size - len(self.bytes)
         super().reserve(size)
         if more > 0:
-            self.shade.bits = np.concatenate([self.shade.bits, np.full(more, 0xFF, np.uint8)])
-            self.shade.origins = np.concatenate([self.shade.origins, np.zeros(more, np.int32)])
+            self.shadow.bits = np.concatenate([self.shadow.bits, np.full(more, 0xFF, np.uint8)])
+            self.shadow.origins = np.concatenate([self.shadow.origins, np.zeros(more, np.int32)])
 
 
-def first(*codes: Array) -> Array:
+def first(*origin_ids: Array) -> Array:
     """Lanes that are undefined where any operand's is, with the origin of the first such operand.
 
     >>> first(np.array([0, 0, 7]), np.array([0, 5, 6]))
     array([0, 5, 7])
     """
-    found = codes[0]
-    for more in codes[1:]:
+    found = origin_ids[0]
+    for more in origin_ids[1:]:
         found = np.where(found != 0, found, more)
     return np.asarray(found)
 
 
-def first_along(codes: Array, axis: int) -> Array:
-    """Codes combined along an axis, which is removed.
+def first_along(origin_ids: Array, axis: int) -> Array:
+    """Origin ids combined along an axis, which is removed.
 
     >>> first_along(np.array([[0, 3, 2], [0, 0, 0]]), 1)
     array([3, 0])
     """
-    if codes.shape[axis] == 0:
-        return np.zeros(np.delete(codes.shape, axis), np.int32)
-    at = np.expand_dims((codes != 0).argmax(axis), axis)
-    return np.asarray(np.take_along_axis(codes, at, axis).squeeze(axis))
+    if origin_ids.shape[axis] == 0:
+        return np.zeros(np.delete(origin_ids.shape, axis), np.int32)
+    at = np.expand_dims((origin_ids != 0).argmax(axis), axis)
+    return np.asarray(np.take_along_axis(origin_ids, at, axis).squeeze(axis))
 
 
 def all_bits(d: DType) -> int:
@@ -143,6 +144,6 @@ def all_bits(d: DType) -> int:
     return 15 if d.packed else (1 << d.word_bits) - 1
 
 
-def as_words(codes: Array, d: DType) -> Array:
+def as_words(origin_ids: Array, d: DType) -> Array:
     """Undefined bits of lanes that are undefined as a whole or not at all."""
-    return np.where(codes != 0, d.word.type(all_bits(d)), d.word.type(0))
+    return np.where(origin_ids != 0, d.word.type(all_bits(d)), d.word.type(0))

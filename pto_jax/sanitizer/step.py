@@ -1,6 +1,6 @@
-"""One instruction on the shadow: its operands as codes, and the definedness of its results.
+"""One instruction on the shadow: its operands as origin ids, and the definedness of its results.
 
-Most rules compute with codes. Instructions that only move elements need none of their own: the
+Most rules compute with origin ids. Instructions that only move elements need none of their own: the
 interpreter's rule is executed with the shadow in place of the data that moves, once for the undefined
 bits and, where there are any, once for their origins.
 """
@@ -9,36 +9,51 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, fields, replace
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 
 from .. import isa
-from ..interpreter import Execution, TileRef
+from ..interpreter import Execution, TileRef, View
 from ..ir.dtypes import DType
 from ..oracle import storage
 from ..oracle.numbers import Array
-from ..oracle.step import RULES, Step, place_of
-from .report import Sink
-from .shadow import UNCLAIMED, Shade, ShadedBuffer, all_bits, as_words, first, first_along
-
-if TYPE_CHECKING:
-    from .machine import ShadedMachine
+from ..oracle.step import RULES, Policy, Step, place_of
+from .report import Findings, Sink
+from .shadow import UNCLAIMED, Origins, Shadow, ShadowBuffer, all_bits, as_words, first, first_along
 
 
-def shade_of(ref: TileRef) -> tuple[Shade, int]:
+class ShadowState(Protocol):
+    """What a step needs of the machine whose memories have a shadow.
+
+    ``memory`` has the shadows of global buffers by name, ``keeps_backing`` says whether lanes outside a valid
+    region are read as they are stored, ``strict`` whether undefined results are findings.
+    """
+
+    policy: Policy
+    keeps_backing: bool
+    strict: bool
+    origins: Origins
+    findings: Findings
+    memory: dict[str, Shadow]
+
+    def wrote(self, step: ShadowStep, name: str, positions: Array, origin_ids: Array) -> None:
+        """Called for every write to a tile's shadow."""
+
+
+def shadow_of(ref: TileRef) -> tuple[Shadow, int]:
     """The shadow of a tile's bytes, and its first byte."""
     place = place_of(ref)
-    assert isinstance(place.buffer, ShadedBuffer)
-    return place.buffer.shade, place.address
+    assert isinstance(place.buffer, ShadowBuffer)
+    return place.buffer.shadow, place.address
 
 
 @dataclass(frozen=True)
-class ShadeStep(Step):
-    """An instruction whose lanes are codes; ``real`` has its data as they are before it executes."""
+class ShadowStep(Step):
+    """An instruction whose lanes are origin ids; ``real`` has its data as they are before it executes."""
 
     real: Step = field(kw_only=True)
-    machine: ShadedMachine = field(kw_only=True)
+    machine: ShadowState = field(kw_only=True)
     instruction: isa.Instruction = field(kw_only=True)
 
     # -- sources ---------------------------------------------------------------------------------------
@@ -46,34 +61,39 @@ class ShadeStep(Step):
     def outside(self, name: str) -> int:
         """The origin of lanes outside an operand's valid region."""
         rows, cols = self.valid(name)
-        return self.origin(f"outside the valid region {rows}x{cols} of {self.shown(name)}")
+        return self.origin_of(f"outside the valid region {rows}x{cols} of {self.shown(name)}")
 
     def shown(self, name: str) -> str:
         """An operand as the program calls it."""
         value = isa.bind(self.instruction, self.op).values.get(name)
         return name if value is None else f"{value} ({name})"
 
-    def origin(self, reason: str) -> int:
-        return self.machine.origins.number(reason, self.op)
+    def origin_of(self, reason: str) -> int:
+        """The id of an origin at this instruction."""
+        return self.machine.origins.id_of(reason, self.op)
 
     def gather(self, name: str, rows: Array, cols: Array) -> Array:
         ref = self.tile(name)
         t = ref.type
-        shade, address = shade_of(ref)
+        shadow, address = shadow_of(ref)
         positions = storage.map_of(t)[np.minimum(rows, t.rows - 1), np.minimum(cols, t.cols - 1)]
-        codes = shade.codes(positions, t.dtype, address)
+        origin_ids = shadow.origin_ids(positions, t.dtype, address)
         known = self.known(name, rows, cols)
-        return codes if known.all() else np.where(known, codes, self.outside(name))
+        return origin_ids if known.all() else np.where(known, origin_ids, self.outside(name))
 
     def known(self, name: str, rows: Array, cols: Array) -> Array:
         """Which lanes of an operand are as defined as what is stored there."""
         limits = self.type(name).shape if self.machine.keeps_backing else self.valid(name)
         return np.asarray((rows < limits[0]) & (cols < limits[1]))
 
+    def buffer_shadow(self, view: View) -> Shadow:
+        """The shadow of the global buffer that a view is of."""
+        return self.machine.memory[view.buffer]
+
     def stored(self, name: str) -> Array:
         ref = self.tile(name)
-        shade, address = shade_of(ref)
-        return shade.codes(storage.map_of(ref.type), ref.type.dtype, address)
+        shadow, address = shadow_of(ref)
+        return shadow.origin_ids(storage.map_of(ref.type), ref.type.dtype, address)
 
     def scalar(self, name: str, d: DType) -> Array:
         return np.zeros((1, 1), np.int32)
@@ -82,9 +102,9 @@ class ShadeStep(Step):
         """Undefined bits of elements, all of them outside the valid region."""
         ref = self.tile(name)
         t = ref.type
-        shade, address = shade_of(ref)
+        shadow, address = shadow_of(ref)
         positions = storage.map_of(t)[np.minimum(rows, t.rows - 1), np.minimum(cols, t.cols - 1)]
-        words = shade.words(positions, t.dtype, address)
+        words = shadow.words(positions, t.dtype, address)
         return np.where(self.known(name, rows, cols), words, t.dtype.word.type(all_bits(t.dtype)))
 
     def bits_over(self, name: str, region: tuple[int, int] | None = None) -> Array:
@@ -109,41 +129,41 @@ class ShadeStep(Step):
     # -- destinations ----------------------------------------------------------------------------------
 
     def scatter(self, words: Array, positions: Array, name: str = "dst") -> None:
-        """Write codes at storage positions of a destination."""
+        """Write origin ids at storage positions of a destination."""
         self.write(as_words(words, self.dtype(name)), words, positions, name)
 
-    def write(self, words: Array, codes: Array, positions: Array, name: str = "dst") -> None:
+    def write(self, words: Array, origin_ids: Array, positions: Array, name: str = "dst") -> None:
         """Write undefined bits with their origins at storage positions of a destination."""
         ref = self.tile(name)
-        shade, address = shade_of(ref)
-        shade.write(positions, words, codes, ref.type.dtype, address)
-        self.machine.wrote(self, name, positions, codes)
+        shadow, address = shadow_of(ref)
+        shadow.write(positions, words, origin_ids, ref.type.dtype, address)
+        self.machine.wrote(self, name, positions, origin_ids)
 
-    def put_bits(self, words: Array, codes: Array, region: tuple[int, int] | None = None) -> None:
+    def put_bits(self, words: Array, origin_ids: Array, region: tuple[int, int] | None = None) -> None:
         """Write undefined bits to the destination's valid region, or the region given."""
         rows, cols = region or self.region
-        self.write(words, codes, storage.map_of(self.type())[:rows, :cols])
+        self.write(words, origin_ids, storage.map_of(self.type())[:rows, :cols])
 
     def lose(self, reason: str, positions: Array) -> None:
         """Storage positions of the destination hold nothing that a program may rely on from here on."""
-        shade, address = shade_of(self.tile())
-        d, codes = self.dtype(), np.full(1, self.origin(reason), np.int32)
-        shade.write(positions, as_words(codes, d), codes, d, address)
+        shadow, address = shadow_of(self.tile())
+        d, origin_ids = self.dtype(), np.full(1, self.origin_of(reason), np.int32)
+        shadow.write(positions, as_words(origin_ids, d), origin_ids, d, address)
 
     def define(self, region: tuple[int, int] | None = None, name: str = "dst") -> None:
         """A region is written with defined data."""
         rows, cols = region or self.valid(name)
         self.scatter(np.zeros((1, 1), np.int32), storage.map_of(self.type(name))[:rows, :cols], name)
 
-    def sink(self, sink: Sink, name: str, codes: Array) -> None:
+    def sink(self, sink: Sink, name: str, origin_ids: Array) -> None:
         """Undefined lanes of an operand arrive where they matter."""
-        if codes.any():
-            self.machine.findings.add(sink, self.op, self.shown(name), codes)
+        if origin_ids.any():
+            self.machine.findings.add(sink, self.op, self.shown(name), origin_ids)
 
-    def marked(self, codes: Array) -> MarkedStep:
-        """This step with the origin of the first of some codes."""
+    def marked(self, origin_ids: Array) -> MarkedStep:
+        """This step with the origin of the first of some origin ids."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}
-        return MarkedStep(**given, code=int(first_along(codes.reshape(-1), 0)))
+        return MarkedStep(**given, origin_id=int(first_along(origin_ids.reshape(-1), 0)))
 
     def moved(self, *payload: str, **changes: Any) -> None:
         """Execute the interpreter's rule on the shadow of the operands it moves.
@@ -154,37 +174,37 @@ class ShadeStep(Step):
 
 
 @dataclass(frozen=True)
-class MarkedStep(ShadeStep):
+class MarkedStep(ShadowStep):
     """A step whose results are written as words of undefined bits, all of one origin."""
 
-    code: int = field(kw_only=True)
+    origin_id: int = field(kw_only=True)
 
     def scatter(self, words: Array, positions: Array, name: str = "dst") -> None:
-        self.write(words, np.where(words != 0, np.int32(self.code), np.int32(0)), positions, name)
+        self.write(words, np.where(words != 0, np.int32(self.origin_id), np.int32(0)), positions, name)
 
 
-Rule: TypeAlias = Callable[[ShadeStep], None]
+Rule: TypeAlias = Callable[[ShadowStep], None]
 #: What computes the definedness of each instruction's results, by name.
-SHADES: dict[str, Rule] = {}
+SHADOW_RULES: dict[str, Rule] = {}
 
 
-def shades(*names: str) -> Callable[[Rule], Rule]:
+def shadow_rule(*names: str) -> Callable[[Rule], Rule]:
     """Register a function as what executes the named instructions on the shadow."""
 
     def register(function: Rule) -> Rule:
         for name in names:
-            if name in SHADES:
+            if name in SHADOW_RULES:
                 raise RuntimeError(f"instruction {name} has two shadow rules")
-            SHADES[name] = function
+            SHADOW_RULES[name] = function
         return function
 
     return register
 
 
-def shade_step(machine: ShadedMachine, execution: Execution, real: Step) -> ShadeStep:
+def shadow_step(machine: ShadowState, execution: Execution, real: Step) -> ShadowStep:
     """The shadow of an instruction that is about to execute."""
     policy = replace(real.policy, flush_subnormals=False)
-    return ShadeStep(
+    return ShadowStep(
         policy,
         real.op,
         real.operands,
@@ -207,8 +227,8 @@ class _MoveStep(Step):
     """A step on a layer of the shadow: operands in ``payload`` give bytes of the layer, writes are kept."""
 
     payload: frozenset[str] = field(kw_only=True)
-    layer: Callable[[Shade], Array] = field(kw_only=True)
-    machine: ShadedMachine = field(kw_only=True)
+    layer: Callable[[Shadow], Array] = field(kw_only=True)
+    machine: ShadowState = field(kw_only=True)
     writes: list[_Write] = field(kw_only=True)
 
     def gather(self, name: str, rows: Array, cols: Array) -> Array:
@@ -222,8 +242,8 @@ class _MoveStep(Step):
     def cells(self, name: str, positions: Array) -> tuple[Array, Array, DType, int]:
         if name not in self.payload:
             return super().cells(name, positions)
-        shade, address = shade_of(self.tile(name))
-        return self.layer(shade), positions, self.type(name).dtype, address
+        shadow, address = shadow_of(self.tile(name))
+        return self.layer(shadow), positions, self.type(name).dtype, address
 
     def scalar(self, name: str, d: DType) -> Array:
         return np.zeros((1, 1), d.word)
@@ -233,8 +253,8 @@ class _MoveStep(Step):
         self.writes.append((name, words.copy(), positions))
 
 
-def _move(step: ShadeStep, payload: frozenset[str], changes: dict[str, Any]) -> None:
-    def executed(layer: Callable[[Shade], Array]) -> list[_Write]:
+def _move(step: ShadowStep, payload: frozenset[str], changes: dict[str, Any]) -> None:
+    def executed(layer: Callable[[Shadow], Array]) -> list[_Write]:
         writes: list[_Write] = []
 
         def memory(name: str) -> Array:
@@ -256,45 +276,46 @@ def _move(step: ShadeStep, payload: frozenset[str], changes: dict[str, Any]) -> 
         RULES[step.instruction.name](replace(given, **changes))
         return writes
 
-    bits = executed(lambda shade: shade.bits)
+    bits = executed(lambda shadow: shadow.bits)
     if not any(words.any() for _, words, _ in bits):
         for name, words, positions in bits:
             step.write(words, np.zeros(1, np.int32), positions, name)
         return
-    codes = _Codes(step)
-    for (name, words, positions), (_, coded, _) in zip(bits, executed(codes.layer), strict=True):
-        step.write(words, np.where(words != 0, codes.decoded(coded), 0), positions, name)
+    small = _SmallIds(step)
+    for (name, words, positions), (_, moved, _) in zip(bits, executed(small.layer), strict=True):
+        step.write(words, np.where(words != 0, small.decoded(moved), 0), positions, name)
 
 
-class _Codes:
-    """Origins as numbers that fit into an element, for one move."""
+class _SmallIds:
+    """Origin ids as numbers that fit into an element, for one move."""
 
-    def __init__(self, step: ShadeStep) -> None:
+    def __init__(self, step: ShadowStep) -> None:
         self._layers: dict[int, Array] = {}
         sizes = [step.type(n).dtype for n in step.operands if step.is_tile(n)]
-        #: The largest code; it stands for what is outside a valid region.
+        #: The largest of them; it stands for what is outside a valid region.
         self._limit = 15 if any(d.packed for d in sizes) else 255
         self._numbers: dict[int, int] = {}
         moved = [n for n in step.sources() if step.is_tile(n)]
         self._outside = step.outside(moved[0]) if moved else UNCLAIMED
 
-    def layer(self, shade: Shade) -> Array:
-        found = self._layers.get(id(shade))
+    def layer(self, shadow: Shadow) -> Array:
+        found = self._layers.get(id(shadow))
         if found is None:
-            codes = np.where(shade.bits != 0, np.maximum(shade.origins, 1), 0)
+            origin_ids = np.where(shadow.bits != 0, np.maximum(shadow.origins, 1), 0)
             small = {0: 0}
-            for number in np.unique(codes).tolist():
-                if number:
-                    fits = len(self._numbers) + 1 < self._limit
-                    small[number] = self._numbers.setdefault(number, len(self._numbers) + 1 if fits else 1)
+            for origin_id in np.unique(origin_ids).tolist():
+                if origin_id:
+                    count = len(self._numbers) + 1
+                    number = count if count < self._limit else 1
+                    small[origin_id] = self._numbers.setdefault(origin_id, number)
             known = np.array(sorted(small))
             table = np.array([small[int(n)] for n in known], np.uint8)
-            found = table[np.searchsorted(known, codes)]
+            found = table[np.searchsorted(known, origin_ids)]
             if self._limit == 15:
-                found = np.where(shade.bits & 15 != 0, found, 0) | np.where(
-                    shade.bits >> 4 != 0, found << 4, 0
+                found = np.where(shadow.bits & 15 != 0, found, 0) | np.where(
+                    shadow.bits >> 4 != 0, found << 4, 0
                 )
-            self._layers[id(shade)] = found = np.asarray(found, np.uint8)
+            self._layers[id(shadow)] = found = np.asarray(found, np.uint8)
         return found
 
     def decoded(self, words: Array) -> Array:
@@ -306,6 +327,6 @@ class _Codes:
             small = np.where(small & 15 != 0, small & 15, small >> 4)
         table = np.full(256, self._outside, np.int32)
         table[0] = 1
-        for number, code in sorted(self._numbers.items(), reverse=True):
-            table[code] = number
+        for origin_id, number in sorted(self._numbers.items(), reverse=True):
+            table[number] = origin_id
         return table[small]

@@ -120,20 +120,20 @@ def test_repeated_calls_trace_once(kernel: pto.Kernel) -> None:
 
 
 class _no_tracing:
-    """Fails when the walker, which only tracing runs, executes anything."""
+    """Fails when the interpreter, which only tracing runs, executes anything."""
 
     def __enter__(self) -> None:
-        from pto_jax.interpreter import Walker
+        from pto_jax.interpreter import Interpreter
 
-        self.walker, self.run = Walker, Walker.run
+        self.interpreter, self.run = Interpreter, Interpreter.run
 
         def fail(*args: Any, **kwargs: Any) -> Any:
             raise AssertionError("the program was traced again")
 
-        Walker.run = fail  # type: ignore[method-assign]
+        Interpreter.run = fail  # type: ignore[method-assign]
 
     def __exit__(self, *exc: object) -> None:
-        self.walker.run = self.run  # type: ignore[method-assign]
+        self.interpreter.run = self.run  # type: ignore[method-assign]
 
 
 def test_the_trace_guard_can_fail(kernel: pto.Kernel) -> None:

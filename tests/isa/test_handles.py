@@ -97,7 +97,7 @@ NOT_EXECUTED = [
 
 @pytest.mark.parametrize("instruction", NOT_EXECUTED, ids=lambda i: i.name)
 def test_execution_ends_with_the_place_of_the_instruction(instruction: isa.Instruction) -> None:
-    """Both machines share the walker that raises the error."""
+    """Both machines share the interpreter that raises the error."""
     sample, target = next((s, p) for p in PROFILES.values() for s in legal_samples(instruction, p))
     program = pto.parse(str(to_program(sample)), file="kernel.pto")
     (op,) = (op for op in program.walk() if op.name == instruction.name)

@@ -31,8 +31,8 @@ from pto_jax.ir.types import (
 )
 from pto_jax.isa.samples.operations import Sample, legal_samples
 from pto_jax.lowering import Semantics, memory
-from pto_jax.lowering.memory_layouts import Window
-from pto_jax.lowering.rules import Context, Lanes, jitted
+from pto_jax.lowering.memory_layouts import Window, fetch
+from pto_jax.lowering.rules import Context, GlobalMemory, Lanes, jitted
 from pto_jax.lowering.words import x64
 from pto_jax.profiles import PROFILES, Profile, profile
 from pto_jax.vectors.execute import run_case_oracle
@@ -108,7 +108,7 @@ def test_elements_are_where_the_indices_of_the_layout_say(
 
     def both(x: Any, tile: Any, at: Any, shape: Any, strides: Any) -> tuple[Any, Any]:
         window = Window.of(view(shape, strides, layout, at))
-        return memory.fetch(x, window, t.shape), memory.put(t, Lanes(tile), window, x)
+        return fetch(x, window, t.shape), memory.put(t, Lanes(tile), window, x)
 
     wanted = x.copy()
     wanted[:, where] = tiles
@@ -131,7 +131,7 @@ def test_static_windows_are_read_and_written_without_computed_addresses() -> Non
     window = Window.of(view((1, 2, 2, 16, 8), (0, 300, 128, 8, 1), G.NZ, 9))
 
     def both(x: Any, tile: Any) -> Any:
-        return memory.fetch(x, window, t.shape), memory.put(t, Lanes(tile), window, x)
+        return fetch(x, window, t.shape), memory.put(t, Lanes(tile), window, x)
 
     x, tile = np.zeros(600, np.uint32), np.zeros(t.shape, np.uint32)
     with x64():
@@ -145,7 +145,7 @@ def test_windows_that_leave_the_buffer_read_zero_there(at: int) -> None:
     static, moving = (Window.of(v) for v in given)
     x = RNG.integers(1, 2**32, 60, dtype=np.uint32)
     with x64():
-        read = [memory.fetch(jnp.asarray(x), w, (4, 8)) for w in (static, moving)]
+        read = [fetch(jnp.asarray(x), w, (4, 8)) for w in (static, moving)]
     where = at + np.arange(4)[:, None] * 11 + np.arange(8) * 2
     inside = (where >= 0) & (where < 60) & (np.arange(8) < 5)
     for found in read:
@@ -197,6 +197,10 @@ def test_transfers_of_every_pair_of_layouts(sample: Sample, p: Profile) -> None:
     np.testing.assert_array_equal(found["dst"], wanted["dst"])
 
 
+def _load(c: Context, dst: Lanes, view: View, buffer: Any) -> Any:
+    return memory.tload(c, {"dst": dst}, GlobalMemory(view, buffer))
+
+
 def test_what_a_store_in_nz_leaves_a_load_brings_back_for_every_valid_region() -> None:
     full = TileType(F16, 32, 48, None, None, Loc.MAT, BLayout.COL_MAJOR, SLayout.ROW_MAJOR, pad=Pad.MAX)
     c = Context("tload", (("dst", full),), (), (), Semantics(profile("cpu_sim")))
@@ -207,7 +211,7 @@ def test_what_a_store_in_nz_leaves_a_load_brings_back_for_every_valid_region() -
     def there_and_back(tile: Any, v_row: Any, v_col: Any, buffer: Any) -> tuple[Any, Any]:
         lanes = Lanes(tile, v_row, v_col)
         stored = memory.put(full, lanes, Window.of(nz), buffer)
-        return stored, memory.tload(c, lanes._replace(words=tile ^ tile), nz, stored)
+        return stored, _load(c, lanes._replace(words=tile ^ tile), nz, stored)
 
     buffer = RNG.integers(0, 2**16, 1040, dtype=np.uint16)
     with x64():
@@ -262,7 +266,7 @@ def test_loads_that_convert_images_take_run_time_sizes(layout: G, shape: Five, c
     x = RNG.integers(1, 2**32, 2 + shape[0] * strides[0], dtype=np.uint32)
 
     def load(x: Any, at: Any, shape: Any, strides: Any) -> Any:
-        return memory.tload(c, Lanes(jnp.zeros(t.shape, np.uint32)), view(shape, strides, layout, at), x)
+        return _load(c, Lanes(jnp.zeros(t.shape, np.uint32)), view(shape, strides, layout, at), x)
 
     with x64():
         static = jax.jit(lambda x: load(x, 1, shape, strides))(x)

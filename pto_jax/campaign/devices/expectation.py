@@ -146,13 +146,13 @@ class _Masks:
         if self.machine.lost:
             self.take_all(f"the program computes with an undefined number: {self._reason(self.machine.lost)}")
         for name, output in self.run.outputs.items():
-            codes = self.machine.tiles.get(name)
-            if codes is None and name in self.machine.memory:
+            origin_ids = self.machine.tiles.get(name)
+            if origin_ids is None and name in self.machine.memory:
                 words = output.words
-                codes = self.machine.memory[name].codes(np.arange(words.size), output.dtype)
-                codes = codes.reshape(words.shape)
-            for number in () if codes is None else np.unique(codes[codes != 0]).tolist():
-                self.take(name, codes == number, self._reason(number))
+                origin_ids = self.machine.memory[name].origin_ids(np.arange(words.size), output.dtype)
+                origin_ids = origin_ids.reshape(words.shape)
+            for number in () if origin_ids is None else np.unique(origin_ids[origin_ids != 0]).tolist():
+                self.take(name, origin_ids == number, self._reason(number))
 
     def _reason(self, number: int) -> str:
         return f"undefined: {origin_text(self.machine.origins[number], self.places)}"

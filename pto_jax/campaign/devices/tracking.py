@@ -17,16 +17,16 @@ from ...oracle.numbers import Array
 from ...oracle.step import Policy, Step
 from ...oracle.storage import Place, read_words
 from ...profiles import CPU_SIM
-from ...sanitizer.machine import Contents, ShadedMachine
+from ...sanitizer.machine import Contents, ShadowMachine
 from ...sanitizer.report import Findings, Sink
-from ...sanitizer.shadow import ShadedBuffer, all_bits
+from ...sanitizer.shadow import ShadowBuffer, all_bits
 from ...vectors.compare import compare_words
 from ...vectors.exclusions_programs import PROGRAM_EXCLUSIONS, ProgramExclusion
 from ...vectors.executed import Executed
 from ...vectors.manifest import Rule
 
 
-class Tracked(ShadedMachine):
+class Tracked(ShadowMachine):
     """The interpreter with definedness by the rules of the ISA, kept to the results.
 
     Undefined numbers that the program computes with or branches on make every result undefined: ``lost`` is
@@ -37,29 +37,29 @@ class Tracked(ShadedMachine):
         super().__init__(policy, buffers, max_steps)
         self.findings = _Arrivals(self)
         self.lost = 0
-        #: Codes of the tiles that a fragment gives, over the whole tile.
+        #: Origin ids of the tiles that a fragment gives, over the whole tile.
         self.tiles: dict[str, Array] = {}
         self._indices = 0
 
-    def arrive(self, sink: Sink, code: int) -> None:
+    def arrive(self, sink: Sink, origin_id: int) -> None:
         """Undefined data arrives at a place where its effect has no lanes."""
         if sink == "scalar":
-            self.lost = self.lost or code
+            self.lost = self.lost or origin_id
         elif sink == "index":
-            self._indices = self._indices or code
+            self._indices = self._indices or origin_id
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
         """Storage for a tile; what an operation that executes again finds in it is undefined."""
         again = address is None and (self._core, id(op)) in self._allocated
         place = super().allocate(op, type, address)
         if again:
-            assert isinstance(place, Place) and isinstance(place.buffer, ShadedBuffer)
-            place.buffer.shade.bits[:] = 0xFF
-            place.buffer.shade.origins[:] = self.origins.number("never written", op)
+            assert isinstance(place, Place) and isinstance(place.buffer, ShadowBuffer)
+            place.buffer.shadow.bits[:] = 0xFF
+            place.buffer.shadow.origins[:] = self.origins.id_of("never written", op)
         return place
 
     def gives(self, name: str, ref: TileRef) -> None:
-        self.tiles[name] = self.contents(ref).codes
+        self.tiles[name] = self.contents(ref).origin_ids
 
     def compute(self, execution: Execution, step: Step) -> None:
         self._indices = 0
@@ -67,21 +67,21 @@ class Tracked(ShadedMachine):
         if self._indices:
             self.lose(execution, self._indices)
 
-    def lose(self, execution: Execution, code: int, lanes: Array | None = None) -> None:
+    def lose(self, execution: Execution, origin_id: int, lanes: Array | None = None) -> None:
         """What an instruction wrote is undefined: all of it, or some lanes of its tiles' valid regions."""
         if execution.vectors:
-            self.lost = self.lost or code
+            self.lost = self.lost or origin_id
         for name, operand in execution.operands.items():
             if execution.instruction.operand(name).role not in ("out", "inout"):
                 continue
             if isinstance(operand, TileRef):
-                self._lose_tile(operand, code, lanes)
+                self._lose_tile(operand, origin_id, lanes)
             elif isinstance(operand, View):
-                shade = self.memory[operand.buffer]
-                shade.bits[:] = 0xFF
-                shade.origins[:] = code
+                shadow = self.memory[operand.buffer]
+                shadow.bits[:] = 0xFF
+                shadow.origins[:] = origin_id
 
-    def _lose_tile(self, ref: TileRef, code: int, lanes: Array | None) -> None:
+    def _lose_tile(self, ref: TileRef, origin_id: int, lanes: Array | None) -> None:
         d, old = ref.type.dtype, self.contents(ref)
         lost = np.ones(ref.type.shape, np.bool_)
         if lanes is not None:
@@ -89,7 +89,7 @@ class Tracked(ShadedMachine):
             rows, cols = (min(a, b) for a, b in zip(lanes.shape, ref.type.shape, strict=True))
             lost[:rows, :cols] = lanes[:rows, :cols]
         bits = np.where(lost, d.word.type(all_bits(d)), old.bits)
-        self.overwrite(ref, Contents(old.words, bits, np.where(lost, np.int32(code), old.codes)))
+        self.overwrite(ref, Contents(old.words, bits, np.where(lost, np.int32(origin_id), old.origin_ids)))
 
 
 class _Arrivals(Findings):
@@ -99,19 +99,19 @@ class _Arrivals(Findings):
         super().__init__(machine.origins)
         self._machine = machine
 
-    def add(self, sink: Sink, op: Op | None, operand: str, codes: Array) -> None:
-        if codes.any():
-            self._machine.arrive(sink, int(codes[codes != 0].reshape(-1)[0]))
-        super().add(sink, op, operand, codes)
+    def add(self, sink: Sink, op: Op | None, operand: str, origin_ids: Array) -> None:
+        if origin_ids.any():
+            self._machine.arrive(sink, int(origin_ids[origin_ids != 0].reshape(-1)[0]))
+        super().add(sink, op, operand, origin_ids)
 
 
-class _Zeroed(ShadedBuffer):
+class _Zeroed(ShadowBuffer):
     """Bytes that start as zeros and are defined."""
 
     def reserve(self, size: int) -> None:
         before = len(self.bytes)
         super().reserve(size)
-        self.shade.bits[before:] = 0
+        self.shadow.bits[before:] = 0
 
 
 class Simulator(Tracked):
@@ -127,7 +127,7 @@ class Simulator(Tracked):
         super().__init__(policy, buffers, max_steps)
         self.ends: list[tuple[ProgramExclusion, Op]] = []
 
-    def buffer(self) -> ShadedBuffer:
+    def buffer(self) -> ShadowBuffer:
         return _Zeroed(self._fill)
 
     def execute(self, execution: Execution) -> dict[str, Array]:
@@ -137,7 +137,7 @@ class Simulator(Tracked):
         made = super().execute(execution)
         for exclusion, lanes in met:
             if exclusion.contained:
-                self.lose(execution, self.origins.number(exclusion.reason, execution.op), lanes)
+                self.lose(execution, self.origins.id_of(exclusion.reason, execution.op), lanes)
             else:
                 self.ends.append((exclusion, execution.op))
         return made

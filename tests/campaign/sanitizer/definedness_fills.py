@@ -23,8 +23,8 @@ from pto_jax.ir.types import TileType
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy, Step
 from pto_jax.oracle.storage import Buffer, Place
-from pto_jax.sanitizer.machine import Contents, ShadedMachine
-from pto_jax.sanitizer.step import ShadeStep
+from pto_jax.sanitizer.machine import Contents, ShadowMachine
+from pto_jax.sanitizer.step import ShadowStep
 
 Array = NDArray[Any]
 #: Bytes of a number of undefined ones.
@@ -125,7 +125,7 @@ class _Recorded(Step):
         self.writes.append((name, positions))
 
 
-class CheckedMachine(ShadedMachine):
+class CheckedMachine(ShadowMachine):
     """The sanitizer's machine; ``wrong`` names instructions whose shadow is written elsewhere than their
     data."""
 
@@ -136,7 +136,7 @@ class CheckedMachine(ShadedMachine):
         for name, memory in buffers.items():
             self.memory[name].bits = spoiler.bits(name, memory)
         self.wrong: list[str] = []
-        self.shaded: list[tuple[str, Array, Array]] = []
+        self.shadow_writes: list[tuple[str, Array, Array]] = []
 
     def buffer(self) -> Any:
         self.made.append(super().buffer())
@@ -149,24 +149,24 @@ class CheckedMachine(ShadedMachine):
         bits = bits & 15 if type.dtype.packed else bits
         return super().receive(op, name, type, Contents(contents, bits, (bits != 0).astype(np.int32)))
 
-    def wrote(self, step: ShadeStep, name: str, positions: Array, codes: Array) -> None:
-        at, lanes = np.broadcast_arrays(positions, codes)
-        self.shaded.append((name, at, lanes))
+    def wrote(self, step: ShadowStep, name: str, positions: Array, origin_ids: Array) -> None:
+        at, lanes = np.broadcast_arrays(positions, origin_ids)
+        self.shadow_writes.append((name, at, lanes))
 
     def compute(self, execution: Execution, step: Step) -> None:
-        self.shaded.clear()
+        self.shadow_writes.clear()
         s, writes = step, list[tuple[str, Array]]()
         recorded = _Recorded(s.policy, s.op, s.operands, s.attrs, s.form, s.memory, s.made, writes=writes)
         super().compute(execution, recorded)
         if execution.instruction.name == "tprefetch":
             return
         data = {(name, int(p)) for name, positions in writes for p in positions.flat}
-        shaded = {(n, int(p)) for n, positions, _ in self.shaded for p in positions.flat}
-        lost = {(n, int(p)) for n, positions, c in self.shaded for p in positions[c != 0].flat}
+        shadow = {(n, int(p)) for n, positions, _ in self.shadow_writes for p in positions.flat}
+        lost = {(n, int(p)) for n, positions, c in self.shadow_writes for p in positions[c != 0].flat}
         # A load without a pad value clears lanes on the simulator, which makes none of them defined.
-        missing = set() if execution.instruction.name == "tload" else data - shaded
-        if missing or shaded - data - lost:
-            more = f"{len(missing)} of {len(data)} unshaded, {len(shaded - data - lost)} too many"
+        missing = set() if execution.instruction.name == "tload" else data - shadow
+        if missing or shadow - data - lost:
+            more = f"{len(missing)} of {len(data)} without a shadow, {len(shadow - data - lost)} too many"
             self.wrong.append(f"{execution.instruction.name} ({self.policy.profile.name}): {more}")
 
 
@@ -186,25 +186,25 @@ def check(case: Case, report: Report, share: float = 0.0) -> None:
 
     A ``share`` of the arguments has undefined lanes from the start.
     """
-    shaded: list[CheckedMachine] = []
+    machines: list[CheckedMachine] = []
     spoiler = Spoiler(case.index, share)
 
     def checked(policy: Policy, memory: Mapping[str, Array], steps: int) -> CheckedMachine:
-        shaded.append(CheckedMachine(policy, memory, steps, spoiler))
-        return shaded[-1]
+        machines.append(CheckedMachine(policy, memory, steps, spoiler))
+        return machines[-1]
 
     try:
         _run(case, checked)
     except (ExecutionError, NotExecutableError):
         report.kinds["refused"] += 1
         return
-    machine = shaded[0]
+    machine = machines[0]
     report.missed += [f"{case.index}: {text}" for text in machine.wrong]
     if any(f.op is not None and f.op.name in STEERED for f in machine.findings):
         report.kinds["steered by undefined data"] += 1
         return
     images = [_image(case, make, spoiler) for make in fills(case.index)]
-    shadow = [b.shade.bits for b in machine.made] + [s.bits for s in machine.memory.values()]
+    shadow = [b.shadow.bits for b in machine.made] + [s.bits for s in machine.memory.values()]
     report.kinds["undefined" if any(b.any() for b in shadow) else "defined"] += 1
     for n, bits in enumerate(shadow):
         changed = np.zeros_like(bits)

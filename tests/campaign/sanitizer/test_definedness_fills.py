@@ -10,11 +10,11 @@ from pto_jax.generate.operations import catalogue
 from pto_jax.generate.options import PRESETS, STRAIGHT, Options
 from pto_jax.generate.programs import cases
 from pto_jax.profiles import PROFILE_NAMES
-from pto_jax.sanitizer.step import SHADES, ShadeStep, shade_of
+from pto_jax.sanitizer.step import SHADOW_RULES, ShadowStep, shadow_of
 from tests.campaign.sanitizer.definedness_fills import CheckedMachine, Report, check
 
 #: Nothing generates a print.
-NAMES = sorted(SHADES.keys() - {"tprint"})
+NAMES = sorted(SHADOW_RULES.keys() - {"tprint"})
 
 
 def only(name: str) -> Options:
@@ -49,17 +49,17 @@ def test_whole_programs(preset: str) -> None:
 
 @pytest.mark.parametrize("name", ["tadd", "trowsum", "ttrans", "tmatmul", "tload", "tsel", "tsort32"])
 def test_a_rule_that_forgets_is_caught(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    rule = SHADES[name]
+    rule = SHADOW_RULES[name]
 
-    def forgets(step: ShadeStep) -> None:
+    def forgets(step: ShadowStep) -> None:
         machine = step.machine
         assert isinstance(machine, CheckedMachine)
         rule(step)
-        for written, positions, _ in machine.shaded:
-            shade, address = shade_of(step.tile(written))
-            shade.define(positions, step.dtype(written), address)
+        for written, positions, _ in machine.shadow_writes:
+            shadow, address = shadow_of(step.tile(written))
+            shadow.define(positions, step.dtype(written), address)
 
-    monkeypatch.setitem(SHADES, name, forgets)
+    monkeypatch.setitem(SHADOW_RULES, name, forgets)
     report = Report()
     for case in cases(2, 12, only(name)):
         check(case, report, 0.7)
@@ -67,8 +67,8 @@ def test_a_rule_that_forgets_is_caught(name: str, monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_rule_that_writes_elsewhere_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(SHADES, "tadd", lambda step: step.define((1, 1)))
+    monkeypatch.setitem(SHADOW_RULES, "tadd", lambda step: step.define((1, 1)))
     report = Report()
     for case in cases(2, 4, only("tadd")):
         check(case, report)
-    assert any("unshaded" in text for text in report.missed)
+    assert any("without a shadow" in text for text in report.missed)

@@ -1,0 +1,27 @@
+"""Scalar arithmetic of the text: constants, and operations of the ``arith`` dialect."""
+
+from __future__ import annotations
+
+from ..analysis.constant_folding import operation, scalar_dtype
+from ..errors import Diagnostic, NotExecutableError
+from ..ir.program import Op
+from .interpreter import Interpreter, executes
+from .scope import Scope
+
+
+@executes("arith.constant")
+def _constant(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    scope.bind(op.results[0], op.attrs["value"])
+
+
+@executes("arith")
+def _arith(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    args = [scope[v] for v in op.ins]
+    source = scalar_dtype(op.ins[-1].type)
+    result = scalar_dtype(op.results[0].type)
+    try:
+        value = interpreter.scalar(operation(op), args, source, result)
+    except NotExecutableError:
+        finding = Diagnostic("error", "is not executed by this version", op.span, op.name, rule="executable")
+        raise NotExecutableError(finding) from None
+    scope.bind(op.results[0], value)

@@ -1,0 +1,207 @@
+"""Control flow: structured regions, sections, calls, and the scalars that steer them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import Diagnostic, ExecutionError
+from ..ir.dtypes import I1, INDEX, DType
+from ..ir.program import Function, Op, Region, Symbol
+from .cores import SECTIONS, kind_of, meet_inside
+from .interpreter import Interpreter, Steps, complete, executes
+from .machine import After, Arm, Before, Machine
+from .operands import Operand, Scalar
+from .scope import Frame, Scope
+
+#: The largest signed number of 64 bits.
+MAX_TRIPS = (1 << 63) - 1
+
+
+@executes("scf.for")
+def _for(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+    lower, upper, step = (scope[op.group(name)[0]] for name in ("lb", "ub", "step"))
+    carried = tuple(scope[v] for v in op.group("inits"))
+    region = op.regions[0]
+    trips = _trips(interpreter, op, lower, upper, step)
+    known = interpreter.machine.known(trips)
+    if known is not None and (interpreter.machine.unrolls(op, known) or _meets(interpreter, op)):
+        first, stride = interpreter.machine.known(lower), interpreter.machine.known(step)
+        for trip in range(known):
+            if first is not None and stride is not None:
+                counter = interpreter.machine.counter(first + trip * stride)
+            else:
+                counter = _counter(interpreter, lower, step, trip)
+            carried = yield from interpreter.block(region, _inner(scope, region, (counter, *carried)))
+    else:
+
+        def body(trip: Scalar, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+            inner = _inner(scope, region, (_counter(interpreter, lower, step, trip), *operands))
+            return complete(interpreter.block(region, inner))
+
+        carried = interpreter.machine.loop(Frame(op, interpreter.modes, scope), trips, carried, body)
+    _bind(op, carried, scope)
+
+
+def _meets(interpreter: Interpreter, op: Op) -> bool:
+    """Whether cores meet inside an operation, so that its loops have to be written out."""
+    if len(interpreter.shared.cores) == 1 or interpreter.machine.abstract:
+        return False
+    return meet_inside(interpreter.program, op)
+
+
+def _trips(interpreter: Interpreter, op: Op, lower: Scalar, upper: Scalar, step: Scalar) -> Scalar:
+    """How often a loop runs; a step that is not positive is an error, or no trip where only execution
+    knows it."""
+    low, high, known = (interpreter.machine.known(n) for n in (lower, upper, step))
+    if known is None or known <= 0:
+        broken = interpreter.scalar("arith.cmpi.sle", (step, 0), INDEX, I1) if known is None else True
+        interpreter.machine.require(op, "step", "a positive step", broken, "a step of {}", (step,))
+    if known is not None and known <= 0:
+        return 0
+    if known is not None and low is not None and high is not None:
+        return max(0, -((low - high) // known))
+    return _run_time_trips(interpreter, lower, upper, step, known)
+
+
+def _run_time_trips(
+    interpreter: Interpreter, lower: Scalar, upper: Scalar, step: Scalar, known: int | None
+) -> Scalar:
+    """As above, without a sum that could leave 64 bits: the distance is an unsigned number.
+
+    More trips than a signed number holds are the largest one: no execution comes to its end.
+    """
+
+    def of(name: str, *args: Scalar, result: DType = INDEX) -> Scalar:
+        return interpreter.scalar(f"arith.{name}", args, INDEX, result)
+
+    before_last = of("divui", of("subi", of("subi", upper, lower), 1), step)
+    count = of("addi", before_last, 1)
+    if known is None or known == 1:
+        overflows = of("cmpi.slt", count, 0, result=I1)
+        count = of("select", overflows, MAX_TRIPS, count)
+    runs = of("cmpi.sgt", upper, lower, result=I1)
+    if known is None:
+        positive = of("cmpi.sgt", step, 0, result=I1)
+        runs = interpreter.scalar("arith.andi", (runs, positive), I1, I1)
+    return of("select", runs, count, 0)
+
+
+def _counter(interpreter: Interpreter, lower: Scalar, step: Scalar, trip: Scalar) -> Scalar:
+    return interpreter.index("arith.addi", lower, interpreter.index("arith.muli", trip, step))
+
+
+@executes("scf.if")
+def _if(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+    condition = scope[op.ins[0]]
+    known = interpreter.machine.known(condition)
+    if known is not None:
+        taken = op.regions[0 if known else 1] if known or len(op.regions) > 1 else Region(())
+        results = yield from interpreter.block(taken, Scope(scope))
+    else:
+        arms = [_arm(interpreter, region, scope) for region in op.regions]
+        arms += [lambda: ()] * (2 - len(arms))
+        results = interpreter.machine.branch(Frame(op, interpreter.modes, scope), condition, arms)
+    _bind(op, results, scope)
+
+
+def _arm(interpreter: Interpreter, region: Region, scope: Scope) -> Arm:
+    return lambda: complete(interpreter.block(region, Scope(scope)))
+
+
+@executes("scf.index_switch")
+def _switch(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+    """The first regions are the cases, in the order of their numbers; the last one is the default."""
+    index = scope[op.ins[0]]
+    cases = op.attrs["cases"]
+    assert isinstance(cases, tuple)
+    known = interpreter.machine.known(index)
+    if known is not None:
+        at = cases.index(known) if known in cases else len(cases)
+        results = yield from interpreter.block(op.regions[at], Scope(scope))
+    else:
+        frame = Frame(op, interpreter.modes, scope)
+
+        def choose(first: int) -> tuple[Operand, ...]:
+            arm = _arm(interpreter, op.regions[first], scope)
+            if first == len(cases):
+                return arm()
+            hit = interpreter.scalar("arith.cmpi.eq", (index, cases[first]), INDEX, I1)
+            return interpreter.machine.branch(frame, hit, (arm, lambda: choose(first + 1)))
+
+        results = choose(0)
+    _bind(op, results, scope)
+
+
+@executes("scf.execute_region")
+def _execute_region(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+    results = yield from interpreter.block(op.regions[0], Scope(scope))
+    _bind(op, results, scope)
+
+
+@executes("scf.while")
+def _while(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+    first, second = op.regions
+
+    def before(carried: tuple[Operand, ...]) -> tuple[Scalar, tuple[Operand, ...]]:
+        condition, *passed = complete(interpreter.block(first, _inner(scope, first, carried)))
+        return condition, tuple(passed)
+
+    def after(carried: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        return complete(interpreter.block(second, _inner(scope, second, carried)))
+
+    inits = tuple(scope[v] for v in op.ins)
+    results = interpreter.machine.repeat(Frame(op, interpreter.modes, scope), inits, before, after)
+    _bind(op, results, scope)
+    yield from ()
+
+
+def _inner(scope: Scope, region: Region, operands: tuple[Operand, ...]) -> Scope:
+    inner = Scope(scope)
+    for value, operand in zip(region.args, operands, strict=True):
+        inner.bind(value, operand)
+    return inner
+
+
+def _bind(op: Op, operands: tuple[Operand, ...], scope: Scope) -> None:
+    for value, operand in zip(op.results, operands, strict=True):
+        scope.bind(value, operand)
+
+
+@executes("call")
+def _call(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+    callee = op.attrs["callee"]
+    assert isinstance(callee, Symbol)
+    function = interpreter.program.function(callee.name)
+    assert function is not None, callee
+    if _elsewhere(interpreter, function):
+        return
+    returned = yield from interpreter.function(function, [scope[v] for v in op.ins], Scope())
+    _bind(op, returned, scope)
+
+
+def _elsewhere(interpreter: Interpreter, function: Function) -> bool:
+    """Whether a function is not executed by the interpreter's core."""
+    kind = kind_of(function)
+    return kind is not None and interpreter.core.kind not in (None, kind)
+
+
+@executes("section.cube", "section.vector")
+def _section(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+    """A single core runs the sections of both kinds; the reader keeps their names apart."""
+    if interpreter.core.kind in (None, SECTIONS[op.name]):
+        for region in op.regions:
+            yield from interpreter.block(region, scope)
+
+
+def step_by_step(
+    machine: Machine, op: Op, inits: Sequence[Operand], before: Before, after: After
+) -> tuple[Operand, ...]:
+    """A while loop on a machine that knows its scalars."""
+    carried = tuple(inits)
+    for _ in range(machine.max_steps + 1):
+        condition, passed = before(carried)
+        if not machine.known(condition):
+            return passed
+        carried = after(passed)
+    message = f"found more than {machine.max_steps} trips; allowed: at most that many (max_steps)"
+    raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="steps"))

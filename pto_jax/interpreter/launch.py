@@ -1,0 +1,91 @@
+"""Launching a function: its blocks, and the cores of a block side by side.
+
+Cores take turns and change only where one of them waits, so that execution is deterministic.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import Diagnostic, ExecutionError, NotExecutableError
+from ..ir.program import Function, Program
+from ..ir.types import TileType
+from .cores import Block, Core, cores_of, kind_of
+from .interpreter import Interpreter, Waiting
+from .machine import Machine
+from .operands import Operand, Scalar
+from .scope import Scope
+
+
+def launch(
+    program: Program,
+    machine: Machine,
+    function: Function,
+    operands: Sequence[Operand],
+    scope: Scope | None = None,
+    grid: int = 1,
+) -> tuple[Operand, ...]:
+    """Execute a function once for every block; returns what it returns where there is one block."""
+    if grid == 1:
+        return run_block(program, machine, function, operands, 0, 1, scope)
+    _check_launch(program, function, grid)
+
+    def run(number: Scalar, own: Sequence[Operand]) -> None:
+        run_block(program, machine, function, own, number, grid)
+
+    machine.blocks(grid, operands, run)
+    return ()
+
+
+def _check_launch(program: Program, function: Function, grid: int) -> None:
+    """Several blocks share global memory only: nothing else can go in or come out."""
+    tile = next((v for v in function.args if isinstance(v.type, TileType)), None)
+    if tile is not None or program.fragment:
+        found = f"the tile argument {tile}" if tile is not None else "a fragment"
+        message = f"found {found} on {grid} blocks; allowed: a function of buffers and scalars, or one block"
+        raise NotExecutableError(Diagnostic("error", message, function.span, rule="grid"))
+
+
+def run_block(
+    program: Program,
+    machine: Machine,
+    function: Function,
+    operands: Sequence[Operand],
+    number: Scalar,
+    grid: int,
+    scope: Scope | None = None,
+) -> tuple[Operand, ...]:
+    """Execute one block of a launch on all its cores."""
+    cores = cores_of(program, function)
+    shared = Block(number, grid, cores, machine.depth)
+    if len(cores) == 1:
+        return Interpreter(program, machine, cores[0], shared).run(function, operands, scope)
+    _side_by_side(program, machine, function, operands, shared)
+    return ()
+
+
+def _side_by_side(
+    program: Program, machine: Machine, function: Function, operands: Sequence[Operand], block: Block
+) -> None:
+    running = {
+        core: Interpreter(program, machine, core, block).function(function, operands, Scope())
+        for core in block.cores
+        if (kind := kind_of(function)) is None or core.kind == kind
+    }
+    while running:
+        before, waiting = block.changes, {}
+        for core, steps in list(running.items()):
+            machine.enter(core.name)
+            try:
+                waiting[core] = next(steps)
+            except StopIteration:
+                del running[core]
+                block.changes += 1
+        if waiting and block.changes == before:
+            raise ExecutionError([_stuck(core, found) for core, found in waiting.items()])
+    machine.enter("")
+
+
+def _stuck(core: Core, found: Waiting) -> Diagnostic:
+    message = f"core {core.name} waits for {found.what} for ever"
+    return Diagnostic("error", message, found.op.span, found.op.name, rule="deadlock")

@@ -1,0 +1,89 @@
+"""The names of a program while it executes, and everything besides memory that a region may change."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ..ir.program import Op, Value
+from .operands import Operand
+
+#: A mode that different paths have left differently.
+UNSETTLED = object()
+
+
+class Scope:
+    """Names visible in a region; handles are updated where they are bound."""
+
+    def __init__(self, parent: Scope | None = None) -> None:
+        self._parent = parent
+        self._names: dict[str, Operand] = {}
+
+    def bind(self, value: Value, operand: Operand) -> None:
+        self._names[value.name] = operand
+
+    def names(self) -> Mapping[str, Operand]:
+        """The names bound in this scope itself."""
+        return self._names
+
+    def __getitem__(self, value: Value) -> Operand:
+        scope: Scope | None = self
+        while scope is not None:
+            if value.name in scope._names:
+                return scope._names[value.name]
+            scope = scope._parent
+        raise KeyError(value.name)
+
+    def chain(self) -> list[dict[str, Operand]]:
+        """The names of this scope and of those around it."""
+        return [self._names, *(self._parent.chain() if self._parent else [])]
+
+    def update(self, value: Value, operand: Operand) -> None:
+        """Change what an existing name stands for, in the scope that owns it."""
+        scope: Scope | None = self
+        while scope is not None:
+            if value.name in scope._names:
+                scope._names[value.name] = operand
+                return
+            scope = scope._parent
+        raise KeyError(value.name)
+
+
+class Frame:
+    """Everything besides memory that the operations of a region may change: names around it, and modes."""
+
+    def __init__(self, op: Op, modes: dict[str, Any] | None = None, scope: Scope | None = None) -> None:
+        self.op = op
+        self.modes: dict[str, Any] = {} if modes is None else modes
+        self._places = [self.modes, *(scope.chain() if scope else [])]
+
+    def save(self) -> list[dict[str, Operand]]:
+        return [dict(names) for names in self._places]
+
+    def restore(self, saved: list[dict[str, Operand]]) -> None:
+        for names, old in zip(self._places, saved, strict=True):
+            names.clear()
+            names.update(old)
+
+    def changed(self, saved: list[dict[str, Operand]]) -> dict[tuple[int, str], Operand]:
+        """The names that differ from a saved state, by place and name; modes are no names."""
+        pairs = list(enumerate(zip(self._places, saved, strict=True)))[1:]
+        return {
+            (i, name): operand
+            for i, (names, old) in pairs
+            for name, operand in names.items()
+            if name in old and old[name] is not operand
+        }
+
+    def names(self) -> dict[str, Operand]:
+        """What the names around the region stand for."""
+        found: dict[str, Operand] = {}
+        for names in reversed(self._places[1:]):
+            found.update(names)
+        return found
+
+    def __getitem__(self, key: tuple[int, str]) -> Operand:
+        return self._places[key[0]][key[1]]
+
+    def __setitem__(self, key: tuple[int, str], operand: Operand) -> None:
+        self._places[key[0]][key[1]] = operand

@@ -1,0 +1,33 @@
+"""Registers of image-to-column, addresses of scales, and configuration that no instruction reads."""
+
+from __future__ import annotations
+
+from .. import isa
+from ..ir.modes import FmatrixMode
+from ..ir.program import Op
+from ..isa.layout_img2col import IMG2COL_STATE
+from .interpreter import Interpreter, executes
+from .scope import Scope
+
+
+@executes("syncall", "set_quant_scalar", "set_quant_vector")
+def _without_effect(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Cores of a launch share global memory only, and quantising pushes are not executed."""
+
+
+@executes("setfmatrix", "set_img2col_padding", "set_img2col_rpt")
+def _set_image(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    instruction = isa.find(op.name)
+    assert instruction is not None
+    bound = isa.bind(instruction, op)
+    mode = bound.attrs["mode"]
+    assert isinstance(mode, FmatrixMode)
+    state = interpreter.mode(op, IMG2COL_STATE).configured(op.name, mode, op.ins[0].type)
+    interpreter.modes[IMG2COL_STATE] = state
+
+
+@executes("tget_scale_addr")
+def _scale_address(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Scales have storage of their own; nothing moves."""
+    for result in op.results:
+        scope.bind(result, interpreter.fresh(op, result, {}))

@@ -1,0 +1,17 @@
+"""Rounding modes of the matrix unit."""
+
+from __future__ import annotations
+
+from .. import isa
+from ..ir.program import Op
+from ..isa.matrix import ROUNDING_STATE
+from .interpreter import Interpreter, executes
+from .scope import Scope
+
+
+@executes("sethf32mode", "settf32mode")
+def _set_f32_mode(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    instruction = isa.find(op.name)
+    assert instruction is not None
+    attrs = isa.bind(instruction, op).attrs
+    interpreter.modes[ROUNDING_STATE] = attrs["mode"] if attrs["enable"] else None

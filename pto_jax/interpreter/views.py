@@ -1,0 +1,75 @@
+"""Allocations, views of global memory and their windows."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from ..ir.program import Op
+from ..ir.types import GlobalLayout, TileType
+from .interpreter import Interpreter, executes
+from .operands import TileRef, View, region_of
+from .scope import Scope
+from .windows import advanced, window
+
+
+@executes("alloc_tile")
+def _alloc_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    result = op.results[0]
+    t = result.type
+    assert isinstance(t, TileType)
+    given = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
+    storage = interpreter.machine.allocate(op, t, given.get("addr"))
+    ref = TileRef(t, storage, *region_of(t, given.get("valid_row"), given.get("valid_col")))
+    interpreter.machine.region(op, ref)
+    scope.bind(result, ref)
+
+
+@executes("make_tensor_view")
+def _make_tensor_view(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    pointer = scope[op.group("ptr")[0]]
+    layout = op.attrs.get("layout")
+    shape = tuple(scope[v] for v in op.group("shape"))
+    strides = tuple(scope[v] for v in op.group("strides"))
+    view = View(
+        pointer.buffer,
+        pointer.dtype,
+        pointer.offset,
+        shape,
+        strides,
+        layout if isinstance(layout, GlobalLayout) else None,
+    )
+    scope.bind(op.results[0], view)
+
+
+@executes("partition_view")
+def _partition_view(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    bind_window(interpreter, op, scope)
+
+
+def bind_window(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Bind the window of a view at offsets and with sizes, which may stand in the text or be operands."""
+    (source,) = op.group("view")
+    offsets = [scope[v] for v in op.group("offsets")]
+    written = op.attrs.get("sizes")
+    sizes = list(written) if isinstance(written, tuple) else [scope[v] for v in op.group("sizes")]
+    scope.bind(op.results[0], window(interpreter.machine, op, source.name, scope[source], offsets, sizes))
+
+
+@executes("get_tensor_view_dim")
+def _get_tensor_view_dim(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    view, index = (scope[v] for v in op.ins)
+    scope.bind(op.results[0], interpreter.select(index, view.shape))
+
+
+@executes("set_validshape")
+def _set_validshape(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    tile, row, col = op.ins
+    ref = replace(scope[tile], v_row=scope[row], v_col=scope[col])
+    interpreter.machine.region(op, ref)
+    scope.update(tile, ref)
+
+
+@executes("addptr")
+def _addptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    pointer, offset = (scope[v] for v in op.ins)
+    scope.bind(op.results[0], replace(pointer, offset=advanced(interpreter.machine, pointer.offset, offset)))

@@ -1,0 +1,11 @@
+"""Definedness of block-scaled products."""
+
+from __future__ import annotations
+
+from .matrix import product
+from .step import ShadowStep, shadow_rule
+
+
+@shadow_rule("tmatmul.mx", "tmatmul.mx.acc", "tmatmul.mx.bias", "tgemv.mx", "tgemv.mx.acc", "tgemv.mx.bias")
+def _product(step: ShadowStep) -> None:
+    product(step)
