@@ -6,7 +6,6 @@ The tile register file is read and written lane by lane: for a binary instructio
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from string import ascii_uppercase
 
@@ -15,11 +14,6 @@ from ..ir.dtypes import DType
 from ..isa.declare import Instruction
 from ..profiles import OutOfRegion
 from .trace_text import Words, number, tile_type, valid_sizes, written_attributes
-
-_CLASSES = ("elementwise", "tile_scalar")
-_TOKEN = re.compile(r"\s*(?:(?P<name>[A-Za-z_]\w*)|(?P<sign><<|>>|[-+*/&|^~()]))")
-#: Words that make what stands before them a part of the meaning only.
-_CONDITIONAL = re.compile(r"\b(where|when|else|if)\b")
 
 
 def reads(execution: Execution) -> list[str]:
@@ -32,9 +26,7 @@ def reads(execution: Execution) -> list[str]:
 def is_lanewise(execution: Execution) -> bool:
     """Whether every lane of the destination comes from the same lane of the sources."""
     declared = execution.instruction
-    tiles = [o for o in declared.operands if o.kind == "tile" and o.role != "tmp"]
-    masks = any(o.dtype in (None, "M") for o in tiles)
-    return declared.cls in _CLASSES and not masks and len(declared.destinations) == 1
+    return declared.lane_wise and len(declared.destinations) == 1
 
 
 def summary(execution: Execution) -> str:
@@ -53,7 +45,7 @@ def summary(execution: Execution) -> str:
 
 
 def operation(instruction: Instruction, form: tuple[str, ...], letters: Mapping[str, str]) -> str:
-    """The operation on letters: as the declaration writes it, else the name applied to them.
+    """The operation on letters: the formula of the declaration, else the name applied to them.
 
     >>> from pto_jax import isa
     >>> table = isa.instructions()
@@ -62,32 +54,9 @@ def operation(instruction: Instruction, form: tuple[str, ...], letters: Mapping[
     >>> operation(table["tmax"], ("src0", "src1"), {"src0": "A", "src1": "B"})
     'tmax(A, B)'
     """
-    text = instruction.semantics.replace("[i,j]", "")
-    for found in re.finditer(r"\bdst = ", text):
-        clause = re.split(r"[;:,]|\.(?:\s|$)", text[found.end() :])[0]
-        written = _expression(clause, letters)
-        if written is not None:
-            return written
-    return f"{instruction.name}({', '.join(letters.values())})"
-
-
-def _expression(clause: str, letters: Mapping[str, str]) -> str | None:
-    """A clause with letters for operands, where it is a plain expression of all of them."""
-    if _CONDITIONAL.search(clause):
-        return None
-    at, used, last = 0, set(), ""
-    while token := _TOKEN.match(clause, at):
-        name = token["name"]
-        if name is not None and name not in letters:
-            break
-        used |= {name} if name else set()
-        last, at = token.group().strip(), token.end()
-    expression = clause[:at]
-    ends = last in letters or last == ")"
-    if used != set(letters) or not ends or expression.count("(") != expression.count(")"):
-        return None
-    renamed = re.sub(r"[A-Za-z_]\w*", lambda m: letters[m.group()], expression)
-    return renamed + clause[at:].rstrip().removesuffix(" in the element type")
+    formula = instruction.formula(form)
+    written = formula.spelled(letters) if formula is not None else None
+    return written or f"{instruction.name}({', '.join(letters.values())})"
 
 
 def lanes(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from functools import lru_cache
+from functools import cache, lru_cache
 from typing import Literal, TypeAlias
 
 from ..errors import VerifyError
 from ..ir.program import Attrs, AttrValue, Op, Value, attrs
 from ..ir.types import GlobalLayout, TileType, Type
+from ..isa import find
 from ..isa.check import check_op
 from ..isa.rules.tile_legality import check_type
 from ..isa.samples.operations import Sample
@@ -17,11 +18,6 @@ from ..profiles import Profile, ProfileName, profile as find_profile
 #: ``doubtful``: legal, with a warning that may concern which lanes are read or written.
 Verdict: TypeAlias = Literal["illegal", "doubtful", "clean"]
 Sizes: TypeAlias = tuple[int, int]
-#: Warnings that say nothing about reading lanes that have no value.
-_HARMLESS = frozenset(
-    "region-larger tmp-size left-layout saturation-effect rounding-effect acc-to-vec fp-type pipes-differ "
-    "profile view-layout".split()
-)
 
 
 def legal(profile: Profile, op: Op, constants: Mapping[str, int] | None = None) -> bool:
@@ -108,7 +104,15 @@ def _verdict(
         _exists(v.type, profile) for v in (*read, *written, *bound)
     ):
         return "illegal"
-    return "clean" if all(d.rule in _HARMLESS for d in found) else "doubtful"
+    return "doubtful" if any(d.rule in _rules_on_lanes(name) for d in found) else "clean"
+
+
+@cache
+def _rules_on_lanes(name: str) -> frozenset[str]:
+    """The rules of an instruction that concern which lanes it reads."""
+    instruction = find(name)
+    constraints = instruction.constraints if instruction is not None else ()
+    return frozenset(c.rule for c in constraints if c.on_lanes)
 
 
 @lru_cache(maxsize=1 << 14)

@@ -172,7 +172,7 @@ def _fitting(state: State, t: TileType, sizes: Sizes, tolerant: bool) -> list[He
 def _tolerant(state: State, want: Wanted) -> bool:
     """Whether an instruction takes tiles of any valid region."""
     rules = (c for c in want.instruction.constraints if state.profile.name in c.profiles)
-    plain = want.instruction.cls in ("elementwise", "tile_scalar") and not state.options.defined
+    plain = want.instruction.lanes == "same" and not state.options.defined
     return plain and all(c.region is None or c.severity != "error" for c in rules)
 
 

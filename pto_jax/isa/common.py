@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Unpack
 
 from ..ir.types import Precision
 from .declare import Attribute, Constraint, Decision, Domain, Instruction, InstructionClass, Operand, Sampler
@@ -10,6 +12,7 @@ from .rules.constraints import in_vec, row_major, same_types, scalar_types, type
 from .rules.extents import MASK, OPEN
 from .rules.regions import covers
 from .rules.typesets import TypeTable
+from .semantics import Facts, Lanes
 
 DST = Operand("dst", "out")
 OPEN_DST = replace(DST, extent=OPEN)
@@ -20,6 +23,7 @@ MASK_DST = Operand(
     note="packed mask, bit 0 is the lowest column",
     extent=MASK,
     default=("u8",),
+    holds="mask",
 )
 ACCUMULATOR = Operand("dst", "inout", note="its old value is an input")
 SRC = Operand("src", "in")
@@ -98,15 +102,19 @@ def tile_instruction(
     placement: tuple[Constraint, ...] | None = None,
     extra: tuple[Constraint, ...] = (),
     decisions: tuple[Decision, ...] = (),
-    ulp: dict[str, int] | None = None,
     sources: tuple[str, ...] = (),
     sampler: Sampler | None = None,
+    **facts: Unpack[Facts],
 ) -> Instruction:
     """Declare a tile instruction with the common rules for types, places and valid regions.
 
     ``reads`` names the sources read at the lanes of the destination (default: every tile source);
-    ``placement`` replaces the rule "vec and row_major on A2/A3 and A5".
+    ``placement`` replaces the rule "vec and row_major on A2/A3 and A5". Where ``facts`` does not say them,
+    lanes and in_place are those of the class.
     """
+    facts.setdefault("lanes", _LANES.get(cls, "other"))
+    if facts["lanes"] == "same":
+        facts.setdefault("in_place", {"cpu_sim": read_in_step(operands)})
     if reads is None:
         reads = tuple(o.name for o in operands if o.role == "in" and o.kind == "tile")
     checks: list[Constraint] = []
@@ -134,11 +142,24 @@ def tile_instruction(
         (*checks, *extra),
         forms,
         domain,
-        ulp=ulp or {},
         decisions=(*decisions, TYPES_BY_HEADER, *(REGION_DECISIONS if lane_sources else ())),
         sources=sources or (f"page {name}", "pto-isa headers", SIMULATOR_VALUES),
         sampler=sampler,
+        **facts,
     )
+
+
+#: What is true of every instruction of a class.
+_LANES: Mapping[InstructionClass, Lanes] = {
+    "elementwise": "same",
+    "tile_scalar": "same",
+    "reduce_expand": "line",
+}
+
+
+def read_in_step(operands: tuple[Operand, ...]) -> tuple[str, ...]:
+    """The tile sources of which a lane is read when that lane of the destination is written."""
+    return tuple(o.name for o in operands if o.kind == "tile" and o.role == "in" and o.holds != "mask")
 
 
 def _repeated(operands: tuple[Operand, ...], type_vars: tuple[str, ...]) -> bool:

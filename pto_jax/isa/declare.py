@@ -11,11 +11,13 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..ir.dtypes import DType, dtype
 from ..ir.types import GlobalLayout, Pipe, TileType, Type, VectorType
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
+from .semantics import EXACT, Accuracy, Formula, Holds, InPlace, Lanes, Moves
 
 if TYPE_CHECKING:
     from ..ir.program import AttrValue, Op, Symbol, Value
@@ -58,7 +60,7 @@ class Operand:
     source operand ``beside`` which it is written. ``conv`` operands may be convolution tiles. A destination
     that a call leaves out has the size ``extent`` (None: that of the first source with its element type)
     and, where the sources allow several element types, the first legal one of ``default``: names of element
-    types, of type variables, or of sources that have it."""
+    types, of type variables, or of sources that have it. ``holds`` says what its numbers stand for."""
 
     name: str
     role: Role
@@ -70,6 +72,7 @@ class Operand:
     conv: bool = False
     extent: Extent | None = None
     default: tuple[str, ...] = ()
+    holds: Holds = "numbers"
 
     @property
     def vector(self) -> VectorType:
@@ -84,13 +87,15 @@ class Operand:
 @dataclass(frozen=True)
 class Attribute:
     """An attribute. ``type`` is an enumeration, bool, int, str, a list of integers or the name of a
-    function; ``spellings`` are the keys it is written under in programs (the first is printed)."""
+    function; ``spellings`` are the keys it is written under in programs (the first is printed).
+    ``of_layout`` marks those that describe a layout and change no value."""
 
     name: str
     type: type[IntEnum] | type[bool] | type[int] | type[str] | type[Symbol] | type[tuple[int, ...]]
     default: AttrValue
     meaning: str = ""
     spellings: tuple[str, ...] = ()
+    of_layout: bool = False
 
     @property
     def keys(self) -> tuple[str, ...]:
@@ -211,7 +216,7 @@ class Constraint:
     tests can be generated; ``fix`` says how programs usually come to satisfy it. An empty ``allowed``
     means that the finding says what is allowed itself. ``window`` names a tile whose valid region is a
     window of another tile, that one, and the scalars that say where: execution checks what types do not
-    show."""
+    show. ``on_lanes`` is false for rules whose violation leaves the lanes that are read as they are."""
 
     rule: str
     allowed: str
@@ -224,6 +229,7 @@ class Constraint:
     region: RegionRule | None = None
     window: tuple[str, str, tuple[str, str]] | None = None
     fix: Fix | None = None
+    on_lanes: bool = True
 
 
 @dataclass(frozen=True)
@@ -279,9 +285,14 @@ class Instruction:
     one form, the in, inout-free operands in declared order, with and without trailing optional ones.
     ``type_vars`` names the columns of ``types``: per profile the legal combinations of element types.
     ``domain`` says whose valid region the instruction iterates over. ``hidden_scratch`` says of an
-    operation whether it overwrites the profile's ``ub_scratch`` bytes. ``ulp`` is the accuracy per
-    element type for instructions without a correctly rounded definition. ``sampler`` makes legal sample
+    operation whether it overwrites the profile's ``ub_scratch`` bytes. ``sampler`` makes legal sample
     operations where the generic ones do not fit.
+
+    What is done to numbers, in the terms of :mod:`.semantics`: ``formulas`` holds one formula per set of
+    operands that has one. ``divisor`` are the sources by whose zeros integers are divided: that one of them
+    that stands last in an operation; ``shift_count`` is the source that counts bits. ``positive`` are further
+    sources whose positive numbers give a defined result. ``in_place`` says where the destination may be one
+    of the sources.
     """
 
     name: str
@@ -296,13 +307,20 @@ class Instruction:
     forms: tuple[tuple[str, ...], ...] = ()
     domain: Domain = "dst"
     pipe: Pipe = Pipe.V
-    ulp: Mapping[str, int] = field(default_factory=dict)
     decisions: tuple[Decision, ...] = ()
     sources: tuple[str, ...] = ()
     syntax: Literal["tile", "custom"] = "tile"
     executable: bool = True
     sampler: Sampler | None = None
     hidden_scratch: Callable[[Site], bool] | None = None
+    lanes: Lanes = "other"
+    moves: Moves | None = None
+    formulas: tuple[Formula, ...] = ()
+    accuracy: Accuracy = EXACT
+    divisor: tuple[str, ...] = ()
+    shift_count: str | None = None
+    positive: tuple[str, ...] = ()
+    in_place: InPlace = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if not self.forms and self.syntax == "tile":
@@ -326,3 +344,28 @@ class Instruction:
     def attribute(self, key: str) -> Attribute | None:
         """The attribute written as ``key`` in some spelling."""
         return next((a for a in self.attributes if key == a.name or key in a.keys), None)
+
+    @property
+    def ulp(self) -> Mapping[str, int]:
+        """How many ULP results may be apart, per element type that is not exact."""
+        return self.accuracy.ulp
+
+    @cached_property
+    def lane_wise(self) -> bool:
+        """Whether a lane of the destination comes from that lane of the sources, none of them packed."""
+        return self.lanes == "same" and all(o.holds != "mask" for o in self.operands)
+
+    @cached_property
+    def converts(self) -> bool:
+        """Whether the instruction is a conversion of element types."""
+        return any(f.operation == "convert" for f in self.formulas)
+
+    def formula(self, form: tuple[str, ...]) -> Formula | None:
+        """The formula of an overload: of its operands without scratch, and destinations that are read."""
+        read = [n for n in form if self.operand(n).role != "tmp"]
+        read += [o.name for o in self.operands if o.role == "inout"]
+        return next((f for f in self.formulas if f.fits(read)), None)
+
+    def divisor_of(self, form: tuple[str, ...]) -> str | None:
+        """The operand that integers are divided by, in an overload."""
+        return next((n for n in reversed(form) if n in self.divisor), None)

@@ -6,10 +6,8 @@ conversion in :mod:`.elementwise_select`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from typing import Unpack
 
-from ..ir.types import Precision, Type
-from ..profiles import Profile
 from .common import (
     BINARY,
     DIVISION_TRAPS,
@@ -26,9 +24,10 @@ from .common import (
     UNARY,
     tile_instruction,
 )
-from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.constraints import HEADERS, element_type, same_as
-from .rules.regions import scratch
+from .declare import Decision, Instruction, Operand
+from .rules.constraints import HEADERS, same_as
+from .rules.elementwise import precision_types, tmp_of_remainder
+from .rules.regions import scratch, valid_region
 from .rules.typesets import (
     A2A3_ARITHMETIC,
     A5_DIVISION,
@@ -40,6 +39,16 @@ from .rules.typesets import (
     STANDARD,
     Row,
     table,
+)
+from .semantics import (
+    POSITIVE_NORMALS,
+    QUOTIENT,
+    Facts,
+    Formula,
+    Range,
+    correctly_rounded,
+    of_two,
+    within,
 )
 
 TMP = Operand("tmp", "tmp", optional=True, dtype=None, note="scratch of A2/A3; ignored elsewhere")
@@ -62,46 +71,6 @@ FP8_SIMULATED = Decision(
 )
 
 
-def _tmp_like_dst(site: Site) -> tuple[int, int] | None:
-    rows, cols = site.valid.get("dst", (None, None))
-    return None if rows is None or cols is None else (rows, cols)
-
-
-def tmp_of_remainder(site: Site) -> tuple[int, int] | None:
-    """A2/A3 trem: one row of the destination's row stride and two bits blocks per 64 elements."""
-    dst = site.tile("dst")
-    return None if dst is None else (1, dst.cols + 2 * -(-dst.cols // 64))
-
-
-def precision_types() -> Constraint:
-    """On A5 the power functions take bf16 with HIGH_PRECISION only, integers with DEFAULT only."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        d, precision = element_type(site.types.get("dst")), site.attrs.get("precision")
-        if d is None:
-            return
-        if d.name == "bf16" and precision != Precision.HIGH_PRECISION:
-            yield "dst", "bf16 with precision DEFAULT; allowed on a5: precision HIGH_PRECISION"
-        if d.is_integer and precision == Precision.HIGH_PRECISION:
-            yield "dst", f"{d} with precision HIGH_PRECISION; allowed on a5: precision DEFAULT"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        d = element_type(types.get("dst"))
-        if d is None or d.name in HALVES:
-            return False
-        attrs["precision"] = Precision.HIGH_PRECISION if d.is_integer else Precision.DEFAULT
-        return True
-
-    return Constraint(
-        "precision-types",
-        "bf16 with HIGH_PRECISION only, integers with DEFAULT only",
-        check,
-        ("a5",),
-        source=HEADERS,
-        breaks=breaks,
-    )
-
-
 TADD = tile_instruction(
     "tadd",
     "Lane-wise sum of two tiles.",
@@ -122,6 +91,7 @@ TADD = tile_instruction(
         FP8_SIMULATED,
         SIMULATOR_SAME_TYPE,
     ),
+    formulas=(of_two("add"),),
     sources=("page pto.tadd", "Tile Instruction Set overview", SIMULATOR_VALUES),
 )
 
@@ -135,6 +105,7 @@ def _arithmetic(
     a5: tuple[str, ...],
     *decisions: Decision,
     precision: bool = False,
+    **facts: Unpack[Facts],
 ) -> Instruction:
     return tile_instruction(
         name,
@@ -144,10 +115,27 @@ def _arithmetic(
         table(cpu_sim, a2a3, a5),
         attributes=(PRECISION,) if precision else (),
         decisions=decisions,
+        **facts,
     )
 
 
-def _remainder(name: str, summary: str, semantics: str, *, has_tmp: bool, a2a3: Row, a5: Row) -> Instruction:
+def _bitwise(name: str, word: str, formula: str) -> Instruction:
+    text = f"{formula} on the raw bits"
+    facts: Facts = {"formulas": (Formula(formula, shown=text),)}
+    return _arithmetic(name, f"Bitwise {word}.", f"dst = {text}.", INTS, INT32, INT32, **facts)
+
+
+def _remainder(
+    name: str,
+    summary: str,
+    semantics: str,
+    *,
+    has_tmp: bool,
+    a2a3: Row,
+    a5: Row,
+    **facts: Unpack[Facts],
+) -> Instruction:
+    facts["divisor"] = ("src1",)
     return tile_instruction(
         name,
         summary,
@@ -162,7 +150,12 @@ def _remainder(name: str, summary: str, semantics: str, *, has_tmp: bool, a2a3: 
         if has_tmp
         else (),
         decisions=(DIVISION_TRAPS, *((SCRATCH_OPTIONAL,) if has_tmp else ())),
+        **facts,
     )
+
+
+#: The real power of positive numbers, of moderate size.
+POWER = within(ONE_ULP, Range(-3, 3, signed=False), Range(-3, 2))
 
 
 _TWO_SOURCES = (
@@ -175,6 +168,7 @@ _TWO_SOURCES = (
         A2A3_ARITHMETIC,
         _A5_BY_TYPE,
         FP8_SIMULATED,
+        formulas=(of_two("sub"),),
     ),
     _arithmetic(
         "tmul",
@@ -184,6 +178,7 @@ _TWO_SOURCES = (
         A2A3_ARITHMETIC,
         _A5_MUL,
         FP8_SIMULATED,
+        formulas=(of_two("mul"),),
     ),
     _arithmetic(
         "tdiv",
@@ -194,6 +189,9 @@ _TWO_SOURCES = (
         A5_DIVISION,
         DIVISION_TRAPS,
         precision=True,
+        formulas=(of_two("div"),),
+        accuracy=QUOTIENT,
+        divisor=("src1",),
     ),
     _arithmetic(
         "tmax",
@@ -203,6 +201,7 @@ _TWO_SOURCES = (
         A2A3_ARITHMETIC,
         _A5_BY_TYPE,
         NAN_FIRST,
+        formulas=(of_two("max"),),
     ),
     _arithmetic(
         "tmin",
@@ -212,9 +211,10 @@ _TWO_SOURCES = (
         A2A3_ARITHMETIC,
         _A5_BY_TYPE,
         NAN_FIRST,
+        formulas=(of_two("min"),),
     ),
-    _arithmetic("tand", "Bitwise AND.", "dst = src0 & src1 on the raw bits.", INTS, INT32, INT32),
-    _arithmetic("tor", "Bitwise OR.", "dst = src0 | src1 on the raw bits.", INTS, INT32, INT32),
+    _bitwise("tand", "AND", "src0 & src1"),
+    _bitwise("tor", "OR", "src0 | src1"),
     tile_instruction(
         "txor",
         "Bitwise XOR.",
@@ -223,9 +223,10 @@ _TWO_SOURCES = (
         table(INTS, INT32, INT32),
         extra=(
             same_as("tmp", "dst", ("a2a3",), HEADERS),
-            scratch("tmp", _tmp_like_dst, "the valid region of dst", HEADERS),
+            scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS),
         ),
         decisions=(SCRATCH_OPTIONAL,),
+        formulas=(Formula("src0 ^ src1", shown="src0 ^ src1 on the raw bits"),),
     ),
     _arithmetic(
         "tshl",
@@ -235,6 +236,8 @@ _TWO_SOURCES = (
         INT32,
         INTS,
         SHIFT_COUNTS,
+        formulas=(Formula("src0 << src1"),),
+        shift_count="src1",
     ),
     _arithmetic(
         "tshr",
@@ -244,6 +247,8 @@ _TWO_SOURCES = (
         INT32,
         INTS,
         SHIFT_COUNTS,
+        formulas=(Formula("src0 >> src1"),),
+        shift_count="src1",
     ),
     _remainder(
         "trem",
@@ -252,6 +257,9 @@ _TWO_SOURCES = (
         has_tmp=True,
         a2a3=("f32", "i32"),
         a5=A5_DIVISION,
+        formulas=(Formula("rem(src0, src1)"),),
+        # The simulator reads the divisor again after it wrote the truncated remainder.
+        in_place={"cpu_sim": ("src0",)},
     ),
     _remainder(
         "tfmod",
@@ -260,6 +268,7 @@ _TWO_SOURCES = (
         has_tmp=False,
         a2a3=("f32",),
         a5=("f32", "f16", "i32", "u32", "i16", "u16"),
+        formulas=(Formula("fmod(src0, src1)"),),
     ),
     tile_instruction(
         "tpow",
@@ -270,7 +279,7 @@ _TWO_SOURCES = (
         (DST, Operand("base", "in"), Operand("exp", "in"), TMP),
         table(STANDARD, _A2A3_POWER, _A5_POWER),
         attributes=(PRECISION,),
-        extra=(precision_types(), scratch("tmp", _tmp_like_dst, "the valid region of dst", HEADERS)),
+        extra=(precision_types(), scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
         decisions=(
             SCRATCH_OPTIONAL,
             Decision(
@@ -280,7 +289,9 @@ _TWO_SOURCES = (
                 f"{PAGES}; {HEADER_LISTS}",
             ),
         ),
-        ulp=ONE_ULP,
+        formulas=(Formula("pow(base, exp)", shown="base ^ exp"),),
+        accuracy=POWER,
+        positive=("base", "exp"),
     ),
 )
 
@@ -294,7 +305,7 @@ def _unary(
     a5: tuple[str, ...],
     *decisions: Decision,
     precision: bool = True,
-    ulp: dict[str, int] | None = None,
+    **facts: Unpack[Facts],
 ) -> Instruction:
     return tile_instruction(
         name,
@@ -304,7 +315,7 @@ def _unary(
         table(cpu_sim, a2a3, a5),
         attributes=(PRECISION,) if precision else (),
         decisions=decisions,
-        ulp=ulp,
+        **facts,
     )
 
 
@@ -325,6 +336,7 @@ _ONE_SOURCE = (
         HALVES,
         ("f32", "f16", "i32", "i16", "i8"),
         precision=False,
+        formulas=(Formula("-src if src < 0 else src"),),
     ),
     _unary(
         "tneg",
@@ -334,8 +346,18 @@ _ONE_SOURCE = (
         A2A3_ARITHMETIC,
         _A5_MUL,
         precision=False,
+        formulas=(Formula("-src"),),
     ),
-    _unary("tnot", "Bitwise complement.", "dst = ~src.", INTS, INT32, INT32, precision=False),
+    _unary(
+        "tnot",
+        "Bitwise complement.",
+        "dst = ~src.",
+        INTS,
+        INT32,
+        INT32,
+        precision=False,
+        formulas=(Formula("~src"),),
+    ),
     _unary(
         "trelu",
         "Maximum with zero.",
@@ -344,6 +366,7 @@ _ONE_SOURCE = (
         ("f32", "f16", "i32"),
         ("f32", "f16", "i32"),
         precision=False,
+        formulas=(Formula("0 if src < 0 else src"),),
     ),
     _unary(
         "texp",
@@ -353,7 +376,8 @@ _ONE_SOURCE = (
         HALVES,
         HALVES,
         _INTEGER_FUNCTIONS,
-        ulp=ONE_ULP,
+        formulas=(Formula("exp(src)"),),
+        accuracy=within(ONE_ULP, Range(-14, 3.2)),
     ),
     _unary(
         "tlog",
@@ -363,9 +387,21 @@ _ONE_SOURCE = (
         HALVES,
         HALVES,
         _INTEGER_FUNCTIONS,
-        ulp=ONE_ULP,
+        formulas=(Formula("log(src)"),),
+        accuracy=within(ONE_ULP, POSITIVE_NORMALS),
+        positive=("src",),
     ),
-    _unary("tsqrt", "Square root.", "dst = sqrt(src), correctly rounded.", FLOATS, HALVES, HALVES),
+    _unary(
+        "tsqrt",
+        "Square root.",
+        "dst = sqrt(src), correctly rounded.",
+        FLOATS,
+        HALVES,
+        HALVES,
+        formulas=(Formula("sqrt(src)"),),
+        accuracy=correctly_rounded(POSITIVE_NORMALS),
+        positive=("src",),
+    ),
     tile_instruction(
         "trsqrt",
         "Reciprocal square root.",
@@ -380,6 +416,9 @@ _ONE_SOURCE = (
                 f"{PAGES}; {SIMULATOR_VALUES}",
             ),
         ),
+        formulas=(Formula("rsqrt(src)"),),
+        accuracy=correctly_rounded(POSITIVE_NORMALS),
+        positive=("src",),
     ),
     _unary(
         "trecip",
@@ -389,6 +428,9 @@ _ONE_SOURCE = (
         A2A3_ARITHMETIC,
         A5_DIVISION,
         DIVISION_TRAPS,
+        formulas=(Formula("recip(src)"),),
+        accuracy=correctly_rounded(Range(-14, 14)),
+        divisor=("src",),
     ),
 )
 

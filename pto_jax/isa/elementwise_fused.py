@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from .common import (
     ACCUMULATOR,
     BINARY,
@@ -15,8 +17,9 @@ from .common import (
 )
 from .declare import Decision, Instruction, Operand, Site
 from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, non_empty, row_major
-from .rules.regions import scratch
+from .rules.regions import scratch, valid_region
 from .rules.typesets import HALVES, SIMULATED, STANDARD, pairs, table
+from .semantics import Facts, Formula
 
 _ACCUMULATE = (ACCUMULATOR, SRC0, SRC1)
 _RELU_TO_ZERO = Decision(
@@ -27,7 +30,12 @@ _RELU_TO_ZERO = Decision(
 
 
 def _fused(
-    name: str, summary: str, semantics: str, *decisions: Decision, accumulates: bool = True
+    name: str,
+    summary: str,
+    semantics: str,
+    *decisions: Decision,
+    accumulates: bool = True,
+    **facts: Unpack[Facts],
 ) -> Instruction:
     return tile_instruction(
         name,
@@ -36,10 +44,12 @@ def _fused(
         _ACCUMULATE if accumulates else BINARY,
         table(STANDARD, HALVES, HALVES),
         decisions=decisions,
+        **facts,
     )
 
 
 def _three_source(name: str, summary: str, sign: str) -> Instruction:
+    two = f"src0 {sign} src1"
     return tile_instruction(
         name,
         summary,
@@ -63,6 +73,10 @@ def _three_source(name: str, summary: str, sign: str) -> Instruction:
                 "types have no arithmetic.",
                 "Tile Instruction Set overview (type support by profile)",
             ),
+        ),
+        formulas=(
+            Formula(f"clamp({two})", shown=f"{two} clamped to the finite range of the element type"),
+            Formula(f"({two}) + src2", "f32"),
         ),
     )
 
@@ -104,11 +118,6 @@ def _relu_convert(name: str, summary: str, sign: str, page: str) -> Instruction:
     )
 
 
-def _scratch_like_dst(site: Site) -> tuple[int, int] | None:
-    rows, cols = site.valid.get("dst", (None, None))
-    return None if rows is None or cols is None else (rows, cols)
-
-
 def _scratch_rows(site: Site) -> tuple[int, int] | None:
     rows = site.valid.get("dst", (None, None))[0]
     return None if rows is None else (rows + 1, 1)
@@ -140,6 +149,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             scratch("tmp", _scratch_rows, "one valid row more than dst", HEADERS),
         ),
         decisions=(SCRATCH_OPTIONAL,),
+        formulas=(Formula("src0 if src0 > 0 else src0 * src1"),),
     ),
     _three_source("taddc", "Saturating add of two tiles, or sum of three.", "+"),
     _three_source("tsubc", "Saturating subtraction of two tiles, or difference plus a third.", "-"),
@@ -152,6 +162,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             "Two: the product is rounded before the sum on every profile.",
             SIMULATOR_VALUES,
         ),
+        formulas=(Formula("src0 * src1 + dst"),),
     ),
     _fused(
         "tfusedmuladd",
@@ -162,12 +173,14 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             "Product and sum in f32, one rounding at the end.",
             SIMULATOR_VALUES,
         ),
+        formulas=(Formula("src0 * dst + src1", "f32"),),
     ),
     _fused(
         "tfusedmuladdrelu",
         "Multiply the destination by src0, add src1, ReLU.",
         "t = src0 * dst + src1 with the product rounded first; dst = t where t > 0, else 0.",
         _RELU_TO_ZERO,
+        formulas=(Formula("relu(src0 * dst + src1)"),),
     ),
     _fused(
         "tsubrelu",
@@ -181,6 +194,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             SIMULATOR_VALUES,
         ),
         accumulates=False,
+        # Narrow integers do not wrap between the two steps.
+        formulas=(Formula("relu(src0 - src1)", complete=False),),
     ),
     _relu_convert("taddreluconv", "Sum, ReLU and narrowing conversion.", "+", "page TADDReluConv"),
     _relu_convert(
@@ -198,7 +213,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         type_vars=("D", "S"),
         extra=(
             fixed_type("tmp", ("i32",), HARDWARE, "page tadddeqrelu; headers"),
-            scratch("tmp", _scratch_like_dst, "the valid region of dst", HEADERS),
+            scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS),
         ),
         decisions=(
             SCRATCH_OPTIONAL,

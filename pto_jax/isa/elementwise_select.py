@@ -12,6 +12,7 @@ from .rules.constraints import element_type, equal_valid, fixed_type, in_vec, ro
 from .rules.conversions import Conversion, conversions
 from .rules.regions import equal_shape, mask_holds, mask_receives
 from .rules.typesets import STANDARD, Rows, pairs, table
+from .semantics import Formula
 
 CMP_MODE = Attribute("cmpMode", CmpMode, CmpMode.EQ, "relation", ("cmpMode", "cmp", "cmp_mode"))
 HARDWARE_MASKS = ("u8", "i8", "u32", "i32")
@@ -102,7 +103,7 @@ TCMP = tile_instruction(
     ),
 )
 
-_SEL_MASK = Operand("mask", "in", dtype=None, note="packed bits, bit 1 selects src0")
+_SEL_MASK = Operand("mask", "in", dtype=None, note="packed bits, bit 1 selects src0", holds="mask")
 _SEL_OPERANDS = (
     DST,
     _SEL_MASK,
@@ -133,6 +134,7 @@ TSEL = tile_instruction(
             f"{SIMULATOR_VALUES}; pto-isa headers",
         ),
     ),
+    moves="select",
 )
 
 
@@ -200,6 +202,7 @@ _EFFECTS = (
         _saturation_effect,
         severity="warning",
         source="pto-isa headers (tcvt)",
+        on_lanes=False,
         breaks=_breaks_saturation,
     ),
     Constraint(
@@ -209,6 +212,7 @@ _EFFECTS = (
         ("a2a3", "a5"),
         severity="warning",
         source="pto-isa headers (tcvt)",
+        on_lanes=False,
         breaks=_breaks_rounding,
     ),
 )
@@ -267,6 +271,7 @@ TCVT = tile_instruction(
             "page tcvt",
         ),
     ),
+    formulas=(Formula("convert(src)"),),
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TCMP, TSEL, TCVT)

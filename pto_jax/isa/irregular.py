@@ -333,6 +333,7 @@ THISTOGRAM = tile_instruction(
         ),
     ),
     sampler=_histogram_samples,
+    lanes="open",
 )
 
 # -- tprint ------------------------------------------------------------------------------------------

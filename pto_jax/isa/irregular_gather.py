@@ -59,8 +59,15 @@ _GATHER_OPERANDS = (
         extent=OPEN,
     ),
     Operand("src", "in"),
-    Operand("indices", "in", dtype=None, optional=True, note="flat element index"),
-    Operand("kValue", "in", "scalar", optional=True, note="threshold; comparison form only"),
+    Operand("indices", "in", dtype=None, optional=True, note="flat element index", holds="positions"),
+    Operand(
+        "kValue",
+        "in",
+        "scalar",
+        optional=True,
+        note="threshold; comparison form only",
+        holds="positions",
+    ),
     Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
 )
 

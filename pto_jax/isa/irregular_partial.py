@@ -16,6 +16,7 @@ from .rules.irregular import row_cols, sample
 from .rules.regions import equal_shape
 from .rules.typesets import FLOATS, INT32, INTS, Rows, TypeTable, pairs, table
 from .samples.operations import Sample
+from .semantics import of_two
 
 _SIMULATED = ("i32", "i16", "f16", "bf16", "f32", "i8", "u8")
 _A2A3 = ("i32", "i16", "f16", "f32")
@@ -77,10 +78,12 @@ def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         yield sample(instruction, ("src0", "src1"), {"src0": tile, "src1": tile, "dst": tile})
 
 
-def _partial(name: str, summary: str, both: str, a5: tuple[str, ...], *decisions: Decision) -> Instruction:
+def _partial(
+    operation: str, summary: str, both: str, a5: tuple[str, ...], *decisions: Decision
+) -> Instruction:
     operands = (_DST, _SRC0, _SRC1)
     return tile_instruction(
-        name,
+        f"tpart{operation}",
         summary,
         f"Over the valid region of dst: {both} where both sources are valid, the source's bits where only "
         "one is, zero bits where neither is. Lanes of a source outside its own valid region are not read.",
@@ -92,6 +95,8 @@ def _partial(name: str, summary: str, both: str, a5: tuple[str, ...], *decisions
         extra=(_part_regions(),),
         decisions=(NEITHER_VALID, *decisions),
         sampler=_samples,
+        formulas=(of_two(operation),),
+        in_place={"cpu_sim": ("src0", "src1")},
     )
 
 
@@ -101,26 +106,26 @@ _NAN = Decision(
     SIMULATOR_VALUES,
 )
 TPARTADD = _partial(
-    "tpartadd",
+    "add",
     "Sum of two partially valid tiles.",
     "src0 + src1 in the element type (floats round once, integers wrap)",
     (*INTS, *FLOATS),
 )
 TPARTMUL = _partial(
-    "tpartmul",
+    "mul",
     "Product of two partially valid tiles.",
     "src0 * src1 in the element type (floats round once, integers wrap)",
     (*INT32, *FLOATS),
 )
 TPARTMAX = _partial(
-    "tpartmax",
+    "max",
     "Maximum of two partially valid tiles.",
     "src1 where src0 < src1, else src0,",
     (*INTS, *FLOATS),
     _NAN,
 )
 TPARTMIN = _partial(
-    "tpartmin",
+    "min",
     "Minimum of two partially valid tiles.",
     "src1 where src1 < src0, else src0,",
     (*INTS, *FLOATS),

@@ -127,6 +127,7 @@ TQUANT = tile_instruction(
         ),
     ),
     sampler=_int8_samples,
+    positive=("scale",),
 )
 
 # -- tdequant ----------------------------------------------------------------------------------------

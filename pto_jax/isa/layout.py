@@ -115,5 +115,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         sources=("page tmov", HEADERS, SIMULATOR_VALUES),
         sampler=samples,
+        moves="copy",
+        in_place={"cpu_sim": ("src",)},
     ),
 )

@@ -286,6 +286,7 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
         ),
         decisions=_MATRIX_DECISIONS,
         sampler=_samples,
+        moves="copy",
     )
     # A parameter word has a type of its own.
     return replace(made, constraints=tuple(c for c in made.constraints if c.rule != "scalar-type"))

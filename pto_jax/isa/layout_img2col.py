@@ -371,6 +371,7 @@ TIMG2COL = Instruction(
     ),
     sources=("page timg2col", HEADERS, SIMULATOR_VALUES),
     sampler=_samples,
+    lanes="open",
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TIMG2COL,)

@@ -67,6 +67,7 @@ TTRANS = tile_instruction(
         ),
     ),
     sampler=_transposed,
+    moves="copy",
 )
 
 # -- concatenation -----------------------------------------------------------------------------------
@@ -77,8 +78,8 @@ _CONCAT = (
     Operand("dstIdx", "out", dtype=None, optional=True, beside="src0Idx", extent=like("src0Idx")),
     SRC0,
     SRC1,
-    Operand("src0Idx", "in", dtype=None, optional=True),
-    Operand("src1Idx", "in", dtype=None, optional=True),
+    Operand("src0Idx", "in", dtype=None, optional=True, holds="positions"),
+    Operand("src1Idx", "in", dtype=None, optional=True, holds="positions"),
 )
 
 

@@ -114,9 +114,14 @@ _PTOAS_LOAD = tuple(
     )
 )
 VIEW_LAYOUT = (
-    Attribute("layout", GlobalLayout, None, "layout of the view; absent: as the view says"),
+    Attribute("layout", GlobalLayout, None, "layout of the view; absent: as the view says", of_layout=True),
     Attribute(
-        "inferred_layout", bool, None, "mark of the assembler's layout inference", ("pto.inferred_layout",)
+        "inferred_layout",
+        bool,
+        None,
+        "mark of the assembler's layout inference",
+        ("pto.inferred_layout",),
+        of_layout=True,
     ),
 )
 
@@ -171,6 +176,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         sources=("page tload", HEADERS, SIMULATOR_VALUES),
         sampler=transfers,
+        moves="copy",
     ),
     Instruction(
         "tstore",
@@ -226,5 +232,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         sources=("page tstore", HEADERS, SIMULATOR_VALUES),
         sampler=_stores,
+        moves="copy",
     ),
 )

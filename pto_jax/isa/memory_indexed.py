@@ -43,7 +43,13 @@ if TYPE_CHECKING:
 
 _PAGES = "pages MGATHER and MSCATTER"
 TYPES: TypeTable = table(SIMULATED, (*INT32, *FLOATS), (*INT32, *FLOATS, *BYTE_FLOATS))
-_INDEXES = Operand("indexes", "in", dtype=None, note="one index per element, or one per row in storage order")
+_INDEXES = Operand(
+    "indexes",
+    "in",
+    dtype=None,
+    note="one index per element, or one per row in storage order",
+    holds="positions",
+)
 _LOAD = (
     Operand("dst", "out", note="its valid region is what is loaded"),
     Operand("src", "in", "gm", note="the table"),

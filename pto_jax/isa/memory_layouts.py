@@ -391,6 +391,7 @@ TPREFETCH = Instruction(
     ),
     sources=("page tprefetch", HEADERS, SIMULATOR_VALUES),
     sampler=_prefetched,
+    lanes="open",
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TPREFETCH,)

@@ -17,7 +17,7 @@ _SOURCES = ("PTO ISA page of the instruction", _DIALECT)
 _INDEX = ScalarType(INDEX)
 _TILE = TileType(F32, 4, 64)
 _BYTES = TileType(U8, 4, 64, 3, 60)
-_OFFSET = Operand("offset", "in", "scalar", None, note="element number, an index")
+_OFFSET = Operand("offset", "in", "scalar", None, note="element number, an index", holds="positions")
 
 _STORAGE = Decision(
     "Which element does an offset name?",

@@ -310,6 +310,7 @@ def _expansion(
         placement=(in_vec(_EXPANDED_OPERANDS), plain(("dst",) if name == "trowexpand" else ("dst", "src"))),
         decisions=(_COPIES, OUT_OF_REGION, *decisions),
         sampler=expansions,
+        moves="select",
     )
 
 

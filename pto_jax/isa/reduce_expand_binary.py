@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Unpack
 
 from ..profiles import PROFILE_NAMES
 from .common import BINARY, DIVISION_TRAPS, ONE_ULP, PRECISION, SIMULATOR_VALUES, tile_instruction
@@ -15,6 +16,7 @@ from .rules.reduce_expand_modes import ROW_BROADCAST, TMP_SIZE, uses_hidden_scra
 from .rules.regions import covers
 from .rules.typesets import HALVES, table
 from .samples.reduce_expand import column_broadcasts, row_broadcasts
+from .semantics import Facts, Range, correctly_rounded, of_two, within
 
 _PAGE = "page pto.trowexpandadd"
 _TMP = Operand(
@@ -39,7 +41,9 @@ _TITLES = {
     "min": "Minimum",
     "expdif": "Exponential of the difference",
 }
-_EXPDIF_ULP = {d: ONE_ULP[d] for d in HALVES}
+_EXPDIF = within({d: ONE_ULP[d] for d in HALVES}, Range(-7, 2), Range(-7, 2))
+#: Measured with tdiv, of which each lane is one.
+_QUOTIENT = correctly_rounded()
 
 _MODES = Decision(
     "Which operand is expanded, and how?",
@@ -88,6 +92,11 @@ _ROW_ZERO = Decision(
 )
 
 
+def _common(operation: str) -> Facts:
+    """The simulator reads an operand that is not expanded in step with what it writes."""
+    return {"formulas": (of_two(operation),), "in_place": {"cpu_sim": ("src0", "src1")}}
+
+
 def _row(
     operation: str,
     formula: str,
@@ -96,9 +105,10 @@ def _row(
     a5: tuple[str, ...],
     *decisions: Decision,
     attributes: tuple[Attribute, ...] = (),
-    ulp: dict[str, int] | None = None,
+    **facts: Unpack[Facts],
 ) -> Instruction:
     name = f"trowexpand{operation}"
+    facts |= _common(operation)
     made = tile_instruction(
         name,
         f"{_TITLES[operation]} with one operand expanded along rows.",
@@ -112,9 +122,9 @@ def _row(
         placement=(in_vec(BINARY), row_major_only(("dst",), PROFILE_NAMES, _PAGE)),
         extra=(*ROW_BROADCAST, TMP_SIZE),
         decisions=(_MODES, _BOTH_MATCH, _TMP_RULES, _HIDDEN, *decisions),
-        ulp=ulp,
         sources=tuple(dict.fromkeys((f"page pto.{name}", _PAGE, "pto-isa headers", SIMULATOR_VALUES))),
         sampler=row_broadcasts,
+        **facts,
     )
     return replace(made, hidden_scratch=uses_hidden_scratch)
 
@@ -127,9 +137,10 @@ def _column(
     a5: tuple[str, ...],
     *decisions: Decision,
     attributes: tuple[Attribute, ...] = (),
-    ulp: dict[str, int] | None = None,
+    **facts: Unpack[Facts],
 ) -> Instruction:
     name = f"tcolexpand{operation}"
+    facts |= _common(operation)
     same_region = equal_valid(("dst", "src0"), HEADERS)
     return tile_instruction(
         name,
@@ -149,8 +160,8 @@ def _column(
             first_line_covers("src1", "cols", SIMULATOR, "warning"),
         ),
         decisions=(_ROW_ZERO, *decisions),
-        ulp=ulp,
         sampler=column_broadcasts,
+        **facts,
     )
 
 
@@ -167,10 +178,14 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         DIVISION_TRAPS,
         _NO_INTEGERS,
         attributes=(PRECISION,),
+        accuracy=_QUOTIENT,
+        divisor=("src1",),
+        # Either source may be the expanded one.
+        positive=("src0",),
     ),
     _row("max", "b where a < b, else a,", _SIMULATED, _A2A3, _A5, NAN_FIRST),
     _row("min", "b where b < a, else a,", _SIMULATED, _A2A3, _A5, NAN_FIRST),
-    _row("expdif", "exp(a - b)", HALVES, HALVES, HALVES, _TWO_STEPS, ulp=_EXPDIF_ULP),
+    _row("expdif", "exp(a - b)", HALVES, HALVES, HALVES, _TWO_STEPS, accuracy=_EXPDIF),
     _column("add", "a + b", _SIMULATED, _A2A3, _A5),
     _column("sub", "a - b", _SIMULATED, _A2A3, _A5),
     _column("mul", "a * b", (*_SIMULATED, "u8"), _A2A3, _A5),
@@ -183,8 +198,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         DIVISION_TRAPS,
         _NO_INTEGERS,
         attributes=(PRECISION,),
+        accuracy=_QUOTIENT,
+        divisor=("src1",),
     ),
     _column("max", "b where a < b, else a,", _SIMULATED, _A2A3, _A5, NAN_FIRST),
     _column("min", "b where b < a, else a,", _SIMULATED, _A2A3, _A5, NAN_FIRST),
-    _column("expdif", "exp(a - b)", HALVES, HALVES, HALVES, _TWO_STEPS, ulp=_EXPDIF_ULP),
+    _column("expdif", "exp(a - b)", HALVES, HALVES, HALVES, _TWO_STEPS, accuracy=_EXPDIF),
 )

@@ -165,8 +165,7 @@ def _sections(i: Instruction, example: str | None) -> Iterator[Section]:
         yield "Attributes", [_attribute_text(a) for a in i.attributes], "list"
     if i.constraints:
         yield "Constraints", [_constraint_text(c) for c in i.constraints], "list"
-    bounds = ", ".join(f"{d} {n} ULP" for d, n in i.ulp.items())
-    yield "Accuracy", [bounds or "exact: bits moved, or one rounding per documented step"], "list"
+    yield "Accuracy", [i.accuracy.text], "list"
     if i.decisions:
         yield "Decisions", [f"{d.question} {d.choice} Source: {d.source}." for d in i.decisions], "list"
     yield "Sources", list(i.sources), "list"

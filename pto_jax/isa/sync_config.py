@@ -74,7 +74,13 @@ def _two_pipes(name: str, first: str, second: str) -> Constraint:
         return True
 
     return Constraint(
-        name, "two different single pipes", check, severity="warning", source=_PAGES[1], breaks=breaks
+        name,
+        "two different single pipes",
+        check,
+        severity="warning",
+        source=_PAGES[1],
+        breaks=breaks,
+        on_lanes=False,
     )
 
 
@@ -125,7 +131,13 @@ def _buffer_profile() -> Constraint:
         yield None, "buffer tokens are an A5 feature and have no effect on a2a3"
 
     return Constraint(
-        "profile", "profiles a5 and cpu_sim", check, ("a2a3",), severity="warning", source=_PAGES[1]
+        "profile",
+        "profiles a5 and cpu_sim",
+        check,
+        ("a2a3",),
+        severity="warning",
+        source=_PAGES[1],
+        on_lanes=False,
     )
 
 

@@ -343,5 +343,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         sources=_SOURCES,
         syntax="custom",
         sampler=_scale_samples,
+        lanes="open",
     ),
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Unpack
+
 from ..ir.types import Loc
 from ..profiles import ProfileName
 from .common import (
@@ -9,7 +11,6 @@ from .common import (
     DIVISION_TRAPS,
     DST,
     MASK_DST,
-    ONE_ULP,
     OPEN_DST,
     PAGES,
     PRECISION,
@@ -24,10 +25,11 @@ from .common import (
     tile_instruction,
 )
 from .declare import Attribute, Constraint, Decision, Instruction, Operand, Site
-from .elementwise import NAN_FIRST, TMP, precision_types
+from .elementwise import NAN_FIRST, POWER, TMP
 from .elementwise_select import CMP_MODE, HARDWARE_MASKS, MASK_TYPES, READ_MASKS, equality_only, rows_by_mask
 from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, place, row_major, same_as
-from .rules.regions import mask_holds, mask_receives, scratch
+from .rules.elementwise import precision_types
+from .rules.regions import mask_holds, mask_receives, scratch, valid_region
 from .rules.typesets import (
     A2A3_ARITHMETIC,
     A5_DIVISION,
@@ -39,6 +41,7 @@ from .rules.typesets import (
     pairs,
     table,
 )
+from .semantics import QUOTIENT, Facts, Formula, of_two
 
 _EVERYWHERE: tuple[ProfileName, ...] = ("cpu_sim", "a2a3", "a5")
 _A5_BY_TYPE = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16", "i8", "u8", "i64", "u64")
@@ -69,7 +72,7 @@ def _with_scalar(
     forms: tuple[tuple[str, ...], ...] = (),
     extra: tuple[Constraint, ...] = (),
     type_vars: tuple[str, ...] = ("T",),
-    ulp: dict[str, int] | None = None,
+    **facts: Unpack[Facts],
 ) -> Instruction:
     return tile_instruction(
         name,
@@ -84,8 +87,12 @@ def _with_scalar(
         placement=_placement(operands, simulator),
         extra=extra,
         decisions=decisions,
-        ulp=ulp,
+        **facts,
     )
+
+
+def _of_scalar(operation: str) -> tuple[Formula, ...]:
+    return (of_two(operation, "src", "scalar"),)
 
 
 def _three_operands(name: str, summary: str, sign: str) -> Instruction:
@@ -107,17 +114,13 @@ def _three_operands(name: str, summary: str, sign: str) -> Instruction:
         ),
         operands=(DST, SRC0, SCALAR, SRC1),
         extra=(equal_valid(("dst", "src0", "src1"), f"{page} (common constraints: run-time valid shapes)"),),
+        formulas=(Formula(f"(src0 {sign} scalar) + src1", "f32"),),
     )
 
 
 def _row_of_dst(site: Site) -> tuple[int, int] | None:
     cols = site.valid.get("dst", (None, None))[1]
     return None if cols is None else (1, cols)
-
-
-def _region_of_dst(site: Site) -> tuple[int, int] | None:
-    rows, cols = site.valid.get("dst", (None, None))
-    return None if rows is None or cols is None else (rows, cols)
 
 
 _ZERO_SCALAR = Decision(
@@ -133,7 +136,7 @@ _CMPS_OPERANDS = (
 )
 _SELS_OPERANDS = (
     DST,
-    Operand("mask", "in", dtype=None, note="packed bits, bit 1 selects src"),
+    Operand("mask", "in", dtype=None, note="packed bits, bit 1 selects src", holds="mask"),
     SRC,
     Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
     SCALAR,
@@ -146,6 +149,7 @@ _ARITHMETIC = (
         "dst = src + scalar, as tadd.",
         table(STANDARD, A2A3_ARITHMETIC, _A5_BY_TYPE),
         simulator=_VEC_ROW_MAJOR,
+        formulas=_of_scalar("add"),
     ),
     _with_scalar(
         "tsubs",
@@ -157,6 +161,7 @@ _ARITHMETIC = (
             "Not modelled: the scalar is exact on every profile.",
             SIMULATOR_VALUES,
         ),
+        formulas=_of_scalar("sub"),
     ),
     _with_scalar(
         "tmuls",
@@ -164,6 +169,7 @@ _ARITHMETIC = (
         "dst = src * scalar, as tmul.",
         table(STANDARD, A2A3_ARITHMETIC, _A5_MUL),
         simulator=_VEC_ROW_MAJOR,
+        formulas=_of_scalar("mul"),
     ),
     _with_scalar(
         "tdivs",
@@ -179,6 +185,9 @@ _ARITHMETIC = (
         attributes=(PRECISION,),
         forms=(("src", "scalar"), ("scalar", "src")),
         simulator=_VEC_ROW_MAJOR,
+        formulas=(Formula("first / second"),),
+        accuracy=QUOTIENT,
+        divisor=("src", "scalar"),
     ),
     _with_scalar(
         "tmaxs",
@@ -187,6 +196,7 @@ _ARITHMETIC = (
         table(STANDARD, A2A3_ARITHMETIC, _A5_BY_TYPE),
         NAN_FIRST,
         simulator=_VEC_ROW_MAJOR,
+        formulas=_of_scalar("max"),
     ),
     _with_scalar(
         "tmins",
@@ -194,9 +204,22 @@ _ARITHMETIC = (
         "dst = scalar where scalar < src, else src.",
         table(STANDARD, A2A3_ARITHMETIC, _A5_BY_TYPE),
         NAN_FIRST,
+        formulas=_of_scalar("min"),
     ),
-    _with_scalar("tands", "Bitwise AND with a scalar.", "dst = src & scalar.", table(INTS, INT32, INT32)),
-    _with_scalar("tors", "Bitwise OR with a scalar.", "dst = src | scalar.", table(INTS, INT32, INT32)),
+    _with_scalar(
+        "tands",
+        "Bitwise AND with a scalar.",
+        "dst = src & scalar.",
+        table(INTS, INT32, INT32),
+        formulas=(Formula("src & scalar"),),
+    ),
+    _with_scalar(
+        "tors",
+        "Bitwise OR with a scalar.",
+        "dst = src | scalar.",
+        table(INTS, INT32, INT32),
+        formulas=(Formula("src | scalar"),),
+    ),
     _with_scalar(
         "txors",
         "Bitwise XOR with a scalar.",
@@ -206,9 +229,10 @@ _ARITHMETIC = (
         operands=(*TILE_SCALAR, TMP),
         extra=(
             same_as("tmp", "dst", ("a2a3",), HEADERS),
-            scratch("tmp", _region_of_dst, "the valid region of dst", HEADERS),
+            scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS),
         ),
         simulator=_FREE,
+        formulas=(Formula("src ^ scalar"),),
     ),
     _with_scalar(
         "tshls",
@@ -216,6 +240,8 @@ _ARITHMETIC = (
         "dst = src << scalar, low bits kept.",
         table(INTS, ("i32", "u32", "i16", "u16"), INTS),
         SHIFT_COUNTS,
+        formulas=(Formula("src << scalar"),),
+        shift_count="scalar",
     ),
     _with_scalar(
         "tshrs",
@@ -223,6 +249,8 @@ _ARITHMETIC = (
         "dst = src >> scalar; arithmetic for signed types.",
         table(INTS, ("i32", "u32", "i16", "u16"), INTS),
         SHIFT_COUNTS,
+        formulas=(Formula("src >> scalar"),),
+        shift_count="scalar",
     ),
     _with_scalar(
         "trems",
@@ -234,6 +262,8 @@ _ARITHMETIC = (
         operands=(*TILE_SCALAR, TMP),
         attributes=(PRECISION,),
         extra=(scratch("tmp", _row_of_dst, "one row of dst's valid columns", HEADERS),),
+        formulas=(Formula("rem(src, scalar)"),),
+        divisor=("scalar",),
     ),
     _with_scalar(
         "tfmods",
@@ -242,6 +272,8 @@ _ARITHMETIC = (
         table(STANDARD, ("f32",), ("f32", "f16", "i32", "u32", "i16", "u16")),
         _ZERO_SCALAR,
         attributes=(PRECISION,),
+        formulas=(Formula("fmod(src, scalar)"),),
+        divisor=("scalar",),
     ),
     _with_scalar(
         "tpows",
@@ -251,9 +283,11 @@ _ARITHMETIC = (
         SCRATCH_OPTIONAL,
         operands=(DST, Operand("base", "in"), Operand("exp", "in", "scalar"), TMP),
         attributes=(PRECISION,),
-        extra=(precision_types(), scratch("tmp", _region_of_dst, "the valid region of dst", HEADERS)),
+        extra=(precision_types(), scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
         simulator=_VEC_ROW_MAJOR,
-        ulp=ONE_ULP,
+        formulas=(Formula("pow(base, exp)", shown="base ^ exp"),),
+        accuracy=POWER,
+        positive=("base", "exp"),
     ),
     _with_scalar(
         "tlrelu",
@@ -261,6 +295,7 @@ _ARITHMETIC = (
         "dst = src where src > 0, else src * scalar.",
         table(STANDARD, HALVES, HALVES),
         simulator=_VEC_ROW_MAJOR,
+        formulas=(Formula("src if src > 0 else src * scalar"),),
     ),
     _with_scalar(
         "taxpy",
@@ -290,6 +325,8 @@ _ARITHMETIC = (
         ),
         type_vars=("D", "S"),
         simulator=_FREE,
+        # The product has a type of its own.
+        formulas=(Formula("dst + src * scalar", complete=False),),
     ),
 )
 
@@ -315,6 +352,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "pto-isa headers; recorded simulator vectors",
             ),
         ),
+        moves="select",
+        formulas=(Formula("scalar", shown="scalar in every valid lane"),),
     ),
     tile_instruction(
         "tcmps",
@@ -363,6 +402,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 f"page tsels; {SIMULATOR_VALUES}",
             ),
         ),
+        moves="select",
     ),
     _three_operands("taddsc", "Tile plus scalar plus tile.", "+"),
     _three_operands("tsubsc", "Tile minus scalar plus tile.", "-"),

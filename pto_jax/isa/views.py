@@ -155,6 +155,7 @@ def _layout_agrees() -> Constraint:
         check,
         severity="warning",
         source=_SOURCES[1],
+        on_lanes=False,
     )
 
 

@@ -34,8 +34,6 @@ _BLOCK_BITS = 256
 #: Element types for operands whose type the declaration leaves open.
 _OPEN = (U8, I32, U16)
 _BITS = (8, 16, 32)
-#: Operands that only accumulator tiles have.
-_FIXPIPE = frozenset({"fp", "preQuantScalar"})
 _CLASSES = ("elementwise", "tile_scalar", "reduce_expand", "layout", "irregular")
 
 
@@ -175,7 +173,9 @@ def _forms(instruction: Instruction) -> Iterator[tuple[str, ...]]:
         data = tuple(o.name for o in operands if o.role != "tmp")
         kinds = {o.kind for o in (*operands, *instruction.destinations_of(form))}
         single = len(instruction.destinations_of(form)) == 1
-        if data in seen or not kinds <= {"tile", "scalar"} or _FIXPIPE & set(data) or not single:
+        # Only accumulator tiles have parameters.
+        parameters = any(o.holds == "parameters" for o in operands)
+        if data in seen or not kinds <= {"tile", "scalar"} or parameters or not single:
             continue
         tiles = sum(instruction.operand(n).kind == "tile" for n in data)
         if tiles < SLOTS and len(data) - tiles <= SCALARS:
@@ -209,7 +209,7 @@ def _typed(
 
 def _arrangements_of(instruction: Instruction) -> int:
     """Legal arrangements of operands that are opcodes of their own."""
-    return 2 if instruction.cls == "reduce_expand" else 1
+    return 2 if instruction.lanes == "line" else 1
 
 
 _Kinds: TypeAlias = "dict[str, Kind | ScalarType]"

@@ -120,12 +120,25 @@ class Exactness:
     naive: bool = False
 
 
+def _declared(name: str) -> Callable[..., Any]:
+    """The formula of an instruction's first overload, on its operands."""
+
+    def value(*operands: Any) -> Any:
+        instruction = isa.instructions()[name]
+        form = instruction.forms[0]
+        formula = instruction.formula(form)
+        assert formula is not None
+        return formula.evaluate(dict(zip(form, operands, strict=True)))
+
+    return value
+
+
 _T = "!pto.tile<f32, {}, {}>".format(*TILE)
 EXACTNESS = (
-    Exactness("tadd", f"%d = tadd %a, %b : {_T}", lambda a, b: a + b),
-    Exactness("tmul", f"%d = tmul %a, %b : {_T}", lambda a, b: a * b),
-    Exactness("tdiv", f"%d = tdiv %a, %b : {_T}", lambda a, b: a / b),
-    Exactness("tsqrt", f"%d = tsqrt %a : {_T}", lambda a: np.sqrt(a)),
+    Exactness("tadd", f"%d = tadd %a, %b : {_T}", _declared("tadd")),
+    Exactness("tmul", f"%d = tmul %a, %b : {_T}", _declared("tmul")),
+    Exactness("tdiv", f"%d = tdiv %a, %b : {_T}", _declared("tdiv")),
+    Exactness("tsqrt", f"%d = tsqrt %a : {_T}", _declared("tsqrt")),
     Exactness(
         "tmul -> tadd",
         f"%p = tmul %a, %b : {_T}\n%d = tadd %p, %c : {_T}",

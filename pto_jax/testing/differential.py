@@ -41,10 +41,6 @@ REGIONS = ((32, 64), (5, 17), (0, 9), (31, 63))
 #: Where a rule allows it, sources get other regions, some smaller than the destination's.
 SOURCE_REGIONS = ((32, 64), (5, 17), (7, 3), (30, 64))
 BATCH = len(REGIONS)
-#: Instructions on global memory that leave nothing to the shape and place of its windows.
-INDEXED = frozenset({"mgather", "mscatter"})
-#: Instructions whose rules make equal regions a condition, or that iterate over a source's region.
-SAME_REGIONS = frozenset({"tcvt", "taddsc", "tsubsc", "taddreluconv", "tsubreluconv", "tcmp", "tcmps"})
 
 
 @dataclass(frozen=True)
@@ -88,7 +84,7 @@ def make_case(sample: Sample, profile: Profile, seed: int = 0) -> Case:
     program = open_regions(to_program(sample))
     kernel = Kernel(program, program.functions[0].name, choices(profile, "exact", None, "keep"))
     rng = np.random.default_rng(zlib.crc32(label(sample).encode(), seed))
-    return Case(sample, profile, program, kernel, inputs(rng, program, sample.instruction.name))
+    return Case(sample, profile, program, kernel, inputs(rng, program, sample.instruction))
 
 
 def label(sample: Sample) -> str:
@@ -97,12 +93,13 @@ def label(sample: Sample) -> str:
 
 def computes(instruction: Instruction) -> bool:
     """Whether an instruction turns tiles and scalars into tiles, without touching global memory, or any
-    place of it by index."""
+    place of it by index: that leaves nothing to the shape and place of windows."""
     operands = instruction.operands
+    indexed = any(o.holds == "positions" for o in operands)
     return (
         instruction.syntax == "tile"
         and any(o.role in ("out", "inout") for o in operands)
-        and (instruction.name in INDEXED or not any(o.kind in ("gm", "ptr") for o in operands))
+        and (indexed or not any(o.kind in ("gm", "ptr") for o in operands))
     )
 
 
@@ -138,7 +135,7 @@ def types_shown(sample: Sample, pairs: bool = True) -> set[object]:
         for name, t in sample.types.items()
         if isinstance(t, TileType | ScalarType | VectorType | PartitionViewType)
     }
-    both = {tuple(bound.items())} if pairs and sample.instruction.name == "tcvt" else set()
+    both = {tuple(bound.items())} if pairs and sample.instruction.converts else set()
     return {*bound.items(), *both}
 
 
@@ -200,8 +197,9 @@ def random_words(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> 
     return np.where(kind > 0.8, usual, words).astype(d.word)
 
 
-def inputs(rng: np.random.Generator, program: Program, instruction: str) -> dict[str, Given]:
+def inputs(rng: np.random.Generator, program: Program, instruction: Instruction) -> dict[str, Given]:
     """Random operands of a fragment with one instruction, for the whole batch."""
+    one_region = _needs_one_region(instruction)
     given: dict[str, Given] = {}
     for a in program.functions[0].args:
         t = a.type
@@ -215,11 +213,19 @@ def inputs(rng: np.random.Generator, program: Program, instruction: str) -> dict
         assert isinstance(t, TileType), t
         regions = None
         if not t.is_static:
-            same = a.name in program.fragment_results or instruction in SAME_REGIONS
+            same = a.name in program.fragment_results or one_region
             listed = REGIONS if same else SOURCE_REGIONS
             regions = np.array([(min(r, t.rows), min(c, t.cols)) for r, c in listed], np.int32)
         given[a.name] = Given(t, random_words(rng, t.dtype, (BATCH, *t.shape)), regions)
     return given
+
+
+def _needs_one_region(instruction: Instruction) -> bool:
+    """Whether a lane-wise instruction's rules make equal valid regions a condition, or it iterates over a
+    source's region."""
+    rules = (c.region for c in instruction.constraints if c.region is not None)
+    equal = any(rule.kind == "equal-valid" for rule in rules)
+    return instruction.lanes == "same" and (equal or instruction.domain != "dst")
 
 
 def arguments(given: Mapping[str, Given], index: int | slice = slice(None)) -> dict[str, Any]:

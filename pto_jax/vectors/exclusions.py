@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ..isa.rules.typesets import BYTE_FLOATS, FIRST_SPECIAL
 from .manifest import Case, ScalarOperand, TileOperand
 from .physical import to_logical
 
@@ -32,7 +33,6 @@ NOT_REQUIRED: dict[str, str] = {
     ),
 }
 
-_EIGHT_BIT_FLOATS = frozenset({"f8e4m3", "f8e5m2", "hif8"})
 _ARITHMETIC = frozenset({"tadd", "tsub", "tmul"})
 
 
@@ -42,16 +42,14 @@ def _dtypes(case: Case) -> tuple[str, ...]:
 
 def _encodes_eight_bits(case: Case) -> bool:
     return (
-        case.instruction == "tcvt"
-        and _dtypes(case)[0] in _EIGHT_BIT_FLOATS
-        and _dtypes(case)[1] not in _EIGHT_BIT_FLOATS
+        case.instruction == "tcvt" and _dtypes(case)[0] in BYTE_FLOATS and _dtypes(case)[1] not in BYTE_FLOATS
     )
 
 
 def _saturates_from_eight_bits(case: Case) -> bool:
     return (
         case.instruction == "tcvt"
-        and _dtypes(case)[1] in _EIGHT_BIT_FLOATS
+        and _dtypes(case)[1] in BYTE_FLOATS
         and case.attrs.get("saturationMode") == "ON"
     )
 
@@ -64,15 +62,11 @@ def _wraps_at_the_limit(case: Case) -> bool:
     )
 
 
-#: Block-scaled operand types whose codes include a NaN, with the first code that is no finite number.
-_FIRST_SPECIAL = {"f8e4m3": 0x7F, "f8e5m2": 0x7C, "f8e8m0": 0xFF}
-
-
 def _multiplies_special_codes(case: Case) -> bool:
     """A block-scaled product whose valid operands hold a code for NaN or infinity."""
     if case.instruction not in ("tmatmul_mx", "tgemv_mx"):
         return False
-    tiles = [o for o in case.operands if isinstance(o, TileOperand) and o.dtype.name in _FIRST_SPECIAL]
+    tiles = [o for o in case.operands if isinstance(o, TileOperand) and o.dtype.name in FIRST_SPECIAL]
     return any(_has_special(o) for o in tiles)
 
 
@@ -80,7 +74,7 @@ def _has_special(operand: TileOperand) -> bool:
     t = operand.type
     words = to_logical(t, operand.before)[: t.v_row, : t.v_col]
     magnitude = words if t.dtype.name == "f8e8m0" else words & 0x7F
-    return bool((magnitude >= _FIRST_SPECIAL[t.dtype.name]).any())
+    return bool((magnitude >= FIRST_SPECIAL[t.dtype.name]).any())
 
 
 def _overlapping_blocks(case: Case) -> bool:
@@ -92,7 +86,7 @@ def _overlapping_blocks(case: Case) -> bool:
 EXCLUSIONS: tuple[Exclusion, ...] = (
     Exclusion(
         "fp8-arithmetic-encoder",
-        lambda case: case.instruction in _ARITHMETIC and _dtypes(case)[0] in _EIGHT_BIT_FLOATS,
+        lambda case: case.instruction in _ARITHMETIC and _dtypes(case)[0] in BYTE_FLOATS,
         "the simulator's f8/hif8 encoder cuts the mantissa off and lets the exponent wrap",
     ),
     Exclusion(

@@ -13,12 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..interpreter import Execution
+from ..isa.rules.typesets import FLOATS
 from ..oracle.machine import ReferenceMachine
 from ..oracle.step import Policy, Step
 from .compare import is_nan
 from .exclusions import EXCLUSIONS
 from .executed import (
-    FLOATS,
     Array,
     Executed,
     computes_with_eight_bit_floats,

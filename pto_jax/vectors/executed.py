@@ -14,6 +14,8 @@ from ..interpreter import Execution, TileRef
 from ..ir.dtypes import DType
 from ..ir.enums import Coalesce, GatherOob, SaturationMode, ScatterAtomicOp, ScatterOob
 from ..ir.types import Loc, TileType
+from ..isa.declare import Instruction
+from ..isa.rules.typesets import BYTE_FLOATS, FIRST_SPECIAL, FLOATS
 from ..oracle.machine import ReferenceMachine
 from ..oracle.storage import Place, Window, storage_size
 
@@ -28,8 +30,13 @@ class Executed:
     machine: ReferenceMachine
 
     @property
+    def instruction(self) -> Instruction:
+        """The declaration of what is executed."""
+        return self.execution.instruction
+
+    @property
     def name(self) -> str:
-        return self.execution.instruction.name
+        return self.instruction.name
 
     def __contains__(self, operand: str) -> bool:
         return operand in self.execution.operands
@@ -68,22 +75,16 @@ class Executed:
 
     def tiles(self, *roles: str) -> Iterator[TileRef]:
         for name, ref in self.execution.operands.items():
-            if isinstance(ref, TileRef) and self.execution.instruction.operand(name).role in roles:
+            if isinstance(ref, TileRef) and self.instruction.operand(name).role in roles:
                 yield ref
 
 
-_EIGHT_BIT_FLOATS = frozenset({"f8e4m3", "f8e5m2", "hif8"})
-FLOATS = frozenset({"f16", "bf16", "f32"})
-_ARITHMETIC = frozenset({"elementwise", "tile_scalar", "reduce_expand"})
-_COPIES = frozenset({"tload", "tmov", "tsel", "tsels", "texpands", "trowexpand", "tcolexpand"})
-
-
 def computes_with_eight_bit_floats(e: Executed) -> bool:
-    known = any(t.type.dtype.name in _EIGHT_BIT_FLOATS for t in e.tiles("out", "inout"))
-    combines = e.name == "mscatter" and e.execution.attrs.get("scatterAtomicOp") != ScatterAtomicOp.NONE
-    if combines:
-        return e.dtype("src").name in _EIGHT_BIT_FLOATS
-    return known and e.execution.instruction.cls in _ARITHMETIC and e.name not in {*_COPIES, "tcvt"}
+    known = any(t.type.dtype.name in BYTE_FLOATS for t in e.tiles("out", "inout"))
+    if e.execution.attrs.get("scatterAtomicOp", ScatterAtomicOp.NONE) != ScatterAtomicOp.NONE:
+        return e.dtype("src").name in BYTE_FLOATS
+    i = e.instruction
+    return known and i.lanes in ("same", "line") and i.moves is None and not i.converts
 
 
 def _saturates(e: Executed) -> bool:
@@ -91,21 +92,22 @@ def _saturates(e: Executed) -> bool:
 
 
 def encodes_eight_bits(e: Executed) -> bool:
-    if e.name != "tcvt" and e.name not in _MOVES:
+    if not e.instruction.converts and not _leaves_accumulators(e):
         return False
-    return [e.dtype(n).name in _EIGHT_BIT_FLOATS for n in ("dst", "src")] == [True, False]
+    return [e.dtype(n).name in BYTE_FLOATS for n in ("dst", "src")] == [True, False]
 
 
 def saturates_from_eight_bits(e: Executed) -> bool:
-    return e.name == "tcvt" and e.dtype("src").name in _EIGHT_BIT_FLOATS and _saturates(e)
+    return e.instruction.converts and e.dtype("src").name in BYTE_FLOATS and _saturates(e)
 
 
 def wraps_at_the_limit(e: Executed) -> bool:
-    return e.name == "tcvt" and (e.dtype("dst").name, e.dtype("src").name) == ("i64", "u64") and _saturates(e)
+    pair = (e.dtype("dst").name, e.dtype("src").name) if e.instruction.converts else None
+    return pair == ("i64", "u64") and _saturates(e)
 
 
 def converts_out_of_range(e: Executed) -> bool:
-    return e.name == "tcvt" and bool(lanes_out_of_range(e).any())
+    return e.instruction.converts and bool(lanes_out_of_range(e).any())
 
 
 def lanes_out_of_range(e: Executed) -> Array:
@@ -119,7 +121,7 @@ def lanes_out_of_range(e: Executed) -> Array:
 
 
 def converts_four_bits(e: Executed) -> bool:
-    return e.name == "tcvt" and any(e.dtype(n).bits == 4 for n in ("dst", "src"))
+    return e.instruction.converts and any(e.dtype(n).bits == 4 for n in ("dst", "src"))
 
 
 def overlapping_blocks(e: Executed) -> bool:
@@ -145,19 +147,16 @@ def sorts_past_the_row(e: Executed) -> bool:
     return rows > t.rows or cols * 64 // e.dtype("src").bits > t.cols
 
 
-#: Codes of block-scaled operands that the simulator decodes as other numbers: the first magnitude that is
-#: no finite number, and negative zero.
-_FIRST_SPECIAL = {"f8e4m3": 0x7F, "f8e5m2": 0x7C, "f8e8m0": 0xFF}
-
-
 def multiplies_special_codes(e: Executed) -> bool:
-    if ".mx" not in e.name or e.execution.instruction.cls != "matrix":
+    """A block-scaled product with a code that the simulator decodes as another number: one of no finite
+    number, or negative zero."""
+    if ".mx" not in e.name or e.instruction.cls != "matrix":
         return False
     return any(_special(t.type.dtype, e.machine.stored(t)).any() for t in e.tiles("in"))
 
 
 def _special(d: DType, words: Array) -> Array:
-    first = _FIRST_SPECIAL.get(d.name)
+    first = FIRST_SPECIAL.get(d.name)
     if d.name == "f8e8m0":
         return np.asarray(words == first)
     if not d.is_float or d.bits > 8:
@@ -167,19 +166,16 @@ def _special(d: DType, words: Array) -> Array:
     return np.asarray(zero if first is None else zero | ((words & (sign - 1)) >= first))
 
 
-_DIVISIONS = frozenset("tdiv tdivs trem trems tfmod tfmods trecip tcolexpanddiv trowexpanddiv".split())
-
-
 def divides_out_of_range(e: Executed) -> bool:
     """An integer division with a 0 or -1 among its numbers: the latter overflows below the smallest one."""
-    if e.name not in _DIVISIONS or not e.dtype("dst").is_integer:
+    if not e.instruction.divisor or not e.dtype("dst").is_integer:
         return False
     numbers = [e.whole(n) for n in e.execution.operands if n not in ("dst", "tmp")]
     return any(bool(((n == 0) | (n == -1)).any()) for n in numbers)
 
 
 def shifts_too_far(e: Executed) -> bool:
-    count = {"tshl": "src1", "tshr": "src1", "tshls": "scalar", "tshrs": "scalar"}.get(e.name)
+    count = e.instruction.shift_count
     if count is None:
         return False
     found = e.whole(count).astype(np.int64)
@@ -187,13 +183,14 @@ def shifts_too_far(e: Executed) -> bool:
 
 
 def integer_power(e: Executed) -> bool:
-    return e.name in ("tpow", "tpows") and e.dtype("dst").is_integer
+    power = any(f.operation == "pow" for f in e.instruction.formulas)
+    return power and e.dtype("dst").is_integer
 
 
 def overlapping(e: Executed) -> bool:
     """A destination over bytes that the instruction reads elsewhere or in another order."""
     tiles = {n: ref for n, ref in e.execution.operands.items() if isinstance(ref, TileRef)}
-    written = [n for n in tiles if e.execution.instruction.operand(n).role in ("out", "inout")]
+    written = [n for n in tiles if e.instruction.operand(n).role in ("out", "inout")]
     return any(
         _share(tiles[w], tiles[r]) and not _in_step(e, w, r)
         for w in written
@@ -205,16 +202,12 @@ def overlapping(e: Executed) -> bool:
 def _in_step(e: Executed, written: str, read: str) -> bool:
     """Whether an element is read when it is written, and never later."""
     a, b = e.tile(written), e.tile(read)
-    if a.storage != b.storage or _form(a.type) != _form(b.type) or read == "mask":
+    if a.storage != b.storage or _form(a.type) != _form(b.type):
         return False
-    if (e.name, read) == ("trem", "src1"):
+    if read not in e.instruction.in_place.get("cpu_sim", ()):
         return False
-    if e.execution.instruction.cls == "reduce_expand":
-        return e.size(written) == e.size(read) and "src1" in e
-    return e.name in _IN_PLACE or e.execution.instruction.cls in ("elementwise", "tile_scalar")
-
-
-_IN_PLACE = frozenset({"tmov", "tpartadd", "tpartmul", "tpartmax", "tpartmin"})
+    # An operand of another size is the one that is expanded.
+    return e.instruction.lanes != "line" or e.size(written) == e.size(read)
 
 
 def _share(a: TileRef, b: TileRef) -> bool:
@@ -236,7 +229,7 @@ def _form(t: TileType) -> tuple[object, ...]:
 
 def runs_out_of_parameters(e: Executed) -> bool:
     """A quantising move that reads more parameters than the simulator lists."""
-    if e.name not in _MOVES or not ("fp" in e or "preQuantScalar" in e):
+    if not _leaves_accumulators(e) or not ("fp" in e or "preQuantScalar" in e):
         return False
     rows, cols = e.size("src")
     by_row = e.name.startswith("tstore") and e.tile("src").type.loc == Loc.ACC
@@ -251,7 +244,9 @@ def runs_out_of_parameters(e: Executed) -> bool:
     return needed > listed
 
 
-_MOVES = frozenset("tmov tmov.fp textract textract_fp tinsert tinsert_fp tstore tstore_fp".split())
+def _leaves_accumulators(e: Executed) -> bool:
+    """Whether the instruction is one by which accumulators leave, which may quantise them."""
+    return any(o.holds == "parameters" for o in e.instruction.operands)
 
 
 def refused_regions(e: Executed) -> bool:

@@ -40,7 +40,7 @@ def first_source(sample: Sample, d: str) -> str | None:
 def samples(d: str, profile: str) -> dict[str, Sample]:
     found: dict[str, Sample] = {}
     for name, instruction in isa.instructions().items():
-        lane_wise = instruction.cls in ("elementwise", "tile_scalar") and name in RULES
+        lane_wise = instruction.lanes == "same" and name in RULES
         for sample in legal_samples(instruction, PROFILES[profile]) if lane_wise else ():
             if first_source(sample, d) is not None:
                 found.setdefault(name, sample)

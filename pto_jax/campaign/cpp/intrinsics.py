@@ -46,9 +46,10 @@ def _template(*arguments: str) -> str:
 def _precision(call: Call) -> str:
     if call.attribute("precision") != Precision.HIGH_PRECISION:
         return ""
-    kind = _PRECISION.get(call.bound.instruction.name)
-    if kind is None:
+    formula = call.bound.instruction.formula(call.bound.form)
+    if formula is None:
         raise call.refuse("precision HIGH_PRECISION; the intrinsic has no such argument")
+    kind = _ALGORITHMS.get(call.bound.instruction.name, formula.operation.capitalize())
     return f"<{kind}Algorithm::HIGH_PRECISION>"
 
 
@@ -294,20 +295,8 @@ _NAMES = {
     "tquant_dn": "TQUANT",
     "tquant.mx": "TQUANT",
 }
-_PRECISION = {
-    **dict.fromkeys(("tdiv", "tdivs", "tcolexpanddiv", "trowexpanddiv"), "Div"),
-    "texp": "Exp",
-    "tlog": "Log",
-    "tsqrt": "Sqrt",
-    "trsqrt": "Rsqrt",
-    "trecip": "Recip",
-    "tpow": "Pow",
-    "tpows": "Pow",
-    "trem": "Rem",
-    "trems": "RemS",
-    "tfmod": "Fmod",
-    "tfmods": "FmodS",
-}
+#: Algorithms that are not called as the function they compute.
+_ALGORITHMS = {"trems": "RemS", "tfmods": "FmodS"}
 _MODES = "sets a mode that the C++ interface has no intrinsic for"
 _ABSENT = {"tpack": "has no intrinsic", "sethf32mode": _MODES, "settf32mode": _MODES}
 _SPECIAL: Mapping[str, Text] = {

@@ -20,9 +20,6 @@ from ..results import UNBOUNDED
 
 #: Operations whose result is another name of their first operand.
 _ALIASES = DERIVING | frozenset({"talias", "treshape", "bitcast", "subset", "tsubview", "alloc_tile"})
-#: Instructions that move elements as they are, with these attributes at most.
-_MOVES = frozenset({"tload", "tstore", "tmov", "textract", "tinsert", "ttrans"})
-_HARMLESS = frozenset({"layout", "inferred_layout"})
 #: The node of all tiles that have an address, or that leave a function through a pipe.
 _SHARED = ("", "")
 _Node = tuple[str, str]
@@ -149,5 +146,9 @@ def _moves(op: Op) -> bool:
     """Whether an operation gives the elements of its source as they are, or makes another name of it."""
     if op.name in _ALIASES:
         return True
+    instruction = isa.find(op.name)
+    if instruction is None or instruction.moves != "copy":
+        return False
     types = {element_type(v.type) for v in (*op.ins, *op.destinations) if not isinstance(v.type, ScalarType)}
-    return op.name in _MOVES and len(types) == 1 and {n for n, _ in op.attributes} <= _HARMLESS
+    given = (instruction.attribute(name) for name, _ in op.attributes)
+    return len(types) == 1 and all(a is not None and a.of_layout for a in given)

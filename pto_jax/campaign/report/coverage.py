@@ -8,18 +8,16 @@ from dataclasses import dataclass
 from enum import IntEnum
 from functools import cache
 
+from ...generate.options import DEFAULT_WEIGHTS
 from ...ir.dtypes import ALL_DTYPES
 from ...isa import instructions
-from ...isa.declare import Attribute, Instruction, InstructionClass
+from ...isa.declare import Attribute, Instruction
 from ...isa.reference import types_text
 from ...profiles import PROFILE_NAMES, ProfileName
 
 REGIONS = ("full", "partial", "empty", "dynamic")
-#: Classes whose instructions compute, which generated programs are made of.
-CLASSES: tuple[InstructionClass, ...] = (
-    *("elementwise", "tile_scalar", "reduce_expand", "memory", "matrix", "layout", "irregular"),
-    "sync_config",
-)
+#: Classes whose instructions generated programs are made of.
+_CLASSES = frozenset(cls for cls, _ in DEFAULT_WEIGHTS)
 
 
 @dataclass(frozen=True)
@@ -123,7 +121,7 @@ def coverage(cells: Mapping[str, int], profiles: Sequence[ProfileName] = PROFILE
 def _named(parts: Mapping[str, object], profiles: Sequence[ProfileName]) -> Iterator[tuple[str, str]]:
     """Instructions with a row, and their classes: those that can occur, and those that did."""
     for name, i in instructions().items():
-        possible = i.executable and i.cls in CLASSES and _allowed(i, profiles)
+        possible = i.executable and i.cls in _CLASSES and _allowed(i, profiles)
         if name in parts or possible:
             yield name, i.cls
     yield from ((name, "unknown") for name in sorted(set(parts) - set(instructions())))

@@ -1,8 +1,8 @@
 """Accuracy of this engine's transcendental instructions, measured against float64.
 
-Wanted is the function of the operands, rounded once to the element type: float64 has 29 bits more than
-float32, so that its own error matters only next to a tie. Operands are random, spread evenly over the
-exponents for which the results are normal numbers.
+Wanted is the declared formula of the operands, rounded once to the element type: float64 has 29 bits more
+than float32, so that its own error matters only next to a tie. Operands are random, spread evenly over the
+exponents for which the results are normal numbers, as the declaration gives them.
 
 >>> from pto_jax.ir.dtypes import BF16
 >>> [hex(w) for w in rounded(BF16, np.array([1.0, 1.00390625, 1.01171875, -3e38]))]
@@ -11,8 +11,7 @@ exponents for which the results are normal numbers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -20,11 +19,12 @@ from numpy.typing import NDArray
 
 from ...generate.programs import Case
 from ...generate.state import Input
-from ...ir.dtypes import DType, dtype
+from ...ir.dtypes import F32, DType, dtype
 from ...ir.types import TileType
 from ...isa import instructions
 from ...isa.rules.constraints import element_type
 from ...isa.samples.operations import Sample, legal_samples, to_program
+from ...isa.semantics import Formula, Range
 from ...profiles import CPU_SIM
 from ...vectors.compare import is_nan, ulp_distance
 from ..targets import Engine
@@ -37,65 +37,32 @@ _SEED = 1
 _Floats = NDArray[np.float64]
 
 
-@dataclass(frozen=True)
-class Range:
-    """Operands of magnitude ``2**low`` to ``2**high``, of either sign where ``signed``."""
-
-    low: float
-    high: float
-    signed: bool = True
-
-    def draw(self, rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> NDArray[Any]:
-        """Words of a type."""
-        magnitude = np.exp2(rng.uniform(self.low, self.high, shape))
-        sign = rng.choice([-1.0, 1.0], shape) if self.signed else 1.0
-        return rounded(d, magnitude * sign)
+def measured() -> list[str]:
+    """Names of the instructions whose accuracy is measured."""
+    return [name for name, i in instructions().items() if i.accuracy.ranges]
 
 
-@dataclass(frozen=True)
-class Measured:
-    """A function on float64, and the ranges of an instruction's operands (scratch tiles left out).
-
-    ``difference`` says that the function takes the operands' difference, rounded to the element type.
-    """
-
-    function: Callable[..., _Floats]
-    ranges: tuple[Range, ...]
-    difference: bool = False
-
-
-_POSITIVE = Range(-14, 15, signed=False)
-_FACTOR, _EXPONENT = Range(-7, 7), Range(-14, 3.2)
-_POWER = (Range(-3, 3, signed=False), Range(-3, 2))
-MEASURED = {
-    "texp": Measured(np.exp, (_EXPONENT,)),
-    "tlog": Measured(np.log, (_POSITIVE,)),
-    "tpow": Measured(np.power, _POWER),
-    "tpows": Measured(np.power, _POWER),
-    "tsqrt": Measured(np.sqrt, (_POSITIVE,)),
-    "trsqrt": Measured(lambda a: 1 / np.sqrt(a), (_POSITIVE,)),
-    "trecip": Measured(lambda a: 1 / a, (Range(-14, 14),)),
-    "tdiv": Measured(np.divide, (_FACTOR, _FACTOR)),
-    "tdivs": Measured(np.divide, (_FACTOR, _FACTOR)),
-    "trowexpandexpdif": Measured(np.exp, (Range(-7, 2), Range(-7, 2)), difference=True),
-    "tcolexpandexpdif": Measured(np.exp, (Range(-7, 2), Range(-7, 2)), difference=True),
-}
-
-
-def measure(numerics: str, names: Iterable[str] = tuple(MEASURED), elements: int = ELEMENTS) -> Histograms:
+def measure(numerics: str, names: Iterable[str] | None = None, elements: int = ELEMENTS) -> Histograms:
     """Distances between this engine's results and the correctly rounded ones, in ULP.
 
-    ``numerics`` is that of :func:`pto_jax.compile`; each instruction is measured in every type that
-    has it, on at least ``elements`` elements.
+    ``numerics`` is that of :func:`pto_jax.compile`; each instruction (by default all :func:`measured` ones)
+    is measured in every type that has it, on at least ``elements`` elements.
     """
     found = Histograms()
     machine = Engine("jit", None, numerics)
-    for name in names:
+    for name in measured() if names is None else names:
         for d in map(dtype, DTYPES):
             sample = _sample(name, d)
             if sample is not None:
-                _measure(found, machine, sample, MEASURED[name], elements)
+                _measure(found, machine, sample, elements)
     return found
+
+
+def drawn(r: Range, rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> NDArray[Any]:
+    """Random words of a type from a range of magnitudes."""
+    magnitude = np.exp2(rng.uniform(r.low, r.high, shape))
+    sign = rng.choice([-1.0, 1.0], shape) if r.signed else 1.0
+    return rounded(d, magnitude * sign)
 
 
 def rounded(d: DType, values: _Floats) -> NDArray[Any]:
@@ -124,22 +91,37 @@ def _broadcasts(sample: Sample) -> bool:
     return all(a in (1, b) for t in tiles for a, b in zip(t.shape, dst.shape, strict=True))
 
 
-def _measure(found: Histograms, machine: Engine, sample: Sample, what: Measured, elements: int) -> None:
+def _measure(found: Histograms, machine: Engine, sample: Sample, elements: int) -> None:
     program, dst = to_program(sample), sample.types["dst"]
+    formula, ranges = sample.instruction.formula(sample.form), sample.instruction.accuracy.ranges
     assert isinstance(dst, TileType)
+    assert formula is not None
     d, rng = dst.dtype, np.random.default_rng(_SEED)
     names = [n for n in sample.form if n != "tmp"]
     for index in range(-(-elements // dst.elements)):
         inputs = {a.name: _zeros(a.type) for a in program.functions[0].args}
-        for name, r in zip(names, what.ranges, strict=True):
+        for name, r in zip(names, ranges, strict=True):
             t: Any = inputs[name].type
-            inputs[name] = Input(t, r.draw(rng, d, inputs[name].words.shape))
+            inputs[name] = Input(t, drawn(r, rng, d, inputs[name].words.shape))
         case = Case("", _SEED, index, CPU_SIM, program, inputs, {})
-        given = [inputs[n].words.view(d.numpy).astype(np.float64) for n in names]
-        if what.difference:
-            first, second = given
-            given = [rounded(d, first - second).view(d.numpy).astype(np.float64)]
-        _count(found, sample, rounded(d, what.function(*given)), machine.run(case).outputs["dst"].words)
+        wanted = reference(formula, d, {n: inputs[n].words for n in names})
+        _count(found, sample, wanted, machine.run(case).outputs["dst"].words)
+
+
+def reference(formula: Formula, d: DType, operands: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
+    """Words of a formula's float64 value on the words of its operands, in the order of the text; every step
+    is rounded to the formula's working type, the result of the last one to the element type then."""
+    working = d if formula.working == "element" else F32
+
+    def step(values: _Floats) -> _Floats:
+        return _values(working, rounded(working, values))
+
+    numbers = {name: _values(d, words) for name, words in operands.items()}
+    return rounded(d, step(formula.evaluate(numbers, rounded=step)))
+
+
+def _values(d: DType, words: NDArray[Any]) -> _Floats:
+    return words.view(d.numpy).astype(np.float64)
 
 
 def _zeros(t: Any) -> Input:

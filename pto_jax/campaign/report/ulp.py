@@ -1,7 +1,7 @@
 """ULP distances between two machines' results, counted per instruction and element type.
 
-Counted are results of the instructions that have an ULP bound, and of roots, reciprocals and quotients,
-which have none because they are correctly rounded: there any distance is worth seeing.
+Counted are results of the instructions that have an ULP bound, and of those with a bound of 0, roots,
+reciprocals and quotients, because they are correctly rounded: there any distance is worth seeing.
 
 >>> h = Histograms()
 >>> h.add("texp", "f32", [0, 0, 1, 5, 9])
@@ -27,8 +27,6 @@ from ...isa.rules.constraints import element_type
 from ...vectors.compare import has_ordered_bits, is_nan, ulp_distance
 from ..results import Output, Run
 
-#: Correctly rounded instructions whose results are counted beside those with a bound.
-ROUNDED = frozenset("tsqrt trsqrt trecip tdiv tdivs trowexpanddiv tcolexpanddiv".split())
 #: Distances below have a bucket each, those above one per power of two.
 SMALL = 4
 #: Stored counts and distances are smaller, so that floats hold them.
@@ -176,17 +174,14 @@ def bounds() -> Mapping[tuple[str, str], int]:
     """The declared bounds by instruction and element type; 0 for what is correctly rounded."""
     from ...isa import instructions
 
-    declared = {(n, d): bound for n, i in instructions().items() for d, bound in i.ulp.items()}
-    return declared | {(n, d): 0 for n in ROUNDED for d in ("f32", "f16", "bf16")}
+    return {(n, d): bound for n, i in instructions().items() for d, bound in i.accuracy.bounds.items()}
 
 
 @cache
 def _counted(instruction: str) -> frozenset[str]:
     """Element types for which an instruction's results are counted."""
-    if instruction in ROUNDED:
-        return frozenset({"f32", "f16", "bf16"})
     declared = find(instruction)
-    return frozenset(declared.ulp if declared is not None else ())
+    return frozenset(declared.accuracy.bounds if declared is not None else ())
 
 
 def _writers(case: Case) -> dict[tuple[str, str], frozenset[str]]:

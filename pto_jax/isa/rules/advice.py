@@ -9,8 +9,6 @@ from ...ir.types import BLayout, TileType
 from ..declare import Site
 
 _BLOCK_BITS = 256
-#: Classes whose instructions compute lane by lane, whatever the shape.
-_LANE_WISE = ("elementwise", "tile_scalar")
 
 
 def spelled(t: TileType) -> str:
@@ -39,7 +37,7 @@ def row_major_instead(site: Site, operand: str) -> str | None:
     t, value = site.tile(operand), site.values.get(operand)
     if t is None or value is None or t.boxed or t.conv is not None:
         return None
-    if t.cols != 1 or t.rows == 1 or site.instruction.cls not in _LANE_WISE:
+    if t.cols != 1 or t.rows == 1 or site.instruction.lanes != "same":
         wide = replace(t, cols=_whole(t.cols, t), blayout=BLayout.ROW_MAJOR)
         return f"allocate {value} as {spelled(wide)}"
     if t.rows % _unit(t):

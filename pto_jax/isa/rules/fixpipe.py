@@ -214,6 +214,7 @@ def unlisted_path() -> Constraint:
         severity="warning",
         source=f"{HEADERS}; {VERIFIER}",
         breaks=breaks,
+        on_lanes=False,
     )
 
 

@@ -16,8 +16,16 @@ VERIFIER = "PTOAS verifier"
 #: Element types that hold a word.
 WORDS = ("u64", "i64")
 
-FP = Operand("fp", "in", dtype=None, note="row of 64-bit parameter words, one per column")
-WORD = Operand("preQuantScalar", "in", "scalar", None, optional=True, note="64-bit parameter word")
+FP = Operand("fp", "in", dtype=None, note="row of 64-bit parameter words, one per column", holds="parameters")
+WORD = Operand(
+    "preQuantScalar",
+    "in",
+    "scalar",
+    None,
+    optional=True,
+    note="64-bit parameter word",
+    holds="parameters",
+)
 
 
 def word_type() -> Constraint:
@@ -78,6 +86,7 @@ def _fp_type() -> Constraint:
         severity="warning",
         source=f"{HEADERS}; PTOAS programs give other types",
         breaks=breaks,
+        on_lanes=False,
     )
 
 

@@ -148,6 +148,7 @@ def scratch_bytes(name: str, needed: Callable[[Site], int | None], text: str) ->
         severity="warning",
         source=HEADERS,
         breaks=one_block(name),
+        on_lanes=False,
     )
 
 

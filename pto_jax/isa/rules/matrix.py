@@ -137,6 +137,7 @@ def _left_order() -> Constraint:
         severity="warning",
         source="pto_tile.hpp (tile aliases); PTOAS (the profile overrides the order written for left)",
         breaks=breaks,
+        on_lanes=False,
     )
 
 

@@ -127,6 +127,7 @@ def _differs(sources: tuple[str, ...], domain: str) -> Constraint:
         severity="warning",
         source=OVERVIEW,
         breaks=breaks,
+        on_lanes=False,
     )
 
 
@@ -288,7 +289,18 @@ def scratch(
         severity="warning",
         source=source,
         breaks=_empty(name),
+        on_lanes=False,
     )
+
+
+def valid_region(name: str) -> Callable[[Site], tuple[int, int] | None]:
+    """The valid rows and columns of a tile, None where they are not known."""
+
+    def of(site: Site) -> tuple[int, int] | None:
+        rows, cols = site.valid.get(name, (None, None))
+        return None if rows is None or cols is None else (rows, cols)
+
+    return of
 
 
 def _empty(name: str) -> Breaker:

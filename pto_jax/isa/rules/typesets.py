@@ -15,6 +15,8 @@ INTS = (*INT32, "i64", "u64")
 FLOATS = ("f32", "f16", "bf16")
 STANDARD = (*FLOATS, *INTS)
 BYTE_FLOATS = ("f8e4m3", "f8e5m2", "hif8")
+#: The first magnitude that is no finite number, of types of one byte that have such codes.
+FIRST_SPECIAL = {"f8e4m3": 0x7F, "f8e5m2": 0x7C, "f8e8m0": 0xFF}
 NIBBLE_FLOATS = ("f4e2m1x2", "f4e1m2x2")
 #: Types that scalar arithmetic of the CPU simulator computes in, small floats included.
 SIMULATED = (*STANDARD, *BYTE_FLOATS)
