@@ -23,7 +23,8 @@ tmins tlrelu taddsc tsubsc tpows taxpy
 
 
 @shades(*_PLAIN)
-def _lanes(step: ShadeStep) -> None:
+def lanes(step: ShadeStep) -> None:
+    """A lane is defined where that lane of every source is."""
     step.put(step.all_sources())
 
 

@@ -6,7 +6,7 @@ import ast
 import importlib
 import inspect
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
@@ -142,7 +142,8 @@ def test_zeros_of_a_divisor_give_all_ones_or_the_dividend(name: str) -> None:
 def wrapped(d: DType, values: Any) -> NDArray[np.object_]:
     """Python integers as an integer type holds them."""
     low = np.asarray(values, object) & ((1 << d.bits) - 1)
-    return np.where(low >> (d.bits - 1) == 1, low - (1 << d.bits), low) if d.is_signed else low
+    signed: NDArray[Any] = np.where(low >> (d.bits - 1) == 1, low - (1 << d.bits), low)
+    return signed if d.is_signed else low
 
 
 def toward_zero(a: Any, b: Any) -> Any:
@@ -158,7 +159,7 @@ def floored(a: Any, b: Any) -> Any:
     return a - a // b * b
 
 
-INTEGER = {
+INTEGER: Mapping[str, Callable[..., Any]] = {
     **REAL,
     "div": toward_zero,
     "recip": lambda a: toward_zero(a * 0 + 1, a),
@@ -298,7 +299,8 @@ def changed(sample: Sample, operand: str, where: NDArray[np.bool_]) -> NDArray[n
     """Whether each lane of the result changes when some lanes of an operand do."""
     before, other = operands(sample), operands(sample, 1)
     after = {**before, operand: np.where(where, other[operand], before[operand])}
-    return run(sample, before) != run(sample, after)
+    different: NDArray[np.bool_] = run(sample, before) != run(sample, after)
+    return different
 
 
 @NAMES

@@ -62,9 +62,7 @@ def legal_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample
 
 def _forms(instruction: Instruction) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """The overloads with and without optional tiles; quantising operands are left out."""
-    plain = [
-        f for f in instruction.forms if all(instruction.operand(n).holds != "parameters" for n in f)
-    ]
+    plain = [f for f in instruction.forms if all(instruction.operand(n).holds != "parameters" for n in f)]
     return max(plain, key=len), min(plain, key=len)
 
 
