@@ -19,7 +19,7 @@ from .ir import printing
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import builder as builder, ops as ops, oracle as oracle
+    from . import builder as builder, extension as extension, ops as ops, oracle as oracle
     from .api import load as load, parse as parse, verify as verify
     from .builder import Builder as Builder, kernel as kernel, ptr as ptr, tile_type as tile_type
     from .cost import cost as cost
@@ -64,6 +64,7 @@ _PUBLIC: dict[str, str] = {
     "oracle": "",
     "sanitize": "sanitizer.sanitize",
     "builder": "",
+    "extension": "",
     "TileType": "ir.types",
     "PtrType": "ir.types",
     "ScalarType": "ir.types",

@@ -16,7 +16,7 @@ Function = Callable[..., Any]
 _STRUCTURE = ("scf.", "return", "arith.constant")
 
 
-@cache
+@isa.derived
 def names() -> dict[str, str]:
     """Every operation that is a function here: its Python name and its name in programs."""
     listed = [*isa.instructions(), *(n for n in format_names() if not n.startswith(_STRUCTURE))]

@@ -16,6 +16,7 @@ from multiprocessing.process import BaseProcess
 from typing import Any
 
 from ..errors import Diagnostic, PtoError
+from ..extension import load_from_environment
 from ..generate.programs import Case
 from ..profiles import Profile, ProfileName, profile as find_profile
 from .results import Run
@@ -85,6 +86,7 @@ def _serve(oracle: Oracle, connection: Connection) -> None:
     """The main function of the other process: cases in, results out, until the connection ends."""
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGINT, signal.SIG_IGN)
+    load_from_environment()
     with contextlib.suppress(EOFError, BrokenPipeError, ConnectionResetError):
         while True:
             case: Case = _unpacked(connection.recv_bytes())

@@ -67,6 +67,8 @@ def _execute(given: Sequence[str], args: argparse.Namespace) -> int:
         for setting, value in KEEP_COMPILED.items():
             os.environ.setdefault(setting, value)
     try:
+        if args.extension or "PTO_JAX_EXTENSIONS" in os.environ:
+            _load(args.extension)
         return command(args)
     except FileError as error:
         _say(args, one_line(str(error)))
@@ -77,6 +79,15 @@ def _execute(given: Sequence[str], args: argparse.Namespace) -> int:
     except PtoError as error:
         print(_rendered(args, error), file=sys.stderr)
         return REJECTED
+
+
+def _load(files: Sequence[str]) -> None:
+    """Add the instructions of a user's files."""
+    from ..extension import load, load_from_environment
+
+    load_from_environment()
+    for file in files:
+        load(file)
 
 
 def _say(args: argparse.Namespace, text: str, kind: str = "error: ") -> None:
@@ -114,6 +125,13 @@ def _parser() -> argparse.ArgumentParser:
     def command(name: str, run: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
         sub.set_defaults(command=run, name=name)
+        sub.add_argument(
+            "--extension",
+            action="append",
+            default=[],
+            metavar="FILE.py",
+            help="a file that adds instructions",
+        )
         return sub
 
     def profile(sub: argparse.ArgumentParser, default: str | None = None) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from .. import isa
 from ..ir.dtypes import DType
 from .sizes import Size, at_least, ceil_div, is_number, where
 from .work import Figure, Model, Path, Work, lacks, of_type
@@ -107,7 +108,11 @@ def estimate(work: Work) -> Figure:
         return _row_reduction(work)
     if name == "tci":
         return Figure(NAME, 10 + work.elements, note="the page's estimate: about 10 and one per element")
-    return lacks(NAME, work)
+    declared = isa.instructions().get(name)
+    if declared is None or declared.cycles is None:
+        return lacks(NAME, work)
+    c = declared.cycles
+    return _elementwise(work, Constants(c.startup, c.completion, c.completion, c.per_repeat))
 
 
 def _elementwise(work: Work, constants: Constants) -> Figure:

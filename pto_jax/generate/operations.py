@@ -6,7 +6,6 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from functools import lru_cache
 
 from .. import isa
 from ..ir.program import AttrValue
@@ -57,7 +56,7 @@ class Wanted:
         return t if isinstance(t, TileType) else None
 
 
-@lru_cache
+@isa.derived
 def catalogue(profile: ProfileName, elements: int) -> Mapping[str, tuple[Sample, ...]]:
     """Samples of every executable instruction of a profile, small ones where there are any."""
     found = {}
@@ -82,7 +81,7 @@ def _largest(sample: Sample) -> int:
     return max((t.elements for t in tiles), default=0)
 
 
-@lru_cache
+@isa.derived
 def samples_of(profile: ProfileName, options: Options) -> Mapping[str, tuple[Sample, ...]]:
     """Samples of the instructions that programs with some options have, by name."""
     known = catalogue(profile, options.elements)
@@ -92,7 +91,7 @@ def samples_of(profile: ProfileName, options: Options) -> Mapping[str, tuple[Sam
     return {n: samples for n, samples in found.items() if samples}
 
 
-@lru_cache
+@isa.derived
 def by_class(profile: ProfileName, options: Options) -> tuple[tuple[tuple[str, ...], ...], tuple[float, ...]]:
     """Names of usable instructions per class, and the classes' weights."""
     names: dict[str, list[str]] = {}

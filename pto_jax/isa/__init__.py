@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import cache
-
 from .aliases import ALIASES as ALIASES
 from .bind import Bound as Bound, bind as bind
 from .declare import (
@@ -14,6 +12,7 @@ from .declare import (
     Operand as Operand,
     Site as Site,
 )
+from .registry import added, derived as derived
 
 #: Class files, in the order of the overview page.
 CLASSES = (
@@ -58,9 +57,10 @@ CLASSES = (
 )
 
 
-@cache
+@derived
 def instructions() -> dict[str, Instruction]:
-    """Every declared instruction by name, in the overview page's class order."""
+    """Every declared instruction by name, in the overview page's class order, and then those that were
+    added (:mod:`pto_jax.extension`)."""
     from importlib import import_module
 
     table: dict[str, Instruction] = {}
@@ -69,7 +69,7 @@ def instructions() -> dict[str, Instruction]:
             if instruction.name in table:
                 raise RuntimeError(f"instruction {instruction.name} is declared twice")
             table[instruction.name] = instruction
-    return table
+    return table | added()
 
 
 def find(name: str) -> Instruction | None:
@@ -84,7 +84,7 @@ def find(name: str) -> Instruction | None:
     return found or (instructions().get(_dotted().get(key, "")) if "_" in key else None)
 
 
-@cache
+@derived
 def _dotted() -> dict[str, str]:
     """Names with dots by their spelling in Python."""
     return {name.replace(".", "_"): name for name in instructions() if "." in name}

@@ -7,7 +7,17 @@ from dataclasses import replace
 from typing import Unpack
 
 from ..ir.types import Precision
-from .declare import Attribute, Constraint, Decision, Domain, Instruction, InstructionClass, Operand, Sampler
+from .declare import (
+    Attribute,
+    Constraint,
+    Cycles,
+    Decision,
+    Domain,
+    Instruction,
+    InstructionClass,
+    Operand,
+    Sampler,
+)
 from .rules.constraints import in_vec, row_major, same_types, scalar_types, type_row
 from .rules.extents import MASK, OPEN
 from .rules.regions import covers
@@ -104,6 +114,8 @@ def tile_instruction(
     decisions: tuple[Decision, ...] = (),
     sources: tuple[str, ...] = (),
     sampler: Sampler | None = None,
+    intrinsic: str = "",
+    cycles: Cycles | None = None,
     **facts: Unpack[Facts],
 ) -> Instruction:
     """Declare a tile instruction with the common rules for types, places and valid regions.
@@ -145,6 +157,8 @@ def tile_instruction(
         decisions=(*decisions, TYPES_BY_HEADER, *(REGION_DECISIONS if lane_sources else ())),
         sources=sources or (f"page {name}", "pto-isa headers", SIMULATOR_VALUES),
         sampler=sampler,
+        intrinsic=intrinsic,
+        cycles=cycles,
         **facts,
     )
 

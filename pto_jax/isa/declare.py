@@ -262,6 +262,18 @@ class Sample:
 Sampler: TypeAlias = "Callable[[Instruction, Profile], Iterator[Sample]]"
 
 Domain = Literal["dst", "src", "src0", "none", "custom"]
+
+
+@dataclass(frozen=True)
+class Cycles:
+    """What an instruction costs by the pages' formula: cycles to start, to complete, and per repeat of
+    256 bytes."""
+
+    startup: int
+    completion: int
+    per_repeat: int
+
+
 InstructionClass = Literal[
     "sync_config",
     "elementwise",
@@ -292,7 +304,8 @@ class Instruction:
     operands that has one. ``divisor`` are the sources by whose zeros integers are divided: that one of them
     that stands last in an operation; ``shift_count`` is the source that counts bits. ``positive`` are further
     sources whose positive numbers give a defined result. ``in_place`` says where the destination may be one
-    of the sources.
+    of the sources. ``intrinsic`` is the C++ name where it is not the name in capitals, ``cycles`` the cost
+    where the pages' tables have none.
     """
 
     name: str
@@ -321,6 +334,8 @@ class Instruction:
     shift_count: str | None = None
     positive: tuple[str, ...] = ()
     in_place: InPlace = field(default_factory=dict)
+    intrinsic: str = ""
+    cycles: Cycles | None = None
 
     def __post_init__(self) -> None:
         if not self.forms and self.syntax == "tile":

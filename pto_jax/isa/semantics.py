@@ -116,7 +116,7 @@ def _remainder(a: Any, b: Any) -> Any:
 
 
 #: Operators and functions of formulas on arrays of real numbers.
-REAL: Mapping[str, _Values] = {
+REAL: dict[str, _Values] = {
     "add": operator.add,
     "sub": operator.sub,
     "mul": operator.mul,

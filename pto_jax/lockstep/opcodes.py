@@ -13,7 +13,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from functools import lru_cache
 from itertools import product
 from typing import Literal, TypeAlias, TypeVar
 
@@ -81,7 +80,7 @@ class Opcode:
         return f"{self.name} {types} {given}".strip()
 
 
-@lru_cache
+@isa.derived
 def catalogue(profile: ProfileName, rows: int = 16, cols: int = 16) -> tuple[Opcode, ...]:
     """Every opcode of a profile for tiles of ``rows * cols`` elements.
 
@@ -93,7 +92,7 @@ def catalogue(profile: ProfileName, rows: int = 16, cols: int = 16) -> tuple[Opc
     return tuple(o for name in names(profile) for o in _opcodes(instructions[name], p, rows, cols))
 
 
-@lru_cache
+@isa.derived
 def names(profile: ProfileName) -> tuple[str, ...]:
     """The instructions of a profile that may have opcodes."""
     listed = isa.instructions().values()

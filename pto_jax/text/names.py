@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from functools import cache
 
 from .. import isa
 from ..isa.aliases import ALIASES
@@ -42,7 +41,7 @@ INDEXED: dict[str, tuple[str, ...]] = {
 }
 
 
-@cache
+@isa.derived
 def instruction_names() -> frozenset[str]:
     """Every tile instruction the reader accepts, by canonical name."""
     return frozenset(isa.instructions())

@@ -11,20 +11,6 @@ import pytest
 from pto_jax.isa import CLASSES
 from tests.architecture.graph import ROOT, Import, circles, imports, modules, shortest_round, write_tree
 
-#: Circles that are still there. None may be added, and one that is gone is deleted here.
-LEFT = {
-    frozenset(f"pto_jax.interpreter.{m}" for m in ("cores", "interpreter", "machine", "windows")),
-    frozenset(
-        f"pto_jax.lowering.machine.{m}"
-        for m in "control_flow grid instructions predicted_writes program shapes tile_memory".split()
-    ),
-    frozenset(
-        f"pto_jax.sanitizer.{m}"
-        for m in (
-            "elementwise irregular irregular_quant layout machine matrix memory reduce_expand step".split()
-        )
-    ),
-}
 #: Modules that import others by names in text, and why that hides no dependency.
 BY_TEXT = {
     "pto_jax": "public names load their modules on first use; its type-checking block imports the same ones",
@@ -58,9 +44,7 @@ def importing_by_text(root: Path) -> set[str]:
 def test_there_are_no_import_circles() -> None:
     found = [*imports(ROOT), *LOADED]
     there = circles(found)
-    assert not there - LEFT, "\n".join(described(c, found) for c in there - LEFT)
-    gone = "\n".join(" ".join(sorted(c)) for c in LEFT - there)
-    assert not gone, f"no circles any more, to be deleted from LEFT:\n{gone}"
+    assert not there, "\n".join(described(c, found) for c in there)
 
 
 def test_modules_are_imported_by_statements() -> None:

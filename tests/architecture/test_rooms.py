@@ -12,7 +12,8 @@ from tests.architecture.graph import PACKAGE, ROOT, imports, modules, room, writ
 #: below need not know.
 ROOMS = (
     "errors", "files", "ir", "profiles", "isa", "text", "analysis", "verifier", "api",
-    "interpreter", "launches", "lowering", "oracle", "sanitizer", "runtime", "builder", "ops",
+    "interpreter", "launches", "lowering", "oracle", "sanitizer", "extension",
+    "extension", "runtime", "builder", "ops",
     "debug", "cost", "generate", "vectors", "lockstep", "examples", "manual", "testing",
     "pto_jax", "campaign", "cli", "__main__",
 )  # fmt: skip

@@ -142,8 +142,8 @@ def test_zeros_of_a_divisor_give_all_ones_or_the_dividend(name: str) -> None:
 def wrapped(d: DType, values: Any) -> NDArray[np.object_]:
     """Python integers as an integer type holds them."""
     low = np.asarray(values, object) & ((1 << d.bits) - 1)
-    negative = (low >> (d.bits - 1) == 1) & d.is_signed
-    return np.asarray(np.where(negative, low - (1 << d.bits), low), object)
+    signed: NDArray[Any] = np.where(low >> (d.bits - 1) == 1, low - (1 << d.bits), low)
+    return signed if d.is_signed else low
 
 
 def toward_zero(a: Any, b: Any) -> Any:
@@ -299,7 +299,8 @@ def changed(sample: Sample, operand: str, where: NDArray[np.bool_]) -> NDArray[n
     """Whether each lane of the result changes when some lanes of an operand do."""
     before, other = operands(sample), operands(sample, 1)
     after = {**before, operand: np.where(where, other[operand], before[operand])}
-    return np.asarray(run(sample, before) != run(sample, after))
+    different: NDArray[np.bool_] = run(sample, before) != run(sample, after)
+    return different
 
 
 @NAMES

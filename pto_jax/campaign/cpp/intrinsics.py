@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from enum import IntEnum
 
+from ... import isa
 from ...analysis.constant_folding import scalar_dtype
 from ...ir.types import AccPhase, Coalesce, Loc, Precision, ScatterConflict, StPhase
 from .call import Call, not_simulated
@@ -36,7 +37,8 @@ def needs_scratch(call: Call) -> bool:
 
 
 def _name(name: str) -> str:
-    return _NAMES.get(name) or name.upper().replace(".", "_")
+    own = isa.instructions()[name].intrinsic
+    return own or _NAMES.get(name) or name.upper().replace(".", "_")
 
 
 def _template(*arguments: str) -> str:

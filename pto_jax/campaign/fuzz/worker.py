@@ -16,6 +16,7 @@ from pathlib import Path
 from time import perf_counter
 
 from ...errors import ArgumentError, FileError, PtoError
+from ...extension import load_from_environment
 from ...generate.programs import Case
 from ..judge import Outcome
 from ..recorder import Keeper, Record, Recorder, forget
@@ -40,6 +41,7 @@ def serve(plan: Plan, connection: Connection, cells: MutableSequence[int]) -> No
 def _serve(plan: Plan, connection: Connection, board: Board) -> None:
     guarded = Guarded(plan, board, connection.send)
     try:
+        load_from_environment()
         executor = make(plan, guarded, board.show)
     except PtoError as error:
         connection.send(Failed(str(error), isinstance(error, ArgumentError | FileError)))

@@ -1,0 +1,140 @@
+"""Lane-wise instructions from a function on numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import jax.numpy as jnp
+import numpy as np
+
+from ..errors import ArgumentError
+from ..ir.dtypes import DType, dtype
+from ..isa.common import DST, tile_instruction
+from ..isa.declare import Cycles, Instruction, Operand
+from ..isa.semantics import EXACT, REAL, Accuracy, Formula, Range, within
+from ..lowering import rules as lowering_rules
+from ..lowering.numerics import Integer, Num
+from ..lowering.region import computed, number
+from ..oracle.numbers import Array, decode, encode
+from ..oracle.step import Step
+from ..profiles import PROFILE_NAMES, ProfileName
+from ..sanitizer.step import Rule as ShadowRule
+from .registration import register
+
+#: Element types per profile, or those of every profile.
+Types = Sequence[str] | Mapping[ProfileName, Sequence[str]]
+
+
+def instruction(
+    name: str,
+    summary: str,
+    semantics: str,
+    *,
+    sources: Sequence[str] = ("src",),
+    scalars: Sequence[str] = (),
+    types: Types,
+    jax: Callable[..., Any],
+    numpy: Callable[..., Any],
+    ulp: int = 0,
+    measured: Range | None = None,
+    shadow: ShadowRule | None = None,
+    intrinsic: str = "",
+    cycles: Cycles | None = None,
+    source: str = "an extension",
+) -> Instruction:
+    """Add a lane-wise instruction: each lane of ``dst`` from that lane of the tiles, and from scalars.
+
+    ``sources`` names all operands that are read, in the order of the text; those in ``scalars`` are scalars
+    of the element type, the others tiles of it, with the destination's physical lanes. ``types`` are the
+    element types, by profile or the same for all.
+
+    ``jax`` and ``numpy`` compute the same function twice, independently: arrays in, one array out. Floats are
+    float64 arrays that hold the operands exactly (float32 under fast numerics); the result is rounded once,
+    to nearest even, to the element type. Integers are arrays of their own type, which wrap. Tiles have the
+    shape [rows, cols], scalars broadcast with it.
+
+    ``ulp`` is how far float results of the two may be apart (0: they are equal bit by bit); ``measured``
+    gives the magnitudes of operands on which ``pto-jax report --ulp`` measures that. ``shadow`` says which
+    bits are defined (default: a lane is where that lane of every source is). ``intrinsic`` is the name in
+    C++ (default: the name in capitals), ``cycles`` what the model ``doc_formula`` counts.
+
+    Raises ArgumentError for a name that is taken, unknown element types, and scalars that are no sources.
+
+    >>> import jax.numpy as jnp, numpy as np, pto_jax as pto
+    >>> hypot = pto.extension.instruction(
+    ...     "thypot", "Length of the hypotenuse.", "dst[i,j] = sqrt(src0[i,j]^2 + src1[i,j]^2)",
+    ...     sources=("src0", "src1"), types=("f32",), ulp=1,
+    ...     jax=lambda a, b: jnp.sqrt(a * a + b * b), numpy=np.hypot,
+    ... )
+    >>> float(pto.ops.thypot(np.full((1, 8), 3, np.float32), np.full((1, 8), 4, np.float32)).array[0, 0])
+    5.0
+    >>> pto.extension.unregister("thypot")
+    """
+    unknown = [s for s in scalars if s not in sources]
+    if unknown:
+        raise ArgumentError(f"{name}: scalar {unknown[0]!r} is none of the sources {', '.join(sources)}")
+    table = _types(name, types)
+    tiles = [Operand(s, "in", "scalar" if s in scalars else "tile") for s in sources]
+    floats = {d for row in table.values() for (d,) in row if dtype(d).is_float}
+    accuracy: Accuracy = EXACT
+    if ulp:
+        ranges = (measured,) * len(sources) if measured else ()
+        accuracy = within(dict.fromkeys(sorted(floats), ulp), *ranges)
+    declaration = tile_instruction(
+        name,
+        summary,
+        semantics,
+        (DST, *tiles),
+        table,
+        cls="tile_scalar" if scalars else "elementwise",
+        sources=(source,),
+        formulas=(Formula(f"{name}({', '.join(sources)})"),),
+        accuracy=accuracy,
+        intrinsic=intrinsic,
+        cycles=cycles,
+    )
+    register(declaration, _lowered(jax, tuple(sources)), _interpreted(numpy, tuple(sources)), shadow)
+    REAL[name] = numpy
+    return declaration
+
+
+def _types(name: str, types: Types) -> dict[ProfileName, tuple[tuple[str, ...], ...]]:
+    """The rows of the declaration's type table, with canonical names."""
+    by_profile = types if isinstance(types, Mapping) else dict.fromkeys(PROFILE_NAMES, types)
+    unknown = [p for p in by_profile if p not in PROFILE_NAMES]
+    if unknown:
+        raise ArgumentError(f"{name}: found the profile {unknown[0]!r}; allowed: {', '.join(PROFILE_NAMES)}")
+    return {p: tuple((dtype(d).name,) for d in listed) for p, listed in by_profile.items()}
+
+
+def _lowered(function: Callable[..., Any], sources: tuple[str, ...]) -> lowering_rules.Rule:
+    """The rule of the lowering: numbers of the operands in, words out."""
+
+    def rule(context: lowering_rules.Context, inputs: lowering_rules.Inputs) -> Mapping[str, Any]:
+        a = context.arithmetic()
+        numbers = [number(context, inputs, n) for n in sources]
+        result: Num
+        if isinstance(a, Integer):
+            result = jnp.asarray(function(*numbers)).astype(a.dtype.numpy)
+        else:
+            result = a.evaluate(function, *numbers)
+        return computed(context, inputs, result)
+
+    return rule
+
+
+def _interpreted(function: Callable[..., Any], sources: tuple[str, ...]) -> Callable[[Step], None]:
+    """The rule of the interpreter."""
+
+    def values(words: Array, d: DType) -> Array:
+        found = decode(words, d)
+        return found.astype(np.float64) if d.is_float else found
+
+    def rule(step: Step) -> None:
+        d = step.dtype()
+        with np.errstate(all="ignore"):
+            result = np.asarray(function(*(values(step.words(n), d) for n in sources)))
+        step.store(encode(result if d.is_float else result.astype(d.numpy), d))
+
+    return rule

@@ -1,0 +1,56 @@
+"""Putting an instruction into the tables of every room."""
+
+from __future__ import annotations
+
+from .. import isa
+from ..errors import ArgumentError
+from ..isa import registry
+from ..isa.declare import Instruction
+from ..lowering import rules as lowering_rules
+from ..oracle import step as oracle_rules
+from ..sanitizer import step as shadow_rules
+from ..sanitizer.lanes import lanewise
+
+_TABLES = (lowering_rules.RULES, oracle_rules.RULES, shadow_rules.SHADOW_RULES)
+
+
+def register(
+    declaration: Instruction,
+    jax: lowering_rules.Rule,
+    numpy: oracle_rules.Rule,
+    shadow: shadow_rules.Rule | None = None,
+) -> Instruction:
+    """Add an instruction with its rules, and give its declaration back.
+
+    ``jax(context, inputs)`` gives the words of each destination, as rules of :mod:`pto_jax.lowering` do;
+    ``numpy(step)`` writes them, as rules of :mod:`pto_jax.oracle` do; ``shadow(step)`` says which bits of
+    them are defined. Without one, a lane is defined where that lane of every source is.
+
+    Raises ArgumentError where the name is taken or no name of an instruction, or where a lane of the
+    destination depends on other lanes and there is no ``shadow``.
+    """
+    if shadow is None and not declaration.lane_wise:
+        raise ArgumentError(
+            f"{declaration.name}: no shadow rule; it may be left out where a lane of the destination comes "
+            "from that lane of the sources (lanes='same')"
+        )
+    registry.add(declaration, isa.instructions)
+    name = declaration.name
+    lowering_rules.RULES[name] = jax
+    oracle_rules.RULES[name] = numpy
+    shadow_rules.SHADOW_RULES[name] = shadow or lanewise
+    return declaration
+
+
+def unregister(name: str) -> None:
+    """Take an added instruction out of every table, for tests and notebooks.
+
+    Programs that were compiled before keep what they computed.
+    """
+    if name not in registry.added():
+        known = ", ".join(registry.added()) or "none"
+        raise ArgumentError(f"no added instruction is called {name!r}; added: {known}")
+    registry.remove(name)
+    lowering_rules.jitted.cache_clear()
+    for table in _TABLES:
+        table.pop(name, None)
