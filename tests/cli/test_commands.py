@@ -111,6 +111,7 @@ def test_fmt_prints_the_same_program_in_another_spelling(form: str, shell: Shell
     assert pto.parse(shell.out) == pto.load(path)
 
 
+@pytest.mark.slow
 def test_conformance_prints_a_table_and_writes_json(shell: Shell) -> None:
     report = shell.folder / "report.json"
     assert shell("conformance", GOLDEN / "tadd.npz", "--json", report) == 0, shell.out

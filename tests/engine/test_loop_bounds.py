@@ -96,6 +96,7 @@ BODY = f"""
   {store()}"""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("checks", [False, True])
 def test_no_array_of_a_trace_outlives_it(checks: bool) -> None:
     kernel = pto.compile(pto.parse(kernel_text(BODY)), checks=checks)

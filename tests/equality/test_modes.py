@@ -42,13 +42,16 @@ from pto_jax.testing.differential import (
 
 #: Samples in one compilation.
 TOGETHER = 16
+#: One instruction of every kind of rule; the others are compiled for minutes.
+QUICK = frozenset("tadd tshls tcmp trowsum tcolexpand tmov tsort32 tmatmul".split())
 
 
 def _instructions() -> Iterator[Any]:
     for name, instruction in isa.instructions().items():
         profiles = (next(legal_samples(instruction, p), None) for p in PROFILES.values())
         if computes(instruction) and any(profiles):
-            yield pytest.param(instruction, id=name)
+            marks = () if name in QUICK else (pytest.mark.slow,)
+            yield pytest.param(instruction, id=name, marks=marks)
 
 
 def _cases(instruction: isa.Instruction) -> list[Case]:

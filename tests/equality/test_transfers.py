@@ -20,6 +20,7 @@ def _cases(name: str, profile: Profile) -> list[Case]:
     return [make_case(s, profile) for s in samples if s.attrs]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["tload", "tstore", "tstore_fp"])
 def test_transfers_of_every_layout(name: str) -> None:
     cases = [case for p in (CPU_SIM, A5) for case in _cases(name, p)]

@@ -72,6 +72,7 @@ BATCHES: dict[str, dict[str, list[int]]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BATCHES)
 def test_examples_run_in_a_batch_of_different_sizes(name: str) -> None:
     found, sizes = example(name), BATCHES[name]

@@ -89,6 +89,7 @@ def test_shifts_wrap_and_the_control_bit_saturates_infinities() -> None:
         np.testing.assert_array_equal(quantised(c, x, scale, "f16")[0, 0], wanted_bits)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arch", ["cpu_sim", "a2a3", "a5"])
 def test_stores_of_accumulators_agree_with_the_interpreter(arch: ProfileName) -> None:
     cases = []

@@ -100,6 +100,7 @@ def _singles(rng: np.random.Generator) -> NDArray[np.uint32]:
     return np.concatenate([random, ties.view(np.uint32), (-ties).view(np.uint32), values.view(np.uint32)])
 
 
+@pytest.mark.slow
 def test_fp8_codes_are_those_of_the_format() -> None:
     words = _singles(np.random.default_rng(1))
     values = words.view(np.float32)

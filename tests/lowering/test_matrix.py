@@ -135,6 +135,7 @@ def test_a_sum_just_beside_a_tie_is_not_rounded_twice() -> None:
     assert (got[:2, 0] == np.float32(odd)).all()
 
 
+@pytest.mark.slow
 def test_the_order_of_the_sum_and_the_fusion_matter_and_hold() -> None:
     a, b = integers((3, 64, 64), 1), integers((3, 64, 64), 2)
     wanted = integer_fold(a, b)
@@ -162,6 +163,7 @@ def attempt(precision: Precision, a: Matrix, b: Matrix) -> bool:
         return bool(jax.jit(partial(products._attempt, precision))((a, b))[1])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("wrong", ["order", "accumulator"])
 def test_an_xla_product_that_is_no_fold_is_not_taken(wrong: str, monkeypatch: pytest.MonkeyPatch) -> None:
     a, b = (integers((2, 64, 64), s).view(np.uint32) for s in (1, 2))
@@ -179,6 +181,7 @@ def test_an_xla_product_that_is_no_fold_is_not_taken(wrong: str, monkeypatch: py
     same(careful.view(np.float32), integer_fold(a.view(np.float32), b.view(np.float32)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "scales", [(2.0**-60, 2.0**-30), (2.0**-75, 2.0**-74), (2.0**-100, 2.0**-30), (2.0**-135, 2.0**90)]
 )

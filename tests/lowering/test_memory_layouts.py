@@ -189,6 +189,7 @@ def _case(sample: Sample) -> Case:
     return Case("case", sample.instruction.name, "", {}, tuple(operands), frozenset(), Rule(), "samples")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("sample", "p"), list(_samples()))
 def test_transfers_of_every_pair_of_layouts(sample: Sample, p: Profile) -> None:
     case = _case(sample)

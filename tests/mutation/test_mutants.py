@@ -26,6 +26,7 @@ def test_the_table_has_mutants_of_every_module_each_at_one_spot() -> None:
         assert mutant.spot[0] == mutant.module
 
 
+@pytest.mark.slow
 def test_the_campaign_kills_every_mutant() -> None:
     verdicts = [verdict(m, campaign()) for m in table()]
     print("\n".join(map(str, verdicts)))

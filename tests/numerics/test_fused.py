@@ -124,6 +124,7 @@ def _parameters() -> Iterator[Any]:
             yield pytest.param(d, profile, name, id=f"{name}-{d}")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "profile", "name"), list(_parameters()))
 def test_between_multiplications(d: str, profile: str, name: str) -> None:
     jitted, wanted = answers(d, profile)

@@ -43,6 +43,7 @@ def recorded_cases() -> int:
     return sum(len(json.loads(str(np.load(p)["manifest"]))) for p in GOLDEN.glob("*.npz"))
 
 
+@pytest.mark.slow
 def test_replaying_the_records_passes_every_executable_case() -> None:
     report = run_conformance([GOLDEN], replay)
     assert report.ok and report.totals["fail"] == report.totals["differs"] == 0
@@ -82,6 +83,7 @@ def test_changing_a_source_fails() -> None:
     assert changed.status == "fail" and "src0" in changed.detail
 
 
+@pytest.mark.slow
 def test_not_required_cases_are_reported_apart(golden: list[Case]) -> None:
     shift = next(c for c in golden if "host-undefined" in c.tags)
     assert not_required(shift) and run_case(shift, spoil).status == "differs"

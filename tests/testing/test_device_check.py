@@ -40,6 +40,7 @@ def wrong_tneg(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     forget()
 
 
+@pytest.mark.slow
 def test_a_subset_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert device_check.main(["--device", "cpu", "--only", "tneg", "--seed", "3", "--jobs", "2"]) == 0
     shown = capsys.readouterr().out
@@ -49,6 +50,7 @@ def test_a_subset_passes(capsys: pytest.CaptureFixture[str]) -> None:
     assert "\npassed: " in shown and "DIFFERS" not in shown
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wrong_tneg")
 def test_one_wrong_bit_fails(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setattr(device_check, "EXACTNESS", ())

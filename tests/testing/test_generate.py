@@ -50,6 +50,7 @@ def test_no_single_element_of_four_bits_is_read(name: str, index: int) -> None:
     assert not _errors(generate(11, index, ALL[name]))
 
 
+@pytest.mark.slow
 def test_every_executable_instruction_and_type_is_there() -> None:
     names, types = Counter[str](), set[str]()
     for case in cases(2, 500, replace(STRAIGHT, weights=tuple((c, 1.0) for c, _ in STRAIGHT.weights))):
@@ -70,6 +71,7 @@ LEFT_OUT = {
 INVENTORY = {"memory": 100, "aliases": 60, "sync": 60, "cores": 40, "everything": 60, "output": 10}
 
 
+@pytest.mark.slow
 def test_some_preset_reaches_every_executable_instruction() -> None:
     found = {n for p in PROFILE_NAMES for n in operations.catalogue(p, STRAIGHT.elements)}
     for name, count in INVENTORY.items():

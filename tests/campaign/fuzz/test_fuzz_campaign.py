@@ -12,6 +12,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from pto_jax.campaign.fuzz.merge import merge
 
 
@@ -40,6 +42,7 @@ def test_failures_are_found_counted_and_kept(fuzz: Any) -> None:
     assert "holds another campaign: profiles: a5, not a5 a2a3; resume it with its own" in fuzz.err
 
 
+@pytest.mark.slow
 def test_interrupted_and_killed_campaigns_end_with_the_rows_of_an_uninterrupted_one(fuzz: Any) -> None:
     """Each ends in the middle of a block, which the next one continues; the last is killed in the second."""
     options = [*machines("right", "steady"), "--count", 66, "--batch", 48]
@@ -79,6 +82,7 @@ def _wait_for_cases(store: Path, count: int, process: subprocess.Popen[str]) -> 
     return found
 
 
+@pytest.mark.slow
 def test_the_case_that_ends_or_hangs_its_worker_is_found(fuzz: Any) -> None:
     options = [*machines("right", "fragile"), "--start", 1, "--count", 9, "--batch", 6]
     assert fuzz(*options, "--store", "s.sqlite", "--case-timeout", 4) == 1
@@ -93,6 +97,7 @@ def test_the_case_that_ends_or_hangs_its_worker_is_found(fuzz: Any) -> None:
     ]
 
 
+@pytest.mark.slow
 def test_processes_that_meet_share_a_campaign_and_their_stores_merge(fuzz: Any) -> None:
     options = [*machines("right", "wrong"), "--count", 22, "--batch", 4]
     with socket.socket() as free:
@@ -113,6 +118,7 @@ def test_processes_that_meet_share_a_campaign_and_their_stores_merge(fuzz: Any) 
     assert fuzz(*options, "--store", "all.sqlite", "--resume") == 1 and "rate" not in fuzz.out
 
 
+@pytest.mark.slow
 def test_too_many_failures_stop_a_campaign(fuzz: Any) -> None:
     options = [*machines("right", "wrong"), "--count", 1000, "--batch", 10, "--max-failures", 2]
     # A worker that holds too much memory after a block is replaced, which changes nothing.

@@ -91,6 +91,7 @@ def test_decoded_programs_pass_the_verifier(profile: ProfileName) -> None:
             assert [str(d) for d in found if d.severity == "error"] == []
 
 
+@pytest.mark.slow
 def test_switch_and_grouped_and_two_devices_give_the_same_digests(few: Table, switch: Runner) -> None:
     found = switch.digests(SEED, 5, 100)
     grouped = replace(switch, mode="grouped", chunk=96, block=8).digests(SEED, 5, 100)
