@@ -5,6 +5,8 @@ from __future__ import annotations
 if __name__ != "pto_jax.lowering":
     raise ImportError("the folder 'lowering' is imported as pto_jax.lowering, never by itself")
 
+from pto_jax.isa import instructions
+
 from . import (
     elementwise,
     elementwise_fused,
@@ -63,4 +65,9 @@ RULE_MODULES = (
     irregular_sort,
 )
 #: Instructions whose rule needs global memory; the machine executes them itself.
-MEMORY_RULES = frozenset({"tload", "tprefetch", "tstore", "tstore_fp", "mgather", "mscatter"})
+MEMORY_RULES = frozenset(
+    name
+    for name, instruction in instructions().items()
+    if instruction.syntax == "tile"
+    and (instruction.traits.has("read", "global") or instruction.traits.has("write", "global"))
+)

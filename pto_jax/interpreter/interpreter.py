@@ -20,6 +20,7 @@ from ..ir.dtypes import I1, INDEX, DType
 from ..ir.modes import FmatrixMode
 from ..ir.program import AttrValue, Function, Op, Program, Region, Value
 from ..ir.types import TileType, UnknownType, VectorType
+from ..isa.effects import traits_of
 from ..isa.layout_img2col import IMG2COL_STATE
 from ..isa.matrix import ROUNDING_STATE
 from .image_state import ImageState
@@ -126,8 +127,6 @@ class Waiting:
 Walk: TypeAlias = Generator["Waiting", None, T]
 #: Executes one operation; operations with regions are walks themselves.
 Handler: TypeAlias = Callable[["Walker", Op, Scope], "Walk[None] | None"]
-#: Operations that end a region and hand their operands on.
-TERMINATORS = frozenset({"return", "scf.yield", "scf.condition"})
 HANDLERS: dict[str, Handler] = {}
 
 
@@ -185,7 +184,7 @@ class Walker:
     def block(self, region: Region, scope: Scope) -> Walk[tuple[Operand, ...]]:
         """Execute a region's operations; returns the operands of its terminator."""
         for op in region.ops:
-            if op.name in TERMINATORS:
+            if traits_of(op).terminator:
                 return tuple(scope[v] for v in op.ins)
             yield from self.step(op, scope)
         return ()

@@ -22,6 +22,7 @@ from .rules.fixpipe import (
     unlisted_path,
 )
 from .rules.fixpipe_words import FP, WORD, parameter_rules, word_type
+from .rules.issue import moved
 from .rules.layout_moves import (
     PATHS,
     breaks_moved_types,
@@ -115,5 +116,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         sources=("page tmov", HEADERS, SIMULATOR_VALUES),
         sampler=samples,
+        pipe_rule=moved,
     ),
 )

@@ -41,8 +41,6 @@ REGIONS = ((32, 64), (5, 17), (0, 9), (31, 63))
 #: Where a rule allows it, sources get other regions, some smaller than the destination's.
 SOURCE_REGIONS = ((32, 64), (5, 17), (7, 3), (30, 64))
 BATCH = len(REGIONS)
-#: Instructions on global memory that leave nothing to the shape and place of its windows.
-INDEXED = frozenset({"mgather", "mscatter"})
 #: Instructions whose rules make equal regions a condition, or that iterate over a source's region.
 SAME_REGIONS = frozenset({"tcvt", "taddsc", "tsubsc", "taddreluconv", "tsubreluconv", "tcmp", "tcmps"})
 
@@ -98,11 +96,10 @@ def label(sample: Sample) -> str:
 def computes(instruction: Instruction) -> bool:
     """Whether an instruction turns tiles and scalars into tiles, without touching global memory, or any
     place of it by index."""
-    operands = instruction.operands
     return (
         instruction.syntax == "tile"
-        and any(o.role in ("out", "inout") for o in operands)
-        and (instruction.name in INDEXED or not any(o.kind in ("gm", "ptr") for o in operands))
+        and bool(instruction.destinations)
+        and all(e.indexed for e in instruction.traits.effects if e.resource == "global")
     )
 
 
