@@ -5,6 +5,7 @@ from __future__ import annotations
 if __name__ != "pto_jax.lowering":
     raise ImportError("the folder 'lowering' is imported as pto_jax.lowering, never by itself")
 
+
 from . import (
     elementwise,
     elementwise_fused,

@@ -36,8 +36,6 @@ MAX_ELEMENTS = 1 << 24
 MAX_COPIES = 4
 
 Elements = NDArray[np.int64]
-_READS = ("tload", "tprefetch")
-_WRITES = ("tstore", "tstore_fp")
 
 
 class _Unproven(Exception):
@@ -96,16 +94,17 @@ class _Footprints(Surveyor):
         self._touch(self.writes, pointer.buffer, np.array([_number(pointer.offset)]))
 
     def execute(self, execution: Execution) -> dict[str, None]:
-        name = execution.instruction.name
-        for operand in execution.operands.values():
+        for name, operand in execution.operands.items():
             if not isinstance(operand, View | Pointer):
                 continue
-            if not isinstance(operand, View) or name not in (*_READS, *_WRITES):
+            uses = [e for e in execution.instruction.traits.effects if e.operand == name]
+            whole = all(e.access != "scratch" and not e.indexed for e in uses)
+            if not isinstance(operand, View) or not whole:
                 raise _Unproven
             self.budget.spend(elements=np.prod([_number(n) for n in operand.shape], dtype=np.float64))
             elements = _window(operand)
             self._touch(self.reads, operand.buffer, elements)
-            if name in _WRITES:
+            if any(e.access == "write" for e in uses):
                 self._touch(self.writes, operand.buffer, elements)
         return dict.fromkeys(execution.vectors)
 

@@ -29,10 +29,6 @@ from .storage import Placement, Plan
 if TYPE_CHECKING:
     from pto_jax.interpreter.machine import RunBlock
 
-#: The tile and the view of the instructions that transfer a tile's valid region.
-TRANSFERS = {"tload": ("dst", "src"), "tstore": ("src", "dst"), "tstore_fp": ("src", "dst")}
-
-
 #: What tells an operation from others that compute addresses.
 Key: TypeAlias = tuple[str, tuple[str, ...]]
 
@@ -76,7 +72,7 @@ class Surveyor(AbstractMachine):
         self.current = key_of(op)
 
     def execute(self, execution: Execution) -> dict[str, None]:
-        transfer = TRANSFERS.get(execution.instruction.name)
+        transfer = execution.instruction.traits.transfer
         if transfer is not None and self.depth == 0:
             self._note(execution, *transfer)
         return dict.fromkeys(execution.vectors)

@@ -6,18 +6,13 @@ the region is traced, and what is too much is carried unchanged.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-
-from pto_jax.analysis.provenance import DERIVING
 from pto_jax.interpreter import Frame, Operand, Pointer, TileRef, View
-from pto_jax.ir.program import Op, Value
+from pto_jax.ir.program import Op
 from pto_jax.ir.types import TileType
+from pto_jax.isa.effects import aliased, entered, placed, written
 
 from .storage import slot_of
 from .tile_memory import TileMemory
-
-#: Operations whose result is over the storage or buffer of their first operand.
-_FOLLOWING = DERIVING | frozenset({"talias", "treshape", "bitcast", "tsubview", "subset", "bind_tile"})
 
 
 def changes(machine: TileMemory, frame: Frame) -> tuple[list[str], list[str]]:
@@ -26,13 +21,13 @@ def changes(machine: TileMemory, frame: Frame) -> tuple[list[str], list[str]]:
     cells: dict[str, None] = {}
     buffers: dict[str, None] = {}
     for op in frame.op.walk():
-        for name, source in _followed(op):
+        pair, place = aliased(op), placed(op)
+        for name, source in entered(op) if pair is None else (pair,):
             if source.name in known:
                 known[name.name] = known[source.name]
-        if op.name == "alloc_tile" and not op.group("addr"):
-            known[op.results[0].name] = _allocated(machine, op)
-        written = op.ins[1:2] if op.name == "store_scalar" else op.outs
-        for value in written:
+        if place is not None and place[1] is None and isinstance(place[0].type, TileType):
+            known[place[0].name] = _allocated(machine, op, place[0].type)
+        for value in written(op):
             target = known.get(value.name)
             if isinstance(target, TileRef):
                 slot = slot_of(target.storage)
@@ -43,17 +38,5 @@ def changes(machine: TileMemory, frame: Frame) -> tuple[list[str], list[str]]:
     return [key for key in cells if key in machine.cells], list(buffers)
 
 
-def _followed(op: Op) -> Iterator[tuple[Value, Value]]:
-    """Pairs of a value and one whose storage it has."""
-    if op.name in _FOLLOWING and op.ins and op.results:
-        yield op.results[0], op.ins[0]
-    elif op.name == "scf.for":
-        yield from zip(op.regions[0].args[1:], op.group("inits"), strict=True)
-    elif op.name == "scf.while":
-        yield from zip(op.regions[0].args, op.ins, strict=True)
-
-
-def _allocated(machine: TileMemory, op: Op) -> Operand:
-    t = op.results[0].type
-    assert isinstance(t, TileType)
+def _allocated(machine: TileMemory, op: Op, t: TileType) -> Operand:
     return TileRef(t, machine.allocate(op, t, None), t.rows, t.cols)

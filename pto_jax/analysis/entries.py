@@ -10,10 +10,8 @@ from .. import isa
 from ..errors import ArgumentError
 from ..ir.program import Function, Op, Program
 from ..ir.types import MemRefType, PtrType, Type
+from ..isa.effects import traits_of, written
 from .provenance import GlobalTypes as GlobalTypes, called, roots
-
-#: Operations whose result is another handle over the bytes of a tile.
-_ALIASES = frozenset({"talias", "treshape", "bitcast", "subset", "tsubview"})
 
 
 @dataclass(frozen=True)
@@ -50,27 +48,27 @@ def select_entry(program: Program, entry: str | None) -> Function:
 
 def arguments(program: Program, function: Function) -> tuple[Argument, ...]:
     """The arguments of a function with what is known about its buffers."""
-    written = set(written_buffers(program, function))
+    changed = set(written_buffers(program, function))
     needs = _needs(function)
-    return tuple(Argument(a.name, a.type, needs.get(a.name), a.name in written) for a in function.args)
+    return tuple(Argument(a.name, a.type, needs.get(a.name), a.name in changed) for a in function.args)
 
 
 def fragment_outputs(program: Program) -> tuple[str, ...]:
     """Names of a fragment's results that instructions wrote, and of the tile handles it makes at its end;
     its constants are not results, and a view that it writes stands for the arguments it is a view of."""
-    written: set[str] = set()
+    made: set[str] = set()
     read = {v.name for op in program.walk() for v in op.ins}
     for op in program.walk():
-        instruction = isa.find(op.name)
+        instruction, alias = isa.find(op.name), traits_of(op).alias
         if instruction is not None and instruction.syntax == "tile":
-            written |= {v.name for v in op.destinations}
-        elif op.name in _ALIASES:
-            written |= {v.name for v in op.destinations} - read
+            made |= {v.name for v in op.destinations}
+        elif alias is not None and alias.memory == "tile":
+            made |= {v.name for v in op.destinations} - read
     buffers = [name for function in program.functions for name in written_buffers(program, function)]
     sources = {n: r for function in program.functions for n, r in roots(program, function).items()}
     named: list[str] = []
     for name in program.fragment_results:
-        if name in written or name in buffers:
+        if name in made or name in buffers:
             named += sorted(sources.get(name, {name}))
     return tuple(dict.fromkeys((*named, *buffers)))
 
@@ -88,10 +86,9 @@ def _writes(program: Program, function: Function, active: frozenset[str]) -> Ite
         return sorted(names.get(name or "", ()), key=order.__getitem__)
 
     for op in function.walk():
-        if op.name in ("tstore", "store_scalar", "tstore_fp", "mscatter"):
-            for target in op.ins[1:2] if op.name == "store_scalar" else op.outs:
-                yield from of(target.name)
-        callee = called(program, op) if op.name == "call" else None
+        for target in written(op, "global"):
+            yield from of(target.name)
+        callee = called(program, op)
         if callee is not None and callee.name not in active:
             given = {p.name: v.name for p, v in zip(callee.args, op.ins, strict=False)}
             for inner in _writes(program, callee, active | {function.name}):

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from ..ir.program import Function, Op, Program, Region, Symbol, Value
+from ..ir.program import Function, Op, Program, Symbol, Value
 from ..ir.types import MemRefType, PartitionViewType, PtrType, TensorViewType
+from ..isa.effects import aliased, flows, handed_on, traits_of
 
 GlobalTypes = PtrType | MemRefType | TensorViewType | PartitionViewType
 
-#: Operations whose result is another view of their first operand's buffer.
-DERIVING = frozenset(
-    """make_tensor_view partition_view subview addptr memref.reinterpret_cast tensor_view_addr castptr
-    pointer_cast""".split()
-)
 _Roots = dict[str, frozenset[str]]
 
 
@@ -32,36 +28,17 @@ def roots(program: Program, function: Function) -> Mapping[str, frozenset[str]]:
 
 def _flows(program: Program, op: Op) -> Iterator[tuple[Value, Value]]:
     """Pairs of a value and one it may be, or be derived from."""
-    if op.name in DERIVING and op.ins:
-        yield from ((r, op.ins[0]) for r in op.results)
-    elif op.name == "call":
+    traits = traits_of(op)
+    if traits.alias is not None and traits.alias.memory == "global":
+        pair = aliased(op)
+        if pair is not None:
+            yield pair
+    elif traits.calls:
         yield from (
             (r, v) for r, sources in zip(op.results, forwarded(program, op), strict=False) for v in sources
         )
-    elif op.name == "scf.for":
-        body, inits = op.regions[0], op.group("inits")
-        ends = _ends(body)
-        for targets in (op.results, body.args[1:]):
-            yield from _pairs(targets, inits, ends)
-    elif op.name == "scf.while":
-        before, after = op.regions
-        yield from _pairs(before.args, op.ins, _ends(after))
-        passed = _ends(before)[1:]
-        yield from _pairs(after.args, passed)
-        yield from _pairs(op.results, passed)
-    else:
-        for region in op.regions:
-            yield from _pairs(op.results, _ends(region))
-
-
-def _ends(region: Region) -> tuple[Value, ...]:
-    last = region.ops[-1] if region.ops else None
-    return last.ins if last is not None and last.name in ("scf.yield", "scf.condition") else ()
-
-
-def _pairs(targets: Sequence[Value], *sources: Sequence[Value]) -> Iterator[tuple[Value, Value]]:
-    for given in sources:
-        yield from zip(targets, given, strict=False)
+    elif op.regions:
+        yield from flows(op)
 
 
 def forwarded(program: Program, call: Op) -> Iterator[list[Value]]:
@@ -71,11 +48,11 @@ def forwarded(program: Program, call: Op) -> Iterator[list[Value]]:
         return
     inner = roots(program, callee)
     given = {p.name: v for p, v in zip(callee.args, call.ins, strict=False)}
-    for op in callee.body.ops:
-        if op.name == "return":
-            yield from ([given[name] for name in inner.get(v.name, ())] for v in op.ins)
+    for v in handed_on(callee.body):
+        yield [given[name] for name in inner.get(v.name, ())]
 
 
-def called(program: Program, call: Op) -> Function | None:
-    callee = call.attrs.get("callee")
+def called(program: Program, op: Op) -> Function | None:
+    """The function of the program that an operation calls, None where it calls none."""
+    callee = op.attrs.get("callee") if traits_of(op).calls else None
     return program.function(callee.name) if isinstance(callee, Symbol) else None

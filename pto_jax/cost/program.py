@@ -11,7 +11,10 @@ from ..analysis.entries import select_entry
 from ..api import resolve_profile
 from ..errors import ArgumentError, VerifyError
 from ..ir.program import Function, Op, Program, Region, Symbol, Value
-from ..ir.types import Loc, Pipe, TileType
+from ..ir.types import Loc, TileType
+from ..isa.effects import operands_of, traits_of
+from ..isa.issue import pipe_of
+from ..isa.structure import structural_traits
 from ..profiles import Profile
 from .cce_stub import CONTROL
 from .instruction import figure_of, model_called
@@ -156,24 +159,27 @@ class _Walk:
         value = _fold(op, frame.known)
         if value is not None:
             frame.known[op.results[0].name] = value
-        if op.name == "alloc_tile" and op.results:
-            row, col = (op.group(n) for n in ("valid_row", "valid_col"))
-            frame.valid[op.results[0].name] = (
-                frame.known.get(row[0].name) if row else None,
-                frame.known.get(col[0].name) if col else None,
-            )
-        if op.name == "set_validshape" and len(op.ins) == 3:
-            tile, rows, cols = op.ins
-            frame.valid[tile.name] = (frame.known.get(rows.name), frame.known.get(cols.name))
+        traits = traits_of(op)
+        allocates = traits.placement is not None and traits.placement.allocates
+        if allocates or traits.resizes is not None:
+            values = operands_of(op)
+            sizes = (values.get("valid_row"), values.get("valid_col"))
+            rows, cols = (None if v is None else frame.known.get(v.name) for v in sizes)
+            handles = op.results if traits.resizes is None else (values.get(traits.resizes),)
+            for handle in handles:
+                if handle is not None:
+                    frame.valid[handle.name] = rows, cols
 
     def instruction(self, op: Op, frame: _Frame, times: Size | None) -> list[CostLine]:
         declared = isa.find(op.name)
-        control = declared is not None and (declared.cls == "sync_config" or op.name == "treshape")
-        if op.name.startswith(("arith.", "scf.", "memref.")) or op.name == "return":
+        control = declared is not None and (
+            declared.cls == "sync_config" or declared.traits.alias is not None
+        )
+        if structural_traits(op.name) is not None or op.name.startswith("memref."):
             return []
-        if control and (self.model.name != "cce_stub" or not _is_control(op.name)):
+        if control and (self.model.name != "cce_stub" or not _is_control(op)):
             return []
-        pipe, notes = Pipe.S if declared is None else declared.pipe, tuple[str, ...]()
+        pipe, notes = pipe_of(op), tuple[str, ...]()
         if declared is None:
             figure = no_data(self.model.name, f"{op.name} is not declared")
         elif control:
@@ -184,7 +190,6 @@ class _Walk:
             except VerifyError as error:
                 figure = no_data(self.model.name, str(error.diagnostics[0].message))
             else:
-                pipe = _pipe(declared, values)
                 figure, notes = self.figure(op, values, frame)
         return [CostLine(op.name, frame.name, pipe, figure, times, op.span, notes)]
 
@@ -235,8 +240,10 @@ def _fold(op: Op, known: Mapping[str, Size]) -> Size | None:
     return None
 
 
-def _is_control(name: str) -> bool:
-    return name.startswith(("barrier", "sync.", "set_flag", "wait_flag", "get_buf", "rls_buf", "syncall"))
+def _is_control(op: Op) -> bool:
+    """Whether an operation is a control call; tools turn events and waits for operations into such calls."""
+    order = traits_of(op).order
+    return order is not None and order.through not in ("event", "operation")
 
 
 def _sized_by(op: Op, values: Mapping[str, Value]) -> str:
@@ -286,15 +293,3 @@ def _place(value: Value | None) -> str:
 
 def _route(op: Op, values: Mapping[str, Value]) -> str:
     return f"{_place(values.get('src'))}->{_place(values.get('dst'))}"
-
-
-def _pipe(declared: isa.Instruction, values: Mapping[str, Value]) -> Pipe:
-    """The pipe an instruction runs on; moves go by the place they start from."""
-    source = values.get("src")
-    t = source.type if source is not None else None
-    if declared.cls in ("memory", "layout") and isinstance(t, TileType):
-        if t.loc == Loc.ACC:
-            return Pipe.FIX
-        if t.loc == Loc.MAT and declared.cls == "layout":
-            return Pipe.MTE1
-    return declared.pipe

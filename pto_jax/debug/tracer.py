@@ -22,11 +22,14 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from .. import isa
+from ..analysis.provenance import GlobalTypes
 from ..errors import ArgumentError
 from ..interpreter import Execution, Operand, Scope, TileRef, needs_rule
 from ..ir.dtypes import DType
 from ..ir.program import Op, Program
 from ..ir.types import ScalarType
+from ..isa.effects import traits_of
+from ..isa.issue import loc_of
 from . import micro_operations
 from .trace_text import Words, operand_text, place, words_of, written_attributes
 
@@ -36,24 +39,6 @@ if TYPE_CHECKING:
     from ..runtime.state import State
 
 Detail = Literal["instructions", "micro"]
-#: Operations that only name memory or numbers; their results show where instructions use them.
-_QUIET = frozenset(
-    {
-        "make_tensor_view",
-        "partition_view",
-        "subview",
-        "addptr",
-        "get_tensor_view_dim",
-        "get_tensor_view_stride",
-        "tensor_view_addr",
-        "get_block_idx",
-        "get_block_num",
-        "get_subblock_idx",
-        "get_subblock_num",
-    }
-)
-#: Operations that are never told an observer: they end a region.
-_UNSEEN = frozenset({"return", "scf.yield", "scf.condition"})
 
 
 def where(op: Op, block: int | None, core: str) -> str:
@@ -91,7 +76,7 @@ class Tracer:
     def begin(self, machine: JaxMachine, op: Op, scope: Scope) -> None:
         """Operations on handles, pipes and flags; instructions that compute come through ``before``."""
         instruction = isa.find(op.name)
-        if op.regions or instruction is None or op.name in _QUIET or needs_rule(instruction):
+        if op.regions or instruction is None or _is_quiet(op) or needs_rule(instruction):
             return
         self.executed += 1
         if self._full():
@@ -179,6 +164,14 @@ class Tracer:
             return
         self._lines += 1
         self.write(line)
+
+
+def _is_quiet(op: Op) -> bool:
+    """Whether an operation only names memory or numbers: its results show where instructions use them."""
+    traits = traits_of(op)
+    if not traits.pure or traits.effects or not op.results:
+        return False
+    return all(isinstance(v.type, GlobalTypes | ScalarType) and loc_of(v.type) is None for v in op.results)
 
 
 def _names_of(execution: Execution) -> list[str]:
@@ -287,7 +280,7 @@ def _by_line(program: Program) -> dict[int, Op]:
     """The first operation that begins on each line."""
     found: dict[int, Op] = {}
     for op in program.walk():
-        if op.span is not None and op.name not in _UNSEEN:
+        if op.span is not None and not traits_of(op).terminator:
             first = found.get(op.span.line)
             if first is None or first.span is None or op.span.col < first.span.col:
                 found[op.span.line] = op

@@ -13,11 +13,11 @@ from .. import isa
 from ..ir.dtypes import INDEX
 from ..ir.program import Function, Op, Region, Value, attrs
 from ..ir.types import OpaqueType, Pipe, PipeEventType, ScalarType
+from ..isa.effects import traits_of
 from ..isa.issue import EVENT_PIPES, loc_of, pipe_of
 from .state import State
 
 _ARRAY = OpaqueType("eventid_array", "4")
-_ENDS = frozenset(("return", "scf.yield", "scf.condition"))
 _KINDS: dict[Pipe, tuple[PipeEventType, ...]] = {
     pipe: tuple(kind for kind, p in EVENT_PIPES.items() if p == pipe) for pipe in EVENT_PIPES.values()
 }
@@ -46,19 +46,20 @@ class _Sync:
         last: Op | None = None
         for op in body:
             last = self.op(op, last)
-        if last is not None and (not body or body[-1].name not in _ENDS):
+        if last is not None and (not body or not traits_of(body[-1]).terminator):
             self.barrier()
         made, self.ops = self.ops, outer
         return made
 
     def op(self, op: Op, last: Op | None) -> Op | None:
         """Add an operation; what the next one has to wait for."""
-        if op.regions or op.name == "call" or op.name in _ENDS:
+        traits = traits_of(op)
+        if op.regions or traits.calls or traits.terminator:
             if last is not None:
                 self.barrier()
             regions = tuple(Region(tuple(self.region(r.ops)), r.args) for r in op.regions)
             self.ops.append(replace(op, regions=regions))
-            if op.name == "call":
+            if traits.calls:
                 self.barrier()
             return None
         if not _is_ordered(op):
@@ -150,7 +151,8 @@ class _Sync:
 
 def _is_ordered(op: Op) -> bool:
     """Whether an operation reads or writes tiles, so that another pipe may have to wait for it."""
-    instruction = isa.find(op.name)
-    if instruction is None or (instruction.syntax == "custom" and op.name != "tgetval"):
+    instruction, traits = isa.find(op.name), traits_of(op)
+    uses = any(effect.resource == "tile" for effect in traits.effects) and traits.fifo is None
+    if instruction is None or (instruction.syntax == "custom" and not uses):
         return False
     return any(loc_of(v.type) is not None for v in (*op.ins, *op.destinations))

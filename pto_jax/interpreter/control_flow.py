@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from ..errors import Diagnostic, ExecutionError
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.program import Function, Op, Region, Symbol
-from .cores import SECTIONS, kind_of, meet_inside
+from .cores import kind_of, meet_inside, section_kind
 from .interpreter import Interpreter, Steps, complete, executes
 from .machine import After, Arm, Before, Machine
 from .operands import Operand, Scalar
@@ -188,7 +188,7 @@ def _elsewhere(interpreter: Interpreter, function: Function) -> bool:
 @executes("section.cube", "section.vector")
 def _section(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     """A single core runs the sections of both kinds; the reader keeps their names apart."""
-    if interpreter.core.kind in (None, SECTIONS[op.name]):
+    if interpreter.core.kind in (None, section_kind(op)):
         for region in op.regions:
             yield from interpreter.block(region, scope)
 

@@ -11,18 +11,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ..analysis.provenance import called
 from ..ir.enums import KernelKind
-from ..ir.program import Function, Op, Program, Symbol
+from ..ir.program import Function, Op, Program
+from ..isa.effects import traits_of
 from .operands import Scalar
 
 Kind = Literal["cube", "vector"]
-SECTIONS: dict[str, Kind] = {"section.cube": "cube", "section.vector": "vector"}
 _KINDS: dict[KernelKind, Kind] = {KernelKind.CUBE: "cube", KernelKind.VECTOR: "vector"}
-_SUBBLOCK = frozenset({"get_subblock_idx", "get_subblock_num"})
-_FLAGS = frozenset({"sync.set", "sync.wait"})
-PIPES = frozenset(
-    {"tpush", "tpop", "tpush_to_aiv", "tpush_to_aic", "tpop_from_aic", "tpop_from_aiv"}
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -62,17 +58,34 @@ class Block:
 def cores_of(program: Program, function: Function) -> tuple[Core, ...]:
     """The cores a function runs on."""
     ops = list(_reachable(program, function, frozenset()))
-    names = {op.name for op in ops}
-    kinds = {SECTIONS[n] for n in names & SECTIONS.keys()}
+    kinds = {k for k in map(section_kind, ops) if k is not None}
     kinds |= {k for k in (kind_of(function), *(kind_of(f) for f in _callees(program, ops))) if k is not None}
-    meets = names & PIPES or (names & _FLAGS and len(kinds) == 2)
-    if not meets and not names & _SUBBLOCK:
+    meets = any(map(_uses_fifo, ops)) or (any(map(_uses_flag, ops)) and len(kinds) == 2)
+    asks = any(traits_of(op).launch in ("subblock", "subblocks") for op in ops)
+    if not meets and not asks:
         return (Core(),)
-    halves = bool(names & _SUBBLOCK) or any(op.attrs.get("split") for op in ops if op.name in PIPES)
+    halves = asks or any(op.attrs.get("split") for op in ops if _uses_fifo(op))
     cores = [Core("cube")] if "cube" in kinds else []
     if "vector" in kinds or not kinds:
         cores += [Core("vector", s) for s in range(2 if halves else 1)]
     return tuple(cores)
+
+
+def _uses_fifo(op: Op) -> bool:
+    """Whether cores meet because one gives the other a tile."""
+    return traits_of(op).fifo in ("push", "pop")
+
+
+def _uses_flag(op: Op) -> bool:
+    """Whether cores meet because one of them waits for the other."""
+    order = traits_of(op).order
+    return order is not None and order.through == "core"
+
+
+def section_kind(op: Op) -> Kind | None:
+    """The core that executes a section; None for other operations."""
+    traits = traits_of(op)
+    return None if traits.regions is None or traits.core is None else _KINDS[traits.core]
 
 
 def _reachable(program: Program, function: Function, active: frozenset[str]) -> Iterator[Op]:
@@ -85,10 +98,9 @@ def _reachable(program: Program, function: Function, active: frozenset[str]) -> 
 
 def _callees(program: Program, ops: Sequence[Op]) -> Iterator[Function]:
     for op in ops:
-        callee = op.attrs.get("callee")
-        found = program.function(callee.name) if isinstance(callee, Symbol) else None
-        if found is not None:
-            yield found
+        callee = called(program, op)
+        if callee is not None:
+            yield callee
 
 
 def kind_of(function: Function) -> Kind | None:
@@ -101,4 +113,4 @@ def meet_inside(program: Program, op: Op) -> bool:
     """Whether cores meet inside an operation, or inside a function it calls."""
     bodies = list(op.walk())
     inner = [o for f in _callees(program, bodies) for o in _reachable(program, f, frozenset())]
-    return any(o.name in PIPES or o.name in _FLAGS for o in (*bodies, *inner))
+    return any(_uses_fifo(o) or _uses_flag(o) for o in (*bodies, *inner))

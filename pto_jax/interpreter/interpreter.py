@@ -22,6 +22,7 @@ from ..ir.dtypes import I1, INDEX, DType
 from ..ir.modes import FmatrixMode
 from ..ir.program import AttrValue, Function, Op, Program, Region, Value
 from ..ir.types import TileType, UnknownType, VectorType
+from ..isa.effects import traits_of
 from ..isa.layout_img2col import IMG2COL_STATE
 from ..isa.matrix import ROUNDING_STATE
 from .cores import Block, Core
@@ -46,8 +47,6 @@ class Waiting:
 Steps: TypeAlias = Generator[Waiting, None, T]
 #: Executes one operation, in steps where it has regions or waits.
 Handler: TypeAlias = Callable[["Interpreter", Op, Scope], "Steps[None] | None"]
-#: Operations that end a region and hand their operands on.
-TERMINATORS = frozenset({"return", "scf.yield", "scf.condition"})
 HANDLERS: dict[str, Handler] = {}
 
 
@@ -110,7 +109,7 @@ class Interpreter:
     def block(self, region: Region, scope: Scope) -> Steps[tuple[Operand, ...]]:
         """Execute a region's operations; returns the operands of its terminator."""
         for op in region.ops:
-            if op.name in TERMINATORS:
+            if traits_of(op).terminator:
                 return tuple(scope[v] for v in op.ins)
             yield from self.step(op, scope)
         return ()

@@ -14,6 +14,7 @@ from .rules.constraints import HARDWARE, fixed_type, place, type_row
 from .rules.handles import Shown, handle, handle_operand
 from .rules.typesets import table
 from .sync_config import required
+from .traits import Effect, Order
 
 if TYPE_CHECKING:
     from ..ir.program import AttrValue
@@ -86,6 +87,7 @@ def _flag_test(name: str, summary: str, semantics: str, *, result: bool) -> Inst
                 "comm_types.hpp (WaitCmp)",
             ),
         ),
+        order=None if result else Order("wait", "signal"),
     )
 
 
@@ -125,6 +127,7 @@ def _collective(
         (*attributes, engine(CollectiveEngine)),
         (*((required(*given),) if given else ()), *rules),
         decisions,
+        effects=(Effect("read" if view.role == "out" else "write", "remote"),),
     )
 
 
@@ -152,6 +155,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Shown({"signal": _FLAGS, "value": ScalarType(I32)}, ("signal", "value"), {"op": NotifyOp.SET}),),
         (Attribute("op", NotifyOp, None, "set or atomic add"),),
         (required("op"), _integers("signal"), _integers("value")),
+        effects=(Effect("write", "global", "signal"),),
+        order=Order("signal", "signal"),
     ),
     _flag_test(
         "twait", "Wait until every flag compares true.", "Returns once signal cmp value.", result=False

@@ -24,6 +24,7 @@ from .declare import Attribute, AttrMap, Constraint, Finding, Instruction, Opera
 from .rules.communication import DIALECT, comm, engine, equal_elements, gm, staging
 from .rules.constraints import fixed_type, place
 from .rules.handles import Shown, handle, handle_operand, number_in
+from .traits import Effect, Order
 
 if TYPE_CHECKING:
     pass
@@ -110,10 +111,11 @@ def _async_copy(name: str, summary: str) -> Instruction:
             handle("session", "async_session", DIALECT),
             handle("event", "async_event", DIALECT),
         ),
+        effects=(Effect("write", "global", "dst"),),
     )
 
 
-def _async_event(name: str, summary: str, semantics: str) -> Instruction:
+def _async_event(name: str, summary: str, semantics: str, order: Order | None = None) -> Instruction:
     form = ("event", "session")
     types: dict[str, Type] = {"event": EVENT, "session": SESSION, "completed": ScalarType(I1)}
     return comm(
@@ -127,6 +129,7 @@ def _async_event(name: str, summary: str, semantics: str) -> Instruction:
             handle("event", "async_event", DIALECT),
             handle("session", "async_session", DIALECT),
         ),
+        order=order,
     )
 
 
@@ -168,7 +171,13 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             number_in("channel_group_idx", lambda n: 0 <= n < 1 << 32, "0 to 2^32 - 1", -1, DIALECT),
             handle("session", "async_session", DIALECT),
         ),
+        effects=(Effect("scratch", "global", "workspace"),),
     ),
-    _async_event("wait_async_event", "Wait for an asynchronous copy.", "Returns true once it completed."),
+    _async_event(
+        "wait_async_event",
+        "Wait for an asynchronous copy.",
+        "Returns true once it completed.",
+        Order("wait", "transfer"),
+    ),
     _async_event("test_async_event", "Ask whether an asynchronous copy completed.", "Returns at once."),
 )

@@ -9,15 +9,16 @@ verifier, the documentation and the generators derive from it.
 from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..ir.dtypes import DType, dtype
-from ..ir.types import GlobalLayout, Pipe, TileType, Type, VectorType
+from ..ir.types import GlobalLayout, Loc, Pipe, TileType, Type, VectorType
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .semantics import EXACT, Accuracy, Formula, Holds, InPlace, Lanes, Moves
+from .traits import PLAIN, Access, Effect, Resource, Traits
 
 if TYPE_CHECKING:
     from ..ir.program import AttrValue, Op, Symbol, Value
@@ -261,6 +262,25 @@ class Sample:
 #: element types alone (:mod:`pto_jax.isa.samples.operations` builds the others).
 Sampler: TypeAlias = "Callable[[Instruction, Profile], Iterator[Sample]]"
 
+#: The pipe an operation runs on by the places of the first tile it reads and of its first destination (None:
+#: no tile); None where the declared pipe holds.
+PipeRule: TypeAlias = "Callable[[Loc | None, Loc | None], Pipe | None]"
+
+#: What an operand's role says an instruction does to its memory.
+_ACCESSES: Mapping[Role, tuple[Access, ...]] = {
+    "in": ("read",),
+    "out": ("write",),
+    "inout": ("read", "write"),
+    "tmp": ("scratch",),
+}
+#: The memory that operands of a kind name; others name none.
+_MEMORY: Mapping[OperandKind, Resource] = {
+    "tile": "tile",
+    "gm": "global",
+    "ptr": "global",
+    "vector": "vector",
+}
+
 Domain = Literal["dst", "src", "src0", "none", "custom"]
 
 
@@ -298,7 +318,9 @@ class Instruction:
     ``type_vars`` names the columns of ``types``: per profile the legal combinations of element types.
     ``domain`` says whose valid region the instruction iterates over. ``hidden_scratch`` says of an
     operation whether it overwrites the profile's ``ub_scratch`` bytes. ``sampler`` makes legal sample
-    operations where the generic ones do not fit.
+    operations where the generic ones do not fit. ``traits`` say what else the instruction does than compute
+    values; effects of tile instructions follow from the roles of their operands, those with a syntax of their
+    own list them. ``pipe_rule`` says where places of operands decide on the pipe.
 
     What is done to numbers, in the terms of :mod:`.semantics`: ``formulas`` holds one formula per set of
     operands that has one. ``divisor`` are the sources by whose zeros integers are divided: that one of them
@@ -336,14 +358,31 @@ class Instruction:
     in_place: InPlace = field(default_factory=dict)
     intrinsic: str = ""
     cycles: Cycles | None = None
+    traits: Traits = PLAIN
+    pipe_rule: PipeRule | None = None
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "traits", replace(self.traits, effects=self._effects()))
         if not self.forms and self.syntax == "tile":
             reads = [o for o in self.operands if o.role in ("in", "tmp")]
             required = [o.name for o in reads if not o.optional]
             every = [o.name for o in reads]
             forms = (tuple(required),) if required == every else (tuple(required), tuple(every))
             object.__setattr__(self, "forms", forms)
+
+    def _effects(self) -> tuple[Effect, ...]:
+        """The listed effects, and those that the roles of operands say that no listed one names."""
+        listed = self.traits.effects
+        if self.syntax != "tile" or self.traits.alias is not None:
+            return listed
+        named = {effect.operand for effect in listed}
+        derived = (
+            Effect(access, _MEMORY[o.kind], o.name)
+            for o in self.operands
+            if o.name not in named and o.kind in _MEMORY
+            for access in _ACCESSES[o.role]
+        )
+        return (*derived, *listed)
 
     def operand(self, name: str) -> Operand:
         return next(o for o in self.operands if o.name == name)

@@ -31,10 +31,12 @@ from .rules.fixpipe import (
 from .rules.fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores_by_column, used_words
 from .rules.fixpipe_words import FP, VERIFIER, parameter_rules
 from .rules.irregular import sample
+from .rules.issue import inserted, moved, stored
 from .rules.quantisation import MOVED_QUANTISED, SIMULATED_VECTOR, STORED_QUANTISED
 from .rules.regions import covers
 from .rules.typesets import Rows, TypeTable, pairs
 from .samples.operations import Sample
+from .traits import Traits
 
 _ACC, _MAT, _VEC = Loc.ACC, Loc.MAT, Loc.VEC
 _PATHS: Paths = {"a2a3": ((_ACC, _MAT),), "a5": ((_ACC, _MAT), (_ACC, _VEC))}
@@ -153,6 +155,7 @@ def _moving(
         decisions=(*_DECISIONS, REGIONS_MAY_DIFFER),
         sources=(f"page {name}", HEADERS, SIMULATOR_VALUES),
         sampler=_window_samples if operands else _move_samples,
+        pipe_rule=moved if role == "out" else inserted,
     )
 
 
@@ -225,5 +228,7 @@ TSTORE_FP = Instruction(
     ),
     sources=("page tstore_fp", HEADERS, VERIFIER, SIMULATOR_VALUES),
     sampler=stores_by_column,
+    traits=Traits(transfer=("src", "dst")),
+    pipe_rule=stored,
 )
 INSTRUCTIONS: tuple[Instruction, ...] = (TMOV_FP, TEXTRACT_FP, TINSERT_FP, TSTORE_FP)

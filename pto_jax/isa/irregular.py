@@ -30,6 +30,7 @@ from .rules.irregular import (
 )
 from .rules.typesets import STANDARD, rows, table
 from .samples.operations import Sample
+from .traits import Effect, Traits
 
 if TYPE_CHECKING:
     from ..ir.program import AttrValue
@@ -376,6 +377,7 @@ TPRINT = Instruction(
     ),
     sources=("page tprint", HEADERS, "public CPU simulator"),
     sampler=_print_samples,
+    traits=Traits(effects=(Effect("write", "host"),)),
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TCI, TTRI, TRANDOM, THISTOGRAM, TPRINT)

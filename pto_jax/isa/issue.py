@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ..ir.program import Op
 from ..ir.types import Loc, MemRefType, Pipe, PipeEventType, TileType, Type
+from . import find
 from .rules.tile_legality import tile_of_memref
 
 #: Pipes of the classes that high-level events name.
@@ -20,8 +21,6 @@ EVENT_PIPES: dict[PipeEventType, Pipe] = {
     PipeEventType.TVEC: Pipe.V,
     PipeEventType.TVECWAIT_EVENT: Pipe.V,
 }
-_MOVES = frozenset(("tmov", "tmov.fp", "textract", "textract_fp", "tinsert", "tinsert_fp"))
-_SENDS = frozenset(("tstore", "tstore_fp", "tpush", "tpush_to_aiv", "tpush_to_aic"))
 
 
 def loc_of(t: Type) -> Loc | None:
@@ -31,7 +30,7 @@ def loc_of(t: Type) -> Loc | None:
 
 
 def pipe_of(op: Op) -> Pipe:
-    """The pipe an operation runs on; moves and stores go by the places of their tiles.
+    """The pipe an operation runs on, as its declaration says for the places of its tiles.
 
     >>> from pto_jax.ir.dtypes import F32
     >>> from pto_jax.ir.program import Value
@@ -39,17 +38,12 @@ def pipe_of(op: Op) -> Pipe:
     >>> [pipe_of(Op("tmov", (t,), (vec,))).name for t in (vec, acc)]
     ['V', 'FIX']
     """
-    from . import find
-
-    source = next((loc_of(v.type) for v in op.ins if loc_of(v.type) is not None), None)
-    target = next((loc_of(v.type) for v in op.destinations if loc_of(v.type) is not None), None)
-    if op.name in _SENDS:
-        return Pipe.FIX if source == Loc.ACC else Pipe.MTE3
-    if op.name in _MOVES and source != target:
-        if source == Loc.ACC:
-            return Pipe.FIX
-        if source == Loc.MAT:
-            return Pipe.V if target == Loc.VEC else Pipe.MTE1
-        return Pipe.MTE3 if op.name.startswith("tinsert") else Pipe.FIX
     instruction = find(op.name)
-    return instruction.pipe if instruction is not None else Pipe.S
+    if instruction is None:
+        return Pipe.S
+    if instruction.pipe_rule is None:
+        return instruction.pipe
+    source = next((loc for v in op.ins if (loc := loc_of(v.type)) is not None), None)
+    target = next((loc for v in op.destinations if (loc := loc_of(v.type)) is not None), None)
+    pipe = instruction.pipe_rule(source, target)
+    return instruction.pipe if pipe is None else pipe

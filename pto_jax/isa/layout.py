@@ -22,6 +22,7 @@ from .rules.fixpipe import (
     unlisted_path,
 )
 from .rules.fixpipe_words import FP, WORD, parameter_rules, word_type
+from .rules.issue import moved
 from .rules.layout_moves import (
     PATHS,
     breaks_moved_types,
@@ -117,5 +118,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         sampler=samples,
         moves="copy",
         in_place={"cpu_sim": ("src",)},
+        pipe_rule=moved,
     ),
 )

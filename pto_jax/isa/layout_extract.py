@@ -30,6 +30,7 @@ from .rules.fixpipe import (
 )
 from .rules.fixpipe_words import WORD, word_type
 from .rules.irregular import matches, sample
+from .rules.issue import inserted, moved
 from .rules.layout_moves import cube_layouts
 from .rules.quantisation import MOVED_PLAIN, MOVED_QUANTISED, SIMULATED_SCALAR
 from .rules.typesets import BYTE_FLOATS, FLOATS, INT32, STANDARD, Row, Rows, TypeTable, pairs
@@ -289,7 +290,8 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
         moves="copy",
     )
     # A parameter word has a type of its own.
-    return replace(made, constraints=tuple(c for c in made.constraints if c.rule != "scalar-type"))
+    constraints = tuple(c for c in made.constraints if c.rule != "scalar-type")
+    return replace(made, constraints=constraints, pipe_rule=moved if role == "out" else inserted)
 
 
 _CONVERSION = (

@@ -19,6 +19,7 @@ from .rules.extents import OPEN
 from .rules.irregular import matches, sample
 from .rules.typesets import FLOATS, INT32, TypeTable, rows
 from .samples.operations import Sample
+from .traits import Effect, Traits
 
 _G = GlobalLayout
 _Types = dict[str, Type]
@@ -372,6 +373,7 @@ TIMG2COL = Instruction(
     sources=("page timg2col", HEADERS, SIMULATOR_VALUES),
     sampler=_samples,
     lanes="open",
+    traits=Traits(effects=(Effect("read", "mode"), Effect("write", "mode"))),
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TIMG2COL,)

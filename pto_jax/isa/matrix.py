@@ -18,6 +18,7 @@ from .rules.extents import PRODUCT
 from .rules.matrix import ROLES, bias_rules, common, one_row
 from .rules.typesets import Row, Rows, TypeTable
 from .samples.operations import Sample
+from .traits import Effect, Traits
 
 TYPE_VARS = ("D", "A", "B")
 DST = Operand("dst", "out", dtype="D", note="accumulator tile", extent=PRODUCT)
@@ -204,6 +205,7 @@ def product(
         sources=(f"page {name}", HEADER_LISTS, SIMULATOR_VALUES),
         executable=executable,
         sampler=sampler(k, vector=vector, step=sampled),
+        traits=Traits(effects=(Effect("read", "mode"),)),
     )
 
 

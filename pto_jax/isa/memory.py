@@ -22,10 +22,12 @@ from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place
 from .rules.fixpipe import RELU, SATURATE, ST_PHASE, accumulated_layouts, accumulated_types, accumulator_only
 from .rules.fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores
 from .rules.fixpipe_words import WORD, word_type
+from .rules.issue import stored
 from .rules.quantisation import STORED_PLAIN, STORED_QUANTISED
 from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, STANDARD, TypeTable, table
 from .samples.memory import transfers
 from .samples.operations import Sample
+from .traits import Traits
 
 _STORED = (*STANDARD, *BYTE_FLOATS, *NIBBLE_FLOATS, "f8e8m0", "i4")
 #: Tiles of every stored type move; i4 is packed on A2/A3 only.
@@ -177,6 +179,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         sources=("page tload", HEADERS, SIMULATOR_VALUES),
         sampler=transfers,
         moves="copy",
+        traits=Traits(transfer=("dst", "src")),
     ),
     Instruction(
         "tstore",
@@ -233,5 +236,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         sources=("page tstore", HEADERS, SIMULATOR_VALUES),
         sampler=_stores,
         moves="copy",
+        traits=Traits(transfer=("src", "dst")),
+        pipe_rule=stored,
     ),
 )

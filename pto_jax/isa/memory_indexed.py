@@ -37,6 +37,7 @@ from .rules.memory_indexed import (
 )
 from .rules.typesets import BYTE_FLOATS, FLOATS, INT32, INTS, SIMULATED, TypeTable, table
 from .samples.operations import Sample
+from .traits import Effect, Traits
 
 if TYPE_CHECKING:
     from ..ir.program import AttrValue
@@ -199,6 +200,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         decisions=_DECISIONS,
         sources=("page MGATHER", HEADERS, SIMULATOR_VALUES),
         sampler=_samples,
+        traits=Traits(effects=(Effect("read", "global", "src", indexed=True),)),
     ),
     Instruction(
         "mscatter",
@@ -246,5 +248,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         sources=("page MSCATTER", HEADERS, SIMULATOR_VALUES),
         sampler=_samples,
+        traits=Traits(
+            effects=(
+                Effect("read", "global", "dst", indexed=True),
+                Effect("write", "global", "dst", indexed=True),
+            )
+        ),
     ),
 )

@@ -11,6 +11,7 @@ from ..profiles import PROFILE_NAMES, Profile
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import element_type, place, same_element, with_dtype
 from .rules.handles import Shown, sampler
+from .traits import Effect, Traits
 
 _DIALECT = "PTOAS dialect definition and verifier"
 _SOURCES = ("PTO ISA page of the instruction", _DIALECT)
@@ -134,6 +135,7 @@ def _access(
     shown: tuple[Shown, ...],
     constraints: tuple[Constraint, ...],
     decisions: tuple[Decision, ...],
+    effects: tuple[Effect, ...],
 ) -> Instruction:
     return Instruction(
         name,
@@ -152,6 +154,7 @@ def _access(
         sources=_SOURCES,
         syntax="tile" if name == "tsetval" else "custom",
         sampler=sampler(*shown),
+        traits=Traits(effects=effects),
     )
 
 
@@ -185,6 +188,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _in_tile("src"),
         ),
         (_STORAGE, _OUTSIDE),
+        (Effect("read", "tile", "src", indexed=True),),
     ),
     _access(
         "tsetval",
@@ -201,6 +205,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _in_tile("dst"),
         ),
         (_STORAGE, _OUTSIDE),
+        (Effect("read", "tile", "dst", indexed=True), Effect("write", "tile", "dst", indexed=True)),
     ),
     _access(
         "load_scalar",
@@ -211,6 +216,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         tuple(_shown_memory(("ptr", "offset"), d) for d in ("f32", "i32")),
         (_one_element("ptr", "result"), _whole_words("ptr", "result"), _offset_type(), _global()),
         (_OUTSIDE,),
+        (Effect("read", "global", "ptr", indexed=True),),
     ),
     _access(
         "store_scalar",
@@ -221,5 +227,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         tuple(_shown_memory(("value", "ptr", "offset"), d) for d in ("f32", "i32")),
         (_one_element("ptr", "value"), _whole_words("ptr", "value"), _offset_type(), _global()),
         (_OUTSIDE,),
+        (Effect("write", "global", "ptr", indexed=True),),
     ),
 )

@@ -21,6 +21,7 @@ from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruct
 from .rules.constraints import element_type, same_element, size
 from .rules.handles import Shown, sampler
 from .rules.tile_legality import tile_of_memref
+from .traits import PLAIN, Alias, Placement, Traits
 from .views import extents
 
 _MLIR, _DIALECT = "MLIR memref dialect", "PTOAS dialect definition and programs"
@@ -157,6 +158,7 @@ def _declared(
     shown: Shown,
     attributes: tuple[Attribute, ...] = (),
     decisions: tuple[Decision, ...] = (),
+    traits: Traits = PLAIN,
 ) -> Instruction:
     return Instruction(
         name,
@@ -175,6 +177,7 @@ def _declared(
         sources=(_MLIR, _DIALECT),
         syntax="custom",
         sampler=sampler(shown),
+        traits=traits,
     )
 
 
@@ -204,6 +207,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "PTOAS memory planning",
             ),
         ),
+        Traits(placement=Placement("result")),
     ),
     _declared(
         "memref.dealloc",
@@ -235,6 +239,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             grouped=True,
         ),
         (Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
+        traits=Traits(alias=Alias("result", "source", "global", "moved")),
     ),
     _declared(
         "subview",
@@ -266,5 +271,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 _DIALECT,
             ),
         ),
+        Traits(alias=Alias("result", "view", "global", "window")),
     ),
 )

@@ -14,6 +14,7 @@ from ..ir.program import Symbol
 from ..ir.types import (
     AddressSpace,
     BLayout,
+    KernelKind,
     Loc,
     OpaqueType,
     PartitionViewType,
@@ -28,6 +29,7 @@ from ..profiles import PROFILE_NAMES
 from .declare import Attribute, Decision, Instruction, Operand
 from .rules.constraints import place
 from .rules.handles import Shown, handle, handle_operand, number_in, only_on
+from .rules.issue import stored
 from .rules.pipes import (
     DIALECT,
     DIR_MASK,
@@ -52,6 +54,7 @@ from .rules.pipes import (
 )
 from .rules.typesets import STANDARD, table
 from .sync_config import required
+from .traits import Effect, Traits
 
 if TYPE_CHECKING:
     from ..ir.program import AttrValue
@@ -84,6 +87,7 @@ def _initialize(core: str, kind: str) -> Instruction:
         (Shown(types, form, ring, grouped=True), Shown(local, buffers, ring, grouped=True)),
         (DIR_MASK, SLOT_SIZE, NOSPLIT),
         (required("dir_mask", "slot_size"), *RING),
+        traits=Traits(fifo="initialise", core=KernelKind[kind.upper()]),
     )
 
 
@@ -98,6 +102,8 @@ def _push(name: str, kind: str, tile: TileType) -> Instruction:
         (SPLIT,),
         (SPLIT_RULE, located("tile", tile.loc)),
         Pipe.FIX if tile.loc == Loc.ACC else Pipe.MTE3,
+        traits=Traits((Effect("read", "tile", "tile"),), fifo="push", core=KernelKind[kind.upper()]),
+        pipe_rule=stored,
     )
 
 
@@ -123,6 +129,7 @@ def _pop(name: str, kind: str, tile: TileType) -> Instruction:
         (SPLIT_RULE, located("result", tile.loc), dynamic_result()),
         Pipe.MTE2 if tile.loc == Loc.VEC else Pipe.MTE1,
         (RELEASE,),
+        traits=Traits(fifo="pop", core=KernelKind[kind.upper()]),
     )
 
 
@@ -137,6 +144,7 @@ def _free(name: str, kind: str) -> Instruction:
         (SPLIT,),
         (SPLIT_RULE,),
         decisions=(RELEASE,),
+        traits=Traits(fifo="free", core=KernelKind[kind.upper()]),
     )
 
 
@@ -177,6 +185,7 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
         ),
         tuple(attributes),
         (required("dir_mask", "slot_size", "slot_num"), *rules),
+        traits=Traits(fifo="initialise"),
     )
 
 
@@ -209,6 +218,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             reserved_place(),
             base_given(),
         ),
+        traits=Traits(fifo="reserve"),
     ),
     pipe_instruction(
         "import_reserved_buffer",
@@ -222,6 +232,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Attribute("peer_func", Symbol, None, "function that reserves it"),
         ),
         (required("name", "peer_func"),),
+        traits=Traits(fifo="import"),
     ),
     _initialize("aic", "cube"),
     _initialize("aiv", "vector"),
@@ -260,6 +271,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (SPLIT,),
         (SPLIT_RULE, handle("pipe", "pipe", DIALECT), located("tile", Loc.ACC, Loc.VEC, Loc.CTRL)),
         Pipe.MTE3,
+        traits=Traits((Effect("read", "tile", "tile"),), fifo="push"),
+        pipe_rule=stored,
     ),
     pipe_instruction(
         "tpop",
@@ -287,6 +300,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         Pipe.MTE2,
         (RELEASE,),
+        traits=Traits(fifo="pop"),
     ),
     pipe_instruction(
         "talloc",
@@ -305,6 +319,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "public CPU simulator (no implementation)",
             ),
         ),
+        traits=Traits(fifo="allocate"),
     ),
     pipe_instruction(
         "tfree",
@@ -322,6 +337,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (SPLIT,),
         (SPLIT_RULE, handle("pipe", "pipe", DIALECT)),
         decisions=(RELEASE,),
+        traits=Traits(fifo="free"),
     ),
     pipe_instruction(
         "grid_tpush",
@@ -351,5 +367,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         Pipe.MTE3,
         executable=False,
         types=_GRID_TYPES,
+        traits=Traits((Effect("read", "tile", "tile"), Effect("write", "remote"))),
     ),
 )

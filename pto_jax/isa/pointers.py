@@ -22,6 +22,7 @@ from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operan
 from .rules.constraints import element_type, fixed_type, same_element
 from .rules.handles import Shown, sampler
 from .rules.memory import ALIGNMENT
+from .traits import PLAIN, Alias, Placement, Traits
 from .views import dimension
 
 _DIALECT = "PTOAS dialect definition"
@@ -98,6 +99,7 @@ def _instruction(
     shown: tuple[Shown, ...],
     constraints: tuple[Constraint, ...],
     not_executed: Decision | None = None,
+    traits: Traits = PLAIN,
 ) -> Instruction:
     return Instruction(
         name,
@@ -117,6 +119,7 @@ def _instruction(
         syntax="custom",
         executable=not_executed is None,
         sampler=sampler(*shown),
+        traits=traits,
     )
 
 
@@ -145,6 +148,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Shown({"view": _WINDOW, "result": PtrType(F32)}, ("view",)),
         ),
         (_one_element("view", "result"),),
+        traits=Traits(alias=Alias("result", "view", "global")),
     ),
     _instruction(
         "tile_buf_addr",
@@ -155,6 +159,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Shown({"tile": TileType(F32, 16, 64), "result": PtrType(F32, AddressSpace.VEC)}, ("tile",)),),
         (_one_element("tile", "result"), _space_of_tile()),
         _VECTOR_SCOPE,
+        Traits(alias=Alias("result", "tile")),
     ),
     _instruction(
         "castptr",
@@ -189,5 +194,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (_aligned(),),
         _INTERNAL,
+        Traits(placement=Placement("result", "addrs")),
     ),
 )

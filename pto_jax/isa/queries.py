@@ -12,6 +12,7 @@ from .rules.constraints import element_type
 from .rules.handles import Shown
 from .sync_config import required
 from .sync_handles import config
+from .traits import Effect, LaunchNumber, Traits
 
 _PAGE = "PTOAS dialect definition"
 _I64 = ScalarType(I64)
@@ -22,7 +23,7 @@ _ORDER = Decision(
 )
 
 
-def _query(name: str, summary: str, semantics: str) -> Instruction:
+def _query(name: str, summary: str, semantics: str, number: LaunchNumber) -> Instruction:
     return config(
         name,
         summary,
@@ -32,6 +33,7 @@ def _query(name: str, summary: str, semantics: str) -> Instruction:
         (Shown({"result": _I64}, ()),),
         constraints=(_number("result", ("i64", "index")),),
         decisions=(_ORDER,),
+        traits=Traits(launch=number),
     )
 
 
@@ -49,11 +51,19 @@ def _number(name: str, allowed: tuple[str, ...]) -> Constraint:
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
-    _query("get_block_idx", "Number of the block.", "0 to get_block_num - 1."),
-    _query("get_block_num", "Number of blocks of the launch.", "The grid size."),
-    _query("get_subblock_idx", "Number of the vector core of the block.", "0 or 1; 0 on the cube core."),
+    _query("get_block_idx", "Number of the block.", "0 to get_block_num - 1.", "block"),
+    _query("get_block_num", "Number of blocks of the launch.", "The grid size.", "blocks"),
     _query(
-        "get_subblock_num", "Number of vector cores of a block.", "2 for kernels on two vector cores, else 1."
+        "get_subblock_idx",
+        "Number of the vector core of the block.",
+        "0 or 1; 0 on the cube core.",
+        "subblock",
+    ),
+    _query(
+        "get_subblock_num",
+        "Number of vector cores of a block.",
+        "2 for kernels on two vector cores, else 1.",
+        "subblocks",
     ),
     config(
         "print",
@@ -64,6 +74,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Shown({"scalar": ScalarType(F32)}, ("scalar",), {"format": "%f"}),),
         (Attribute("format", str, None, "text with one conversion"),),
         (required("format"),),
+        traits=Traits(effects=(Effect("write", "host"),)),
     ),
     config(
         "trap",
@@ -72,5 +83,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (),
         ((),),
         (Shown({}, ()),),
+        traits=Traits(effects=(Effect("write", "host"),)),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import Literal
 
 from ..ir.dtypes import F16, F32, INDEX, dtype
 from ..ir.types import AddressSpace, BLayout, Loc, MemRefType, Pipe, ScalarType, SLayout, TileType, Type
@@ -21,6 +22,7 @@ from .declare import (
 )
 from .rules.constraints import SIMULATOR, size
 from .rules.handles import Shown, sampler
+from .traits import Alias, Traits
 
 _PAGE, _DIALECT = "PTO ISA page of the instruction", "PTOAS dialect definition and verifier"
 _SOURCES = (_PAGE, _DIALECT)
@@ -189,6 +191,7 @@ def _alias(
     constraints: tuple[Constraint, ...],
     shown: tuple[Shown, ...],
     *,
+    part: Literal["same", "window"] = "same",
     attributes: tuple[Attribute, ...] = (),
     decisions: tuple[Decision, ...] = (),
     cls: InstructionClass = "sync_config",
@@ -211,6 +214,7 @@ def _alias(
         sources=_SOURCES,
         syntax="custom",
         sampler=sampler(*shown),
+        traits=Traits(alias=Alias(operands[0].name, operands[1].name, part=part)),
     )
 
 
@@ -314,6 +318,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 grouped=True,
             ),
         ),
+        part="window",
         attributes=(Attribute("sizes", tuple, None, "rows and columns of the window"),),
         decisions=(
             Decision(
@@ -346,6 +351,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 {"rowIdx": (8,), "colIdx": (32,)},
             ),
         ),
+        part="window",
         decisions=(
             Decision(
                 "A window of a boxed tile: where does it begin?",

@@ -12,6 +12,7 @@ from ..ir.types import Loc, Pipe, PipeEventType, TileType, Type
 from ..profiles import Profile
 from .declare import Attribute, AttrMap, Check, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.memory import address_rules
+from .traits import Alias, Order, Placement, Traits
 
 _PAGES = ("PTO ISA page of the instruction", "PTOAS dialect definition")
 NO_VALUE_EFFECT = Decision(
@@ -92,7 +93,8 @@ def _sync(
     constraints: tuple[Constraint, ...] = (),
     operands: tuple[Operand, ...] = (),
     forms: tuple[tuple[str, ...], ...] = ((),),
-    decisions: tuple[Decision, ...] = (),
+    *,
+    order: Order,
 ) -> Instruction:
     return Instruction(
         name,
@@ -107,9 +109,10 @@ def _sync(
         forms,
         "none",
         Pipe.S,
-        decisions=(NO_VALUE_EFFECT, *decisions),
+        decisions=(NO_VALUE_EFFECT,),
         sources=_PAGES,
         syntax="custom",
+        traits=Traits(order=order),
     )
 
 
@@ -225,6 +228,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         sources=_PAGES,
         syntax="custom",
+        traits=Traits(placement=Placement("tile", "addr", allocates=False)),
     ),
     _sync(
         "tsync",
@@ -233,6 +237,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Attribute("op", str, None, "instruction whose pipe is drained", ("op", "Op")),),
         operands=(Operand("events", "in", "event", None, optional=True, note="any number"),),
         forms=((), *(("events",) * n for n in range(1, 9))),
+        order=Order("wait", "operation"),
     ),
     Instruction(
         "talias",
@@ -255,6 +260,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         sources=("Tile Instruction Set overview",),
+        traits=Traits(alias=Alias("dst", "src")),
     ),
     _sync(
         "record_event",
@@ -262,6 +268,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Signals the event once earlier work of src_op is complete.",
         (_SRC_OP, _DST_OP, _EVENT),
         (required("src_op", "dst_op", "event"), event_range()),
+        order=Order("signal", "event"),
     ),
     _sync(
         "wait_event",
@@ -269,6 +276,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Holds dst_op until the event was recorded.",
         (_SRC_OP, _DST_OP, _EVENT),
         (required("src_op", "dst_op", "event"), event_range()),
+        order=Order("wait", "event"),
     ),
     *(
         _sync(
@@ -277,10 +285,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             "Orders two pipes through a hardware flag.",
             (_SRC_PIPE, _DST_PIPE, _EVENT),
             (required("src", "dst", "event"), event_range(), _two_pipes("pipes-differ", "src", "dst")),
+            order=order,
         )
-        for name, summary in (
-            ("set_flag", "Set a flag between two pipes."),
-            ("wait_flag", "Wait for a flag."),
+        for name, summary, order in (
+            ("set_flag", "Set a flag between two pipes.", Order("signal", "flag")),
+            ("wait_flag", "Wait for a flag.", Order("wait", "flag")),
         )
     ),
     *(
@@ -292,19 +301,28 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             (required("src", "dst"), _two_pipes("pipes-differ", "src", "dst")),
             (replace(_ID, optional=False),),
             (("id",),),
+            order=order,
         )
-        for name, summary in (
-            ("set_flag_dyn", "Set a flag with a run-time identifier."),
-            ("wait_flag_dyn", "Wait for a flag with a run-time identifier."),
+        for name, summary, order in (
+            ("set_flag_dyn", "Set a flag with a run-time identifier.", Order("signal", "flag")),
+            ("wait_flag_dyn", "Wait for a flag with a run-time identifier.", Order("wait", "flag")),
         )
     ),
-    _sync("barrier", "Drain one pipe.", "PIPE_ALL drains every pipe.", (_PIPE,), (required("pipe"),)),
+    _sync(
+        "barrier",
+        "Drain one pipe.",
+        "PIPE_ALL drains every pipe.",
+        (_PIPE,),
+        (required("pipe"),),
+        order=Order("barrier", "pipe"),
+    ),
     _sync(
         "barrier_sync",
         "Drain the pipe of an operation class.",
         "A barrier on the pipe of op_type.",
         (_OP_TYPE,),
         (required("op_type"),),
+        order=Order("barrier", "pipe"),
     ),
     *(
         _sync(
@@ -315,10 +333,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             (required("pipe"),),
             (_ID,),
             ((), ("id",)),
+            order=order,
         )
-        for name, summary in (
-            ("sync.set", "Signal the partner core."),
-            ("sync.wait", "Wait for the partner core."),
+        for name, summary, order in (
+            ("sync.set", "Signal the partner core.", Order("signal", "core")),
+            ("sync.wait", "Wait for the partner core.", Order("wait", "core")),
         )
     ),
     *(
@@ -328,7 +347,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             "Orders operations that use one buffer token.",
             (_OP_TYPE, _BUF, _MODE),
             (required("op_type", "buf"), _buffer_profile()),
+            order=order,
         )
-        for name, summary in (("get_buf", "Acquire a buffer token."), ("rls_buf", "Release a buffer token."))
+        for name, summary, order in (
+            ("get_buf", "Acquire a buffer token.", Order("wait", "token")),
+            ("rls_buf", "Release a buffer token.", Order("signal", "token")),
+        )
     ),
 )

@@ -11,6 +11,7 @@ from .declare import AttrMap, Constraint, Finding, Instruction, Operand, Site
 from .rules.constraints import fixed_type
 from .rules.handles import Shown, handle, handle_operand
 from .sync_handles import config
+from .traits import Effect, Traits
 
 _PAGE, _HEADERS = "PTO ISA page of the instruction", "pto-isa headers; PTOAS dialect definition"
 _EVENTS, _INDEX = OpaqueType("eventid_array", "4"), ScalarType(INDEX)
@@ -70,6 +71,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (("ffts",),),
         (Shown({"ffts": MemRefType((256,), I64)}, ("ffts",)),),
         constraints=(fixed_type("ffts", ("i64", "u64"), PROFILE_NAMES, _HEADERS),),
+        traits=Traits(effects=(Effect("write", "mode"),)),
     ),
     config(
         "declare_eventid_array",
@@ -96,6 +98,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         constraints=(handle("array", "eventid_array", _HEADERS), _event_index()),
+        traits=Traits(effects=(Effect("read", "events", "array", indexed=True),)),
     ),
     config(
         "eventid_array_set",
@@ -116,6 +119,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         constraints=(handle("array", "eventid_array", _HEADERS), _event_index()),
+        traits=Traits(effects=(Effect("write", "events", "array", indexed=True),)),
     ),
     config(
         "tprefetch_async",

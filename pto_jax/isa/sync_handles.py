@@ -28,8 +28,10 @@ from .rules.handles import Shown, handle, only_on, sampler
 from .rules.typesets import SIMULATED, STANDARD, table
 from .samples.operations import Sample
 from .sync_config import NO_VALUE_EFFECT, required
+from .traits import PLAIN, Effect, Order, Traits
 
 _SOURCES = ("PTO ISA page of the instruction", "pto-isa headers; PTOAS dialect definition")
+_SETS_MODE = Traits(effects=(Effect("write", "mode"),))
 _PAGE, _HEADERS = _SOURCES
 _CONFIG = OpaqueType("fmatrix_config")
 _EVENTS = OpaqueType("eventid_array", "4")
@@ -69,6 +71,7 @@ def config(
     attributes: tuple[Attribute, ...] = (),
     constraints: tuple[Constraint, ...] = (),
     decisions: tuple[Decision, ...] = (NO_VALUE_EFFECT,),
+    traits: Traits = PLAIN,
 ) -> Instruction:
     return Instruction(
         name,
@@ -87,6 +90,7 @@ def config(
         sources=_SOURCES,
         syntax="custom",
         sampler=sampler(*shown),
+        traits=traits,
     )
 
 
@@ -154,6 +158,7 @@ def _convolution(name: str, summary: str, semantics: str, decisions: tuple[Decis
         ),
         (handle("config", "fmatrix_config", _PAGE), _config_text(), _geometry_given()),
         decisions,
+        _SETS_MODE,
     )
 
 
@@ -270,6 +275,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Attribute("mode", SyncMode, SyncMode.HARD, "hardware flags or polling"),
         ),
         (_soft_barrier(), fixed_type("workspace", ("i32",), PROFILE_NAMES, _HEADERS), _barrier_cores()),
+        traits=Traits(order=Order("barrier", "cores")),
     ),
     _convolution(
         "setfmatrix",
@@ -308,6 +314,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Attribute("out_type", str, None, "element type of the results", ("out_type", "outType")),),
         (required("out_type"), _out_type(), fixed_type("scale", ("f32",), PROFILE_NAMES, _PAGE)),
         (_QUANT_STATE,),
+        _SETS_MODE,
     ),
     config(
         "set_quant_vector",
@@ -318,6 +325,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Shown({"fp": TileType(dtype("u64"), 1, 16, loc=Loc.SCALING)}, ("fp",)),),
         constraints=(place((Operand("fp", "in", "tile", None),), (Loc.SCALING,), PROFILE_NAMES),),
         decisions=(_QUANT_STATE,),
+        traits=_SETS_MODE,
     ),
     Instruction(
         "tget_scale_addr",

@@ -9,6 +9,7 @@ from ..profiles import Profile
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Site
 from .samples.operations import Sample
 from .sync_config import required
+from .traits import Effect, Traits
 
 _SOURCES = ("pages sethf32mode, settf32mode", "pto_tile.hpp (SetMadTF32Mode)")
 _ROUNDINGS = (RoundMode.RINT, RoundMode.ROUND)
@@ -70,6 +71,7 @@ def _mode(name: str, short: str) -> Instruction:
         decisions=(_WIDTH, _ROUNDING, _SIMULATOR),
         sources=_SOURCES,
         sampler=_samples,
+        traits=Traits(effects=(Effect("write", "mode"),)),
     )
 
 

@@ -8,6 +8,7 @@ from ..ir.types import GlobalLayout, PartitionViewType, Pipe, TensorViewType, Ty
 from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import element_type, same_element, size
 from .rules.memory import address_rules
+from .traits import PLAIN, Alias, Placement, Traits
 
 _SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
 MAX_RANK = 5
@@ -203,6 +204,7 @@ def _view(
     constraints: tuple[Constraint, ...],
     attributes: tuple[Attribute, ...] = (),
     decisions: tuple[Decision, ...] = (),
+    traits: Traits = PLAIN,
 ) -> Instruction:
     return Instruction(
         name,
@@ -220,6 +222,7 @@ def _view(
         decisions=decisions,
         sources=_SOURCES,
         syntax="custom",
+        traits=traits,
     )
 
 
@@ -249,6 +252,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "PTOAS memory planning",
             ),
         ),
+        traits=Traits(placement=Placement("result", "addr")),
     ),
     _view(
         "make_tensor_view",
@@ -268,6 +272,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _layout_agrees(),
         ),
         (Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
+        traits=Traits(alias=Alias("result", "ptr", "global")),
     ),
     _view(
         "partition_view",
@@ -300,6 +305,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "PTOAS sample launches (Qwen3 decode: row 1 of 16 onwards, in buffers of 17 rows)",
             ),
         ),
+        traits=Traits(alias=Alias("result", "view", "global", "window")),
     ),
     _view(
         "get_tensor_view_dim",
@@ -316,6 +322,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Operand("tile", "in", dtype=None), _index("valid_row"), _index("valid_col")),
         (("tile", "valid_row", "valid_col"),),
         (_dynamic_tile(), _valid_range("tile")),
+        traits=Traits(resizes="tile"),
     ),
     _view(
         "addptr",
@@ -324,5 +331,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Operand("ptr", "in", "ptr", None), _index("offset"), Operand("result", "out", "ptr", None)),
         (("ptr", "offset"),),
         (_same_element("ptr", "result"),),
+        traits=Traits(alias=Alias("result", "ptr", "global", "moved")),
     ),
 )

@@ -17,6 +17,7 @@ from ..interpreter.abstract import AbstractMachine
 from ..ir.dtypes import I1
 from ..ir.program import Function, Op, Program, Value
 from ..ir.types import MemRefType, PartitionViewType, ScalarType, TensorViewType
+from ..isa.effects import traits_of
 from .coverage import Coverage
 from .machine import Blocks, Unseen
 from .numbers import Flags, Lanes, settled
@@ -58,10 +59,16 @@ def judge(program: Program, entry: str, grid: int, facts: Facts | None = None) -
     if program.fragment or grid > MAX_BLOCKS or not asks(program):
         return Judgement()
     facts = facts or Facts()
-    if facts.buffers and any(op.name == "load_scalar" for op in program.walk()):
+    if facts.buffers and any(_loads_scalar(op) for op in program.walk()):
         return _judged(program, entry, grid, facts)
     known = tuple(sorted(facts.scalars.items())), tuple(sorted(facts.extents.items()))
     return _remembered(program, entry, grid, program.places, *known)
+
+
+def _loads_scalar(op: Op) -> bool:
+    """Whether an operation makes a scalar of an element of a buffer."""
+    traits = traits_of(op)
+    return traits.pure and traits.has("read", "global")
 
 
 @lru_cache(maxsize=1024)
@@ -80,7 +87,7 @@ def _remembered(
 @lru_cache(maxsize=4096)
 def asks(program: Program) -> bool:
     """Whether a program asks for the number of the block it is."""
-    return any(op.name == "get_block_idx" for op in program.walk())
+    return any(traits_of(op).launch == "block" for op in program.walk())
 
 
 def _judged(program: Program, entry: str, grid: int, facts: Facts) -> Judgement:
@@ -108,7 +115,7 @@ class _Launches:
         leaving = [found for found in own.leaves if found[0] > 0]
         if leaving and len(leaving) == len(own.leaves):
             return Judgement(_too_many(own, grid, min(leaving, key=lambda found: found[0])))
-        counts = any(op.name == "get_block_num" for op in self.program.walk())
+        counts = any(traits_of(op).launch == "blocks" for op in self.program.walk())
         everyone = np.ones(grid, np.bool_)
         views = [c for c in _covered(own) if not c.by(everyone).all() or (c.adds.any() and not counts)]
         if not views or own.asked is None:

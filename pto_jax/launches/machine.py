@@ -20,6 +20,7 @@ from ..interpreter.abstract import AbstractMachine, Unknown
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.program import Op
 from ..ir.types import AtomicType
+from ..isa.effects import traits_of
 from .numbers import Flags, Integers, Lanes, address, aligned, compute, is_integer, settled, spread, wrap
 from .operands import merged, unsettled
 from .windows import Whole, Windows, differs, moved, whole_view
@@ -35,8 +36,6 @@ MAX_ELEMENTS = 1 << 23
 MAX_WINDOWS = 1 << 16
 #: A loop of at most this many trips is written out: its counter is a plain number.
 SHORT = 2
-#: Instructions that write a window element by element.
-_WINDOWED = ("tstore", "tstore_fp")
 
 
 class Unseen(Exception):
@@ -212,9 +211,10 @@ class Blocks(AbstractMachine):
 
     def begin(self, op: Op, scope: Scope) -> None:
         self._spend(1)
-        if op.name == "get_block_idx":
+        traits = traits_of(op)
+        if traits.launch == "block":
             self.asked = self.asked or op
-        elif op.name in ("partition_view", "subview"):
+        elif traits.alias is not None and traits.alias.memory == "global" and traits.alias.part == "window":
             view = scope[op.group("view")[0]]
             whole = whole_view(view) if isinstance(view, View) else None
             if whole is not None and view.root is None:
@@ -240,11 +240,13 @@ class Blocks(AbstractMachine):
         for operand in execution.instruction.operands:
             view = execution.operands.get(operand.name)
             if isinstance(view, View | Pointer) and self.active.any():
-                writes = operand.role != "in"
-                if writes and not (isinstance(view, View) and execution.instruction.name in _WINDOWED):
+                uses = [e for e in execution.instruction.traits.effects if e.operand == operand.name]
+                changes = [e for e in uses if e.access != "read"]
+                windowed = all(e.access == "write" and not e.indexed for e in changes)
+                if changes and not (isinstance(view, View) and windowed):
                     self._give_up(view)
                 elif isinstance(view, View):
-                    self._transfer(execution, view, writes)
+                    self._transfer(execution, view, bool(changes))
         return super().execute(execution)
 
     def _give_up(self, place: View | Pointer) -> None:

@@ -11,6 +11,7 @@ from ..analysis.entries import Argument, GlobalTypes
 from ..errors import ArgumentError, Diagnostic, ExecutionError
 from ..ir.dtypes import DType, from_numpy
 from ..ir.types import PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
+from ..isa.effects import traits_of
 from ..lowering import Accesses
 from . import conversion
 from .interchange import received
@@ -99,7 +100,7 @@ def check_accesses(name: str, size: int, accesses: Accesses) -> None:
     if accesses.first >= 0 and accesses.last < size:
         return
     op = accesses.before if accesses.first < 0 else accesses.behind
-    if op.name in ("load_scalar", "store_scalar"):
+    if traits_of(op).transfer is None:
         position = accesses.first if accesses.first < 0 else accesses.last
         message = f"found offset {position}; allowed: an element of {name}, 0 to {size - 1}"
         raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="offset-range"))

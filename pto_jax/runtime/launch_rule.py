@@ -14,6 +14,7 @@ from ..analysis.provenance import GlobalTypes
 from ..errors import Diagnostic, ExecutionError, Span
 from ..ir.program import Program
 from ..ir.types import MemRefType, PartitionViewType, ScalarType, TensorViewType
+from ..isa.effects import traits_of
 from ..launches.judgement import Facts, judge
 from .arguments import extents
 from .state import Report, Site
@@ -87,7 +88,7 @@ def _called_back(kernel: Launch, scalars: Mapping[str, Any], shapes: Mapping[str
 
     shape = jax.eval_shape(lambda: jax.numpy.ones((), bool))
     flag = jax.pure_callback(broken, shape, dict(scalars), vmap_method="sequential")
-    asked = next(op for op in kernel.program.walk() if op.name == "get_block_idx")
+    asked = next(op for op in kernel.program.walk() if traits_of(op).launch == "block")
     blocks = f"{kernel.grid} block{'s' if kernel.grid > 1 else ''} (grid={kernel.grid})"
     allowed = f"{blocks} that write what the views declare; allowed: a grid that covers them"
     return _report(asked.span, allowed, flag)

@@ -94,12 +94,10 @@ def label(sample: Sample) -> str:
 def computes(instruction: Instruction) -> bool:
     """Whether an instruction turns tiles and scalars into tiles, without touching global memory, or any
     place of it by index: that leaves nothing to the shape and place of windows."""
-    operands = instruction.operands
-    indexed = any(o.holds == "positions" for o in operands)
     return (
         instruction.syntax == "tile"
-        and any(o.role in ("out", "inout") for o in operands)
-        and (indexed or not any(o.kind in ("gm", "ptr") for o in operands))
+        and bool(instruction.destinations)
+        and all(e.indexed for e in instruction.traits.effects if e.resource == "global")
     )
 
 

@@ -6,12 +6,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 
 from ..analysis.constant_folding import fold_op
-from ..ir.program import Op, Value
+from ..ir.program import Op, Region, Value
 from ..ir.types import BLayout, Loc, Pipe, TileType
+from ..isa.effects import aliased, handed_on, placed, traits_of
 from ..isa.issue import loc_of
-
-_SAME_BYTES = frozenset(("treshape", "bitcast", "bind_tile", "talias"))
-_YIELDS = frozenset(("scf.if", "scf.index_switch", "scf.execute_region"))
 
 
 @dataclass(frozen=True)
@@ -99,42 +97,35 @@ class Handles:
             self.constants.pop(value.name, None)
             if constant is not None:
                 self.constants[value.name] = constant
-        match op.name:
-            case "alloc_tile" | "tassign":
-                yield from self._placed(op)
-            case "subset" | "tsubview" if op.destinations and op.ins:
-                window = self._window(op)
-                if window is not None:
-                    self.bytes[op.destinations[0].name] = window
-            case name if name in _SAME_BYTES and op.ins and op.destinations:
-                found = self.find(op.ins[0])
-                if found is not None:
-                    self.bytes[op.destinations[0].name] = found
-            case _:
-                for value in op.results:
-                    if loc_of(value.type) is not None:
-                        self.bytes.pop(value.name, None)
-                        yield self.prefix + value.name
+        place, alias, pair = placed(op), traits_of(op).alias, aliased(op)
+        if place is not None and isinstance(place[0].type, TileType):
+            yield from self._placed(*place)
+        elif alias is not None and alias.memory == "tile" and pair is not None:
+            found = self._window(op, *pair) if alias.part == "window" else self.find(pair[1])
+            if found is not None:
+                self.bytes[pair[0].name] = found
+        else:
+            for value in op.results:
+                if loc_of(value.type) is not None:
+                    self.bytes.pop(value.name, None)
+                    yield self.prefix + value.name
 
-    def _placed(self, op: Op) -> Iterator[str]:
-        made = (op.results or op.ins)[0]
+    def _placed(self, made: Value, address: Value | None) -> Iterator[str]:
         loc, t = loc_of(made.type), made.type
-        given = op.group("addr") if op.name == "alloc_tile" else op.ins[1:2]
         if loc is None or not isinstance(t, TileType):
             return
-        start = self.constants.get(given[0].name) if given else None
+        start = self.constants.get(address.name) if address is not None else None
         root = self.prefix + made.name
         extent = (start, start + t.bytes) if start is not None else None
         self.bytes[made.name] = Bytes(root, loc, extent)
-        if given and start is None:
+        if address is not None and start is None:
             yield root
 
-    def _window(self, op: Op) -> Bytes | None:
-        source, made = op.ins[0], op.destinations[0]
+    def _window(self, op: Op, made: Value, source: Value) -> Bytes | None:
         found, t = self.find(source), made.type
         if not isinstance(t, TileType):
             return None
-        sizes = op.attrs.get("sizes") if op.name == "subset" else t.valid
+        sizes = op.attrs.get("sizes", t.valid)
         if found is None or found.window or not isinstance(sizes, tuple) or len(sizes) != 2:
             return found or Bytes(self.prefix + made.name, t.loc)
         starts = [self.constants.get(v.name) for v in op.group("offsets") or op.ins[1:]]
@@ -153,16 +144,18 @@ class Handles:
             self.constants.pop(value.name, None)
             if loc_of(value.type) is None:
                 continue
-            choices = {self._yielded(region.ops[-1], i) for region in op.regions if region.ops}
+            choices = {self._yielded(region, i) for region in op.regions if region.ops}
             (only,) = choices if len(choices) == 1 else (None,)
-            if only is not None and op.name in _YIELDS:
+            regions = traits_of(op).regions
+            if only is not None and regions is not None and not regions.repeats:
                 self.bytes[value.name] = only
             else:
                 self.bytes.pop(value.name, None)
                 yield self.prefix + value.name
 
-    def _yielded(self, end: Op, i: int) -> Bytes | None:
-        return self.find(end.ins[i]) if end.name == "scf.yield" and i < len(end.ins) else None
+    def _yielded(self, region: Region, i: int) -> Bytes | None:
+        values = handed_on(region)
+        return self.find(values[i]) if i < len(values) else None
 
 
 def _narrowed(window: Bytes, source: object) -> tuple[int, int] | None:

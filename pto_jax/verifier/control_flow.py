@@ -8,10 +8,11 @@ from ..errors import Diagnostic
 from ..ir.dtypes import I1, INDEX
 from ..ir.program import Op, Region, Value
 from ..ir.types import ScalarType, TileType, Type, UnknownType
+from ..isa.effects import traits_of
+from ..isa.structure import FUNCTION_END
 from .functions import same_use
 
 _I1, _INDEX = ScalarType(I1), ScalarType(INDEX)
-TERMINATORS = frozenset(("scf.yield", "scf.condition", "return"))
 
 
 def control_finding(op: Op, constants: Mapping[str, int]) -> Diagnostic | None:
@@ -27,7 +28,7 @@ def end_finding(region: Region, parent: Op | None) -> Diagnostic | None:
     """A terminator where no region ends, or another one than the parent needs."""
     allowed = _terminator(region, parent)
     for i, op in enumerate(region.ops):
-        if op.name not in TERMINATORS:
+        if not traits_of(op).terminator:
             continue
         where = parent.name if parent is not None else "a function"
         if op.name != allowed:
@@ -42,10 +43,10 @@ def end_finding(region: Region, parent: Op | None) -> Diagnostic | None:
 
 def _terminator(region: Region, parent: Op | None) -> str:
     if parent is None:
-        return "return"
-    if parent.name == "scf.while" and parent.regions and region is parent.regions[0]:
-        return "scf.condition"
-    return "scf.yield" if parent.name.startswith("scf.") else ""
+        return FUNCTION_END
+    regions = traits_of(parent).regions
+    at = next((i for i, own in enumerate(parent.regions) if own is region), 0)
+    return regions.end(at) if regions is not None else ""
 
 
 _Found = tuple[str, str, Op | Value | None]

@@ -7,12 +7,11 @@ from collections.abc import Iterator
 from ..errors import Diagnostic, Span
 from ..ir.program import Function, Op, Program, Symbol, Value
 from ..ir.types import KernelKind, Loc, TileType, Type, UnknownType
+from ..isa.effects import placed, traits_of
 
 #: Levels of a build: from 3 on the program places its tiles and orders its pipes itself.
 LEVELS = (1, 2, 3)
 EXPLICIT = 3
-_SECTIONS = {"section.cube": KernelKind.CUBE, "section.vector": KernelKind.VECTOR}
-_ALLOCATES = frozenset(("alloc_tile", "memref.alloc"))
 #: Spellings in which an instruction binds its destination.
 _BINDING = ("as", "ssa")
 
@@ -31,7 +30,7 @@ def callees(function: Function) -> Iterator[tuple[str, Op]]:
     """The functions that a function calls."""
     for op in function.walk():
         callee = op.attrs.get("callee")
-        if op.name == "call" and isinstance(callee, Symbol):
+        if traits_of(op).calls and isinstance(callee, Symbol):
             yield callee.name, op
 
 
@@ -100,7 +99,7 @@ def _kernel(function: Function) -> Iterator[Diagnostic]:
             "kernel-kind", f"kernel_kind = {kind} of @{function.name}; allowed: {known}", function.span
         )
     for op in function.walk():
-        if op.name not in _SECTIONS:
+        if not _is_section(op):
             continue
         if isinstance(kind, KernelKind):
             found = f"in the {kind.name.lower()} kernel @{function.name}"
@@ -108,14 +107,21 @@ def _kernel(function: Function) -> Iterator[Diagnostic]:
                 "kernel-kind", f"{found}; allowed: in functions without kernel_kind", op.span, op.name
             )
         for inner in op.walk():
-            if inner is not op and inner.name in _SECTIONS:
+            if inner is not op and _is_section(inner):
                 found = f"inside {op.name}; allowed: sections one after another"
                 yield _error("kernel-kind", found, inner.span, inner.name)
 
 
+def _is_section(op: Op) -> bool:
+    traits = traits_of(op)
+    return traits.regions is not None and traits.core is not None
+
+
 def _manual_buffers(program: Program, function: Function) -> Iterator[Diagnostic]:
     """A buffer at a fixed place is not compatible with tiles that a tool places."""
-    manual = [op for op in function.walk() if op.name == "reserve_buffer" and op.attrs.get("auto") is False]
+    manual = [
+        op for op in function.walk() if traits_of(op).fifo == "reserve" and op.attrs.get("auto") is False
+    ]
     for op in function.walk() if manual else ():
         if _is_unplaced(program, op):
             where = f" ({manual[0].span})" if manual[0].span else ""
@@ -131,22 +137,31 @@ def _manual_buffers(program: Program, function: Function) -> Iterator[Diagnostic
 def _is_unplaced(program: Program, op: Op) -> bool:
     """Whether a tool would have to place a tile: an allocation without an address, or an instruction that
     binds its destination as a result. In fragments all tiles are the caller's."""
-    if op.name in _ALLOCATES:
-        return not op.group("addr")
+    place = placed(op)
+    if place is not None and _allocates(op):
+        return place[1] is None
     return (
         not program.fragment and op.form in _BINDING and any(isinstance(v.type, TileType) for v in op.results)
     )
 
 
+def _allocates(op: Op) -> bool:
+    placement = traits_of(op).placement
+    return placement is not None and placement.allocates
+
+
 def _level(program: Program, op: Op, level: int | None, auto_sync: bool) -> Iterator[Diagnostic]:
-    if op.name == "alloc_tile" and op.group("addr") and level is not None and level < EXPLICIT:
+    place, allocates = placed(op), _allocates(op)
+    # The address of a local memref is nothing that a program at some level writes.
+    a_tile = place is None or isinstance(place[0].type, TileType)
+    if allocates and a_tile and place is not None and place[1] and level is not None and level < EXPLICIT:
         yield _error("level", f"addr at level {level}; allowed: at level 3", op.span, op.name)
-    if level == EXPLICIT and op.name != "memref.alloc" and _is_unplaced(program, op):
-        found = "no addr" if op.name == "alloc_tile" else "a tile as result, which has no address,"
+    if level == EXPLICIT and a_tile and _is_unplaced(program, op):
+        found = "no addr" if allocates else "a tile as result, which has no address,"
         yield _error(
             "level", f"{found} at level 3; allowed: addr = %address for every tile", op.span, op.name
         )
-    if op.name == "tassign":
+    if place is not None and not allocates:
         if level is not None and level < EXPLICIT:
             yield _error("level", f"at level {level}; allowed: at level 3", op.span, op.name)
         if auto_sync:

@@ -14,24 +14,18 @@ from itertools import product
 from typing import NamedTuple
 
 from .. import isa
-from ..errors import Diagnostic, VerifyError
-from ..ir.program import Function, Op, Program, Region, Symbol, Value
-from ..ir.types import MemRefType, Pipe, PipeEventType, TileType
+from ..analysis.provenance import called
+from ..errors import Diagnostic
+from ..ir.program import Function, Op, Program, Region, Value
+from ..ir.types import Pipe, PipeEventType, TileType
+from ..isa.effects import accesses, placed, traits_of
 from ..isa.issue import EVENT_PIPES, loc_of, pipe_of
-from ..isa.rules.tile_legality import tile_of_memref
 from .addresses import Bytes, Handles
 
 #: Passes over a loop body; each pass only loses knowledge, so few are needed.
 _PASSES = 12
 #: Addresses are looked up in so many blocks of so many bytes; all beyond are one block more.
 _BLOCK, _BLOCKS = 4096, 256
-_PUSHES = frozenset(("tpush", "tpush_to_aiv", "tpush_to_aic"))
-SYNCHRONISING = frozenset(
-    """
-    set_flag wait_flag set_flag_dyn wait_flag_dyn record_event wait_event barrier barrier_sync get_buf rls_buf
-    sync.set sync.wait tsync
-    """.split()
-)
 
 
 class _Use(NamedTuple):
@@ -154,14 +148,10 @@ def _places(found: Bytes) -> Iterator[tuple[object, ...]]:
 
 def hazards(program: Program) -> list[Diagnostic]:
     """A warning for every two operations on different pipes that nothing orders and that share bytes."""
-    called = {
-        op.attrs["callee"].name  # type: ignore[union-attr]
-        for op in program.walk()
-        if op.name == "call" and isinstance(op.attrs.get("callee"), Symbol)
-    }
+    inner = {f.name for op in program.walk() if (f := called(program, op)) is not None}
     walk = _Walk(program)
     for function in program.functions:
-        if function.name not in called:
+        if function.name not in inner:
             walk.function(function, _State(), Handles(), ())
     return list(walk.found.values())
 
@@ -171,8 +161,22 @@ def is_hand_synchronised(program: Program) -> bool:
 
     Without any synchronisation a program is meant for a tool that inserts it.
     """
-    placed = [bool(op.group("addr")) for op in program.walk() if op.name == "alloc_tile"]
-    return bool(placed) and all(placed) and any(op.name in SYNCHRONISING for op in program.walk())
+    addressed = [
+        place[1] is not None
+        for op in program.walk()
+        if (place := placed(op)) is not None and _allocates_tile(op, place[0])
+    ]
+    return bool(addressed) and all(addressed) and any(map(_orders_pipes, program.walk()))
+
+
+def _allocates_tile(op: Op, handle: Value) -> bool:
+    placement = traits_of(op).placement
+    return placement is not None and placement.allocates and isinstance(handle.type, TileType)
+
+
+def _orders_pipes(op: Op) -> bool:
+    order = traits_of(op).order
+    return order is not None and order.orders_pipes
 
 
 class _Walk:
@@ -199,13 +203,12 @@ class _Walk:
     def op(self, op: Op, state: _State, handles: Handles, active: tuple[str, ...]) -> _State:
         if op.regions:
             return self.nested(op, state, handles, active)
-        callee = op.attrs.get("callee") if op.name == "call" else None
-        if isinstance(callee, Symbol):
-            function = self.program.function(callee.name)
-            if function is not None and callee.name not in active and len(function.args) == len(op.ins):
+        if traits_of(op).calls:
+            function = called(self.program, op)
+            if function is not None and function.name not in active and len(function.args) == len(op.ins):
                 inner = handles.inside(zip((a.name for a in function.args), op.ins, strict=True))
                 state = self.function(function, state, inner, active)
-        elif op.name in SYNCHRONISING:
+        elif _orders_pipes(op):
             self.synchronise(op, state, handles)
         else:
             self.uses(op, state, handles)
@@ -219,17 +222,18 @@ class _Walk:
         def run(region: Region, known: _State) -> _State:
             return self.block(region, known.copy(), handles, active)
 
-        match op.name:
-            case "scf.for":
+        regions = traits_of(op).regions
+        match regions.runs if regions is not None else None:
+            case "for":
                 once = handles.at_least_once(op)
                 header, last = self.repeated(state, lambda known: run(op.regions[0], known))
                 state = last if once else header
-            case "scf.while" if len(op.regions) == 2:
+            case "while" if len(op.regions) == 2:
                 header, _ = self.repeated(state, lambda known: run(op.regions[1], run(op.regions[0], known)))
                 state = run(op.regions[0], header)
-            case "scf.if" | "scf.index_switch":
+            case "if" | "switch" as runs:
                 paths = [run(region, state) for region in op.regions]
-                if op.name == "scf.if" and len(op.regions) == 1:
+                if runs == "if" and len(op.regions) == 1:
                     paths.append(state)
                 state = paths[0]
                 for path in paths[1:]:
@@ -257,16 +261,17 @@ class _Walk:
     # -- operations ----------------------------------------------------------------------------------
 
     def synchronise(self, op: Op, state: _State, handles: Handles) -> None:
-        attrs = op.attrs
-        match op.name:
-            case "barrier":
+        attrs, order = op.attrs, traits_of(op).order
+        match (order.role, order.through) if order is not None else None:
+            case "barrier", "pipe":
+                # A barrier on one pipe orders the operations of that pipe, which execute in order anyway.
                 if attrs.get("pipe") == Pipe.ALL:
                     state.done(frozenset(state.pending), Pipe.ALL)
-            case "set_flag" | "set_flag_dyn" | "record_event":
+            case "signal", "flag" | "event":
                 source, target = _ends(op)
                 if source is not None:
                     state.signals["flag", source, target, handles.event(op)] = state.before(source)
-            case "wait_flag" | "wait_flag_dyn" | "wait_event":
+            case "wait", "flag" | "event":
                 source, target = _ends(op)
                 wanted = handles.event(op)
                 for signal, uses in state.signals.items():
@@ -275,30 +280,27 @@ class _Walk:
                         wanted is None or signal[3] in (None, wanted)
                     ):
                         state.done(uses, target or Pipe.ALL)
-            case "sync.set":
+            case "signal", "core":
                 pipe = attrs.get("pipe")
                 if isinstance(pipe, Pipe):
                     state.signals["sync", handles.event(op)] = state.before(pipe)
-            case "sync.wait":
+            case "wait", "core":
                 pipe = attrs.get("pipe")
                 for number in (handles.event(op), None):
                     if isinstance(pipe, Pipe):
                         state.done(state.signals.get(("sync", number), frozenset()), pipe)
-            case "rls_buf":
+            case "signal", "token":
                 pipe = _class_pipe(attrs.get("op_type"))
                 if pipe is not None:
                     old = state.signals.get(("buffer", attrs.get("buf")), frozenset())
                     state.signals["buffer", attrs.get("buf")] = old | state.before(pipe)
-            case "get_buf":
+            case "wait", "token":
                 pipe = _class_pipe(attrs.get("op_type"))
                 uses = state.signals.get(("buffer", attrs.get("buf")), frozenset())
                 if pipe is not None:
                     state.done(uses, pipe)
-            case "tsync":
+            case "wait", "operation":
                 self.drain(op, state, handles)
-            case _:
-                # A barrier on one pipe orders the operations of that pipe, which execute in order anyway.
-                pass
 
     def drain(self, op: Op, state: _State, handles: Handles) -> None:
         """Everything waits for the events of some operations; for all of them where none is named."""
@@ -322,7 +324,7 @@ class _Walk:
         handles.made(op, pipe)
         uses = [
             (value, _Use(pipe, self.numbers.of(found), write))
-            for value, write in _accesses(op)
+            for value, write in _uses(op)
             if (found := handles.find(value)) is not None
         ]
         for value, use in uses:
@@ -374,24 +376,12 @@ def _class_pipe(kind: object) -> Pipe | None:
     return EVENT_PIPES[kind] if isinstance(kind, PipeEventType) else None
 
 
-def _accesses(op: Op) -> Iterator[tuple[Value, bool]]:
-    """The tiles an operation reads and writes."""
-    if op.name in _PUSHES:
-        yield from ((v, False) for v in op.ins if loc_of(v.type) is not None)
-        return
+def _uses(op: Op) -> Iterator[tuple[Value, bool]]:
+    """The tiles an operation reads and writes; scratch is written."""
     instruction = isa.find(op.name)
-    if instruction is None or (instruction.syntax == "custom" and op.name not in ("tgetval", "tsetval")):
+    if instruction is None or (instruction.syntax == "custom" and not instruction.executable):
+        # Communication orders its own transfers.
         return
-    try:
-        bound = isa.bind(instruction, op)
-    except VerifyError:
-        return
-    for name, value in bound.values.items():
-        t = value.type
-        if not isinstance(t, TileType) and (not isinstance(t, MemRefType) or tile_of_memref(t) is None):
-            continue
-        role = instruction.operand(name).role
-        if role in ("in", "inout"):
-            yield value, False
-        if role in ("out", "inout", "tmp"):
-            yield value, True
+    for effect, value in accesses(op):
+        if effect.resource == "tile" and loc_of(value.type) is not None:
+            yield value, effect.access != "read"

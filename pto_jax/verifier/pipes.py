@@ -8,15 +8,12 @@ from dataclasses import dataclass, field
 from ..errors import Diagnostic
 from ..ir.program import Function, Op, Program, Symbol
 from ..ir.types import KernelKind
+from ..isa.effects import traits_of
+from ..isa.traits import Fifo
 
-_CUBE = frozenset(("aic_initialize_pipe", "tpush_to_aiv", "tpop_from_aiv", "tfree_from_aiv"))
-_VECTOR = frozenset(("aiv_initialize_pipe", "tpush_to_aic", "tpop_from_aic", "tfree_from_aic"))
-_BY_HANDLE = frozenset(("tpush", "tpop", "tfree"))
-_SPLIT = (_CUBE | _VECTOR | _BY_HANDLE) - {"aic_initialize_pipe", "aiv_initialize_pipe"}
-_FRONTEND = frozenset(("aic_initialize_pipe", "aiv_initialize_pipe"))
-_RINGS = frozenset(("initialize_l2l_pipe", "initialize_l2g2l_pipe"))
-_BUFFERS = frozenset(("reserve_buffer", "import_reserved_buffer"))
-_PIPES = _CUBE | _VECTOR | _BY_HANDLE | _RINGS | _BUFFERS
+#: What a program does with a pipe that it has initialised.
+_USES: tuple[Fifo, ...] = ("push", "pop", "free")
+_BUFFERS: tuple[Fifo, ...] = ("reserve", "import")
 
 
 @dataclass
@@ -28,8 +25,13 @@ class _Side:
     #: Buffers as (owner, name), by the name of the value that is their address.
     buffers: dict[str, tuple[str, str]] = field(default_factory=dict)
 
-    def named(self, names: frozenset[str]) -> list[Op]:
-        return [op for op, _ in self.ops if op.name in names]
+    def having(self, *uses: Fifo) -> list[Op]:
+        """The operations that use pipes or their buffers in one of these ways."""
+        return [op for op, _ in self.ops if traits_of(op).fifo in uses]
+
+    def rings(self) -> list[Op]:
+        """The operations that make handles of pipes, which both kinds of cores may execute."""
+        return [op for op in self.having("initialise") if traits_of(op).core is None]
 
 
 def pipe_findings(program: Program) -> Iterator[Diagnostic]:
@@ -60,42 +62,45 @@ def _side(function: Function) -> _Side:
 
 
 def _collect(ops: tuple[Op, ...], kind: KernelKind | None, side: _Side) -> None:
-    sections = {"section.cube": KernelKind.CUBE, "section.vector": KernelKind.VECTOR}
     for op in ops:
-        if op.name in _PIPES:
+        traits = traits_of(op)
+        if traits.fifo in ("initialise", *_USES, *_BUFFERS):
             side.ops.append((op, kind))
             name, peer = op.attrs.get("name"), op.attrs.get("peer_func")
             owner = peer.name if isinstance(peer, Symbol) else side.function.name
-            for result in op.results if op.name in _BUFFERS else ():
+            for result in op.results if traits.fifo in _BUFFERS else ():
                 side.buffers[result.name] = (owner, str(name))
         for region in op.regions:
-            _collect(region.ops, sections.get(op.name, kind), side)
+            _collect(region.ops, kind if traits.core is None else traits.core, side)
 
 
 def _places(side: _Side) -> Iterator[Diagnostic]:
     """Each core's operations stand in its functions."""
     for op, kind in side.ops:
-        wanted = KernelKind.CUBE if op.name in _CUBE else KernelKind.VECTOR if op.name in _VECTOR else None
+        traits = traits_of(op)
+        wanted = traits.core
         if wanted is not None and kind != wanted:
             where = "no kernel" if kind is None else f"a {kind.name.lower()} kernel"
             yield _error("pipe-kernel", op, f"in {where}; allowed: in a {wanted.name.lower()} kernel")
-        if op.name in _BY_HANDLE and kind is None:
+        if wanted is None and traits.fifo in _USES and kind is None:
             yield _error("pipe-kernel", op, "in no kernel; allowed: in a cube or vector kernel or section")
 
 
 def _counts(side: _Side) -> Iterator[Diagnostic]:
-    for names in (*({n} for n in sorted(_FRONTEND)), {"reserve_buffer"}, {"import_reserved_buffer"}):
-        for op in side.named(frozenset(names))[1:]:
+    initialising = [op for op in side.having("initialise") if traits_of(op).core is not None]
+    of_kinds = ([op for op in initialising if traits_of(op).core == kind] for kind in KernelKind)
+    for ops in (*of_kinds, side.having("reserve"), side.having("import")):
+        for op in ops[1:]:
             yield _error("pipe-once", op, f"a second time in @{side.function.name}; allowed: once")
 
 
 def _imports(side: _Side, sides: Mapping[str, _Side]) -> Iterator[Diagnostic]:
-    for op in side.named(frozenset(("import_reserved_buffer",))):
+    for op in side.having("import"):
         peer, name = op.attrs.get("peer_func"), op.attrs.get("name")
         if not isinstance(peer, Symbol):
             continue
         other = sides.get(peer.name)
-        reserved = [o.attrs.get("name") for o in other.named(frozenset(("reserve_buffer",)))] if other else []
+        reserved = [o.attrs.get("name") for o in other.having("reserve")] if other else []
         if name not in reserved:
             listed = ", ".join(f'"{r}"' for r in reserved) or "nothing"
             yield _error(
@@ -105,7 +110,7 @@ def _imports(side: _Side, sides: Mapping[str, _Side]) -> Iterator[Diagnostic]:
 
 def _addresses(side: _Side) -> Iterator[Diagnostic]:
     """Flags are assigned by buffer; without one they have to be given."""
-    for op in side.named(_RINGS):
+    for op in side.rings():
         if op.attrs.get("flag_base") is None and not _buffer_of(op, side):
             yield _error(
                 "pipe-buffer",
@@ -139,7 +144,7 @@ def _groups(sides: Mapping[str, _Side]) -> Iterator[list[_Side]]:
 
 def _pairs(group: list[_Side]) -> Iterator[Diagnostic]:
     """A pipe over a reserved buffer is initialised on both of its sides."""
-    used = [(op, b, s.function.name) for s in group for op in s.named(_RINGS) for b in _buffer_of(op, s)]
+    used = [(op, b, s.function.name) for s in group for op in s.rings() for b in _buffer_of(op, s)]
     for op, buffer, function in used:
         if not any(b == buffer and f != function for _, b, f in used):
             yield _error(
@@ -151,7 +156,7 @@ def _pairs(group: list[_Side]) -> Iterator[Diagnostic]:
 
 def _splits(group: list[_Side]) -> Iterator[Diagnostic]:
     """One pipe is used whole by all its operations, or in halves by all of them."""
-    uses = [op for s in group for op in s.named(_SPLIT)]
+    uses = [op for s in group for op in s.having(*_USES)]
     whole = [op for op in uses if op.attrs.get("split", 0) == 0]
     halves = [op for op in uses if op.attrs.get("split", 0) != 0]
     if whole and halves:
@@ -162,7 +167,7 @@ def _splits(group: list[_Side]) -> Iterator[Diagnostic]:
             "split 0 everywhere or nowhere",
         )
     for side in group:
-        for op in side.named(_FRONTEND | _RINGS):
+        for op in side.having("initialise"):
             nosplit = op.attrs.get("nosplit")
             clash = whole if nosplit is False else halves if nosplit is True else []
             if clash:

@@ -14,7 +14,9 @@ from ..errors import Diagnostic, Span
 from ..ir.program import Function, Op, Program, Region, Value
 from ..ir.types import GlobalLayout, PartitionViewType, TensorViewType, TileType, Type
 from ..isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
+from ..isa.effects import operands_of, placed, traits_of
 from ..isa.rules.tile_legality import check_type
+from ..isa.structure import structural_traits
 from ..isa.views import extents as static_extents
 from ..profiles import PROFILES, Profile
 from .control_flow import control_finding, end_finding
@@ -28,7 +30,6 @@ __all__ = ["Build", "Limits", "check_op", "run_time_rules", "verify_program"]
 
 #: Reads outside a valid region: a warning on one profile, an error for portable programs.
 _NOT_PORTABLE = frozenset({"region-covers"})
-_STRUCTURE = frozenset({"section.cube", "section.vector"})
 
 
 @dataclass(frozen=True)
@@ -279,7 +280,7 @@ class _Checker:
         elif op.name == "return":
             for finding in return_findings(self.program, self.function, op):
                 self.report(finding)
-        elif op.name not in _STRUCTURE:
+        elif structural_traits(op.name) is None:
             self.report(unsupported(op))
 
     def report(self, finding: Diagnostic | None) -> None:
@@ -305,14 +306,14 @@ class _Checker:
         value = fold_op(op, self.constants)
         if value is not None:
             self.constants[op.results[0].name] = value
+        place, resized = placed(op), traits_of(op).resizes
+        if place is not None:
+            self.placed(op, *place)
+        if resized is not None and len(op.ins) == 3:
+            values = operands_of(op)
+            row, col = (self.constants.get(values[n].name) for n in ("valid_row", "valid_col"))
+            self.valid[values[resized].name] = row, col
         match op.name:
-            case "alloc_tile" if op.results:
-                self.allocated(op, op.results[0], self.known(op, "addr"))
-            case "tassign" if len(op.ins) == 2:
-                self.allocated(op, (op.results or op.ins)[0], self.constants.get(op.ins[1].name))
-            case "set_validshape" if len(op.ins) == 3:
-                tile, row, col = op.ins
-                self.valid[tile.name] = (self.constants.get(row.name), self.constants.get(col.name))
             case "make_tensor_view" if op.results:
                 self.shapes[op.results[0].name] = self.extents(op, "shape")
                 layout = op.attrs.get("layout")
@@ -334,21 +335,21 @@ class _Checker:
         dims = static_extents(op.results[0].type, len(known)) or ()
         return tuple(d if d is not None else k for d, k in zip(dims, known, strict=False))
 
-    def allocated(self, op: Op, value: Value, address: int | None) -> None:
-        t = value.type
-        if not isinstance(t, TileType):
+    def placed(self, op: Op, value: Value, address: Value | None) -> None:
+        t, placement = value.type, traits_of(op).placement
+        if not isinstance(t, TileType) or placement is None:
             return
-        if op.name == "alloc_tile":
+        if placement.allocates:
             row, col = self.known(op, "valid_row"), self.known(op, "valid_col")
             self.valid[value.name] = (
                 t.v_row if t.v_row is not None else row,
                 t.v_col if t.v_col is not None else col,
             )
         if address is None:
-            if op.name == "alloc_tile" and not op.group("addr"):
-                self.unplaced.append(Place(t.loc, 0, t.bytes, value.name, op.span, op.name))
-        else:
-            self.places.append(Place(t.loc, address, address + t.bytes, value.name, op.span, op.name))
+            self.unplaced.append(Place(t.loc, 0, t.bytes, value.name, op.span, op.name))
+        elif address.name in self.constants:
+            start = self.constants[address.name]
+            self.places.append(Place(t.loc, start, start + t.bytes, value.name, op.span, op.name))
 
 
 def _reshaped(op: Op) -> set[str]:
@@ -358,5 +359,5 @@ def _reshaped(op: Op) -> set[str]:
         for region in op.regions
         for outer in region.ops
         for inner in outer.walk()
-        if inner.name == "set_validshape" and inner.ins
+        if traits_of(inner).resizes is not None and inner.ins
     }

@@ -139,7 +139,7 @@ def test_zeros_of_a_divisor_give_all_ones_or_the_dividend(name: str) -> None:
 # -- formulas ------------------------------------------------------------------------------------------
 
 
-def wrapped(d: DType, values: Any) -> NDArray[np.object_]:
+def wrapped(d: DType, values: Any) -> NDArray[Any]:
     """Python integers as an integer type holds them."""
     low = np.asarray(values, object) & ((1 << d.bits) - 1)
     signed: NDArray[Any] = np.where(low >> (d.bits - 1) == 1, low - (1 << d.bits), low)

@@ -238,3 +238,9 @@ def test_the_index_of_addresses_finds_all_bytes_that_meet() -> None:
     for i, found in enumerate(numbers.known):
         meet = [j for j, other in enumerate(numbers.known) if i == j or other.overlaps(found)]
         assert sorted(numbers.near(i)) == meet
+
+
+def test_a_second_handle_moves_nothing_and_denotes_the_same_bytes() -> None:
+    body = add("a", "d") + f"pto.talias ins(%a : {T}) outs(%b : {T})\n"
+    assert hazards(body) == []
+    assert len(hazards(body + store("b"))) == 1 and hazards(body + TO_STORE + store("b")) == []

@@ -9,6 +9,7 @@ from ...generate.programs import Case
 from ...ir.dtypes import I1, DType
 from ...ir.program import Function, Value
 from ...ir.types import PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
+from ...isa.effects import traits_of
 from ...vectors.compare import has_ordered_bits
 from .spelling import identifier, valid_sizes
 from .writer import Unit, Writer, called
@@ -136,7 +137,7 @@ class Host:
 
     def call(self, arguments: list[str]) -> None:
         call = f"{self.name}({', '.join(arguments)});"
-        if any(op.name == "get_block_num" for op in self.unit.program.walk()):
+        if any(traits_of(op).launch == "blocks" for op in self.unit.program.walk()):
             self.lines += ["#if defined(__CPU_SIM)", "    cpu_sim::EnsureRuntimeInitialized();"]
             self.lines += [f"    cpu_sim::runtime_config().num_cores = {self.case.grid};", "#endif"]
         if self.case.grid == 1:

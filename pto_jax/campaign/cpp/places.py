@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 
 from ...ir.program import Op, Program
 from ...ir.types import Loc, TileType
+from ...isa.effects import placed
 from ...profiles import CPU_SIM
 from .spelling import refuse
 
@@ -60,7 +61,7 @@ class Places:
                 f"tiles in {space.name.lower()} take {self.used[space]} bytes together, the simulator "
                 f"has {capacity}",
             )
-        if op is not None and op.name == "alloc_tile":
+        if op is not None and placed(op) is not None:
             self._given[id(op)] = start
         return start
 
@@ -72,11 +73,9 @@ def _space(loc: Loc) -> Loc:
 def _addressed(program: Program) -> Iterator[tuple[Op, TileType, str]]:
     """Operations that point a tile at an address, with the tile's type and the address's name."""
     for op in program.walk():
-        if op.name == "alloc_tile" and op.group("addr"):
-            t = op.results[0].type
-            assert isinstance(t, TileType)
-            yield op, t, op.group("addr")[0].name
-        elif op.name == "tassign":
-            t = (op.results[0] if op.results else op.ins[0]).type
-            assert isinstance(t, TileType)
-            yield op, t, op.ins[1].name
+        handle, address = placed(op) or (None, None)
+        if handle is None or address is None:
+            continue
+        if not isinstance(handle.type, TileType):
+            raise refuse(op, f"places {handle} of type {handle.type}; allowed: a tile")
+        yield op, handle.type, address.name

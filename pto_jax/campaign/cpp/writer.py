@@ -22,6 +22,7 @@ from ...ir.types import (
     Type,
     VectorType,
 )
+from ...isa.effects import traits_of
 from .places import Places
 from .spelling import Aliases, identifier, refuse, valid_sizes
 
@@ -180,7 +181,7 @@ class Writer:
     def block(self, region: Region) -> tuple[Value, ...]:
         """Write the operations of a region; gives the operands of its terminator."""
         for op in region.ops:
-            if op.name in ("return", "scf.yield", "scf.condition"):
+            if traits_of(op).terminator:
                 return op.ins
             self.unit.operation(self, op)
         return ()
@@ -216,7 +217,9 @@ class Writer:
     def hand_on(self, op: Op, targets: Sequence[str], values: Sequence[Value]) -> None:
         """Assign values to variables, all at once."""
         pairs = [(t, self.of(v)) for t, v in zip(targets, values, strict=True)]
-        tiles = [v for v in values if isinstance(v.type, TileType) and op.name in ("scf.for", "scf.while")]
+        regions = traits_of(op).regions
+        repeats = regions is not None and regions.repeats
+        tiles = [v for v in values if repeats and isinstance(v.type, TileType)]
         for value in tiles:
             if self.scope.depths.get(value.name, 0) >= self.loops > 0:
                 raise refuse(op, f"hands on the tile {value}, which is made anew on every trip")

@@ -12,14 +12,13 @@ from itertools import chain
 
 from ... import isa
 from ...analysis.entries import fragment_outputs, written_buffers
-from ...analysis.provenance import DERIVING, called
+from ...analysis.provenance import called
 from ...ir.program import Function, Op, Program, Value
 from ...ir.types import ScalarType
+from ...isa.effects import aliased, handed_on, placed, traits_of, written
 from ...isa.rules.constraints import element_type
 from ..results import UNBOUNDED
 
-#: Operations whose result is another name of their first operand.
-_ALIASES = DERIVING | frozenset({"talias", "treshape", "bitcast", "subset", "tsubview", "alloc_tile"})
 #: The node of all tiles that have an address, or that leave a function through a pipe.
 _SHARED = ("", "")
 _Node = tuple[str, str]
@@ -77,24 +76,21 @@ class _Flow:
 
     def _join(self, program: Program, f: Function, op: Op) -> None:
         """Unite the names that an operation makes names of the same data."""
-        if op.name in _ALIASES:
-            addressed = op.name == "alloc_tile" and op.group("addr")
-            if op.name != "alloc_tile" and op.ins:
-                self._unite(f, ((r, op.ins[0]) for r in op.results))
-            if addressed or "pipe" in op.name:
-                self._share(f, op.results)
-        elif op.name == "call" and (callee := called(program, op)) is not None:
+        pair, place, callee = aliased(op), placed(op), called(program, op)
+        if pair is not None:
+            self._unite(f, [pair])
+        elif place is not None:
+            self._share(f, place[:1] if place[1] is not None else ())
+        elif callee is not None:
             self._unite(f, zip(op.ins, callee.args, strict=False), callee)
-            for inner in callee.body.ops:
-                if inner.name == "return":
-                    self._unite(f, zip(op.results, inner.ins, strict=False), callee)
+            self._unite(f, zip(op.results, handed_on(callee.body), strict=False), callee)
         elif op.regions:
             for region in op.regions:
                 ends = region.ops[-1].ins if region.ops else ()
                 sources = (op.group("inits") or op.ins, ends, ends[1:])
                 for targets in (op.results, region.args, region.args[1:]):
                     self._unite(f, chain.from_iterable(zip(targets, s, strict=False) for s in sources))
-        elif "push" in op.name or "pop" in op.name:
+        elif traits_of(op).fifo in ("push", "pop"):
             self._share(f, (*op.ins, *op.outs, *op.results))
 
     def _share(self, f: Function, values: Iterable[Value]) -> None:
@@ -107,9 +103,8 @@ class _Flow:
             changed, self._everything = not self._everything, True
             return changed
         source = self._highest(f, op.ins)
-        written = op.ins[1:2] if op.name == "store_scalar" else (*op.outs, *op.results)
         changed = False
-        for v in written:
+        for v in dict.fromkeys((*op.outs, *op.results, *written(op))):
             declared = _declared(op, v)
             exact_move = not declared and _moves(op)
             level = declared if not source else source if exact_move else _NONE
@@ -124,11 +119,12 @@ class _Flow:
 
 def _deciding(op: Op) -> tuple[Value, ...]:
     """The values that decide which operations are executed."""
-    if op.name == "scf.for":
-        return op.ins[: len(op.ins) - len(op.group("inits"))]
     if op.name == "scf.condition":
         return op.ins[:1]
-    return op.ins if op.regions and op.name != "scf.while" else ()
+    regions = traits_of(op).regions
+    if not op.regions or (regions is not None and regions.runs == "while"):
+        return ()
+    return op.ins[: len(op.ins) - len(op.group("inits"))]
 
 
 def _declared(op: Op, written: Value | None = None) -> int:
@@ -144,7 +140,8 @@ def _declared(op: Op, written: Value | None = None) -> int:
 
 def _moves(op: Op) -> bool:
     """Whether an operation gives the elements of its source as they are, or makes another name of it."""
-    if op.name in _ALIASES:
+    traits = traits_of(op)
+    if traits.alias is not None or traits.placement is not None:
         return True
     instruction = isa.find(op.name)
     if instruction is None or instruction.moves != "copy":

@@ -22,6 +22,7 @@ from ...generate.programs import Case
 from ...generate.state import Input
 from ...ir.program import FRAGMENT, Function, Program
 from ...ir.types import ScalarType, TileType, VectorType
+from ...isa.effects import traits_of
 from ...profiles import Profile
 from ..results import UNBOUNDED
 from .accuracy import bounds
@@ -34,7 +35,6 @@ ATTEMPTS = 20
 BLOCKS = 4
 #: Diagnostics shown of a program that is rejected.
 SHOWN = 3
-_NUMBERED = frozenset({"get_block_idx", "get_block_num"})
 #: Machines of one arithmetic each: inexact instructions give the same bits on all of them.
 _ALIKE = (
     frozenset({"eager", "trace", "jit", "profile", "lockstep"}),
@@ -62,7 +62,7 @@ class Subject:
         Tiles that are arguments belong to one block."""
         if any(isinstance(a.type, TileType) for a in self.function.args):
             return 1
-        numbered = any(op.name in _NUMBERED for op in self.program.walk())
+        numbered = any(traits_of(op).launch in ("block", "blocks") for op in self.program.walk())
         return wanted or (int(rng.integers(1, BLOCKS + 1)) if numbered else 1)
 
 

@@ -10,22 +10,16 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
+from ...analysis.provenance import called
 from ...generate.programs import Case
 from ...generate.state import Input
-from ...interpreter.interpreter import TERMINATORS
-from ...ir.program import FRAGMENT, Function, Op, Program, Region, Symbol, Value, fragment_results
+from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, fragment_results
 from ...ir.types import MemRefType, PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
+from ...isa.effects import traits_of
 from ...isa.rules.tile_legality import tile_of_memref
+from ...isa.traits import Traits
 from .recording import Recording, number
 
-#: Operations without effect besides their results.
-_PURE = frozenset(
-    """alloc_tile memref.alloc bind_tile partition_view subview make_tensor_view addptr get_block_idx
-    get_block_num get_subblock_idx get_subblock_num tgetval load_scalar get_tensor_view_dim
-    get_tensor_view_stride tensor_view_addr memref.reinterpret_cast""".split()
-)
-#: Handles over other tiles: results of a fragment, even where nothing reads them.
-_HANDLES = frozenset("treshape talias bitcast subset tsubview".split())
 Values = Mapping[str, Value]
 
 
@@ -68,7 +62,7 @@ def without(case: Case, dropped: Collection[int]) -> Case:
 
 def removable(case: Case) -> list[int]:
     """Numbers of the operations that can be left out, in the order of the text."""
-    return [number(op) for op in case.program.walk() if op.name not in TERMINATORS]
+    return [number(op) for op in case.program.walk() if not traits_of(op).terminator]
 
 
 def renamed(op: Op, names: Values) -> Op:
@@ -90,7 +84,7 @@ def renamed(op: Op, names: Values) -> Op:
 
 def structured(case: Case) -> list[int]:
     """Numbers of loops, branches, sections and calls."""
-    return [number(op) for op in case.program.walk() if op.regions or op.name == "call"]
+    return [number(op) for op in case.program.walk() if op.regions or traits_of(op).calls]
 
 
 def unwrapped(case: Case, at: int, arm: int, joined: bool) -> Case:
@@ -106,12 +100,12 @@ def unwrapped(case: Case, at: int, arm: int, joined: bool) -> Case:
         if found is None:
             return (op,)
         region, given = found
-        if op.name == "call":
+        if traits_of(op).calls:
             region = _own_names(region, at)
         names = {a.name: v for a, v in zip(region.args, given, strict=False)} if joined else {}
         if joined:
             handed.update(_handed_on(op, region, arm, names))
-        return [renamed(o, names) for o in region.ops if o.name not in TERMINATORS]
+        return [renamed(o, names) for o in region.ops if not traits_of(o).terminator]
 
     edited = _everywhere(case, change)
     return _everywhere(edited, lambda op: (renamed(op, handed),)) if handed else edited
@@ -119,18 +113,17 @@ def unwrapped(case: Case, at: int, arm: int, joined: bool) -> Case:
 
 def _body(program: Program, op: Op, arm: int) -> tuple[Region, tuple[Value, ...]] | None:
     """A region of an operation, or the body of the function it calls, with what its arguments are."""
-    if op.name == "call":
-        callee = op.attrs.get("callee")
-        function = program.function(callee.name) if isinstance(callee, Symbol) else None
+    if traits_of(op).calls:
+        function = called(program, op)
         if function is None or arm:
             return None
         return replace(function.body, args=function.args), op.ins
     if arm >= len(op.regions):
         return None
-    given = op.ins
-    if op.name == "scf.for":
+    given, regions = op.ins, traits_of(op).regions
+    if regions is not None and regions.runs == "for":
         given = (*op.group("lb"), *op.group("inits"))
-    elif op.name == "scf.while" and arm == 1:
+    elif regions is not None and regions.runs == "while" and arm == 1:
         last = op.regions[0].ops[-1] if op.regions[0].ops else Op("scf.condition")
         inner = {a.name: v for a, v in zip(op.regions[0].args, op.ins, strict=False)}
         given = tuple(inner.get(v.name, v) for v in last.ins[1:])
@@ -140,7 +133,7 @@ def _body(program: Program, op: Op, arm: int) -> tuple[Region, tuple[Value, ...]
 def _handed_on(op: Op, region: Region, arm: int, names: Values) -> dict[str, Value]:
     """What the results of an operation are where its body stands in its place."""
     last = region.ops[-1] if region.ops else None
-    if last is None or last.name not in TERMINATORS or (op.name == "scf.while" and arm == 1):
+    if last is None or not traits_of(last).terminator or (op.name == "scf.while" and arm == 1):
         return {}
     values = last.ins[1:] if last.name == "scf.condition" else last.ins
     return {r.name: names.get(v.name, v) for r, v in zip(op.results, values, strict=False)}
@@ -163,9 +156,9 @@ def _own_names(region: Region, mark: int) -> Region:
 def as_fragment(case: Case) -> Case | None:
     """The case as instructions without a function, whose tiles are all results; None where it needs one."""
     function = entry_of(case)
-    if case.program.fragment or case.grid != 1 or any(op.name == "call" for op in function.walk()):
+    if case.program.fragment or case.grid != 1 or any(traits_of(op).calls for op in function.walk()):
         return None
-    ops = tuple(op for op in function.body.ops if op.name != "return")
+    ops = tuple(op for op in function.body.ops if not traits_of(op).terminator)
     body = Region(ops)
     found = Function(FRAGMENT, function.args, body)
     program = Program((found,), case.program.attributes, fragment=True, has_module=False)
@@ -233,7 +226,7 @@ def _default(t: Type) -> Input | None:
 class _Tidying:
     """Leaves out operations whose results nothing uses, and empty regions without results."""
 
-    pure: frozenset[str]
+    fragment: bool
     used: set[str] = field(default_factory=set)
 
     def region(self, region: Region) -> Region:
@@ -246,18 +239,22 @@ class _Tidying:
         return replace(region, ops=tuple(reversed(ops)))
 
     def _is_idle(self, op: Op) -> bool:
-        if op.name in self.pure or op.name.startswith("arith."):
+        traits = traits_of(op)
+        if traits.pure and op.results and not (self.fragment and _is_result(traits)):
             return not any(r.name in self.used for r in op.results)
-        empty = op.regions and all(o.name in TERMINATORS for r in op.regions for o in r.ops)
+        empty = op.regions and all(traits_of(o).terminator for r in op.regions for o in r.ops)
         return bool(empty) and not any(r.name in self.used for r in op.results)
+
+
+def _is_result(traits: Traits) -> bool:
+    """Handles over other tiles are results of a fragment, even where nothing reads them."""
+    return traits.alias is not None and traits.alias.memory == "tile"
 
 
 def _tidied(case: Case) -> Case:
     program = case.program
-    pure = _PURE if program.fragment else _PURE | _HANDLES
-    functions = tuple(replace(f, body=_Tidying(pure).region(f.body)) for f in program.functions)
-    callees = [op.attrs.get("callee") for f in functions for op in f.walk()]
-    called = {c.name for c in callees if isinstance(c, Symbol)}
+    functions = tuple(replace(f, body=_Tidying(program.fragment).region(f.body)) for f in program.functions)
+    inner = {c.name for f in functions for op in f.walk() if (c := called(program, op)) is not None}
     main = entry_of(case).name
-    functions = tuple(f for f in functions if f.name == main or f.name in called)
+    functions = tuple(f for f in functions if f.name == main or f.name in inner)
     return replace(case, program=replace(program, functions=functions))

@@ -26,6 +26,7 @@ from ...interpreter import Execution, Operand, Scope, TileRef, View
 from ...interpreter.interpreter import needs_rule
 from ...ir.program import Op, Program, Region, Value
 from ...ir.types import PartitionViewType, ScalarType, TensorViewType, TileType, VectorType
+from ...isa.effects import traits_of, written
 from ...oracle.machine import ReferenceMachine
 from ...oracle.step import Policy, scalar_word
 from ...oracle.storage import Buffer, Place, Window, read_words
@@ -36,10 +37,6 @@ MAX_EXECUTIONS = 6
 MAX_BYTES = 1 << 28
 #: Operations that a smaller case may execute.
 MAX_OPERATIONS = 20_000
-#: Operations that compute although no rule of an instruction executes them.
-_SCALAR = frozenset({"tgetval", "tsetval", "load_scalar", "store_scalar"})
-#: Operations without operands that change what later ones compute.
-_MODES = frozenset({"sethf32mode", "settf32mode"})
 #: A buffer of tile memory, or the name of one of global memory.
 Key: TypeAlias = Buffer | str
 Values: TypeAlias = tuple[Input | None, ...]
@@ -150,7 +147,7 @@ def ends(case: Case) -> bool:
 
     Programs without loops are not executed to find out.
     """
-    if not any(op.name in ("scf.while", "scf.for") for op in case.program.walk()):
+    if not any(map(_repeats, case.program.walk())):
         return True
     try:
         Oracle(machine=_Counting).run(case)
@@ -182,7 +179,7 @@ class _Watcher(ReferenceMachine):
         n, seen = number(op), self._counts.get(number(op), 0)
         self._counts[n] = seen + 1
         self._event = None
-        if op.name in _MODES:
+        if not op.ins and traits_of(op).has("write", "mode"):
             self._modes[op.name] = op
         if seen >= MAX_EXECUTIONS or self._bytes > MAX_BYTES:
             return
@@ -193,8 +190,8 @@ class _Watcher(ReferenceMachine):
         if _computes(op):
             keys = [set(_keys(o)) for o in operands]
             reads, writes = set[Key]().union(*keys), set[Key]().union(*keys[len(op.ins) :])
-            if op.name == "store_scalar":
-                writes |= keys[1]
+            for value in written(op, "global"):
+                writes.update(_keys(_looked_up(scope, value)))
             self._event = Event(op, values, tuple(self._modes.values()), reads, writes)
             self.recording.events.append(self._event)
 
@@ -245,10 +242,18 @@ class _Watcher(ReferenceMachine):
 
 
 def _computes(op: Op) -> bool:
+    """Whether an operation computes: by a rule, or because scalars come from memory or go to it."""
     if op.name.startswith("arith."):
         return op.name != "arith.constant"
-    instruction = isa.find(op.name)
-    return op.name in _SCALAR or (instruction is not None and needs_rule(instruction))
+    instruction, traits = isa.find(op.name), traits_of(op)
+    if instruction is not None and needs_rule(instruction):
+        return True
+    return traits.fifo is None and any(effect.resource in ("tile", "global") for effect in traits.effects)
+
+
+def _repeats(op: Op) -> bool:
+    regions = traits_of(op).regions
+    return regions is not None and regions.repeats
 
 
 def _looked_up(scope: Scope, value: Value) -> Operand:

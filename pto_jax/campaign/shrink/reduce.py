@@ -19,7 +19,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from ...generate.programs import Case
-from ...ir.program import Region
+from ...ir.program import Op, Region
+from ...isa.effects import traits_of
 from ..judge import Outcome
 from ..targets import Target
 from .attributes import shrink_attributes
@@ -33,8 +34,6 @@ from .typical import typical
 
 #: Seconds that a case may take when nothing else is said.
 SECONDS = 60.0
-
-_ALLOCATIONS = frozenset({"alloc_tile", "memref.alloc", "arith.constant", "return"})
 
 
 @dataclass(frozen=True)
@@ -151,6 +150,12 @@ def _unwrappings(search: Search) -> Iterator[Case | None]:
                 yield closed(unwrapped(search.case, at, arm, joined), recording)
 
 
+def _prepares(op: Op) -> bool:
+    """Whether an operation computes nothing: an allocation, a constant, or the end."""
+    traits = traits_of(op)
+    return traits.placement is not None or traits.terminator or op.name == "arith.constant"
+
+
 def _first_wrong(search: Search) -> str:
     """The operation after which a program that needs several operations goes wrong.
 
@@ -164,7 +169,7 @@ def _first_wrong(search: Search) -> str:
     for end, op in enumerate(function.body.ops, 1):
         inner = {o.name for o in op.walk() if number(o) in computing and not o.name.startswith("arith.")}
         name = inner.pop() if len(inner) == 1 else op.name
-        last = last if last and name in _ALLOCATIONS else name
+        last = last if last and _prepares(op) else name
         part = with_entry(search.case, replace(function, body=Region(function.body.ops[:end])))
         if search.machines.fails(closed(part, recording), search.signature) is not None:
             break

@@ -10,6 +10,7 @@ from ...ir.dtypes import F16
 from ...ir.types import Pipe, Type
 from ...profiles import Profile, ProfileName
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from ..traits import Effect, Order, Resource, Traits
 from .constraints import element_type, with_dtype
 from .handles import NOT_EXECUTED, Shown, sampler
 
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 
 SOURCES = ("PTO ISA communication pages", "pto_comm_inst.hpp; PTOAS dialect definition and verifier")
 PAGE, DIALECT = SOURCES
+_MEMORY: Mapping[str, Resource] = {"tile": "tile", "gm": "global"}
 
 
 def comm(
@@ -31,7 +33,23 @@ def comm(
     constraints: tuple[Constraint, ...] = (),
     decisions: tuple[Decision, ...] = (),
     types: Mapping[ProfileName, tuple[tuple[str, ...], ...]] | None = None,
+    *,
+    effects: tuple[Effect, ...] = (),
+    order: Order | None = None,
 ) -> Instruction:
+    """Declare an instruction of communication.
+
+    Its views are read, its destination is written, and its tiles are scratch, where ``effects`` says nothing
+    else of them.
+    """
+    listed = {effect.operand for effect in effects}
+    derived = (
+        Effect(
+            "scratch" if o.kind == "tile" else "write" if o.role == "out" else "read", _MEMORY[o.kind], o.name
+        )
+        for o in operands
+        if o.kind in _MEMORY and o.name not in listed
+    )
     return Instruction(
         name,
         "communication",
@@ -50,6 +68,7 @@ def comm(
         syntax="custom",
         executable=False,
         sampler=sampler(*shown),
+        traits=Traits((*derived, *effects), order=order),
     )
 
 

@@ -6,7 +6,8 @@ from collections.abc import Iterator, Mapping
 
 from ...ir.types import AddressSpace, Loc, Pipe, TileType, Type
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
-from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, PipeRule, Site
+from ..traits import PLAIN, Traits
 from .constraints import place
 from .handles import NOT_EXECUTED, Shown, number_in, sampler
 
@@ -139,6 +140,9 @@ def pipe_instruction(
     decisions: tuple[Decision, ...] = (),
     types: Mapping[ProfileName, tuple[tuple[str, ...], ...]] | None = None,
     executable: bool = True,
+    *,
+    traits: Traits = PLAIN,
+    pipe_rule: PipeRule | None = None,
 ) -> Instruction:
     return Instruction(
         name,
@@ -158,6 +162,8 @@ def pipe_instruction(
         syntax="custom",
         executable=executable,
         sampler=sampler(*shown),
+        traits=traits,
+        pipe_rule=pipe_rule,
     )
 
 

@@ -1,0 +1,135 @@
+"""The traits of an operation, and the values that they speak of.
+
+>>> from pto_jax.ir.dtypes import F32
+>>> from pto_jax.ir.types import TileType
+>>> t = TileType(F32, 16, 16)
+>>> a, b = Value("a", t), Value("b", t)
+>>> traits_of(Op("tadd", (a, a), (b,))).has("write", "tile")
+True
+>>> [str(v) for v in written(Op("tabs", (a,), (b,)))]
+['%b']
+>>> [str(v) for v in aliased(Op("bitcast", (a,), results=(b,))) or ()]
+['%b', '%a']
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+
+from ..errors import VerifyError
+from ..ir.program import Op, Region, Value
+from . import find
+from .bind import bind
+from .structure import UNKNOWN, structural_traits
+from .traits import Effect, Resource, Traits
+
+
+def traits_of(op: Op) -> Traits:
+    """What is declared of an operation, whether it is an instruction or not."""
+    return _traits(op.name)
+
+
+@lru_cache(maxsize=4096)
+def _traits(name: str) -> Traits:
+    known = structural_traits(name)
+    if known is not None:
+        return known
+    instruction = find(name)
+    return instruction.traits if instruction is not None else UNKNOWN
+
+
+def operands_of(op: Op) -> Mapping[str, Value]:
+    """The values of an instruction by declared operand name; none where they do not fit its declaration."""
+    instruction = find(op.name)
+    try:
+        return {} if instruction is None else bind(instruction, op).values
+    except VerifyError:
+        return {}
+
+
+def accesses(op: Op) -> Iterator[tuple[Effect, Value]]:
+    """The effects on what operands name, with the operands' values: sources first."""
+    effects = traits_of(op).effects
+    for name, value in operands_of(op).items() if effects else ():
+        yield from ((effect, value) for effect in effects if effect.operand == name)
+
+
+def written(op: Op, *resources: Resource) -> Iterator[Value]:
+    """The values whose memory an operation writes: any, or that of some resources."""
+    if traits_of(op).has("write", *resources):
+        for effect, value in accesses(op):
+            if effect.access == "write" and (not resources or effect.resource in resources):
+                yield value
+
+
+def aliased(op: Op) -> tuple[Value, Value] | None:
+    """The handle, view or pointer that an operation makes, and the one over whose memory it is."""
+    alias = traits_of(op).alias
+    if alias is None:
+        return None
+    made, source = next(iter(op.destinations), None), _source(op, alias.source)
+    return None if made is None or source is None else (made, source)
+
+
+def placed(op: Op) -> tuple[Value, Value | None] | None:
+    """The handle that an operation places, and the address it gives it, if any."""
+    placement = traits_of(op).placement
+    if placement is None:
+        return None
+    handle = next(iter(op.results), None) or _source(op, placement.handle)
+    return None if handle is None else (handle, _source(op, placement.address))
+
+
+def _source(op: Op, name: str | None) -> Value | None:
+    """A source operand, which has one position in all forms of as many operands."""
+    if op.groups or name is None:
+        return next(iter(op.group(name or "")), None)
+    instruction = find(op.name)
+    forms = instruction.forms if instruction is not None else ()
+    fitting = (f for f in forms if len(f) == len(op.ins) and name in f)
+    return next((op.ins[f.index(name)] for f in fitting), None)
+
+
+# -- regions ---------------------------------------------------------------------------------------------
+
+
+def entered(op: Op) -> Iterator[tuple[Value, Value]]:
+    """Arguments of a loop's regions, with the operands that the first trip gives them."""
+    regions = traits_of(op).regions
+    if regions is not None and regions.repeats and op.regions:
+        if regions.runs == "for":
+            yield from _pairs(op.regions[0].args[1:], op.group("inits"))
+        else:
+            yield from _pairs(op.regions[0].args, op.ins)
+
+
+def flows(op: Op) -> Iterator[tuple[Value, Value]]:
+    """Results of an operation and arguments of its regions, with each value that regions hand them."""
+    regions = traits_of(op).regions
+    yield from entered(op)
+    match regions.runs if regions is not None else None:
+        case "for" if op.regions:
+            ends = handed_on(op.regions[0])
+            yield from _pairs(op.results, op.group("inits"), ends)
+            yield from _pairs(op.regions[0].args[1:], ends)
+        case "while" if len(op.regions) == 2:
+            before, after = op.regions
+            passed = handed_on(before)[1:]
+            yield from _pairs(before.args, handed_on(after))
+            yield from _pairs(after.args, passed)
+            yield from _pairs(op.results, passed)
+        case _:
+            for region in op.regions:
+                yield from _pairs(op.results, handed_on(region))
+
+
+def handed_on(region: Region) -> tuple[Value, ...]:
+    """The operands of the terminator of an operation's region."""
+    last = region.ops[-1] if region.ops else None
+    return last.ins if last is not None and traits_of(last).terminator else ()
+
+
+def _pairs(targets: Sequence[Value], *sources: Sequence[Value]) -> Iterator[tuple[Value, Value]]:
+    for values in sources:
+        yield from zip(targets, values, strict=False)

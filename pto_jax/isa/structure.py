@@ -1,0 +1,47 @@
+"""Operations that are no instruction: calls, structured control flow, sections, scalar arithmetic."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from ..ir.types import KernelKind
+from .traits import PLAIN, Effect, Regions, Traits
+
+#: The terminator of a function.
+FUNCTION_END = "return"
+_YIELD = ("scf.yield",)
+_END = Traits(terminator=True)
+
+#: Traits by name; operations of the dialects in :data:`_DIALECTS` that are not listed have the dialect's.
+STRUCTURE: Mapping[str, Traits] = {
+    "call": Traits(calls=True),
+    FUNCTION_END: _END,
+    "scf.for": Traits(regions=Regions("for")),
+    "scf.while": Traits(regions=Regions("while", ("scf.condition", "scf.yield"))),
+    "scf.if": Traits(regions=Regions("if")),
+    "scf.index_switch": Traits(regions=Regions("switch")),
+    "scf.execute_region": Traits(regions=Regions("once")),
+    "scf.yield": _END,
+    "scf.condition": _END,
+    "section.cube": Traits(regions=Regions("once", ()), core=KernelKind.CUBE),
+    "section.vector": Traits(regions=Regions("once", ()), core=KernelKind.VECTOR),
+}
+#: An operation of which nothing is known may do anything.
+UNKNOWN = Traits(effects=(Effect("write", "unknown"),))
+_DIALECTS: Mapping[str, Traits] = {
+    "arith": PLAIN,
+    "scf": Traits(effects=UNKNOWN.effects, regions=Regions("once", _YIELD)),
+}
+
+
+def structural_traits(name: str) -> Traits | None:
+    """The traits of an operation that is no instruction, None where the name is of none.
+
+    >>> structural_traits("arith.addi").pure, structural_traits("scf.yield").terminator
+    (True, True)
+    """
+    known = STRUCTURE.get(name)
+    if known is not None:
+        return known
+    dialect, dot, _ = name.partition(".")
+    return _DIALECTS.get(dialect) if dot else None

@@ -1,0 +1,165 @@
+"""What an operation does to its operands, to memory and to other operations: facts that stand once.
+
+The declaration of an instruction holds its :class:`Traits`; operations that are no instruction have theirs
+in :mod:`.structure`. Whoever needs such a fact asks :mod:`.effects`, which also gives the values of an
+operation that the operands in a trait stand for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..ir.types import KernelKind
+
+#: How something is used. ``scratch``: written with contents that mean nothing.
+Access = Literal["read", "write", "scratch"]
+#: What outlives an operation. ``tile``: the bytes of a tile; ``global``: global memory; ``vector``: a vector
+#: outside tile memory; ``mode``: what configuration instructions set; ``events``: an array of event numbers;
+#: ``remote``: memory of other cores or processors that no operand names; ``host``: what is printed, and an
+#: execution that stops; ``unknown``: nothing is known about the operation.
+Resource = Literal["tile", "global", "vector", "mode", "events", "remote", "host", "unknown"]
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One use of something that outlives the operation.
+
+    ``operand`` is the declared operand whose memory it is, None where no operand names it. ``indexed`` uses
+    are at positions that other operands give, others are of all that the operand's valid region or window
+    names.
+    """
+
+    access: Access
+    resource: Resource
+    operand: str | None = None
+    indexed: bool = False
+
+
+@dataclass(frozen=True)
+class Alias:
+    """``result`` is another handle, view or pointer over the memory that ``source`` names; nothing moves.
+
+    ``memory`` says which memory. ``part``: all of it from its first byte on (``same``), a window of it, or
+    what begins elsewhere in the same buffer (``moved``).
+    """
+
+    result: str
+    source: str
+    memory: Literal["tile", "global"] = "tile"
+    part: Literal["same", "window", "moved"] = "same"
+
+
+@dataclass(frozen=True)
+class Placement:
+    """The bytes of ``handle`` are from here on those at ``address``, or own ones where no operand gives an
+    address. ``allocates``: the handle is new; else it is bound anew, under its name or that of a result."""
+
+    handle: str
+    address: str | None = None
+    allocates: bool = True
+
+
+@dataclass(frozen=True)
+class Order:
+    """What an operation does for the order of others: it lets some of them go on, or holds them back.
+
+    ``through`` says by which means: flags of pipes (``flag``), events of operation classes (``event``),
+    tokens of buffers (``token``), whole pipes (``pipe``) and single operations (``operation``) order the
+    pipes of one core; flags between cores (``core``), all cores (``cores``), flags of processors
+    (``signal``) and asynchronous copies (``transfer``) order cores.
+    """
+
+    role: Literal["signal", "wait", "barrier"]
+    through: Literal["flag", "event", "token", "pipe", "operation", "core", "cores", "signal", "transfer"]
+
+    @property
+    def orders_pipes(self) -> bool:
+        """Whether pipes of one core follow it; a core may give itself a flag between cores."""
+        return self.through in ("flag", "event", "token", "pipe", "operation", "core")
+
+
+@dataclass(frozen=True)
+class Regions:
+    """How an operation executes its regions, and the terminators that end them.
+
+    ``runs``: the one region in its place (``once``), one of the regions (``if``: none where it has no second
+    one; ``switch``), or a loop (``for``: so many times as the bounds say; ``while``: as the first region
+    says). A region beyond the last one that ``ends`` names ends as that one; ``()``: without a terminator.
+    """
+
+    runs: Literal["once", "if", "switch", "for", "while"]
+    ends: tuple[str, ...] = ("scf.yield",)
+
+    @property
+    def repeats(self) -> bool:
+        return self.runs in ("for", "while")
+
+    def end(self, at: int) -> str:
+        """The terminator of a region by its position, "" for none."""
+        return self.ends[min(at, len(self.ends) - 1)] if self.ends else ""
+
+
+#: What is done with a FIFO between a cube core and its vector cores.
+Fifo = Literal["reserve", "import", "initialise", "allocate", "push", "pop", "free"]
+#: What a core waits for, by the means of the order.
+_AWAITED = {"core": "flag", "cores": "cores", "signal": "signal", "transfer": "transfer"}
+#: Numbers of a launch: of the block and of the vector core that executes, and how many there are.
+LaunchNumber = Literal["block", "blocks", "subblock", "subblocks"]
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What is known of an operation besides its values.
+
+    ``effects`` of tile instructions need not be listed: those that the roles of their operands say are added
+    where no listed effect names the operand. ``resizes`` names the tile whose valid region changes.
+    ``transfer`` names a tile and a view: every lane of the tile's valid region is an element of the view's
+    window. ``core`` is the only kind of core that executes the operation. ``launch`` is the number that the
+    result is. ``calls``: it executes another function; ``regions``: its own regions. A ``terminator`` ends a
+    region and hands its operands on.
+    """
+
+    effects: tuple[Effect, ...] = ()
+    alias: Alias | None = None
+    placement: Placement | None = None
+    resizes: str | None = None
+    transfer: tuple[str, str] | None = None
+    order: Order | None = None
+    fifo: Fifo | None = None
+    core: KernelKind | None = None
+    launch: LaunchNumber | None = None
+    regions: Regions | None = None
+    calls: bool = False
+    terminator: bool = False
+
+    def has(self, access: Access, *resources: Resource) -> bool:
+        """Whether an effect is of this kind, on one of these resources where any are named."""
+        return any(e.access == access and (not resources or e.resource in resources) for e in self.effects)
+
+    @property
+    def pure(self) -> bool:
+        """Whether an operation that binds results does nothing else: without a use of them it may go.
+
+        What is read, and an allocation, are no obstacles.
+        """
+        changes = any(e.access != "read" for e in self.effects) or self.resizes is not None
+        steers = self.order is not None or self.fifo is not None or self.terminator
+        return not (changes or steers or self.calls or self.regions is not None)
+
+    @property
+    def waits(self) -> str:
+        """What a core waits for at the operation until others provide it; "" where it goes on at once.
+
+        >>> Traits(order=Order("wait", "core")).waits, Traits(order=Order("wait", "flag")).waits
+        ('flag', '')
+        """
+        if self.fifo in ("push", "pop"):
+            return "slot"
+        if self.order is None or self.order.role == "signal":
+            return ""
+        return _AWAITED.get(self.order.through, "")
+
+
+#: Nothing besides values.
+PLAIN = Traits()
