@@ -3,7 +3,8 @@
 Every launch is executed by the jitted engine on its own profile and on cpu_sim. Where the checkout has a
 golden script or a host program that knows the result, inputs and expected buffers are taken from there and
 compared within its tolerance; every buffer also equals the reference interpreter's bit for bit. Printing
-programs print what the reference interpreter prints. The last test shows the table (``pytest -s``).
+programs print what the reference interpreter prints. At the end the table of checks is printed
+(``pytest -s``).
 
 TPushTPop/test5 loads a tile over half of another that is still needed: its host program expects the
 result of separate tiles, which byte-exact storage does not give. It is compared with the reference
@@ -185,10 +186,12 @@ def test_a_tile_loaded_over_another_one_replaces_its_bytes() -> None:
     np.testing.assert_array_equal(np.asarray(found[next(iter(case.expected))]).reshape(16, 128), wanted)
 
 
-def test_table() -> None:
-    """Shows what was checked and how (``pytest -s``); last, when all rows are there."""
+@pytest.fixture(scope="module", autouse=True)
+def _table() -> Iterator[None]:
+    """Shows what was checked and how, when all rows are there."""
+    yield
     if not _TABLE:
-        pytest.skip("no launch was run")
+        return
     width = max(len(name) for name, *_ in _TABLE)
     for name, profile, how, error in sorted(_TABLE):
         print(f"{name:{width}}  {profile:8} {error:>18}  {how}")

@@ -1,22 +1,28 @@
-"""A campaign's report as one HTML page that needs nothing else: no network, no script."""
+"""A campaign's report as one HTML page that needs nothing else: no network, no script.
+
+The page is the Jinja2 template ``page.html`` beside this module (extra ``report``); everything that is put
+into it is escaped.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from datetime import UTC, datetime
-from html import escape
 from typing import Any
 
+from ...errors import ArgumentError
 from . import charts
 from .coverage import REGIONS, Coverage, Row
 from .model import FAILING, Accuracy, Cause, Report
-from .style import CSS, LEVELS
 from .text import short
 from .ulp import label
 
 #: Causes that the page lists.
 CAUSES = 200
+#: Steps of the heat map; ``page.css`` has a colour for each.
+LEVELS = 6
 _TITLES = {
     "failures": "Failures by cause",
     "throughput": "Throughput",
@@ -27,57 +33,75 @@ _TITLES = {
 }
 
 
+@dataclass(frozen=True)
+class Cell:
+    """A cell of a heat map: the operations counted in it, and whether the declarations allow any."""
+
+    column: str
+    count: int
+    allowed: bool
+    level: int
+
+
+@dataclass(frozen=True)
+class HeatMap:
+    """A table of counts: per class of instructions the rows, each an instruction and its cells."""
+
+    columns: Sequence[str]
+    groups: Sequence[tuple[str, Sequence[tuple[str, Sequence[Cell]]]]]
+
+
 def page(report: Report) -> str:
-    """The whole page."""
-    sections: dict[str, Iterable[str]] = {}
-    if report.campaign:
-        sections = {"failures": _failures(report), "throughput": _throughput(report)}
-    if report.ulp or report.measured:
-        sections["ulp"] = _ulp(report)
-    if report.campaign:
-        sections |= {
-            "coverage": _coverage(report.coverage),
-            "never": _never(report.coverage),
-            "campaign": _campaign(report),
-        }
-    title = escape(f"{report.title}: {report.name}" if report.campaign else "Measured accuracy")
-    return "\n".join(
-        [
-            "<!DOCTYPE html>",
-            f'<html lang="en"><head><meta charset="utf-8"><title>{title}</title>',
-            '<meta name="viewport" content="width=device-width, initial-scale=1">',
-            f"<style>{CSS}</style></head><body>",
-            *_header(report, title, sections),
-            "<main>",
-            *(line for key, lines in sections.items() for line in _section(key, lines)),
-            "</main>",
-            *_footer(report),
-            "</body></html>",
-            "",
-        ]
+    """The whole page; ArgumentError where Jinja2 is not installed."""
+    shown = dict.fromkeys(("failures", "throughput") if report.campaign else ())
+    shown |= dict.fromkeys(("ulp",) if report.ulp or report.measured else ())
+    shown |= dict.fromkeys(("coverage", "never", "campaign") if report.campaign else ())
+    groups = {"Results of the campaign": report.ulp} if report.ulp else {}
+    coverage = report.coverage
+    version = (report.campaign.get("versions") or {}).get("pto_jax")
+    text: str = _template().render(
+        report=report,
+        title=f"{report.title}: {report.name}" if report.campaign else "Measured accuracy",
+        sections={key: _TITLES[key] for key in shown},
+        started=_started(report),
+        failing=FAILING,
+        limit=CAUSES,
+        facts=_facts,
+        accuracy_groups=groups | {f"Measured, {n}": a for n, a in report.measured.items()},
+        ulp_table=_ulp_table,
+        levels=[least(n, _highest(coverage)) for n in range(1, LEVELS + 1)],
+        by_dtype=_by_dtype(coverage),
+        by_region=_by_region(coverage),
+        attribute_rows=list(_attributes(coverage)),
+        unseen=[r.instruction for r in coverage.rows if not r.count],
+        partly=list(_partly(coverage)),
+        settings=_settings(report),
+        version=f"pto_jax {version}" if version else "pto_jax",
     )
+    return text
 
 
-def _section(key: str, lines: Iterable[str]) -> Iterator[str]:
-    yield f'<section id="{key}" aria-labelledby="{key}-title"><h2 id="{key}-title">{_TITLES[key]}</h2>'
-    yield from lines
-    yield "</section>"
-
-
-def _header(r: Report, title: str, sections: Mapping[str, object]) -> Iterator[str]:
-    yield f"<header><h1>{title}</h1>"
-    if r.campaign:
-        yield f'<p class="soft">{escape(_started(r))}</p><ul class="figures">'
-        yield _figure(f"{r.cases:,}", "cases")
-        for kind, n in r.kinds.items():
-            yield _figure(f"{n:,}", kind, "bad" if kind in FAILING else "good" if kind == "equal" else "")
-        yield _figure(f"{len(r.causes):,}", "causes of failure", "bad" if r.causes else "good")
-        yield _figure(f"{r.throughput.mean:,.1f}", "cases per second")
-        pairs, declared = r.coverage.pairs
-        yield _figure(f"{pairs:,} of {declared:,}", "pairs of instruction and type")
-        yield "</ul>"
-    links = (f'<a href="#{key}">{_TITLES[key]}</a>' for key in sections)
-    yield f'<nav aria-label="Sections">{"".join(links)}</nav></header>'
+def _template() -> Any:
+    try:
+        from jinja2 import Environment, PackageLoader, StrictUndefined
+        from markupsafe import Markup
+    except ImportError:
+        raise ArgumentError(
+            "the HTML page needs Jinja2, which is not installed; usual fix: pip install 'pto_jax[report]'"
+        ) from None
+    environment = Environment(
+        loader=PackageLoader(__package__ or "", "."),
+        autoescape=lambda name: name is not None and name.endswith(".html"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters["number"] = _number
+    environment.filters["short"] = short
+    # The charts escape what they are given themselves.
+    environment.globals["throughput_chart"] = lambda t: Markup(charts.throughput(t))
+    environment.globals["histogram_chart"] = lambda a: Markup(charts.histogram(a))
+    return environment.get_template("page.html")
 
 
 def _started(r: Report) -> str:
@@ -92,116 +116,39 @@ def _started(r: Report) -> str:
     )
 
 
-def _figure(number: str, what: str, mood: str = "") -> str:
-    return f'<li><b class="{mood}">{escape(number)}</b><span>{escape(what)}</span></li>'
-
-
-def _failures(r: Report) -> Iterator[str]:
-    if not r.causes:
-        yield '<p class="good">No failure.</p>'
-        return
-    yield f"<p>{r.failures:,} failures of {len(r.causes):,} causes; the first of each is shown.</p>"
-    for i, cause in enumerate(r.causes[:CAUSES]):
-        yield from _cause(cause, opened=i < 3)
-    if len(r.causes) > CAUSES:
-        yield f"<p>and {len(r.causes) - CAUSES:,} more causes</p>"
-
-
-def _cause(c: Cause, opened: bool) -> Iterator[str]:
-    lines = c.cause.splitlines() or [""]
-    yield f"<details{' open' if opened else ''}><summary>"
-    yield f'<span class="count">{c.count:,}</span> {escape(lines[0])}</summary>'
+def _facts(c: Cause) -> dict[str, str]:
+    """What is known of a cause, by title; empty where nothing is."""
     f = c.first
-    kinds = ", ".join(f"{n:,} {kind}" for kind, n in c.kinds.items())
-    rows = {
-        "outcomes": kinds,
+    return {
+        "outcomes": ", ".join(f"{n:,} {kind}" for kind, n in c.kinds.items()),
         "instructions": " ".join(c.instructions),
         "profiles": " ".join(c.profiles),
         "first case": f"{f.id}, index {f.index}",
         "folder": f.folder or "",
         "first element": ", ".join(f"{k} {v}" for k, v in f.detail.items() if v is not None),
     }
-    yield "<table><tbody>"
-    yield from (
-        f'<tr><th scope="row">{escape(k)}</th><td>{escape(v)}</td></tr>' for k, v in rows.items() if v
-    )
-    yield f"</tbody></table><pre>{escape(f.message)}</pre>"
-    yield f"<p>To see it again:</p><pre>{escape(c.command)}</pre></details>"
 
 
-def _throughput(r: Report) -> Iterator[str]:
-    t = r.throughput
-    if not t.points:
-        yield "<p>No block is finished.</p>"
-        return
-    yield charts.throughput(t)
-    if t.pauses:
-        yield f'<p class="soft">Pauses left out, at the dashed lines: {len(t.pauses)}.</p>'
-
-
-def _ulp(r: Report) -> Iterator[str]:
-    yield '<p class="soft">Elements per distance in units in the last place, heights by the logarithm of '
-    yield "the count. Red bars are beyond the declared bound.</p>"
-    groups = {"Results of the campaign": r.ulp} if r.ulp else {}
-    for name, listed in {**groups, **{f"Measured, {n}": a for n, a in r.measured.items()}}.items():
-        yield f'<h3>{escape(name)}</h3><div class="charts">'
-        for a in listed:
-            yield f"<figure>{charts.histogram(a)}<figcaption>{_caption(a)}</figcaption></figure>"
-        yield "</div>"
-        yield from _details("The same as a table", _ulp_table(listed))
-
-
-def _caption(a: Accuracy) -> str:
-    bound = "no bound" if a.bound is None else f"bound {a.bound}"
-    mood = "good" if a.within else "bad"
-    worst = f'<span class="{mood}">worst {a.histogram.worst:,}</span>'
-    nan = f", {a.histogram.nan:,} NaN on one side" if a.histogram.nan else ""
-    name = f"<b>{escape(a.instruction)}</b> {escape(a.dtype)}"
-    return f"{name}: {worst}, {bound}, {short(a.histogram.elements)} elements{nan}"
-
-
-def _ulp_table(listed: Sequence[Accuracy]) -> Iterator[str]:
+def _ulp_table(listed: Sequence[Accuracy]) -> tuple[list[str], list[list[object]]]:
+    """Head and rows of the table of distances."""
     starts = sorted({s for a in listed for s in a.histogram.counts})
-    head = ["instruction", "type", "bound", "elements", "worst", *map(label, starts), "NaN"]
-    rows = []
+    rows: list[list[object]] = []
     for a in listed:
         h = a.histogram
         bound = "none" if a.bound is None else a.bound
         rows.append(
             [a.instruction, a.dtype, bound, h.elements, h.worst, *(h.counts[s] for s in starts), h.nan]
         )
-    yield from _table(head, rows, left=2)
-
-
-def _coverage(c: Coverage) -> Iterator[str]:
-    reached, declared = c.pairs
-    yield f"<p>{c.cells:,} cells; {c.reached} of {len(c.rows)} instructions; {reached:,} of {declared:,} "
-    yield "declared pairs of instruction and element type.</p>"
-    keys = "".join(f'<span class="key h{n}">{_least(n, _highest(c))}</span>' for n in range(1, LEVELS + 1))
-    yield f'<p class="soft">Operations per cell, from {keys} on; <span class="never-key">·</span> is allowed '
-    yield "by the declarations and was never reached; empty is not allowed.</p>"
-    yield "<h3>Instruction and element type of the result</h3>"
-    yield from _heat(c, c.dtypes, lambda r, d: r.dtypes.get(d, 0), lambda r, d: d in r.declared, _highest(c))
-    yield "<h3>Valid region and layout of the first tile</h3>"
-    columns = (*REGIONS, *c.layouts)
-    yield from _heat(
-        c,
-        columns,
-        lambda r, k: r.regions.get(k, 0) if k in REGIONS else r.layouts.get(k, 0),
-        lambda r, k: k in REGIONS and r.on_tiles and r.count > 0,
-        max((n for r in c.rows for n in (*r.regions.values(), *r.layouts.values())), default=1),
-        reached=True,
-    )
-    yield from _details("Attribute values", _attributes(c))
+    return ["instruction", "type", "bound", "elements", "worst", *map(label, starts), "NaN"], rows
 
 
 def _highest(c: Coverage) -> int:
     return max((n for r in c.rows for n in r.dtypes.values()), default=1)
 
 
-def _least(level: int, highest: int) -> str:
+def least(number: int, highest: int) -> int:
     """The smallest count of a level of the heat map."""
-    return short(math.ceil(max(highest, 2) ** ((level - 1) / LEVELS)))
+    return math.ceil(math.pow(max(highest, 2), (number - 1) / LEVELS))
 
 
 def level(n: int, highest: int) -> int:
@@ -213,93 +160,67 @@ def level(n: int, highest: int) -> int:
     return min(LEVELS, 1 + int(LEVELS * math.log(n) / math.log(max(highest, 2)) + 1e-9))
 
 
+def _by_dtype(c: Coverage) -> HeatMap:
+    rows = [r for r in c.rows if r.count or r.is_shown]
+    return _heat(
+        c, rows, c.dtypes, lambda r, d: r.dtypes.get(d, 0), lambda r, d: d in r.declared, _highest(c)
+    )
+
+
+def _by_region(c: Coverage) -> HeatMap:
+    return _heat(
+        c,
+        [r for r in c.rows if r.count],
+        (*REGIONS, *c.layouts),
+        lambda r, k: r.regions.get(k, 0) if k in REGIONS else r.layouts.get(k, 0),
+        lambda r, k: k in REGIONS and r.on_tiles and r.count > 0,
+        max((n for r in c.rows for n in (*r.regions.values(), *r.layouts.values())), default=1),
+    )
+
+
 def _heat(
-    c: Coverage, columns: Sequence[str], count: Any, allowed: Any, highest: int, reached: bool = False
-) -> Iterator[str]:
-    """Rows by class, columns, cells coloured by their counts."""
-    yield '<div class="scroll tall"><table class="heat"><thead><tr><th scope="col">instruction</th>'
-    yield "".join(f'<th scope="col">{escape(name)}</th>' for name in columns) + "</tr></thead>"
-    for cls, rows in c.by_class().items():
-        shown = [r for r in rows if r.count or (r.is_shown and not reached)]
-        if not shown:
-            continue
-        width = len(columns) + 1
-        yield f'<tbody><tr class="group"><th colspan="{width}" scope="rowgroup">{escape(cls)}</th></tr>'
-        for r in shown:
-            cells = "".join(_cell(r, k, count(r, k), allowed(r, k), highest) for k in columns)
-            yield f'<tr><th scope="row">{escape(r.instruction)}</th>{cells}</tr>'
-        yield "</tbody>"
-    yield "</table></div>"
+    c: Coverage,
+    rows: Iterable[Row],
+    columns: Sequence[str],
+    count: Callable[[Row, str], int],
+    allowed: Callable[[Row, str], bool],
+    highest: int,
+) -> HeatMap:
+    """Rows by class, cells coloured by their counts."""
+
+    def cell(r: Row, column: str) -> Cell:
+        n = count(r, column)
+        return Cell(column, n, allowed(r, column), level(n, highest) if n else 0)
+
+    listed = {id(r) for r in rows}
+    groups = [
+        (cls, [(r.instruction, [cell(r, k) for k in columns]) for r in members if id(r) in listed])
+        for cls, members in c.by_class().items()
+    ]
+    return HeatMap(columns, [(cls, members) for cls, members in groups if members])
 
 
-def _cell(r: Row, column: str, n: int, allowed: bool, highest: int) -> str:
-    where = escape(f"{r.instruction} {column}")
-    if n:
-        return f'<td class="h{level(n, highest)}" title="{where}: {n:,}">{short(n)}</td>'
-    return f'<td class="never" title="{where}: never">·</td>' if allowed else "<td></td>"
-
-
-def _attributes(c: Coverage) -> Iterator[str]:
-    rows = []
+def _attributes(c: Coverage) -> Iterator[list[str]]:
     for r in c.rows:
         values = {k: n for k, n in sorted(r.attributes.items()) if k != "-"}
         if values:
             reached = ", ".join(f"{k} ({short(n)})" for k, n in values.items())
-            rows.append([r.instruction, reached, ", ".join(r.missing_attributes)])
-    yield from _table(["instruction", "reached", "never reached"], rows, left=3, css="values")
+            yield [r.instruction, reached, ", ".join(r.missing_attributes)]
 
 
-def _never(c: Coverage) -> Iterator[str]:
-    unseen = [r.instruction for r in c.rows if not r.count]
-    yield f"<p>Instructions ({len(unseen)}): {escape(', '.join(unseen)) or 'none'}</p>"
-    rows = [
-        [
-            r.instruction,
-            ", ".join(r.missing_dtypes),
-            ", ".join(r.missing_regions),
-            ", ".join(r.missing_attributes),
-        ]
-        for r in c.rows
-        if r.count and (r.missing_dtypes or r.missing_regions or r.missing_attributes)
-    ]
-    inner = _table(
-        ["instruction", "element types", "regions", "attribute values"], rows, left=4, css="values"
-    )
-    yield from _details(f"Parts of {len(rows)} instructions that were reached", inner)
+def _partly(c: Coverage) -> Iterator[list[str]]:
+    """Instructions that occurred, with what of them did not."""
+    for r in c.rows:
+        missing = (r.missing_dtypes, r.missing_regions, r.missing_attributes)
+        if r.count and any(missing):
+            yield [r.instruction, *map(", ".join, missing)]
 
 
-def _campaign(r: Report) -> Iterator[str]:
+def _settings(r: Report) -> list[tuple[str, Any]]:
     versions = {f"version of {k}": v for k, v in (r.campaign.get("versions") or {}).items()}
-    known = {**r.options, "device": r.campaign.get("device") or "unknown", **versions, "store": r.name}
-    yield from _table(["what", "value"], [[k, v] for k, v in known.items()], left=2, css="values")
-
-
-def _table(
-    head: Sequence[str], rows: Iterable[Sequence[object]], left: int = 1, css: str = ""
-) -> Iterator[str]:
-    yield f'<div class="scroll"><table class="{css}"><thead><tr>'
-    yield "".join(f'<th scope="col">{escape(h)}</th>' for h in head) + "</tr></thead><tbody>"
-    for row in rows:
-        cells = (
-            f"<td>{escape(str(v))}</td>" if i < left else f'<td class="n">{_number(v)}</td>'
-            for i, v in enumerate(row)
-        )
-        yield f"<tr>{''.join(cells)}</tr>"
-    yield "</tbody></table></div>"
+    device = r.campaign.get("device") or "unknown"
+    return list({**r.options, "device": device, **versions, "store": r.name}.items())
 
 
 def _number(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else escape(str(value))
-
-
-def _details(summary: str, lines: Iterable[str]) -> Iterator[str]:
-    yield f"<details><summary>{escape(summary)}</summary>"
-    yield from lines
-    yield "</details>"
-
-
-def _footer(r: Report) -> Iterator[str]:
-    version = (r.campaign.get("versions") or {}).get("pto_jax")
-    made = f"pto_jax {version}" if version else "pto_jax"
-    source = f" from {escape(r.name)}" if r.name else ""
-    yield f'<footer><p class="soft">Made by pto-jax report{source}, {escape(made)}.</p></footer>'
+    return f"{value:,}" if isinstance(value, int) else str(value)

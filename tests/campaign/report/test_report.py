@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import re
 import sqlite3
+import sys
 from collections.abc import Iterator
 from html.parser import HTMLParser
 from pathlib import Path
@@ -19,7 +20,7 @@ from pto_jax.campaign.report.read import Block, Contents, Failure, read
 from pto_jax.campaign.report.text import text
 from pto_jax.campaign.report.ulp import Histograms
 from pto_jax.cli.main import main
-from pto_jax.errors import FileError
+from pto_jax.errors import ArgumentError, FileError
 
 TABLES = """
 CREATE TABLE campaign(key TEXT PRIMARY KEY, value TEXT);
@@ -192,6 +193,12 @@ def test_the_page_is_one_balanced_document_without_scripts(made: Report) -> None
     for part in ("different: tadd", "pto-jax replay 'found/it 9'", "2.5k", "rmode=TRUNC", "cpu: <cpu>"):
         assert part in shown, part
     assert 'lang="en"' in html and "prefers-color-scheme" in html
+
+
+def test_without_jinja2_the_page_is_one_clear_error(made: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "jinja2", None)
+    with pytest.raises(ArgumentError, match=r"needs Jinja2.*pip install 'pto_jax\[report\]'"):
+        page(made)
 
 
 def test_hostile_text_stays_text(store: Path) -> None:
