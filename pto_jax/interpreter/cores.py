@@ -30,6 +30,7 @@ class Core:
 
     @property
     def name(self) -> str:
+        """What errors and memories call the core; empty where one core runs everything."""
         return (
             "" if self.kind is None else f"{self.kind}{self.subblock}" if self.kind == "vector" else self.kind
         )
@@ -49,9 +50,11 @@ class Block:
 
     @property
     def subblocks(self) -> int:
+        """How many vector cores the block counts; one core that runs everything is one."""
         return max(1, sum(core.kind == "vector" for core in self.cores))
 
     def has(self, kind: Kind) -> bool:
+        """Whether one of the block's cores is of a kind."""
         return any(core.kind == kind for core in self.cores)
 
 

@@ -115,6 +115,7 @@ class Interpreter:
         return ()
 
     def step(self, op: Op, scope: Scope) -> Steps[None]:
+        """Execute one operation; NotExecutableError where nothing executes it."""
         self.machine.begin(op, scope)
         handler = HANDLERS.get(op.name) or HANDLERS.get(op.name.partition(".")[0])
         if handler is not None:
@@ -133,6 +134,7 @@ class Interpreter:
             raise NotExecutableError(replace(d, span=d.span or op.span) for d in error.diagnostics) from None
 
     def instruction(self, bound: isa.Bound, op: Op, scope: Scope) -> None:
+        """Execute an instruction on the machine and bind what it gives."""
         operands: dict[str, Operand] = {}
         destinations = {o.name for o in bound.instruction.destinations}
         vectors = _vectors(bound)
@@ -227,6 +229,8 @@ class Interpreter:
         return self.modes[name]
 
     def fresh(self, op: Op, result: Value, operands: Mapping[str, Operand]) -> TileRef:
+        """A new tile for a result that no allocation names; the operands give valid sizes its type leaves
+        open."""
         t = result.type
         assert isinstance(t, TileType), f"untyped result {result}"
         source = next((o for o in operands.values() if isinstance(o, TileRef)), None)

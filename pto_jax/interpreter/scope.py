@@ -20,6 +20,7 @@ class Scope:
         self._names: dict[str, Operand] = {}
 
     def bind(self, value: Value, operand: Operand) -> None:
+        """Give a name of this scope a meaning."""
         self._names[value.name] = operand
 
     def names(self) -> Mapping[str, Operand]:
@@ -58,9 +59,11 @@ class Frame:
         self._places = [self.modes, *(scope.chain() if scope else [])]
 
     def save(self) -> list[dict[str, Operand]]:
+        """A copy of all modes and names, for :meth:`restore`."""
         return [dict(names) for names in self._places]
 
     def restore(self, saved: list[dict[str, Operand]]) -> None:
+        """Make all modes and names what they were."""
         for names, old in zip(self._places, saved, strict=True):
             names.clear()
             names.update(old)
