@@ -1,81 +1,150 @@
-"""The rooms of the house: what the package's top level holds, and which room may use which."""
+"""An instruction stands in files of one name: its declaration, its rules in every room, or its handler."""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from importlib import import_module
+from typing import Any
 
 import pytest
 
-from tests.architecture.graph import PACKAGE, ROOT, imports, modules, room, write_tree
+from pto_jax import isa, lowering
+from pto_jax.interpreter import HANDLERS, executes
+from pto_jax.oracle import machine as oracle
+from pto_jax.oracle.step import RULES as ORACLE_RULES, rule as oracle_rule
+from pto_jax.sanitizer import machine as sanitizer
+from pto_jax.sanitizer.step import SHADOW_RULES, shadow_rule
 
-#: Every room above those that it may use. ``pto_jax`` are the public names themselves, which the rooms
-#: below need not know.
-ROOMS = (
-    "errors", "files", "ir", "profiles", "isa", "text", "analysis", "verifier", "api",
-    "interpreter", "launches", "lowering", "oracle", "sanitizer", "extension",
-    "extension", "runtime", "builder", "ops",
-    "debug", "cost", "generate", "vectors", "lockstep", "examples", "manual", "testing",
-    "pto_jax", "campaign", "cli", "__main__",
-)  # fmt: skip
-#: The public names and what they are made of; everything else has a room.
-TOP = {"__init__", "__main__", "errors", "profiles", "api", "ops", "files"}
+Table = Mapping[str, Callable[..., Any]]
+
+#: Where the interpreter has what is no instruction: structured control flow, calls, scalar arithmetic.
+CONTROL_FLOW = ("control_flow", "arith")
 
 
-def upward(root: Path) -> list[str]:
-    """Imports of rooms that are not below the importing one."""
-    level = {name: i for i, name in enumerate(ROOMS)}
-    ends = ((one, room(one.source), room(one.target)) for one in imports(root))
-    return [
-        f"{one}; {above} may use: {' '.join(ROOMS[: level[above]])}"
-        for one, above, below in ends
-        if above != below and level[below] >= level[above]
+@dataclass(frozen=True)
+class Rooms:
+    """The class file of every declared instruction, the executable ones, and the tables of the rooms."""
+
+    declared: Mapping[str, str]
+    executable: frozenset[str]
+    rules: Mapping[str, Table]
+    handlers: Table
+
+
+def rooms() -> Rooms:
+    """What the tree has."""
+    found = {cls: import_module(f"pto_jax.isa.{cls}").INSTRUCTIONS for cls in isa.CLASSES}
+    return Rooms(
+        {i.name: cls for cls, instructions in found.items() for i in instructions},
+        frozenset(i.name for i in isa.instructions().values() if i.executable),
+        {
+            "lowering": {**lowering.RULES, **lowering.MEMORY_RULES},
+            "oracle": dict(ORACLE_RULES),
+            "sanitizer": dict(SHADOW_RULES),
+        },
+        dict(HANDLERS),
+    )
+
+
+def violations(tree: Rooms) -> list[str]:
+    """One line for every rule or handler that is missing, superfluous or in a file of another name."""
+    found = []
+    for name, cls in tree.declared.items():
+        if name in tree.handlers:
+            found += _misplaced(name, "interpreter", cls, tree.handlers)
+            found += [f"{name} has a handler and a rule in {r}" for r, t in tree.rules.items() if name in t]
+        elif name in tree.executable:
+            for room, table in tree.rules.items():
+                found += _misplaced(name, room, cls, table)
+    called = {name for name in tree.executable if name not in tree.handlers}
+    for room, table in tree.rules.items():
+        found += [f"{name} has a rule in {room} that nobody calls" for name in sorted(table.keys() - called)]
+    for name in tree.handlers.keys() - tree.executable:
+        places = [f"pto_jax.interpreter.{file}" for file in CONTROL_FLOW]
+        if name in tree.declared or tree.handlers[name].__module__ not in places:
+            found.append(f"{name} has a handler and is no executable instruction")
+    return found
+
+
+def _misplaced(name: str, room: str, cls: str, table: Table) -> list[str]:
+    if name not in table:
+        return [f"{name} has nothing in {room}"]
+    where, wanted = table[name].__module__, f"pto_jax.{room}.{cls}"
+    return [] if where == wanted else [f"{name} stands in {where}, declared in {cls}"]
+
+
+def test_every_executable_instruction_stands_in_files_of_one_name() -> None:
+    tree = rooms()
+    assert len(tree.executable) > 150 and tree.executable <= tree.declared.keys()
+    assert not violations(tree), "\n".join(violations(tree))
+
+
+def test_the_rooms_have_the_same_instructions_and_files() -> None:
+    tree = rooms()
+    first, *others = (table.keys() for table in tree.rules.values())
+    assert all(other == first for other in others)
+    listed = [{m.__name__.rpartition(".")[2] for m in r.CLASS_FILES} for r in (lowering, oracle, sanitizer)]
+    assert listed[0] == listed[1] == listed[2] == {tree.declared[name] for name in first}
+
+
+def _elsewhere(*args: Any) -> Any:
+    """Stands for a rule or a handler in a file that is no class file."""
+
+
+@pytest.mark.parametrize("room", ["lowering", "oracle", "sanitizer"])
+def test_a_rule_in_another_file_is_a_violation(room: str) -> None:
+    tree = rooms()
+    rules = {**tree.rules, room: {**tree.rules[room], "tadd": _elsewhere}}
+    assert violations(replace(tree, rules=rules)) == [f"tadd stands in {__name__}, declared in elementwise"]
+    swapped = {**tree.rules[room], "tadd": tree.rules[room]["tadds"]}
+    assert violations(replace(tree, rules={**tree.rules, room: swapped})) == [
+        f"tadd stands in pto_jax.{room}.tile_scalar, declared in elementwise"
     ]
 
 
-def loose(root: Path) -> set[str]:
-    """Modules at the top of the package that belong into a room."""
-    return {f.stem for f in (root / PACKAGE).glob("*.py")} - TOP
+@pytest.mark.parametrize("room", ["lowering", "oracle", "sanitizer"])
+def test_a_missing_or_superfluous_rule_is_a_violation(room: str) -> None:
+    tree = rooms()
+    table = {name: rule for name, rule in tree.rules[room].items() if name != "tload"}
+    assert violations(replace(tree, rules={**tree.rules, room: table})) == [f"tload has nothing in {room}"]
+    table = {**tree.rules[room], "tnothing": _elsewhere}
+    assert violations(replace(tree, rules={**tree.rules, room: table})) == [
+        f"tnothing has a rule in {room} that nobody calls"
+    ]
 
 
-def unplaced(root: Path) -> set[str]:
-    """Rooms of the tree that the order does not have."""
-    return {room(name) for name in modules(root)} - set(ROOMS)
+def test_a_misplaced_handler_is_a_violation() -> None:
+    tree = rooms()
+    handlers = {**tree.handlers, "alloc_tile": tree.handlers["treshape"]}
+    assert violations(replace(tree, handlers=handlers)) == [
+        "alloc_tile stands in pto_jax.interpreter.reinterpret, declared in views"
+    ]
+    handlers = {**tree.handlers, "tadd": _elsewhere, "scf.nothing": _elsewhere}
+    found = "\n".join(violations(replace(tree, handlers=handlers)))
+    assert "tadd has a handler and a rule in lowering" in found
+    assert "scf.nothing has a handler and is no executable instruction" in found
 
 
-def test_the_top_level_holds_the_public_names_only() -> None:
-    assert loose(ROOT) == set()
+def test_a_rule_knows_the_file_it_is_registered_from(monkeypatch: pytest.MonkeyPatch) -> None:
+    from pto_jax.lowering.region import elementwise, numeric
+    from pto_jax.lowering.rules import memory_rule, rule
 
-
-def test_every_room_has_a_place_in_the_order() -> None:
-    assert not unplaced(ROOT), "to be put into ROOMS"
-    assert set(ROOMS) == {room(name) for name in modules(ROOT)}, "to be deleted from ROOMS"
-
-
-def test_rooms_use_the_rooms_below_them() -> None:
-    found = upward(ROOT)
-    assert not found, "\n".join(found)
-
-
-@pytest.mark.parametrize(
-    "text", ["from ..cli import main", "def f():\n    from .. import api", "import pto_jax.runtime.tiles"]
-)
-def test_a_planted_upward_import_is_found(tmp_path: Path, text: str) -> None:
-    files = {f"pto_jax/{p}.py": "" for p in ("cli/main", "api", "runtime/tiles", "isa/declare")}
-    (found,) = upward(write_tree(tmp_path, {**files, "pto_jax/text/reader.py": text}))
-    assert found.startswith("pto_jax/text/reader.py:")
-    assert found.endswith("; text may use: errors files ir profiles isa")
-
-
-def test_imports_downwards_and_in_the_room_are_free(tmp_path: Path) -> None:
-    files = {"pto_jax/text/scope.py": "", "pto_jax/isa/declare.py": "", "lowering/__init__.py": ""}
-    text = "from . import scope\nfrom ..isa import declare\nfrom ..isa.declare import x"
-    tree = write_tree(
-        tmp_path, {**files, "pto_jax/text/reader.py": text, "pto_jax/cli/main.py": "from .. import lowering"}
-    )
-    assert upward(tree) == []
-
-
-def test_planted_modules_without_a_room_are_found(tmp_path: Path) -> None:
-    tree = write_tree(tmp_path, {"pto_jax/api.py": "", "pto_jax/extra.py": "", "pto_jax/attic/old.py": ""})
-    assert loose(tree) == {"extra"}
-    assert unplaced(tree) == {"extra", "attic"}
+    tables: list[tuple[dict[str, Any], Any]] = [
+        (lowering.RULES, rule),
+        (lowering.RULES, elementwise),
+        (lowering.RULES, numeric),
+        (lowering.MEMORY_RULES, memory_rule),
+        (ORACLE_RULES, oracle_rule),
+        (SHADOW_RULES, shadow_rule),
+        (HANDLERS, executes),
+    ]
+    for table, register in tables:
+        with monkeypatch.context() as patch:
+            patch.setitem(table, "tplanted", None)
+            patch.delitem(table, "tplanted")
+            register("tplanted")(_elsewhere)
+            assert table["tplanted"].__module__ == __name__
+            with pytest.raises(RuntimeError, match="tplanted"):
+                register("tplanted")(_elsewhere)
+            assert violations(rooms())
