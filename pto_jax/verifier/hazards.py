@@ -261,44 +261,19 @@ class _Walk:
     # -- operations ----------------------------------------------------------------------------------
 
     def synchronise(self, op: Op, state: _State, handles: Handles) -> None:
-        attrs, order = op.attrs, traits_of(op).order
+        """What an operation does for the order of others."""
+        order = traits_of(op).order
         match (order.role, order.through) if order is not None else None:
             case "barrier", "pipe":
                 # A barrier on one pipe orders the operations of that pipe, which execute in order anyway.
-                if attrs.get("pipe") == Pipe.ALL:
+                if op.attrs.get("pipe") == Pipe.ALL:
                     state.done(frozenset(state.pending), Pipe.ALL)
-            case "signal", "flag" | "event":
-                source, target = _ends(op)
-                if source is not None:
-                    state.signals["flag", source, target, handles.event(op)] = state.before(source)
-            case "wait", "flag" | "event":
-                source, target = _ends(op)
-                wanted = handles.event(op)
-                for signal, uses in state.signals.items():
-                    # A number known only at run time may be any.
-                    if signal[:3] == ("flag", source, target) and (
-                        wanted is None or signal[3] in (None, wanted)
-                    ):
-                        state.done(uses, target or Pipe.ALL)
-            case "signal", "core":
-                pipe = attrs.get("pipe")
-                if isinstance(pipe, Pipe):
-                    state.signals["sync", handles.event(op)] = state.before(pipe)
-            case "wait", "core":
-                pipe = attrs.get("pipe")
-                for number in (handles.event(op), None):
-                    if isinstance(pipe, Pipe):
-                        state.done(state.signals.get(("sync", number), frozenset()), pipe)
-            case "signal", "token":
-                pipe = _class_pipe(attrs.get("op_type"))
-                if pipe is not None:
-                    old = state.signals.get(("buffer", attrs.get("buf")), frozenset())
-                    state.signals["buffer", attrs.get("buf")] = old | state.before(pipe)
-            case "wait", "token":
-                pipe = _class_pipe(attrs.get("op_type"))
-                uses = state.signals.get(("buffer", attrs.get("buf")), frozenset())
-                if pipe is not None:
-                    state.done(uses, pipe)
+            case role, "flag" | "event":
+                _flag(op, role, state, handles.event(op))
+            case role, "core":
+                _core_flag(op, role, state, handles.event(op))
+            case role, "token":
+                _token(op, role, state)
             case "wait", "operation":
                 self.drain(op, state, handles)
 
@@ -370,6 +345,42 @@ def _ends(op: Op) -> tuple[Pipe | None, Pipe | None]:
         return _class_pipe(op.attrs.get("src_op")), _class_pipe(op.attrs.get("dst_op"))
     source, target = op.attrs.get("src"), op.attrs.get("dst")
     return (source if isinstance(source, Pipe) else None), (target if isinstance(target, Pipe) else None)
+
+
+def _flag(op: Op, role: str, state: _State, number: int | None) -> None:
+    """A flag from one pipe to another; a number known only at run time may be any."""
+    source, target = _ends(op)
+    if role == "signal":
+        if source is not None:
+            state.signals["flag", source, target, number] = state.before(source)
+        return
+    for signal, uses in state.signals.items():
+        if signal[:3] == ("flag", source, target) and (number is None or signal[3] in (None, number)):
+            state.done(uses, target or Pipe.ALL)
+
+
+def _core_flag(op: Op, role: str, state: _State, number: int | None) -> None:
+    """A flag between cores, which a core may give itself."""
+    pipe = op.attrs.get("pipe")
+    if not isinstance(pipe, Pipe):
+        return
+    if role == "signal":
+        state.signals["sync", number] = state.before(pipe)
+        return
+    for awaited in (number, None):
+        state.done(state.signals.get(("sync", awaited), frozenset()), pipe)
+
+
+def _token(op: Op, role: str, state: _State) -> None:
+    """A token of a buffer, which the operations of a class take and give back."""
+    pipe, key = _class_pipe(op.attrs.get("op_type")), ("buffer", op.attrs.get("buf"))
+    if pipe is None:
+        return
+    uses = state.signals.get(key, frozenset())
+    if role == "signal":
+        state.signals[key] = uses | state.before(pipe)
+    else:
+        state.done(uses, pipe)
 
 
 def _class_pipe(kind: object) -> Pipe | None:

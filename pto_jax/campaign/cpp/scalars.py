@@ -56,23 +56,9 @@ def expression(op: Op, names: list[str]) -> str:
         return f"{names[0]} ? {names[1]} : {names[2]}"
     if name == "cmpi":
         return _compare(op, names, source)
-    if name in _WRAPPING and source.name == "i1":
-        return f"({names[0]} {_WRAPPING[name]} {names[1]}) & 1"
-    if name in _WRAPPING:
-        a, b = (f"static_cast<uint64_t>({n})" for n in names)
-        return f"static_cast<{result.cpp}>({a} {_WRAPPING[name]} {b})"
-    if name in _FLOATS:
-        return f"static_cast<{result.cpp}>({names[0]} {_FLOATS[name]} {names[1]})"
-    if name in _HELPERS:
-        return f"{_HELPERS[name]}({names[0]}, {names[1]})"
-    if name in _UNSIGNED_HELPERS:
-        a, b = (_unsigned(n, source) for n in names)
-        return f"static_cast<{result.cpp}>({_UNSIGNED_HELPERS[name]}({a}, {b}))"
-    if name in ("maxsi", "minsi"):
-        return f"{names[0]} {'>' if name == 'maxsi' else '<'} {names[1]} ? {names[0]} : {names[1]}"
-    if name in ("maxui", "minui"):
-        a, b = (_unsigned(n, source) for n in names)
-        return f"{a} {'>' if name == 'maxui' else '<'} {b} ? {names[0]} : {names[1]}"
+    text = _of_two(name, names, source, result) if len(names) == 2 else None
+    if text is not None:
+        return text
     if name in ("extui", "index_castui") or (name == "uitofp" and source.bits < 64):
         return f"static_cast<{result.cpp}>({_unsigned(names[0], source)})"
     if name == "negf":
@@ -80,6 +66,28 @@ def expression(op: Op, names: list[str]) -> str:
     if name in _CASTS and not (source.name == "i1" and name in ("extsi", "sitofp")):
         return f"static_cast<{result.cpp}>({names[0]})"
     raise refuse(op, "is a scalar operation that is not written in C++")
+
+
+def _of_two(name: str, names: list[str], source: DType, result: DType) -> str | None:
+    """An operation on two operands of one type; None for what is not written in C++."""
+    a, b = names
+    if name in _WRAPPING and source.name == "i1":
+        return f"({a} {_WRAPPING[name]} {b}) & 1"
+    if name in _WRAPPING:
+        first, second = f"static_cast<uint64_t>({a})", f"static_cast<uint64_t>({b})"
+        return f"static_cast<{result.cpp}>({first} {_WRAPPING[name]} {second})"
+    if name in _FLOATS:
+        return f"static_cast<{result.cpp}>({a} {_FLOATS[name]} {b})"
+    if name in _HELPERS:
+        return f"{_HELPERS[name]}({a}, {b})"
+    x, y = _unsigned(a, source), _unsigned(b, source)
+    if name in _UNSIGNED_HELPERS:
+        return f"static_cast<{result.cpp}>({_UNSIGNED_HELPERS[name]}({x}, {y}))"
+    if name in ("maxsi", "minsi"):
+        return f"{a} {'>' if name == 'maxsi' else '<'} {b} ? {a} : {b}"
+    if name in ("maxui", "minui"):
+        return f"{x} {'>' if name == 'maxui' else '<'} {y} ? {a} : {b}"
+    return None
 
 
 def _unsigned(name: str, d: DType) -> str:
