@@ -8,9 +8,10 @@ from typing import Any
 
 from .. import isa
 from ..analysis.entries import select_entry
+from ..analysis.provenance import called
 from ..api import resolve_profile
 from ..errors import ArgumentError, VerifyError
-from ..ir.program import Function, Op, Program, Region, Symbol, Value
+from ..ir.program import Function, Op, Program, Region, Value
 from ..ir.types import Loc, TileType
 from ..isa.effects import operands_of, traits_of
 from ..isa.issue import pipe_of
@@ -106,17 +107,18 @@ class _Walk:
         return lines
 
     def op(self, op: Op, frame: _Frame, times: Size | None, above: tuple[str, ...]) -> list[CostLine]:
-        match op.name:
-            case "scf.for":
+        traits = traits_of(op)
+        match traits.regions.runs if traits.regions is not None else None:
+            case "for":
                 return self.loop(op, frame, times, above)
-            case "scf.while":
+            case "while":
                 place = f"line {op.span.line}: " if op.span else ""
-                self.notes[f"{place}the number of iterations of scf.while is not known"] = None
+                self.notes[f"{place}the number of iterations of {op.name} is not known"] = None
                 return [line for r in op.regions for line in self.region(r, frame, None, above)]
-            case "scf.if":
+            case "if":
                 return self.branch(op, frame, times, above)
-            case "call":
-                return self.call(op, frame, times, above)
+        if traits.calls:
+            return self.call(op, frame, times, above)
         if op.regions:
             return [line for r in op.regions for line in self.region(r, frame, times, above)]
         self.learn(op, frame)
@@ -148,8 +150,7 @@ class _Walk:
         return lines
 
     def call(self, op: Op, frame: _Frame, times: Size | None, above: tuple[str, ...]) -> list[CostLine]:
-        callee = op.attrs.get("callee")
-        function = self.program.function(callee.name) if isinstance(callee, Symbol) else None
+        function = called(self.program, op)
         if function is None:
             return []
         return self.function(function, [frame.known.get(v.name) for v in op.ins], times, above)

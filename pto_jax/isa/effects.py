@@ -115,7 +115,7 @@ def flows(op: Op) -> Iterator[tuple[Value, Value]]:
             yield from _pairs(op.regions[0].args[1:], ends)
         case "while" if len(op.regions) == 2:
             before, after = op.regions
-            passed = handed_on(before)[1:]
+            passed = handed_on(before)
             yield from _pairs(before.args, handed_on(after))
             yield from _pairs(after.args, passed)
             yield from _pairs(op.results, passed)
@@ -125,9 +125,12 @@ def flows(op: Op) -> Iterator[tuple[Value, Value]]:
 
 
 def handed_on(region: Region) -> tuple[Value, ...]:
-    """The operands of the terminator of an operation's region."""
+    """The values that a region hands on where it ends."""
     last = region.ops[-1] if region.ops else None
-    return last.ins if last is not None and traits_of(last).terminator else ()
+    traits = traits_of(last) if last is not None else None
+    if last is None or traits is None or not traits.terminator:
+        return ()
+    return last.ins[1:] if traits.decides else last.ins
 
 
 def _pairs(targets: Sequence[Value], *sources: Sequence[Value]) -> Iterator[tuple[Value, Value]]:

@@ -22,7 +22,7 @@ STRUCTURE: Mapping[str, Traits] = {
     "scf.index_switch": Traits(regions=Regions("switch")),
     "scf.execute_region": Traits(regions=Regions("once")),
     "scf.yield": _END,
-    "scf.condition": _END,
+    "scf.condition": Traits(terminator=True, decides=True),
     "section.cube": Traits(regions=Regions("once", ()), core=KernelKind.CUBE),
     "section.vector": Traits(regions=Regions("once", ()), core=KernelKind.VECTOR),
 }

@@ -117,7 +117,7 @@ class Traits:
     ``transfer`` names a tile and a view: every lane of the tile's valid region is an element of the view's
     window. ``core`` is the only kind of core that executes the operation. ``launch`` is the number that the
     result is. ``calls``: it executes another function; ``regions``: its own regions. A ``terminator`` ends a
-    region and hands its operands on.
+    region and hands its operands on, all but the first one where that decides on another trip (``decides``).
     """
 
     effects: tuple[Effect, ...] = ()
@@ -132,6 +132,7 @@ class Traits:
     regions: Regions | None = None
     calls: bool = False
     terminator: bool = False
+    decides: bool = False
 
     def has(self, access: Access, *resources: Resource) -> bool:
         """Whether an effect is of this kind, on one of these resources where any are named."""

@@ -119,10 +119,10 @@ class _Flow:
 
 def _deciding(op: Op) -> tuple[Value, ...]:
     """The values that decide which operations are executed."""
-    if op.name == "scf.condition":
+    traits = traits_of(op)
+    if traits.decides:
         return op.ins[:1]
-    regions = traits_of(op).regions
-    if not op.regions or (regions is not None and regions.runs == "while"):
+    if not op.regions or (traits.regions is not None and traits.regions.runs == "while"):
         return ()
     return op.ins[: len(op.ins) - len(op.group("inits"))]
 

@@ -15,7 +15,7 @@ from ...generate.programs import Case
 from ...generate.state import Input
 from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, fragment_results
 from ...ir.types import MemRefType, PartitionViewType, ScalarType, TensorViewType, TileType, Type, VectorType
-from ...isa.effects import traits_of
+from ...isa.effects import handed_on, traits_of
 from ...isa.rules.tile_legality import tile_of_memref
 from ...isa.traits import Traits
 from .recording import Recording, number
@@ -124,19 +124,17 @@ def _body(program: Program, op: Op, arm: int) -> tuple[Region, tuple[Value, ...]
     if regions is not None and regions.runs == "for":
         given = (*op.group("lb"), *op.group("inits"))
     elif regions is not None and regions.runs == "while" and arm == 1:
-        last = op.regions[0].ops[-1] if op.regions[0].ops else Op("scf.condition")
         inner = {a.name: v for a, v in zip(op.regions[0].args, op.ins, strict=False)}
-        given = tuple(inner.get(v.name, v) for v in last.ins[1:])
+        given = tuple(inner.get(v.name, v) for v in handed_on(op.regions[0]))
     return op.regions[arm], given
 
 
 def _handed_on(op: Op, region: Region, arm: int, names: Values) -> dict[str, Value]:
     """What the results of an operation are where its body stands in its place."""
-    last = region.ops[-1] if region.ops else None
-    if last is None or not traits_of(last).terminator or (op.name == "scf.while" and arm == 1):
+    regions = traits_of(op).regions
+    if regions is not None and regions.runs == "while" and arm == 1:
         return {}
-    values = last.ins[1:] if last.name == "scf.condition" else last.ins
-    return {r.name: names.get(v.name, v) for r, v in zip(op.results, values, strict=False)}
+    return {r.name: names.get(v.name, v) for r, v in zip(op.results, handed_on(region), strict=False)}
 
 
 def _own_names(region: Region, mark: int) -> Region:

@@ -220,7 +220,7 @@ class _Watcher(ReferenceMachine):
                 if number(op) not in made:
                     made[number(op)] = self._values(op.results, found)
         # A result that stays unbound belongs to an operation that is still executing.
-        self._open = [(op, scope) for op, scope in still if op.regions or op.name == "call"]
+        self._open = [(op, scope) for op, scope in still if op.regions or traits_of(op).calls]
 
     def _values(self, values: Sequence[Value], operands: Sequence[Operand]) -> Values:
         found = tuple(self._value(v, o) for v, o in zip(values, operands, strict=True))
