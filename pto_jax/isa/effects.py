@@ -15,11 +15,10 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 
 from ..errors import VerifyError
 from ..ir.program import Op, Region, Value
-from . import find
+from . import derived, find
 from .bind import bind
 from .structure import UNKNOWN, structural_traits
 from .traits import Effect, Resource, Traits
@@ -30,7 +29,7 @@ def traits_of(op: Op) -> Traits:
     return _traits(op.name)
 
 
-@lru_cache(maxsize=4096)
+@derived
 def _traits(name: str) -> Traits:
     known = structural_traits(name)
     if known is not None:

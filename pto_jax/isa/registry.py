@@ -20,7 +20,7 @@ _NAME = re.compile(r"t[a-z][a-z0-9_]*")
 
 def derived(function: Callable[P, T]) -> Callable[P, T]:
     """A function of the table of instructions, remembered until an instruction is added."""
-    remembered = lru_cache(function)
+    remembered = lru_cache(maxsize=None)(function)
     _FORGET.append(remembered.cache_clear)
     return remembered  # type: ignore[return-value]
 
