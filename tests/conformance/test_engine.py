@@ -39,7 +39,7 @@ def _files() -> Iterator[Any]:
         yield pytest.param(path, id=path.stem, marks=marks)
 
 
-@pytest.mark.parametrize("path", _files())
+@pytest.mark.parametrize("path", list(_files()))
 def test_every_required_case_passes(path: Path) -> None:
     together = partial(run_cases_engine, compiler_options=QUICK)
     report = run_conformance([path], run_case_engine, together=together)

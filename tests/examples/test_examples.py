@@ -46,7 +46,13 @@ def test_every_program_in_the_folder_is_an_example() -> None:
     assert {path.stem for path in example("vector_add").path.parent.glob("*.pto")} == set(EXAMPLES)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+#: Examples that take seconds to compile.
+LARGE = frozenset("gqa_decode flash_attention pipe_linear gemm_splitk swiglu_ffn topk".split())
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=pytest.mark.slow if n in LARGE else ()) for n in EXAMPLES]
+)
 def test_examples_run_by_name_with_the_bits_of_the_interpreter(
     name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

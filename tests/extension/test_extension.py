@@ -252,7 +252,7 @@ def test_a_campaign_in_other_processes_loads_the_file(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = tmp_path / "s.sqlite"
-    given = "fuzz --seed 1 --count 60 --tested eager --preset straight --profile a5 --workers 1".split()
+    given = "fuzz --seed 1 --count 60 --tested oracle --preset straight --profile a5 --workers 1".split()
     assert main([*given, "--extension", str(FILE), "--store", str(store), "--quiet"]) == 0
     out = tmp_path / "r.json"
     assert main(["report", str(store), "--json", str(out), "--extension", str(FILE)]) == 0

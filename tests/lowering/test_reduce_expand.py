@@ -184,6 +184,7 @@ def test_first_of_equal_values_and_leading_nan_win() -> None:
     )
 
 
+@pytest.mark.slow
 def test_binary_column_sums_are_trees_on_hardware_only() -> None:
     """Seven rows: three pairs, and an odd row at the first and second level."""
     x = _random(np.float32, 1, spread=8.0)[0, :7]

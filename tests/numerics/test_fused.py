@@ -142,6 +142,7 @@ def test_between_multiplications(d: str, profile: str, name: str) -> None:
         assert not different.any(), f"{result}: {different.sum()} lanes differ"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("d", "profile"), SHAPES)
 def test_the_products_are_subnormal(d: str, profile: str) -> None:
     element = pto.dtype(d)
