@@ -455,7 +455,7 @@ def choices(profile: str | Profile, numerics: str, out_of_region: str | None, su
     if fill == "poison":
         message = (
             "out_of_region: found 'poison', allowed: ones, backing; undefined lanes are followed by the "
-            "sanitizer: pto-jax run --sanitize, pto_jax.sanitizer.sanitize"
+            "sanitizer: pto-jax run --sanitize, pto_jax.sanitize"
         )
         raise ArgumentError(message)
     _choice("out_of_region", fill, ("ones", "backing"))
