@@ -276,6 +276,7 @@ def compare(symbol: str, left: Any, right: Any, place: Place | None = None) -> S
 
 
 def negative(value: Scalar) -> Scalar:
+    """``-value``: ``arith.negf`` of a float, otherwise the subtraction from zero, in the value's type."""
     d = dtype_of(value)
     if d.is_float:
         made: Scalar = _emit("arith.negf", (value,), value.type, here())

@@ -188,6 +188,11 @@ class Kernel:
         return compile(self.program, entry=self.symbol, **options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Inside another kernel a call of this one, its results; elsewhere compile it and execute it.
+
+        Outside, the keywords of :func:`pto_jax.compile` are options, the others are arguments of the program;
+        the result is that of :class:`pto_jax.Kernel`.
+        """
         if building():
             if kwargs:
                 fail(

@@ -48,6 +48,7 @@ class Handle:
 
     @property
     def value(self) -> Value:
+        """The value as programs hold it: its name and type."""
         return Value(self.name, self.type)
 
     def __str__(self) -> str:
@@ -62,6 +63,7 @@ class TileHandle(Handle):
 
     @property
     def shape(self) -> tuple[int | None, ...]:
+        """Rows and columns of a tile; of a memref its sizes, None for those known at run time."""
         return self.type.shape if isinstance(self.type, TileType) else _dims(self.type)
 
     @property
@@ -79,6 +81,7 @@ class View(Handle):
 
     @property
     def shape(self) -> tuple[int | None, ...]:
+        """The sizes that the type gives, outermost first, None for those known at run time."""
         return _dims(self.type)
 
     def __getitem__(self, offsets: Any) -> Indexed:

@@ -1,5 +1,6 @@
 """The reference interpreter in another process, for its own determinism: with another hash seed, another
-address space and other cases behind it, a case must give the same bits."""
+address space and other cases behind it, a case must give the same bits.
+"""
 
 from __future__ import annotations
 

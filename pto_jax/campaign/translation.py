@@ -65,7 +65,8 @@ class Pair:
 @dataclass(frozen=True)
 class Failure:
     """An input on which the programs differ: its number, the first buffer that differs (with the words
-    before as expected ones), or what the program after did wrong."""
+    before as expected ones), or what the program after did wrong.
+    """
 
     number: int
     inputs: Mapping[str, Array]

@@ -16,7 +16,8 @@ from .work import Figure, ModelName, Path
 @dataclass(frozen=True, eq=False)
 class CostLine:
     """One instruction of the program. ``times`` is how often it runs, None where the program does not say
-    (its loop then counts once); ``notes`` qualify sizes and counts."""
+    (its loop then counts once); ``notes`` qualify sizes and counts.
+    """
 
     instruction: str
     function: str

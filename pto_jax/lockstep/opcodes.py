@@ -165,7 +165,8 @@ def _variants(
 
 def _forms(instruction: Instruction) -> Iterator[tuple[str, ...]]:
     """Overloads with one destination and operands that are tiles or scalars; of those that differ in
-    scratch operands only, the shortest."""
+    scratch operands only, the shortest.
+    """
     seen: set[tuple[str, ...]] = set()
     for form in sorted(instruction.forms, key=len):
         operands = [instruction.operand(n) for n in form]

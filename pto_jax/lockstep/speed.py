@@ -20,7 +20,8 @@ _DEVICES_FLAG = "--xla_force_host_platform_device_count"
 
 def rate(devices: int, mode: str = "switch") -> dict[str, float]:
     """Seconds to the first result, and programs per second of the best round, of wall-clock and of
-    processor time; every round has programs of its own."""
+    processor time; every round has programs of its own.
+    """
     assert mode in ("switch", "grouped")
     runner = Runner(table("a5"), "grouped" if mode == "grouped" else "switch", devices)
     count, found = 4 * CHUNK * devices, {"wall": 0.0, "processor": 0.0}

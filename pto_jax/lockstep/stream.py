@@ -34,7 +34,8 @@ FILLED = ("full", "partial", "empty")
 
 class Digests(NamedTuple):
     """What is kept of some programs: ``words`` uint64 [n], a hash of all registers; ``coverage``
-    int64 [opcodes, len(FILLED)], how often each opcode ran on a destination with each kind of region."""
+    int64 [opcodes, len(FILLED)], how often each opcode ran on a destination with each kind of region.
+    """
 
     words: NDArray[np.uint64]
     coverage: NDArray[np.int64]
@@ -96,7 +97,8 @@ class Runner:
 
     def registers(self, programs: Programs, contents: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Final registers uint32 [n, registers, words] of some programs, at most a chunk of them, whose
-        registers start with ``contents``."""
+        registers start with ``contents``.
+        """
         spare = self.chunk - len(contents)
 
         def padded(rows: Array) -> Array:

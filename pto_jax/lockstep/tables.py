@@ -31,7 +31,8 @@ _TYPES = ("f32", "i32", "f16", "i16", "bf16", "u8", "u32", "i8", "u16")
 @dataclass(frozen=True)
 class Tables:
     """The tables of some profiles (none: the default ones), which take turns; with ``opcodes`` small ones
-    of so many at most."""
+    of so many at most.
+    """
 
     profiles: tuple[ProfileName, ...] = ()
     opcodes: int | None = None

@@ -125,7 +125,8 @@ def _specials(d: DType) -> list[int]:
 
 def fill(xp: Module, formats: Formats, kind: Array, recipe: Array, hashed: Array) -> Array:
     """Words of types ``kind`` (numbers in ``formats``) by one of the first five recipes, from one hash
-    each; all broadcast."""
+    each; all broadcast.
+    """
 
     def of(table: NDArray[Any]) -> Array:
         return xp.asarray(table)[kind]

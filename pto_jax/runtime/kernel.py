@@ -113,12 +113,14 @@ class Kernel:
 
     @cached_property
     def function(self) -> Function:
+        """The function that is executed."""
         found = self.program.function(self.entry)
         assert found is not None
         return found
 
     @property
     def profile(self) -> Profile:
+        """The target profile that the program was verified for."""
         return self.semantics.profile
 
     @cached_property
@@ -134,6 +136,12 @@ class Kernel:
         return written_buffers(self.program, self.function)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Execute the program on one value for each argument, by position or name.
+
+        The new contents of the buffers it writes, or a fragment's tiles, by name; with ``checks`` the pair of
+        them and a :class:`Report`. Raises ArgumentError for arguments that do not fit, VerifyError where the
+        types they give are illegal, and without ``checks`` ExecutionError where ``max_steps`` stops a loop.
+        """
         outputs, report, _ = self._run(args, kwargs, jit=True, check=self.checks)
         if self.checks:
             return outputs, report
@@ -223,7 +231,7 @@ class Kernel:
         return without_derivative(self.entry, results, floats), report, state
 
     def _typed(self, given: Mapping[str, Any]) -> Kernel:
-        """This kernel with the types a fragment leaves open taken from the arguments, verified."""
+        """The kernel with the types a fragment leaves open taken from the arguments, verified."""
         if not self._open:
             return self
         types: list[tuple[str, Type]] = []

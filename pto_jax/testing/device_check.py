@@ -112,7 +112,8 @@ def _compare(case: Case, device: jax.Device) -> Outcome:
 @dataclass(frozen=True)
 class Exactness:
     """A float32 formula as a program of instructions and in NumPy. ``naive`` shows what jitting the
-    NumPy formula would give."""
+    NumPy formula would give.
+    """
 
     name: str
     text: str

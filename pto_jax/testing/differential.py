@@ -46,7 +46,8 @@ BATCH = len(REGIONS)
 @dataclass(frozen=True)
 class Given:
     """One argument of a batch: raw words [batch, rows, cols], [batch] or [batch, elements], and a tile's
-    valid sizes [batch, 2] where they are run-time values. Windows of global memory are whole buffers."""
+    valid sizes [batch, 2] where they are run-time values. Windows of global memory are whole buffers.
+    """
 
     type: TileType | ScalarType | VectorType | PartitionViewType
     words: NDArray[Any]
@@ -93,7 +94,8 @@ def label(sample: Sample) -> str:
 
 def computes(instruction: Instruction) -> bool:
     """Whether an instruction turns tiles and scalars into tiles, without touching global memory, or any
-    place of it by index: that leaves nothing to the shape and place of windows."""
+    place of it by index: that leaves nothing to the shape and place of windows.
+    """
     return (
         instruction.syntax == "tile"
         and bool(instruction.destinations)
@@ -220,7 +222,8 @@ def inputs(rng: np.random.Generator, program: Program, instruction: Instruction)
 
 def _needs_one_region(instruction: Instruction) -> bool:
     """Whether a lane-wise instruction's rules make equal valid regions a condition, or it iterates over a
-    source's region."""
+    source's region.
+    """
     rules = (c.region for c in instruction.constraints if c.region is not None)
     equal = any(rule.kind == "equal-valid" for rule in rules)
     return instruction.lanes == "same" and (equal or instruction.domain != "dst")

@@ -149,7 +149,8 @@ def sorts_past_the_row(e: Executed) -> bool:
 
 def multiplies_special_codes(e: Executed) -> bool:
     """A block-scaled product with a code that the simulator decodes as another number: one of no finite
-    number, or negative zero."""
+    number, or negative zero.
+    """
     if ".mx" not in e.name or e.instruction.cls != "matrix":
         return False
     return any(_special(t.type.dtype, e.machine.stored(t)).any() for t in e.tiles("in"))

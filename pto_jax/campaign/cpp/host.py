@@ -37,7 +37,8 @@ int main(int count, char** arguments)
 
 def main(case: Case, types: Mapping[str, Type], simulator: str) -> str:
     """The function ``main``; ``types`` are those of the results, ``simulator`` is the folder of what the CPU
-    simulator is compared with."""
+    simulator is compared with.
+    """
     lines = []
     for name, t in types.items():
         d = I1 if isinstance(t, ScalarType) else t.dtype  # type: ignore[union-attr]

@@ -79,7 +79,8 @@ class Writer:
 
     def write(self, name: str, results: Sequence[Value] = ()) -> str:
         """The text of the function. ``results`` are values of a fragment that its caller wants to see;
-        they, and its tiles, are the caller's variables."""
+        they, and its tiles, are the caller's variables.
+        """
         self.outside = {v.name for v in results}
         fragment = self.unit.program.fragment
         parameters = [self.parameter(a, reference=fragment) for a in self.function.args]

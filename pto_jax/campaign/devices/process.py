@@ -70,7 +70,8 @@ class Template:
 @dataclass(frozen=True)
 class Ended:
     """How a process ended: its exit status (negative: a signal's number; None: it was stopped because it
-    hung) and the last lines of its error stream."""
+    hung) and the last lines of its error stream.
+    """
 
     status: int | None
     tail: str

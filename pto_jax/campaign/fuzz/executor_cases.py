@@ -25,7 +25,8 @@ from .plan import Plan
 
 class Source(Protocol):
     """Where cases come from. A case on which both machines stop at a run-time rule is drawn again, up to
-    ``attempts`` times."""
+    ``attempts`` times.
+    """
 
     @property
     def attempts(self) -> int: ...

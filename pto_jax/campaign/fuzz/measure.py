@@ -16,7 +16,8 @@ from .pool import Pool
 @dataclass(frozen=True)
 class Measured:
     """Cases per second of the blocks, without the start of the worker; seconds to the first result, with it;
-    the most bytes that the worker held after a block; coverage cells."""
+    the most bytes that the worker held after a block; coverage cells.
+    """
 
     rate: float
     first: float

@@ -11,7 +11,8 @@ from .batch import Batch
 @dataclass(frozen=True)
 class Task:
     """Cases of a block; the failures of some indices only get a row, because recording them ended a worker.
-    ``folders`` counts the failure folders that causes have in the block already."""
+    ``folders`` counts the failure folders that causes have in the block already.
+    """
 
     start: int
     count: int

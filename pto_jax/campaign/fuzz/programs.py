@@ -59,7 +59,8 @@ class Subject:
 
     def grid(self, wanted: int | None, rng: np.random.Generator) -> int:
         """A number of blocks: what is wanted, else more than one where the program asks for its number.
-        Tiles that are arguments belong to one block."""
+        Tiles that are arguments belong to one block.
+        """
         if any(isinstance(a.type, TileType) for a in self.function.args):
             return 1
         numbered = any(traits_of(op).launch in ("block", "blocks") for op in self.program.walk())

@@ -109,7 +109,8 @@ class Store:
 
     def extend(self, blocks: Iterable[tuple[Batch, str, float, float]]) -> int:
         """Keep blocks, each with its worker, the seconds it took and when it was finished, all or none of
-        them; how many cases they have."""
+        them; how many cases they have.
+        """
         cases = 0
         with self._writing() as database:
             for batch, worker, seconds, finished in blocks:

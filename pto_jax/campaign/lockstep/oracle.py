@@ -32,7 +32,8 @@ class Given:
 @dataclass(frozen=True)
 class Finished:
     """A program as a case, as it was drawn (arrays with one row), and with what the lockstep engine
-    computed."""
+    computed.
+    """
 
     case: Case
     drawn: Programs

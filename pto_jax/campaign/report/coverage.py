@@ -23,7 +23,8 @@ _CLASSES = frozenset(cls for cls, _ in DEFAULT_WEIGHTS)
 @dataclass(frozen=True)
 class Row:
     """What is known about one instruction: how often it occurred per element type, attribute value, region
-    kind and layout; the element types of results that are declared, and the attribute values."""
+    kind and layout; the element types of results that are declared, and the attribute values.
+    """
 
     instruction: str
     cls: str
@@ -67,7 +68,8 @@ class Row:
 @dataclass(frozen=True)
 class Coverage:
     """Rows in the order of the declarations, the element types and layouts that are columns, and how many
-    cells were reached."""
+    cells were reached.
+    """
 
     rows: tuple[Row, ...]
     dtypes: tuple[str, ...]

@@ -39,7 +39,8 @@ class Cause:
 @dataclass(frozen=True)
 class Throughput:
     """Cases per second over the time in which blocks were executed: ``points`` are seconds and rates,
-    ``pauses`` the seconds at which time without any work is left out."""
+    ``pauses`` the seconds at which time without any work is left out.
+    """
 
     points: tuple[tuple[float, float], ...] = ()
     pauses: tuple[float, ...] = ()

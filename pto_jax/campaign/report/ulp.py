@@ -54,7 +54,8 @@ def label(start: int) -> str:
 @dataclass
 class Histogram:
     """Distances of one instruction's results: elements per bucket, elements of which only one machine's is
-    a NaN, and the largest distance."""
+    a NaN, and the largest distance.
+    """
 
     counts: Counter[int] = field(default_factory=Counter)
     nan: int = 0

@@ -51,7 +51,8 @@ def save(
     tested: str,
 ) -> Path:
     """Write the folder of a failure into the folder of its cause; one of the same case is replaced as a
-    whole."""
+    whole.
+    """
     case, outcome = finding.case, finding.outcome
     final = parent / slug(cause) / f"seed{original.seed}-{original.index}"
     report = {

@@ -26,7 +26,8 @@ Verdict = Literal["reproduced", "different", "gone", "refused", "withheld"]
 @dataclass(frozen=True)
 class Replay:
     """What a failure is now, in one word and in a text. ``withheld`` are the machines that were not executed
-    because only the folder names them."""
+    because only the folder names them.
+    """
 
     verdict: Verdict
     text: str

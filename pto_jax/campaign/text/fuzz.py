@@ -230,7 +230,8 @@ def run(
 
 def _lost(worker: _Worker, waiting: list[Task]) -> Report:
     """The finding that a worker did not come to its end; what it had not done is done again without that
-    input."""
+    input.
+    """
     task, at = worker.task, int(worker.current.value)
     for rest in (range(at + 1, task.indices.stop), range(task.indices.start, at)):
         if rest:
