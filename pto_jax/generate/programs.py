@@ -35,8 +35,9 @@ VERSION = "3"
 
 @dataclass(frozen=True)
 class Case:
-    """A program, the profile that allows it, and inputs. ``ulp`` bounds the results that need not be exact;
-    they are tiles that nothing reads.
+    """A program, the profile that allows it, and inputs.
+
+    ``ulp`` bounds the results that need not be exact; they are tiles that nothing reads.
     """
 
     id: str
@@ -129,8 +130,9 @@ def _number_block(state: State) -> None:
 
 
 def _store_everything(state: State, grid: int) -> None:
-    """Make the tiles of a function visible: they are stored to buffers, where that is legal; every block
-    has rows of its own.
+    """Make the tiles of a function visible: they are stored to buffers, where that is legal.
+
+    Every block has rows of its own.
     """
     for held in state.levels[0].tiles:
         t = held.type
