@@ -15,8 +15,10 @@ from .work import Figure, ModelName, Path
 
 @dataclass(frozen=True, eq=False)
 class CostLine:
-    """One instruction of the program. ``times`` is how often it runs, None where the program does not say
-    (its loop then counts once); ``notes`` qualify sizes and counts.
+    """One instruction of the program.
+
+    ``times`` is how often it runs, None where the program does not say (its loop then counts once); ``notes``
+    qualify sizes and counts.
     """
 
     instruction: str
@@ -60,10 +62,12 @@ class CostReport:
 
     @property
     def serial(self) -> Size:
+        """Known cycles of all pipes, one after another."""
         return sum(self.totals.values())
 
     @property
     def overlapped(self) -> Size:
+        """Known cycles of the busiest pipe."""
         most: Size = 0
         for total in self.totals.values():
             most = at_least(total, most)
@@ -71,6 +75,7 @@ class CostReport:
 
     @property
     def complete(self) -> bool:
+        """Whether every line has a figure and a known number of executions."""
         return all(line.figure.cycles is not None and line.times is not None for line in self.lines)
 
     def to_json(self) -> str:

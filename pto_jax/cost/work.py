@@ -47,10 +47,12 @@ class Work:
 
     @property
     def elements(self) -> Size:
+        """Elements of the valid region."""
         return self.valid_row * self.valid_col
 
     @property
     def bytes(self) -> Size:
+        """Bytes of the valid region, rounded up to whole ones."""
         return ceil_div(self.elements * self.dtype.storage_bits, 8)
 
     @property
