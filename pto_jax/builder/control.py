@@ -401,9 +401,8 @@ def section(kind: str | KernelKind) -> _Region:
 
     >>> from pto_jax import builder as b
     >>> program = b.Builder()
-    >>> with program.function("kernel", {}) as f:
-    ...     with b.section("vector"):
-    ...         tile = b.alloc_tile(b.tile_type("f32", 16, 16))
+    >>> with program.function("kernel") as f, b.section("vector"):
+    ...     tile = b.alloc_tile("f32", 16, 16)
     >>> [op.name for op in program.program.walk()]
     ['section.vector', 'alloc_tile', 'return']
     """

@@ -26,7 +26,13 @@ class Scope(Protocol):
 
 
 class Handle:
-    """A value of the program: the result of an operation, or an argument."""
+    """A value of the program: the result of an operation, or an argument.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f", {"n": "index"}) as f:
+    ...     str(f.args[0]), str(f.args[0].type)
+    ('%n', 'index')
+    """
 
     def __init__(self, owner: Owner, block: Scope, type_: Type, name: str | None = None) -> None:
         self.owner = owner
@@ -59,7 +65,14 @@ class Handle:
 
 
 class TileHandle(Handle):
-    """A tile, or a local memref."""
+    """A tile, or a local memref.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f", {"n": "index"}) as f:
+    ...     tile = b.alloc_tile("f32", 16, 32, valid=(f.args[0], 32))
+    >>> tile.shape, tile.valid
+    ((16, 32), (None, 32))
+    """
 
     @property
     def shape(self) -> tuple[int | None, ...]:
@@ -77,6 +90,12 @@ class View(Handle):
 
     ``view[r, c]`` is the place that ``tload`` and ``tstore`` begin at, with one number for every
     dimension.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f", {"n": "index", "p": b.ptr("f32")}) as f:
+    ...     view = b.global_tensor(f.args[1], [f.args[0], 64])
+    >>> view.shape
+    (None, 64)
     """
 
     @property

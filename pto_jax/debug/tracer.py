@@ -247,8 +247,7 @@ class Breakpoint:
         self._calls.clear()
 
     def begin(self, machine: JaxMachine, op: Op, scope: Scope) -> None:
-        """Raise :class:`Stopped`, with the machine's state, when the operation begins for the ``count``-th time.
-        """
+        """Raise :class:`Stopped`, with the machine's state, at the execution that is asked for."""
         calls = self._calls.setdefault(machine.core, [])
         root = scope.chain()[-1]
         while calls and any(r is root for r, _, _ in calls):

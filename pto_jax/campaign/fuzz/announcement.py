@@ -22,8 +22,8 @@ def announcement(plan: Plan, workers: int, left: int) -> str:
 
     >>> announcement(Plan(tested="jit", presets=("control",)), 2, 1000)
     'jit against oracle, generated programs (control), all profiles, 2 processes; each program is compiled: \
-    about 2 programs/s, 1000 programs in 8 min 20 s; without --tested, --against and --preset: lockstep, \
-    20 programs/s'
+about 2 programs/s, 1000 programs in 8 min 20 s; without --tested, --against and --preset: lockstep, \
+20 programs/s'
     """
     profiles = "all profiles" if plan.profiles in ((), PROFILE_NAMES) else " ".join(plan.profiles)
     processes = "1 process" if workers == 1 else f"{workers} processes"
