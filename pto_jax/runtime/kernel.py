@@ -67,16 +67,22 @@ class Kernel:
 
     Call it with one argument per program argument, by position or name. Buffers are arrays of any shape
     (4-bit types: bytes, two elements each) that hold what the program accesses: views may be larger;
-    scalars are numbers or 0-d arrays
-    (traced, so they batch); tiles of a fragment are :class:`Tile` or [rows, cols] arrays. The result maps
-    each written buffer's name to its new contents in the shape and type it came in, or each result of a
-    fragment to a Tile. With ``checks`` the result is ``(outputs, report)``. Composes with jit, vmap,
-    shard_map and lax control flow.
+    scalars are numbers or 0-d arrays (traced, so they batch); tiles of a fragment are :class:`Tile` or
+    [rows, cols] arrays. The result maps each written buffer's name to its new contents in the shape and
+    type it came in, or each result of a fragment to a Tile. With ``checks`` the result is
+    ``(outputs, report)``. Composes with jit, vmap, shard_map and lax control flow.
 
     ``places`` tells apart equal programs from different texts, whose diagnostics name different lines;
     with ``partial_launch`` nobody asks whether the program needs another number of blocks.
     Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
     arguments are illegal.
+
+    >>> import pto_jax as pto
+    >>> kernel = pto.compile(pto.parse("%d = tneg %a : !pto.tile<1x8xf32>"))
+    >>> kernel
+    <Kernel fragment(a: vec 1x8xf32) -> (d), profile='a2a3', numerics='exact'>
+    >>> jax.vmap(kernel)(np.ones((3, 1, 8), np.float32))["d"].array[:, 0, 0]
+    Array([-1., -1., -1.], dtype=float32)
     """
 
     program: Program

@@ -40,6 +40,15 @@ class Report:
 
     One flag per site, true where the rule was broken, and the numbers that were found there the first time.
     Flags and numbers have the batch shape of the call.
+
+    >>> import pto_jax as pto
+    >>> text = "%v = tgetval ins(%a, %n : !pto.tile<2x8xf32>, index) outs : f32"
+    >>> kernel = pto.compile(pto.parse(text), checks=True)
+    >>> outputs, report = kernel(np.ones((2, 8), np.float32), 16)
+    >>> report
+    <Report: 1 of 1 run-time rules broken: tgetval offset-range>
+    >>> report.problems()[0].message.partition(";")[0]
+    'run-time rule broken: an element of the tile, 0 to 15'
     """
 
     flags: tuple[Array, ...]
@@ -114,6 +123,12 @@ class State:
     """Tiles by the name of their handle, and memory cells as raw words.
 
     ``scalars`` and ``buffers`` (raw words, one element each) are those of an execution that was stopped.
+
+    >>> import pto_jax as pto
+    >>> kernel = pto.compile(pto.parse("%d = tneg %a : !pto.tile<1x8xf32>"))
+    >>> outputs, state = kernel.with_state(np.ones((1, 8), np.float32))
+    >>> state.tiles["d"]
+    Tile(vec 1x8xf32, [[-1 -1 ... -1 -1]])
     """
 
     tiles: dict[str, Tile]
