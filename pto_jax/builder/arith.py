@@ -49,6 +49,14 @@ class Scalar(Handle):
     Operators build ``arith`` operations; Python numbers on the other side become constants of its type.
     ``//`` and ``%`` truncate toward zero, as in C. Comparisons give an ``i1``; there is no Python truth
     value, so that ``if`` and ``and`` are :func:`if_`, ``&``, ``|`` and :func:`select`.
+
+    >>> from pto_jax import builder as b
+    >>> program = b.Builder()
+    >>> with program.function("f", {"n": "index"}) as f:
+    ...     n, = f.args
+    ...     inside = (n * 2 + 1 < 16) & (n >= 0)
+    >>> str(inside.type), [op.name for op in program.program.walk() if op.name != "arith.constant"]
+    ('i1', ['arith.muli', 'arith.addi', 'arith.cmpi', 'arith.cmpi', 'arith.andi', 'return'])
     """
 
     type: ScalarType
@@ -203,7 +211,13 @@ def dtype_of(value: Any) -> DType:
 def constant(value: Any, type: Any = None) -> Scalar:
     """A constant at this place of the program; operands that are Python numbers need none.
 
-    A list with a vector type (``"vector<4xi16>"``) makes a vector.
+    Without a ``type`` it is an index, f32 or i1, as the Python number is. A list with a vector type
+    (``"vector<4xi16>"``) makes a vector. BuildError for a number that the type does not hold.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f") as f:
+    ...     print(b.constant(3).type, b.constant(0.5, "f16").type, b.constant([1, 2], "vector<2xi16>").type)
+    index f16 vector<2xi16>
     """
     place = here()
     t = as_type(type) if type is not None else ScalarType(dtype_of(value))
@@ -276,6 +290,7 @@ def compare(symbol: str, left: Any, right: Any, place: Place | None = None) -> S
 
 
 def negative(value: Scalar) -> Scalar:
+    """``-value``: ``arith.negf`` of a float, otherwise the subtraction from zero, in the value's type."""
     d = dtype_of(value)
     if d.is_float:
         made: Scalar = _emit("arith.negf", (value,), value.type, here())
@@ -284,27 +299,57 @@ def negative(value: Scalar) -> Scalar:
 
 
 def minimum(left: Any, right: Any) -> Scalar:
-    """The smaller of two scalars; NaN where one is NaN."""
+    """The smaller of two scalars of one type, one of which may be a Python number; NaN where one is NaN.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f", {"n": "index"}) as f:
+    ...     b.minimum(f.args[0], 16)
+    <Scalar %0: index>
+    """
     return binary("minimum", left, right)
 
 
 def maximum(left: Any, right: Any) -> Scalar:
-    """The larger of two scalars; NaN where one is NaN."""
+    """The larger of two scalars of one type, one of which may be a Python number; NaN where one is NaN.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f", {"x": "f32"}) as f:
+    ...     b.maximum(f.args[0], 0.5)
+    <Scalar %0: f32>
+    """
     return binary("maximum", left, right)
 
 
 def ceildiv(left: Any, right: Any) -> Scalar:
-    """A quotient of integers, rounded up."""
+    """A quotient of integers of one type, rounded up; BuildError for floats.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f", {"n": "index"}) as f:
+    ...     b.ceildiv(f.args[0], 64)
+    <Scalar %0: index>
+    """
     return binary("ceildiv", left, right)
 
 
 def floordiv(left: Any, right: Any) -> Scalar:
-    """A quotient of integers, rounded down."""
+    """A quotient of integers of one type, rounded down; BuildError for floats.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f", {"n": "index"}) as f:
+    ...     b.floordiv(f.args[0], 64)
+    <Scalar %0: index>
+    """
     return binary("floordiv", left, right)
 
 
 def select(condition: Any, yes: Any, no: Any) -> Scalar:
-    """One of two scalars of one type."""
+    """One of two scalars of one type, by a condition of type i1; BuildError for another type.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f", {"n": "index"}) as f:
+    ...     b.select(f.args[0] > 8, f.args[0], 8)
+    <Scalar %0: index>
+    """
     place = here()
     chosen = as_scalar(condition, I1, "select")
     if dtype_of(chosen) != I1:
@@ -318,6 +363,13 @@ def cast(value: Any, dtype: str | DType) -> Scalar:
     """A scalar as another type: widened, truncated, rounded, or read as its bits.
 
     Between a float and index the value passes through i64.
+
+    >>> from pto_jax import builder as b
+    >>> program = b.Builder()
+    >>> with program.function("f", {"n": "index"}) as f:
+    ...     x = b.cast(f.args[0], "f32")
+    >>> [op.name for op in program.program.walk()]
+    ['arith.index_cast', 'arith.sitofp', 'return']
     """
     place = here()
     target = element(dtype)

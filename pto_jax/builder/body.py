@@ -37,6 +37,7 @@ class Node:
     structure: object = None
 
     def frozen(self) -> Op:
+        """The finished operation, with those of its regions."""
         results = tuple(h.value for h in self.results)
         return Op(
             self.name,
@@ -62,6 +63,7 @@ class Block:
     open: bool = True
 
     def frozen(self) -> Region:
+        """The finished region, with its arguments."""
         args = tuple(h.value for h in self.args)
         return Region(tuple(n.frozen() for n in self.nodes), args)
 
@@ -167,6 +169,7 @@ class Body:
         self._used.update((h, None) for h in handles if h in self._constant_nodes)
 
     def enter(self, block: Block) -> None:
+        """Make a region the current one, which operations are added to."""
         self.stack.append(block)
 
     def leave(self, block: Block, terminator: str | None = None, values: Sequence[Handle] = ()) -> None:
@@ -178,6 +181,7 @@ class Body:
         block.open = False
 
     def expect(self, block: Block) -> None:
+        """Check that ``block`` is the current region; BuildError where one inside it is still open."""
         if self.stack[-1] is not block:
             inner = self.stack[-1]
             fail(

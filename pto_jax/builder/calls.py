@@ -42,6 +42,11 @@ def document(function: Any, instruction: isa.Instruction, forms: str) -> None:
 
 
 def python_name(name: str) -> str:
+    """The Python name of an instruction: dots become underscores.
+
+    >>> python_name("tmatmul.acc")
+    'tmatmul_acc'
+    """
     return name.replace(".", "_")
 
 

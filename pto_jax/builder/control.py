@@ -207,7 +207,7 @@ class Branch(Structure):
         self._then.__exit__(*error)
 
     def else_(self) -> _Region:
-        """The other side of the branch, directly after it."""
+        """Operations for the other case, written directly after the branch."""
         nodes = self.body.stack[-1].nodes
         if not nodes or nodes[-1] is not self.node or len(self.node.regions) != 1:
             fail(f"else_ of the branch ({self.node.span}); allowed: once, directly after the branch")
@@ -234,7 +234,19 @@ def if_(condition: Any) -> Branch:
 
 
 def else_() -> _Region:
-    """The other side of the branch before it."""
+    """Open the region for the case that the condition of the branch directly before does not hold.
+
+    >>> from pto_jax import builder as b
+    >>> program = b.Builder()
+    >>> with program.function("limited", {"n": "index"}) as f:
+    ...     with b.if_(f.args[0] < 8) as branch:
+    ...         branch.give(f.args[0])
+    ...     with b.else_():
+    ...         branch.give(8)
+    ...     b.return_(branch.result)
+    >>> [op.name for op in program.program.walk() if op.name.startswith("scf")]
+    ['scf.if', 'scf.yield', 'scf.yield']
+    """
     nodes = current().stack[-1].nodes
     branch = nodes[-1].structure if nodes else None
     if not isinstance(branch, Branch):
@@ -263,12 +275,16 @@ class While(Structure):
         self.give(*values)
 
     def do(self) -> _Region:
-        """The body; it ends with ``give`` of the carried values."""
+        """Open the body, which ends with ``give`` of the carried values."""
         if len(self.node.regions) != 1:
             fail(f"do() of the loop ({self.node.span}); allowed: once, after 'with loop.test()'")
         return _Region(self, "the loop", last=True, args=self.types or ())
 
     def close(self, block: Block, terminator: str = "scf.yield", first: Sequence[Handle] = ()) -> None:
+        """Close the test, with ``scf.condition`` at its end, or the body, with ``scf.yield``.
+
+        BuildError where the test has no condition.
+        """
         if block is not self.node.regions[0]:
             results, self.types = self.types, None
             super().close(block)
@@ -329,17 +345,46 @@ class Switch(Structure):
 
 
 def switch(index: Any) -> Switch:
-    """A choice by a number: ``with s.case(2): ...``, then ``with s.default(): ...``, with or without
-    results."""
+    """A choice by a number, an index of the program or of Python.
+
+    ``with s.case(2):`` holds what is executed for 2, ``with s.default():``, the last, what is executed for
+    every number without a case. Each may give results with ``s.give(...)``; then all of them must.
+
+    >>> from pto_jax import builder as b
+    >>> program = b.Builder()
+    >>> with program.function("sizes", {"n": "index"}) as f:
+    ...     choice = b.switch(f.args[0])
+    ...     with choice.case(2):
+    ...         choice.give(32)
+    ...     with choice.default():
+    ...         choice.give(16)
+    ...     b.return_(choice.result)
+    >>> [op.name for op in program.program.walk() if op.name.startswith("scf")]
+    ['scf.index_switch', 'scf.yield', 'scf.yield']
+    """
     return Switch(index)
 
 
 class Execute(Structure):
+    """A region that is executed once, where it stands; :func:`region` makes it."""
+
     name = "scf.execute_region"
 
 
 def region() -> _Region:
-    """A region of its own: ``with region() as r: ... r.give(x)``, then ``r.result``."""
+    """A region of its own, which gives results to what follows it.
+
+    ``with region() as r: ... r.give(x)``, then ``r.result``.
+
+    >>> from pto_jax import builder as b
+    >>> program = b.Builder()
+    >>> with program.function("next", {"n": "index"}) as f:
+    ...     with b.region() as r:
+    ...         r.give(f.args[0] + 1)
+    ...     b.return_(r.result)
+    >>> [op.name for op in program.program.walk() if op.name.startswith("scf")]
+    ['scf.execute_region', 'scf.yield']
+    """
     return _Region(Execute(), "the region", last=True)
 
 
@@ -352,6 +397,14 @@ class Section(Structure):
 
 
 def section(kind: str | KernelKind) -> _Region:
-    """The part of a function for one kind of core: ``with section("cube"): ...``."""
+    """The part of a function that one kind of core executes: ``"cube"`` or ``"vector"``.
+
+    >>> from pto_jax import builder as b
+    >>> program = b.Builder()
+    >>> with program.function("kernel") as f, b.section("vector"):
+    ...     tile = b.alloc_tile("f32", 16, 16)
+    >>> [op.name for op in program.program.walk()]
+    ['section.vector', 'alloc_tile', 'return']
+    """
     found = member(KernelKind, kind, "section")
     return _Region(Section(found), f"the {found.name.lower()} section", last=True)

@@ -146,6 +146,7 @@ class Call:
         return known
 
     def others(self, given: dict[str, Any]) -> dict[str, AttrValue]:
+        """Attributes that the syntax has no place for; BuildError for a name that nothing declares."""
         if self.instruction is not None:
             unknown = next((k for k in given if self.instruction.attribute(k) is None), None)
             if unknown is not None:
@@ -154,6 +155,7 @@ class Call:
         return {k: v for k, v in given.items() if v is not None}
 
     def wrong(self, found: str) -> NoReturn:
+        """Raise BuildError with what the call has and what the operation takes."""
         attributes = [a.name for a in self.instruction.attributes] if self.instruction is not None else []
         listed = [*self.slots, *(f"{a}=" for a in attributes if a not in self.slots)]
         fail(
@@ -163,6 +165,10 @@ class Call:
         )
 
     def attribute(self, item: AttrItem, value: Any) -> AttrValue:
+        """An attribute of the syntax as programs hold it: pipes, events and predicates by name or member.
+
+        BuildError for a value that is not one of its own.
+        """
         what = f"{self.name}: {item.name}"
         match item.kind:
             case "pipe":
@@ -183,6 +189,10 @@ class Call:
     # -- operands and results ------------------------------------------------------------------------
 
     def operand(self, name: str, value: Any, given: Mapping[str, Any]) -> list[Handle]:
+        """The handles of one operand: several for a list, constants for Python numbers.
+
+        BuildError for what its declaration does not accept.
+        """
         item = self.slots[name][0] if name in self.slots else None
         many = isinstance(item, OperandItem) and item.many
         listed = list(value) if many and isinstance(value, list | tuple) else [value]
@@ -200,6 +210,7 @@ class Call:
         return found
 
     def refuse(self, name: str, given: object, kind: str) -> NoReturn:
+        """Raise BuildError for a value that an operand does not take; ``kind`` is that of its declaration."""
         fail(
             f"found {described(given)}; allowed: {KINDS.get(kind, kind)}",
             self.place.span,
@@ -242,6 +253,7 @@ class Call:
         return I1 if isinstance(value, bool) else F32 if isinstance(value, float) else INDEX
 
     def flat(self) -> list[Item]:
+        """The parts of the syntax, those of optional parts among them."""
         return [j for i in self.fmt.items for j in (i.items if isinstance(i, OptionalItem) else (i,))]
 
     def result(self, given: Mapping[str, Any], attributes: Mapping[str, AttrValue]) -> Type | None:

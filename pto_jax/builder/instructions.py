@@ -18,7 +18,11 @@ _STRUCTURE = ("scf.", "return", "arith.constant")
 
 @isa.derived
 def names() -> dict[str, str]:
-    """Every operation that is a function here: its Python name and its name in programs."""
+    """Every operation that is a function here: its Python name and its name in programs.
+
+    >>> names()["tmatmul_acc"]
+    'tmatmul.acc'
+    """
     listed = [*isa.instructions(), *(n for n in format_names() if not n.startswith(_STRUCTURE))]
     return {name.replace(".", "_"): name for name in listed}
 
@@ -28,6 +32,9 @@ def find(name: str) -> Function:
     """The function that builds an instruction, by its text name or that of the C++ intrinsic.
 
     Raises AttributeError for a name that no instruction has.
+
+    >>> find("TADD").__name__, find("tmatmul_acc").__name__
+    ('tadd', 'tmatmul_acc')
     """
     low = name.lower()
     instruction = isa.find(name) if name in (low, name.upper()) else None

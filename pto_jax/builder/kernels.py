@@ -40,6 +40,14 @@ class Kernel:
     called while another function is built it becomes a call in that program. ``program`` is the program,
     ``str(kernel)`` its text. Keyword-only parameters of the Python function are known when the program is
     built: :meth:`specialise` sets them.
+
+    >>> from pto_jax import builder as b
+    >>> @b.kernel(types={"p": b.ptr("i32")})
+    ... def count(p, *, to=4):
+    ...     for i in b.range(to):
+    ...         b.store_scalar(b.cast(i, "i32"), p, i)
+    >>> count.specialise(to=3)
+    <kernel @count(p: ptr<i32>), to=3>
     """
 
     def __init__(
@@ -188,6 +196,11 @@ class Kernel:
         return compile(self.program, entry=self.symbol, **options)
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Inside another kernel a call of this one, its results; elsewhere compile it and execute it.
+
+        Outside, the keywords of :func:`pto_jax.compile` are options, the others are arguments of the program;
+        the result is that of :class:`pto_jax.Kernel`.
+        """
         if building():
             if kwargs:
                 fail(

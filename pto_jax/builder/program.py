@@ -92,11 +92,13 @@ class ProgramBuilder:
         return self._functions[name]
 
     def opened(self, name: str) -> None:
+        """Note that the function ``name`` is being built; BuildError where there is one of the name."""
         if name in self._functions or name in self._open:
             fail(f"found a second function @{name}; allowed: one of each name")
         self._open.append(name)
 
     def closed(self, name: str) -> None:
+        """Note that the function ``name`` is no longer being built."""
         self._open.remove(name)
 
 
@@ -121,6 +123,7 @@ class Building:
 
     @property
     def args(self) -> tuple[Any, ...]:
+        """The arguments of the function, in order."""
         return self.body.args
 
     def __enter__(self) -> Building:
@@ -142,7 +145,17 @@ class Building:
 
 
 def return_(*values: Any) -> None:
-    """The values that a function built with :meth:`ProgramBuilder.function` returns, at its end."""
+    """The values that a function built with :meth:`ProgramBuilder.function` returns, at its end.
+
+    BuildError inside a region, and for a second return.
+
+    >>> from pto_jax import builder as b
+    >>> program = b.Builder()
+    >>> with program.function("twice", {"n": "index"}) as f:
+    ...     b.return_(f.args[0] + f.args[0])
+    >>> [t.dtype.name for t in program.program.functions[0].results]
+    ['index']
+    """
     body = current()
     if body.returned is not None or body.stack[-1] is not body.root:
         fail(f"return_ in @{body.name}; allowed: once, as the last operation of a function")
@@ -159,9 +172,19 @@ def returned(body: Body, values: Any) -> tuple[Handle, ...]:
 
 
 def call(function: Any, *args: Any, results: Any = ()) -> Any:
-    """Call a kernel, or a function of the program by its name.
+    """Call a kernel, or a function of the program by its name; the results, a tuple where there are several.
 
-    ``results`` are the types it returns, for a function that is built later.
+    ``results`` are the types it returns, for a function that is built later. BuildError for arguments of
+    other types or number, and for recursion.
+
+    >>> from pto_jax import builder as b
+    >>> program = b.Builder()
+    >>> with program.function("twice", {"n": "index"}, entry=False) as f:
+    ...     b.return_(f.args[0] + f.args[0])
+    >>> with program.function("main", {"n": "index"}) as f:
+    ...     b.return_(b.call("twice", f.args[0]))
+    >>> [op.name for op in program.program.walk()]
+    ['arith.addi', 'return', 'call', 'return']
     """
     body, place = current(), here()
     by_name = isinstance(function, str)

@@ -15,7 +15,17 @@ _MOST = 8
 
 
 class Event:
-    """What a tile instruction returns: later instructions wait for it with ``wait=`` or :func:`tsync`."""
+    """What a tile instruction returns: later instructions wait for it with ``wait=`` or :func:`tsync`.
+
+    >>> from pto_jax import builder as b
+    >>> program = b.Builder()
+    >>> with program.function("f", {"p": b.ptr("f32")}) as f:
+    ...     tile = b.alloc_tile("f32", 16, 16)
+    ...     loaded = b.tload(tile, b.global_tensor(f.args[0], [16, 16])[0, 0])
+    ...     added = b.tadds(tile, tile, 1.0, wait=loaded)
+    >>> [op.name for op in program.program.walk() if not op.name.startswith("arith")]
+    ['alloc_tile', 'make_tensor_view', 'tload', 'tsync', 'tadds', 'return']
+    """
 
     def __init__(self, node: Node, owner: Body, block: Block, place: Place) -> None:
         self.node = node
@@ -47,7 +57,18 @@ class Event:
 def tsync(*events: Any, op: str | None = None) -> None:
     """Wait for events (or for the instructions that use some tiles); without operands for everything.
 
-    ``op`` names an instruction whose pipe is drained, as in ``pto.tsync<TADD>``.
+    ``op`` names an instruction whose pipe is drained, as in ``pto.tsync<TADD>``. BuildError for other
+    operands, and for an event of an instruction without tiles.
+
+    >>> from pto_jax import builder as b
+    >>> program = b.Builder()
+    >>> with program.function("f") as f:
+    ...     tile = b.alloc_tile("f32", 16, 16)
+    ...     event = b.tadds(tile, tile, 1.0)
+    ...     b.tsync(event)
+    ...     b.tsync()
+    >>> [len(op.ins) for op in program.program.walk() if op.name == "tsync"]
+    [1, 0]
     """
     wait(events, here(), op=op, always=True)
 

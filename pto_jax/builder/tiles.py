@@ -36,6 +36,12 @@ def alloc_tile(
     ``addr`` is its byte address. ``valid`` gives the valid region; sizes that are scalars of the program
     are dynamic. ``loc``, ``blayout``, ``slayout``, ``fractal``, ``pad`` and ``compact`` are as for
     :func:`tile_type`: without layouts the tile has the element order that its place asks for.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f") as f:
+    ...     tiles = b.alloc_tile("f32", 16, 64, addr=0), b.alloc_tile("f16", 16, 16, loc="left")
+    >>> [t.type.loc.name for t in tiles]
+    ['VEC', 'LEFT']
     """
     sizes = (valid_row, valid_col) if valid is None else valid
     if isinstance(dtype, DType) or (rows is not None and cols is not None):
@@ -78,7 +84,15 @@ def tile(
     addr: Any = None,
     named: str | None = None,
 ) -> TileHandle:
-    """``Tile<loc, dtype, rows, cols, ...>`` of the C++ interface: a tile, its parameters in that order."""
+    """``Tile<loc, dtype, rows, cols, ...>`` of the C++ interface: a tile, its parameters in that order.
+
+    ``v_row`` and ``v_col`` are its valid sizes, those of the whole tile without them.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f") as f:
+    ...     b.Tile("vec", "f32", 16, 64, v_row=8).valid
+    (8, 64)
+    """
     return alloc_tile(
         dtype,
         rows,
@@ -104,7 +118,13 @@ def global_tensor(
 ) -> View:
     """``GlobalTensor`` of the C++ interface: a tensor in global memory; without strides a packed one.
 
-    Extents are Python integers, or scalars of the program for those known when it runs.
+    Extents and strides are in elements: Python integers, or scalars of the program for those known when it
+    runs.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f", {"p": b.ptr("f32")}) as f:
+    ...     b.GlobalTensor(f.args[0], [128, 64], named="x")
+    <View %x: tensor_view<128x64xf32>>
     """
     place = here()
     extents = list(shape)

@@ -26,7 +26,13 @@ class Scope(Protocol):
 
 
 class Handle:
-    """A value of the program: the result of an operation, or an argument."""
+    """A value of the program: the result of an operation, or an argument.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f", {"n": "index"}) as f:
+    ...     str(f.args[0]), str(f.args[0].type)
+    ('%n', 'index')
+    """
 
     def __init__(self, owner: Owner, block: Scope, type_: Type, name: str | None = None) -> None:
         self.owner = owner
@@ -48,6 +54,7 @@ class Handle:
 
     @property
     def value(self) -> Value:
+        """The value as programs hold it: its name and type."""
         return Value(self.name, self.type)
 
     def __str__(self) -> str:
@@ -58,10 +65,18 @@ class Handle:
 
 
 class TileHandle(Handle):
-    """A tile, or a local memref."""
+    """A tile, or a local memref.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f", {"n": "index"}) as f:
+    ...     tile = b.alloc_tile("f32", 16, 32, valid=(f.args[0], 32))
+    >>> tile.shape, tile.valid
+    ((16, 32), (None, 32))
+    """
 
     @property
     def shape(self) -> tuple[int | None, ...]:
+        """Rows and columns of a tile; of a memref its sizes, None for those known at run time."""
         return self.type.shape if isinstance(self.type, TileType) else _dims(self.type)
 
     @property
@@ -75,10 +90,17 @@ class View(Handle):
 
     ``view[r, c]`` is the place that ``tload`` and ``tstore`` begin at, with one number for every
     dimension.
+
+    >>> from pto_jax import builder as b
+    >>> with b.Builder().function("f", {"n": "index", "p": b.ptr("f32")}) as f:
+    ...     view = b.global_tensor(f.args[1], [f.args[0], 64])
+    >>> view.shape
+    (None, 64)
     """
 
     @property
     def shape(self) -> tuple[int | None, ...]:
+        """The sizes that the type gives, outermost first, None for those known at run time."""
         return _dims(self.type)
 
     def __getitem__(self, offsets: Any) -> Indexed:

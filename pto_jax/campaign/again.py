@@ -1,5 +1,7 @@
-"""The reference interpreter in another process, for its own determinism: with another hash seed, another
-address space and other cases behind it, a case must give the same bits."""
+"""The reference interpreter in another process, for its own determinism.
+
+With another hash seed, another address space and other cases behind it, a case must give the same bits.
+"""
 
 from __future__ import annotations
 
@@ -40,6 +42,7 @@ class Again:
 
     @property
     def name(self) -> str:
+        """The name of the machine, with ``again`` after its kind."""
         kind, _, profile = self._oracle.name.partition(":")
         return ":".join(filter(None, (kind, "again", profile)))
 

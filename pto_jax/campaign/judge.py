@@ -37,6 +37,7 @@ class Outcome:
 
     @property
     def is_failure(self) -> bool:
+        """Whether the machines disagree or one of them crashed."""
         return self.kind in ("different", "crashed")
 
     def __str__(self) -> str:
@@ -59,6 +60,7 @@ class Tally:
     instructions: Counter[str] = field(default_factory=Counter)
 
     def add(self, outcome: Outcome) -> None:
+        """Count an outcome and the instructions of its program."""
         self.kinds[f"{outcome.tested} {outcome.kind}"] += 1
         self.instructions.update(op.name for op in outcome.case.program.walk())
 

@@ -6,8 +6,10 @@ DEVICES = ("dut", "dut-batch", "python")
 
 
 def is_device(text: str) -> bool:
-    """Whether a machine is a command line or a module. A name that comes from a file may not be given to
-    :func:`.machines.machine` then, unless the user trusts the file.
+    """Whether a machine is a command line or a module.
+
+    A name that comes from a file may not be given to :func:`.machines.machine` then, unless the user trusts
+    the file.
 
     >>> is_device("dut:sim {program}"), is_device("jit:a5")
     (True, False)

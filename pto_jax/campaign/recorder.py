@@ -28,7 +28,8 @@ class Record:
 class Recorder(Protocol):
     """Keeps a failure that was found with two machines."""
 
-    def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record: ...
+    def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record:
+        """What is kept of a failure, from the machines on which it was found."""
 
 
 def forget(outcome: Outcome, reference: Target, tested: Target) -> Record:
@@ -60,6 +61,7 @@ class Keeper:
         self._kept = Counter(kept)
 
     def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record:
+        """The instruction and the cause of a failure, and its folder where one was written."""
         # What shrinks and writes needs JAX and is seldom needed.
         from .shrink.causes import cause_of
         from .shrink.folder import save

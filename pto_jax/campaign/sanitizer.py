@@ -25,9 +25,11 @@ class Sanitizer:
 
     @property
     def name(self) -> str:
+        """The machine as the command line names it."""
         return ":".join(["sanitizer", *(["strict"] if self.strict else []), *filter(None, [self.profile])])
 
     def run(self, case: Case) -> Run:
+        """The results of a case without undefined data."""
         found = sanitize(
             case.program,
             interpreter_arguments(case),

@@ -36,18 +36,22 @@ class Target(Protocol):
     """
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name of the machine in messages."""
 
-    def run(self, case: Case) -> Run: ...
+    def run(self, case: Case) -> Run:
+        """The results of a case, or an exception as the class says."""
 
 
 @runtime_checkable
 class BatchTarget(Target, Protocol):
     """A machine that is faster with many cases at once; what ``run`` would raise stands in the list."""
 
-    def run_all(self, cases: Sequence[Case]) -> list[Run | Exception]: ...
+    def run_all(self, cases: Sequence[Case]) -> list[Run | Exception]:
+        """The results of each case, or its exception, in order."""
 
     def run(self, case: Case) -> Run:
+        """The results of one case."""
         (result,) = self.run_all([case])
         if isinstance(result, Exception):
             raise result
@@ -63,9 +67,11 @@ class Oracle:
 
     @property
     def name(self) -> str:
+        """The name of the machine, with its profile where it has one of its own."""
         return "interpreter" if self.profile is None else f"interpreter:{self.profile}"
 
     def run(self, case: Case) -> Run:
+        """The results of the interpreter."""
         given, profile = interpreter_arguments(case), self.profile or case.profile
         found = oracle.run(
             case.program,
@@ -81,7 +87,7 @@ class Oracle:
 
 @dataclass(frozen=True)
 class Engine:
-    """This engine in one mode, on the case's profile or another one."""
+    """The engine in one mode, on the case's profile or another one."""
 
     mode: Mode = "eager"
     profile: ProfileName | None = None
@@ -89,10 +95,12 @@ class Engine:
 
     @property
     def name(self) -> str:
+        """The mode, and the profile and numerics where they are not those of the case."""
         parts = [self.mode, self.profile, self.numerics if self.numerics != "exact" else None]
         return "engine:" + ":".join(p for p in parts if p)
 
     def run(self, case: Case) -> Run:
+        """The results of the engine, with run-time rules checked."""
         kernel = engine.compile(
             case.program,
             self.profile or case.profile,

@@ -48,6 +48,7 @@ class Pair:
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
+        """The arguments of the kernel before."""
         return self.before.arguments
 
     @property
@@ -64,8 +65,11 @@ class Pair:
 
 @dataclass(frozen=True)
 class Failure:
-    """An input on which the programs differ: its number, the first buffer that differs (with the words
-    before as expected ones), or what the program after did wrong."""
+    """An input on which the programs differ.
+
+    Its number, the first buffer that differs (with the words before as expected ones), or what the program
+    after did wrong.
+    """
 
     number: int
     inputs: Mapping[str, Array]

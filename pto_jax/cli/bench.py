@@ -57,6 +57,7 @@ class Run:
     _bandwidth: float | None = None
 
     def add(self, name: str, value: float, unit: str, target: str = "") -> None:
+        """Keep a figure and print it."""
         self.figures.append(Figure(name, value, unit, target))
         print(self.figures[-1], flush=True)
 

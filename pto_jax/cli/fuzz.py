@@ -174,8 +174,10 @@ def _is_plain(args: argparse.Namespace) -> bool:
 
 
 def _workers(memory: float) -> int:
-    """Worker processes when nothing is said: as many as there are cores, and as many as may hold ``memory``
-    MiB each; an accelerator is for one process."""
+    """Worker processes when nothing is said; an accelerator is for one process.
+
+    As many as there are cores, and as many as may hold ``memory`` MiB each.
+    """
     platforms = os.environ.get("JAX_PLATFORMS", "")
     accelerator = any(entry_points(group="jax_plugins")) or find_spec("jax_plugins") or find_spec("libtpu")
     if platforms != "cpu" and (platforms or accelerator):

@@ -29,7 +29,8 @@ class Adder(Protocol):
 
     def __call__(
         self, name: str, run: Callable[[argparse.Namespace], int], summary: str
-    ) -> argparse.ArgumentParser: ...
+    ) -> argparse.ArgumentParser:
+        """Add the command ``name``, which ``run`` executes and returns the exit status of."""
 
 
 @dataclass(frozen=True)

@@ -37,6 +37,7 @@ def contiguous_repeats(work: Work) -> Size:
 
 
 def is_contiguous(work: Work) -> Size:
+    """Whether the valid elements are one run of storage: whole rows, or a single one."""
     return (work.valid_col == work.cols) | (work.rows == 1)
 
 

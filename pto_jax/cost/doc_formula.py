@@ -27,6 +27,7 @@ class Constants:
     note: str = ""
 
     def completion(self, dtype: DType) -> int | None:
+        """Cycles of completion for an element type, None where there is no such form."""
         return of_type(self.completion_float if dtype.is_float else self.completion_integer, dtype)
 
 

@@ -15,8 +15,16 @@ from .work import Figure, ModelName, Path
 
 @dataclass(frozen=True, eq=False)
 class CostLine:
-    """One instruction of the program. ``times`` is how often it runs, None where the program does not say
-    (its loop then counts once); ``notes`` qualify sizes and counts."""
+    """One instruction of the program.
+
+    ``times`` is how often it runs, None where the program does not say (its loop then counts once);
+    ``notes`` qualify sizes and counts.
+
+    >>> import pto_jax as pto
+    >>> line, = pto.cost(pto.parse("%d = tadd %a, %b : !pto.tile<16x64xf32>")).lines
+    >>> line.instruction, line.pipe.name, line.times, line.total
+    ('tadd', 'V', 1, 2575)
+    """
 
     instruction: str
     function: str
@@ -36,11 +44,16 @@ class CostLine:
 
 @dataclass(frozen=True, eq=False)
 class CostReport:
-    """What a model says about a program.
+    """What a model says about a program, in cycles.
 
     ``complete`` is False when a line has no figure or runs an unknown number of times; totals then cover
     the known part. ``serial`` adds all pipes up, ``overlapped`` is the busiest pipe: real time lies
     between them.
+
+    >>> import pto_jax as pto
+    >>> report = pto.cost(pto.parse("%d = tadd %a, %b : !pto.tile<16x64xf32>"))
+    >>> report.complete, report.serial, report.overlapped
+    (True, 2575, 2575)
     """
 
     model: ModelName
@@ -59,10 +72,12 @@ class CostReport:
 
     @property
     def serial(self) -> Size:
+        """Known cycles of all pipes, one after another."""
         return sum(self.totals.values())
 
     @property
     def overlapped(self) -> Size:
+        """Known cycles of the busiest pipe."""
         most: Size = 0
         for total in self.totals.values():
             most = at_least(total, most)
@@ -70,6 +85,7 @@ class CostReport:
 
     @property
     def complete(self) -> bool:
+        """Whether every line has a figure and a known number of executions."""
         return all(line.figure.cycles is not None and line.times is not None for line in self.lines)
 
     def to_json(self) -> str:

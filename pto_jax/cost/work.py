@@ -15,7 +15,12 @@ ModelName = Literal["doc_formula", "analytic_legacy", "cce_stub", "fit", "a5_fit
 
 
 class Path(IntEnum):
-    """How an elementwise instruction goes over its tile."""
+    """How an elementwise instruction goes over its tile.
+
+    >>> from pto_jax.cost import estimate
+    >>> estimate("tadd", "f32", 16, 64).path
+    <Path.CONTINUOUS: 1>
+    """
 
     SMALL = 0
     CONTINUOUS = 1
@@ -47,10 +52,12 @@ class Work:
 
     @property
     def elements(self) -> Size:
+        """Elements of the valid region."""
         return self.valid_row * self.valid_col
 
     @property
     def bytes(self) -> Size:
+        """Bytes of the valid region, rounded up to whole ones."""
         return ceil_div(self.elements * self.dtype.storage_bits, 8)
 
     @property
@@ -66,6 +73,10 @@ class Figure:
     ``terms`` are the quantities the figure is made of. ``path`` and ``layout`` tell the elementwise path.
     ``lower_bound``: the model gives no count for this shape and the figure is the one of the best shape.
     With sizes that are arrays ``cycles``, ``terms``, ``path`` and ``lower_bound`` are arrays.
+
+    >>> from pto_jax.cost import estimate
+    >>> print(estimate("tadd", "f32", 16, 64))
+    2575 cycles (doc_formula)
     """
 
     model: ModelName
@@ -88,7 +99,12 @@ Estimate: TypeAlias = Callable[[Work], Figure]
 
 @dataclass(frozen=True, eq=False)
 class Model:
-    """A cycle model: the profiles it describes, its instructions, and how it answers."""
+    """A cycle model: the profiles it describes, its instructions, and how it answers.
+
+    >>> from pto_jax.cost import MODELS
+    >>> MODELS["doc_formula"].profiles
+    ('a2a3',)
+    """
 
     name: ModelName
     title: str

@@ -71,6 +71,7 @@ class Tracer:
     _words: dict[str, Words] = field(default_factory=dict)
 
     def block(self, machine: JaxMachine) -> None:
+        """Count the blocks of a grid, whose numbers stand in the lines."""
         self._block = 0 if self._block is None else self._block + 1
 
     def begin(self, machine: JaxMachine, op: Op, scope: Scope) -> None:
@@ -89,6 +90,7 @@ class Tracer:
         self._write(f"{self._title(machine, op)}{'  ' if listed else ''}{listed}")
 
     def before(self, machine: JaxMachine, execution: Execution) -> None:
+        """Count an instruction and keep its sources as they are before it writes."""
         self.executed += 1
         self._words = {}
         if self._full():
@@ -100,6 +102,7 @@ class Tracer:
         self._sources = [self._operand(execution, n, self._words.get(n)) for n in self._shown(execution)]
 
     def after(self, machine: JaxMachine, execution: Execution, made: Mapping[str, Operand]) -> None:
+        """Write the lines of an instruction: its place, its sources and what it wrote."""
         if self._full():
             self._unseen += 1
             return
@@ -239,10 +242,12 @@ class Breakpoint:
         return cls(ops[line], int(found["count"] or 1), functions)
 
     def block(self, machine: JaxMachine) -> None:
+        """Count the blocks of a grid, each with calls of its own."""
         self._block = 0 if self._block is None else self._block + 1
         self._calls.clear()
 
     def begin(self, machine: JaxMachine, op: Op, scope: Scope) -> None:
+        """Raise :class:`Stopped`, with the machine's state, at the execution that is asked for."""
         calls = self._calls.setdefault(machine.core, [])
         root = scope.chain()[-1]
         while calls and any(r is root for r, _, _ in calls):
@@ -294,17 +299,21 @@ class Observers:
     each: Sequence[Observer]
 
     def block(self, machine: JaxMachine) -> None:
+        """Tell all that a block of a grid of several begins."""
         for observer in self.each:
             observer.block(machine)
 
     def begin(self, machine: JaxMachine, op: Op, scope: Scope) -> None:
+        """Tell all that an operation begins."""
         for observer in self.each:
             observer.begin(machine, op, scope)
 
     def before(self, machine: JaxMachine, execution: Execution) -> None:
+        """Tell all that an instruction is about to compute."""
         for observer in self.each:
             observer.before(machine, execution)
 
     def after(self, machine: JaxMachine, execution: Execution, made: Mapping[str, Operand]) -> None:
+        """Tell all that an instruction has written its destinations."""
         for observer in self.each:
             observer.after(machine, execution, made)

@@ -35,6 +35,7 @@ class Example:
 
     @property
     def path(self) -> Path:
+        """The file of the program."""
         return Path(__file__).parent / f"{self.name}.pto"
 
     def arguments(self, seed: int = 0) -> Arrays:
@@ -65,6 +66,7 @@ def difference(found: Array, wanted: Array) -> float:
 
 
 def numbers(array: Array) -> NDArray[np.float64]:
+    """The elements as float64."""
     return np.asarray(array).astype(np.float64)
 
 
@@ -83,6 +85,7 @@ def normal(rng: np.random.Generator, shape: tuple[int, ...], type: str = "f32", 
 
 
 def zeros(shape: tuple[int, ...], type: str = "f32") -> Array:
+    """Zeros of an element type, named as programs do."""
     return np.zeros(shape, dtype(type).numpy)
 
 

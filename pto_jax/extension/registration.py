@@ -28,6 +28,15 @@ def register(
 
     Raises ArgumentError where the name is taken or no name of an instruction, or where a lane of the
     destination depends on other lanes and there is no ``shadow``.
+
+    >>> from dataclasses import replace
+    >>> from pto_jax import isa, oracle, ops
+    >>> declared = replace(isa.instructions()["tneg"], name="tminus", intrinsic="TMINUS")
+    >>> added = register(declared, lowering_rules.RULES["tneg"], oracle_rules.RULES["tneg"])
+    >>> import numpy as np
+    >>> ops.tminus(np.ones((1, 8), np.float32))
+    Tile(vec 1x8xf32, [[-1 -1 ... -1 -1]])
+    >>> unregister("tminus")
     """
     if shadow is None and not declaration.lane_wise:
         raise ArgumentError(
@@ -45,7 +54,8 @@ def register(
 def unregister(name: str) -> None:
     """Take an added instruction out of every table, for tests and notebooks.
 
-    Programs that were compiled before keep what they computed.
+    Programs that were compiled before keep what they computed. Raises ArgumentError for a name that no
+    added instruction has; :func:`register` has an example.
     """
     if name not in registry.added():
         known = ", ".join(registry.added()) or "none"

@@ -38,6 +38,7 @@ class Plan:
 
     @classmethod
     def draw(cls, state: State, grid: int) -> Plan:
+        """A plan for a launch of ``grid`` blocks, drawn from the state's random numbers."""
         rng = state.rng
         to_vector, to_cube = rng.choice(((True, False), (False, True), (True, True)))
         return cls(
@@ -61,18 +62,22 @@ class Plan:
         )
 
     def vector(self, d: DType) -> TileType:
+        """The type of what one vector core works on, with elements of ``d``."""
         return TileType(d, *self.part)
 
     def boxed(self, loc: Loc, d: DType, rows: int, layouts: tuple[BLayout, SLayout]) -> TileType:
+        """A tile type of ``rows`` and the product's columns at a place, in fractals of the layouts given."""
         fractal = 1024 if loc == Loc.ACC else 512
         return TileType(d, rows, self.cols, loc=loc, blayout=layouts[0], slayout=layouts[1], fractal=fractal)
 
     @property
     def acc(self) -> TileType:
+        """The type of the product in the accumulator: f32, in fractals of 1024 bytes."""
         return self.boxed(Loc.ACC, F32, self.rows, (BLayout.COL_MAJOR, SLayout.ROW_MAJOR))
 
     @property
     def slot(self) -> int:
+        """Bytes of a slot of the pipe: a product in f32."""
         return self.rows * self.cols * 4
 
 
@@ -88,6 +93,7 @@ class Link:
         return attrs(split=self.plan.split)
 
     def push(self, state: State, kind: Kind, tile: Value) -> None:
+        """Add what pushes a tile from a core of one kind to those of the other."""
         if self.pipe is not None:
             state.emit(Op("tpush", (tile, self.pipe), attributes=self._given))
             return
@@ -95,6 +101,10 @@ class Link:
         state.emit(Op(name, (tile,), attributes=self._given))
 
     def pop(self, state: State, kind: Kind, t: TileType) -> Held:
+        """Add what pops a tile of type ``t`` from the other kind of core.
+
+        For a vector core its valid sizes may be numbers of their own.
+        """
         value = Value(state.name("t"), t)
         if self.pipe is not None:
             state.emit(Op("declare_tile", results=(value,)))
@@ -112,6 +122,7 @@ class Link:
         return Held(value, t, t.shape)
 
     def free(self, state: State, kind: Kind) -> None:
+        """Add what frees the slot of the tile that was popped."""
         if self.pipe is not None:
             state.emit(Op("tfree", (self.pipe,), attributes=self._given))
             return
@@ -122,12 +133,14 @@ class Link:
 
 
 def new_tile(state: State, t: TileType) -> Value:
+    """Add the allocation of a tile."""
     value = Value(state.name("a"), t)
     state.emit(Op("alloc_tile", results=(value,)))
     return value
 
 
 def arith(state: State, name: str, *operands: Value) -> Value:
+    """Add the ``arith`` operation of a name on indices; its result, an index."""
     value = Value(state.name("k"), _INDEX)
     state.emit(Op(f"arith.{name}", operands, results=(value,)))
     return value
@@ -222,6 +235,7 @@ def vector_core(state: State, plan: Plan, link: Link, z: Value, y: Value) -> Non
 
 
 def work(state: State) -> None:
+    """Add up to two instructions of the vector core on the tiles in scope."""
     options, state.options = state.options, replace(state.options, only=_VECTOR, aliasing=0.0)
     for _ in range(state.rng.randint(0, 2)):
         tiles.instruction(state)

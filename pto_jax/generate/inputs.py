@@ -64,8 +64,11 @@ def draw(rng: np.random.Generator, d: DType, shape: tuple[int, ...], style: Styl
 def draw_scalar(
     rng: np.random.Generator, d: DType, style: Style, pool: Sequence[int], late: bool = False
 ) -> NDArray[Any]:
-    """A scalar argument as a 0-d array. Integers are sizes out of a ``pool`` (:func:`numbers`) or small;
-    ``late`` says that such sizes were refused before."""
+    """A scalar argument as a 0-d array.
+
+    Integers are sizes out of a ``pool`` (:func:`numbers`) or small; ``late`` says that such sizes were
+    refused before.
+    """
     if d.is_float or d.name == "i1":
         return draw(rng, d, (), style)
     wide = rng.random() < (0.1 if late else 0.6)

@@ -41,6 +41,7 @@ def _window(state: State, t: PartitionViewType, dims: tuple[int, int]) -> Value:
 
 
 def tensor_argument(state: State, t: TensorViewType) -> Value:
+    """A new argument that is a tensor, with random contents; sizes known at run time only are 1."""
     value = state.argument("w", t, state.recipe(t.dtype, tuple(n or 1 for n in t.dims)))
     state.tensors.append(value)
     return value

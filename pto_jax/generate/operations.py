@@ -49,9 +49,11 @@ class Wanted:
 
     @property
     def instruction(self) -> Instruction:
+        """The declaration of the instruction."""
         return self.sample.instruction
 
     def tile(self, name: str) -> TileType | None:
+        """The type of an operand that is a tile, None for others."""
         t = self.types.get(name)
         return t if isinstance(t, TileType) else None
 
@@ -131,6 +133,7 @@ class Scale:
 
     @classmethod
     def draw(cls, rng: random.Random, options: Options) -> Scale:
+        """Sizes for a program, as often partial or dynamic as options ask for."""
         sizes = {}
         if rng.random() < options.partial:
             for n in (8, 16, 32, 64):

@@ -35,8 +35,10 @@ VERSION = "3"
 
 @dataclass(frozen=True)
 class Case:
-    """A program, the profile that allows it, and inputs. ``ulp`` bounds the results that need not be exact;
-    they are tiles that nothing reads."""
+    """A program, the profile that allows it, and inputs.
+
+    ``ulp`` bounds the results that need not be exact; they are tiles that nothing reads.
+    """
 
     id: str
     seed: int
@@ -128,8 +130,10 @@ def _number_block(state: State) -> None:
 
 
 def _store_everything(state: State, grid: int) -> None:
-    """Make the tiles of a function visible: they are stored to buffers, where that is legal; every block
-    has rows of its own."""
+    """Make the tiles of a function visible: they are stored to buffers, where that is legal.
+
+    Every block has rows of its own.
+    """
     for held in state.levels[0].tiles:
         t = held.type
         if held.sizes is None or 0 in held.sizes or t.boxed or t.conv is not None or t.dtype.packed:

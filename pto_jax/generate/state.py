@@ -83,6 +83,7 @@ class Level:
 
     @property
     def parts(self) -> tuple[list[Any], ...]:
+        """The lists of the level, for taking back what was added to them."""
         return (self.tiles, self.scalars, self.views, self.buffers, self.ops)
 
 
@@ -115,19 +116,24 @@ class State:
 
     @property
     def level(self) -> Level:
+        """The innermost region, which operations are added to."""
         return self.levels[-1]
 
     def chance(self, probability: float) -> bool:
+        """Whether an event of some probability takes place, by the next random number."""
         return self.rng.random() < probability
 
     def name(self, stem: str) -> str:
+        """A new name that begins with ``stem``."""
         self._count += 1
         return f"{stem}{self._count}"
 
     def emit(self, op: Op) -> None:
+        """Add an operation to the innermost region."""
         self.level.ops.append(op)
 
     def tiles(self) -> Iterator[Held]:
+        """The tiles in scope, outermost first."""
         for level in self.levels:
             yield from level.tiles
 
@@ -141,14 +147,17 @@ class State:
         return False
 
     def scalars(self, d: DType) -> list[Value]:
+        """The scalars in scope that have a type, outermost first."""
         return [v for level in self.levels for v in level.scalars if v.type == ScalarType(d)]
 
     def words(self, d: DType, shape: tuple[int, ...], recipe: Recipe) -> NDArray[Any]:
+        """Random raw words by a recipe, one for each element."""
         if self._numbers is None:
             self._numbers = np.random.default_rng(self.rng.getrandbits(64))
         return words(self._numbers, d, shape, recipe)
 
     def recipe(self, d: DType, shape: tuple[int, ...]) -> NDArray[Any]:
+        """Random raw words by one of the recipes that the options have."""
         return self.words(d, shape, self.rng.choice(self.options.recipes))
 
     def attempt(self, make: Callable[[], None]) -> bool:
@@ -181,6 +190,7 @@ class State:
         return value
 
     def constant(self, number: int | float | bool, d: DType = INDEX) -> Value:
+        """Add a constant; its value."""
         value = Value(self.name("c"), ScalarType(d))
         self.emit(Op("arith.constant", results=(value,), attributes=attrs(value=number)))
         return value

@@ -48,8 +48,9 @@ def programs(given: Options | None = None) -> st.SearchStrategy[Program]:
 
 
 def instructions(name: str, options: Options = STRAIGHT) -> st.SearchStrategy[Case]:
-    """Programs with one instruction by name, on the profiles that have it; what fills its tiles may stand
-    before it.
+    """Programs with one instruction by name, on the profiles that have it.
+
+    What fills its tiles may stand before it.
     """
     one = replace(options, only=frozenset((name,)), statements=1, control=0.0, calls=0.0, aliasing=0.0)
     one = replace(one, scalars=0.0, memory=0.0, cores=0.0, output=0.0)

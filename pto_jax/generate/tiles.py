@@ -155,8 +155,10 @@ def _restricted(state: State, t: Type, sizes: Sizes | None, recipe: Recipe) -> V
 def tile(
     state: State, t: TileType, sizes: Sizes, tolerant: bool = False, taken: Sequence[Value] = ()
 ) -> Held:
-    """A tile to read: one of the type and region there is, or a new one. One that the operation has
-    already ``taken`` is rare: with equal operands many faults do not show."""
+    """A tile to read: one of the type and region there is, or a new one.
+
+    One that the operation has already ``taken`` is rare: with equal operands many faults do not show.
+    """
     known = _fitting(state, t, sizes, tolerant)
     if taken and state.chance(0.9):
         known = [h for h in known if h.value not in taken]

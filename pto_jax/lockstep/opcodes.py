@@ -63,10 +63,12 @@ class Opcode:
 
     @property
     def name(self) -> str:
+        """The name of the instruction."""
         return self.branch.context.instruction
 
     @property
     def instruction(self) -> Instruction:
+        """The declaration of the instruction."""
         return isa.instructions()[self.name]
 
     @property
@@ -102,10 +104,10 @@ def names(profile: ProfileName) -> tuple[str, ...]:
 def one_opcode(
     name: str, profile: ProfileName, rows: int, cols: int, wanted: str, draw: str
 ) -> Opcode | None:
-    """One of an instruction's opcodes for tiles of ``rows * cols`` elements, by the hash of ``draw``: with
-    operands of element type ``wanted`` if it has such. None where it has no opcode.
+    """One of an instruction's opcodes for tiles of ``rows * cols`` elements, by the hash of ``draw``.
 
-    Unlike :func:`catalogue`, it checks few of them.
+    With operands of element type ``wanted`` if it has such; None where it has no opcode. Unlike
+    :func:`catalogue`, it checks few of them.
 
     >>> str(one_opcode("tabs", "a5", 16, 16, "f32", "first"))
     'tabs src:vec 16x16xf32 valid ?x? dst:vec 16x16xf32 valid ?x?'
@@ -164,8 +166,10 @@ def _variants(
 
 
 def _forms(instruction: Instruction) -> Iterator[tuple[str, ...]]:
-    """Overloads with one destination and operands that are tiles or scalars; of those that differ in
-    scratch operands only, the shortest."""
+    """Overloads with one destination and operands that are tiles or scalars.
+
+    Of those that differ in scratch operands only, the shortest.
+    """
     seen: set[tuple[str, ...]] = set()
     for form in sorted(instruction.forms, key=len):
         operands = [instruction.operand(n) for n in form]

@@ -112,8 +112,10 @@ def contents(table: Table, pool: values.Pool, drawn: Drawn) -> NDArray[np.uint32
 
 
 def contents_of_one(table: Table, words: Array, free: Array, drawn: Drawn) -> Array:
-    """What the registers of one program start with, uint32 [registers, words], by JAX: a slice for each,
-    as one gather for all takes many times longer on a CPU."""
+    """What the registers of one program start with, uint32 [registers, words], by JAX.
+
+    A slice for each, as one gather for all takes many times longer on a CPU.
+    """
     kinds = jnp.asarray(table.kind_pools)[jnp.asarray(table.kits.kinds)[drawn.kits]]
     tile, first, flips = values.pick(drawn.keys, table.words)
     places = jnp.stack([kinds, tile.astype(np.int32), first.astype(np.int32)], -1)

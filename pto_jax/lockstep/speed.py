@@ -19,8 +19,11 @@ _DEVICES_FLAG = "--xla_force_host_platform_device_count"
 
 
 def rate(devices: int, mode: str = "switch") -> dict[str, float]:
-    """Seconds to the first result, and programs per second of the best round, of wall-clock and of
-    processor time; every round has programs of its own."""
+    """The speed of the engine on a number of devices; every round has programs of its own.
+
+    ``first`` is the seconds to the first result, ``wall`` and ``processor`` are the programs per second of
+    wall-clock and of processor time in the best round.
+    """
     assert mode in ("switch", "grouped")
     runner = Runner(table("a5"), "grouped" if mode == "grouped" else "switch", devices)
     count, found = 4 * CHUNK * devices, {"wall": 0.0, "processor": 0.0}

@@ -33,8 +33,11 @@ FILLED = ("full", "partial", "empty")
 
 
 class Digests(NamedTuple):
-    """What is kept of some programs: ``words`` uint64 [n], a hash of all registers; ``coverage``
-    int64 [opcodes, len(FILLED)], how often each opcode ran on a destination with each kind of region."""
+    """What is kept of some programs.
+
+    ``words`` uint64 [n] are hashes of all registers; ``coverage`` int64 [opcodes, len(FILLED)] counts how
+    often each opcode ran on a destination with each kind of region.
+    """
 
     words: NDArray[np.uint64]
     coverage: NDArray[np.int64]
@@ -60,6 +63,7 @@ class Runner:
 
     @property
     def name(self) -> str:
+        """The name of the machine in reports."""
         return f"lockstep:{self.mode}"
 
     def digests(self, seed: int, start: int, count: int) -> Digests:
@@ -95,8 +99,10 @@ class Runner:
         return place, words[: count - place], counts.sum(0, dtype=np.int64)
 
     def registers(self, programs: Programs, contents: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Final registers uint32 [n, registers, words] of some programs, at most a chunk of them, whose
-        registers start with ``contents``."""
+        """Final registers of some programs whose registers start with ``contents``.
+
+        Both uint32 [n, registers, words]; n is at most ``chunk``.
+        """
         spare = self.chunk - len(contents)
 
         def padded(rows: Array) -> Array:
@@ -108,6 +114,7 @@ class Runner:
 
 
 def branches(table: Table) -> tuple[Branch, ...]:
+    """The branches of a table's opcodes, in its order."""
     return tuple(o.branch for o in table.opcodes)
 
 

@@ -67,6 +67,7 @@ class Table:
 
     @cached_property
     def formats(self) -> Formats:
+        """The parameters of the element types, in the order of ``dtypes``."""
         return Formats(self.dtypes)
 
     @cached_property
@@ -117,6 +118,7 @@ class Table:
 
     @cached_property
     def kits(self) -> Kits:
+        """The kits that programs are drawn from."""
         return _kits(self)
 
 

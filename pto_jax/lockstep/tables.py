@@ -30,8 +30,10 @@ _TYPES = ("f32", "i32", "f16", "i16", "bf16", "u8", "u32", "i8", "u16")
 
 @dataclass(frozen=True)
 class Tables:
-    """The tables of some profiles (none: the default ones), which take turns; with ``opcodes`` small ones
-    of so many at most."""
+    """The tables of some profiles (none: the default ones), which take turns.
+
+    With ``opcodes`` small ones of so many at most.
+    """
 
     profiles: tuple[ProfileName, ...] = ()
     opcodes: int | None = None
@@ -69,8 +71,9 @@ def large(profiles: Sequence[ProfileName]) -> list[tuple[ProfileName, int]]:
 
 @isa.derived
 def small(profile: ProfileName, number: int, opcodes: int) -> Table:
-    """A table of at most ``opcodes`` instructions in one form each; every instruction is in one of
-    :func:`rounds` tables in a row.
+    """A table of at most ``opcodes`` instructions in one form each.
+
+    Every instruction is in one of :func:`rounds` tables in a row.
 
     >>> first, second = ({o.name for o in small("a2a3", n, 20).opcodes} for n in (0, 1))
     >>> first & second, 10 < len(first) <= 20

@@ -74,10 +74,12 @@ class Formats:
 
     @cached_property
     def mask(self) -> NDArray[np.uint32]:
+        """All bits of an element, uint32 [types] as all of the following."""
         return self._array([(1 << d.bits) - 1 for d in self.dtypes])
 
     @cached_property
     def sign(self) -> NDArray[np.uint32]:
+        """The highest bit of an element, as a mask."""
         return self._array([1 << (d.bits - 1) for d in self.dtypes])
 
     @cached_property
@@ -87,6 +89,7 @@ class Formats:
 
     @cached_property
     def bias(self) -> NDArray[np.uint32]:
+        """Exponent bias of formats with fields, 0 otherwise."""
         return self._array([d.bias if has_fields(d) else 0 for d in self.dtypes])
 
     @cached_property
@@ -101,6 +104,7 @@ class Formats:
 
     @cached_property
     def specials(self) -> NDArray[np.uint32]:
+        """The special values, uint32 [types, 32]."""
         return np.array([_specials(d) for d in self.dtypes], U32)
 
 
@@ -124,8 +128,10 @@ def _specials(d: DType) -> list[int]:
 
 
 def fill(xp: Module, formats: Formats, kind: Array, recipe: Array, hashed: Array) -> Array:
-    """Words of types ``kind`` (numbers in ``formats``) by one of the first five recipes, from one hash
-    each; all broadcast."""
+    """Words of types ``kind`` by one of the first five recipes, from one hash each; all broadcast.
+
+    Kinds are numbers in ``formats``; ``xp`` is the module that computes, NumPy or JAX's.
+    """
 
     def of(table: NDArray[Any]) -> Array:
         return xp.asarray(table)[kind]

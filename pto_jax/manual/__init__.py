@@ -61,8 +61,10 @@ def example(instruction: isa.Instruction) -> str | None:
 
 
 def _printed(sample: Sample) -> str:
-    """A sample with its tile types in the short spelling, in a function where the operation names no type
-    of an operand."""
+    """A sample with its tile types in the short spelling.
+
+    It is in a function where the operation names no type of an operand.
+    """
     program = to_program(sample)
     text = print_program(program).rstrip("\n")
     made = {v.name for op in program.walk() for v in op.results}

@@ -22,20 +22,28 @@ class Argument(Protocol):
     """What the command needs to know about an argument of a kernel."""
 
     @property
-    def name(self) -> str: ...
+    def name(self) -> str:
+        """The name in the program, without ``%``."""
+
     @property
-    def type(self) -> Type: ...
+    def type(self) -> Type:
+        """The type that the program declares."""
+
     @property
-    def min_elements(self) -> int | None: ...
+    def min_elements(self) -> int | None:
+        """Elements that the program accesses at least; None where the program does not say."""
 
 
 class Signature(Protocol):
     """The arguments of a kernel and the names of the buffers it writes."""
 
     @property
-    def arguments(self) -> Sequence[Argument]: ...
+    def arguments(self) -> Sequence[Argument]:
+        """The arguments, in order."""
+
     @property
-    def outputs(self) -> Sequence[str]: ...
+    def outputs(self) -> Sequence[str]:
+        """The names of the buffers, or of a fragment's results, in order."""
 
 
 def read_inputs(kernel: Signature, path: str) -> tuple[dict[str, Any], dict[str, str]]:
@@ -113,6 +121,7 @@ def _with_region(argument: Argument, array: Array, region: Array) -> Any:
 
 
 def buffer_type(argument: Argument) -> ArrayType:
+    """The type of an argument that is an array; ArgumentError where the program leaves the type open."""
     if not isinstance(argument.type, ArrayType):
         raise ArgumentError(
             f"argument {argument.name} has the type {argument.type}; "

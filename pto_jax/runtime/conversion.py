@@ -28,8 +28,11 @@ def _no_derivative(primals: tuple[Any, ...], tangents: tuple[Any, ...]) -> tuple
 
 
 def accepts(dtype: DType, given: np.dtype[Any]) -> bool:
-    """Whether an array type holds elements of ``dtype``: the type itself, its raw words, or, for
-    integers, the other signedness (program text does not always say which)."""
+    """Whether an array type holds elements of ``dtype``.
+
+    It does as the type itself, its raw words, or, for integers, the other signedness (program text does not
+    always say which).
+    """
     if given == dtype.numpy or given == dtype.word:
         return True
     return dtype.is_integer and given.kind in "iu" and given.itemsize * 8 == dtype.word_bits
@@ -173,4 +176,5 @@ def is_float(x: Any) -> bool:
 
 
 def is_traced_float(x: Any) -> bool:
+    """Whether a value is traced by a JAX transformation and has elements that JAX differentiates."""
     return isinstance(x, jax.core.Tracer) and is_float(x)

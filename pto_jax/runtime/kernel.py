@@ -67,16 +67,22 @@ class Kernel:
 
     Call it with one argument per program argument, by position or name. Buffers are arrays of any shape
     (4-bit types: bytes, two elements each) that hold what the program accesses: views may be larger;
-    scalars are numbers or 0-d arrays
-    (traced, so they batch); tiles of a fragment are :class:`Tile` or [rows, cols] arrays. The result maps
-    each written buffer's name to its new contents in the shape and type it came in, or each result of a
-    fragment to a Tile. With ``checks`` the result is ``(outputs, report)``. Composes with jit, vmap,
-    shard_map and lax control flow.
+    scalars are numbers or 0-d arrays (traced, so they batch); tiles of a fragment are :class:`Tile` or
+    [rows, cols] arrays. The result maps each written buffer's name to its new contents in the shape and
+    type it came in, or each result of a fragment to a Tile. With ``checks`` the result is
+    ``(outputs, report)``. Composes with jit, vmap, shard_map and lax control flow.
 
     ``places`` tells apart equal programs from different texts, whose diagnostics name different lines;
     with ``partial_launch`` nobody asks whether the program needs another number of blocks.
     Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
     arguments are illegal.
+
+    >>> import pto_jax as pto
+    >>> kernel = pto.compile(pto.parse("%d = tneg %a : !pto.tile<1x8xf32>"))
+    >>> kernel
+    <Kernel fragment(a: vec 1x8xf32) -> (d), profile='a2a3', numerics='exact'>
+    >>> jax.vmap(kernel)(np.ones((3, 1, 8), np.float32))["d"].array[:, 0, 0]
+    Array([-1., -1., -1.], dtype=float32)
     """
 
     program: Program
@@ -113,12 +119,14 @@ class Kernel:
 
     @cached_property
     def function(self) -> Function:
+        """The function that is executed."""
         found = self.program.function(self.entry)
         assert found is not None
         return found
 
     @property
     def profile(self) -> Profile:
+        """The target profile that the program was verified for."""
         return self.semantics.profile
 
     @cached_property
@@ -134,6 +142,12 @@ class Kernel:
         return written_buffers(self.program, self.function)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Execute the program on one value for each argument, by position or name.
+
+        The new contents of the buffers it writes, or a fragment's tiles, by name; with ``checks`` the pair of
+        them and a :class:`Report`. Raises ArgumentError for arguments that do not fit, VerifyError where the
+        types they give are illegal, and without ``checks`` ExecutionError where ``max_steps`` stops a loop.
+        """
         outputs, report, _ = self._run(args, kwargs, jit=True, check=self.checks)
         if self.checks:
             return outputs, report
@@ -223,7 +237,7 @@ class Kernel:
         return without_derivative(self.entry, results, floats), report, state
 
     def _typed(self, given: Mapping[str, Any]) -> Kernel:
-        """This kernel with the types a fragment leaves open taken from the arguments, verified."""
+        """The kernel with the types a fragment leaves open taken from the arguments, verified."""
         if not self._open:
             return self
         types: list[tuple[str, Type]] = []

@@ -28,15 +28,24 @@ class Launch(Protocol):
     """What is judged; ``launch_is_open`` where compiling could not decide."""
 
     @property
-    def program(self) -> Program: ...
+    def program(self) -> Program:
+        """The program with its functions."""
+
     @property
-    def entry(self) -> str: ...
+    def entry(self) -> str:
+        """The name of the function that is executed."""
+
     @property
-    def grid(self) -> int: ...
+    def grid(self) -> int:
+        """The number of blocks."""
+
     @property
-    def arguments(self) -> tuple[Argument, ...]: ...
+    def arguments(self) -> tuple[Argument, ...]:
+        """The arguments of the function, in order."""
+
     @property
-    def launch_is_open(self) -> bool: ...
+    def launch_is_open(self) -> bool:
+        """Whether the arguments decide if the blocks are those the program needs."""
 
 
 def launched(kernel: Launch, prepared: Mapping[str, Any], check: bool) -> Report:

@@ -59,6 +59,7 @@ def forms_text(instruction: isa.Instruction, forms: Sequence[tuple[str, ...]]) -
 
 
 def miscounted(instruction: isa.Instruction, forms: Sequence[tuple[str, ...]], count: int) -> str:
+    """The message for a call with ``count`` sources, which none of the ``forms`` takes."""
     sources = "1 source operand" if count == 1 else f"{count} source operands"
     return f"{instruction.name}: found {sources}; allowed: {forms_text(instruction, forms)}"
 
@@ -96,6 +97,7 @@ def _sibling(instruction: isa.Instruction, kinds: Sequence[str]) -> str | None:
 
 
 def unknown_keyword(instruction: isa.Instruction, key: str, options: Sequence[str]) -> str:
+    """The message for a keyword that is no attribute; ``options`` are those of every instruction."""
     attributes = [a.name for a in instruction.attributes]
     if any(key == o.name for o in instruction.operands):
         found = f"found the keyword {key!r}, which is an operand"

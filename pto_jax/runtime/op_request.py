@@ -47,6 +47,7 @@ class Request:
 
     @cached_property
     def instruction(self) -> isa.Instruction:
+        """The declaration of the instruction."""
         return isa.instructions()[self.name]
 
     @cached_property
@@ -56,4 +57,5 @@ class Request:
         return not all(isinstance(t, TileType | NumberType) for t in given)
 
     def is_vector(self, name: str) -> bool:
+        """Whether an operand is a vector of the declaration's own type, not a tile."""
         return self.instruction.operand(name).kind == "vector"

@@ -43,18 +43,22 @@ class Typed:
 
     @cached_property
     def errors(self) -> list[Diagnostic]:
+        """What makes the call illegal."""
         return [d for d in self.findings if d.severity == "error"]
 
     @cached_property
     def bound(self) -> isa.Bound:
+        """The operands under the names of the declaration."""
         return isa.bind(isa.instructions()[self.op.name], self.op)
 
     @cached_property
     def outs(self) -> tuple[Type, ...]:
+        """Types of the destinations, in order."""
         return tuple(v.type for v in self.op.outs)
 
     @cached_property
     def elements(self) -> tuple[DType | None, ...]:
+        """Element types of the destinations, in order; None where the type has no elements."""
         return tuple(getattr(t, "dtype", None) for t in self.outs)
 
 
@@ -76,8 +80,10 @@ def resolve(request: Request) -> Typed:
 
 
 def _chosen(request: Request, legal: Sequence[Typed]) -> Typed:
-    """One of several legal calls: destinations must have one element type, and, where nothing is warned
-    of, one type."""
+    """One of several legal calls.
+
+    Destinations must have one element type, and, where nothing is warned of, one type.
+    """
     for i, (name, given) in enumerate(request.destinations):
         for choice in _defaults(request, name, legal[0].op) if given is None else ():
             having = [t for t in legal if t.elements[i] == choice]
@@ -207,8 +213,10 @@ def destination_size(
 
 
 def _reference(instruction: isa.Instruction, operand: isa.Operand, names: Sequence[str]) -> str | None:
-    """The source a destination resembles: the first with its element type, else the first that has one
-    of the declaration's types."""
+    """The source a destination resembles.
+
+    That is the first with its element type, else the first that has one of the declaration's types.
+    """
     sources = [o for o in instruction.operands if o.name in names and o.role == "in" and o.kind == "tile"]
     same = [o for o in sources if operand.dtype is not None and o.dtype == operand.dtype]
     typed = [o for o in sources if o.dtype in instruction.type_vars]
@@ -253,9 +261,12 @@ def _variables(instruction: isa.Instruction, types: Mapping[str, Type]) -> dict[
 
 
 def _other_positions(request: Request, plain: Op) -> Iterator[_Positions]:
-    """Where operands may be instead of in plain tiles: where the first tile of the call is, and where the
-    declaration's samples have them. Samples in the plain places go first: where there are any, it is not
-    the places that are wrong, and others would mean another operation."""
+    """Where operands may be instead of in plain tiles.
+
+    Where the first tile of the call is, and where the declaration's samples have them. Samples in the plain
+    places go first: where there are any, it is not the places that are wrong, and others would mean another
+    operation.
+    """
     tiles = {v.name: v.type for v in (*plain.ins, *plain.outs) if isinstance(v.type, TileType)}
     given = next((t for t in request.sources if isinstance(t, TileType)), None)
     if given is not None:

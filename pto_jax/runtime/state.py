@@ -36,10 +36,19 @@ class Site:
 @jax.tree_util.register_pytree_node_class
 @dataclass(frozen=True)
 class Report:
-    """Run-time rules of an execution: one flag per site, true where the rule was broken, and the numbers
-    that were found there the first time.
+    """Run-time rules of an execution.
 
+    One flag per site, true where the rule was broken, and the numbers that were found there the first time.
     Flags and numbers have the batch shape of the call.
+
+    >>> import pto_jax as pto
+    >>> text = "%v = tgetval ins(%a, %n : !pto.tile<2x8xf32>, index) outs : f32"
+    >>> kernel = pto.compile(pto.parse(text), checks=True)
+    >>> outputs, report = kernel(np.ones((2, 8), np.float32), 16)
+    >>> report
+    <Report: 1 of 1 run-time rules broken: tgetval offset-range>
+    >>> report.problems()[0].message.partition(";")[0]
+    'run-time rule broken: an element of the tile, 0 to 15'
     """
 
     flags: tuple[Array, ...]
@@ -48,6 +57,7 @@ class Report:
 
     @classmethod
     def of(cls, violations: Sequence[Violation]) -> Report:
+        """The report of the rules that an execution followed, in order."""
         sites = (Site(v.op.name, v.rule, v.allowed, v.op.span, v.found) for v in violations)
         values = tuple(v.values for v in violations)
         return cls(tuple(v.broken for v in violations), tuple(sites), values)
@@ -68,10 +78,12 @@ class Report:
         return f"<Report: {len(broken)} of {len(self.sites)} run-time rules broken: {listed}>"
 
     def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Site, ...]]:
+        """Flags and numbers as the leaves of a JAX pytree; the sites are static."""
         return (self.flags, self.values), self.sites
 
     @classmethod
     def tree_unflatten(cls, sites: tuple[Site, ...], data: Any) -> Report:
+        """The report of the sites with other flags and numbers."""
         flags, values = data
         return cls(tuple(flags), sites, tuple(map(tuple, values)))
 
@@ -111,6 +123,12 @@ class State:
     """Tiles by the name of their handle, and memory cells as raw words.
 
     ``scalars`` and ``buffers`` (raw words, one element each) are those of an execution that was stopped.
+
+    >>> import pto_jax as pto
+    >>> kernel = pto.compile(pto.parse("%d = tneg %a : !pto.tile<1x8xf32>"))
+    >>> outputs, state = kernel.with_state(np.ones((1, 8), np.float32))
+    >>> state.tiles["d"]
+    Tile(vec 1x8xf32, [[-1 -1 ... -1 -1]])
     """
 
     tiles: dict[str, Tile]
@@ -120,6 +138,7 @@ class State:
 
     @staticmethod
     def of(machine: JaxMachine, scope: Scope) -> State:
+        """What an execution leaves: the tiles that names of ``scope`` stand for, and the memory cells."""
         return State(_tiles(machine, scope.names()), dict(machine.cells))
 
     @staticmethod
@@ -129,9 +148,11 @@ class State:
         return State(_tiles(machine, names), dict(machine.cells), numbers, dict(machine.buffers))
 
     def save(self, path: str | Path) -> None:
-        """Write ``tile/<name>`` (element type where NumPy has it, else words), ``tile/<name>/valid``,
-        ``cell/<name>``, ``scalar/<name>`` and ``buffer/<name>`` arrays to an .npz file, which is replaced
-        as a whole; FileError when that cannot be done."""
+        """Write the arrays to an .npz file, which is replaced as a whole; FileError when that cannot be done.
+
+        Their names are ``tile/<name>`` (element type where NumPy has it, else words), ``tile/<name>/valid``
+        (int32: rows, columns), ``cell/<name>``, ``scalar/<name>`` and ``buffer/<name>``.
+        """
         stored: dict[str, np.ndarray[Any, Any]] = {}
         for name, t in self.tiles.items():
             plain = np.dtype(t.dtype.numpy).kind in "fiu"

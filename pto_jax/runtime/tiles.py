@@ -88,6 +88,7 @@ class Tile:
 
     @property
     def ndim(self) -> int:
+        """The number of axes: those of the batch, rows and columns."""
         return len(self.shape)
 
     @property
@@ -97,6 +98,7 @@ class Tile:
 
     @property
     def valid_cols(self) -> Array | int:
+        """Valid columns: an int32 array of the batch shape, or an int when static."""
         return self.v_col if self.v_col is not None else _known(self.type.v_col)
 
     @property

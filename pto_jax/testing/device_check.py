@@ -61,6 +61,7 @@ class Outcome:
     failures: list[str] = field(default_factory=list)
 
     def add(self, other: Outcome) -> None:
+        """Add what another comparison found."""
         self.lanes += other.lanes
         self.different += other.different
         self.ulp = max(self.ulp, other.ulp)
@@ -111,8 +112,10 @@ def _compare(case: Case, device: jax.Device) -> Outcome:
 
 @dataclass(frozen=True)
 class Exactness:
-    """A float32 formula as a program of instructions and in NumPy. ``naive`` shows what jitting the
-    NumPy formula would give."""
+    """A float32 formula as a program of instructions and in NumPy.
+
+    ``naive`` shows what jitting the NumPy formula would give.
+    """
 
     name: str
     text: str

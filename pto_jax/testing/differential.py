@@ -45,8 +45,11 @@ BATCH = len(REGIONS)
 
 @dataclass(frozen=True)
 class Given:
-    """One argument of a batch: raw words [batch, rows, cols], [batch] or [batch, elements], and a tile's
-    valid sizes [batch, 2] where they are run-time values. Windows of global memory are whole buffers."""
+    """One argument of a batch.
+
+    Raw words [batch, rows, cols], [batch] or [batch, elements], and a tile's valid sizes [batch, 2] where
+    they are run-time values. Windows of global memory are whole buffers.
+    """
 
     type: TileType | ScalarType | VectorType | PartitionViewType
     words: NDArray[Any]
@@ -65,9 +68,11 @@ class Case:
 
     @property
     def label(self) -> str:
+        """The instruction and the types of its operands."""
         return label(self.sample)
 
     def dtype(self, result: str) -> DType:
+        """The element type of a result."""
         return result_dtype(self.program, result)
 
     def ulp(self, result: str) -> int:
@@ -88,12 +93,16 @@ def make_case(sample: Sample, profile: Profile, seed: int = 0) -> Case:
 
 
 def label(sample: Sample) -> str:
+    """The instruction of a sample and the types of its operands."""
     return f"{sample.instruction.name} {[str(t) for t in sample.types.values()]}"
 
 
 def computes(instruction: Instruction) -> bool:
-    """Whether an instruction turns tiles and scalars into tiles, without touching global memory, or any
-    place of it by index: that leaves nothing to the shape and place of windows."""
+    """Whether an instruction turns tiles and scalars into tiles, without windows of global memory.
+
+    It touches no global memory, or any place of it by index: that leaves nothing to the shape and place of
+    windows.
+    """
     return (
         instruction.syntax == "tile"
         and bool(instruction.destinations)
@@ -219,8 +228,10 @@ def inputs(rng: np.random.Generator, program: Program, instruction: Instruction)
 
 
 def _needs_one_region(instruction: Instruction) -> bool:
-    """Whether a lane-wise instruction's rules make equal valid regions a condition, or it iterates over a
-    source's region."""
+    """Whether a lane-wise instruction computes on one valid region.
+
+    Its rules make equal valid regions a condition, or it iterates over a source's region.
+    """
     rules = (c.region for c in instruction.constraints if c.region is not None)
     equal = any(rule.kind == "equal-valid" for rule in rules)
     return instruction.lanes == "same" and (equal or instruction.domain != "dst")

@@ -48,8 +48,11 @@ class Difference:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Result for one operand. ``max_ulp`` is the largest distance of compared float elements that are
-    no NaN; ``reason`` is set when the data could not be compared at all (size, type)."""
+    """Result for one operand.
+
+    ``max_ulp`` is the largest distance of compared float elements that are no NaN; ``reason`` is set when the
+    data could not be compared at all (size, type).
+    """
 
     operand: str
     equal: bool

@@ -61,10 +61,12 @@ class Report:
 
     @property
     def failures(self) -> list[CaseResult]:
+        """The required cases with another result, in the order of the run."""
         return [r for r in self.results if r.status == "fail"]
 
     @property
     def totals(self) -> dict[Status, int]:
+        """Cases per status, every status included."""
         found = Counter(r.status for r in self.results)
         return {s: found[s] for s in STATUSES}
 
@@ -76,6 +78,7 @@ class Report:
         return totals["excluded"] / executable if executable else 0.0
 
     def by_instruction(self) -> dict[str, list[CaseResult]]:
+        """The results of each instruction, in the order of the run."""
         groups: dict[str, list[CaseResult]] = {}
         for r in self.results:
             groups.setdefault(r.instruction, []).append(r)

@@ -173,6 +173,7 @@ class Excluding(ReferenceMachine):
         self.found = found
 
     def execute(self, execution: Execution) -> dict[str, Array]:
+        """Execute an instruction, and add the ids of the entries that apply to it to ``found``."""
         executed = Executed(execution, self)
         self.found.update(x.id for x in PROGRAM_EXCLUSIONS if x.applies(executed))
         return super().execute(execution)
@@ -186,6 +187,7 @@ class OtherNans(ReferenceMachine):
     """
 
     def compute(self, execution: Execution, step: Step) -> None:
+        """Compute an instruction, then overwrite the NaNs of its float destinations with all bits set."""
         super().compute(execution, step)
         for ref in Executed(execution, self).tiles("out", "inout"):
             d = ref.type.dtype

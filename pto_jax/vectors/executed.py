@@ -36,15 +36,18 @@ class Executed:
 
     @property
     def name(self) -> str:
+        """The name of the instruction."""
         return self.instruction.name
 
     def __contains__(self, operand: str) -> bool:
         return operand in self.execution.operands
 
     def tile(self, operand: str) -> TileRef:
+        """The tile that an operand is."""
         return self.execution.tile(operand)
 
     def dtype(self, operand: str) -> DType:
+        """The element type of an operand."""
         return self.execution.dtype(operand)
 
     def size(self, operand: str) -> tuple[int, int]:
@@ -53,6 +56,7 @@ class Executed:
         return int(ref.v_row), int(ref.v_col)
 
     def number(self, operand: str) -> int:
+        """A scalar operand as an integer, 0 where the operation leaves it out."""
         return int(self.execution.operands.get(operand, 0))
 
     def words(self, operand: str) -> Array:
@@ -74,12 +78,14 @@ class Executed:
         return words.view(found.type.dtype.numpy)
 
     def tiles(self, *roles: str) -> Iterator[TileRef]:
+        """The operands that are tiles and have one of some roles."""
         for name, ref in self.execution.operands.items():
             if isinstance(ref, TileRef) and self.instruction.operand(name).role in roles:
                 yield ref
 
 
 def computes_with_eight_bit_floats(e: Executed) -> bool:
+    """Arithmetic that writes 8-bit floats, or scatters that combine them."""
     known = any(t.type.dtype.name in BYTE_FLOATS for t in e.tiles("out", "inout"))
     if e.execution.attrs.get("scatterAtomicOp", ScatterAtomicOp.NONE) != ScatterAtomicOp.NONE:
         return e.dtype("src").name in BYTE_FLOATS
@@ -92,26 +98,33 @@ def _saturates(e: Executed) -> bool:
 
 
 def encodes_eight_bits(e: Executed) -> bool:
+    """A conversion or a quantising move to an 8-bit float from another type."""
     if not e.instruction.converts and not _leaves_accumulators(e):
         return False
     return [e.dtype(n).name in BYTE_FLOATS for n in ("dst", "src")] == [True, False]
 
 
 def saturates_from_eight_bits(e: Executed) -> bool:
+    """A conversion from an 8-bit float with saturation."""
     return e.instruction.converts and e.dtype("src").name in BYTE_FLOATS and _saturates(e)
 
 
 def wraps_at_the_limit(e: Executed) -> bool:
+    """A conversion from u64 to i64 with saturation."""
     pair = (e.dtype("dst").name, e.dtype("src").name) if e.instruction.converts else None
     return pair == ("i64", "u64") and _saturates(e)
 
 
 def converts_out_of_range(e: Executed) -> bool:
+    """A conversion of some number that the integer type cannot hold."""
     return e.instruction.converts and bool(lanes_out_of_range(e).any())
 
 
 def lanes_out_of_range(e: Executed) -> Array:
-    """Floats that the integer type cannot hold; a limit that saturation rounds up wraps too."""
+    """Which lanes hold floats that the integer type cannot hold, bool [rows, cols] of the valid region.
+
+    A limit that saturation rounds up is one of them: it wraps too.
+    """
     d, values = e.dtype("dst"), e.values("src")
     if not e.dtype("src").is_float or not d.is_integer:
         return np.zeros(values.shape, np.bool_)
@@ -121,14 +134,17 @@ def lanes_out_of_range(e: Executed) -> Array:
 
 
 def converts_four_bits(e: Executed) -> bool:
+    """A conversion from or to a 4-bit type."""
     return e.instruction.converts and any(e.dtype(n).bits == 4 for n in ("dst", "src"))
 
 
 def overlapping_blocks(e: Executed) -> bool:
+    """A sort of 16-bit keys in rows of several blocks of 32."""
     return e.name == "tsort32" and e.dtype("src").bits == 16 and e.size("src")[1] > 32
 
 
 def sorts_nan(e: Executed) -> bool:
+    """A sort or merge of floats with a NaN among them."""
     if e.name not in ("tsort32", "tmrgsort"):
         return False
     return any(_has_nan(e, t) for t in e.tiles("in") if t.type.dtype.name in FLOATS)
@@ -148,8 +164,10 @@ def sorts_past_the_row(e: Executed) -> bool:
 
 
 def multiplies_special_codes(e: Executed) -> bool:
-    """A block-scaled product with a code that the simulator decodes as another number: one of no finite
-    number, or negative zero."""
+    """A block-scaled product with a code that the simulator decodes as another number.
+
+    That is one of no finite number, or negative zero.
+    """
     if ".mx" not in e.name or e.instruction.cls != "matrix":
         return False
     return any(_special(t.type.dtype, e.machine.stored(t)).any() for t in e.tiles("in"))
@@ -175,6 +193,7 @@ def divides_out_of_range(e: Executed) -> bool:
 
 
 def shifts_too_far(e: Executed) -> bool:
+    """A shift by a negative count, or by as many bits as there are or more."""
     count = e.instruction.shift_count
     if count is None:
         return False
@@ -183,6 +202,7 @@ def shifts_too_far(e: Executed) -> bool:
 
 
 def integer_power(e: Executed) -> bool:
+    """A power of integers."""
     power = any(f.operation == "pow" for f in e.instruction.formulas)
     return power and e.dtype("dst").is_integer
 
@@ -257,6 +277,7 @@ def refused_regions(e: Executed) -> bool:
 
 
 def concatenates_out_of_range(e: Executed) -> bool:
+    """A concatenation whose index tiles ask for columns that the sources do not have."""
     if e.name != "tconcat" or "src0Idx" not in e:
         return False
     step = e.dtype("src0Idx").bits // 8
@@ -288,6 +309,7 @@ def index_out_of_range(e: Executed) -> bool:
 
 
 def prefetches_past_the_end(e: Executed) -> bool:
+    """A prefetch of a whole tile that the rest of the buffer is too short for."""
     if e.name != "tprefetch":
         return False
     view, t = e.execution.operands["src"], e.tile("dst").type
@@ -296,8 +318,10 @@ def prefetches_past_the_end(e: Executed) -> bool:
 
 
 def quantises_to_four_bits(e: Executed) -> bool:
+    """A quantisation to a packed type, two elements in a byte."""
     return e.name in ("tquant.mx", "tquant_dn") and e.dtype("dst").packed
 
 
 def diagonal_overflows(e: Executed) -> bool:
+    """A triangle whose diagonal plus its rows does not fit an i32."""
     return e.name == "ttri" and e.number("diagonal") + e.size("dst")[0] >= 2**31

@@ -37,8 +37,10 @@ AttrMap: TypeAlias = Mapping[str, str | int | float | bool | None]
 
 @dataclass(frozen=True)
 class Rule:
-    """How recorded and computed elements are compared: ``ulp`` 0 is bit-exact; with ``any_nan`` one
-    NaN equals any other."""
+    """How recorded and computed elements are compared.
+
+    ``ulp`` 0 is bit-exact; with ``any_nan`` one NaN equals any other.
+    """
 
     ulp: int = 0
     any_nan: bool = True

@@ -34,6 +34,7 @@ class TileOperand:
 
     @property
     def dtype(self) -> DType:
+        """The element type."""
         return self.type.dtype
 
 

@@ -30,19 +30,23 @@ class Call:
         return operand in self.names
 
     def attribute(self, name: str) -> Any:
+        """The value of an attribute, its default where the operation gives none."""
         return self.bound.attrs.get(name)
 
     def chosen(self, name: str) -> IntEnum | None:
+        """The member of an attribute that is a choice; None where it is left out and has no default."""
         value = self.attribute(name)
         assert value is None or isinstance(value, IntEnum)
         return value
 
     def tile(self, name: str) -> TileType:
+        """The type of an operand that is a tile."""
         t = self.bound.values[name].type
         assert isinstance(t, TileType)
         return t
 
     def element(self, name: str) -> DType:
+        """The element type of a tile, or the type of a scalar."""
         t = self.bound.values[name].type
         return t.dtype if isinstance(t, TileType) else scalar_dtype(t)
 
@@ -51,6 +55,7 @@ class Call:
         return ", ".join(self.names[n] for n in operands if n in self.names)
 
     def refuse(self, message: str) -> Exception:
+        """The error for what is not written in C++, with the operation's place."""
         return refuse(self.op, message)
 
 

@@ -36,8 +36,11 @@ int main(int count, char** arguments)
 
 
 def main(case: Case, types: Mapping[str, Type], simulator: str) -> str:
-    """The function ``main``; ``types`` are those of the results, ``simulator`` is the folder of what the CPU
-    simulator is compared with."""
+    """The function ``main``.
+
+    ``types`` are those of the results, ``simulator`` is the folder of what the CPU simulator is compared
+    with.
+    """
     lines = []
     for name, t in types.items():
         d = I1 if isinstance(t, ScalarType) else t.dtype  # type: ignore[union-attr]
@@ -73,6 +76,7 @@ class Host:
         self.types: dict[str, Type] = {}
 
     def line(self, text: str) -> None:
+        """Add a line to the function."""
         self.lines.append(f"    {text}")
 
     def body(self, outputs: Iterable[str]) -> str:
@@ -103,6 +107,7 @@ class Host:
         return [made[n] for n in names if n in made and n not in arguments]
 
     def argument(self, value: Value) -> None:
+        """Add what reads one of the program's arguments from its file."""
         t, name = value.type, identifier(value.name)
         path = f'from + "/{value.name}.bin"'
         if isinstance(t, ScalarType):
@@ -128,6 +133,7 @@ class Host:
             self.line(f"{spelled} {name} = reinterpret_cast<{spelled}>({name}raw.data());")
 
     def tile(self, value: Value, t: TileType, name: str, path: str) -> None:
+        """Add a tile of the case's valid sizes that is filled from the file ``path``, a C++ expression."""
         rows, cols = self.case.inputs[value.name].valid or t.valid
         given = [f"{n}u" for n, known in zip((rows, cols), valid_sizes(t), strict=True) if known is None]
         self.line(f"{self.writer.type(t)} {name}{called(given)};")
@@ -136,6 +142,7 @@ class Host:
         self.line(f"fill({name}, {path});")
 
     def call(self, arguments: list[str]) -> None:
+        """Add the call of the entry, in a loop where the case has several blocks."""
         call = f"{self.name}({', '.join(arguments)});"
         if any(traits_of(op).launch == "blocks" for op in self.unit.program.walk()):
             self.lines += ["#if defined(__CPU_SIM)", "    cpu_sim::EnsureRuntimeInitialized();"]
@@ -153,6 +160,7 @@ class Host:
         ]
 
     def save(self, name: str, t: Type) -> None:
+        """Add what writes a result to its file."""
         variable = identifier(name)
         if isinstance(t, TileType):
             self.line(f'save({variable}, to + "/{name}");')

@@ -158,6 +158,7 @@ class Aliases:
     types: dict[str, str] = field(default_factory=dict)
 
     def of(self, t: TileType, op: Op | None = None) -> str:
+        """The short name of a tile type, made where it has none; errors name the place of ``op``."""
         spelled = tile(t, op)
         if spelled not in self.types:
             stem = f"{_LOCS.get(t.loc, t.loc.name.capitalize())}{_camel(t.dtype.name)}_{t.rows}x{t.cols}"
@@ -169,4 +170,5 @@ class Aliases:
         return self.types[spelled]
 
     def lines(self) -> list[str]:
+        """The declarations of the names."""
         return [f"using {name} = {spelled};" for spelled, name in self.types.items()]

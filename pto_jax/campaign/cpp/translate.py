@@ -30,8 +30,11 @@ SIMULATOR_FOLDER = "cpu_sim"
 
 @dataclass(frozen=True)
 class Translation:
-    """The parts of a C++ file: ``device`` has the tile types and functions, ``host`` a function ``execute``
-    that reads the inputs from one folder and writes the outputs, whose types are ``results``, to another."""
+    """The parts of a C++ file.
+
+    ``device`` has the tile types and functions, ``host`` a function ``execute`` that reads the inputs from
+    one folder and writes the outputs, whose types are ``results``, to another.
+    """
 
     device: str
     host: str
@@ -39,8 +42,10 @@ class Translation:
 
 
 def translate(case: Case, outputs: Iterable[str], mode: Mode) -> Translation:
-    """A case in C++ for the CPU simulator; NotExecutableError names the operation that cannot be written in
-    it, or that the simulator lacks."""
+    """A case in C++ for the CPU simulator.
+
+    NotExecutableError names the operation that cannot be written in it, or that the simulator lacks.
+    """
     program = case.program
     function = select_entry(program, case.entry)
     known = {
@@ -57,8 +62,10 @@ def translate(case: Case, outputs: Iterable[str], mode: Mode) -> Translation:
 
 
 def source(case: Case, outputs: Iterable[str], mode: Mode) -> str:
-    """A whole C++ file: the program and a ``main`` that takes the folders of the inputs, of the outputs, and
-    of the expected outputs with their masks."""
+    """A whole C++ file: the program and a ``main``.
+
+    ``main`` takes the folders of the inputs, of the outputs, and of the expected outputs with their masks.
+    """
     made = translate(case, outputs, mode)
     simulator = "." if case.profile is CPU_SIM else SIMULATOR_FOLDER
     return "\n".join(

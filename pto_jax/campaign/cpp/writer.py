@@ -78,8 +78,11 @@ class Writer:
         self._count = 0
 
     def write(self, name: str, results: Sequence[Value] = ()) -> str:
-        """The text of the function. ``results`` are values of a fragment that its caller wants to see;
-        they, and its tiles, are the caller's variables."""
+        """The text of the function.
+
+        ``results`` are values of a fragment that its caller wants to see; they, and its tiles, are the
+        caller's variables.
+        """
         self.outside = {v.name for v in results}
         fragment = self.unit.program.fragment
         parameters = [self.parameter(a, reference=fragment) for a in self.function.args]
@@ -100,6 +103,7 @@ class Writer:
     # -- names and types ---------------------------------------------------------------------------------
 
     def parameter(self, value: Value, reference: bool) -> str:
+        """A parameter of the function in C++; ``reference`` makes tiles references, as auto mode does."""
         name = self.bind(value)
         if isinstance(value.type, TileType):
             self.scope.depths[value.name] = 0
@@ -119,13 +123,16 @@ class Writer:
         return name
 
     def of(self, value: Value) -> str:
+        """The C++ name of a value in scope."""
         return self.scope.names[value.name]
 
     def fresh_name(self, stem: str) -> str:
+        """A name that begins with ``stem`` and that no other value of the function has."""
         self._count += 1
         return f"{stem}_{self._count}_"
 
     def type(self, t: Type, layout: GlobalLayout = GlobalLayout.ND, op: Op | None = None) -> str:
+        """A type in C++; NotExecutableError, with the place of ``op``, for types that it lacks."""
         if isinstance(t, TileType):
             return self.unit.types.of(t, op)
         if isinstance(t, ScalarType):
@@ -137,6 +144,7 @@ class Writer:
         raise refuse(op, f"has a value of type {t}, which is not written in C++")
 
     def line(self, text: str) -> None:
+        """Add a line at the current indentation."""
         self.lines.append("    " * self.indent + text)
 
     @contextmanager
@@ -172,6 +180,7 @@ class Writer:
         self.pending = {pipe}
 
     def settle(self) -> None:
+        """Order all work that follows after all before it."""
         if self.unit.mode == "manual" and self.pending:
             self.line("pipe_barrier(PIPE_ALL);")
         self.pending = set()

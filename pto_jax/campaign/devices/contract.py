@@ -153,5 +153,6 @@ class Help(argparse.Action):
         super().__init__(option_strings, argparse.SUPPRESS, nargs=0, default=argparse.SUPPRESS, **kwargs)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object) -> None:
+        """Print the contract and end the process with status 0."""
         print(text(), end="")
         parser.exit()

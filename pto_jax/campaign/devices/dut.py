@@ -41,9 +41,14 @@ class Command:
 
     @property
     def name(self) -> str:
+        """The machine as the command line of this package names it."""
         return f"dut:{self.command}"
 
     def run(self, case: Case) -> Run:
+        """The outputs of one case from one process.
+
+        NotExecutableError where it declines, DeviceError where it ends otherwise than it should.
+        """
         if case.grid > 1 and not self._template.used & {"grid", "folder"}:
             raise _declined(f"{case.grid} blocks; the command has neither {{grid}} nor {{folder}}")
         with tempfile.TemporaryDirectory(prefix="pto-jax-dut-") as made:
@@ -81,9 +86,11 @@ class BatchCommand(BatchTarget):
 
     @property
     def name(self) -> str:
+        """The machine as the command line of this package names it."""
         return f"dut-batch:{self.command}"
 
     def run_all(self, cases: Sequence[Case]) -> list[Run | Exception]:
+        """The outputs of each case, or the error that stands for it, in order."""
         results: list[Run | Exception] = []
         fruitless = 0
         while len(results) < len(cases):

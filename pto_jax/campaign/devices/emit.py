@@ -70,6 +70,7 @@ class Report:
         return 0 if self.written else 1
 
     def text(self) -> str:
+        """The lines that the command prints."""
         lines = [*self.notes, *(f"skipped {text}" for text in self.skipped)]
         lines.append(f"{self.written} cases in {self.out}, {len(self.skipped)} skipped")
         if self.empty:

@@ -64,13 +64,16 @@ class Template:
         return cls(text, words, used)
 
     def filled(self, values: Mapping[str, str]) -> list[str]:
+        """The words of the command line with values for its placeholders."""
         return [w.format_map(values) for w in self.words]
 
 
 @dataclass(frozen=True)
 class Ended:
-    """How a process ended: its exit status (negative: a signal's number; None: it was stopped because it
-    hung) and the last lines of its error stream."""
+    """How a process ended: its exit status and the last lines of its error stream.
+
+    A negative status is a signal's number; None: it was stopped because it hung.
+    """
 
     status: int | None
     tail: str
@@ -91,9 +94,10 @@ class Ended:
 def execute(
     words: Sequence[str], folder: Path, limit: float, progress: Callable[[], object] | None = None
 ) -> Ended:
-    """Execute a command in the caller's working directory, with its error stream kept in a folder; it hangs
-    when it takes ``limit`` seconds, or where ``progress`` is given, when that value does not change for as
-    long.
+    """Execute a command in the caller's working directory, with its error stream kept in a folder.
+
+    It hangs when it takes ``limit`` seconds, or where ``progress`` is given, when that value does not change
+    for as long. DeviceError where the command cannot be started.
 
     The command is the head of a process group of its own, none of which is left when this returns.
     """

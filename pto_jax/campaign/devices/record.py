@@ -48,6 +48,7 @@ class Recording:
         return Oracle(machine=machine).run(case)
 
     def add(self, name: str, entry: dict[str, Any], arrays: Mapping[str, Array]) -> None:
+        """Add a vector of the file ``name``: its manifest entry, with the case's id, and its arrays."""
         listed = self.entries.setdefault(name, [])
         identity = f"{name}_{entry['case']}_{len(listed):04d}"
         listed.append({"id": identity, **{k: v for k, v in entry.items() if k != "case"}})

@@ -59,9 +59,11 @@ class Tracked(ShadowMachine):
         return place
 
     def gives(self, name: str, ref: TileRef) -> None:
+        """Keep the origins of a tile that a fragment gives."""
         self.tiles[name] = self.contents(ref).origin_ids
 
     def compute(self, execution: Execution, step: Step) -> None:
+        """Compute an instruction; what it writes is undefined where one of its indices is."""
         self._indices = 0
         super().compute(execution, step)
         if self._indices:
@@ -115,8 +117,10 @@ class _Zeroed(ShadowBuffer):
 
 
 class Simulator(Tracked):
-    """What the public CPU simulator promises: lanes outside a valid region are read as they are stored, tiles
-    start as zeros, and what the table of its properties excludes is undefined.
+    """What the public CPU simulator promises.
+
+    Lanes outside a valid region are read as they are stored, tiles start as zeros, and what the table of its
+    properties excludes is undefined.
 
     ``ends`` has the exclusions that were met after which nothing can be said about the process.
     """
@@ -128,9 +132,11 @@ class Simulator(Tracked):
         self.ends: list[tuple[ProgramExclusion, Op]] = []
 
     def buffer(self) -> ShadowBuffer:
+        """A run of bytes that grows by zeros, which are defined."""
         return _Zeroed(self._fill)
 
     def execute(self, execution: Execution) -> dict[str, Array]:
+        """Execute an instruction; what exclusions apply to is undefined afterwards, or added to ``ends``."""
         executed = Executed(execution, self)
         with np.errstate(all="ignore"):
             met = [(x, x.lanes and x.lanes(executed)) for x in PROGRAM_EXCLUSIONS if x.applies(executed)]
@@ -163,6 +169,7 @@ class Diverging(ReferenceMachine):
         self.divergences: list[Divergence] = []
 
     def compute(self, execution: Execution, step: Step) -> None:
+        """Compute an instruction by both rules, keep the machine's own result and note where they differ."""
         before = self._state(execution)
         super().compute(execution, step)
         ours, result = self._written(execution, step), self._state(execution)

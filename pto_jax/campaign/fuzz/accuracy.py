@@ -26,14 +26,14 @@ _NONE = 1 << 62
 
 
 def bounds(program: Program, function: Function) -> dict[str, int]:
-    """ULP bounds of results that are not exact, :data:`..results.UNBOUNDED` for those that have none.
+    r"""ULP bounds of results that are not exact, :data:`..results.UNBOUNDED` for those that have none.
 
     >>> import pto_jax as pto
     >>> text = "texp %b, %a : !pto.tile<16x16xf32>"
     >>> program = pto.parse(text)
     >>> bounds(program, program.functions[0])
     {'b': 1}
-    >>> program = pto.parse(text + "\\ntneg %c, %b : !pto.tile<16x16xf32>")
+    >>> program = pto.parse(text + "\ntneg %c, %b : !pto.tile<16x16xf32>")
     >>> bounds(program, program.functions[0])
     {'b': 1, 'c': -1}
     """

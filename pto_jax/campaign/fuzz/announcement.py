@@ -16,8 +16,9 @@ _LEFT_OUT = "control flow, memory, matrix, pipes, cores, 64-bit types"
 
 
 def announcement(plan: Plan, workers: int, left: int) -> str:
-    """Machines and programs, what is left out and how to get it, and the rate that slow machines have;
-    ``left`` programs are still to be executed.
+    """The line that a campaign prints at its start; ``left`` programs are still to be executed.
+
+    Machines and programs, what is left out and how to get it, and the rate that slow machines have.
 
     >>> announcement(Plan(tested="jit", presets=("control",)), 2, 1000)
     'jit against oracle, generated programs (control), all profiles, 2 processes; each program is compiled: \

@@ -16,8 +16,11 @@ NO_ULP = Histograms().to_json()
 
 @dataclass(frozen=True)
 class Failure:
-    """A row of the table ``failure``. ``detail`` has the first element that differs, where there is one:
-    output, index, dtype, expected and got (hexadecimal), ulp."""
+    """A row of the table ``failure``.
+
+    ``detail`` has the first element that differs, where there is one: output, index, dtype, expected and got
+    (hexadecimal), ulp.
+    """
 
     case_index: int
     case_id: str
@@ -32,8 +35,11 @@ class Failure:
 
 @dataclass(frozen=True)
 class Batch:
-    """What became of a block: cases per kind of outcome, coverage cells, ULP histograms as JSON text
-    (:mod:`..report.ulp`), failures in the order of their indices. The kinds add up to ``count``."""
+    """What became of a block.
+
+    Cases per kind of outcome, coverage cells, ULP histograms as JSON text (:mod:`..report.ulp`), failures in
+    the order of their indices. The kinds add up to ``count``.
+    """
 
     start: int
     count: int

@@ -37,10 +37,12 @@ class Block:
 
     @property
     def end(self) -> int:
+        """The index after the last case."""
         return self.start + self.count
 
     @property
     def finished(self) -> bool:
+        """Whether all cases are done."""
         return sum(run.end - run.start for run in self.runs) == self.count
 
     @property

@@ -32,8 +32,10 @@ class Executor(ABC):
 
     @abstractmethod
     def pieces(self, start: int, count: int) -> Iterator[Batch]:
-        """What became of the cases, each batch as soon as it is known; a failure ends its batch, so that
-        no case waits for the recording of another one's failure."""
+        """What became of the cases, each batch as soon as it is known.
+
+        A failure ends its batch, so that no case waits for the recording of another one's failure.
+        """
 
     def run_block(self, start: int, count: int) -> Batch:
         """What became of all cases."""

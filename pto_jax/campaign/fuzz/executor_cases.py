@@ -24,15 +24,21 @@ from .plan import Plan
 
 
 class Source(Protocol):
-    """Where cases come from. A case on which both machines stop at a run-time rule is drawn again, up to
-    ``attempts`` times."""
+    """Where cases come from.
+
+    A case on which both machines stop at a run-time rule is drawn again, up to ``attempts`` times.
+    """
 
     @property
-    def attempts(self) -> int: ...
-    @property
-    def notes(self) -> Sequence[Note]: ...
+    def attempts(self) -> int:
+        """How often a case may be drawn."""
 
-    def case(self, index: int, attempt: int) -> Case: ...
+    @property
+    def notes(self) -> Sequence[Note]:
+        """What a user should know about the cases."""
+
+    def case(self, index: int, attempt: int) -> Case:
+        """The case of an index; attempts, counted from 0, differ in its contents."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +52,7 @@ class Generated:
 
     @staticmethod
     def of(plan: Plan) -> Generated:
+        """The cases of a plan; ArgumentError for a preset that there is not."""
         unknown = [p for p in plan.presets if p not in PRESETS]
         if unknown:
             raise ArgumentError(f"no preset {', '.join(unknown)}; allowed: {' '.join(PRESETS)}")
@@ -55,6 +62,7 @@ class Generated:
         )
 
     def case(self, index: int, attempt: int = 0) -> Case:
+        """The case of an index, the same for every attempt."""
         return generate(self.seed, index, self.options[index % len(self.options)])
 
 
@@ -71,6 +79,7 @@ class CaseExecutor(Executor):
         self.one_by_one = not any(isinstance(m, BatchTarget) for m in both)
 
     def pieces(self, start: int, count: int) -> Iterator[Batch]:
+        """One batch for each case, in the order of indices."""
         # A machine that takes many cases at once gets all of them; else one case exists at a time.
         step = 1 if self.one_by_one else count
         for first in range(start, start + count, step):

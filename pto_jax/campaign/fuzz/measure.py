@@ -15,8 +15,12 @@ from .pool import Pool
 
 @dataclass(frozen=True)
 class Measured:
-    """Cases per second of the blocks, without the start of the worker; seconds to the first result, with it;
-    the most bytes that the worker held after a block; coverage cells."""
+    """What a campaign was measured to need.
+
+    ``rate`` is cases per second of the blocks, without the start of the worker; ``first`` seconds to the
+    first result, with it; ``memory`` the most bytes that the worker held after a block; ``cells`` coverage
+    cells.
+    """
 
     rate: float
     first: float
@@ -47,4 +51,5 @@ class Nothing:
     name = "nothing"
 
     def run(self, case: Case) -> Run:
+        """Raise NotExecutableError."""
         raise NotExecutableError(Diagnostic("error", "the device declines: it executes nothing"))

@@ -10,8 +10,11 @@ from .batch import Batch
 
 @dataclass(frozen=True)
 class Task:
-    """Cases of a block; the failures of some indices only get a row, because recording them ended a worker.
-    ``folders`` counts the failure folders that causes have in the block already."""
+    """Cases of a block.
+
+    The failures of ``unrecorded`` indices only get a row, because recording them ended a worker. ``folders``
+    counts the failure folders that causes have in the block already.
+    """
 
     start: int
     count: int
@@ -60,8 +63,10 @@ class Failed:
 
 @dataclass(frozen=True)
 class Board:
-    """Where a worker shows what it is doing, in memory that both processes see: the index of the case,
-    whether its failure is being recorded, and a number that is another one each time it is written.
+    """Where a worker shows what it is doing, in memory that both processes see.
+
+    The index of the case, whether its failure is being recorded, and a number that is another one each time
+    it is written.
 
     >>> board = Board([0] * Board.SIZE)
     >>> board.show(7)
@@ -73,17 +78,21 @@ class Board:
     SIZE = 3
 
     def show(self, index: int, recording: bool = False) -> None:
+        """Show the index of a case, and whether its failure is being recorded."""
         self.cells[0], self.cells[1] = index, recording
         self.cells[2] += 1
 
     @property
     def index(self) -> int:
+        """The index of the case."""
         return self.cells[0]
 
     @property
     def recording(self) -> bool:
+        """Whether the case's failure is being recorded."""
         return bool(self.cells[1])
 
     @property
     def beats(self) -> int:
+        """How often the board was written."""
         return self.cells[2]

@@ -48,6 +48,7 @@ class Plan:
 
     @property
     def end(self) -> int:
+        """The index after the last case."""
         return self.start + self.count
 
     def blocks(self, process: int = 0, processes: int = 1) -> Iterator[tuple[int, int]]:

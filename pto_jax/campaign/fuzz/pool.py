@@ -182,9 +182,11 @@ class Pool:
         return piece
 
     def _divide(self, worker: _Worker, reason: str, certain: bool) -> Batch | None:
-        """Divide what is left of the part that a worker failed at, down to a case, which is a crash then;
+        """Divide what is left of the part that a worker failed at, down to a case, which is a crash then.
+
         ``certain`` says that a case which was executed alone is the reason, and not what the process did
-        before."""
+        before.
+        """
         block, at = worker.block, worker.board.index
         assert block is not None
         left = block.left(*block.todo.pop(0))

@@ -55,11 +55,14 @@ class Subject:
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
+        """The arguments of the function, in order."""
         return arguments(self.program, self.function)
 
     def grid(self, wanted: int | None, rng: np.random.Generator) -> int:
         """A number of blocks: what is wanted, else more than one where the program asks for its number.
-        Tiles that are arguments belong to one block."""
+
+        Tiles that are arguments belong to one block.
+        """
         if any(isinstance(a.type, TileType) for a in self.function.args):
             return 1
         numbered = any(traits_of(op).launch in ("block", "blocks") for op in self.program.walk())
@@ -96,6 +99,7 @@ class Programs:
         return made
 
     def case(self, index: int, attempt: int) -> Case:
+        """The case of an index, with the contents of one attempt; programs take turns."""
         number, which = divmod(index, len(self.subjects))
         subject = self.subjects[which]
         said = f"{self.seed}:{number}:{subject.program.digest}:{subject.function.name}:{subject.profile.name}"

@@ -73,6 +73,7 @@ class Store:
         return store
 
     def close(self) -> None:
+        """Close the database."""
         self._database.close()
 
     def __enter__(self) -> Store:
@@ -83,6 +84,7 @@ class Store:
 
     @property
     def name(self) -> str:
+        """The file's name for messages."""
         return "in memory" if self.path is None else str(self.path)
 
     def value(self, key: str) -> Any:
@@ -108,8 +110,10 @@ class Store:
         self.extend([(batch, worker, seconds, time.time())])
 
     def extend(self, blocks: Iterable[tuple[Batch, str, float, float]]) -> int:
-        """Keep blocks, each with its worker, the seconds it took and when it was finished, all or none of
-        them; how many cases they have."""
+        """Keep blocks, all or none of them; how many cases they have.
+
+        Each comes with its worker, the seconds it took and when it was finished.
+        """
         cases = 0
         with self._writing() as database:
             for batch, worker, seconds, finished in blocks:

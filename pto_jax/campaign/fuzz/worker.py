@@ -87,6 +87,7 @@ class Guarded:
         self._unrecorded: frozenset[int] = frozenset()
 
     def begin(self, task: Task) -> None:
+        """Begin a task: causes have the folders that it says, and its unrecorded indices are left out."""
         plan, self._unrecorded = self._plan, task.unrecorded
         if plan.shrink_seconds:
             self._recorder = Keeper(
@@ -94,6 +95,7 @@ class Guarded:
             )
 
     def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record:
+        """What is kept of a failure; where recording raises, its own words, with a note."""
         index = outcome.case.index
         if index in self._unrecorded:
             return forget(outcome, reference, tested)

@@ -48,8 +48,10 @@ def decode(table: Table, seed: int, index: int, steps: int = STEPS) -> Case:
 
 
 def as_case(table: Table, seed: int, index: int, drawn: Drawn, words: NDArray[np.uint32]) -> Case:
-    """The only program of ``drawn`` as a case, ``words`` [registers, words] being what its registers start
-    with."""
+    """The only program of ``drawn`` as a case.
+
+    ``words`` uint32 [registers, words] are what its registers start with.
+    """
     opcodes, slots, scalars, sizes = (a[0] for a in drawn.programs)
     kinds = [table.kinds[k] for k in table.kits.kinds[drawn.kits[0]]]
     handles = [Value(f"r{i}", k.type) for i, k in enumerate(kinds)]

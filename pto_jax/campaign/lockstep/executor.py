@@ -56,6 +56,7 @@ class LockstepExecutor(Executor):
         self._tables = Tables(plan.profiles, plan.opcodes)
 
     def pieces(self, start: int, count: int) -> Iterator[Batch]:
+        """What became of the programs, each batch as soon as it is known."""
         for first, here in _spans(start, count, self._tables.span):
             table = self._tables.of(first)
             if self._other is None:

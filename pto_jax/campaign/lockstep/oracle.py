@@ -26,13 +26,13 @@ class Given:
     results: dict[str, Output]
 
     def run(self, case: Case) -> Run:
+        """The results, whatever the case."""
         return Run(self.results)
 
 
 @dataclass(frozen=True)
 class Finished:
-    """A program as a case, as it was drawn (arrays with one row), and with what the lockstep engine
-    computed."""
+    """A program as a case, as it was drawn (arrays with one row), and with the lockstep engine's results."""
 
     case: Case
     drawn: Programs

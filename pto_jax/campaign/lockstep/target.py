@@ -36,9 +36,11 @@ class Lockstep(BatchTarget):
 
     @property
     def name(self) -> str:
+        """The name of the machine, with its mode where programs are grouped."""
         return "lockstep:grouped" if self.grouped else "lockstep"
 
     def run_all(self, cases: Sequence[Case]) -> list[Run | Exception]:
+        """The outputs of each case, in order, NotExecutableError for those that lockstep does not execute."""
         results: list[Run | Exception] = []
         encoded: list[Encoded] = []
         places: list[int] = []

@@ -22,8 +22,11 @@ _CLASSES = frozenset(cls for cls, _ in DEFAULT_WEIGHTS)
 
 @dataclass(frozen=True)
 class Row:
-    """What is known about one instruction: how often it occurred per element type, attribute value, region
-    kind and layout; the element types of results that are declared, and the attribute values."""
+    """What is known about one instruction.
+
+    How often it occurred per element type, attribute value, region kind and layout; the element types of
+    results that are declared, and the attribute values.
+    """
 
     instruction: str
     cls: str
@@ -36,6 +39,7 @@ class Row:
 
     @property
     def count(self) -> int:
+        """How often the instruction occurred."""
         return sum(self.dtypes.values())
 
     @property
@@ -60,14 +64,18 @@ class Row:
 
     @property
     def on_tiles(self) -> bool:
+        """Whether the instruction is declared and has a tile among its operands."""
         declared = instructions().get(self.instruction)
         return declared is not None and any(o.kind == "tile" for o in declared.operands)
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """Rows in the order of the declarations, the element types and layouts that are columns, and how many
-    cells were reached."""
+    """The coverage of a campaign.
+
+    Rows in the order of the declarations, the element types and layouts that are columns, and how many cells
+    were reached.
+    """
 
     rows: tuple[Row, ...]
     dtypes: tuple[str, ...]
@@ -86,6 +94,7 @@ class Coverage:
         return sum(row.dtypes.get(d, 0) > 0 for row, d in wanted), len(wanted)
 
     def by_class(self) -> dict[str, list[Row]]:
+        """The rows of each class of instructions."""
         groups: dict[str, list[Row]] = {}
         for row in self.rows:
             groups.setdefault(row.cls, []).append(row)

@@ -109,8 +109,10 @@ def _measure(found: Histograms, machine: Engine, sample: Sample, elements: int) 
 
 
 def reference(formula: Formula, d: DType, operands: Mapping[str, NDArray[Any]]) -> NDArray[Any]:
-    """Words of a formula's float64 value on the words of its operands, in the order of the text; every step
-    is rounded to the formula's working type, the result of the last one to the element type then."""
+    """Words of a formula's float64 value on the words of its operands, in the order of the text.
+
+    Every step is rounded to the formula's working type, the result of the last one to the element type then.
+    """
     working = d if formula.working == "element" else F32
 
     def step(values: _Floats) -> _Floats:

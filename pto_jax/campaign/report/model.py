@@ -38,8 +38,10 @@ class Cause:
 
 @dataclass(frozen=True)
 class Throughput:
-    """Cases per second over the time in which blocks were executed: ``points`` are seconds and rates,
-    ``pauses`` the seconds at which time without any work is left out."""
+    """Cases per second over the time in which blocks were executed.
+
+    ``points`` are seconds and rates, ``pauses`` the seconds at which time without any work is left out.
+    """
 
     points: tuple[tuple[float, float], ...] = ()
     pauses: tuple[float, ...] = ()
@@ -47,6 +49,7 @@ class Throughput:
 
     @property
     def mean(self) -> float:
+        """The mean of the rates, in cases per second."""
         return sum(rate for _, rate in self.points) / len(self.points) if self.points else 0.0
 
 
@@ -61,6 +64,7 @@ class Accuracy:
 
     @property
     def within(self) -> bool:
+        """Whether all results are within the bound, and NaNs only where both machines have them."""
         h = self.histogram
         return self.bound is None or (h.worst <= self.bound and not h.nan)
 
@@ -84,10 +88,12 @@ class Report:
 
     @property
     def failures(self) -> int:
+        """The number of failed cases."""
         return sum(c.count for c in self.causes)
 
     @property
     def title(self) -> str:
+        """The machines that were compared."""
         tested, reference = (self.campaign.get(k, "unknown") for k in ("tested", "reference"))
         return f"{tested} against {reference}"
 

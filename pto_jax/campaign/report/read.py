@@ -67,8 +67,11 @@ def read(path: str | Path) -> Contents:
 
 
 def _opened(path: Path) -> sqlite3.Connection:
-    """A connection that cannot write. Where the folder cannot be written either, the write-ahead log has no
-    place; the file is then read as it is."""
+    """A connection that cannot write.
+
+    Where the folder cannot be written either, the write-ahead log has no place; the file is then read as it
+    is.
+    """
     address = path.resolve().as_uri()
     database = sqlite3.connect(f"{address}?mode=ro", uri=True, timeout=stored.BUSY, isolation_level=None)
     try:

@@ -40,9 +40,9 @@ def short(n: float) -> str:
 
 
 def table(rows: Sequence[Sequence[str]], left: int = 1) -> Iterator[str]:
-    """Lines of equal columns; the first ``left`` columns are set to the left.
+    r"""Lines of equal columns; the first ``left`` columns are set to the left.
 
-    >>> print("\\n".join(table([["name", "n"], ["tadd", "12"]])))
+    >>> print("\n".join(table([["name", "n"], ["tadd", "12"]])))
     name   n
     tadd  12
     """

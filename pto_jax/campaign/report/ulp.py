@@ -53,8 +53,10 @@ def label(start: int) -> str:
 
 @dataclass
 class Histogram:
-    """Distances of one instruction's results: elements per bucket, elements of which only one machine's is
-    a NaN, and the largest distance."""
+    """Distances of one instruction's results.
+
+    Elements per bucket, elements of which only one machine's is a NaN, and the largest distance.
+    """
 
     counts: Counter[int] = field(default_factory=Counter)
     nan: int = 0
@@ -62,6 +64,7 @@ class Histogram:
 
     @property
     def elements(self) -> int:
+        """The number of elements, NaNs included."""
         return self.counts.total() + self.nan
 
     def share_within(self, bound: int) -> float:
@@ -70,6 +73,7 @@ class Histogram:
         return near / self.elements if self.elements else 1.0
 
     def merge(self, other: Histogram) -> None:
+        """Add the elements of another histogram."""
         self.counts.update(other.counts)
         self.nan += other.nan
         self.worst = max(self.worst, other.worst)
@@ -146,6 +150,7 @@ class Histograms:
         self.add(instruction, d.name, distances, int((nan_a ^ nan_b).sum()))
 
     def merge(self, other: Histograms) -> None:
+        """Add the elements of other histograms, instruction by instruction."""
         for key, histogram in other._of.items():
             self._of.setdefault(key, Histogram()).merge(histogram)
 

@@ -50,8 +50,10 @@ def save(
     reference: str,
     tested: str,
 ) -> Path:
-    """Write the folder of a failure into the folder of its cause; one of the same case is replaced as a
-    whole."""
+    """Write the folder of a failure into the folder of its cause; the folder's path.
+
+    One of the same case is replaced as a whole.
+    """
     case, outcome = finding.case, finding.outcome
     final = parent / slug(cause) / f"seed{original.seed}-{original.index}"
     report = {

@@ -48,6 +48,7 @@ def numbered(case: Case) -> Case:
 
 
 def renumbered(program: Program) -> Program:
+    """The program with a place of its own for every operation: lines of a file ``case``, from 1 on."""
     count = itertools.count(1)
 
     def op(o: Op) -> Op:

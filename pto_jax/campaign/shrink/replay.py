@@ -25,8 +25,10 @@ Verdict = Literal["reproduced", "different", "gone", "refused", "withheld"]
 
 @dataclass(frozen=True)
 class Replay:
-    """What a failure is now, in one word and in a text. ``withheld`` are the machines that were not executed
-    because only the folder names them."""
+    """What a failure is now, in one word and in a text.
+
+    ``withheld`` are the machines that were not executed because only the folder names them.
+    """
 
     verdict: Verdict
     text: str
@@ -42,9 +44,11 @@ class Recorded:
 
     @property
     def name(self) -> str:
+        """The machine whose results they are."""
         return f"recorded results of {self.machine}"
 
     def run(self, case: Case) -> Run:
+        """The recorded results; DeviceError where the file cannot be read as such."""
         return load_outputs(self.file, case)
 
 

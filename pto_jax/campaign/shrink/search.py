@@ -28,6 +28,7 @@ class Finding:
 
     @property
     def case(self) -> Case:
+        """The case that was executed."""
         return self.outcome.case
 
     @property
@@ -87,6 +88,7 @@ class Search:
 
     @property
     def case(self) -> Case:
+        """The smallest failing case so far."""
         return self.best.case
 
     def attempt(self, candidate: Case | None) -> bool:

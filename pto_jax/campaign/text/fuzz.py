@@ -53,12 +53,14 @@ class Report:
     peak: int = 0
 
     def add(self, found: Found) -> None:
+        """Count a finding, and keep it where it is the first of its cause by the number of its input."""
         cause = found.finding.cause
         self.causes[cause] += 1
         if cause not in self.first or found.index < self.first[cause].index:
             self.first[cause] = found
 
     def merge(self, other: Report) -> None:
+        """Add what another run found."""
         self.verdicts.update(other.verdicts)
         self.peak = max(self.peak, other.peak)
         for found in other.first.values():
@@ -229,8 +231,10 @@ def run(
 
 
 def _lost(worker: _Worker, waiting: list[Task]) -> Report:
-    """The finding that a worker did not come to its end; what it had not done is done again without that
-    input."""
+    """The finding that a worker did not come to its end.
+
+    What it had not done is done again without that input.
+    """
     task, at = worker.task, int(worker.current.value)
     for rest in (range(at + 1, task.indices.stop), range(task.indices.start, at)):
         if rest:
