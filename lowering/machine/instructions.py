@@ -88,7 +88,10 @@ class InstructionMachine(TileMemory):
             self.violations.append(Violation(e.op, rule, allowed, jnp.asarray(broken, bool)))
 
     def context(self, e: Execution) -> Context:
-        """What is static about the execution: types with known valid sizes, attributes, form, covered sources."""
+        """The static part of an execution: types with known valid sizes, attributes, form, sources covered.
+
+        A source is covered where its valid region is known to contain the destination's.
+        """
         types: list[tuple[str, TileType | ScalarType]] = []
         for name, operand in e.operands.items():
             declared = e.instruction.operand(name)

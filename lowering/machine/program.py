@@ -122,7 +122,7 @@ class JaxMachine(InstructionMachine):
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
         """``base + index * stride`` as an int64 array, with as much care as the operation's addresses need.
 
-        Where run-time rules are checked, a result outside 64 bits is NOWHERE; else one far outside any buffer.
+        Outside 64 bits it is NOWHERE where run-time rules are checked, else far outside any buffer.
         """
         if key_of(self._op) in self.near:
             return addresses.near(base, index, stride)
@@ -161,7 +161,10 @@ class JaxMachine(InstructionMachine):
         )
 
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
-        """Write a scalar to the element at a position in a tile's storage; ``offset-range`` as in :meth:`element`."""
+        """Write a scalar to the element at a position in a tile's storage.
+
+        Positions outside the tile break the run-time rule ``offset-range``.
+        """
         _whole(op, ref)
         self._within(op, position, ref.type.elements, "the tile")
         words, at = self.words(ref), indexed_scalars.in_tile(ref.type, position)
@@ -178,7 +181,10 @@ class JaxMachine(InstructionMachine):
         return indexed_scalars.as_scalar(indexed_scalars.read(buffer, pointer.offset), dtype)
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
-        """Write a scalar to the element a pointer is at; ``offset-range`` as in :meth:`load`."""
+        """Write a scalar to the element a pointer is at.
+
+        Offsets outside the buffer break the run-time rule ``offset-range``.
+        """
         buffer, word = self.buffers[pointer.buffer], scalars.to_word(value, pointer.dtype)
         self._within(op, pointer.offset, buffer.shape[0], pointer.buffer)
         self.buffers[pointer.buffer] = indexed_scalars.write(buffer, pointer.offset, word)

@@ -200,7 +200,7 @@ class TileMemory:
         return self._own(self._key(name), type)
 
     def alias(self, op: Op, ref: TileRef, type: TileType) -> Slot | Window:
-        """The tile's own storage; NotExecutableError for a window that the other type would order differently."""
+        """The tile's own storage; NotExecutableError for a window that the type would order differently."""
         if isinstance(ref.storage, Window) and not storage.seen_alike(ref.type, type):
             raise _pitched(op)
         assert isinstance(ref.storage, Slot | Window)
@@ -298,7 +298,7 @@ class TileMemory:
         return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col), value)
 
     def write(self, ref: TileRef, words: Array, value: Array | None = None) -> None:
-        """Replace the words [rows, cols] of a tile; ``value`` are the values of a float32 tile, where known."""
+        """Replace the words [rows, cols] of a tile; ``value`` has a float32 tile's values, where known."""
         if isinstance(ref.storage, Window):
             whole = self.words(ref.storage.tile)
             self.write(ref.storage.tile, ref.storage.put(whole, words))
