@@ -30,8 +30,11 @@ def widen(words: Array) -> Array:
 
 
 def where(mask: Array, x: Array | np.number[Any], y: Array | np.number[Any]) -> Array:
-    """``jnp.where`` for operands of one type, traced as what it becomes and not as a function of its own,
-    which every program would pay for wherever a rule selects."""
+    """``jnp.where`` for a bool mask and two operands of one type, of shapes that broadcast.
+
+    It is traced as what it becomes and not as a function of its own, which every program would pay for
+    wherever a rule selects.
+    """
     shape = np.broadcast_shapes(np.shape(mask), np.shape(x), np.shape(y))
     return lax.select(_spread(mask, shape), _spread(x, shape), _spread(y, shape))
 
@@ -109,13 +112,16 @@ def ordered(words: Array, dtype: DType) -> Array:
 
 
 def is_nan(words: Array, dtype: DType) -> Array:
+    """Which words of a float format with infinities encode a NaN, bool of the words' shape."""
     infinity = words.dtype.type(((1 << dtype.exponent) - 1) << dtype.mantissa)
     return lax.gt(lax.bitwise_and(words, ~dtype_sign(dtype)), infinity)
 
 
 def odd32(r: Array) -> Array:
-    """float32 words of float64 values rounded to odd, so that a second rounding to a narrower format
-    is as if it were the only one. NaN canonical."""
+    """float32 words of float64 values rounded to odd, NaN canonical.
+
+    A second rounding to a narrower format is then as if it were the only one.
+    """
     words = encode32(r)
     back = decode32(words)
     inexact = (back != r) & (r == r)
@@ -163,6 +169,7 @@ def f32_to_bf16(u: Array) -> Array:
 
 
 def bf16_to_f32(h: Array) -> Array:
+    """float32 words (uint32) of bfloat16 words (uint16), exact; NaN payloads are kept."""
     return widen(h) << U32(16)
 
 
@@ -325,8 +332,10 @@ def _nearest_hif8(single: Array, mode: RoundMode, saturate: bool) -> Array:
 
 
 def _narrow_e8m0(single: Array) -> Array:
-    """Nearest power of two, ties to the even exponent code, 2^-127 for zero; negative values, values
-    nearer to 2^128, infinities and NaN give NaN."""
+    """Codes of the nearest power of two of float32 words; ties go to the even exponent code.
+
+    Zero gives 2^-127; negative values, values nearer to 2^128, infinities and NaN give NaN.
+    """
     a = single & _ABS
     code = (a + U32(0x3FFFFF) + ((a >> U32(23)) & U32(1))) >> U32(23)
     # 2^-127 is a float32 subnormal, where the spacing is that of the codes above.

@@ -36,8 +36,11 @@ def round_whole(v: Array, mode: RoundMode) -> Array:
 
 
 def to_float64(words: Array, dtype: DType) -> Array:
-    """float64 value of words; 64-bit integers that do not fit are rounded to odd, so that a later
-    rounding to a narrower type is as if it were the only one."""
+    """Float64 values of words, of their shape.
+
+    64-bit integers that do not fit are rounded to odd, so that a later rounding to a narrower type is as if
+    it were the only one.
+    """
     if dtype.is_float:
         return bits.decode(words, dtype)
     native = integer(words, dtype)

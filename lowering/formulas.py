@@ -63,6 +63,7 @@ def _shift_operands(a: Integer, x: Array, y: Array) -> tuple[Array, Array]:
 
 
 def shift_left(a: Arithmetic, x: Array, y: Array) -> Array:
+    """Words of ``x << y`` in the promoted width (32 bits or more), the count modulo it; low bits are kept."""
     assert isinstance(a, Integer)
     value, count = _shift_operands(a, x, y)
     return a.out(a.narrow(lax.shift_left(value, count)))
@@ -179,6 +180,7 @@ def reciprocal_root(x: Array) -> Array:
 
 
 def float_power(a: Float, x: Array, y: Array) -> Array:
+    """Words of :func:`c_pow` of the values of words ``x`` and ``y``, rounded once to the element type."""
     return a.out(a.evaluate(c_pow, a.num(x), a.num(y)))
 
 

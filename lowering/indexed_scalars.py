@@ -15,8 +15,10 @@ from pto_jax.ir.types import TileType, element_offset
 
 @lru_cache(maxsize=1024)
 def storage_order(t: TileType) -> np.ndarray:
-    """For every position of a tile's storage the logical element there, counted row by row; the tile's
-    size where a position holds none."""
+    """The logical element at every position of a tile's storage, int32 [positions].
+
+    Elements are counted row by row; a position that holds none has the tile's number of elements.
+    """
     rows, cols = np.indices(t.shape, np.int64).reshape(2, -1)
     positions = [element_offset(t, int(r), int(c)) for r, c in zip(rows, cols, strict=True)]
     order = np.full(max(positions, default=-1) + 1, t.elements, np.int32)

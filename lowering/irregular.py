@@ -171,8 +171,10 @@ def _show(
 
 @rule("tprint")
 def _tprint(c: Context, inputs: Inputs) -> dict[str, Array]:
-    """Printed by the host when the values are there: JAX promises no order, neither between the tiles of a
-    batch nor between prints."""
+    """Printing by the host when the values are there; no outputs.
+
+    JAX promises no order, neither between the tiles of a batch nor between prints.
+    """
     chosen = c.attrs["format"]
     assert isinstance(chosen, PrintFormat)
     tile = lanes(inputs, "src")

@@ -53,8 +53,11 @@ def _tscatter(c: Context, inputs: Inputs) -> dict[str, Array]:
 
 
 def _scattered(c: Context, inputs: Inputs, old: Array) -> Array:
-    """The writer with the highest row-major number wins: the maximum does not depend on the order in
-    which a scatter is carried out."""
+    """The destination's words after the scatter, [rows, cols].
+
+    The writer with the highest row-major number wins: the maximum does not depend on the order in which a
+    scatter is carried out.
+    """
     t, shape = c.tile("dst"), c.tile("indexes").shape
     stored = storage.to_physical(old, t)
     where = positions(lanes(inputs, "indexes").words, c.dtype("indexes"), stored.shape[0])

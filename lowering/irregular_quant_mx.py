@@ -27,8 +27,11 @@ _NV = (MxQuantAlg.NV_MX_FP8_E4M3, MxQuantAlg.NV_MX_FP4_E2M1)
 
 
 class _Groups(NamedTuple):
-    """Results per group [lines, groups] (largest magnitude and factor as float32 words, exponents as
-    bytes) and codes [lines, elements]."""
+    """Results per group [lines, groups] and per element.
+
+    ``largest`` magnitudes and ``factor`` are float32 words, ``exponent`` bytes; ``codes`` are
+    [lines, elements].
+    """
 
     largest: Array
     exponent: Array

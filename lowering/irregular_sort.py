@@ -75,8 +75,10 @@ _ONE, _NONE = np.int32(1), np.int32(-1)
 
 
 class _Merge(NamedTuple):
-    """What is merged: position of the first record and number of records per list [lists]; at most
-    ``limit`` records are taken, and the lists start over in the next group after ``group`` of them."""
+    """The lists to merge: position of the first record and number of records per list [lists].
+
+    At most ``limit`` records are taken, and the lists start over in the next group after ``group`` of them.
+    """
 
     begin: Array
     length: Array
@@ -138,8 +140,7 @@ def _blocks(c: Context, inputs: Inputs, size: int) -> _Merge:
 
 
 def _merged(values: Array, d: DType, job: _Merge, count: int) -> tuple[Array, Array]:
-    """Positions of ``count`` records in merged order (-1 where there is none), and how many were taken
-    from each list.
+    """Positions of ``count`` records in merged order, -1 where there is none, and the records taken per list.
 
     The lists may hold anything, so the result is defined step by step: the first list that has a
     record left, unless a later one has a strictly greater value than all before it.

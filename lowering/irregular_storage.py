@@ -23,8 +23,10 @@ def iota(shape: tuple[int, ...], axis: int) -> Array:
 
 
 def source(c: Context, inputs: Inputs, name: str, shape: tuple[int, int] | None = None) -> Array:
-    """A source's words over ``shape`` (default: its own), with the profile's fill outside its valid
-    region. Unlike :func:`region.read` it does not rely on the destination's region to be inside."""
+    """A source's words over ``shape`` (default: its own), with the profile's fill outside its valid region.
+
+    Unlike :func:`region.read` it does not rely on the destination's region to be inside.
+    """
     t = c.tile(name)
     shape = shape or t.shape
     fill = all_ones(t.dtype)
@@ -55,8 +57,10 @@ def flat(c: Context, inputs: Inputs, name: str) -> Array:
 
 
 def store_first(c: Context, inputs: Inputs, name: str, values: Array, count: Array) -> Array:
-    """A tile whose first ``count`` elements in storage order are ``values``; what does not fit is
-    dropped."""
+    """Words [rows, cols] of a tile whose first ``count`` elements in storage order are ``values``.
+
+    The other elements keep what they hold; values that do not fit are dropped.
+    """
     old = flat(c, inputs, name)
     line = fit(values.reshape(1, -1), (1, old.shape[0]), old.dtype.type(0))[0]
     return storage.to_logical(jnp.where(iota(old.shape, 0) < count, line, old), c.tile(name))

@@ -25,6 +25,10 @@ def _start(c: Context, inputs: Inputs, name: str) -> tuple[Array, Array]:
 
 @rule("textract")
 def extract(c: Context, inputs: Inputs) -> dict[str, Array]:
+    """The window of src from (indexRow, indexCol) on, all bits set outside src.
+
+    Of a convolution tile it is a window of its img2col.
+    """
     if c.tile("src").conv is not None:
         return {"dst": layout_img2col.extracted(c, inputs)}
     t, fill = c.tile("dst"), all_ones(c.dtype("src"))

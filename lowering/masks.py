@@ -19,6 +19,7 @@ from .rules import Context, Inputs, Lanes
 
 
 def lanes(inputs: Inputs, name: str) -> Lanes:
+    """The words and valid sizes of the tile operand ``name``."""
     lanes = inputs[name]
     assert isinstance(lanes, Lanes)
     return lanes
@@ -102,8 +103,11 @@ def reflow(c: Context, inputs: Inputs, flags: Array) -> Array:
 
 
 def stream_bits(c: Context, inputs: Inputs, mask: Array) -> Array:
-    """The simulator's tsel: bit n of one stream over the valid region, a byte per mask element; rows that
-    the mask does not have read as ones."""
+    """Selection bits as the simulator's tsel reads them, bool of the destination's shape [rows, cols].
+
+    Bit n of one stream over the valid region is that of its n-th lane, a byte per mask element; rows that the
+    mask does not have read as ones.
+    """
     t = c.tile("dst")
     v_col = region.sizes(t, lanes(inputs, "dst"))[1]
     mask_cols = jnp.maximum(region.sizes(c.tile("mask"), lanes(inputs, "mask"))[1], np.int32(1))

@@ -43,6 +43,7 @@ class Extents(NamedTuple):
 
     @classmethod
     def of(cls, c: Context, inputs: Inputs) -> Extents:
+        """The extents by the valid regions of ``a`` and ``b``; traced where these are dynamic."""
         a, b = c.tile("a"), c.tile("b")
         left, right = lanes(inputs, "a"), lanes(inputs, "b")
         return cls(_size(a.v_row, left.v_row), _size(a.v_col, left.v_col), _size(b.v_col, right.v_col))

@@ -38,6 +38,7 @@ class Converted:
 
     @property
     def is_static(self) -> bool:
+        """Whether offset, shape and strides of the window are all known."""
         return all(isinstance(n, int) for n in (self.offset, *self.shape.values(), *self.strides.values()))
 
     def lanes(self) -> tuple[int, int]:
@@ -45,12 +46,15 @@ class Converted:
         return NEAR, NEAR
 
     def meets(self, shape: tuple[int, int]) -> bool | None:
+        """Not known: always None."""
         return None
 
     def block(self) -> Block | None:
+        """Never a block: always None."""
         return None
 
     def moving_block(self) -> Block | None:
+        """Never a block: always None."""
         return None
 
     def addresses(self, shape: tuple[int, int]) -> Array | np.ndarray:

@@ -34,6 +34,7 @@ class Table:
 
     @staticmethod
     def of(view: View, profile: str) -> Table:
+        """The table of a view; ``nz`` is that of NZ views on the profile a2a3 only."""
         lead = RANK - len(view.shape)
         strides = (0,) * lead + view.strides
         nz = profile == "a2a3" and view.layout == GlobalLayout.NZ

@@ -82,8 +82,10 @@ class Placed(Protocol):
         """Rows and columns of the tile lanes that the window stands for."""
 
     def meets(self, shape: tuple[int, int]) -> bool | None:
-        """Whether two lanes of a tile shape stand for one element, with the largest extents that dynamic
-        ones can have; None where that is not known."""
+        """Whether two lanes of a tile shape stand for one element; None where that is not known.
+
+        Dynamic extents count with the largest values that they can have.
+        """
 
     def addresses(self, shape: tuple[int, int]) -> Array | np.ndarray:
         """Buffer positions of the lanes of a tile shape, int64 [rows, cols]; -1 beyond the window.
@@ -129,13 +131,19 @@ class Window:
 
     @property
     def is_static(self) -> bool:
+        """Whether offset, shape and strides are all known."""
         return all(isinstance(n, int) for n in (*self.shape, *self.strides, self.offset))
 
     def lanes(self) -> tuple[Scalar, Scalar]:
+        """Rows and columns: products of the extents along the two axes."""
         rows, cols = (product(tuple(self.shape[axis] for axis in axes)) for axes in self.axes)
         return rows, cols
 
     def addresses(self, shape: tuple[int, int]) -> Array | np.ndarray:
+        """Buffer positions of the lanes of a tile shape, int64 [rows, cols]; -1 beyond the window.
+
+        A NumPy array where everything is static.
+        """
         numbers = np.indices(shape, dtype=np.int64, sparse=True)
         where = begin(self.offset, self.strides)
         for axes, number in zip(self.axes, numbers, strict=True):
@@ -156,12 +164,15 @@ class Window:
         return jnp.broadcast_to(where, shape)
 
     def block(self) -> Block | None:
+        """The window as a block, or None where it is not static or its dimensions do not nest."""
         return self._nested(self.offset) if isinstance(self.offset, int) else None
 
     def moving_block(self) -> Block | None:
+        """The block, begun at 0, of a window of which only the offset is not known; else None."""
         return None if isinstance(self.offset, int) else self._nested(0)
 
     def meets(self, shape: tuple[int, int]) -> bool | None:
+        """Whether two lanes of a tile shape stand for one element; None where that is not known."""
         if self._nested(0) is not None:
             return False
         sizes = [self._sizes(axes, n) for axes, n in zip(self.axes, shape, strict=True)]
@@ -227,6 +238,7 @@ class Block:
 
     @property
     def end(self) -> int:
+        """The position after the last element."""
         return self.begin + self.span
 
     @property
@@ -244,6 +256,7 @@ class Block:
         return self.rows <= shape[0] and self.cols <= shape[1]
 
     def within(self, buffer: Array) -> bool:
+        """Whether the block is inside a flat buffer."""
         return bool(self.begin >= 0 and self.end <= buffer.shape[0])
 
     def read(self, flat: Array) -> Array:
@@ -255,8 +268,10 @@ class Block:
         return parts.transpose(self.back).reshape(self.rows, self.cols)
 
     def written(self, words: Array, flat: Array | None = None) -> Array:
-        """The ``span`` elements of the block after [rows, cols] are written; ``flat`` has the gaps of one
-        that is not dense."""
+        """The ``span`` elements of the block after [rows, cols] are written.
+
+        ``flat`` has the gaps of one that is not dense.
+        """
         extents = tuple(self.runs[i][0] for i in self.back)
         forth = tuple(int(i) for i in np.argsort(self.back))
         words = words.reshape(extents).transpose(forth)

@@ -51,18 +51,41 @@ class Arithmetic(Protocol):
 
     dtype: DType
 
-    def num(self, words: Array) -> Num: ...
-    def out(self, x: Num) -> Array: ...
-    def const(self, value: float) -> Num: ...
-    def step(self, x: Num) -> Num: ...
-    def add(self, x: Num, y: Num) -> Num: ...
-    def sub(self, x: Num, y: Num) -> Num: ...
-    def mul(self, x: Num, y: Num) -> Num: ...
-    def div(self, x: Num, y: Num) -> Num: ...
-    def fmod(self, x: Num, y: Num) -> Num: ...
-    def compare(self, mode: CmpMode, x: Num, y: Num) -> Array: ...
-    def compare_words(self, mode: CmpMode, x: Array, y: Array | np.integer[Any]) -> Array: ...
-    def where(self, mask: Array, x: Num, y: Num) -> Num: ...
+    def num(self, words: Array) -> Num:
+        """The numbers that raw words stand for."""
+
+    def out(self, x: Num) -> Array:
+        """The words of numbers, rounded to the element type."""
+
+    def const(self, value: float) -> Num:
+        """A Python number as a number of the arithmetic, of shape ()."""
+
+    def step(self, x: Num) -> Num:
+        """The numbers rounded to the element type, as when they are stored and read back."""
+
+    def add(self, x: Num, y: Num) -> Num:
+        """``x + y``."""
+
+    def sub(self, x: Num, y: Num) -> Num:
+        """``x - y``."""
+
+    def mul(self, x: Num, y: Num) -> Num:
+        """``x * y``."""
+
+    def div(self, x: Num, y: Num) -> Num:
+        """``x / y``; of integers truncated towards zero."""
+
+    def fmod(self, x: Num, y: Num) -> Num:
+        """The remainder of the truncated division, with the sign of ``x``."""
+
+    def compare(self, mode: CmpMode, x: Num, y: Num) -> Array:
+        """Where ``x mode y`` holds, bool; with NaN only NE does."""
+
+    def compare_words(self, mode: CmpMode, x: Array, y: Array | np.integer[Any]) -> Array:
+        """As ``compare``, of raw words; ``y`` may be one NumPy word."""
+
+    def where(self, mask: Array, x: Num, y: Num) -> Num:
+        """``x`` where the bool mask is set, else ``y``."""
 
 
 _COMPARE: dict[CmpMode, Callable[[Array, Array], Array]] = {
@@ -103,12 +126,15 @@ class ExactFloat:
         self._evaluation: Literal["single", "direct"] = "single" if dtype.bits >= 16 else "direct"
 
     def num(self, words: Array) -> Real:
+        """The decoded float64 values of words, no rounding pending."""
         return Real(bits.decode(words, self.dtype))
 
     def const(self, value: float) -> Real:
+        """A float64 constant of shape (), no rounding pending."""
         return Real(jnp.asarray(np.float64(value)))
 
     def out(self, x: Num) -> Array:
+        """Words of the element type; of 16-bit formats after the pending rounding to float32."""
         real = self._real(x)
         if real.pending == "single" and self.dtype != F32:
             return bits.narrow(bits.encode32(real.value), self.dtype)
@@ -139,15 +165,19 @@ class ExactFloat:
         return bits.encode32(self.single(x))
 
     def add(self, x: Num, y: Num) -> Real:
+        """``x + y``, its rounding pending."""
         return self._operate(_sum, x, y)
 
     def sub(self, x: Num, y: Num) -> Real:
+        """``x - y``, its rounding pending."""
         return self._operate(lambda u, v: _sum(u, lax.neg(v)), x, y)
 
     def mul(self, x: Num, y: Num) -> Real:
+        """``x * y``, its rounding pending."""
         return self._operate(lax.mul, x, y)
 
     def div(self, x: Num, y: Num) -> Real:
+        """``x / y``, its rounding pending."""
         return self._operate(lax.div, x, y)
 
     def fmod(self, x: Num, y: Num) -> Real:
@@ -159,6 +189,7 @@ class ExactFloat:
         return Real(function(*(self.single(a) for a in args)), "direct")
 
     def compare(self, mode: CmpMode, x: Num, y: Num) -> Array:
+        """Where ``x mode y`` holds for the settled values, bool; with NaN only NE does."""
         return _broadcast(_COMPARE[mode])(self.single(x), self.single(y))
 
     def compare_words(self, mode: CmpMode, x: Array, y: Array | np.integer[Any]) -> Array:
@@ -177,9 +208,11 @@ class ExactFloat:
         return lax.bitwise_and(holds, lax.bitwise_not(unordered))
 
     def where(self, mask: Array, x: Num, y: Num) -> Real:
+        """The settled value of ``x`` where the bool mask is set, else that of ``y``."""
         return Real(jnp.where(mask, self.single(x), self.single(y)))
 
     def is_nan(self, x: Num) -> Array:
+        """Which settled values are NaN, bool."""
         v = self.single(x)
         return v != v
 
@@ -216,15 +249,18 @@ class FastFloat:
         self.dtype = dtype
 
     def num(self, words: Array) -> Array:
+        """The float32 values of words."""
         if self.dtype.name in ("f32", "f16", "bf16"):
             native = lax.bitcast_convert_type(words, self.dtype.numpy)
             return lax.convert_element_type(native, np.float32)
         return lax.bitcast_convert_type(bits.to_single(words, self.dtype), np.float32)
 
     def const(self, value: float) -> Array:
+        """A float32 constant of shape ()."""
         return jnp.asarray(np.float32(value))
 
     def out(self, x: Num) -> Array:
+        """Words of the element type: the float32 values rounded to it."""
         value = self._array(x)
         if self.dtype.name in ("f32", "f16", "bf16"):
             native = lax.convert_element_type(value, self.dtype.numpy)
@@ -232,9 +268,11 @@ class FastFloat:
         return bits.narrow(lax.bitcast_convert_type(value, np.uint32), self.dtype)
 
     def step(self, x: Num) -> Array:
+        """The float32 values rounded to the element type and back."""
         return self.num(self.out(x))
 
     def single(self, x: Num) -> Array:
+        """The float32 values as they are."""
         return self._array(x)
 
     def words32(self, x: Num) -> Array:
@@ -242,33 +280,43 @@ class FastFloat:
         return lax.bitcast_convert_type(self._array(x), np.uint32)
 
     def add(self, x: Num, y: Num) -> Array:
+        """``x + y`` in float32."""
         return self._array(x) + self._array(y)
 
     def sub(self, x: Num, y: Num) -> Array:
+        """``x - y`` in float32."""
         return self._array(x) - self._array(y)
 
     def mul(self, x: Num, y: Num) -> Array:
+        """``x * y`` in float32."""
         return self._array(x) * self._array(y)
 
     def div(self, x: Num, y: Num) -> Array:
+        """``x / y`` in float32."""
         return self._array(x) / self._array(y)
 
     def fmod(self, x: Num, y: Num) -> Array:
+        """Remainder with the dividend's sign, in float32."""
         return _broadcast(lax.rem)(self._array(x), self._array(y))
 
     def evaluate(self, function: Callable[..., Array], *args: Num) -> Array:
+        """A function of the float32 values."""
         return function(*(self._array(a) for a in args))
 
     def compare(self, mode: CmpMode, x: Num, y: Num) -> Array:
+        """Where ``x mode y`` holds in float32, bool; with NaN only NE does."""
         return _broadcast(_COMPARE[mode])(self._array(x), self._array(y))
 
     def compare_words(self, mode: CmpMode, x: Array, y: Array | np.integer[Any]) -> Array:
+        """As ``compare``, of words."""
         return self.compare(mode, self.num(x), self.num(jnp.asarray(y)))
 
     def where(self, mask: Array, x: Num, y: Num) -> Array:
+        """``x`` where the bool mask is set, else ``y``."""
         return jnp.where(mask, self._array(x), self._array(y))
 
     def is_nan(self, x: Num) -> Array:
+        """Which values are NaN, bool."""
         return jnp.isnan(self._array(x))
 
     @staticmethod
@@ -285,39 +333,51 @@ class Integer:
         self._native = np.dtype(dtype.numpy)
 
     def num(self, words: Array) -> Array:
+        """The words as integers of the element type."""
         return lax.bitcast_convert_type(words, self._native)
 
     def const(self, value: float) -> Array:
+        """A constant of the element type, of shape ()."""
         return jnp.asarray(self._native.type(value))
 
     def out(self, x: Num) -> Array:
+        """The integers as raw words."""
         return lax.bitcast_convert_type(self._array(x), self.dtype.word)
 
     def step(self, x: Num) -> Array:
+        """The integers themselves: they are of the element type already."""
         return self._array(x)
 
     def add(self, x: Num, y: Num) -> Array:
+        """``x + y`` modulo 2^bits."""
         return self._array(x) + self._array(y)
 
     def sub(self, x: Num, y: Num) -> Array:
+        """``x - y`` modulo 2^bits."""
         return self._array(x) - self._array(y)
 
     def mul(self, x: Num, y: Num) -> Array:
+        """``x * y`` modulo 2^bits."""
         return self._array(x) * self._array(y)
 
     def div(self, x: Num, y: Num) -> Array:
+        """``x / y`` truncated towards zero; all ones where ``y`` is zero."""
         return _broadcast(lax.div)(self._array(x), self._array(y))
 
     def fmod(self, x: Num, y: Num) -> Array:
+        """Remainder with the dividend's sign; the dividend where ``y`` is zero."""
         return _broadcast(lax.rem)(self._array(x), self._array(y))
 
     def compare(self, mode: CmpMode, x: Num, y: Num) -> Array:
+        """Where ``x mode y`` holds, bool."""
         return _broadcast(_COMPARE[mode])(self._array(x), self._array(y))
 
     def compare_words(self, mode: CmpMode, x: Array, y: Array | np.integer[Any]) -> Array:
+        """As ``compare``, of words."""
         return self.compare(mode, self.num(x), self.num(jnp.asarray(y)))
 
     def where(self, mask: Array, x: Num, y: Num) -> Array:
+        """``x`` where the bool mask is set, else ``y``."""
         return jnp.where(mask, self._array(x), self._array(y))
 
     def widen(self, x: Num) -> Array:

@@ -121,7 +121,10 @@ def _zero(x: Array) -> Array:
 
 
 def odd_sum(x: Array, y: Array) -> Array:
-    """x + y in float64 rounded to odd, so that rounding it to float32 is as if it were the only one."""
+    """The float64 sum ``x + y`` rounded to odd.
+
+    Rounding it to float32 is then as if it were the only rounding.
+    """
     t = x + y
     z = t - x
     error = (x - (t - z)) + (y - z)

@@ -38,6 +38,7 @@ U32, U64, F64 = np.uint32, np.uint64, np.float64
 
 
 def has_relu(c: Context) -> bool:
+    """Whether the instruction asks for a ReLU before the conversion."""
     return c.attrs.get("reluPreMode") == ReluPreMode.NORMAL_RELU
 
 

@@ -138,8 +138,7 @@ def computed(context: Context, inputs: Inputs, result: Num) -> dict[str, Array]:
 
 
 def choice(context: Context, inputs: Inputs, first: str, second: str, mode: CmpMode) -> dict[str, Array]:
-    """The outputs of an instruction that takes the second operand where ``first mode second`` holds, else
-    the first."""
+    """Outputs of a rule: the second operand where ``first mode second`` holds, else the first."""
     a = context.arithmetic()
     u, v = (carried(context, inputs, n) for n in (first, second))
     if u is not None and v is not None:

@@ -39,6 +39,7 @@ class Semantics:
     subnormals: Subnormals = "keep"
 
     def arithmetic(self, dtype: DType) -> Float | Integer:
+        """The arithmetic of an element type under the chosen numerics."""
         return arithmetic(dtype, self.numerics)
 
 
@@ -82,24 +83,30 @@ class Context:
 
     @cached_property
     def attrs(self) -> dict[str, AttrValue]:
+        """Attributes by name, with defaults."""
         return dict(self.attributes)
 
     @property
     def profile(self) -> str:
+        """The profile's name."""
         return self.semantics.profile.name
 
     def has(self, name: str) -> bool:
+        """Whether there is a tile or scalar operand of this declared name."""
         return name in self._types
 
     def tile(self, name: str) -> TileType:
+        """The type of the tile operand ``name``."""
         t = self._types[name]
         assert isinstance(t, TileType), name
         return t
 
     def dtype(self, name: str) -> DType:
+        """The element type of a tile operand or the type of a scalar one."""
         return self._types[name].dtype
 
     def arithmetic(self, name: str = "dst") -> Float | Integer:
+        """The arithmetic of an operand's element type."""
         return self.semantics.arithmetic(self.dtype(name))
 
 

@@ -105,7 +105,10 @@ def _tlrelu(c: Context, x: Array, slope: Array) -> Array:
 
 @elementwise("taxpy", "src", "scalar", "dst")
 def _taxpy(c: Context, x: Array, s: Array, old: Array) -> Array:
-    """dst + src * scalar; the product is rounded to the source type first, except bf16 into bf16."""
+    """Words of ``dst + src * scalar``.
+
+    The product is rounded to the source type first, except bf16 into bf16.
+    """
     source, a = c.arithmetic("src"), c.arithmetic()
     product = source.mul(source.num(x), source.num(s))
     if isinstance(source, Integer) and isinstance(a, Integer):

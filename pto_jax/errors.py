@@ -131,13 +131,16 @@ class DiagnosticSink:
     found: list[Diagnostic] = field(default_factory=list)
 
     def add(self, diagnostic: Diagnostic) -> None:
+        """Add a finding, once."""
         if diagnostic not in self.found:
             self.found.append(diagnostic)
 
     @property
     def errors(self) -> list[Diagnostic]:
+        """The findings of severity "error"."""
         return [d for d in self.found if d.severity == "error"]
 
     def raise_if_errors(self, kind: type[_Located]) -> None:
+        """Raise one exception of a kind with all errors, if there are any."""
         if self.errors:
             raise kind(self.errors)

@@ -58,6 +58,7 @@ class Effects:
     complete: bool = True
 
     def expect(self, holds: bool) -> None:
+        """Note whether an assumption holds: an attempt is complete only where all do."""
         self.complete = self.complete and holds
 
     def note(
@@ -93,6 +94,7 @@ class Effects:
                 self.complete = False
 
     def leaves(self, machine: TileMemory, frame: Frame) -> list[Array]:
+        """The arrays that carry what the region changes, in the order in which :meth:`restore` takes them."""
         found = [machine.cells[k] for k in self.cells] + [machine.buffers[k] for k in self.buffers]
         return found + [leaf for key, shape in self.names.items() for leaf in leaves(frame[key], shape)]
 

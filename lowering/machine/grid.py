@@ -134,8 +134,10 @@ def _window(view: View) -> Elements:
 
 @dataclass(frozen=True)
 class Part:
-    """What the blocks touch of one written buffer: block ``b`` has ``size`` elements from ``starts[b]`` on;
-    ``targets`` and ``sources`` are the elements written and where they stand in the parts laid end to end."""
+    """What the blocks touch of one written buffer: block ``b`` has ``size`` elements from ``starts[b]`` on.
+
+    ``targets`` and ``sources`` are the elements written and where they stand in the parts laid end to end.
+    """
 
     starts: Elements
     size: int

@@ -31,6 +31,10 @@ class InstructionMachine(TileMemory):
     """
 
     def execute(self, execution: Execution) -> dict[str, Array]:
+        """Execute an instruction and write its destinations; returns vectors outside tile memory by name.
+
+        Raises NotExecutableError for an instruction without a rule.
+        """
         name = execution.instruction.name
         if name in MEMORY_RULES:
             self._transfer(execution, MEMORY_RULES[name])
@@ -84,6 +88,10 @@ class InstructionMachine(TileMemory):
             self.violations.append(Violation(e.op, rule, allowed, jnp.asarray(broken, bool)))
 
     def context(self, e: Execution) -> Context:
+        """The static part of an execution: types with known valid sizes, attributes, form, sources covered.
+
+        A source is covered where its valid region is known to contain the destination's.
+        """
         types: list[tuple[str, TileType | ScalarType]] = []
         for name, operand in e.operands.items():
             declared = e.instruction.operand(name)

@@ -40,16 +40,19 @@ class ObservedMachine(JaxMachine):
     observer: Observer | None = None
 
     def begin(self, op: Op, scope: Scope) -> None:
+        """Tell the observer the operation and the names it sees, before it is executed."""
         super().begin(op, scope)
         if self.observer is not None:
             self.observer.begin(self, op, scope)
 
     def new_block(self) -> None:
+        """Tell the observer that a block of a launch begins."""
         super().new_block()
         if self.observer is not None:
             self.observer.block(self)
 
     def execute(self, execution: Execution) -> dict[str, Array]:
+        """Execute an instruction; the observer looks before it and after it."""
         if self.observer is None:
             return super().execute(execution)
         self.observer.before(self, execution)

@@ -40,8 +40,10 @@ def key_of(op: Op) -> Key:
 
 @dataclass(frozen=True)
 class Accesses:
-    """The first and the last element of a buffer that every execution addresses, and the operations that
-    do so."""
+    """The first and the last element of a buffer that every execution addresses.
+
+    ``before`` and ``behind`` are the operations that address them.
+    """
 
     first: int
     last: int
@@ -49,6 +51,7 @@ class Accesses:
     behind: Op
 
     def joined(self, other: Accesses) -> Accesses:
+        """The outermost elements of both; where they are equal, with this one's operations."""
         low = other if other.first < self.first else self
         high = other if other.last > self.last else self
         return Accesses(low.first, high.last, low.before, high.behind)
@@ -56,9 +59,12 @@ class Accesses:
 
 @dataclass
 class Surveyor(AbstractMachine):
-    """Computes ranges only, and notes the constant addresses of tiles, constant accesses to global memory
-    outside control flow that only execution knows, and the operations whose addresses are near the beginning
-    of global memory (``near``, True) or may not be."""
+    """Computes ranges only, and notes where a program puts and addresses things.
+
+    ``found`` are the addresses of tiles, ``accesses`` the constant accesses to global memory outside control
+    flow that only execution knows; ``near`` tells of operations that compute addresses whether these are
+    always near the beginning of global memory.
+    """
 
     found: list[Placement] = field(default_factory=list)
     accesses: dict[str, Accesses] = field(default_factory=dict)
@@ -66,12 +72,15 @@ class Surveyor(AbstractMachine):
     current: Key = ("", ())
 
     def unknown(self, dtype: DType | None = None) -> Scalar:
+        """The range of all numbers of the type, of 64 bits by default."""
         return Range() if dtype is None else Range.of_type(dtype)
 
     def begin(self, op: Op, scope: Scope) -> None:
+        """Note the operation: addresses are computed for it from here on."""
         self.current = key_of(op)
 
     def execute(self, execution: Execution) -> dict[str, None]:
+        """Note the elements that a transfer addresses, where they are known; every vector result is None."""
         transfer = execution.instruction.traits.transfer
         if transfer is not None and self.depth == 0:
             self._note(execution, *transfer)
@@ -97,12 +106,15 @@ class Surveyor(AbstractMachine):
             self.accesses[buffer] = self.accesses.get(buffer, found).joined(found)
 
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
+        """One block stands for all: its number is the range [0, grid - 1]."""
         run(Range(0, grid - 1), operands)
 
     def counter(self, value: int) -> Scalar:
+        """The range of one number."""
         return Range.of(value)
 
     def trip(self, frame: Frame, trips: Scalar) -> Scalar:
+        """The range of a loop's trip numbers, by the ranges of its bounds and its step."""
         if isinstance(trips, int):
             return Range(0, max(0, trips - 1))
         names = frame.names()
@@ -110,14 +122,17 @@ class Surveyor(AbstractMachine):
         return Range(0, max(0, (upper.high - lower.low - 1) // max(1, step.low)))
 
     def either(self, first: Operand, second: Operand) -> Operand:
+        """The smallest range that has both, for scalars that are numbers or ranges."""
         if isinstance(first, int | Range) and isinstance(second, int | Range):
             return first if first == second else Range.of(first).joined(Range.of(second))
         return super().either(first, second)
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+        """The range of an operation's results, by those of its operands."""
         return ranges.scalar(name, args, source, result)
 
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+        """The range of ``base + index * stride``; notes whether it and its parts are near."""
         product = ranges.scalar("arith.muli", (index, stride), INDEX, INDEX)
         found = ranges.scalar("arith.addi", (base, product), INDEX, INDEX)
         near = Range.of(base).is_near and product.is_near and found.is_near
@@ -125,13 +140,16 @@ class Surveyor(AbstractMachine):
         return found
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        """Note the access; any number may be there."""
         self._access(op, pointer.buffer, pointer.offset, pointer.offset)
         return self.unknown()
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        """Note the access."""
         self._access(op, pointer.buffer, pointer.offset, pointer.offset)
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
+        """Note where a tile with an address is placed; a tile has no storage here, so the result is None."""
         if address is not None:
             self.found.append(Placement(type, address if isinstance(address, int) else None))
         return None

@@ -49,18 +49,22 @@ class JaxMachine(InstructionMachine):
     _op: Op = BEFORE
 
     def begin(self, op: Op, scope: Scope) -> None:
+        """Remember the operation whose addresses are computed next."""
         self._op = op
 
     def known(self, value: Scalar) -> int | None:
+        """The number of a Python or NumPy integer or of an array that is not traced, else None."""
         if isinstance(value, Array) and not isinstance(value, jax.core.Tracer):
             return int(value)
         return int(value) if isinstance(value, int | np.integer) else None
 
     def unrolls(self, op: Op, trips: int) -> bool:
+        """Whether the loop is executed trip by trip: eagerly always, else up to MAX_UNROLLED operations."""
         body = sum(1 for _ in op.walk()) - 1
         return not self.whole or trips * body <= MAX_UNROLLED
 
     def counter(self, value: int) -> Scalar:
+        """A Python number in a program traced as a whole, else an int64 array, so that rules see one type."""
         return value if self.whole else jnp.asarray(np.int64(value))
 
     @contextmanager
@@ -72,22 +76,27 @@ class JaxMachine(InstructionMachine):
             self.depth -= 1
 
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
+        """The results of one of two arms by a traced condition (:func:`control_flow.branch`)."""
         with self._inside():
             return control_flow.branch(self, frame, condition, arms)
 
     def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
+        """What is carried after ``trips`` trips of ``body`` (:func:`control_flow.loop`)."""
         with self._inside():
             return control_flow.loop(self, frame, trips, inits, body)
 
     def repeat(
         self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
     ) -> tuple[Operand, ...]:
+        """What is carried after a while loop; traced as a whole, else step by step."""
         if self.whole:
             with self._inside():
                 return control_flow.repeat(self, frame, inits, before, after)
         return step_by_step(self, frame.op, inits, before, after)
 
     def show(self, op: Op, format: str, value: Scalar, dtype: DType) -> None:
+        """Print a scalar at once where it is known, else when the compiled program runs."""
+
         def show(value: np.generic) -> None:
             print(printed(format, value.item()), flush=True)
 
@@ -97,22 +106,30 @@ class JaxMachine(InstructionMachine):
             jax.debug.callback(show, scalars.to_native(value, dtype))
 
     def trap(self, op: Op) -> None:
+        """End the execution: eagerly ExecutionError at once, else a violation of the rule ``trap``."""
         if not self.whole:
             raise ExecutionError(Diagnostic("error", "the program stops here", op.span, op.name, rule="trap"))
         self.stop(op, "trap", "a program that does not come here", jnp.ones((), bool))
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+        """The result of an ``arith`` operation, of which an operand is an array of shape ()."""
         return scalars.compute(self.semantics, name, args, source, result)
 
     def elements(self, buffer: Buffer, dtype: DType) -> int | None:
+        """How many elements the buffer's array has; None for a buffer that execution chooses."""
         return self.buffers[buffer].shape[0] if isinstance(buffer, str) else None
 
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+        """``base + index * stride`` as an int64 array, with as much care as the operation's addresses need.
+
+        Outside 64 bits it is NOWHERE where run-time rules are checked, else far outside any buffer.
+        """
         if key_of(self._op) in self.near:
             return addresses.near(base, index, stride)
         return (addresses.advanced if self.checks else addresses.followed)(base, index, stride)
 
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
+        """Execute the blocks of a launch: side by side where they are proved not to meet, else in order."""
         sizes = {name: words.shape[0] for name, words in self.buffers.items()}
         parts = self.disjoint(sizes) if self.whole and self.disjoint is not None else None
         if parts is not None:
@@ -132,6 +149,10 @@ class JaxMachine(InstructionMachine):
             self.loop(Frame(place), grid, (), body)
 
     def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Array:
+        """The element at a position in a tile's storage, an array of shape ().
+
+        Positions outside the tile break the run-time rule ``offset-range``.
+        """
         _whole(op, ref)
         self._within(op, position, ref.type.elements, "the tile")
         flat = self.words(ref).reshape(-1)
@@ -140,6 +161,10 @@ class JaxMachine(InstructionMachine):
         )
 
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
+        """Write a scalar to the element at a position in a tile's storage.
+
+        Positions outside the tile break the run-time rule ``offset-range``.
+        """
         _whole(op, ref)
         self._within(op, position, ref.type.elements, "the tile")
         words, at = self.words(ref), indexed_scalars.in_tile(ref.type, position)
@@ -147,11 +172,19 @@ class JaxMachine(InstructionMachine):
         self.write(ref, new.reshape(words.shape))
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Array:
+        """The element of global memory that a pointer is at, an array of shape ().
+
+        Offsets outside the buffer break the run-time rule ``offset-range``.
+        """
         buffer = self.buffers[pointer.buffer]
         self._within(op, pointer.offset, buffer.shape[0], pointer.buffer)
         return indexed_scalars.as_scalar(indexed_scalars.read(buffer, pointer.offset), dtype)
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        """Write a scalar to the element a pointer is at.
+
+        Offsets outside the buffer break the run-time rule ``offset-range``.
+        """
         buffer, word = self.buffers[pointer.buffer], scalars.to_word(value, pointer.dtype)
         self._within(op, pointer.offset, buffer.shape[0], pointer.buffer)
         self.buffers[pointer.buffer] = indexed_scalars.write(buffer, pointer.offset, word)

@@ -21,6 +21,7 @@ class Range:
 
     @classmethod
     def of(cls, n: Scalar) -> Range:
+        """The range of a number; a range as it is; all 64-bit integers for anything else."""
         if isinstance(n, Range):
             return n
         return cls(int(n), int(n)) if isinstance(n, int) else cls()
@@ -33,10 +34,12 @@ class Range:
         return cls(0, 1) if dtype.bits == 1 else cls(dtype.min_int, dtype.max_int)
 
     def joined(self, other: Range) -> Range:
+        """The smallest range that has both."""
         return Range(min(self.low, other.low), max(self.high, other.high))
 
     @property
     def is_near(self) -> bool:
+        """Whether all numbers are at most 2**60 from zero."""
         return self.low >= -NEAR and self.high <= NEAR
 
 

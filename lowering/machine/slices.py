@@ -1,7 +1,7 @@
-"""Slices at places that may only be known at run time, and are never moved: what is outside reads zero and
-is not written.
+"""Slices at places that may only be known at run time: what is outside reads zero and is not written.
 
-``lax.dynamic_slice`` and ``lax.dynamic_update_slice`` move a slice that begins outside an array inside it.
+``lax.dynamic_slice`` and ``lax.dynamic_update_slice`` move a slice that begins outside an array inside it;
+these never do.
 """
 
 from __future__ import annotations
@@ -45,8 +45,11 @@ def write(flat: Array, part: Array, start: Scalar) -> Array:
 
 
 def _places(start: Array, size: int, count: int) -> tuple[Array, Array]:
-    """Where a slice moved inside begins (int32), and where in three such slices side by side, of which it is
-    the middle one, the slice that was meant does."""
+    """Where a slice moved inside begins, and where the slice that was meant begins, both int32.
+
+    The second is counted in three slices of ``count`` elements side by side, of which the moved one is the
+    middle one.
+    """
     begin = lax.clamp(np.int64(0), start, np.int64(size - count))
     # Nothing wraps: a start below zero is moved to zero.
     shift = lax.clamp(np.int64(-count), lax.sub(start, begin), np.int64(count))

@@ -26,8 +26,10 @@ from . import addresses, slices
 
 @dataclass(frozen=True)
 class Cell:
-    """``logical``: the tile type every view agrees on, or None for flat words of ``width`` bits over
-    the bytes [begin, end) of a memory space."""
+    """A piece of on-chip memory that no other overlaps: the bytes [begin, end) of a memory space.
+
+    ``logical`` is the tile type every view agrees on, or None for flat words of ``width`` bits.
+    """
 
     key: str
     logical: TileType | None
@@ -56,6 +58,7 @@ class Slot:
 
     @property
     def loose(self) -> bool:
+        """Whether the slot begins inside another tile."""
         return self.step < WHOLE
 
 
@@ -77,6 +80,7 @@ class Window:
 
     @property
     def starts(self) -> tuple[Scalar, Scalar]:
+        """Row and column in the tile."""
         return self.row, self.col
 
     def take(self, whole: Array, t: TileType) -> Array:
@@ -140,6 +144,7 @@ class Placement:
 
     @property
     def end(self) -> int:
+        """The byte address after the last byte, counted from 0 where the address is not known."""
         return (self.address or 0) + max(1, self.type.bytes)
 
 

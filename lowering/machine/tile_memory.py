@@ -64,10 +64,12 @@ class Violation:
 
     @property
     def site(self) -> Site:
+        """The static part: operation, rule, and the texts of its message."""
         return Site(self.op, self.rule, self.allowed, self.found, len(self.values))
 
     @property
     def data(self) -> list[Array]:
+        """The arrays: the flag, then the numbers of the message."""
         return [self.broken, *self.values]
 
     def of_batch(self) -> Violation:
@@ -120,6 +122,10 @@ class TileMemory:
         self.buffers[name] = words
 
     def region(self, op: Op, ref: TileRef, operand: str = "") -> None:
+        """Check that a handle's valid sizes are within its shape: the run-time rule ``region``.
+
+        Raises ExecutionError where they are known not to be.
+        """
         extents = ref.type.shape
         whose = f" of {operand}" if operand else ""
         allowed = f"a valid region within {extents[0]}x{extents[1]}{whose}"
@@ -147,6 +153,7 @@ class TileMemory:
         self.violations.append(Violation(op, rule, allowed, stopped))
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Slot:
+        """Storage of an ``alloc_tile``: its own cell, or the one that the plan has at the byte address."""
         if address is None:
             place = (self.core, id(op))
             key = self._own_keys.get(place) or self._key(op.results[0].name)
@@ -154,6 +161,7 @@ class TileMemory:
         return self._placed(op, type, address)
 
     def fresh(self, op: Op, result: Value, type: TileType) -> Slot:
+        """A new cell for a result that no allocation names."""
         slot = self._own(self._key(result.name), type)
         self.temporaries.add(slot.cell.key)
         return slot
@@ -166,6 +174,7 @@ class TileMemory:
         return slot
 
     def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Slot:
+        """Storage at a byte address of the type's memory space."""
         return self._placed(op, type, address)
 
     def _placed(self, op: Op, type: TileType, address: Scalar) -> Slot:
@@ -191,12 +200,14 @@ class TileMemory:
         return self._own(self._key(name), type)
 
     def alias(self, op: Op, ref: TileRef, type: TileType) -> Slot | Window:
+        """The tile's own storage; NotExecutableError for a window that the type would order differently."""
         if isinstance(ref.storage, Window) and not storage.seen_alike(ref.type, type):
             raise _pitched(op)
         assert isinstance(ref.storage, Slot | Window)
         return ref.storage
 
     def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Slot:
+        """Storage that begins ``elements`` elements into the tile; NotExecutableError for a window."""
         if not isinstance(ref.storage, Slot):
             raise _pitched(op)
         width = ref.type.dtype.storage_bits
@@ -206,22 +217,28 @@ class TileMemory:
         return replace(ref.storage, address=address, step=min(ref.storage.step, max(width, 8)))
 
     def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Window:
+        """The part of a tile from (row, col) on."""
         limit, width = ref.type.shape
         return Window(replace(ref, v_row=limit, v_col=width), row, col)
 
     def contents(self, ref: TileRef) -> Array:
+        """The words of a whole tile, [rows, cols]."""
         return self.words(ref)
 
     def receive(self, op: Op, name: str, type: TileType, contents: Array) -> Slot:
+        """New storage that holds the words [rows, cols]."""
         return self.temporary(type, contents, name)
 
     def concatenate(self, parts: Sequence[Array], axis: int) -> Array:
+        """Word arrays joined along an axis."""
         return jnp.concatenate(parts, axis)
 
     def enter(self, core: str) -> None:
+        """Turn to the local memory of a core."""
         self.core = core
 
     def new_block(self) -> None:
+        """Empty the local memory: a block of a launch begins."""
         self.cells.clear()
         self.values.clear()
         self._in_block = True
@@ -231,6 +248,7 @@ class TileMemory:
         return self.temporaries | self.of_block if op.name == BLOCK else self.temporaries
 
     def words(self, ref: TileRef) -> Array:
+        """The words of a tile, [rows, cols], wherever they are."""
         if isinstance(ref.storage, Choice):
             choices = [self.words(with_storage(ref, option)) for option in ref.storage.options]
             found = choices[0]
@@ -268,16 +286,19 @@ class TileMemory:
             self.cells[key] = storage.initial(self._layout[key], self.semantics.profile)
 
     def set_cell(self, key: str, words: Array) -> None:
+        """Replace a cell's words; values known besides the old ones are dropped."""
         self.cells[key] = words
         self.values.pop(key, None)
 
     def lanes(self, ref: TileRef) -> Lanes:
+        """Words, valid sizes, and the float64 values where they are known, of a tile."""
         slot = ref.storage
         carried = isinstance(slot, Slot) and ref.type.dtype == F32 and storage.sees_logical(slot, ref.type)
         value = self.values.get(slot.cell.key) if carried and isinstance(slot, Slot) else None
         return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col), value)
 
     def write(self, ref: TileRef, words: Array, value: Array | None = None) -> None:
+        """Replace the words [rows, cols] of a tile; ``value`` has a float32 tile's values, where known."""
         if isinstance(ref.storage, Window):
             whole = self.words(ref.storage.tile)
             self.write(ref.storage.tile, ref.storage.put(whole, words))
@@ -300,9 +321,11 @@ class Snapshot:
 
     @classmethod
     def of(cls, machine: TileMemory) -> Snapshot:
+        """The arrays a machine has now."""
         return cls(dict(machine.cells), dict(machine.buffers), dict(machine.values))
 
     def restore(self, machine: TileMemory) -> None:
+        """Make the arrays those of the machine."""
         machine.cells.clear()
         machine.cells.update(self.cells)
         machine.buffers.clear()

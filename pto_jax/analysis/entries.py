@@ -16,8 +16,11 @@ from .provenance import GlobalTypes as GlobalTypes, called, roots
 
 @dataclass(frozen=True)
 class Argument:
-    """An argument of a kernel. ``min_elements`` is the number of elements a buffer needs for the views
-    whose sizes the text gives, None when it gives none."""
+    """An argument of a kernel.
+
+    ``min_elements`` is the number of elements a buffer needs for the views whose sizes the text gives, None
+    when it gives none.
+    """
 
     name: str
     type: Type
@@ -54,8 +57,10 @@ def arguments(program: Program, function: Function) -> tuple[Argument, ...]:
 
 
 def fragment_outputs(program: Program) -> tuple[str, ...]:
-    """Names of a fragment's results that instructions wrote, and of the tile handles it makes at its end;
-    its constants are not results, and a view that it writes stands for the arguments it is a view of."""
+    """Names of a fragment's results that instructions wrote, and of the tile handles it makes at its end.
+
+    Its constants are not results, and a view that it writes stands for the arguments it is a view of.
+    """
     made: set[str] = set()
     read = {v.name for op in program.walk() for v in op.ins}
     for op in program.walk():

@@ -103,8 +103,10 @@ def load_arrays(path: str | Path) -> dict[str, Array]:
 
 
 def save_arrays(path: str | Path, arrays: Mapping[str, Array]) -> None:
-    """Write an ``.npz`` file under exactly this name, as :func:`~.write.replacing` does; FileError when that
-    cannot be done."""
+    """Write an ``.npz`` file under exactly this name, as :func:`~.write.replacing` does.
+
+    FileError when that cannot be done.
+    """
     with replacing(path) as file, zipfile.ZipFile(file, "w") as archive:
         for name, array in arrays.items():
             with archive.open(f"{name}{_SUFFIX}", "w", force_zip64=True) as member:

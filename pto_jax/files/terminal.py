@@ -21,10 +21,10 @@ _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u2
 
 
 def escaped(text: str) -> str:
-    """A text with escapes in place of what steers a terminal.
+    r"""A text with escapes in place of what steers a terminal.
 
-    >>> escaped("red \\x1b[31m")
-    'red \\\\x1b[31m'
+    >>> escaped("red \x1b[31m")
+    'red \\x1b[31m'
     """
     return _STEERING.sub(lambda found: found[0].encode("unicode_escape").decode("ascii"), text)
 

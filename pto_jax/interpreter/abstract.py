@@ -60,51 +60,69 @@ class AbstractMachine:
             return View(argument.name, t.dtype, 0, sizes, sizes)
         return self.unknown(t.dtype if isinstance(t, ScalarType) else None)
 
-    def begin(self, op: Op, scope: Scope) -> None: ...
+    def begin(self, op: Op, scope: Scope) -> None:
+        """Nothing to prepare."""
 
-    def region(self, op: Op, ref: TileRef) -> None: ...
+    def region(self, op: Op, ref: TileRef) -> None:
+        """Not checked: valid sizes may be unknown."""
 
     def execute(self, execution: Execution) -> dict[str, None]:
+        """Nothing is computed; every vector outside tile memory is None."""
         return dict.fromkeys(execution.vectors)
 
-    def enter(self, core: str) -> None: ...
+    def enter(self, core: str) -> None:
+        """Nothing to turn to: there is no local memory."""
 
-    def new_block(self) -> None: ...
+    def new_block(self) -> None:
+        """Nothing to empty: there is no local memory."""
 
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
+        """One block stands for all; its number is unknown."""
         run(self.unknown(), operands)
 
     def alias(self, op: Op, ref: TileRef, type: TileType) -> Hashable:
+        """No storage: None."""
         return None
 
     def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Hashable:
+        """No storage: None."""
         return None
 
     def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Hashable:
+        """No storage: None."""
         return None
 
-    def contents(self, ref: TileRef) -> None: ...
+    def contents(self, ref: TileRef) -> None:
+        """Nothing is computed: None."""
 
     def receive(self, op: Op, name: str, type: TileType, contents: Any) -> Hashable:
+        """No storage: None."""
         return None
 
-    def concatenate(self, parts: Sequence[Any], axis: int) -> None: ...
+    def concatenate(self, parts: Sequence[Any], axis: int) -> None:
+        """Nothing is computed: None."""
 
-    def show(self, op: Op, format: str, value: Scalar, dtype: DType) -> None: ...
+    def show(self, op: Op, format: str, value: Scalar, dtype: DType) -> None:
+        """Nothing is printed."""
 
-    def trap(self, op: Op) -> None: ...
+    def trap(self, op: Op) -> None:
+        """Nothing ends: the path goes on."""
 
     def require(
         self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
-    ) -> None: ...
+    ) -> None:
+        """Not checked."""
 
     def known(self, value: Scalar) -> int | None:
+        """The number of a Python integer, else None."""
         return int(value) if isinstance(value, int) else None
 
     def unrolls(self, op: Op, trips: int) -> bool:
+        """Never: a loop's body is followed once."""
         return False
 
     def counter(self, value: int) -> Scalar:
+        """An unknown scalar."""
         return self.unknown()
 
     @contextmanager
@@ -117,11 +135,13 @@ class AbstractMachine:
             self.depth -= not certain
 
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
+        """What either arm may hand on; both are followed."""
         with self._inside(certain=False):
             first, second = (arm() for arm in arms)
         return tuple(map(self.either, first, second))
 
     def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
+        """What may be carried after any number of trips; the body is followed once."""
         carried = tuple(map(self.opened, inits))
         with self._inside(certain=isinstance(trips, int) and trips > 0):
             return tuple(map(self.either, carried, body(self.trip(frame, trips), carried)))
@@ -129,35 +149,46 @@ class AbstractMachine:
     def repeat(
         self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
     ) -> tuple[Operand, ...]:
+        """What a while loop may hand on; both regions are followed once."""
         passed = before(tuple(map(self.opened, inits)))[1]
         with self._inside(certain=False):
             after(passed)
         return passed
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+        """An unknown scalar."""
         return self.unknown()
 
     def elements(self, buffer: Buffer, dtype: DType) -> int | None:
+        """Not known: None."""
         return None
 
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+        """An unknown scalar."""
         return self.unknown()
 
     def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
+        """An unknown scalar."""
         return self.unknown()
 
-    def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None: ...
+    def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
+        """Nothing is written."""
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        """An unknown scalar."""
         return self.unknown()
 
-    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None: ...
+    def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        """Nothing is written."""
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
+        """No storage: None."""
         return None
 
     def fresh(self, op: Op, result: Value, type: TileType) -> Hashable:
+        """No storage: None."""
         return None
 
     def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
+        """What :meth:`allocate` gives at the address."""
         return self.allocate(op, type, address)

@@ -50,8 +50,10 @@ def _meets(interpreter: Interpreter, op: Op) -> bool:
 
 
 def _trips(interpreter: Interpreter, op: Op, lower: Scalar, upper: Scalar, step: Scalar) -> Scalar:
-    """How often a loop runs; a step that is not positive is an error, or no trip where only execution
-    knows it."""
+    """How often a loop runs.
+
+    A step that is not positive is an error, or no trip where only execution knows it.
+    """
     low, high, known = (interpreter.machine.known(n) for n in (lower, upper, step))
     if known is None or known <= 0:
         broken = interpreter.scalar("arith.cmpi.sle", (step, 0), INDEX, I1) if known is None else True

@@ -229,8 +229,10 @@ class Interpreter:
         return self.modes[name]
 
     def fresh(self, op: Op, result: Value, operands: Mapping[str, Operand]) -> TileRef:
-        """A new tile for a result that no allocation names; the operands give valid sizes its type leaves
-        open."""
+        """A new tile for a result that no allocation names.
+
+        The operands give valid sizes that its type leaves open.
+        """
         t = result.type
         assert isinstance(t, TileType), f"untyped result {result}"
         source = next((o for o in operands.values() if isinstance(o, TileRef)), None)

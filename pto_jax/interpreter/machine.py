@@ -38,8 +38,10 @@ class Machine(Protocol):
         """An ``arith`` operation on scalars of type ``source`` of which at least one is not a number."""
 
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
-        """``base + index * stride`` of scalars of which at least one is not a number; NOWHERE where the
-        product or the sum leaves 64 bits, and where the base is NOWHERE."""
+        """``base + index * stride`` of scalars of which at least one is not a number.
+
+        NOWHERE where the product or the sum leaves 64 bits, and where the base is NOWHERE.
+        """
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
         """Storage of an ``alloc_tile``; the same operation always names the same storage."""
@@ -75,8 +77,10 @@ class Machine(Protocol):
         """Such arrays side by side."""
 
     def execute(self, execution: Execution) -> Mapping[str, Operand]:
-        """Compute one instruction and write its destinations; returns the values of those that are
-        vectors outside tile memory."""
+        """Compute one instruction and write its destinations.
+
+        Returns the values of those that are vectors outside tile memory, by name.
+        """
 
     def region(self, op: Op, ref: TileRef) -> None:
         """Called where a handle gets its valid sizes; they must lie within its physical shape."""

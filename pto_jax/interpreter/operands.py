@@ -87,6 +87,7 @@ class Execution:
     vectors: Mapping[str, VectorType] = field(default_factory=dict)
 
     def tile(self, name: str) -> TileRef:
+        """The tile handle of an operand."""
         ref = self.operands[name]
         assert isinstance(ref, TileRef), name
         return ref

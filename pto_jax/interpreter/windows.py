@@ -70,8 +70,10 @@ def require_inside(
     extents: Sequence[Scalar],
     view: View | None = None,
 ) -> None:
-    """The run-time rule that a window lies inside what it is a window of, dimension by dimension; one of
-    global memory (``view``) may go on in the buffer along the slowest dimension."""
+    """The run-time rule that a window lies inside what it is a window of, dimension by dimension.
+
+    A window of global memory (``view``) may go on in the buffer along the slowest dimension.
+    """
     if not machine.checks:
         return
     slowest = view is not None

@@ -75,6 +75,7 @@ class Conv:
 
     @property
     def elements(self) -> int:
+        """The number of elements of the tile."""
         return prod(self.shape)
 
     @property

@@ -39,14 +39,17 @@ class DType:
 
     @property
     def is_float(self) -> bool:
+        """Whether the type is a float format."""
         return self.kind == "float"
 
     @property
     def is_integer(self) -> bool:
+        """Whether the type is a signed or an unsigned integer."""
         return self.kind in ("int", "uint")
 
     @property
     def is_signed(self) -> bool:
+        """Whether the type is a signed integer."""
         return self.kind == "int"
 
     @property
@@ -60,6 +63,7 @@ class DType:
         return self.bits if self.packed else self.word_bits
 
     def storage_bytes(self, elements: int) -> int:
+        """Bytes that a number of elements takes in memory, rounded up."""
         return -(-elements * self.storage_bits // 8)
 
     @property
@@ -74,10 +78,12 @@ class DType:
 
     @property
     def min_int(self) -> int:
+        """The smallest number of an integer type."""
         return -(1 << (self.bits - 1)) if self.is_signed else 0
 
     @property
     def max_int(self) -> int:
+        """The largest number of an integer type."""
         return (1 << (self.bits - 1)) - 1 if self.is_signed else (1 << self.bits) - 1
 
     @property
@@ -184,8 +190,10 @@ def dtype(name: object) -> DType:
 
 
 def _of_array_type(t: object) -> DType | None:
-    """The element type of an array type; None for what is no array type at all, as ``np.dtype`` takes
-    None for float64 and a number for nothing."""
+    """The element type of an array type; None for what is no array type at all.
+
+    ``np.dtype`` itself takes None for float64.
+    """
     if isinstance(t, np.dtype | type) or hasattr(t, "dtype"):
         try:
             return _BY_NUMPY.get(np.dtype(t))

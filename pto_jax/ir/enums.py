@@ -39,17 +39,23 @@ class AddressSpace(IntEnum):
 
 
 class BLayout(IntEnum):
+    """Order of a tile's elements, or of its boxes where it is boxed."""
+
     ROW_MAJOR = 0
     COL_MAJOR = 1
 
 
 class SLayout(IntEnum):
+    """Order of the elements inside a box; ``NONE_BOX`` where a tile is not boxed."""
+
     NONE_BOX = 0
     ROW_MAJOR = 1
     COL_MAJOR = 2
 
 
 class Pad(IntEnum):
+    """Value that pads a tile: none asked for, zero, or the element type's largest or smallest value."""
+
     NULL = 0
     ZERO = 1
     MAX = 2
@@ -57,6 +63,8 @@ class Pad(IntEnum):
 
 
 class Compact(IntEnum):
+    """How the rows of a tile are padded in storage; ``ROW_PLUS_ONE``: by one element each."""
+
     NULL = 0
     NORMAL = 1
     ROW_PLUS_ONE = 2
@@ -91,6 +99,8 @@ class GlobalLayout(IntEnum):
 
 
 class RoundMode(IntEnum):
+    """Rounding of a conversion; ``RINT`` is to nearest even, ``ROUND`` to nearest away from zero."""
+
     NONE = 0
     RINT = 1
     ROUND = 2
@@ -101,11 +111,15 @@ class RoundMode(IntEnum):
 
 
 class SaturationMode(IntEnum):
+    """Whether a conversion clamps values outside the range of its result."""
+
     ON = 0
     OFF = 1
 
 
 class CmpMode(IntEnum):
+    """Comparisons of two values."""
+
     EQ = 0
     NE = 1
     LT = 2
@@ -115,11 +129,15 @@ class CmpMode(IntEnum):
 
 
 class Precision(IntEnum):
+    """Variants of an instruction that differ in precision."""
+
     DEFAULT = 0
     HIGH_PRECISION = 1
 
 
 class MaskPattern(IntEnum):
+    """Positions that a mask keeps, repeated along a row; the last digit stands for the first position."""
+
     P0101 = 1
     P1010 = 2
     P0001 = 3
@@ -130,16 +148,22 @@ class MaskPattern(IntEnum):
 
 
 class AtomicType(IntEnum):
+    """Whether a store replaces the elements in global memory or adds to them."""
+
     ATOMIC_NONE = 0
     ATOMIC_ADD = 1
 
 
 class ReluPreMode(IntEnum):
+    """Whether what leaves an accumulator is clamped at zero first."""
+
     NO_RELU = 0
     NORMAL_RELU = 1
 
 
 class AccToVecMode(IntEnum):
+    """Which vector core receives an accumulator: one of the two, or a half of its rows or columns each."""
+
     SINGLE_MODE_VEC0 = 0
     SINGLE_MODE_VEC1 = 1
     DUAL_MODE_SPLIT_M = 2
@@ -147,6 +171,8 @@ class AccToVecMode(IntEnum):
 
 
 class StPhase(IntEnum):
+    """Phase of a store from an accumulator; values do not depend on it."""
+
     UNSPECIFIED = 0
     PARTIAL = 2
     FINAL = 3
@@ -185,6 +211,8 @@ class PipeEventType(IntEnum):
 
 
 class KernelKind(IntEnum):
+    """The kind of core that executes a kernel."""
+
     CUBE = 0
     VECTOR = 1
 
@@ -221,6 +249,8 @@ class HistByte(IntEnum):
 
 
 class QuantType(IntEnum):
+    """Results of quantisation: block-scaled formats, or i8 without and u8 with a zero point."""
+
     MXFP8 = 0
     MXFP4_E2M1 = 1
     INT8_SYM = 2

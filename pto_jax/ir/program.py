@@ -84,6 +84,7 @@ class Op:
 
     @cached_property
     def attrs(self) -> dict[str, AttrValue]:
+        """The attributes by name."""
         return dict(self.attributes)
 
     def group(self, name: str) -> tuple[Value, ...]:
@@ -101,6 +102,7 @@ class Op:
         return self.outs or self.results
 
     def walk(self) -> Iterator[Op]:
+        """The operation, then those in its regions, in text order."""
         yield self
         for region in self.regions:
             for op in region.ops:
@@ -121,13 +123,16 @@ class Function:
 
     @cached_property
     def attrs(self) -> dict[str, AttrValue]:
+        """The attributes by name."""
         return dict(self.attributes)
 
     @property
     def is_entry(self) -> bool:
+        """Whether the function is marked ``pto.entry``."""
         return "pto.entry" in self.attrs
 
     def walk(self) -> Iterator[Op]:
+        """All operations of the function, nested ones included, in text order."""
         for op in self.body.ops:
             yield from op.walk()
 
@@ -175,9 +180,11 @@ class Program:
 
     @cached_property
     def attrs(self) -> dict[str, AttrValue]:
+        """The attributes by name."""
         return dict(self.attributes)
 
     def function(self, name: str) -> Function | None:
+        """The function of a name, None where there is none."""
         return next((f for f in self.functions if f.name == name), None)
 
     @property
@@ -203,6 +210,7 @@ class Program:
         return hash(self.digest)
 
     def walk(self) -> Iterator[Op]:
+        """All operations of the program, nested ones included, in text order."""
         for f in self.functions:
             yield from f.walk()
 

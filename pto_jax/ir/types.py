@@ -76,8 +76,7 @@ _ORDERS: dict[Loc, tuple[BLayout, SLayout, int]] = {
 
 
 def element_order(loc: Loc) -> tuple[BLayout, SLayout, int]:
-    """The element order of a tile that is given by its place alone: block order, order inside a box, and
-    bytes of a box.
+    """The element order of a tile by its place alone: block order, order inside a box, bytes of a box.
 
     >>> element_order(Loc.ACC)[2], element_order(Loc.VEC)[1].name
     (1024, 'NONE_BOX')
@@ -159,14 +158,17 @@ class TileType:
 
     @property
     def shape(self) -> tuple[int, int]:
+        """Physical rows and columns."""
         return (self.rows, self.cols)
 
     @property
     def elements(self) -> int:
+        """The number of physical elements."""
         return self.rows * self.cols
 
     @property
     def valid(self) -> tuple[int | None, int | None]:
+        """Static valid rows and columns, None where they are run-time values."""
         return (self.v_row, self.v_col)
 
     @property
@@ -176,14 +178,17 @@ class TileType:
 
     @property
     def is_static(self) -> bool:
+        """Whether both valid sizes are static."""
         return self.v_row is not None and self.v_col is not None
 
     @property
     def boxed(self) -> bool:
+        """Whether the elements are stored in boxes."""
         return self.slayout != SLayout.NONE_BOX
 
     @cached_property
     def layout(self) -> LayoutName:
+        """The name of the element order."""
         return _LAYOUT_NAMES[self.blayout, self.slayout]
 
     @cached_property
@@ -205,9 +210,11 @@ class TileType:
         return self.dtype.storage_bytes(self.elements)
 
     def with_valid(self, v_row: int | None, v_col: int | None) -> TileType:
+        """The type with other valid sizes, None for run-time values."""
         return replace(self, v_row=v_row, v_col=v_col)
 
     def with_dtype(self, dtype: DType) -> TileType:
+        """The type with another element type."""
         return replace(self, dtype=dtype)
 
     def __str__(self) -> str:
@@ -294,6 +301,8 @@ class MemRefType:
 
 @dataclass(frozen=True)
 class VectorType:
+    """A vector outside tile memory."""
+
     dims: tuple[int, ...]
     dtype: DType
 

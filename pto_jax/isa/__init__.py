@@ -59,8 +59,10 @@ CLASSES = (
 
 @derived
 def instructions() -> dict[str, Instruction]:
-    """Every declared instruction by name, in the overview page's class order, and then those that were
-    added (:mod:`pto_jax.extension`)."""
+    """Every declared instruction by name, in the overview page's class order.
+
+    Those that were added (:mod:`pto_jax.extension`) come last.
+    """
     from importlib import import_module
 
     table: dict[str, Instruction] = {}
@@ -73,8 +75,9 @@ def instructions() -> dict[str, Instruction]:
 
 
 def find(name: str) -> Instruction | None:
-    """The declaration of an instruction, by its text name with or without ``pto.``, any case, or by its
-    Python name.
+    """The declaration of an instruction by its text name or its Python name; None for other names.
+
+    Text names are taken with or without ``pto.``, in any case.
 
     >>> find("pto.TMATMUL_ACC").name, find("memref_alloc").name
     ('tmatmul.acc', 'memref.alloc')

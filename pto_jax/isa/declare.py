@@ -31,9 +31,12 @@ OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event", "vector",
 
 @dataclass(frozen=True)
 class Sources:
-    """What the size of a new destination follows from: types and valid sizes of the tiles an operation
-    reads, its attributes, and the element type the destination is to have. A valid size is an int, an
-    array, or :class:`pto_jax.isa.rules.extents.Open` where it is not known."""
+    """What the size of a new destination follows from.
+
+    Types and valid sizes of the tiles an operation reads, its attributes, and the element type the
+    destination is to have. A valid size is an int, an array, or :class:`pto_jax.isa.rules.extents.Open` where
+    it is not known.
+    """
 
     types: Mapping[str, TileType]
     sizes: Mapping[str, tuple[Any, Any]]
@@ -47,8 +50,10 @@ Size: TypeAlias = "tuple[tuple[int, int], tuple[Any, Any]]"
 
 @dataclass(frozen=True)
 class Extent:
-    """How large a destination is that a call leaves to the instruction; ``rule`` gives None where the
-    sources do not say. ``text`` completes "dst has ..."."""
+    """How large a destination is that a call leaves to the instruction.
+
+    ``rule`` gives None where the sources do not say; ``text`` completes "dst has ...".
+    """
 
     text: str
     rule: Callable[[Sources], Size | None]
@@ -56,12 +61,15 @@ class Extent:
 
 @dataclass(frozen=True)
 class Operand:
-    """An operand. ``dtype`` is a type variable of the declaration ("T", "S", "D" ...), the name of an
-    element type, or None when the operand's element type is free. An optional destination may name the
-    source operand ``beside`` which it is written. ``conv`` operands may be convolution tiles. A destination
-    that a call leaves out has the size ``extent`` (None: that of the first source with its element type)
-    and, where the sources allow several element types, the first legal one of ``default``: names of element
-    types, of type variables, or of sources that have it. ``holds`` says what its numbers stand for."""
+    """An operand.
+
+    ``dtype`` is a type variable of the declaration ("T", "S", "D" ...), the name of an element type, or None
+    when the operand's element type is free. An optional destination may name the source operand ``beside``
+    which it is written. ``conv`` operands may be convolution tiles. A destination that a call leaves out has
+    the size ``extent`` (None: that of the first source with its element type) and, where the sources allow
+    several element types, the first legal one of ``default``: names of element types, of type variables, or
+    of sources that have it. ``holds`` says what its numbers stand for.
+    """
 
     name: str
     role: Role
@@ -82,14 +90,18 @@ class Operand:
 
     @property
     def is_read(self) -> bool:
+        """Whether the instruction reads the operand as data."""
         return self.role in ("in", "inout")
 
 
 @dataclass(frozen=True)
 class Attribute:
-    """An attribute. ``type`` is an enumeration, bool, int, str, a list of integers or the name of a
-    function; ``spellings`` are the keys it is written under in programs (the first is printed).
-    ``of_layout`` marks those that describe a layout and change no value."""
+    """An attribute.
+
+    ``type`` is an enumeration, bool, int, str, a list of integers or the name of a function; ``spellings``
+    are the keys it is written under in programs (the first is printed). ``of_layout`` marks those that
+    describe a layout and change no value.
+    """
 
     name: str
     type: type[IntEnum] | type[bool] | type[int] | type[str] | type[Symbol] | type[tuple[int, ...]]
@@ -100,6 +112,7 @@ class Attribute:
 
     @property
     def keys(self) -> tuple[str, ...]:
+        """The keys it is written under in programs, the printed one first."""
         return self.spellings or (self.name,)
 
 
@@ -211,13 +224,16 @@ class RegionRule:
 
 @dataclass(frozen=True)
 class Constraint:
-    """A testable statement. ``stage`` "run-time" marks rules on values that may only be known when the
-    program runs (they are checked as far as the types show them), ``region`` gives such a rule in
-    evaluable form; ``breaks`` edits a legal sample into one that violates exactly this rule, so that
-    tests can be generated; ``fix`` says how programs usually come to satisfy it. An empty ``allowed``
-    means that the finding says what is allowed itself. ``window`` names a tile whose valid region is a
-    window of another tile, that one, and the scalars that say where: execution checks what types do not
-    show. ``on_lanes`` is false for rules whose violation leaves the lanes that are read as they are."""
+    """A testable statement.
+
+    ``stage`` "run-time" marks rules on values that may only be known when the program runs (they are checked
+    as far as the types show them), ``region`` gives such a rule in evaluable form; ``breaks`` edits a legal
+    sample into one that violates exactly this rule, so that tests can be generated; ``fix`` says how programs
+    usually come to satisfy it. An empty ``allowed`` means that the finding says what is allowed itself.
+    ``window`` names a tile whose valid region is a window of another tile, that one, and the scalars that say
+    where: execution checks what types do not show. ``on_lanes`` is false for rules whose violation leaves the
+    lanes that are read as they are.
+    """
 
     rule: str
     allowed: str
@@ -286,8 +302,10 @@ Domain = Literal["dst", "src", "src0", "none", "custom"]
 
 @dataclass(frozen=True)
 class Cycles:
-    """What an instruction costs by the pages' formula: cycles to start, to complete, and per repeat of
-    256 bytes."""
+    """What an instruction costs by the pages' formula.
+
+    Cycles to start, to complete, and per repeat of 256 bytes.
+    """
 
     startup: int
     completion: int
@@ -385,10 +403,12 @@ class Instruction:
         return (*derived, *listed)
 
     def operand(self, name: str) -> Operand:
+        """The declared operand of a name, which must exist."""
         return next(o for o in self.operands if o.name == name)
 
     @property
     def destinations(self) -> tuple[Operand, ...]:
+        """The operands that are written, optional ones included."""
         return tuple(o for o in self.operands if o.role in ("out", "inout"))
 
     def destinations_of(self, form: tuple[str, ...]) -> tuple[Operand, ...]:

@@ -54,6 +54,7 @@ def five(dims: Dims) -> Dims:
 
 
 def times(*sizes: int | None) -> int | None:
+    """The product of sizes, None where one of them is not known."""
     return None if None in sizes else prod(s for s in sizes if s is not None)
 
 
@@ -82,6 +83,7 @@ def expected_window(t: TileType, layout: GlobalLayout) -> tuple[Dims, str]:
 
 
 def conv_fits(t: TileType, dims: Dims, layout: GlobalLayout) -> bool:
+    """Whether a view of some dimensions can fill a convolution tile; what is not known is taken to fit."""
     want, have = expected_window(t, layout)[0], five(dims)
     conv = t.conv
     assert conv is not None

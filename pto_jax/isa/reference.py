@@ -24,8 +24,10 @@ Json = dict[str, object]
 
 
 def matrix(instructions: Iterable[Instruction], style: Style = "text") -> str:
-    """Class, status, operands and element types per profile of every instruction; the element types of
-    several type variables are joined with ``<-``."""
+    """Class, status, operands and element types per profile of every instruction.
+
+    The element types of several type variables are joined with ``<-``.
+    """
     listed = list(instructions)
     if style == "json":
         return json.dumps({i.name: _summary(i) for i in listed}, indent=1)
@@ -116,8 +118,9 @@ def _markdown_table(header: list[str], cells: list[list[str]]) -> Iterator[str]:
 
 
 def page(instruction: Instruction, style: Style = "text", example: str | None = None) -> str:
-    """Everything a declaration says about one instruction, what a program needs first; ``example`` is an
-    operation in the text.
+    """Everything a declaration says about one instruction, what a program needs first.
+
+    ``example`` is an operation in the text.
 
     >>> from pto_jax.isa import instructions
     >>> print(page(instructions()["taddsc"]).splitlines()[0])

@@ -203,8 +203,9 @@ class Formula:
         return self.names == set(operands)
 
     def spelled(self, letters: Mapping[str, str]) -> str | None:
-        """The formula with letters for its operands, where it is an expression without functions, choices
-        and constants, or has a spelling of its own; None otherwise.
+        """The formula with letters for its operands; None where it has no such spelling.
+
+        It has one where it is an expression without functions, choices and constants, or ``shown`` is given.
 
         >>> Formula("src0 - src1").spelled({"src0": "A", "src1": "B"})
         'A - B'
@@ -281,8 +282,10 @@ def of_two(operation: str, a: str = "src0", b: str = "src1") -> Formula:
 
 
 class Facts(TypedDict, total=False):
-    """The facts of a declaration as builders hand them on: fields of
-    :class:`~pto_jax.isa.declare.Instruction`."""
+    """The facts of a declaration as builders hand them on.
+
+    The keys are fields of :class:`~pto_jax.isa.declare.Instruction`.
+    """
 
     lanes: Lanes
     moves: Moves | None

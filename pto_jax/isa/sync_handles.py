@@ -73,6 +73,10 @@ def config(
     decisions: tuple[Decision, ...] = (NO_VALUE_EFFECT,),
     traits: Traits = PLAIN,
 ) -> Instruction:
+    """The declaration of an instruction of the class sync_config, which has a syntax of its own.
+
+    ``shown`` are its sample operations.
+    """
     return Instruction(
         name,
         "sync_config",

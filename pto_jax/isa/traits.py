@@ -52,8 +52,10 @@ class Alias:
 
 @dataclass(frozen=True)
 class Placement:
-    """The bytes of ``handle`` are from here on those at ``address``, or own ones where no operand gives an
-    address. ``allocates``: the handle is new; else it is bound anew, under its name or that of a result."""
+    """The bytes of ``handle`` are from here on those at ``address``, or own ones where none is given.
+
+    ``allocates``: the handle is new; else it is bound anew, under its name or that of a result.
+    """
 
     handle: str
     address: str | None = None
@@ -93,6 +95,7 @@ class Regions:
 
     @property
     def repeats(self) -> bool:
+        """Whether the regions are those of a loop."""
         return self.runs in ("for", "while")
 
     def end(self, at: int) -> str:

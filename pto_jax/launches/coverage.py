@@ -24,8 +24,10 @@ MAX_CELLS = 1 << 20
 
 @dataclass(frozen=True, eq=False)
 class Coverage:
-    """A view and the windows ``low .. high`` of blocks in it, in the coordinates of its cells; ``adds`` are
-    those that add to what is there."""
+    """A view and the windows ``low .. high`` of blocks in it, in the coordinates of its cells.
+
+    ``adds`` marks those that add to what is there.
+    """
 
     whole: Whole
     block: Integers
@@ -36,8 +38,10 @@ class Coverage:
 
     @staticmethod
     def of(whole: Whole, windows: Sequence[Windows]) -> Coverage | None:
-        """The windows of a view of more than one element; None where elements share memory: coordinates do
-        not follow from addresses."""
+        """The windows of a view of more than one element; Unseen where they cut it into too many cells.
+
+        None where elements share memory: coordinates do not follow from addresses.
+        """
         order = _slowest_first(whole)
         if order is None:
             return None
@@ -84,6 +88,7 @@ class Coverage:
         return inside > 0
 
     def elements(self, cells: Flags) -> int:
+        """The number of elements in some cells."""
         return int(self.weights[cells].sum())
 
 

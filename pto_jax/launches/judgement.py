@@ -33,8 +33,11 @@ _NEAR = 64
 
 @dataclass(frozen=True, eq=False)
 class Facts:
-    """Values of arguments, as far as a caller has them: integers by the name of a scalar, extents by the
-    name of a view, functions that give an array of words by the name of a buffer."""
+    """Values of arguments, as far as a caller has them.
+
+    Integers by the name of a scalar, extents by the name of a view, functions that give an array of words by
+    the name of a buffer.
+    """
 
     scalars: Mapping[str, int] = field(default_factory=dict)
     extents: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
@@ -198,8 +201,10 @@ class _Launches:
 
 @dataclass(frozen=True, eq=False)
 class _Gain:
-    """A view of which a launch writes some elements, and one of ``enough`` blocks all that can be written,
-    or, where ``complete``, all. ``added`` where only sums would change."""
+    """A view of which a launch writes some elements, and one of ``enough`` blocks all that can be written.
+
+    Where ``complete``, that is the whole view; ``added`` where only sums would change.
+    """
 
     coverage: Coverage
     written: int

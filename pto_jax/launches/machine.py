@@ -75,14 +75,17 @@ class Blocks(AbstractMachine):
     # -- scalars -------------------------------------------------------------------------------------
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+        """The result of an ``arith`` operation in all lanes, unknown where it is."""
         self._compute(args)
         return compute(name, args, source, result)
 
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
+        """``base + index * stride`` in all lanes."""
         self._compute((base, index, stride))
         return address(base, index, stride)
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        """The elements that a pointer is at, of a buffer whose contents are known; else unknown."""
         known = self.buffers.get(pointer.buffer)
         if known is None or dtype.is_float or dtype.packed or not is_integer(pointer.offset):
             return Unknown()
@@ -92,9 +95,11 @@ class Blocks(AbstractMachine):
         return settled(wrap(found, dtype), dtype)
 
     def counter(self, value: int) -> Scalar:
+        """The number itself."""
         return value
 
     def unrolls(self, op: Op, trips: int) -> bool:
+        """Whether a loop is so short that it is walked trip by trip."""
         return trips <= SHORT
 
     def trap(self, op: Op) -> None:
@@ -118,6 +123,7 @@ class Blocks(AbstractMachine):
             self.active, self.certain = active, certain
 
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
+        """What the arms give, each in its lanes; unknown where no one knows the condition."""
         taken = spread(condition, self.rank) != 0 if isinstance(condition, Lanes) else None
         saved, results, changes = frame.save(), [], []
         for arm, lanes in zip(arms, (taken, None if taken is None else ~taken), strict=True):
@@ -141,6 +147,7 @@ class Blocks(AbstractMachine):
         return result
 
     def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
+        """What a loop carries at its end, lane by lane; unknown where no one knows the trips."""
         if not is_integer(trips):
             blurred = tuple(map(unsettled, inits))
             self._perhaps(frame, lambda: body(Unknown(), blurred))
@@ -158,8 +165,10 @@ class Blocks(AbstractMachine):
         return carried
 
     def _at_once(self, frame: Frame, counts: Integers, most: int, body: Body) -> bool:
-        """Walk a loop's body for all trips together; False, and nothing done, where a trip changes what
-        the next one finds."""
+        """Walk a loop's body for all trips together.
+
+        False, and nothing done, where a trip changes what the next one finds.
+        """
         saved = frame.save()
         state = {w: len(found) for w, found in self.writes.items()}, set(self.undecided), len(self.leaves)
         flags, outside, rank, size = self.lacking, self.outside.copy(), self.rank, self.size
@@ -193,6 +202,7 @@ class Blocks(AbstractMachine):
     def repeat(
         self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
     ) -> tuple[Operand, ...]:
+        """What a while loop hands on, lane by lane; unknown where no one knows its condition."""
         carried, going = tuple(inits), True
         results: tuple[Operand, ...] | None = None
         while True:
@@ -210,6 +220,7 @@ class Blocks(AbstractMachine):
     # -- global memory -------------------------------------------------------------------------------
 
     def begin(self, op: Op, scope: Scope) -> None:
+        """Note operations that ask for the block's number, and blocks whose windows leave their view."""
         self._spend(1)
         traits = traits_of(op)
         if traits.launch == "block":
@@ -234,9 +245,11 @@ class Blocks(AbstractMachine):
                 self.outside |= self._blocks((a < 0) | (n < 0) | (n > limit) | (a > limit - n))
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        """Single elements are not followed: the writes to the buffer are undecided."""
         self._give_up(pointer)
 
     def execute(self, execution: Execution) -> dict[str, None]:
+        """Note the windows of views that an instruction reads and writes."""
         for operand in execution.instruction.operands:
             view = execution.operands.get(operand.name)
             if isinstance(view, View | Pointer) and self.active.any():

@@ -34,6 +34,7 @@ class Lanes:
 
 
 def is_integer(value: Scalar) -> TypeGuard[int | Lanes]:
+    """Whether a scalar is known in every lane."""
     return isinstance(value, int | Lanes)
 
 

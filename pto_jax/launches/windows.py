@@ -27,6 +27,7 @@ class Whole:
 
     @property
     def elements(self) -> int:
+        """The number of elements of the view."""
         return prod(self.shape)
 
     @property
@@ -37,8 +38,10 @@ class Whole:
 
 @dataclass(frozen=True, eq=False)
 class Windows:
-    """The windows of one transfer: their block, first element, and elements along each dimension; ``adds``
-    where it adds to what is there."""
+    """The windows of one transfer: their block, first element, and elements along each dimension.
+
+    ``adds`` where it adds to what is there.
+    """
 
     op: Op
     adds: bool

@@ -69,6 +69,7 @@ subtract_add = computed(lambda a, b, c: (a - b) + c)
 
 
 def bitwise(operation: Formula) -> Lane:
+    """A function of raw words as a lane function; the element type plays no part."""
     return lambda d, *words: operation(*words)
 
 
@@ -158,11 +159,13 @@ def _integer_power(base: Array, exponent: Array) -> Array:
 
 
 def shift_left(d: DType, a: Array, b: Array) -> Array:
+    """``a << b`` in at least 32 bits, the count modulo that width; the low bits are kept."""
     x, count = _promoted(d, a, b)
     return encode(x << count, d)
 
 
 def shift_right(d: DType, a: Array, b: Array) -> Array:
+    """``a >> b`` in at least 32 bits, the count modulo that width; signed types extend the sign."""
     x, count = _promoted(d, a, b)
     return encode(x >> count, d)
 
@@ -181,6 +184,7 @@ def larger(d: DType, a: Array, b: Array) -> Array:
 
 
 def smaller(d: DType, a: Array, b: Array) -> Array:
+    """The second operand where it compares less, else the first with its bits."""
     return np.where(decode(b, d) < decode(a, d), b, a)
 
 
@@ -211,6 +215,7 @@ def strict_relu(d: DType, a: Array) -> Array:
 
 
 def leaky(d: DType, a: Array, slope: Array) -> Array:
+    """The lane with its bits where above zero, else its product with ``slope``."""
     return np.where(decode(a, d) > 0, a, multiply(d, a, slope))
 
 
@@ -223,6 +228,7 @@ def subtract_relu(d: DType, a: Array, b: Array) -> Array:
 
 
 def reciprocal(d: DType, a: Array) -> Array:
+    """The quotient of 1 and ``a``, as :func:`divide` has it."""
     return divide(d, encode(np.ones((1, 1)), d) if d.is_float else np.ones((1, 1), d.word), a)
 
 
@@ -235,6 +241,7 @@ multiply_add = computed(lambda a, b, c: a * b + c)
 
 
 def multiply_add_relu(d: DType, a: Array, b: Array, c: Array) -> Array:
+    """:func:`strict_relu` of :func:`multiply_add_rounded`."""
     return strict_relu(d, multiply_add_rounded(d, a, b, c))
 
 

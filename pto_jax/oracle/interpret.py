@@ -26,8 +26,10 @@ from .step import Policy
 
 @dataclass(frozen=True, eq=False)
 class OracleTile:
-    """A tile with its contents: ``data`` is the whole physical tile as a ``[rows, cols]`` array, of the
-    element type or of its raw words; ``v_row`` and ``v_col`` default to the type's valid region."""
+    """A tile with its contents: ``data`` is the whole physical tile as an array [rows, cols].
+
+    It is of the element type or of its raw words; ``v_row`` and ``v_col`` default to the type's valid region.
+    """
 
     type: TileType
     data: Array
@@ -36,6 +38,8 @@ class OracleTile:
 
     @property
     def valid(self) -> tuple[int, int]:
+        """Valid rows and columns: given ones before those of the type, else the whole tile's."""
+
         def size(given: int | None, static: int | None, full: int) -> int:
             return given if given is not None else full if static is None else static
 

@@ -15,8 +15,10 @@ BLOCK_BYTES = 32
 
 @rule("tgatherb")
 def _tgatherb(step: Step) -> None:
-    """Whole blocks; hardware also writes the valid part of a last short one. The offsets, which may be in
-    dst's place, are read before anything is written."""
+    """Whole blocks; hardware also writes the valid part of a last short one.
+
+    The offsets, which may be in dst's place, are read before anything is written.
+    """
     t, (rows, cols) = step.type(), step.region
     source = step.stored("src").reshape(-1).view(np.uint8)
     width = t.dtype.word.itemsize

@@ -111,11 +111,17 @@ def put_lanes(step: Step, name: str, at: tuple[Array, Array], words: Array) -> N
 
 
 def put_flat(step: Step, name: str, index: int, words: Array) -> None:
+    """Write a word at a storage position of a destination; nothing beyond the tile."""
     if index < step.type(name).elements:
         step.scatter(words, np.array([index]), name)
 
 
 def put_exponent(step: Step, exponent: int, at: tuple[int, int], flat: int, *, down: bool) -> None:
+    """Write the exponent byte of the group ``at`` = (line, group) where the destination ``exp`` has it.
+
+    ``down`` says that groups run down the columns; ``flat`` is the group's number in exponent tiles of
+    one row, which hardware fills in that order.
+    """
     line, group = at
     word = np.array([exponent], np.uint8)
     if down and step.attrs.get("interleave"):

@@ -76,6 +76,7 @@ class Records:
 
     @property
     def empty(self) -> bool:
+        """Whether all records have been taken."""
         return self.taken == len(self.records)
 
 

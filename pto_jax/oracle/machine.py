@@ -115,6 +115,10 @@ class ReferenceMachine:
         """Nothing to prepare: instructions leave no state outside memory."""
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
+        """Bytes of its own for a tile, the same at every execution of the operation, or those at its address.
+
+        ExecutionError where the address is not aligned or the tile does not fit into the memory.
+        """
         if address is not None:
             return self._at(type, address, op)
         key = (self._core, id(op))
@@ -129,6 +133,7 @@ class ReferenceMachine:
         return Buffer(self._fill)
 
     def fresh(self, op: Op, result: Value, type: TileType) -> Hashable:
+        """New bytes for a result that no allocation names."""
         return self.new(type)
 
     def new(self, type: TileType) -> Place:
@@ -138,18 +143,22 @@ class ReferenceMachine:
         return Place(buffer)
 
     def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
+        """The bytes at another address of the type's memory space; errors as for :meth:`allocate`."""
         return self._at(type, address, op)
 
     def enter(self, core: str) -> None:
+        """Turn to the local memory of a core."""
         self._core = core
 
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
+        """Execute the blocks one after the other, each with fresh local memory."""
         for number in range(grid):
             self._spaces.clear()
             self._allocated.clear()
             run(number, operands)
 
     def alias(self, op: Op, ref: TileRef, type: TileType) -> Hashable:
+        """The tile's own storage; NotExecutableError for a window that the type would order differently."""
         if isinstance(ref.storage, Window):
             same = ref.type.shape == type.shape and ref.type.dtype.word == type.dtype.word
             if not same or not np.array_equal(map_of(ref.type), map_of(type)):
@@ -157,6 +166,7 @@ class ReferenceMachine:
         return ref.storage
 
     def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Place:
+        """The place ``elements`` elements behind the tile's first byte; NotExecutableError for a window."""
         if isinstance(ref.storage, Window):
             raise _pitched(op)
         place = self._plain(ref)
@@ -165,6 +175,7 @@ class ReferenceMachine:
         return Place(place.buffer, start)
 
     def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Window:
+        """The part of a tile from (row, col) on."""
         return Window(ref, int(row), int(col))
 
     def _plain(self, ref: TileRef) -> Place:
@@ -172,6 +183,7 @@ class ReferenceMachine:
         return ref.storage
 
     def contents(self, ref: TileRef) -> Any:
+        """The words of a whole tile, [rows, cols]."""
         return self.stored(ref)
 
     def stored(self, ref: TileRef) -> Array:
@@ -193,6 +205,7 @@ class ReferenceMachine:
         write_words(place.buffer.bytes, map_of(ref.type), contents, ref.type.dtype, place.address)
 
     def receive(self, op: Op | None, name: str, type: TileType, contents: Any) -> Place:
+        """New storage that holds the words [rows, cols]."""
         place = self.new(type)
         write_words(place.buffer.bytes, map_of(type), contents, type.dtype)
         return place
@@ -201,21 +214,27 @@ class ReferenceMachine:
         """Called with each tile that a fragment gives, at its end."""
 
     def concatenate(self, parts: Sequence[Any], axis: int) -> Any:
+        """Word arrays joined along an axis."""
         return np.concatenate(parts, axis)
 
     def known(self, value: Scalar) -> int | None:
+        """The number itself: every scalar is known."""
         return int(value)
 
     def unrolls(self, op: Op, trips: int) -> bool:
+        """Always: loops are executed trip by trip."""
         return True
 
     def counter(self, value: int) -> Scalar:
+        """The number itself."""
         return value
 
     def branch(self, frame: Frame, condition: Scalar, arms: Sequence[Arm]) -> tuple[Operand, ...]:
+        """The results of the first arm where the condition is true, else of the second."""
         return arms[0 if condition else 1]()
 
     def loop(self, frame: Frame, trips: Scalar, inits: Sequence[Operand], body: Body) -> tuple[Operand, ...]:
+        """What is carried after ``trips`` trips of ``body``."""
         carried = tuple(inits)
         for trip in range(int(trips)):
             carried = body(trip, carried)
@@ -224,17 +243,21 @@ class ReferenceMachine:
     def repeat(
         self, frame: Frame, inits: Sequence[Operand], before: Before, after: After
     ) -> tuple[Operand, ...]:
+        """What is carried after a while loop of at most ``max_steps`` trips."""
         return step_by_step(self, frame.op, inits, before, after)
 
     def show(self, op: Op, format: str, value: Scalar, dtype: DType) -> None:
+        """Print a scalar by a C format."""
         print(printed(format, float(value) if dtype.is_float else int(value)))
 
     def trap(self, op: Op) -> None:
+        """End the execution with ExecutionError."""
         raise ExecutionError(Diagnostic("error", "the program stops here", op.span, op.name, rule="trap"))
 
     def require(
         self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
     ) -> None:
+        """Raise ExecutionError where a run-time rule is broken."""
         if broken:
             what = f"found {found.format(*values)}" if found else "a run-time rule is broken"
             message = f"{what}; allowed: {allowed}"
@@ -261,39 +284,48 @@ class ReferenceMachine:
         return Place(space, start)
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
+        """The result of an ``arith`` operation on numbers."""
         return scalars.compute(name, args, source, result)
 
     def elements(self, buffer: GlobalBuffer, dtype: DType) -> int | None:
+        """How many elements of a type the buffer's bytes hold; None for a buffer that execution chooses."""
         return len(self.buffers[buffer]) * 8 // dtype.storage_bits if isinstance(buffer, str) else None
 
     def address(self, base: Scalar, index: Scalar, stride: Scalar) -> int:
+        """``base + index * stride``, NOWHERE where that leaves 64 bits."""
         return address(int(base), int(index), int(stride))
 
     def region(self, op: Op, ref: TileRef) -> None:
+        """Raise ExecutionError where a handle's valid sizes are not within its shape."""
         rows, cols = int(ref.v_row), int(ref.v_col)
         if not (0 <= rows <= ref.type.rows and 0 <= cols <= ref.type.cols):
             message = f"a valid region of {rows}x{cols} in a tile of {ref.type.rows}x{ref.type.cols}"
             raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="region"))
 
     def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
+        """The element at a position in a tile's storage; ExecutionError outside the tile."""
         place, at = _in_tile(op, ref, position)
         return _scalar(read_words(place.buffer.bytes, at, ref.type.dtype, place.address), dtype)
 
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
+        """Write a scalar to the element at a position in a tile's storage; ExecutionError outside it."""
         place, at = _in_tile(op, ref, position)
         word = scalar_word(value, ref.type.dtype).reshape(1)
         write_words(place.buffer.bytes, at, word, ref.type.dtype, place.address)
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        """The element that a pointer is at; ExecutionError outside the buffer."""
         memory = self.buffers[pointer.buffer]
         return _scalar(read_words(memory, _in_buffer(op, pointer, memory), pointer.dtype), dtype)
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        """Write a scalar to the element that a pointer is at; ExecutionError outside the buffer."""
         memory = self.buffers[pointer.buffer]
         at = _in_buffer(op, pointer, memory)
         write_words(memory, at, scalar_word(value, pointer.dtype).reshape(1), pointer.dtype)
 
     def execute(self, execution: Execution) -> dict[str, Array]:
+        """Execute an instruction's rule; returns the values of vectors outside tile memory by name."""
         windows = {
             name: ref
             for name, ref in execution.operands.items()

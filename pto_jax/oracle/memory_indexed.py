@@ -55,6 +55,7 @@ class _Table:
 
 
 def table_of(step: Step, name: str, by_row: bool) -> _Table:
+    """The view of an operand as a table, brought to rank 5."""
     view: View = step.view(name)
     missing = _RANK - len(view.shape)
     return _Table(
@@ -109,6 +110,7 @@ def resolved(step: Step, n: int, capacity: int) -> int | None:
 
 
 def is_by_row(step: Step, data: str) -> bool:
+    """Whether an index names a row of the table and not an element."""
     profile = step.policy.profile.name
     picked = coalescing(step.attrs, profile, step.type("indexes"), step.type(data))
     return picked == Coalesce.ROW

@@ -27,6 +27,7 @@ def dims_of(view: View) -> _Ints:
 
 
 def strides_of(view: View) -> _Ints:
+    """Strides in elements brought to rank 5: 0 for the missing leading dimensions."""
     given = [int(n) for n in view.strides]
     a, b, c, d, e = [0] * (5 - len(given)) + given
     return a, b, c, d, e
@@ -107,8 +108,10 @@ def global_map(view: View, r: Array, c: Array) -> Array:
 
 
 def placed(view: View, indices: Sequence[Array], strides: Sequence[int]) -> Array:
-    """Positions in the buffer of elements by their indices; Python's own numbers where 64 bits could not
-    hold them."""
+    """Positions in the buffer of elements by their indices, one array per dimension.
+
+    They are Python's own numbers where 64 bits could not hold them.
+    """
     farthest = sum(abs(n) * int(np.max(i, initial=0)) for i, n in zip(indices, strides, strict=True))
     if farthest + abs(int(view.offset)) >= 1 << 62:
         indices = [np.asarray(i).astype(object) for i in indices]
@@ -141,6 +144,7 @@ def check_bounds(step: Step, view: View, at: Array, memory: Array) -> None:
 
 
 def load_convolution(step: Step, view: View) -> None:
+    """Read a view into the convolution tile dst; positions outside the buffer are an error."""
     conv = step.type().conv
     assert conv is not None
     at, present, kept = image_positions(step, conv, view)
@@ -153,6 +157,7 @@ def load_convolution(step: Step, view: View) -> None:
 
 
 def store_convolution(step: Step, view: View) -> None:
+    """Write the convolution tile src to a view; positions outside the buffer are an error."""
     conv = step.type("src").conv
     assert conv is not None
     at, _, _ = image_positions(step, conv, view)
@@ -162,8 +167,10 @@ def store_convolution(step: Step, view: View) -> None:
 
 
 def image_positions(step: Step, conv: Conv, view: View) -> tuple[Array, Array, Array]:
-    """For each element of a convolution tile: its place in the buffer, whether it has one, and whether
-    the tile keeps what it holds there."""
+    """For each element of a convolution tile: its place in the buffer, and two flags.
+
+    The flags tell whether it has a place, and whether the tile keeps what it holds there.
+    """
     element = np.unravel_index(np.arange(conv.elements), conv.shape)
     layout = conv.layout if view.layout is None else view.layout
     everywhere = np.ones(conv.elements, bool)

@@ -110,6 +110,7 @@ def _hif8() -> SmallFloat:
 
 
 def is_small(d: DType) -> bool:
+    """Whether a type is a float of at most 8 bits, whose values are looked up."""
     return d.is_float and d.bits <= 8
 
 

@@ -57,6 +57,7 @@ def cast_words(words: Array, source: DType, target: DType) -> Array:
 
 
 def has_relu(step: Step) -> bool:
+    """Whether the instruction asks for a ReLU before the conversion."""
     return step.attrs.get("reluPreMode") == ReluPreMode.NORMAL_RELU
 
 

@@ -42,6 +42,7 @@ def first_lanes(step: Step, along: Along) -> Array:
 
 
 def is_empty(step: Step) -> bool:
+    """Whether the valid region of src has no lanes."""
     return 0 in step.valid("src")
 
 

@@ -33,6 +33,7 @@ def repeated(step: Step, name: str) -> Array:
 
 
 def row_zero(step: Step, name: str) -> Array:
+    """Words [1, cols] of the first row of an operand, over the destination's valid columns."""
     rows, cols = np.ogrid[:1, : step.region[1]]
     return step.flushed(step.gather(name, rows, cols), name)
 

@@ -30,6 +30,7 @@ class Policy:
 
     @property
     def simulator(self) -> bool:
+        """Whether the profile is that of the CPU simulator."""
         return self.profile.name == "cpu_sim"
 
 
@@ -51,19 +52,23 @@ class Step:
     made: dict[str, Array] = field(default_factory=dict)
 
     def tile(self, name: str = "dst") -> TileRef:
+        """The tile handle ``name``."""
         ref = self.operands[name]
         assert isinstance(ref, TileRef), name
         return ref
 
     def view(self, name: str) -> View:
+        """The view ``name``."""
         view = self.operands[name]
         assert isinstance(view, View), name
         return view
 
     def is_tile(self, name: str) -> bool:
+        """Whether there is an operand ``name`` and it is a tile."""
         return isinstance(self.operands.get(name), TileRef)
 
     def type(self, name: str = "dst") -> TileType:
+        """The type of the tile ``name``."""
         return self.tile(name).type
 
     def dtype(self, name: str = "dst") -> DType:
@@ -75,9 +80,11 @@ class Step:
 
     @property
     def region(self) -> tuple[int, int]:
+        """Valid rows and columns of the destination."""
         return self.valid("dst")
 
     def valid(self, name: str) -> tuple[int, int]:
+        """Valid rows and columns of the tile ``name``."""
         ref = self.tile(name)
         return int(ref.v_row), int(ref.v_col)
 
@@ -116,6 +123,7 @@ class Step:
         return flush(words, self.dtype(name)) if self.policy.flush_subnormals else words
 
     def values(self, name: str, region: tuple[int, int] | None = None) -> Array:
+        """:meth:`words` decoded: NumPy values of the operand's element type."""
         return decode(self.words(name, region), self.dtype(name))
 
     def scalar(self, name: str, d: DType) -> Array:
@@ -140,6 +148,7 @@ class Step:
 
 
 def place_of(ref: TileRef) -> Place:
+    """The bytes that a handle's tile is in; it must not be a window."""
     assert isinstance(ref.storage, Place)
     return ref.storage
 

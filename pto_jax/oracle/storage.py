@@ -25,6 +25,7 @@ class Buffer:
     bytes: Array = field(default_factory=lambda: np.zeros(0, np.uint8))
 
     def reserve(self, size: int) -> None:
+        """Grow to at least ``size`` bytes."""
         if size > len(self.bytes):
             more = np.full(size - len(self.bytes), self.fill, np.uint8)
             self.bytes = np.concatenate([self.bytes, more])
@@ -47,6 +48,7 @@ class Window:
     col: int
 
     def slices(self, t: TileType) -> tuple[slice, slice]:
+        """The slices of the whole tile's words that a part of type ``t`` takes."""
         return slice(self.row, self.row + t.rows), slice(self.col, self.col + t.cols)
 
 

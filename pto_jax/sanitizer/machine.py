@@ -92,10 +92,12 @@ class Contents:
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """Shape of the three arrays."""
         return self.words.shape
 
     @property
     def dtype(self) -> Any:
+        """NumPy type of the words."""
         return self.words.dtype
 
     def __getitem__(self, key: Any) -> Contents:
@@ -125,15 +127,19 @@ class ShadowMachine(ReferenceMachine):
     # -- storage ---------------------------------------------------------------------------------------
 
     def buffer(self) -> ShadowBuffer:
+        """An empty run of bytes with a shadow."""
         return ShadowBuffer(self._fill)
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
+        """Storage of an ``alloc_tile``, whose unwritten bytes have this operation as origin."""
         return self._claimed(op, super().allocate(op, type, address), type)
 
     def fresh(self, op: Op, result: Value, type: TileType) -> Hashable:
+        """New storage of a result, whose unwritten bytes have this operation as origin."""
         return self._claimed(op, super().fresh(op, result, type), type)
 
     def rebind(self, op: Op, ref: TileRef, type: TileType, address: Scalar) -> Hashable:
+        """Storage at another address, whose unwritten bytes have this operation as origin."""
         return self._claimed(op, super().rebind(op, ref, type, address), type)
 
     def _claimed(self, op: Op, place: Hashable, t: TileType) -> Hashable:
@@ -144,6 +150,7 @@ class ShadowMachine(ReferenceMachine):
         return place
 
     def contents(self, ref: TileRef) -> Contents:
+        """Words, undefined bits and origin ids of a whole tile, each [rows, cols]."""
         t = ref.type
         if isinstance(ref.storage, Window):
             return self.contents(ref.storage.tile)[ref.storage.slices(t)]
@@ -153,6 +160,7 @@ class ShadowMachine(ReferenceMachine):
         return Contents(self.stored(ref), bits, origin_ids)
 
     def overwrite(self, ref: TileRef, contents: Any) -> None:
+        """Replace the words of a whole tile and their shadow; ``contents`` are :class:`Contents`."""
         assert isinstance(contents, Contents)
         if isinstance(ref.storage, Window):
             whole, part = self.contents(ref.storage.tile), ref.storage.slices(ref.type)
@@ -164,6 +172,7 @@ class ShadowMachine(ReferenceMachine):
         self._write_shadow(ref, contents)
 
     def receive(self, op: Op | None, name: str, type: TileType, contents: Any) -> Place:
+        """New storage that holds contents; plain words are defined."""
         given = contents if isinstance(contents, Contents) else _defined(contents)
         place = super().receive(op, name, type, given.words)
         self._write_shadow(TileRef(type, place, type.rows, type.cols), given)
@@ -174,15 +183,18 @@ class ShadowMachine(ReferenceMachine):
         shadow.write(map_of(ref.type), contents.bits, contents.origin_ids, ref.type.dtype, address)
 
     def concatenate(self, parts: Sequence[Any], axis: int) -> Any:
+        """Contents joined along an axis."""
         return Contents(*(np.concatenate(layer, axis) for layer in zip(*map(_arrays, parts), strict=True)))
 
     def gives(self, name: str, ref: TileRef) -> None:
+        """Undefined lanes of the valid region of a fragment's result are a finding."""
         rows, cols = int(ref.v_row), int(ref.v_col)
         self.findings.add("result", None, f"%{name}", self.contents(ref).origin_ids[:rows, :cols])
 
     # -- scalars ---------------------------------------------------------------------------------------
 
     def begin(self, op: Op, scope: Scope) -> None:
+        """Scalar divisions by zero and shifts by the type's width or more are findings."""
         if op.name in _DIVISIONS and int(scope[op.ins[1]]) == 0:
             self._forbidden(op, "division by zero")
         elif op.name in _SHIFTS and not 0 <= int(scope[op.ins[1]]) < scalar_dtype(op.ins[1].type).bits:
@@ -192,6 +204,7 @@ class ShadowMachine(ReferenceMachine):
         self.findings.add("scalar", op, str(op.results[0]), np.array(self.origins.id_of(reason, op)))
 
     def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
+        """The element at a position in a tile's storage; an undefined one is a finding."""
         value = super().element(op, ref, position, dtype)
         shadow, address = shadow_of(ref)
         origin_ids = shadow.origin_ids(np.array(int(position)), ref.type.dtype, address)
@@ -199,23 +212,27 @@ class ShadowMachine(ReferenceMachine):
         return value
 
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
+        """Write a scalar to the element at a position in a tile's storage, which is then defined."""
         super().set_element(op, ref, position, value)
         shadow, address = shadow_of(ref)
         shadow.define(np.array([int(position)]), ref.type.dtype, address)
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
+        """The element that a pointer is at; an undefined one is a finding."""
         value = super().load(op, pointer, dtype)
         origin_ids = self.memory[pointer.buffer].origin_ids(np.array(int(pointer.offset)), pointer.dtype)
         self.findings.add("scalar", op, str(op.ins[0]), origin_ids)
         return value
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
+        """Write a scalar to the element that a pointer is at, which is then defined."""
         super().store(op, pointer, value)
         self.memory[pointer.buffer].define(np.array([int(pointer.offset)]), pointer.dtype)
 
     # -- instructions ----------------------------------------------------------------------------------
 
     def compute(self, execution: Execution, step: Step) -> None:
+        """Execute an instruction's shadow rule, then its rule; NotExecutableError without a shadow rule."""
         rule = SHADOW_RULES.get(execution.instruction.name)
         if rule is None:
             raise not_executable(execution.op, "has no rule in the sanitizer")

@@ -1,4 +1,4 @@
-"""Execute a program and say where undefined data matters.
+r"""Execute a program and say where undefined data matters.
 
 >>> import numpy as np
 >>> import pto_jax as pto
@@ -6,7 +6,7 @@
 >>> program = pto.parse("%dst = tadds %src, %s : !pto.tile<1x8xf32>, f32")
 >>> tile = OracleTile(t, np.arange(8, dtype=np.float32).reshape(1, 8), 1, 6)
 >>> found = sanitize(program, {"src": tile, "s": 0.5})
->>> print("\\n".join(found.diagnostics[0].message.split("; ")))
+>>> print("\n".join(found.diagnostics[0].message.split("; ")))
 undefined data is a result of the program: %dst, 2 of 8 lanes, row 0, columns 6 to 7
 outside the valid region 1x6 of %src (src) (tadds at <text>:1:1)
 """

@@ -59,6 +59,7 @@ class Shadow:
 
     @classmethod
     def defined(cls, size: int) -> Shadow:
+        """The shadow of ``size`` defined bytes."""
         return cls(np.zeros(size, np.uint8), np.zeros(size, np.int32))
 
     def words(self, positions: Array, d: DType, address: int = 0) -> Array:
@@ -108,6 +109,7 @@ class ShadowBuffer(Buffer):
     shadow: Shadow = field(default_factory=Shadow)
 
     def reserve(self, size: int) -> None:
+        """Grow to at least ``size`` bytes; new ones are undefined."""
         more = size - len(self.bytes)
         super().reserve(size)
         if more > 0:

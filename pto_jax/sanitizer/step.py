@@ -73,6 +73,7 @@ class ShadowStep(Step):
         return self.machine.origins.id_of(reason, self.op)
 
     def gather(self, name: str, rows: Array, cols: Array) -> Array:
+        """Origin ids of single elements; ``rows`` and ``cols`` broadcast."""
         ref = self.tile(name)
         t = ref.type
         shadow, address = shadow_of(ref)
@@ -91,11 +92,13 @@ class ShadowStep(Step):
         return self.machine.memory[view.buffer]
 
     def stored(self, name: str) -> Array:
+        """Origin ids of the whole physical tile, whatever its valid region."""
         ref = self.tile(name)
         shadow, address = shadow_of(ref)
         return shadow.origin_ids(storage.map_of(ref.type), ref.type.dtype, address)
 
     def scalar(self, name: str, d: DType) -> Array:
+        """Scalars are defined: the origin id 0, 1x1."""
         return np.zeros((1, 1), np.int32)
 
     def bits(self, name: str, rows: Array, cols: Array) -> Array:
@@ -124,6 +127,7 @@ class ShadowStep(Step):
         return first(*found) if found else np.zeros((1, 1), np.int32)
 
     def is_integer(self) -> bool:
+        """Whether the destination has an integer element type."""
         return self.dtype().is_integer
 
     # -- destinations ----------------------------------------------------------------------------------
@@ -161,7 +165,7 @@ class ShadowStep(Step):
             self.machine.findings.add(sink, self.op, self.shown(name), origin_ids)
 
     def marked(self, origin_ids: Array) -> MarkedStep:
-        """This step with the origin of the first of some origin ids."""
+        """The step with the origin of the first of some origin ids."""
         given = {f.name: getattr(self, f.name) for f in fields(self)}
         return MarkedStep(**given, origin_id=int(first_along(origin_ids.reshape(-1), 0)))
 
@@ -180,6 +184,7 @@ class MarkedStep(ShadowStep):
     origin_id: int = field(kw_only=True)
 
     def scatter(self, words: Array, positions: Array, name: str = "dst") -> None:
+        """Write words of undefined bits at storage positions of a destination."""
         self.write(words, np.where(words != 0, np.int32(self.origin_id), np.int32(0)), positions, name)
 
 

@@ -64,10 +64,12 @@ class EnumText:
     also: tuple[str, ...] = ()
 
     def word(self, value: IntEnum) -> str:
+        """A member's name as programs write it."""
         name = value.name if self.upper else value.name.lower()
         return self.prefix + name
 
     def text(self, value: IntEnum) -> str:
+        """A member as an attribute of a program."""
         if self.dotted:
             return f"#pto.{self.mnemonic}<{self.word(value)}>"
         return f"#pto<{self.mnemonic} {self.word(value)}>"

@@ -232,8 +232,10 @@ def read_execute_region(reader: Reader, results: Results, start: int) -> Op:
 
 
 def read_index_switch(reader: Reader, results: Results, start: int) -> Op:
-    """``[%r =] scf.index_switch %i [-> (T)] case 2 { ... } ... default { ... }``: the last region is the
-    default's."""
+    """``[%r =] scf.index_switch %i [-> (T)] case 2 { ... } ... default { ... }``.
+
+    The last region is the default's.
+    """
     c = reader.cursor
     index = reader.scopes.use(reader.mention(), ScalarType(INDEX))
     types = reader.type_list() if c.accept(Kind.ARROW) else []

@@ -164,11 +164,15 @@ PREDICATES = {
 
 @dataclass(frozen=True, slots=True)
 class Literal:
+    """A text that stands as it is."""
+
     text: str
 
 
 @dataclass(frozen=True, slots=True)
 class OperandItem:
+    """``$name``: one operand, or (``many``) operands separated by commas."""
+
     name: str
     many: bool
 
@@ -183,7 +187,7 @@ class TypeItem:
 
 @dataclass(frozen=True, slots=True)
 class DictItem:
-    pass
+    """``{}``: an attribute dictionary, which may be absent."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,6 +208,8 @@ class ImpliedItem:
 
 @dataclass(frozen=True, slots=True)
 class OptionalItem:
+    """``(? ... ?)``: items that may be absent; ``when`` is the condition under which they are printed."""
+
     items: tuple[Item, ...]
     when: str
 
@@ -229,6 +235,7 @@ class Format:
 
     @property
     def has_result(self) -> bool:
+        """Whether operations of this syntax have a result."""
         flat = [j for i in self.items for j in (i.items if isinstance(i, OptionalItem) else (i,))]
         return any(isinstance(i, ImpliedItem) or (isinstance(i, TypeItem) and "^" in i.targets) for i in flat)
 

@@ -96,9 +96,11 @@ class Cursor:
         return kind, self.source[start:end]
 
     def at(self, kind: Kind, text: str | None = None) -> bool:
+        """Whether the current token is of a kind and, where one is given, has a text."""
         return self.kind is kind and (text is None or self.text == text)
 
     def at_word(self, word: str) -> bool:
+        """Whether the current token is this bare identifier."""
         return self.kind is Kind.BARE_IDENT and self.text == word
 
     def take(self) -> str:
@@ -115,6 +117,7 @@ class Cursor:
         return True
 
     def accept_word(self, word: str) -> bool:
+        """Pass over the current token if it is this bare identifier; whether it was."""
         if not self.at_word(word):
             return False
         self.advance()
@@ -127,6 +130,7 @@ class Cursor:
         return self.take()
 
     def expect_word(self, word: str) -> None:
+        """Pass over this bare identifier; ParseError where the current token is another."""
         if not self.accept_word(word):
             self.unexpected(f"'{word}'")
 
@@ -227,6 +231,7 @@ class Cursor:
         return self._starts[span.line - 1] + span.col - 1
 
     def here(self) -> Span:
+        """The place of the current token."""
         return self.span(self.start, self.end)
 
     def found(self) -> str:
@@ -236,6 +241,7 @@ class Cursor:
         return f"'{self.text if len(self.text) <= 40 else self.text[:37] + '...'}'"
 
     def unexpected(self, expected: str) -> NoReturn:
+        """Raise a ParseError that names the current token and what was expected."""
         self.fail(f"found {self.found()}, expected {expected}")
 
     def fail(self, message: str, *, start: int | None = None, end: int | None = None) -> NoReturn:
@@ -250,6 +256,7 @@ class Cursor:
         self._limit(what, self.depth)
 
     def shallower(self) -> None:
+        """Count one level of nesting less."""
         self.depth -= 1
 
     def region_begins(self) -> None:
@@ -261,6 +268,7 @@ class Cursor:
         self._limit("a region", self.regions)
 
     def region_ends(self) -> None:
+        """Count one region less."""
         self.regions -= 1
 
     def _limit(self, what: str, depth: int) -> None:

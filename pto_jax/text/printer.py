@@ -30,6 +30,7 @@ class Printer:
         self._mentioned: set[str] = set()
 
     def text(self) -> str:
+        """The program's text, every line ended by a newline."""
         lines: list[str] = []
         attributes = print_attributes(self.program.attributes)
         module = bool(attributes) if self.program.fragment else self.program.has_module

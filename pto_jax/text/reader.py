@@ -15,8 +15,11 @@ from .types import TypeReader
 
 
 class Reader(ABC):
-    """Reads one text. The parts of the grammar are functions of a reader, in the modules beside this one;
-    what a statement is, :class:`.programs.ProgramReader` knows, which puts them together."""
+    """Reads one text.
+
+    The parts of the grammar are functions of a reader, in the modules beside this one; what a statement is,
+    :class:`.programs.ProgramReader` knows, which puts them together.
+    """
 
     def __init__(self, text: str, file: str) -> None:
         self.cursor: Cursor = Cursor(text, file)

@@ -55,6 +55,7 @@ class Scopes:
             del self._bindings[name]
 
     def span(self, mention: Mention) -> Span:
+        """The place of a mention in the text."""
         return self._cursor.span(mention.start, mention.end)
 
     def define(self, mention: Mention, type_: Type) -> Value:

@@ -303,6 +303,7 @@ def finish(
     result_types: list[Type],
     form: Form,
 ) -> Op:
+    """The operation of a tile instruction whose parts are read; looks up its uses, defines its results."""
     c = reader.cursor
     span = c.span(head.start, c.last_end)
     if form == "as_dst":

@@ -105,4 +105,5 @@ def print_type(t: Type, style: Style = "long") -> str:
 
 
 def print_types(types: list[Type], style: Style = "long") -> str:
+    """Types as programs write them, separated by commas."""
     return ", ".join(print_type(t, style) for t in types)

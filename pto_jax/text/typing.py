@@ -24,6 +24,7 @@ def takes_scalar(name: str, index: int, count: int) -> bool | None:
 
 
 def is_scalar(t: Maybe) -> bool:
+    """Whether a type, as far as it is known, is that of a scalar."""
     return isinstance(t, ScalarType) or (isinstance(t, UnknownType) and t.kind == "scalar")
 
 

@@ -135,8 +135,11 @@ def _manual_buffers(program: Program, function: Function) -> Iterator[Diagnostic
 
 
 def _is_unplaced(program: Program, op: Op) -> bool:
-    """Whether a tool would have to place a tile: an allocation without an address, or an instruction that
-    binds its destination as a result. In fragments all tiles are the caller's."""
+    """Whether a tool would have to place a tile.
+
+    That is an allocation without an address, or an instruction that binds its destination as a result. In
+    fragments all tiles are the caller's.
+    """
     place = placed(op)
     if place is not None and _allocates(op):
         return place[1] is None

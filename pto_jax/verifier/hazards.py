@@ -118,6 +118,7 @@ class Numbers:
         self._at: dict[tuple[object, ...], list[int]] = {}
 
     def of(self, found: Bytes) -> int:
+        """The number of some bytes, a new one where they have none yet."""
         number = self._numbers.setdefault(found, len(self.known))
         if number == len(self.known):
             places = [self._at.setdefault(place, []) for place in _places(found)]
@@ -132,9 +133,11 @@ class Numbers:
         return number
 
     def near(self, number: int) -> list[int]:
+        """The numbers of all bytes that overlap those of a number, itself included."""
         return self._near[number]
 
     def rooted(self, root: str) -> frozenset[int]:
+        """The numbers of all bytes in an allocation."""
         return frozenset(self._at.get((root,), ()))
 
 

@@ -22,6 +22,7 @@ class Place:
 
     @property
     def bytes(self) -> tuple[Loc, int, int]:
+        """The buffer, the first byte, and the byte after the last."""
         return (self.loc, self.start, self.end)
 
 

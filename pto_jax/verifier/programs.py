@@ -43,8 +43,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Build:
-    """How a program is meant to be built: the level (None: what its text looks like), and whether a tool
-    inserts synchronisation."""
+    """How a program is meant to be built.
+
+    The level (None: what its text looks like), and whether a tool inserts synchronisation.
+    """
 
     level: int | None = None
     auto_sync: bool = False

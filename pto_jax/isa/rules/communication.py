@@ -73,10 +73,12 @@ def comm(
 
 
 def gm(name: str, role: str = "in", note: str = "") -> Operand:
+    """An operand in global memory; ``role`` is "in" or "out"."""
     return Operand(name, "out" if role == "out" else "in", "gm", None, note=note)
 
 
 def staging(name: str, *, optional: bool = False, note: str = "") -> Operand:
+    """A tile that data passes through on its way."""
     return Operand(name, "in", "tile", None, optional, note)
 
 
@@ -100,4 +102,5 @@ def equal_elements(*names: str) -> Constraint:
 
 
 def engine(cls: type[IntEnum]) -> Attribute:
+    """The attribute ``engine``: a member of an enumeration, by default that of value 0."""
     return Attribute("engine", cls, cls(0), "engine that moves the data")

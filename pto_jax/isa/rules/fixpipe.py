@@ -43,6 +43,7 @@ SATURATE = Attribute(
 
 
 def nz(t: TileType) -> bool:
+    """Whether a tile has the layout NZ."""
     return t.layout == "NZ"
 
 

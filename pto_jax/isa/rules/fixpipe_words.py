@@ -29,6 +29,8 @@ WORD = Operand(
 
 
 def word_type() -> Constraint:
+    """A parameter word for a whole tile is a 64-bit integer."""
+
     def check(site: Site) -> Iterator[Finding]:
         d = element_type(site.types.get("preQuantScalar"))
         if d is not None and d.name not in WORDS:

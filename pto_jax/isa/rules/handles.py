@@ -71,6 +71,7 @@ def only_on(profiles: tuple[ProfileName, ...], source: str) -> Constraint:
 
 
 def handle_operand(name: str, *, out: bool = False, note: str = "") -> Operand:
+    """An operand that is a handle, read or written (``out``)."""
     return Operand(name, "out" if out else "in", "handle", None, note=note)
 
 

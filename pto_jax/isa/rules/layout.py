@@ -20,6 +20,8 @@ def _not_mirrored(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, Tile
 
 
 def mirrored() -> Constraint:
+    """The valid rows of dst are the valid columns of src, and the other way round."""
+
     def check(site: Site) -> Iterator[Finding]:
         (r, c), (s, t) = (site.valid.get(n, (None, None)) for n in ("dst", "src"))
         if any(tile.conv is not None for _, tile in site.tiles()):
@@ -58,6 +60,8 @@ def _unequal(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType]
 
 
 def columns_sum(*, exact: bool) -> Constraint:
+    """The valid columns of src0 and src1 together are those of dst (``exact``), or fit into dst."""
+
     def check(site: Site) -> Iterator[Finding]:
         dst = site.tile("dst")
         have, a, b = (site.valid.get(n, (None, None))[1] for n in ("dst", "src0", "src1"))
@@ -91,6 +95,8 @@ def columns_sum(*, exact: bool) -> Constraint:
 
 
 def equal_rows() -> Constraint:
+    """The tiles dst, src0 and src1 have equal valid rows."""
+
     def check(site: Site) -> Iterator[Finding]:
         want = site.valid.get("dst", (None, None))[0]
         for name in ("src0", "src1"):
@@ -121,6 +127,8 @@ def _odd(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType]) ->
 
 
 def even_columns() -> Constraint:
+    """The tile dst0 has an even number of valid columns."""
+
     def check(site: Site) -> Iterator[Finding]:
         cols = site.valid.get("dst0", (None, None))[1]
         if cols is not None and cols % 2:
@@ -151,6 +159,8 @@ def _not_half(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType
 
 
 def halves() -> Constraint:
+    """The valid region of src0 is that of dst0; a single source has twice its columns."""
+
     def check(site: Site) -> Iterator[Finding]:
         (r, c), (s, t) = (site.valid.get(n, (None, None)) for n in ("dst0", "src0"))
         each = 1 if "src1" in site.types else 2

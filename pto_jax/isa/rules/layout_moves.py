@@ -45,6 +45,7 @@ _UNITS = {Loc.BIAS: 64, Loc.SCALING: 128}
 
 
 def breaks_moved_types(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    """Make both tiles of a move i4; False where the profile moves i4, or a tile is not in vec memory."""
     dst, src = types["dst"], types["src"]
     places = [t.loc for t in (dst, src) if isinstance(t, TileType)]
     if ("i4",) in MOVED[profile.name] or places != [_VEC, _VEC]:
@@ -54,6 +55,8 @@ def breaks_moved_types(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
 
 
 def equal_types() -> Constraint:
+    """The tiles have one element type, except from an accumulator and into the bias buffer."""
+
     def check(site: Site) -> Iterator[Finding]:
         found = ends(site)
         if found is None or found[0].loc == _ACC or found[1].loc == Loc.BIAS:
@@ -123,6 +126,8 @@ def place_types() -> Constraint:
 
 
 def equal_shapes() -> Constraint:
+    """The tiles have equal physical rows and columns; on a5 only from mat."""
+
     def check(site: Site) -> Iterator[Finding]:
         found = ends(site)
         if found is None or found[0].shape == found[1].shape:

@@ -30,6 +30,7 @@ class Role:
 
     @property
     def order(self) -> str:
+        """The element order in the words of messages."""
         inner = f" with {self.slayout.name.lower()} boxes" if self.slayout else ", not boxed"
         return f"{self.blayout.name.lower()}{inner}" + (f" of {self.fractal} bytes" if self.fractal else "")
 

@@ -37,6 +37,8 @@ RELEASE = Decision(
 
 
 def peer_address() -> Constraint:
+    """The attribute dir_mask is 3 exactly where the operand peer_local_addr is given."""
+
     def check(site: Site) -> Iterator[Finding]:
         both = site.attrs.get("dir_mask") == 3
         if both and "peer_local_addr" not in site.values:
@@ -57,6 +59,8 @@ def peer_address() -> Constraint:
 
 
 def local_slots() -> Constraint:
+    """The attribute local_slot_num is between 1 and slot_num."""
+
     def check(site: Site) -> Iterator[Finding]:
         local, slots = site.attrs.get("local_slot_num"), site.attrs.get("slot_num")
         if isinstance(local, int) and isinstance(slots, int) and not 0 < local <= slots:
@@ -72,6 +76,7 @@ def local_slots() -> Constraint:
 
 
 def reserved_place() -> Constraint:
+    """The attribute location is vec or mat."""
     allowed = (AddressSpace.VEC, AddressSpace.MAT)
 
     def check(site: Site) -> Iterator[Finding]:
@@ -87,6 +92,8 @@ def reserved_place() -> Constraint:
 
 
 def base_given() -> Constraint:
+    """The attribute base is given where auto is false."""
+
     def check(site: Site) -> Iterator[Finding]:
         if site.attrs.get("auto") is False and site.attrs.get("base") is None:
             yield None, "auto is false and base is missing; allowed: base = N without automatic placement"
@@ -144,6 +151,10 @@ def pipe_instruction(
     traits: Traits = PLAIN,
     pipe_rule: PipeRule | None = None,
 ) -> Instruction:
+    """The declaration of an instruction of the class pipes, which has a syntax of its own.
+
+    ``shown`` are its sample operations; one that is not ``executable`` gets the decision that says so.
+    """
     return Instruction(
         name,
         "pipes",
@@ -168,8 +179,10 @@ def pipe_instruction(
 
 
 def tile_operand(name: str, role: str = "in", *, optional: bool = False, note: str = "") -> Operand:
+    """A tile operand of any element type; ``role`` is "in" or "out"."""
     return Operand(name, "out" if role == "out" else "in", "tile", None, optional, note)
 
 
 def located(name: str, *locs: Loc) -> Constraint:
+    """The rule that a tile operand is in one of some places, on every profile."""
     return place((tile_operand(name),), locs, PROFILE_NAMES)

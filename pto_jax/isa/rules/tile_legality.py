@@ -42,6 +42,7 @@ class TypeRule:
     tolerated: Callable[[TileType], bool] = _never
 
     def findings(self, t: TileType, profile: Profile) -> Iterator[TypeFinding]:
+        """What breaks the rule in a tile type: warnings for a tolerated type, else errors."""
         for message in self.check(t, profile):
             yield TypeFinding(self.name, message, "warning" if self.tolerated(t) else "error")
 
