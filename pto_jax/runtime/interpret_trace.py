@@ -16,8 +16,9 @@ import numpy as np
 from jax.extend.core import ClosedJaxpr, Literal, jaxpr_as_fun
 
 from ..lowering.words import x64
-from . import kernel as engine
 from .arguments import prepare
+from .execution import Mode, execute
+from .kernel import Kernel
 
 #: Executes one equation on the values of its operands.
 Step: TypeAlias = Callable[[Any, list[Any]], list[Any]]
@@ -51,12 +52,12 @@ class Interpreter:
     array: Callable[[Any], Any]
     steps: Mapping[str, Step]
 
-    def run(self, kernel: engine.Kernel, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+    def run(self, kernel: Kernel, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
         """Outputs and report of a kernel, traced as a whole with checks of run-time rules."""
         prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
-        mode = engine._Mode(check=True, keep_state=False, whole=True)
+        mode = Mode(check=True, keep_state=False, whole=True)
         with x64(), np.errstate(all="ignore"):
-            run = partial(engine._execute, kernel, mode)
+            run = partial(execute, kernel, mode)
             traced, shape = jax.make_jaxpr(run, return_shape=True)(prepared)
             flat = self.evaluate(traced, map(self.array, jax.tree.leaves(prepared)))
             results, report, _ = jax.tree.unflatten(jax.tree.structure(shape), flat)
@@ -119,6 +120,6 @@ class Interpreter:
 COMPILED = Interpreter(jax.numpy.asarray, {"jit": _call, "pjit": _call})
 
 
-def run_traced(kernel: engine.Kernel, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
+def run_traced(kernel: Kernel, given: Mapping[str, Any]) -> tuple[dict[str, Any], Any]:
     """Outputs and report of a kernel whose inner functions are compiled, and nothing around them."""
     return COMPILED.run(kernel, given)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
 from typing import Any
 
 import jax
-import numpy as np
-from jax import Array
 
 from .. import isa, launches
 from ..analysis import type_inference
@@ -24,41 +21,28 @@ from ..analysis.entries import (
 )
 from ..api import resolve_profile
 from ..errors import ArgumentError, Diagnostic, VerifyError
-from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
 from ..ir.dtypes import DType
-from ..ir.program import Function, Op, Program, short_list
+from ..ir.program import Function, Program, short_list
 from ..ir.types import (
-    MemRefType,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    TensorViewType,
-    TileType,
     Type,
     UnknownType,
-    VectorType,
 )
 from ..lowering import (
     MAX_STEPS,
     Accesses,
-    JaxMachine,
     Semantics,
     accesses,
-    disjoint_parts,
-    near,
-    plan,
-    varying_axes,
 )
-from ..lowering.machine.observed import ObservedMachine, Observer
-from ..lowering.words import from_words, x64
+from ..lowering.machine.observed import Observer
+from ..lowering.words import x64
 from ..profiles import Profile, profile as find_profile
 from . import conversion
-from .arguments import check_accesses, elements, extents, prepare, type_of
+from .arguments import check_accesses, elements, prepare, type_of
 from .derivatives import without_derivative
+from .execution import Mode, execute
 from .launch_rule import launched
 from .notices import require_exact, warn_of
 from .state import Report, State
-from .tiles import Tile
 
 
 @dataclass(frozen=True)
@@ -194,8 +178,8 @@ class Kernel:
         prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
         if check or jit:
             kernel._check_accesses(prepared)
-        mode = _Mode(check, keep_state, whole=jit)
-        run = _jitted(kernel, mode) if jit else partial(_execute, kernel, mode, observer=observer)
+        mode = Mode(check, keep_state, whole=jit)
+        run = _jitted(kernel, mode) if jit else partial(execute, kernel, mode, observer=observer)
         with x64():
             rule = launched(kernel, prepared, check)
             results, report, state = kernel._without_derivative(run, prepared, keep_state)
@@ -307,102 +291,9 @@ def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...], warn: bool) -> 
     return replace(kernel, program=program)
 
 
-@dataclass(frozen=True)
-class _Mode:
-    """How a program is executed: with run-time rules, keeping the final state, traced as a whole."""
-
-    check: bool
-    keep_state: bool
-    whole: bool
-
-
 @lru_cache(maxsize=1024)
-def _jitted(kernel: Kernel, mode: _Mode) -> Any:
-    return jax.jit(partial(_execute, kernel, mode))
-
-
-def _execute(
-    kernel: Kernel, mode: _Mode, prepared: Mapping[str, Any], observer: Observer | None = None
-) -> tuple[dict[str, Any], Report, State]:
-    """Execute the program on a JAX machine; traced whole under jit, executed directly when eager."""
-    make = JaxMachine if observer is None else partial(ObservedMachine, observer=observer)
-    machine = make(
-        kernel.semantics,
-        plan(kernel.program, kernel.entry, kernel.profile, kernel.grid),
-        {},
-        checks=mode.check,
-        whole=mode.whole,
-        max_steps=kernel.max_steps,
-        axes=_axes(prepared),
-        near=near(kernel.program, kernel.entry, kernel.grid),
-        disjoint=lambda sizes: disjoint_parts(
-            kernel.program, kernel.entry, kernel.grid, tuple(sorted(sizes.items()))
-        ),
-    )
-    operands = [_operand(machine, a, prepared.get(a.name)) for a in kernel.arguments]
-    scope = Scope()
-    returned = launch(kernel.program, machine, kernel.function, operands, scope, kernel.grid)
-    report = Report.of(machine.violations)
-    state = State.of(machine, scope) if mode.keep_state else State({}, {})
-    if kernel.program.fragment:
-        results = zip(kernel.outputs, returned, strict=True)
-        return {n: _result(machine, prepared, value) for n, value in results}, report, state
-    outputs = {name: _buffer(machine, prepared, name) for name in kernel.outputs}
-    return outputs, report, state
-
-
-def _axes(prepared: Mapping[str, Any]) -> frozenset[str]:
-    """The mesh axes that some argument varies over."""
-    return frozenset().union(*(varying_axes(x) for x in jax.tree.leaves(dict(prepared))))
-
-
-def _buffer(machine: JaxMachine, prepared: Mapping[str, Any], name: str) -> Array:
-    """A buffer's contents in the shape and type it came in."""
-    source, words = prepared[name], machine.buffers[name]
-    if machine.packed[name]:
-        words = words[0::2] | (words[1::2] << np.uint8(4))
-    return from_words(words.reshape(source.shape), np.dtype(source.dtype))
-
-
-def _operand(machine: JaxMachine, argument: Argument, value: Any) -> Operand:
-    t = argument.type
-    if isinstance(t, MemRefType):
-        machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1))
-        return memref_view(argument.name, t, extents(value, t.dtype))
-    if isinstance(t, PtrType):
-        machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1))
-        return Pointer(argument.name, t.dtype)
-    if isinstance(t, TensorViewType | PartitionViewType):
-        machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1))
-        shape = extents(value, t.dtype)
-        strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
-        return View(argument.name, t.dtype, 0, shape, strides)
-    if isinstance(t, TileType):
-        if value is None:
-            slot = machine.blank(argument.name, t)
-            return TileRef(t, slot, _or(t.v_row, t.rows), _or(t.v_col, t.cols))
-        slot = machine.adopt(argument.name, t, value.words)
-        ref = TileRef(t, slot, value.valid_rows, value.valid_cols)
-        machine.region(Op(f"argument %{argument.name}"), ref)
-        return ref
-    if isinstance(t, VectorType):
-        return value
-    assert isinstance(t, ScalarType)
-    return conversion.opaque_scalar(value, t.dtype)
-
-
-def _or(size: int | None, otherwise: int) -> int:
-    return otherwise if size is None else size
-
-
-def _result(machine: JaxMachine, prepared: Mapping[str, Any], ref: Operand) -> Any:
-    """A fragment's result: a Tile, a vector, or the buffer behind a written view."""
-    if isinstance(ref, View | Pointer):
-        return _buffer(machine, prepared, ref.buffer)
-    if isinstance(ref, Array):
-        return ref
-    assert isinstance(ref, TileRef)
-    return Tile.of(machine.words(ref), ref)
+def _jitted(kernel: Kernel, mode: Mode) -> Any:
+    return jax.jit(partial(execute, kernel, mode))
 
 
 def compile(
