@@ -20,8 +20,8 @@ def load(file: str | Path) -> None:
     """
     path = Path(file).resolve()
     name = f"pto_jax_extension_{path.stem}"
-    loaded = sys.modules.get(name)
-    if loaded is not None and loaded.__file__ == str(path):
+    module_before = sys.modules.get(name)
+    if module_before is not None and module_before.__file__ == str(path):
         return
     if not path.is_file():
         raise FileError(f"{file}: no such file")
@@ -35,15 +35,19 @@ def load(file: str | Path) -> None:
         del sys.modules[name]
         line = _line(error, path)
         raise ArgumentError(f"{file}{line}: {type(error).__name__}: {error}") from error
-    listed = os.environ.get(VARIABLE, "").split(os.pathsep)
-    if str(path) not in listed:
-        os.environ[VARIABLE] = os.pathsep.join([*filter(None, listed), str(path)])
+    if str(path) not in loaded():
+        os.environ[VARIABLE] = os.pathsep.join([*loaded(), str(path)])
 
 
 def load_from_environment() -> None:
     """Load the files that the process which started this one has loaded."""
-    for file in filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)):
+    for file in loaded():
         load(file)
+
+
+def loaded() -> tuple[str, ...]:
+    """Paths of the files that this process and those it starts load."""
+    return tuple(filter(None, os.environ.get(VARIABLE, "").split(os.pathsep)))
 
 
 def _line(error: BaseException, path: Path) -> str:

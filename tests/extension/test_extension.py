@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -231,6 +232,8 @@ def test_a_wrong_rule_is_found_shrunk_and_replayed(
     small = shrink(case, machine("oracle"), machine("eager"), seconds=20)
     assert small.outcome.kind == "different" and small.instruction == "tclampadd"
     folder = save(tmp_path, case, small.finding, small.instruction, "wrong", "oracle", "eager")
+    command = json.loads((folder / "report.json").read_text())["command"]
+    assert command.endswith(f"--extension {FILE}")
     assert main(["replay", str(folder), "--extension", str(FILE)]) == 1
     assert "tclampadd" in capsys.readouterr().out
     monkeypatch.undo()
@@ -254,6 +257,9 @@ def test_a_campaign_in_other_processes_loads_the_file(
     store = tmp_path / "s.sqlite"
     given = "fuzz --seed 1 --count 60 --tested oracle --preset straight --profile a5 --workers 1".split()
     assert main([*given, "--extension", str(FILE), "--store", str(store), "--quiet"]) == 0
+    with sqlite3.connect(store) as database:
+        (stored,) = database.execute("SELECT value FROM campaign WHERE key = 'extensions'").fetchone()
+    assert list(json.loads(stored)) == [str(FILE)]
     out = tmp_path / "r.json"
     assert main(["report", str(store), "--json", str(out), "--extension", str(FILE)]) == 0
     rows = {r["instruction"]: r for r in json.loads(out.read_text())["coverage"]["rows"]}

@@ -9,6 +9,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from ... import __version__
+from ...extension import loaded
 from ...files import read_bytes
 from ...generate.programs import VERSION
 from .plan import Plan
@@ -21,6 +22,8 @@ def identity(plan: Plan, process: int = 0, processes: int = 1) -> dict[str, Any]
     """Everything that the rows of a store depend on, as JSON values."""
     files = {file: _digest(file) for file in plan.programs}
     plain = {**plan.to_json(), "programs": files}
+    if loaded():
+        plain["extensions"] = {file: _digest(file) for file in loaded()}
     return {
         **plain,
         "process": process,

@@ -27,6 +27,7 @@ import jax
 import numpy as np
 
 from ... import __version__
+from ...extension import loaded
 from ...files import folder_replacing, write_text
 from ...generate.programs import VERSION, Case
 from ..devices.exchange import program_text, save_inputs, save_outputs
@@ -56,6 +57,7 @@ def save(
     """
     case, outcome = finding.case, finding.outcome
     final = parent / slug(cause) / f"seed{original.seed}-{original.index}"
+    added = [word for file in loaded() for word in ("--extension", file)]
     report = {
         "id": original.id,
         "seed": original.seed,
@@ -75,7 +77,7 @@ def save(
         "versions": versions(),
         "device": device(),
         "flags": {k: v for k, v in sorted(os.environ.items()) if _FLAGS.match(k)},
-        "command": shlex.join(["pto-jax", "replay", str(final), *device_options(reference, tested)]),
+        "command": shlex.join(["pto-jax", "replay", str(final), *device_options(reference, tested), *added]),
     }
     with folder_replacing(final) as folder:
         write_text(folder / SHRUNK, program_text(case))
