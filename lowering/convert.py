@@ -99,7 +99,7 @@ def _lowest(dtype: DType) -> float:
 
 
 def simulated(words: Array, src: DType, dst: DType, mode: RoundMode, saturate: bool) -> Array:
-    """A conversion as the CPU simulator does it.
+    """Words of ``dst`` converted from those of ``src`` as the CPU simulator does it.
 
     Saturation clamps the source value to the range both types share, before the conversion; NaN
     becomes the upper limit.
@@ -131,7 +131,10 @@ def simulated(words: Array, src: DType, dst: DType, mode: RoundMode, saturate: b
 
 
 def cast(words: Array, src: DType, dst: DType) -> Array:
-    """A plain C++ conversion: floats truncate to integers, everything else rounds once, to even."""
+    """Words of ``dst`` by a plain C++ conversion.
+
+    Floats truncate to integers, everything else rounds once, to even.
+    """
     if src == dst:
         return words
     if src.is_integer and dst.is_float:
@@ -158,7 +161,7 @@ def _host_cast(whole: Array, dst: DType) -> Array:
 
 
 def hardware(words: Array, src: DType, dst: DType, how: Conversion, mode: RoundMode, saturate: bool) -> Array:
-    """A conversion by the tables of a2a3 and a5."""
+    """Words of ``dst`` converted from those of ``src`` by the tables of a2a3 and a5."""
     rounding = how.rounding(mode)
     if src.is_integer and dst.is_integer:
         value = integer(words, src)

@@ -1,4 +1,8 @@
-"""Formulas that several instructions share: what tile-tile, tile-scalar and expand forms compute."""
+"""Formulas that several instructions share: what tile-tile, tile-scalar and expand forms compute.
+
+Arrays ``x``, ``y``, ``z`` and results are raw words of the arithmetic's element type, of shapes that
+broadcast, where nothing else is said.
+"""
 
 from __future__ import annotations
 
@@ -70,7 +74,7 @@ def shift_left(a: Arithmetic, x: Array, y: Array) -> Array:
 
 
 def shift_right(a: Arithmetic, x: Array, y: Array) -> Array:
-    """Arithmetic for signed types, logical for unsigned."""
+    """Words of ``x >> y`` in the promoted width, the count modulo it; signed types extend the sign."""
     assert isinstance(a, Integer)
     value, count = _shift_operands(a, x, y)
     shift = lax.shift_right_arithmetic if a.dtype.is_signed else lax.shift_right_logical
@@ -149,7 +153,7 @@ def host_power(a: Integer, x: Array, y: Array) -> Array:
 
 
 def c_pow(x: Array, y: Array) -> Array:
-    """``pow`` with the C library's special cases, which XLA does not promise."""
+    """``pow`` of floats with the C library's special cases, which XLA does not promise."""
     x, y = jnp.broadcast_arrays(x, y)
     one, zero, inf = x.dtype.type(1), x.dtype.type(0), x.dtype.type(np.inf)
     magnitude = lax.pow(lax.abs(x), y)

@@ -58,7 +58,7 @@ _CHUNK = 4 * _LANES
 
 
 def advance(counter: Sequence[Array], by: Array) -> list[Array]:
-    """A 128-bit counter (lowest word first) plus 32-bit numbers."""
+    """A 128-bit counter (four uint32 words, lowest first) plus 32-bit numbers."""
     result, carry = [], by
     for word in counter:
         total = word + carry

@@ -67,7 +67,7 @@ def store_first(c: Context, inputs: Inputs, name: str, values: Array, count: Arr
 
 
 def scalar(inputs: Inputs, name: str) -> Array:
-    """The word of a scalar operand."""
+    """The 0-d word of a scalar operand."""
     word = inputs[name]
     assert not isinstance(word, Lanes)
     return word

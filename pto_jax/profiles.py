@@ -109,7 +109,7 @@ PROFILE_NAMES: tuple[ProfileName, ...] = ("cpu_sim", "a2a3", "a5")
 
 
 def profile(name: str | Profile) -> Profile:
-    """The profile called ``name``.
+    """The profile called ``name``; ArgumentError for a name that is none.
 
     >>> profile("a5").out_of_region
     'ones'

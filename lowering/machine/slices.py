@@ -58,7 +58,7 @@ def _places(start: Array, size: int, count: int) -> tuple[Array, Array]:
 
 
 def read_window(whole: Array, starts: tuple[Scalar, Scalar], shape: tuple[int, int]) -> Array:
-    """A window of a matrix."""
+    """The elements [rows, cols] of a matrix from a row and a column on."""
     if _is_inside(starts, shape, whole.shape):
         return lax.dynamic_slice(whole, [np.int32(n) for n in starts], shape)
     padded = jnp.pad(whole, [(n, n) for n in shape])
@@ -66,7 +66,7 @@ def read_window(whole: Array, starts: tuple[Scalar, Scalar], shape: tuple[int, i
 
 
 def write_window(whole: Array, words: Array, starts: tuple[Scalar, Scalar]) -> Array:
-    """The matrix with another window."""
+    """The matrix with the words [rows, cols] from a row and a column on."""
     if _is_inside(starts, words.shape, whole.shape):
         return lax.dynamic_update_slice(whole, words, [np.int32(n) for n in starts])
     rows, cols = words.shape

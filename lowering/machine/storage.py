@@ -84,7 +84,7 @@ class Window:
         return self.row, self.col
 
     def take(self, whole: Array, t: TileType) -> Array:
-        """The window's part of the words of the tile."""
+        """The window's words [rows, cols] of type ``t``, of the words of the whole tile."""
         line = self._line(whole)
         if line is None:
             return slices.read_window(whole, self.starts, t.shape)
@@ -95,7 +95,7 @@ class Window:
         return found if self._by_row else found.T
 
     def put(self, whole: Array, words: Array) -> Array:
-        """The words of the tile with another window."""
+        """The words of the whole tile after the window's words [rows, cols] are written."""
         line = self._line(whole)
         if line is None:
             return slices.write_window(whole, words, self.starts)

@@ -44,7 +44,7 @@ class Site:
         return Violation(self.op, self.rule, self.allowed, broken, self.found, values)
 
     def unbroken(self) -> Violation:
-        """None: the rule is kept."""
+        """The violation whose flag is false and whose numbers are zero: the rule is kept."""
         return self.filled(iter([jnp.zeros((), bool), *[jnp.zeros((), np.int64)] * self.count]))
 
 

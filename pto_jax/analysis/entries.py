@@ -33,7 +33,10 @@ class Argument:
 
 
 def select_entry(program: Program, entry: str | None) -> Function:
-    """The function to execute: the named one, else the entry, else the only function."""
+    """The function to execute: the named one, else the entry, else the only function.
+
+    ArgumentError where there is no such function, or more than one could be meant.
+    """
     if entry is not None:
         found = program.function(entry)
         if found is None:

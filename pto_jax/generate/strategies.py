@@ -3,8 +3,9 @@
 The strategies drive the generator of :mod:`.generate` with Hypothesis' own source of randomness, so that
 failing programs shrink.
 
->>> from hypothesis import given, settings
->>> @settings(max_examples=3, database=None)
+>>> from hypothesis import HealthCheck, given, settings
+>>> slow = [HealthCheck.too_slow]
+>>> @settings(max_examples=3, database=None, deadline=None, suppress_health_check=slow)
 ... @given(cases(Options(statements=3)))
 ... def programs_have_names_for_their_results(case):
 ...     assert case.program.fragment_results

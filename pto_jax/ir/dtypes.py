@@ -177,6 +177,8 @@ def find_dtype(name: str) -> DType | None:
 def dtype(name: object) -> DType:
     """The element type called ``name``, or that of a NumPy, ml_dtypes or JAX array type.
 
+    ArgumentError where there is none.
+
     >>> dtype("half").name, dtype("f8E4M3FN").name, dtype("ui8").bits, dtype(np.int16).name
     ('f16', 'f8e4m3', 8, 'i16')
     """
@@ -203,7 +205,10 @@ def _of_array_type(t: object) -> DType | None:
 
 
 def from_numpy(t: object) -> DType:
-    """The element type of a NumPy or ml_dtypes dtype (bfloat16, float8_e4m3fn ... included)."""
+    """The element type of a NumPy or ml_dtypes dtype (bfloat16, float8_e4m3fn ... included).
+
+    ArgumentError for an array type that no element type has.
+    """
     key = np.dtype(t)  # type: ignore[call-overload]
     found = _BY_NUMPY.get(key)
     if found is None:

@@ -53,11 +53,14 @@ def encode(case: Case) -> Encoded:
 
     Raises NotExecutableError for programs that are more than instructions on tiles and scalars.
 
-    >>> from .cases import decode
-    >>> from .table import table
-    >>> found = encode(decode(table("a5"), 1, 7))
-    >>> len(found.instructions), found.types[0].shape
-    (20, (16, 16))
+    >>> import pto_jax as pto
+    >>> from pto_jax.generate.state import Input
+    >>> program = pto.parse("%d = tadd %a, %b : !pto.tile<16x16xf32>")
+    >>> zeros = Input(pto.TileType("f32", 16, 16), np.zeros((16, 16), np.uint32), (16, 16))
+    >>> case = Case("example", 0, 0, pto.profile("a5"), program, {"a": zeros, "b": zeros}, {})
+    >>> found = encode(case)
+    >>> found.instructions[0].slots, found.results
+    ((0, 1, 2), {'d': 0})
     """
     program = case.program
     if not program.fragment or len(program.functions) != 1 or is_open(program):

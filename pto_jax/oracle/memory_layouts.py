@@ -120,7 +120,7 @@ def placed(view: View, indices: Sequence[Array], strides: Sequence[int]) -> Arra
 
 
 def require_layout(step: Step, view: View) -> None:
-    """Refuse layouts of which no element order is known."""
+    """NotExecutableError for layouts of which no element order is known."""
     try:
         global_map(view, np.zeros((1, 1), np.int64), np.zeros((1, 1), np.int64))
     except KeyError:
@@ -130,7 +130,7 @@ def require_layout(step: Step, view: View) -> None:
 
 
 def check_bounds(step: Step, view: View, at: Array, memory: Array) -> None:
-    """All addressed elements are inside the buffer."""
+    """ExecutionError where an addressed element is outside the buffer."""
     available = len(memory) * 8 // view.dtype.storage_bits
     if at.size and (at.min() < 0 or at.max() >= available):
         message = (
@@ -144,7 +144,7 @@ def check_bounds(step: Step, view: View, at: Array, memory: Array) -> None:
 
 
 def load_convolution(step: Step, view: View) -> None:
-    """Read a view into the convolution tile dst; positions outside the buffer are an error."""
+    """Read a view into the convolution tile dst; ExecutionError where it leaves the buffer."""
     conv = step.type().conv
     assert conv is not None
     at, present, kept = image_positions(step, conv, view)
@@ -157,7 +157,7 @@ def load_convolution(step: Step, view: View) -> None:
 
 
 def store_convolution(step: Step, view: View) -> None:
-    """Write the convolution tile src to a view; positions outside the buffer are an error."""
+    """Write the convolution tile src to a view; ExecutionError where it leaves the buffer."""
     conv = step.type("src").conv
     assert conv is not None
     at, _, _ = image_positions(step, conv, view)

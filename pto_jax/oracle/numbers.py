@@ -115,7 +115,7 @@ def is_small(d: DType) -> bool:
 
 
 def decode(words: Array, d: DType) -> Array:
-    """The values that words stand for."""
+    """The values that words stand for, in the NumPy types of the module text."""
     if is_small(d):
         return np.asarray(small_float(d).values[words & ((1 << d.bits) - 1)])
     if d is F32 or d == F32:

@@ -115,7 +115,7 @@ class Step:
         return place.buffer.bytes, positions, self.type(name).dtype, place.address
 
     def words(self, name: str, region: tuple[int, int] | None = None) -> Array:
-        """Words as arithmetic sees them."""
+        """Words over ``region`` (the destination's by default), flushed where the run says so."""
         return self.flushed(self.raw(name, region), name)
 
     def flushed(self, words: Array, name: str) -> Array:
@@ -135,7 +135,7 @@ class Step:
         self.put(flush(words, self.dtype()) if self.policy.flush_subnormals else words, region)
 
     def put(self, words: Array, region: tuple[int, int] | None = None) -> None:
-        """Write words as they are."""
+        """Write words as they are to the destination's valid region, or the region given."""
         rows, cols = region or self.region
         positions = storage.map_of(self.type())[:rows, :cols]
         self.scatter(np.broadcast_to(words, positions.shape), positions)

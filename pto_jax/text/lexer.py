@@ -110,7 +110,7 @@ class Cursor:
         return text
 
     def accept(self, kind: Kind) -> bool:
-        """Pass over the current token if it is of the kind."""
+        """Pass over the current token if it is of the kind; whether it was."""
         if self.kind is not kind:
             return False
         self.advance()
@@ -124,7 +124,10 @@ class Cursor:
         return True
 
     def expect(self, kind: Kind, role: str = "") -> str:
-        """Pass over a token of the kind and return its text; ``role`` says what it stands for."""
+        """Pass over a token of the kind and return its text; ``role`` says what it stands for.
+
+        ParseError where the current token is of another kind.
+        """
         if self.kind is not kind:
             self.unexpected(kind.value + (f" ({role})" if role else ""))
         return self.take()
@@ -135,7 +138,7 @@ class Cursor:
             self.unexpected(f"'{word}'")
 
     def close(self, kind: Kind, opened: int) -> None:
-        """Pass over a closing bracket; the message names the place it was opened at."""
+        """Pass over a closing bracket; ParseError, with the place it was opened at, for another token."""
         if self.kind is not kind:
             place = self.span(opened, opened + 1)
             self.unexpected(
@@ -155,7 +158,7 @@ class Cursor:
     # -- numbers -------------------------------------------------------------------------------------
 
     def integer(self, role: str) -> int:
-        """An integer literal with an optional minus sign."""
+        """An integer literal with an optional minus sign; ParseError for another token, or beyond 64 bits."""
         start = self.start
         negative = self.accept(Kind.MINUS)
         text = self.expect(Kind.INTEGER_LIT, role)
@@ -171,7 +174,7 @@ class Cursor:
         return value
 
     def number(self, role: str) -> int | float:
-        """An integer or a number with a decimal point."""
+        """An integer or a number with a decimal point; ParseError for another token, or one too large."""
         if self.kind is Kind.FLOAT_LIT or (self.kind is Kind.MINUS and self.peek()[0] is Kind.FLOAT_LIT):
             start = self.start
             sign = -1.0 if self.accept(Kind.MINUS) else 1.0
@@ -183,7 +186,7 @@ class Cursor:
         return self.integer(role)
 
     def string(self, role: str) -> str:
-        """The contents of a string literal."""
+        """The contents of a string literal, escapes replaced; ParseError for another token."""
         start, text = self.start, self.text
         self.expect(Kind.STRING_LIT, role)
         if "\\" not in text:
@@ -251,7 +254,10 @@ class Cursor:
         raise ParseError(Diagnostic("error", message, self.span(begin, stop)))
 
     def deeper(self, what: str) -> None:
-        """Count one level of nesting inside an operation; ``shallower`` undoes it."""
+        """Count one level of nesting inside an operation; ParseError beyond the limit.
+
+        :meth:`shallower` undoes it.
+        """
         self.depth += 1
         self._limit(what, self.depth)
 

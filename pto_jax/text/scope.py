@@ -59,7 +59,7 @@ class Scopes:
         return self._cursor.span(mention.start, mention.end)
 
     def define(self, mention: Mention, type_: Type) -> Value:
-        """Bind a name to a new value."""
+        """Bind a name to a new value; ParseError where the name is visible already."""
         first = self._bindings.get(mention.name)
         if first is not None:
             place = self._cursor.span(first.start, first.end)
@@ -82,7 +82,10 @@ class Scopes:
         return binding.type
 
     def use(self, mention: Mention, written: Type | None = None, default: Type | None = None) -> Value:
-        """A use of a value; ``written`` is the type spelled with it, ``default`` the one it must have."""
+        """A use of a value; ``written`` is the type spelled with it, ``default`` the one it must have.
+
+        ParseError for a value that is not defined, or is of another type than the written one.
+        """
         binding = self._find(mention.name) or self._open(mention)
         if written == UnknownType():
             written = None

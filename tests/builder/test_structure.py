@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import doctest
 import subprocess
 import sys
-from importlib import import_module
 from typing import Any
 
 import numpy as np
-import pytest
 
 import pto_jax as pto
 from pto_jax import builder as b
@@ -172,12 +169,6 @@ def test_packed_strides_of_known_and_unknown_extents() -> None:
         flat = b.GlobalTensor(p + n, [n], layout="nd")
         assert str(flat) == "%flat"
     assert {"%0 = arith.muli %n, %c8 : index", "%1 = arith.muli %c3, %0 : index"} <= set(lines(builder))
-
-
-@pytest.mark.parametrize("name", ["", ".argument_types", ".control", ".kernels"])
-def test_examples_of_the_docstrings(name: str) -> None:
-    found = doctest.testmod(import_module(f"pto_jax.builder{name}"))
-    assert found.attempted and not found.failed
 
 
 def test_building_printing_and_verifying_need_no_jax() -> None:
