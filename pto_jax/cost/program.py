@@ -66,8 +66,8 @@ def cost(
         names = ", ".join(value.name for value in function.args) or "none"
         raise ArgumentError(f"@{function.name} has no argument {', '.join(unknown)}; it has: {names}")
     walk = _Walk(program, chosen, selected)
-    given = [(arguments or {}).get(value.name) for value in function.args]
-    lines = walk.function(function, given, 1, ())
+    values = [(arguments or {}).get(value.name) for value in function.args]
+    lines = walk.function(function, values, 1, ())
     return CostReport(chosen.name, selected.name, tuple(lines), tuple(walk.notes))
 
 
@@ -93,8 +93,8 @@ class _Walk:
         if function.name in above:
             self.notes[f"@{function.name} calls itself; the inner call is not counted"] = None
             return []
-        known = {v.name: g for v, g in zip(function.args, given, strict=False) if g is not None}
-        frame = _Frame(function.name, known, {})
+        numbers = {v.name: g for v, g in zip(function.args, given, strict=False) if g is not None}
+        frame = _Frame(function.name, numbers, {})
         return self.region(function.body, frame, times, (*above, function.name))
 
     def region(
@@ -282,8 +282,8 @@ def _product(work: Work, values: Mapping[str, Value], frame: _Frame) -> tuple[Wo
 
 def _block(values: Mapping[str, Value], frame: _Frame) -> Size:
     value = values.get("blockLen")
-    found = None if value is None else frame.known.get(value.name)
-    return 64 if found is None else found
+    length = None if value is None else frame.known.get(value.name)
+    return 64 if length is None else length
 
 
 def _place(value: Value | None) -> str:
