@@ -261,10 +261,10 @@ def _sized_by(op: Op, values: Mapping[str, Value]) -> str:
 
 def _valid(value: Value, t: TileType, frame: _Frame) -> tuple[tuple[Size, Size], tuple[str, ...]]:
     """Valid sizes of a tile; the physical ones where the program does not say."""
-    given = frame.valid.get(value.name, (None, None))
+    dynamic_sizes = frame.valid.get(value.name, (None, None))
     sizes: list[Size] = []
     unknown = False
-    for static, dynamic, physical in zip(t.valid, given, t.shape, strict=True):
+    for static, dynamic, physical in zip(t.valid, dynamic_sizes, t.shape, strict=True):
         unknown = unknown or (static is None and dynamic is None)
         sizes.append(static if static is not None else physical if dynamic is None else dynamic)
     note = (f"valid size of {value} not known, physical size taken",) if unknown else ()
