@@ -98,8 +98,8 @@ def __getattr__(name: str) -> Any:
     if module is None and value is None:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     if module is not None:
-        found = import_module(f".{module or name}", __name__)
-        value = getattr(found, name) if module else found
+        target = import_module(f".{module or name}", __name__)
+        value = getattr(target, name) if module else target
     globals()[name] = value
     return value
 

@@ -61,11 +61,11 @@ def verify(
     if level is not None and level not in LEVELS:
         raise ArgumentError(f"level {level}; allowed: {', '.join(map(str, LEVELS))}")
     selected, build = resolve_profile(program, profile), Build(level, auto_sync)
-    found = list(verify_program(complete(program), selected, portable=portable, build=build))
-    errors = [d for d in found if d.severity == "error"]
+    findings = list(verify_program(complete(program), selected, portable=portable, build=build))
+    errors = [d for d in findings if d.severity == "error"]
     if raise_on_error and errors:
         raise VerifyError(errors)
-    return found
+    return findings
 
 
 def resolve_profile(program: Program, given: str | Profile | None = None) -> Profile:

@@ -161,12 +161,14 @@ def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[
         options.pop("subnormals", "keep"),
     )
     checks = options.pop("checks", False)
-    request, given = request_of(instruction, sources, options.pop("dst", None), options, semantics.profile)
+    request, arguments = request_of(
+        instruction, sources, options.pop("dst", None), options, semantics.profile
+    )
     typed = resolve(request)
     values = {}
     for index, v in enumerate((*typed.op.ins, *typed.op.outs)):
-        if v.name in given:
-            values[v.name] = _value(v, given[v.name], f"{instruction.name}: source {index}")
+        if v.name in arguments:
+            values[v.name] = _value(v, arguments[v.name], f"{instruction.name}: source {index}")
     # The guard is for data: constants of the instruction's own rule may go to the device.
     with x64(), jax.transfer_guard("allow"):
         result, report = _execute(request, typed, semantics, values)
@@ -201,9 +203,9 @@ def _execute(
             assert isinstance(t, TileType)
             operands[name] = TileRef(t, machine.blank(name, t), *_fresh_region(request, name, t, values))
         elif isinstance(t, TileType):
-            given = values[name]
-            slot = machine.adopt(name, t, given.words)
-            operands[name] = TileRef(t, slot, given.valid_rows, given.valid_cols)
+            argument = values[name]
+            slot = machine.adopt(name, t, argument.words)
+            operands[name] = TileRef(t, slot, argument.valid_rows, argument.valid_cols)
         else:
             assert isinstance(t, ScalarType)
             operands[name] = conversion.opaque_scalar(values[name], t.dtype)

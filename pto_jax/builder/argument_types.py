@@ -57,8 +57,8 @@ def as_type(given: object, what: str = "type") -> Type:
         return ScalarType(_PYTHON[given])
     if not isinstance(given, str):
         fail(f"{what}: found {given!r}; allowed: a type (pto.ptr('f32'), 'index', '!pto.ptr<f32>' ...)")
-    found = find_dtype(given)
-    return ScalarType(found) if found is not None else _parsed(given, what)
+    element = find_dtype(given)
+    return ScalarType(element) if element is not None else _parsed(given, what)
 
 
 def _parsed(text: str, what: str) -> Type:
@@ -67,12 +67,12 @@ def _parsed(text: str, what: str) -> Type:
 
     try:
         cursor = Cursor(text, f"<{what}>")
-        found = TypeReader(cursor).read()
+        t = TypeReader(cursor).read()
         if cursor.text:
             cursor.unexpected("the end of the type")
     except ParseError as error:
         fail(f"{what}: found {text!r}, which is no type ({error.diagnostics[0].message})")
-    return found
+    return t
 
 
 def element(given: str | DType, what: str = "element type") -> DType:
@@ -105,16 +105,16 @@ def member(cls: type[E], given: object, what: str) -> E:
     """A member of an enumeration: itself, its name in any spelling of the text, or its number."""
     from ..text.attributes import member as named, words
 
-    found: E | None = None
+    choice: E | None = None
     if isinstance(given, IntEnum) and not isinstance(given, cls):
-        found = cls.__members__.get(given.name)
+        choice = cls.__members__.get(given.name)
     elif isinstance(given, str):
-        found = named(cls, given)
+        choice = named(cls, given)
     elif isinstance(given, int) and not isinstance(given, bool):
-        found = next((m for m in cls if m == given), None)
-    if found is None:
+        choice = next((m for m in cls if m == given), None)
+    if choice is None:
         fail(f"{what}: found {given!r}; allowed: {words(cls)}")
-    return found
+    return choice
 
 
 def tile_type(

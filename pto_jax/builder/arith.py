@@ -167,20 +167,20 @@ class Scalar(Handle):
 
 def literal(value: Any, d: DType, what: str, instruction: str | None = None) -> AttrValue:
     """A Python number as the value of a constant of an element type."""
-    found: AttrValue = None
+    result: AttrValue = None
     if isinstance(value, bool) or type(value).__name__ in ("bool_", "bool"):
-        found = bool(value) if d == I1 else None
+        result = bool(value) if d == I1 else None
     elif isinstance(value, Integral) and d != I1:
         number = operator.index(value)
         if d.is_float:
             return float(number)
-        found = number if -(1 << (d.bits - 1)) <= number < 1 << d.bits else None
+        result = number if -(1 << (d.bits - 1)) <= number < 1 << d.bits else None
     elif isinstance(value, Real) and d.is_float:
         return canonical_float(float(value))
-    if found is None:
+    if result is None:
         allowed = "True or False" if d == I1 else f"a {d} value or a number that fits {d}"
         fail(f"{what}: found {value!r}; allowed: {allowed}", instruction=instruction)
-    return found
+    return result
 
 
 def is_number(value: object) -> bool:

@@ -60,9 +60,9 @@ _Signature = tuple[tuple[str, ...], tuple[str, ...]]
 @cache
 def _signatures(instruction: isa.Instruction) -> tuple[_Signature, ...]:
     """Destinations and sources of every overload; those with the destinations it asks for come first."""
-    found = [(d, form) for form in instruction.forms for d in _destinations(instruction)]
+    signatures = [(d, form) for form in instruction.forms for d in _destinations(instruction)]
     return tuple(
-        sorted(found, key=lambda s: s[0] != tuple(o.name for o in instruction.destinations_of(s[1])))
+        sorted(signatures, key=lambda s: s[0] != tuple(o.name for o in instruction.destinations_of(s[1])))
     )
 
 
@@ -157,13 +157,13 @@ class _Call:
 
     def refuse(self, args: Sequence[Any], close: tuple[str, Any] | None) -> NoReturn:
         if close is not None:
-            operand, found = close
+            operand, value = close
             kind = self.instruction.operand(operand).kind
-            self.fail(f"found {described(found)}; allowed: {KINDS.get(kind, kind)}", operand)
-        given = [*map(described, args), *(f"{k}={described(v)}" for k, v in self.operands.items())]
+            self.fail(f"found {described(value)}; allowed: {KINDS.get(kind, kind)}", operand)
+        arguments = [*map(described, args), *(f"{k}={described(v)}" for k, v in self.operands.items())]
         wanted = dict.fromkeys(self.listed(*s) for s in _signatures(self.instruction))
         allowed = " or ".join(f"{python_name(self.name)}({', '.join(w)})" for w in wanted)
-        self.fail(f"found ({', '.join(given)}); allowed: {allowed}")
+        self.fail(f"found ({', '.join(arguments)}); allowed: {allowed}")
 
     def fail(self, message: str, operand: str | None = None) -> NoReturn:
         fail(message, self.place.span, instruction=self.name, operand=operand)
@@ -177,12 +177,12 @@ class _Call:
         return operand.kind in ("scalar", "index") and is_number(given)
 
     def value(self, name: str, bound: Mapping[str, Any]) -> Handle:
-        given = bound[name]
-        if isinstance(given, Handle):
-            return given
-        if isinstance(given, Indexed):
-            return given.view
-        return as_scalar(given, self.number_type(name, bound), name, self.name)
+        argument = bound[name]
+        if isinstance(argument, Handle):
+            return argument
+        if isinstance(argument, Indexed):
+            return argument.view
+        return as_scalar(argument, self.number_type(name, bound), name, self.name)
 
     def number_type(self, name: str, bound: Mapping[str, Any]) -> DType:
         """The element type of an operand that is given as a Python number."""
@@ -192,12 +192,12 @@ class _Call:
         declared = find_dtype(operand.dtype or "")
         if declared is not None:
             return declared
-        for other, given in bound.items():
-            t = getattr(given, "type", None)
+        for other, argument in bound.items():
+            t = getattr(argument, "type", None)
             if operand.dtype is not None and self.instruction.operand(other).dtype == operand.dtype:
-                found = getattr(t, "dtype", None)
-                if isinstance(found, DType):
-                    return found
+                d = getattr(t, "dtype", None)
+                if isinstance(d, DType):
+                    return d
         t = shown_type(self.instruction, name)
         return t.dtype if isinstance(t, ScalarType) else F32 if isinstance(bound[name], float) else INDEX
 
@@ -215,8 +215,8 @@ class _Call:
     def result_types(self, destinations: tuple[str, ...]) -> tuple[Type, ...]:
         if self.types:
             return self.types
-        found = [shown_type(self.instruction, n) for n in destinations]
-        return tuple(t for t in found if t is not None)
+        types = [shown_type(self.instruction, n) for n in destinations]
+        return tuple(t for t in types if t is not None)
 
 
 KINDS = {
@@ -259,25 +259,25 @@ def described(given: object) -> str:
 
 def attributes_of(instruction: isa.Instruction, given: Mapping[str, Any]) -> dict[str, AttrValue]:
     """Attributes by their declared names, in the types that the declaration asks for."""
-    found: dict[str, AttrValue] = {}
+    values: dict[str, AttrValue] = {}
     for key, value in given.items():
         attribute = instruction.attribute(key)
         if attribute is None:
             operands = ", ".join(o.name for o in instruction.operands)
-            known = ", ".join(a.name for a in instruction.attributes) or "none"
+            names = ", ".join(a.name for a in instruction.attributes) or "none"
             fail(
-                f"found the keyword {key!r}; allowed: operands {operands or 'none'}, attributes {known}, and "
+                f"found the keyword {key!r}; allowed: operands {operands or 'none'}, attributes {names}, and "
                 "wait, type, named",
                 instruction=instruction.name,
             )
-        if attribute.name in found:
+        if attribute.name in values:
             fail(
                 f"found the attribute {attribute.name} twice; allowed: one of {', '.join(attribute.keys)}",
                 instruction=instruction.name,
             )
         if value is not None:
-            found[attribute.name] = attribute_value(instruction.name, attribute, value)
-    return found
+            values[attribute.name] = attribute_value(instruction.name, attribute, value)
+    return values
 
 
 def attribute_value(name: str, attribute: isa.Attribute, given: Any) -> AttrValue:
@@ -294,8 +294,8 @@ def attribute_value(name: str, attribute: isa.Attribute, given: Any) -> AttrValu
         given = int(given[8:]) if given[8:].isdecimal() else given
     if isinstance(given, bool) != (wanted is bool) or not isinstance(given, wanted):
         fail(f"{what}: found {given!r}; allowed: {wanted.__name__}", instruction=name)
-    found: AttrValue = given
-    return found
+    value: AttrValue = given
+    return value
 
 
 def symbol(given: Any, what: str) -> Symbol:

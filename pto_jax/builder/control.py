@@ -64,19 +64,19 @@ class Structure:
             fail(
                 f"found {len(values)} value(s) of {self.node.name} ({self.node.span}); allowed: {len(types)}"
             )
-        found = []
+        handles = []
         for i, value in enumerate(values):
-            known = types[i] if types is not None else None
-            d = known.dtype if isinstance(known, ScalarType) else None
+            type_ = types[i] if types is not None else None
+            d = type_.dtype if isinstance(type_, ScalarType) else None
             handle = value if isinstance(value, Handle) else as_scalar(value, d or dtype_of(value), "value")
-            if known is not None and handle.type != known:
+            if type_ is not None and handle.type != type_:
                 fail(
                     f"found {handle}, which is {handle.type}, for {self.node.name} ({self.node.span}); "
-                    f"allowed: {known}"
+                    f"allowed: {type_}"
                 )
-            found.append(self.body.use(handle, self.node.name))
-        self.types = [h.type for h in found]
-        return tuple(found)
+            handles.append(self.body.use(handle, self.node.name))
+        self.types = [h.type for h in handles]
+        return tuple(handles)
 
     def region(self, title: str, args: Sequence[tuple[Type, str | None]] = ()) -> Block:
         """Open a region."""
@@ -298,9 +298,9 @@ class While(Structure):
         if len(self.node.regions) == 1:
             return super()._typed(values)
         results, self.types = self.types, list(self._inits)
-        found = super()._typed(values)
+        handles = super()._typed(values)
         self.types = results
-        return found
+        return handles
 
 
 def while_(*carried: Any) -> While:
@@ -406,5 +406,5 @@ def section(kind: str | KernelKind) -> _Region:
     >>> [op.name for op in program.program.walk()]
     ['section.vector', 'alloc_tile', 'return']
     """
-    found = member(KernelKind, kind, "section")
-    return _Region(Section(found), f"the {found.name.lower()} section", last=True)
+    core = member(KernelKind, kind, "section")
+    return _Region(Section(core), f"the {core.name.lower()} section", last=True)

@@ -59,17 +59,17 @@ def custom_function(fmt: Format, instruction: isa.Instruction | None) -> Callabl
 
 def _slots(fmt: Format) -> dict[str, tuple[OperandItem | AttrItem, bool]]:
     """Operands and attributes in their places, and whether each may be left out."""
-    found: dict[str, tuple[OperandItem | AttrItem, bool]] = {}
+    slots: dict[str, tuple[OperandItem | AttrItem, bool]] = {}
 
     def collect(items: Sequence[Item], optional: bool) -> None:
         for item in items:
             if isinstance(item, OptionalItem):
                 collect(item.items, True)
             elif isinstance(item, OperandItem | AttrItem):
-                found.setdefault(item.name, (item, optional))
+                slots.setdefault(item.name, (item, optional))
 
     collect(fmt.items, False)
-    return found
+    return slots
 
 
 class Call:
@@ -90,14 +90,14 @@ class Call:
     def build(self, args: Sequence[Any]) -> Any:
         """Add the operation; its result, or an event where it runs on a pipe of its own."""
         body = current()
-        given, attributes = self.assigned(args)
+        operands, attributes = self.assigned(args)
         ins: list[Handle] = []
         groups: list[tuple[str, int]] = []
-        for name, value in given.items():
-            values = self.operand(name, value, given)
+        for name, value in operands.items():
+            values = self.operand(name, value, operands)
             ins += values
             groups.append((name, len(values)))
-        t = self.result(given, attributes)
+        t = self.result(operands, attributes)
         for handle in ins:
             body.use(handle, self.name)
         wait(self.wait, self.place)
@@ -115,15 +115,15 @@ class Call:
     def assigned(self, args: Sequence[Any]) -> tuple[dict[str, Any], dict[str, AttrValue]]:
         """Operands by the names of the syntax, and attributes."""
         aliases = self.aliases()
-        given = {aliases.get(k, k): v for k, v in self.kwargs.items()}
-        free = [n for n in self.slots if n not in given]
+        arguments = {aliases.get(k, k): v for k, v in self.kwargs.items()}
+        free = [n for n in self.slots if n not in arguments]
         if len(args) > len(free):
             self.wrong(f"found {len(args)} arguments by position")
-        given.update(zip(free, args, strict=False))
+        arguments.update(zip(free, args, strict=False))
         operands: dict[str, Any] = {}
         attributes: dict[str, AttrValue] = {}
         for name, (item, optional) in self.slots.items():
-            value = given.pop(name, None)
+            value = arguments.pop(name, None)
             if value is None:
                 if not optional:
                     self.wrong(f"found no {name}")
@@ -131,19 +131,19 @@ class Call:
                 operands[name if isinstance(item, OperandItem) else item.operand] = value
             else:
                 attributes[name] = self.attribute(item, value)
-        attributes.update(self.others(given))
+        attributes.update(self.others(arguments))
         return operands, attributes
 
     def aliases(self) -> dict[str, str]:
         """Declared names of operands and attributes that the syntax calls otherwise."""
         if self.instruction is None:
             return {}
-        known = {k: a.name for a in self.instruction.attributes for k in a.keys if a.name in self.slots}
+        names = {k: a.name for a in self.instruction.attributes for k in a.keys if a.name in self.slots}
         declared = max(self.instruction.forms, key=len)
         written = [n for n, (i, _) in self.slots.items() if isinstance(i, OperandItem) or i.operand]
         if len(declared) == len(written):
-            known |= {d: w for d, w in zip(declared, written, strict=True) if d not in self.slots}
-        return known
+            names |= {d: w for d, w in zip(declared, written, strict=True) if d not in self.slots}
+        return names
 
     def others(self, given: dict[str, Any]) -> dict[str, AttrValue]:
         """Attributes that the syntax has no place for; BuildError for a name that nothing declares."""
@@ -183,8 +183,8 @@ class Call:
         declared = self.instruction.attribute(item.name) if self.instruction is not None else None
         if declared is not None and self.instruction is not None:
             return attributes_of(self.instruction, {item.name: value})[declared.name]
-        found: AttrValue = tuple(value) if isinstance(value, list) else value
-        return found
+        attribute: AttrValue = tuple(value) if isinstance(value, list) else value
+        return attribute
 
     # -- operands and results ------------------------------------------------------------------------
 
@@ -197,7 +197,7 @@ class Call:
         many = isinstance(item, OperandItem) and item.many
         listed = list(value) if many and isinstance(value, list | tuple) else [value]
         declared = self.declared(name)
-        found = []
+        handles = []
         for entry in listed:
             handle = entry
             if not isinstance(entry, Handle):
@@ -206,8 +206,8 @@ class Call:
                 handle = as_scalar(entry, self.number_type(name, entry, given), name, self.name)
             if declared is not None and not accepts(declared, handle.type):
                 self.refuse(name, handle, declared.kind)
-            found.append(handle)
-        return found
+            handles.append(handle)
+        return handles
 
     def refuse(self, name: str, given: object, kind: str) -> NoReturn:
         """Raise BuildError for a value that an operand does not take; ``kind`` is that of its declaration."""
@@ -243,9 +243,9 @@ class Call:
             shown = shown_type(self.instruction, operand.name)
         if self.name in ("store_scalar", "tsetval") and name == "value":
             place = next((v for k, v in given.items() if k != "value" and isinstance(v, Handle)), None)
-            found = getattr(place.type, "dtype", None) if place is not None else None
-            if isinstance(found, DType):
-                return found
+            d = getattr(place.type, "dtype", None) if place is not None else None
+            if isinstance(d, DType):
+                return d
         if isinstance(shown, ScalarType):
             return shown.dtype
         if name == "addr":
@@ -277,15 +277,15 @@ class Call:
                 same = next((n for n in item.targets if n != "^"), None)
                 if same is not None:
                     return self.operand(same, given[same], given)[0].type
-        found = _derived(self.name, handles, given, attributes)
-        if found is None and self.instruction is not None:
+        type_ = _derived(self.name, handles, given, attributes)
+        if type_ is None and self.instruction is not None:
             results = [o for o in self.instruction.destinations if o.kind in ("scalar", "handle")]
-            found = shown_type(self.instruction, results[0].name) if results else None
-        if found is None:
+            type_ = shown_type(self.instruction, results[0].name) if results else None
+        if type_ is None:
             self.wrong(
                 "found no type for the result, which does not follow from the operands: type= is needed"
             )
-        return found
+        return type_
 
 
 def _extents(numbers: Any) -> tuple[int | None, ...]:

@@ -80,25 +80,25 @@ class Kernel:
                 self._fail(f"found the argument {p.name!r}, an option of calls; allowed: another name")
             if p.kind is p.KEYWORD_ONLY and p.default is p.empty and p.name not in self.constants:
                 self.constants.setdefault(p.name, p.empty)
-        given = self._given
-        if given is not None and not isinstance(given, Mapping):
-            if len(given) != len(names):
-                self._fail(f"found {len(given)} types for {len(names)} arguments; allowed: one for each")
-            given = dict(zip(names, given, strict=True))
-        return tuple((n, self._type(n, given or {})) for n in names)
+        types = self._given
+        if types is not None and not isinstance(types, Mapping):
+            if len(types) != len(names):
+                self._fail(f"found {len(types)} types for {len(names)} arguments; allowed: one for each")
+            types = dict(zip(names, types, strict=True))
+        return tuple((n, self._type(n, types or {})) for n in names)
 
     def _type(self, name: str, given: Mapping[str, Any]) -> Type:
-        found = given.get(name)
-        if found is None:
-            found = inspect.get_annotations(self.function).get(name)
-            if isinstance(found, str):
-                found = self._evaluated(found)
-        if found is None:
+        type_ = given.get(name)
+        if type_ is None:
+            type_ = inspect.get_annotations(self.function).get(name)
+            if isinstance(type_, str):
+                type_ = self._evaluated(type_)
+        if type_ is None:
             self._fail(
                 f"found no type of the argument {name!r}; allowed: an annotation, or types=, with "
                 "pto.ptr('f32'), 'index', '!pto.ptr<f32>' ..."
             )
-        return as_type(found, name)
+        return as_type(type_, name)
 
     def _evaluated(self, annotation: str) -> Any:
         """An annotation that Python kept as text: an expression, or the text of a type."""
@@ -157,10 +157,10 @@ class Kernel:
         """Kernels of a module are stored by its name and theirs, as functions are."""
         if self._general is not None:
             return _specialised, (self._general, self.constants)
-        found: Any = sys.modules.get(self.function.__module__)
+        target: Any = sys.modules.get(self.function.__module__)
         for part in self.function.__qualname__.split("."):
-            found = getattr(found, part, None)
-        if found is not self:
+            target = getattr(target, part, None)
+        if target is not self:
             self._fail(
                 "cannot be stored, it is no global name of its module; allowed: kernels of a module, "
                 "kernel.program, kernel.compile()"

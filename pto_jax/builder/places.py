@@ -51,8 +51,8 @@ def here() -> Place:
         frame = frame.f_back
     positions = _positions(frame.f_code)
     index = frame.f_lasti // 2
-    found: _Position = positions[index] if 0 <= index < len(positions) else (None, None, None, None)
-    return _place(frame.f_code.co_filename, frame.f_lineno, found)
+    position: _Position = positions[index] if 0 <= index < len(positions) else (None, None, None, None)
+    return _place(frame.f_code.co_filename, frame.f_lineno, position)
 
 
 @lru_cache(maxsize=1024)

@@ -20,12 +20,12 @@ def function_attributes(
     entry: bool, kind: str | KernelKind | None, more: Mapping[str, AttrValue] | None
 ) -> Attrs:
     """Attributes of a function as the text writes them."""
-    found: dict[str, AttrValue] = dict(more or {})
+    attributes: dict[str, AttrValue] = dict(more or {})
     if entry:
-        found["pto.entry"] = True
+        attributes["pto.entry"] = True
     if kind is not None:
-        found["pto.kernel_kind"] = member(KernelKind, kind, "kind")
-    return attrs(found)
+        attributes["pto.kernel_kind"] = member(KernelKind, kind, "kind")
+    return attrs(attributes)
 
 
 class Callee(Protocol):
@@ -164,11 +164,11 @@ def return_(*values: Any) -> None:
 
 def returned(body: Body, values: Any) -> tuple[Handle, ...]:
     """What a function returns, as handles."""
-    found = []
+    handles = []
     for value in flattened(values):
         handle = value if isinstance(value, Handle) else as_scalar(value, dtype_of(value), "return")
-        found.append(body.use(handle))
-    return tuple(found)
+        handles.append(body.use(handle))
+    return tuple(handles)
 
 
 def call(function: Any, *args: Any, results: Any = ()) -> Any:
@@ -189,20 +189,20 @@ def call(function: Any, *args: Any, results: Any = ()) -> Any:
     body, place = current(), here()
     by_name = isinstance(function, str)
     name = function if by_name else function.symbol
-    known = body.program.function_named(name) if by_name else body.program.include(function)
-    types = [a.type for a in known.args] if known is not None else [None] * len(args)
+    callee = body.program.function_named(name) if by_name else body.program.include(function)
+    types = [a.type for a in callee.args] if callee is not None else [None] * len(args)
     if len(types) != len(args):
         fail(
             f"found {len(args)} argument(s) of @{name}; allowed: {len(types)}", place.span, instruction="call"
         )
     ins = [_argument(name, i, value, t) for i, (value, t) in enumerate(zip(args, types, strict=True))]
     listed = results if isinstance(results, list | tuple) else (results,)
-    given = known.results if known is not None else tuple(as_type(t) for t in listed)
+    result_types = callee.results if callee is not None else tuple(as_type(t) for t in listed)
     node = Node("call", ins, attributes={"callee": Symbol(name)}, span=place.span)
     body.emit(node)
-    for i, t in enumerate(given):
-        node.results.append(body.define(t, place.target(i, len(given))))
-    return None if not given else node.results[0] if len(given) == 1 else tuple(node.results)
+    for i, t in enumerate(result_types):
+        node.results.append(body.define(t, place.target(i, len(result_types))))
+    return None if not result_types else node.results[0] if len(result_types) == 1 else tuple(node.results)
 
 
 def _argument(name: str, index: int, value: Any, wanted: Type | None) -> Handle:

@@ -49,14 +49,14 @@ def alloc_tile(
             fail("found a type and its parts; allowed: alloc_tile(dtype, rows, cols, ...) or a tile type")
         t = tile_type(dtype, rows, cols, valid=(_static(sizes[0], rows), _static(sizes[1], cols)), **layout)
     else:
-        given = as_type(dtype)
-        if not isinstance(given, TileType) or layout:
+        type_ = as_type(dtype)
+        if not isinstance(type_, TileType) or layout:
             fail("found no rows and columns; allowed: alloc_tile(dtype, rows, cols, ...) or a tile type")
-        t = given
+        t = type_
     dynamic = {
         name: size
-        for name, size, known in zip(("valid_row", "valid_col"), sizes, t.valid, strict=True)
-        if size is not None and (known is None or isinstance(size, Handle))
+        for name, size, static in zip(("valid_row", "valid_col"), sizes, t.valid, strict=True)
+        if size is not None and (static is None or isinstance(size, Handle))
     }
     fmt = find_format("alloc_tile")
     assert fmt is not None

@@ -362,11 +362,11 @@ def campaign(run: Run) -> None:
         ("oracle twice", Plan(count=256, reference="oracle", tested="interpreter", presets=("straight",))),
         ("oracle and engine", Plan(count=64, batch=16, presets=("straight",))),
     ):
-        found = measured(plan)
-        run.add(f"campaign, {name}: rate", found.rate, "cases/s")
-        run.add(f"campaign, {name}: to the first result", found.first, "s")
-        run.add(f"campaign, {name}: peak of the worker", found.memory / (1 << 20), "MiB")
-        run.add(f"campaign, {name}: coverage", found.cells, "cells")
+        result = measured(plan)
+        run.add(f"campaign, {name}: rate", result.rate, "cases/s")
+        run.add(f"campaign, {name}: to the first result", result.first, "s")
+        run.add(f"campaign, {name}: peak of the worker", result.memory / (1 << 20), "MiB")
+        run.add(f"campaign, {name}: coverage", result.cells, "cells")
 
 
 CASES: dict[str, Callable[[Run], None]] = {

@@ -169,8 +169,8 @@ def _plan(args: argparse.Namespace) -> Plan:
 
 def _is_plain(args: argparse.Namespace) -> bool:
     """Whether neither machines nor programs are given: then they are those that are fast."""
-    given = (args.tested, args.against, args.dut, args.dut_batch, args.preset, args.programs)
-    return not any(given)
+    options = (args.tested, args.against, args.dut, args.dut_batch, args.preset, args.programs)
+    return not any(options)
 
 
 def _workers(memory: float) -> int:
@@ -265,14 +265,14 @@ def _programs(args: argparse.Namespace) -> tuple[str, ...]:
         if getattr(args, option):
             raise ArgumentError(f"--{option} is for generated programs; leave it out with --programs")
     files: dict[str, None] = {}
-    for given in args.programs:
-        path = Path(given)
+    for name in args.programs:
+        path = Path(name)
         if not path.exists():
-            raise FileError(f"{given}: no such file or folder")
-        found = sorted(map(str, path.rglob("*.pto"))) if path.is_dir() else [str(path)]
-        if not found:
-            raise FileError(f"{given}: no .pto file in this folder")
-        files.update(dict.fromkeys(found))
+            raise FileError(f"{name}: no such file or folder")
+        paths = sorted(map(str, path.rglob("*.pto"))) if path.is_dir() else [str(path)]
+        if not paths:
+            raise FileError(f"{name}: no .pto file in this folder")
+        files.update(dict.fromkeys(paths))
     return tuple(files)
 
 

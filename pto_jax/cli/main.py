@@ -30,11 +30,11 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     Whatever goes wrong is told in lines without a traceback, unless it is a defect of this package.
     """
-    given = sys.argv[1:] if argv is None else argv
+    arguments = sys.argv[1:] if argv is None else argv
     with escaping():
         args = argparse.Namespace(name=None)
         try:
-            status = _execute(given, args)
+            status = _execute(arguments, args)
             sys.stdout.flush()
             return status
         except BrokenPipeError:
@@ -275,7 +275,7 @@ def _run(args: argparse.Namespace) -> int:
 def _diff(args: argparse.Namespace) -> int:
     from .diff import Options, diff
 
-    given = dict(_scalar(text) for text in args.arg)
+    scalars = dict(_scalar(text) for text in args.arg)
     equal = diff(
         Options(
             before=args.before,
@@ -287,7 +287,7 @@ def _diff(args: argparse.Namespace) -> int:
             numerics=args.numerics,
             grid=args.grid,
             partial_launch=args.partial_launch,
-            scalars=given,
+            scalars=scalars,
             failures=args.failures,
             entry=args.entry,
         )
@@ -310,12 +310,12 @@ def _verify(args: argparse.Namespace) -> int:
             print(f"pto-jax verify: error: {error}", file=sys.stderr)
             status = USAGE
             continue
-        found = verify(
+        findings = verify(
             program, args.profile, portable=args.portable, level=args.level, auto_sync=args.auto_sync
         )
-        for diagnostic in found:
+        for diagnostic in findings:
             print(_placed(diagnostic, file))
-        count = Counter(d.severity for d in found)
+        count = Counter(d.severity for d in findings)
         target = resolve_profile(program, args.profile).name + (", portable" if args.portable else "")
         verdict = "rejected" if count["error"] else "accepted"
         print(f"{file}: {verdict} ({target}): {count['error']} errors, {count['warning']} warnings")
@@ -374,8 +374,8 @@ def _cost(args: argparse.Namespace) -> int:
     from ..cost import cost
 
     program = load(args.file)
-    given = dict(_scalar(text) for text in args.arg)
-    priced = cost(program, args.profile, args.model, entry=args.entry, arguments=given)
+    arguments = dict(_scalar(text) for text in args.arg)
+    priced = cost(program, args.profile, args.model, entry=args.entry, arguments=arguments)
     print(priced.to_json() if args.json else f"{args.file}: {priced}")
     return ACCEPTED
 

@@ -37,13 +37,13 @@ def _replay(args: argparse.Namespace) -> int:
         raise ArgumentError(f"--dut-timeout is {timeout}; more than 0 is needed")
     status = 0
     for folder in folders(args.folder):
-        found = replay(folder, args.against, args.tested, args.original, timeout, args.trust)
-        for machine in found.withheld:
+        result = replay(folder, args.against, args.tested, args.original, timeout, args.trust)
+        for machine in result.withheld:
             print(
                 f"pto-jax replay: error: {folder}: not executed: {one_line(machine)}; allow it with --trust, "
                 "or name a machine with --tested or --against",
                 file=sys.stderr,
             )
-        print(found.text, file=sys.stderr if found.verdict == "refused" else sys.stdout)
-        status = max(status, 2 if found.withheld else _STATUS[found.verdict])
+        print(result.text, file=sys.stderr if result.verdict == "refused" else sys.stdout)
+        status = max(status, 2 if result.withheld else _STATUS[result.verdict])
     return status

@@ -67,12 +67,12 @@ def run(options: RunOptions) -> None:
         partial_launch=options.partial_launch,
         **limits,
     )
-    for found in kernel.warnings:
-        print(found if found.span else f"{options.file or options.example}: {found}", file=sys.stderr)
+    for warning in kernel.warnings:
+        print(warning if warning.span else f"{options.file or options.example}: {warning}", file=sys.stderr)
     names = [a.name for a in kernel.arguments]
     values: dict[str, Any]
     if options.inputs is not None:
-        values, given = read_inputs(kernel, options.inputs)
+        values, keys = read_inputs(kernel, options.inputs)
         try:
             kernel.check_accesses(values)
         except PtoError as error:
@@ -80,7 +80,7 @@ def run(options: RunOptions) -> None:
         origin = f"from {options.inputs}"
     else:
         suited = example if options.entry is None else None
-        values, given = generate_inputs(kernel, options.seed, suited), dict(zip(names, names, strict=True))
+        values, keys = generate_inputs(kernel, options.seed, suited), dict(zip(names, names, strict=True))
         origin = f"generated, seed {options.seed}"
     looked = None
     if options.sanitize is not None:
@@ -100,12 +100,12 @@ def run(options: RunOptions) -> None:
     types = {a.name: a.type.dtype for a in kernel.arguments if isinstance(a.type, ArrayType)}
     for name, array in arrays.items():
         changed = count_changed(np.asarray(values[name]), array) if name in values else ""
-        print(describe_array(given.get(name, name), array, types.get(name)) + changed)
+        print(describe_array(keys.get(name, name), array, types.get(name)) + changed)
     if example is not None and options.entry is None:
         print(f"check:   {describe_check(example, values, arrays)}")
     if options.outputs is not None:
-        regions = {f"{given.get(n, n)}{REGION}": r for n in arrays if (r := _partial_region(outputs[n]))}
-        stored = {given.get(name, name): storable(a) for name, a in arrays.items()}
+        regions = {f"{keys.get(n, n)}{REGION}": r for n in arrays if (r := _partial_region(outputs[n]))}
+        stored = {keys.get(name, name): storable(a) for name, a in arrays.items()}
         save_arrays(options.outputs, stored | {n: np.array(r, np.int32) for n, r in regions.items()})
     if looked is not None:
         looked.report()
@@ -116,10 +116,10 @@ def _outputs(kernel: Kernel, values: Sequence[Array], options: RunOptions) -> Ma
     if options.watch is not None:
         from .watch import watched
 
-        found = watched(kernel, values, options.watch, options.dump_state)
-        if found is None:
+        execution = watched(kernel, values, options.watch, options.dump_state)
+        if execution is None:
             return None
-        outputs, state = found
+        outputs, state = execution
     elif options.dump_state is not None:
         outputs, state = kernel.with_state(*values)
     else:
@@ -137,8 +137,8 @@ def _partial_region(output: Any) -> tuple[int, int] | None:
 
     if not isinstance(output, Tile):
         return None
-    found = (int(output.valid_rows), int(output.valid_cols))
-    return None if found == output.type.shape else found
+    region = (int(output.valid_rows), int(output.valid_cols))
+    return None if region == output.type.shape else region
 
 
 def describe_check(

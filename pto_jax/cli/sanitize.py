@@ -24,8 +24,8 @@ def check_options(options: RunOptions) -> None:
         "--trace or --break": options.watch is not None,
         "--dump-state": options.dump_state is not None,
     }
-    for name, given in clash.items():
-        if given:
+    for name, is_set in clash.items():
+        if is_set:
             raise ArgumentError(f"--sanitize executes on the reference interpreter; {name} is not for it")
 
 
@@ -50,7 +50,7 @@ def sanitized(kernel: Kernel, values: Mapping[str, Any], options: RunOptions, gr
     limits: dict[str, Any] = {} if options.max_steps is None else {"max_steps": options.max_steps}
     types = {a.name: a.type for a in kernel.arguments}
     packed = {name for name, t in types.items() if _is_packed(t)}
-    found = sanitize(
+    execution = sanitize(
         kernel.program,
         {name: _given(v, types[name]) for name, v in values.items()},
         profile=kernel.profile.name,
@@ -60,8 +60,8 @@ def sanitized(kernel: Kernel, values: Mapping[str, Any], options: RunOptions, gr
         strict=options.sanitize == "strict",
         **limits,
     )
-    outputs = {n: _shown(v, packed=n in packed) for n, v in found.outputs.items()}
-    return Execution(outputs, found)
+    outputs = {n: _shown(v, packed=n in packed) for n, v in execution.outputs.items()}
+    return Execution(outputs, execution)
 
 
 def _is_packed(t: Type) -> bool:

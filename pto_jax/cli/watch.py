@@ -55,11 +55,11 @@ def _observed(
 
 def _typed(kernel: Kernel, values: Sequence[Any], buffers: Mapping[str, Any]) -> dict[str, Any]:
     """Buffers as arrays of their element type where .npz files have it, in the shape they came in."""
-    found = {}
+    arrays = {}
     for argument, value in zip(kernel.arguments, values, strict=True):
         if isinstance(argument.type, GlobalTypes) and argument.name in buffers:
             d, words = argument.type.dtype, np.asarray(buffers[argument.name])
             plain = d.numpy.kind in "fiub"
             array = words.view(d.numpy) if plain else words
-            found[argument.name] = array if d.packed else array.reshape(np.shape(value))
-    return found
+            arrays[argument.name] = array if d.packed else array.reshape(np.shape(value))
+    return arrays

@@ -34,10 +34,10 @@ _COVERED = frozenset(name for m in MODELS.values() for name in m.instructions)
 
 def model_called(name: str) -> Model:
     """The model called ``name``."""
-    found = MODELS.get(name)
-    if found is None:
+    model = MODELS.get(name)
+    if model is None:
         raise ArgumentError(f"unknown cost model {name!r}; known: {', '.join(MODELS)}")
-    return found
+    return model
 
 
 def estimate(

@@ -67,8 +67,8 @@ def cost(
         names = ", ".join(value.name for value in function.args) or "none"
         raise ArgumentError(f"@{function.name} has no argument {', '.join(unknown)}; it has: {names}")
     walk = _Walk(program, chosen, selected)
-    given = [(arguments or {}).get(value.name) for value in function.args]
-    lines = walk.function(function, given, 1, ())
+    values = [(arguments or {}).get(value.name) for value in function.args]
+    lines = walk.function(function, values, 1, ())
     return CostReport(chosen.name, selected.name, tuple(lines), tuple(walk.notes))
 
 
@@ -94,8 +94,8 @@ class _Walk:
         if function.name in above:
             self.notes[f"@{function.name} calls itself; the inner call is not counted"] = None
             return []
-        known = {v.name: g for v, g in zip(function.args, given, strict=False) if g is not None}
-        frame = _Frame(function.name, known, {})
+        numbers = {v.name: g for v, g in zip(function.args, given, strict=False) if g is not None}
+        frame = _Frame(function.name, numbers, {})
         return self.region(function.body, frame, times, (*above, function.name))
 
     def region(
@@ -262,10 +262,10 @@ def _sized_by(op: Op, values: Mapping[str, Value]) -> str:
 
 def _valid(value: Value, t: TileType, frame: _Frame) -> tuple[tuple[Size, Size], tuple[str, ...]]:
     """Valid sizes of a tile; the physical ones where the program does not say."""
-    given = frame.valid.get(value.name, (None, None))
+    dynamic_sizes = frame.valid.get(value.name, (None, None))
     sizes: list[Size] = []
     unknown = False
-    for static, dynamic, physical in zip(t.valid, given, t.shape, strict=True):
+    for static, dynamic, physical in zip(t.valid, dynamic_sizes, t.shape, strict=True):
         unknown = unknown or (static is None and dynamic is None)
         sizes.append(static if static is not None else physical if dynamic is None else dynamic)
     note = (f"valid size of {value} not known, physical size taken",) if unknown else ()
@@ -283,8 +283,8 @@ def _product(work: Work, values: Mapping[str, Value], frame: _Frame) -> tuple[Wo
 
 def _block(values: Mapping[str, Value], frame: _Frame) -> Size:
     value = values.get("blockLen")
-    found = None if value is None else frame.known.get(value.name)
-    return 64 if found is None else found
+    length = None if value is None else frame.known.get(value.name)
+    return 64 if length is None else length
 
 
 def _place(value: Value | None) -> str:

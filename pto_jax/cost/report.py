@@ -64,11 +64,11 @@ class CostReport:
     @property
     def totals(self) -> Mapping[Pipe, Size]:
         """Known cycles per pipe."""
-        found: dict[Pipe, Size] = {}
+        totals: dict[Pipe, Size] = {}
         for line in self.lines:
             if line.total is not None:
-                found[line.pipe] = found.get(line.pipe, 0) + line.total
-        return {p: found[p] for p in sorted(found)}
+                totals[line.pipe] = totals.get(line.pipe, 0) + line.total
+        return {p: totals[p] for p in sorted(totals)}
 
     @property
     def serial(self) -> Size:

@@ -19,8 +19,8 @@ from .trace_text import Words, number, tile_type, valid_sizes, written_attribute
 def reads(execution: Execution) -> list[str]:
     """Operands that are read lane by lane or once, in the order of the text; scratch tiles are not."""
     declared = execution.instruction
-    given = [n for n in execution.form if declared.operand(n).role != "tmp"]
-    return given + [o.name for o in declared.operands if o.role == "inout" and o.name in execution.operands]
+    sources = [n for n in execution.form if declared.operand(n).role != "tmp"]
+    return sources + [o.name for o in declared.operands if o.role == "inout" and o.name in execution.operands]
 
 
 def is_lanewise(execution: Execution) -> bool:

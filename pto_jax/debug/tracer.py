@@ -83,8 +83,8 @@ class Tracer:
         if self._full():
             self._unseen += 1
             return
-        known = [v for v in (*op.ins, *op.outs) if v.name in _names(scope)]
-        shown = [f"{v} {operand_text(scope[v])}" for v in known]
+        values = [v for v in (*op.ins, *op.outs) if v.name in _names(scope)]
+        shown = [f"{v} {operand_text(scope[v])}" for v in values]
         made = [f"-> {v} {v.type}" for v in op.results]
         listed = "; ".join([*shown, *made])
         self._write(f"{self._title(machine, op)}{'  ' if listed else ''}{listed}")
@@ -188,11 +188,11 @@ def _names(scope: Scope) -> set[str]:
 
 def _scalars(machine: JaxMachine, execution: Execution) -> dict[str, tuple[DType, Words]]:
     """Raw words of the scalar operands, by name."""
-    context, found = machine.context(execution), {}
+    context, scalars = machine.context(execution), {}
     for name, value in machine.inputs(execution, context).items():
         if name in micro_operations.reads(execution) and not isinstance(execution.operands[name], TileRef):
-            found[name] = (context.dtype(name), np.asarray(value))
-    return found
+            scalars[name] = (context.dtype(name), np.asarray(value))
+    return scalars
 
 
 class Stopped(Exception):
@@ -221,15 +221,15 @@ class Breakpoint:
 
         Raises ArgumentError, with the nearest lines that have one, when no operation begins there.
         """
-        found = re.fullmatch(r"(?:(?P<file>.+):)?(?P<line>\d+)(?::(?P<count>\d+))?", text)
-        if found and found["file"] and found["count"] is None and found["file"].isdigit():
+        match = re.fullmatch(r"(?:(?P<file>.+):)?(?P<line>\d+)(?::(?P<count>\d+))?", text)
+        if match and match["file"] and match["count"] is None and match["file"].isdigit():
             # Two numbers: a line and a count.
-            found = re.fullmatch(r"(?P<file>)(?P<line>\d+):(?P<count>\d+)", text)
-        if found is None or int(found["count"] or 1) < 1:
+            match = re.fullmatch(r"(?P<file>)(?P<line>\d+):(?P<count>\d+)", text)
+        if match is None or int(match["count"] or 1) < 1:
             raise ArgumentError(f"--break {text}: allowed: LINE, LINE:COUNT, FILE:LINE or FILE:LINE:COUNT")
-        line = int(found["line"])
+        line = int(match["line"])
         ops = _by_line(program)
-        if found["file"] and Path(found["file"]).name != Path(program.source).name:
+        if match["file"] and Path(match["file"]).name != Path(program.source).name:
             raise ArgumentError(f"--break {text}: the program is {program.source}")
         if line not in ops:
             near = sorted(sorted(ops, key=lambda n: (abs(n - line), n))[:5])
@@ -239,7 +239,7 @@ class Breakpoint:
                 f"nearby lines with operations: {listed or 'none'}"
             )
         functions = {op.span: f.name for f in program.functions for op in f.walk()}
-        return cls(ops[line], int(found["count"] or 1), functions)
+        return cls(ops[line], int(match["count"] or 1), functions)
 
     def block(self, machine: JaxMachine) -> None:
         """Count the blocks of a grid, each with calls of its own."""
@@ -276,20 +276,20 @@ class Breakpoint:
             for _, scope, function in calls:
                 current = core == machine.core and scope is calls[-1][1]
                 prefix = "" if current else "/".join(p for p in (core, function) if p) + "/"
-                for known in reversed(scope.chain()):
-                    names.update((prefix + name, operand) for name, operand in known.items())
+                for level in reversed(scope.chain()):
+                    names.update((prefix + name, operand) for name, operand in level.items())
         return State.at(machine, names)
 
 
 def _by_line(program: Program) -> dict[int, Op]:
     """The first operation that begins on each line."""
-    found: dict[int, Op] = {}
+    operations: dict[int, Op] = {}
     for op in program.walk():
         if op.span is not None and not traits_of(op).terminator:
-            first = found.get(op.span.line)
+            first = operations.get(op.span.line)
             if first is None or first.span is None or op.span.col < first.span.col:
-                found[op.span.line] = op
-    return found
+                operations[op.span.line] = op
+    return operations
 
 
 @dataclass(frozen=True)

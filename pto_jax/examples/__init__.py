@@ -20,12 +20,12 @@ EXAMPLES: Mapping[str, Example] = MappingProxyType(
 
 def example(name: str) -> Example:
     """The shipped example called ``name``."""
-    found = EXAMPLES.get(name)
-    if found is None:
+    choice = EXAMPLES.get(name)
+    if choice is None:
         raise ArgumentError(
             f"no example is called {name!r}; shipped: {', '.join(EXAMPLES)} (list: describe them)"
         )
-    return found
+    return choice
 
 
 def described() -> str:

@@ -54,9 +54,9 @@ def _line(error: BaseException, path: Path) -> str:
     """``:LINE`` where an error has its place in a file."""
     if isinstance(error, SyntaxError) and error.filename == str(path):
         return f":{error.lineno}"
-    trace, found = error.__traceback__, ""
+    trace, place = error.__traceback__, ""
     while trace is not None:
         if trace.tb_frame.f_code.co_filename == str(path):
-            found = f":{trace.tb_lineno}"
+            place = f":{trace.tb_lineno}"
         trace = trace.tb_next
-    return found
+    return place

@@ -128,8 +128,8 @@ def _interpreted(function: Callable[..., Any], sources: tuple[str, ...]) -> Call
     """The rule of the interpreter."""
 
     def values(words: Array, d: DType) -> Array:
-        found = decode(words, d)
-        return found.astype(np.float64) if d.is_float else found
+        numbers = decode(words, d)
+        return numbers.astype(np.float64) if d.is_float else numbers
 
     def rule(step: Step) -> None:
         d = step.dtype()

@@ -58,8 +58,8 @@ def unregister(name: str) -> None:
     added instruction has; :func:`register` has an example.
     """
     if name not in registry.added():
-        known = ", ".join(registry.added()) or "none"
-        raise ArgumentError(f"no added instruction is called {name!r}; added: {known}")
+        names = ", ".join(registry.added()) or "none"
+        raise ArgumentError(f"no added instruction is called {name!r}; added: {names}")
     registry.remove(name)
     lowering_rules.jitted.cache_clear()
     for table in _TABLES:

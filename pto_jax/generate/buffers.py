@@ -41,9 +41,9 @@ def memory(state: State) -> None:
 
 def buffer(state: State, d: DType, count: int) -> Buffer:
     """Global memory of at least a number of elements: one there is, or a new argument."""
-    known = [b for level in state.levels for b in level.buffers if b.dtype == d and b.count >= count]
-    if known and (not state.entry or state.chance(0.5)):
-        return state.rng.choice(known)
+    candidates = [b for level in state.levels for b in level.buffers if b.dtype == d and b.count >= count]
+    if candidates and (not state.entry or state.chance(0.5)):
+        return state.rng.choice(candidates)
     if not state.entry or state.fragment:
         # The text of a fragment does not say what a pointer points to.
         raise Unfit
@@ -78,12 +78,12 @@ def _split(rng: random.Random, n: int, parts: int) -> list[int]:
     >>> math.prod(_split(random.Random(0), 24, 3))
     24
     """
-    found = []
+    factors = []
     for _ in range(parts - 1):
-        found.append(rng.choice([d for d in range(1, n + 1) if n % d == 0]))
-        n //= found[-1]
-    found.append(n)
-    return found if parts else []
+        factors.append(rng.choice([d for d in range(1, n + 1) if n % d == 0]))
+        n //= factors[-1]
+    factors.append(n)
+    return factors if parts else []
 
 
 def _dims(rng: random.Random, t: TileType, sizes: tuple[int, int]) -> tuple[tuple[int, ...], GlobalLayout]:
@@ -133,13 +133,13 @@ def _open(state: State, dims: Sequence[int]) -> tuple[int | None, ...]:
 def _view(state: State, d: DType, shape: _Shape) -> tuple[Value, GlobalLayout | None]:
     """A view of the tensor around a window, and the layout it says it has."""
     base = state.rng.choice((0, 0, 0, 16))
-    found = buffer(state, d, shape.count + base)
-    pointer = found.value
+    source = buffer(state, d, shape.count + base)
+    pointer = source.value
     if base:
         if not isinstance(pointer.type, PtrType):
             raise Unfit
         pointer = Value(state.name("p"), PtrType(d))
-        state.emit(Op("addptr", (found.value, state.number(base)), results=(pointer,)))
+        state.emit(Op("addptr", (source.value, state.number(base)), results=(pointer,)))
     rank = len(shape.dims)
     said = shape.layout if shape.layout != GlobalLayout.ND or state.chance(0.3) else None
     value = Value(state.name("w"), TensorViewType(_open(state, shape.extents), d))
@@ -175,12 +175,12 @@ def _part(state: State, d: DType, whole: Value, shape: _Shape) -> Value:
 
 def _recast(state: State, d: DType, shape: _Shape) -> Value:
     """A memref of global memory seen through other extents and strides."""
-    found = buffer(state, d, shape.count)
-    if not isinstance(found.value.type, MemRefType) or shape.layout != GlobalLayout.ND:
+    source = buffer(state, d, shape.count)
+    if not isinstance(source.value.type, MemRefType) or shape.layout != GlobalLayout.ND:
         raise Unfit
     rank = len(shape.dims)
     value = Value(state.name("g"), MemRefType(shape.dims, d, AddressSpace.GM, shape.strides, None))
-    operands = (found.value, state.number(0), *_numbers(state, shape.dims), *_numbers(state, shape.strides))
+    operands = (source.value, state.number(0), *_numbers(state, shape.dims), *_numbers(state, shape.strides))
     groups = (("source", 1), ("offsets", 1), ("sizes", rank), ("strides", rank))
     state.emit(Op("memref.reinterpret_cast", operands, results=(value,), groups=groups))
     return value
@@ -188,10 +188,10 @@ def _recast(state: State, d: DType, shape: _Shape) -> Value:
 
 def transfer(state: State) -> None:
     """A load or store of a tile through a view of its own."""
-    known = [h for h in state.tiles() if h.type.conv is None and not h.type.dtype.packed]
-    if not known:
+    candidates = [h for h in state.tiles() if h.type.conv is None and not h.type.dtype.packed]
+    if not candidates:
         raise Unfit
-    held, reads = state.rng.choice(known), state.chance(0.5)
+    held, reads = state.rng.choice(candidates), state.chance(0.5)
     sizes = held.sizes
     if sizes is None or 0 in sizes or state.chance(0.3):
         sizes = held.type.shape
@@ -216,21 +216,21 @@ def transfer(state: State) -> None:
 
 def _element(state: State) -> None:
     """A scalar read from global memory, or written to it."""
-    known = [b for level in state.levels for b in level.buffers if b.dtype.bits >= 8]
-    found = state.rng.choice(known) if known else buffer(state, state.rng.choice(_ELEMENTS), 16)
-    if not isinstance(found.value.type, PtrType):
+    candidates = [b for level in state.levels for b in level.buffers if b.dtype.bits >= 8]
+    source = state.rng.choice(candidates) if candidates else buffer(state, state.rng.choice(_ELEMENTS), 16)
+    if not isinstance(source.value.type, PtrType):
         raise Unfit
     indices = state.scalars(INDEX)
     if indices and state.chance(0.5):
-        at = state.masked(state.rng.choice(indices), below(found.count - 1))
+        at = state.masked(state.rng.choice(indices), below(source.count - 1))
     else:
-        at = state.number(state.rng.randrange(found.count))
+        at = state.number(state.rng.randrange(source.count))
     if state.chance(0.5):
-        value = Value(state.name("s"), ScalarType(found.dtype))
-        state.emit(Op("load_scalar", (found.value, at), results=(value,)))
+        value = Value(state.name("s"), ScalarType(source.dtype))
+        state.emit(Op("load_scalar", (source.value, at), results=(value,)))
         state.level.scalars.append(value)
-    elif state.entry or state.scalars(found.dtype):
-        state.emit(Op("store_scalar", (state.scalar(found.dtype), found.value, at)))
+    elif state.entry or state.scalars(source.dtype):
+        state.emit(Op("store_scalar", (state.scalar(source.dtype), source.value, at)))
 
 
 def _query(state: State) -> None:

@@ -44,8 +44,8 @@ def _body_size(state: State) -> int:
 
 def _inits(state: State) -> tuple[list[Held], list[Value]]:
     """What a loop carries: tiles and scalars."""
-    known = [h for h in state.tiles() if h.sizes is not None]
-    tiles = state.rng.sample(known, k=min(len(known), state.rng.choice((0, 0, 1, 2))))
+    candidates = [h for h in state.tiles() if h.sizes is not None]
+    tiles = state.rng.sample(candidates, k=min(len(candidates), state.rng.choice((0, 0, 1, 2))))
     scalars = [state.scalar(dtype(state.rng.choice(_CARRIED))) for _ in range(state.rng.choice((0, 1, 2)))]
     return tiles, scalars
 
@@ -72,12 +72,12 @@ def _carry(
 
 
 def _handed_on(state: State, tiles: Sequence[Held], scalars: Sequence[Value]) -> list[Value]:
-    found = [_like(state, h).value for h in tiles]
+    results = [_like(state, h).value for h in tiles]
     for s in scalars:
         assert isinstance(s.type, ScalarType)
-        known = state.scalars(s.type.dtype)[-3:]
-        found.append(state.rng.choice(known) if known else state.scalar(s.type.dtype))
-    return found
+        candidates = state.scalars(s.type.dtype)[-3:]
+        results.append(state.rng.choice(candidates) if candidates else state.scalar(s.type.dtype))
+    return results
 
 
 def _results(state: State, tiles: Sequence[Held], scalars: Sequence[Value]) -> tuple[Value, ...]:
@@ -187,18 +187,18 @@ def _while(state: State, statements: Statements) -> None:
 
 def call(state: State, statements: Statements) -> None:
     """A call of a new function, once or twice, on tiles and scalars there are."""
-    known = [h for h in state.tiles() if h.sizes is not None]
-    if not known:
+    candidates = [h for h in state.tiles() if h.sizes is not None]
+    if not candidates:
         statements(state, 1)
         return
-    given = state.rng.choices(known, k=state.rng.randint(1, min(3, len(known))))
+    tiles = state.rng.choices(candidates, k=state.rng.randint(1, min(3, len(candidates))))
     scalars = [state.scalar(INDEX), state.scalar(dtype("f32"))]
     views = [v for level in state.levels for v in level.views][:2]
     buffers = [b for level in state.levels for b in level.buffers][:2]
     outer, entry = state.levels, state.entry
     state.levels, state.entry = [Level()], False
     try:
-        held, numbers, values = _carry(state, given, scalars)
+        held, numbers, values = _carry(state, tiles, scalars)
         windows = [Value(state.name("g"), v.type) for v in views]
         level = state.level
         level.tiles += held
@@ -217,6 +217,6 @@ def call(state: State, statements: Statements) -> None:
     body = Region(tuple(level.ops))
     state.functions.append(Function(name, (*values, *windows, *pointers), body, types, none, private=True))
     for _ in range(state.rng.choice((1, 1, 2))):
-        passed = (*(_like(state, h).value for h in given), *scalars, *views, *(b.value for b in buffers))
+        passed = (*(_like(state, h).value for h in tiles), *scalars, *views, *(b.value for b in buffers))
         results = _results(state, back, ())
         state.emit(Op("call", passed, results=results, attributes=attrs(callee=Symbol(name))))

@@ -62,8 +62,8 @@ def _section(state: State, kind: Kind, body: Callable[[], None]) -> Op:
 def _ring(state: State, plan: Plan, address: Value, peer: Value, memory: Value | None) -> Value:
     """A handle of a pipe over a buffer, or with a flag of its own."""
     both = plan.to_vector and plan.to_cube
-    given = {"dir_mask": plan.to_vector + 2 * plan.to_cube, "slot_size": plan.slot, "flag_base": 0}
-    given["slot_num"] = 4 if both else 8
+    attributes = {"dir_mask": plan.to_vector + 2 * plan.to_cube, "slot_size": plan.slot, "flag_base": 0}
+    attributes["slot_num"] = 4 if both else 8
     pipe = Value(state.name("r"), OpaqueType("pipe"))
     locals_ = (address, peer) if both else (address,)
     groups: tuple[tuple[str, int], ...] = ()
@@ -72,7 +72,7 @@ def _ring(state: State, plan: Plan, address: Value, peer: Value, memory: Value |
         names = ("gm_addr", "local_addr", "peer_local_addr")
         name, operands = "initialize_l2g2l_pipe", (memory, *locals_)
         groups = tuple((n, 1) for n in names[: len(operands)])
-    state.emit(Op(name, operands, results=(pipe,), attributes=attrs(given), groups=groups))
+    state.emit(Op(name, operands, results=(pipe,), attributes=attrs(attributes), groups=groups))
     return pipe
 
 
@@ -125,8 +125,8 @@ def _in_functions(state: State, plan: Plan, cube: Sequence[Value], vector: Seque
     handles = state.chance(0.4)
     calls = []
     both: tuple[tuple[Kind, Sequence[Value]], ...] = (("cube", cube), ("vector", vector))
-    for kind, given in both:
-        passed = (*given, *memory)
+    for kind, views in both:
+        passed = (*views, *memory)
         state.functions.append(_function(state, plan, kind, names, passed, bool(memory), handles))
         calls.append(Op("call", passed, attributes=attrs(callee=Symbol(names[kind]))))
     state.rng.shuffle(calls)
@@ -188,8 +188,8 @@ def _initialise(
     state: State, plan: Plan, kind: Kind, buffers: tuple[Value, Value], slots: Value | None
 ) -> None:
     name = "aic_initialize_pipe" if kind == "cube" else "aiv_initialize_pipe"
-    given = attrs(dir_mask=plan.to_vector + 2 * plan.to_cube, slot_size=plan.slot)
+    attributes = attrs(dir_mask=plan.to_vector + 2 * plan.to_cube, slot_size=plan.slot)
     operands = buffers if slots is None else (slots, *buffers)
     names = ("gm_slot_buffer", "c2v_consumer_buf", "v2c_consumer_buf")[-len(operands) :]
     groups = tuple((n, 1) for n in names)
-    state.emit(Op(name, operands, attributes=given, groups=groups))
+    state.emit(Op(name, operands, attributes=attributes, groups=groups))

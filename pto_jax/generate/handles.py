@@ -16,11 +16,11 @@ _CASTS = {8: ("i8", "u8"), 16: ("f16", "bf16", "i16", "u16"), 32: ("f32", "i32",
 
 def alias(state: State) -> None:
     """Another handle over the bytes of a tile, or over bytes that several tiles share."""
-    known = [h for h in state.tiles() if h.type.conv is None]
-    if not known:
+    candidates = [h for h in state.tiles() if h.type.conv is None]
+    if not candidates:
         instruction(state)
         return
-    held = state.rng.choice(known)
+    held = state.rng.choice(candidates)
     makers = (
         _reshape,
         _bitcast,
@@ -203,5 +203,5 @@ def output(state: State) -> None:
         state.emit(Op("tprint", (state.rng.choice(tiles).value,)))
         return
     d = dtype(state.rng.choice(("f32", "i32")))
-    given = attrs(format="%f" if d.is_float else "%d")
-    state.emit(Op("print", (state.scalar(d),), attributes=given))
+    attributes = attrs(format="%f" if d.is_float else "%d")
+    state.emit(Op("print", (state.scalar(d),), attributes=attributes))

@@ -78,14 +78,14 @@ def draw_scalar(
 
 def numbers(programs: Sequence[Program]) -> list[int]:
     """Positive integers that occur in the programs, which sizes may be compared with."""
-    found = {1, 2, 3}
+    sizes = {1, 2, 3}
     for program in programs:
         for op in program.walk():
             value = op.attrs.get("value") if op.name == "arith.constant" else None
             if isinstance(value, int) and 0 < value <= 4096:
-                found |= {value, value - 1}
-            found |= {n for v in op.results if isinstance(v.type, TileType) for n in v.type.shape}
-    return sorted(found)
+                sizes |= {value, value - 1}
+            sizes |= {n for v in op.results if isinstance(v.type, TileType) for n in v.type.shape}
+    return sorted(sizes)
 
 
 def _usual(rng: np.random.Generator, d: DType, shape: tuple[int, ...], style: Style) -> NDArray[Any]:

@@ -65,8 +65,8 @@ def suits(
     instruction = sample.instruction
     ins = tuple((name, types[name]) for name in sample.form)
     outs = tuple((o.name, types[o.name]) for o in instruction.destinations if o.name in types)
-    known = tuple((n, numbers[0]) for n, numbers in sample.constants.items() if numbers)
-    name, rest = instruction.name, (attrs(attributes), (), known)
+    values = tuple((n, numbers[0]) for n, numbers in sample.constants.items() if numbers)
+    name, rest = instruction.name, (attrs(attributes), (), values)
     verdict = _verdict(name, ins, outs, (), *rest, (), (), profile.name)
     if verdict == "illegal" or _told((*ins, *outs), sizes):
         return verdict
@@ -91,20 +91,20 @@ def _verdict(
 ) -> Verdict:
     read, written, bound = (tuple(Value(n, t) for n, t in part) for part in (ins, outs, results))
     op = Op(name, read, written, bound, attributes, groups=groups)
-    where, known = find_profile(profile), dict(constants)
+    where, values = find_profile(profile), dict(constants)
     try:
         shapes: dict[str, tuple[int | None, ...]] = {n: dims for n, dims, _ in views}
         layouts = {n: layout for n, _, layout in views if layout is not None}
-        found = check_op(
-            op, where, constants=known, shapes=shapes, layouts=layouts, valid=dict(sizes), types=False
+        findings = check_op(
+            op, where, constants=values, shapes=shapes, layouts=layouts, valid=dict(sizes), types=False
         )
     except VerifyError:
         return "illegal"
-    if any(d.severity == "error" for d in found) or not all(
+    if any(d.severity == "error" for d in findings) or not all(
         _exists(v.type, profile) for v in (*read, *written, *bound)
     ):
         return "illegal"
-    return "doubtful" if any(d.rule in _rules_on_lanes(name) for d in found) else "clean"
+    return "doubtful" if any(d.rule in _rules_on_lanes(name) for d in findings) else "clean"
 
 
 @cache

@@ -12,9 +12,9 @@ from .state import State, below
 
 def view(state: State, t: PartitionViewType) -> Value:
     """A window of a type: one there is, a new argument, or a part of a larger tensor."""
-    known = [v for level in state.levels for v in level.views if v.type == t]
-    if known and (not state.entry or state.chance(0.5)):
-        return state.rng.choice(known)
+    candidates = [v for level in state.levels for v in level.views if v.type == t]
+    if candidates and (not state.entry or state.chance(0.5)):
+        return state.rng.choice(candidates)
     dims = tuple(n or 1 for n in t.dims)
     if len(dims) == 2 and not t.dtype.packed and state.chance(0.5):
         value = _window(state, t, (dims[0], dims[1]))

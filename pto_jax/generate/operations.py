@@ -61,7 +61,7 @@ class Wanted:
 @isa.derived
 def catalogue(profile: ProfileName, elements: int) -> Mapping[str, tuple[Sample, ...]]:
     """Samples of every executable instruction of a profile, small ones where there are any."""
-    found = {}
+    by_name = {}
     for name, instruction in isa.instructions().items():
         plain = instruction.syntax == "tile" and name not in APART
         if not instruction.executable or not (plain or name in _SETTINGS):
@@ -69,8 +69,8 @@ def catalogue(profile: ProfileName, elements: int) -> Mapping[str, tuple[Sample,
         samples = [s for s in legal_samples(instruction, find_profile(profile)) if _usable(s)]
         small = [s for s in samples if _largest(s) <= elements]
         if samples:
-            found[name] = tuple(small or samples)
-    return found
+            by_name[name] = tuple(small or samples)
+    return by_name
 
 
 def _usable(sample: Sample) -> bool:
@@ -86,11 +86,11 @@ def _largest(sample: Sample) -> int:
 @isa.derived
 def samples_of(profile: ProfileName, options: Options) -> Mapping[str, tuple[Sample, ...]]:
     """Samples of the instructions that programs with some options have, by name."""
-    known = catalogue(profile, options.elements)
-    found = {n: known[n] for n in known if not options.only or n in options.only}
+    every = catalogue(profile, options.elements)
+    by_name = {n: every[n] for n in every if not options.only or n in options.only}
     if options.defined:
-        found = {n: tuple(filter(defined.usable, samples)) for n, samples in found.items()}
-    return {n: samples for n, samples in found.items() if samples}
+        by_name = {n: tuple(filter(defined.usable, samples)) for n, samples in by_name.items()}
+    return {n: samples for n, samples in by_name.items() if samples}
 
 
 @isa.derived
@@ -207,7 +207,7 @@ def _varied(
     rng: random.Random, sample: Sample, types: Mapping[str, Type], profile: Profile
 ) -> dict[str, AttrValue]:
     """Other values of attributes, as far as each of them is legal."""
-    found = dict(sample.attrs)
+    attributes = dict(sample.attrs)
     for attribute in sample.instruction.attributes:
         if issubclass(attribute.type, GlobalLayout) or rng.random() < 0.3:
             continue
@@ -218,10 +218,10 @@ def _varied(
             value = rng.random() < 0.5
         else:
             continue
-        tried = {**found, attribute.name: value}
+        tried = {**attributes, attribute.name: value}
         if _legal(sample, types, tried, {}, profile):
-            found = tried
-    return found
+            attributes = tried
+    return attributes
 
 
 def _legal(

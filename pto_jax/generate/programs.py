@@ -160,9 +160,9 @@ def _program(state: State) -> Program:
         main = Function("main", tuple(state.arguments), Region((*ops, Op("return"))), (), _ENTRY)
         return Program((*state.functions, main))
     body = Region(ops)
-    known = {a.name: a for a in state.arguments}
+    by_name = {a.name: a for a in state.arguments}
     used = dict.fromkeys(v.name for op in ops for inner in op.walk() for v in (*inner.ins, *inner.outs))
-    arguments = tuple(known[name] for name in used if name in known)
+    arguments = tuple(by_name[name] for name in used if name in by_name)
     state.inputs = {a.name: state.inputs[a.name] for a in arguments}
     results = fragment_results(ops, {a.name for a in arguments})
     return Program(

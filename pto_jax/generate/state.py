@@ -221,9 +221,9 @@ class State:
 
     def scalar(self, d: DType) -> Value:
         """A scalar of a type: one there is, a new argument or a constant."""
-        known = self.scalars(d)
-        if known and (not self.entry or self.chance(0.5)):
-            return self.rng.choice(known)
+        candidates = self.scalars(d)
+        if candidates and (not self.entry or self.chance(0.5)):
+            return self.rng.choice(candidates)
         if d == INDEX:
             return self.number(self.rng.randint(0, 9))
         plain = d.name in ("f32", "i32", "i16", "i8")
@@ -245,8 +245,8 @@ class State:
         """A new byte address for a tile, sometimes one inside the bytes of earlier tiles."""
         if self.address and self.chance(self.options.aliasing):
             return self.rng.randrange(0, self.address, 32)
-        found, self.address = self.address, self.address + -(-size // 32) * 32
-        return found
+        address, self.address = self.address, self.address + -(-size // 32) * 32
+        return address
 
 
 def below(limit: int) -> int:

@@ -92,6 +92,6 @@ def tiles(draw: st.DrawFn, t: TileType | None = None, recipes: tuple[Recipe, ...
         jnp.int32(draw(st.integers(0, extent))) if static is None else None
         for static, extent in zip(t.valid, t.shape, strict=True)
     ]
-    given = draw(values(t.dtype, t.shape, recipes))
+    words = draw(values(t.dtype, t.shape, recipes))
     with x64():
-        return Tile(jnp.asarray(given), sizes[0], sizes[1], t)
+        return Tile(jnp.asarray(words), sizes[0], sizes[1], t)

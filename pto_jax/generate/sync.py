@@ -101,23 +101,23 @@ class _Sync:
         return self.state.rng.randint(0, 7)
 
     def flags(self, first: Pipe, second: Pipe) -> None:
-        given = attrs(src=first, dst=second, event=self.number())
-        self.ops += [Op("set_flag", attributes=given), Op("wait_flag", attributes=given)]
+        attributes = attrs(src=first, dst=second, event=self.number())
+        self.ops += [Op("set_flag", attributes=attributes), Op("wait_flag", attributes=attributes)]
 
     def events(self, first: Pipe, second: Pipe) -> None:
         kinds = {
             "src_op": self.state.rng.choice(_KINDS[first]),
             "dst_op": self.state.rng.choice(_KINDS[second]),
         }
-        given = attrs(kinds, event=self.number())
-        self.ops += [Op("record_event", attributes=given), Op("wait_event", attributes=given)]
+        attributes = attrs(kinds, event=self.number())
+        self.ops += [Op("record_event", attributes=attributes), Op("wait_event", attributes=attributes)]
 
     def tokens(self, first: Pipe, second: Pipe) -> None:
         """A buffer goes from one pipe to the other."""
         number = self.number()
         for pipe in (first, second):
-            given = attrs(op_type=self.state.rng.choice(_KINDS[pipe]), buf=number)
-            self.ops += [Op("get_buf", attributes=given), Op("rls_buf", attributes=given)]
+            attributes = attrs(op_type=self.state.rng.choice(_KINDS[pipe]), buf=number)
+            self.ops += [Op("get_buf", attributes=attributes), Op("rls_buf", attributes=attributes)]
 
     def cores(self, first: Pipe, second: Pipe) -> None:
         """A flag between cores, which one core may give to itself."""
@@ -136,8 +136,8 @@ class _Sync:
         self.dynamic(self.constant(self.number()), first, second)
 
     def dynamic(self, number: Value, first: Pipe, second: Pipe) -> None:
-        given = attrs(src=first, dst=second)
-        self.ops += [Op(f"{name}_flag_dyn", (number,), attributes=given) for name in ("set", "wait")]
+        attributes = attrs(src=first, dst=second)
+        self.ops += [Op(f"{name}_flag_dyn", (number,), attributes=attributes) for name in ("set", "wait")]
 
     def listed(self, first: Pipe, second: Pipe) -> None:
         """A flag whose number stands in an array."""

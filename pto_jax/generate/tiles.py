@@ -25,13 +25,13 @@ from .values import Recipe
 def instruction(state: State) -> None:
     """One instruction with operands that are there, as far as there are any, and new ones otherwise."""
     names, weights = by_class(state.profile.name, state.options)
-    known = samples_of(state.profile.name, state.options)
+    samples = samples_of(state.profile.name, state.options)
     there = {_place(h.type) for h in state.tiles()}
     for _ in range(40 if state.options.defined else 4):
         name = state.rng.choice(state.rng.choices(names, weights)[0])
         if name.startswith("set") and len(state.levels) > 1:
             continue
-        sample = max(state.rng.choices(known[name], k=4), key=lambda s: _matches(there, s))
+        sample = max(state.rng.choices(samples[name], k=4), key=lambda s: _matches(there, s))
         if not state.entry and _needs_arguments(state, sample):
             continue
         want = wanted(state.rng, sample, state.profile, state.options, state.scale)
@@ -148,8 +148,8 @@ def _restricted(state: State, t: Type, sizes: Sizes | None, recipe: Recipe) -> V
     assert isinstance(t, TileType)
     if not state.entry or not state.tile_arguments:
         raise Unfit
-    given = state.words(t.dtype, t.shape, recipe)
-    return state.argument("x", t, given, None if t.is_static else sizes)
+    words = state.words(t.dtype, t.shape, recipe)
+    return state.argument("x", t, words, None if t.is_static else sizes)
 
 
 def tile(
@@ -159,11 +159,11 @@ def tile(
 
     One that the operation has already ``taken`` is rare: with equal operands many faults do not show.
     """
-    known = _fitting(state, t, sizes, tolerant)
+    candidates = _fitting(state, t, sizes, tolerant)
     if taken and state.chance(0.9):
-        known = [h for h in known if h.value not in taken]
-    if known and state.chance(state.options.reuse):
-        return state.rng.choice(known)
+        candidates = [h for h in candidates if h.value not in taken]
+    if candidates and state.chance(state.options.reuse):
+        return state.rng.choice(candidates)
     return fresh(state, t, sizes)
 
 
@@ -184,9 +184,9 @@ def _destination(state: State, want: Wanted, name: str, ulp: int, taken: list[Va
     assert isinstance(t, TileType)
     if ulp:
         return fresh(state, t, sizes, filled=True, hidden=True).value
-    known = [h for h in _fitting(state, t, sizes, _tolerant(state, want)) if h.value not in taken]
-    if known and state.chance(state.options.reuse):
-        return state.rng.choice(known).value
+    candidates = [h for h in _fitting(state, t, sizes, _tolerant(state, want)) if h.value not in taken]
+    if candidates and state.chance(state.options.reuse):
+        return state.rng.choice(candidates).value
     return fresh(state, t, sizes).value
 
 

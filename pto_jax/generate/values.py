@@ -61,8 +61,8 @@ def _specials(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Wo
         listed = [0, 1, (1 << m) - 1, 1 << m, d.bias << m, (d.bias + 1) << m, (d.bias - 1) << m]
         listed += [infinity - 1, infinity, infinity | 1, infinity | 1 << (m - 1), sign - 1]
         listed += [n | sign for n in listed]
-    found = rng.choice(np.array(listed, np.uint64), shape)
-    return np.where(rng.random(shape) < 0.3, _uniform(rng, d, shape), found)
+    words = rng.choice(np.array(listed, np.uint64), shape)
+    return np.where(rng.random(shape) < 0.3, _uniform(rng, d, shape), words)
 
 
 def _ties(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
@@ -88,17 +88,17 @@ def _overflow(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Wo
 
 
 def _sorted(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
-    found = _uniform(rng, d, shape) & np.uint64((1 << d.bits) - 1)
+    words = _uniform(rng, d, shape) & np.uint64((1 << d.bits) - 1)
     sign = np.uint64(1 << (d.bits - 1))
-    negative = (found & sign) != 0
-    key = found.astype(np.float64)
+    negative = (words & sign) != 0
+    key = words.astype(np.float64)
     if d.is_float:
-        key = np.where(negative, -(found & ~sign).astype(np.float64), key)
+        key = np.where(negative, -(words & ~sign).astype(np.float64), key)
     elif d.is_signed:
         key = np.where(negative, key - 2.0 * float(sign), key)
     order = np.argsort(key, axis=-1, kind="stable")
     order = order[..., ::-1] if rng.random() < 0.5 else order
-    return np.take_along_axis(found, order, axis=-1)
+    return np.take_along_axis(words, order, axis=-1)
 
 
 def _constant(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:

@@ -138,16 +138,16 @@ class _Maker:
         return Context(op.name, tuple(types), attributes, bound.form, self.semantics)
 
     def _register(self, op: Op, value: Value) -> int:
-        known = self.registers.get(value.name)
-        if known is not None:
-            return known
-        t, given = value.type, self.case.inputs.get(value.name)
+        register = self.registers.get(value.name)
+        if register is not None:
+            return register
+        t, argument = value.type, self.case.inputs.get(value.name)
         if not self._is_tile(op, value) or not isinstance(t, TileType) or t.dtype.packed:
             raise _refused(op, f"{value} of type {t}")
         if words_needed(t) > LARGEST or t.conv is not None:
             raise _refused(op, f"{value} of type {t}")
-        if given is not None:
-            return self._add(op, value, t, given.words, given.valid or t.valid)
+        if argument is not None:
+            return self._add(op, value, t, argument.words, argument.valid or t.valid)
         return self._add(op, value, t, self._fresh(t), t.valid)
 
     def _allocate(self, op: Op) -> None:
@@ -156,8 +156,8 @@ class _Maker:
         t = value.type
         if not isinstance(t, TileType) or t.dtype.bits not in (8, 16, 32) or words_needed(t) > LARGEST:
             raise _refused(op, f"{value} of type {t}")
-        given = [op.group(g) for g in ("valid_row", "valid_col")]
-        sizes = zip(t.valid, given, strict=True)
+        operands = [op.group(g) for g in ("valid_row", "valid_col")]
+        sizes = zip(t.valid, operands, strict=True)
         rows, cols = (n if n is not None or not g else self._scalar(op, g[0]) for n, g in sizes)
         self._add(op, value, t, self._fresh(t), (rows, cols))
 
@@ -183,9 +183,9 @@ class _Maker:
         self.scalars[value.name] = _word(value.type.dtype, number)
 
     def _scalar(self, op: Op, value: Value) -> int:
-        given = self.case.inputs.get(value.name)
-        if given is not None:
-            return int(given.words)
+        argument = self.case.inputs.get(value.name)
+        if argument is not None:
+            return int(argument.words)
         if value.name not in self.scalars:
             raise _refused(op, f"{value}, which is computed")
         return self.scalars[value.name]

@@ -78,8 +78,8 @@ class Opcode:
 
     def __str__(self) -> str:
         types = " ".join(f"{n}:{t}" for n, t in self.branch.context.types)
-        given = " ".join(f"{k}={getattr(v, 'name', v)}" for k, v in self.branch.context.attributes)
-        return f"{self.name} {types} {given}".strip()
+        attributes = " ".join(f"{k}={getattr(v, 'name', v)}" for k, v in self.branch.context.attributes)
+        return f"{self.name} {types} {attributes}".strip()
 
 
 @isa.derived
@@ -229,17 +229,17 @@ def _arrangements(operands: list[Operand], bound: Mapping[str, DType], shapes: _
             plain = {n: _tile(types[n], shape) for n in tiles}
             for other in (None, *tiles):
                 for kind in (None,) if other is None else _others(types[other], shape):
-                    given = {**plain, **({other: kind} if other is not None else {})}
-                    found = {n: k for n, k in given.items() if k is not None}
-                    if len(found) == len(tiles):
-                        yield {**scalars, **found}
+                    candidates = {**plain, **({other: kind} if other is not None else {})}
+                    arrangement = {n: k for n, k in candidates.items() if k is not None}
+                    if len(arrangement) == len(tiles):
+                        yield {**scalars, **arrangement}
 
 
 def _dtypes(operand: Operand, bound: Mapping[str, DType], first: DType) -> tuple[DType, ...]:
     if operand.dtype is None:
         return _OPEN if operand.kind == "tile" else (first,)
-    known = bound.get(operand.dtype) or find_dtype(operand.dtype)
-    return (known or first,)
+    d = bound.get(operand.dtype) or find_dtype(operand.dtype)
+    return (d or first,)
 
 
 def _tile(d: DType, shape: tuple[int, int], role: Role = "tile") -> Kind | None:

@@ -107,8 +107,8 @@ def contents(table: Table, pool: values.Pool, drawn: Drawn) -> NDArray[np.uint32
     tile, first, flips = values.pick(drawn.keys, table.words)
     at = first[..., None] + np.arange(table.words, dtype=U32)
     from_tile = (kinds[..., None], tile[..., None], at)
-    found: NDArray[np.uint32] = pool.words[from_tile] ^ (pool.free[from_tile] & flips[..., None])
-    return found
+    registers: NDArray[np.uint32] = pool.words[from_tile] ^ (pool.free[from_tile] & flips[..., None])
+    return registers
 
 
 def contents_of_one(table: Table, words: Array, free: Array, drawn: Drawn) -> Array:

@@ -26,16 +26,16 @@ def rate(devices: int, mode: str = "switch") -> dict[str, float]:
     """
     assert mode in ("switch", "grouped")
     runner = Runner(table("a5"), "grouped" if mode == "grouped" else "switch", devices)
-    count, found = 4 * CHUNK * devices, {"wall": 0.0, "processor": 0.0}
+    count, rates = 4 * CHUNK * devices, {"wall": 0.0, "processor": 0.0}
     started = time.perf_counter()
     runner.digests(0, 0, 1)
-    found["first"] = time.perf_counter() - started
+    rates["first"] = time.perf_counter() - started
     for place in range(_ROUNDS):
         wall, processor = time.perf_counter(), time.process_time()
         runner.digests(0, place * count, count)
-        found["wall"] = max(found["wall"], count / (time.perf_counter() - wall))
-        found["processor"] = max(found["processor"], count / (time.process_time() - processor))
-    return found
+        rates["wall"] = max(rates["wall"], count / (time.perf_counter() - wall))
+        rates["processor"] = max(rates["processor"], count / (time.process_time() - processor))
+    return rates
 
 
 def figures() -> Iterator[tuple[str, float, str, str]]:
@@ -45,12 +45,12 @@ def figures() -> Iterator[tuple[str, float, str, str]]:
     yield "instructions in the mix", len({o.name for o in mix.opcodes}), "instructions", ""
     yield "element types in the mix", len({k.type.dtype for k in mix.kinds}), "types", ">= 8"
     for devices in (1, 2):
-        found = _apart(devices)
+        rates = _apart(devices)
         named = f"{STEPS} instructions, {mix.rows}x{mix.cols}, {devices} device(s)"
-        yield f"{named}: to the first result", found["first"], "s", "<= 60"
+        yield f"{named}: to the first result", rates["first"], "s", "<= 60"
         target = ">= 50000" if devices == 2 else ""
-        yield named, found["wall"], "programs/s", target
-        yield f"{named}, per processor second", found["processor"], "programs/s", ""
+        yield named, rates["wall"], "programs/s", target
+        yield f"{named}, per processor second", rates["processor"], "programs/s", ""
 
 
 def _apart(devices: int) -> dict[str, float]:
@@ -66,5 +66,5 @@ def _apart(devices: int) -> dict[str, float]:
     )
     if done.returncode != 0:
         raise PtoError(f"lockstep: the process ended with {done.returncode}: {done.stderr[-500:]}")
-    found: dict[str, float] = json.loads(done.stdout)
-    return found
+    rates: dict[str, float] = json.loads(done.stdout)
+    return rates

@@ -70,8 +70,8 @@ class Runner:
         """The digests of the programs from ``start`` on; memory does not grow with the chunk count."""
         words = np.zeros(count, np.uint64)
         coverage = np.zeros((len(self.table.opcodes), len(FILLED)), np.int64)
-        for place, found, counts in self._chunks(seed, start, count):
-            words[place : place + len(found)] = found[: count - place]
+        for place, hashes, counts in self._chunks(seed, start, count):
+            words[place : place + len(hashes)] = hashes[: count - place]
             coverage += counts
         return Digests(words, coverage)
 
@@ -80,12 +80,12 @@ class Runner:
     ) -> Iterator[tuple[int, NDArray[np.uint64], NDArray[np.int64]]]:
         """Results by place. A call runs while the results of the one before it are fetched."""
         run, size = _digester(self), self.chunk * self.devices
-        given = _given(self.table, seed)
+        constants = _given(self.table, seed)
         pending: tuple[int, Any] | None = None
         for place in range(0, count, size):
             here = np.arange(size, dtype=np.uint64)
             with x64():
-                started = run(*given, here + np.uint64(start + place), np.int32(min(count - place, size)))
+                started = run(*constants, here + np.uint64(start + place), np.int32(min(count - place, size)))
             if pending is not None:
                 yield self._fetched(*pending, count)
             pending = (place, started)
@@ -109,8 +109,8 @@ class Runner:
             return np.concatenate([rows, np.zeros((spare, *rows.shape[1:]), rows.dtype)])
 
         with x64():
-            found = _finisher(self)(Programs(*map(padded, programs)), padded(contents))
-            return np.asarray(found)[: len(contents)]
+            registers = _finisher(self)(Programs(*map(padded, programs)), padded(contents))
+            return np.asarray(registers)[: len(contents)]
 
 
 def branches(table: Table) -> tuple[Branch, ...]:
@@ -176,8 +176,8 @@ def coverage(table: Table, programs: Programs) -> NDArray[np.int64]:
 def _digester(runner: Runner) -> Callable[..., tuple[Array, Array]]:
     def run(start: Array, words: Array, free: Array, index: Array, there: Array) -> tuple[Array, Array]:
         drawn = draw(jnp, runner.table, start, index, runner.steps)
-        found = _digests(runner, drawn, (words, free))
-        return found, _covered(runner.table, drawn.programs, there)[None]
+        hashes = _digests(runner, drawn, (words, free))
+        return hashes, _covered(runner.table, drawn.programs, there)[None]
 
     if runner.devices == 1:
         return jax.jit(run)

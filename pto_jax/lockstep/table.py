@@ -104,12 +104,12 @@ class Table:
     @cached_property
     def scalar_dtypes(self) -> Numbers:
         """Number in ``dtypes`` of each scalar operand of each opcode; 0 where there is none."""
-        found = np.zeros((len(self.opcodes), SCALARS), np.int32)
+        numbers = np.zeros((len(self.opcodes), SCALARS), np.int32)
         for i, o in enumerate(self.opcodes):
             for j, name in enumerate(o.branch.scalars):
                 assert isinstance(o.branch.context._types[name], ScalarType)
-                found[i, j] = self.dtypes.index(o.branch.context.dtype(name))
-        return found
+                numbers[i, j] = self.dtypes.index(o.branch.context.dtype(name))
+        return numbers
 
     @cached_property
     def allowed(self) -> NDArray[np.bool_]:
@@ -149,18 +149,18 @@ def _allowed(opcode: Opcode, rows: int, cols: int) -> list[bool]:
     limits = np.array([k.limits for k in opcode.kinds], np.int32)
 
     def legal(sizes: tuple[Any, Any]) -> bool:
-        given = {n: (sizes[0][:, i], sizes[1][:, i]) for i, n in enumerate(opcode.branch.tiles)}
-        every = {**given, **scratch}
+        operands = {n: (sizes[0][:, i], sizes[1][:, i]) for i, n in enumerate(opcode.branch.tiles)}
+        every = {**operands, **scratch}
         return not any(np.any(r.broken(every, types)) for r in rules if r.applies(every))
 
     grid = np.stack(np.meshgrid(np.arange(rows + 1), np.arange(cols + 1), [0, 1], indexing="ij"), -1)
     grid = grid.reshape(-1, 3, 1).astype(np.int32)
     inside = (grid[:, :2] > 0).all(axis=(1, 2))
     shared = [grid[-2:-1], grid[inside], grid[~inside]]
-    found = [legal(region(limits[None], g[:, 0], g[:, 1], g[:, 2], (rows, cols))) for g in shared]
+    verdicts = [legal(region(limits[None], g[:, 0], g[:, 1], g[:, 2], (rows, cols))) for g in shared]
     rng = np.random.default_rng(0)
     uneven = rng.integers(0, limits + 1, (512, *limits.shape), np.int32)
-    return [*found, legal((uneven[..., 0], uneven[..., 1]))]
+    return [*verdicts, legal((uneven[..., 0], uneven[..., 1]))]
 
 
 @dataclass(frozen=True, eq=False)

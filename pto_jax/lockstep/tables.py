@@ -85,15 +85,15 @@ def small(profile: ProfileName, number: int, opcodes: int) -> Table:
     shuffled = sorted(names(profile), key=lambda name: zlib.crc32(f"{turn}:{name}".encode()))
     chosen = shuffled[group::groups]
     dtype = _TYPES[number % len(_TYPES)]
-    found: list[Opcode] = []
+    members: list[Opcode] = []
     for name in chosen:
         # Some instructions have no form for tiles of few rows.
         for rows, cols in dict.fromkeys((shape, _SHAPES[0])):
             opcode = one_opcode(name, profile, rows, cols, dtype, f"{number}:{name}")
             if opcode is not None:
-                found.append(opcode)
+                members.append(opcode)
                 break
-    return Table(profile, *shape, tuple(found))
+    return Table(profile, *shape, tuple(members))
 
 
 def rounds(profile: ProfileName, opcodes: int) -> int:

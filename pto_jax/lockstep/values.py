@@ -195,13 +195,13 @@ def _pool_tiles(
     hashed = mix(keys[..., None] + place * _STEP)
     lane = np.where(recipe < _LANE_RECIPES, recipe, hashed % U32(_LANE_RECIPES))
     of = kinds[:, None, None]
-    found = fill(np, formats, of, lane, mix(hashed ^ _OTHER))
+    tiles = fill(np, formats, of, lane, mix(hashed ^ _OTHER))
     sign = np.where(formats.top > 0, formats.sign, U32(0))[of]
     fraction = ((U32(1) << formats.mantissa) - U32(1))[of]
     some = np.where(sign > 0, fraction, U32(3))
     free = np.choose(lane.astype(np.intp), [formats.mask[of], sign, sign | some, some, sign])
     dense = (recipe != _SPARSE) | (hashed >> U32(28) == 0)
-    return np.where(dense, found, U32(0)), np.where(dense, free, U32(0)).astype(U32)
+    return np.where(dense, tiles, U32(0)), np.where(dense, free, U32(0)).astype(U32)
 
 
 def pick(keys: Array, words: int) -> tuple[Array, Array, Array]:

@@ -69,8 +69,8 @@ def _printed(sample: Sample) -> str:
     text = print_program(program).rstrip("\n")
     made = {v.name for op in program.walk() for v in op.results}
     read = {v.name: v for op in program.walk() for v in (*op.ins, *op.outs) if v.name not in made}
-    known = {v.name: v.type for op in parse(text).walk() for v in (*op.ins, *op.outs)}
-    if any(isinstance(known.get(name, UnknownType()), UnknownType) for name in read):
+    types = {v.name: v.type for op in parse(text).walk() for v in (*op.ins, *op.outs)}
+    if any(isinstance(types.get(name, UnknownType()), UnknownType) for name in read):
         arguments = ", ".join(f"{v}: {print_type(v.type)}" for v in read.values())
         text = f"func.func @example({arguments}) {{\n{indent(text, '  ')}\n  return\n}}"
     for op in program.walk():
@@ -86,10 +86,10 @@ def _topic(name: str) -> Topic | None:
 
 
 def _near(name: str) -> str:
-    known = [*isa.instructions(), *isa.ALIASES]
+    names = [*isa.instructions(), *isa.ALIASES]
     for topic in topics().values():
-        known += [topic.name, *topic.also]
-    near = difflib.get_close_matches(name.lower().removeprefix("pto."), known, n=3)
+        names += [topic.name, *topic.also]
+    near = difflib.get_close_matches(name.lower().removeprefix("pto."), names, n=3)
     return f"; close: {', '.join(near)}" if near else ""
 
 

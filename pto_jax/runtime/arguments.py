@@ -59,9 +59,9 @@ def prepare(argument: Argument, value: Any) -> Any:
 
 
 def _misshapen(what: str, array: Any, t: Type, declared: tuple[int, ...]) -> ArgumentError:
-    found = tuple(np.shape(array))
-    batch = _BATCH if len(found) > len(declared) and found[-len(declared) :] == declared else ""
-    return ArgumentError(f"{what}: found shape {found}, the program declares {t}{batch}")
+    shape = tuple(np.shape(array))
+    batch = _BATCH if len(shape) > len(declared) and shape[-len(declared) :] == declared else ""
+    return ArgumentError(f"{what}: found shape {shape}, the program declares {t}{batch}")
 
 
 def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> Any:
@@ -74,16 +74,16 @@ def _prepare_buffer(what: str, argument: Argument, dtype: DType, value: Any) -> 
     if size > MAX_BUFFER_ELEMENTS:
         raise ArgumentError(f"{what}: found {size} elements, allowed: at most {MAX_BUFFER_ELEMENTS}")
     if isinstance(argument.type, TensorViewType | PartitionViewType):
-        found, declared = extents(array, dtype), argument.type.dims
-        fits = len(found) == len(declared) and all(
-            d in (None, n) for d, n in zip(declared, found, strict=True)
+        shape, declared = extents(array, dtype), argument.type.dims
+        fits = len(shape) == len(declared) and all(
+            d in (None, n) for d, n in zip(declared, shape, strict=True)
         )
         if not fits:
-            inner = found[len(found) - len(declared) :] if len(found) > len(declared) else ()
+            inner = shape[len(shape) - len(declared) :] if len(shape) > len(declared) else ()
             batch = (
                 _BATCH if inner and all(d in (None, n) for d, n in zip(declared, inner, strict=True)) else ""
             )
-            raise ArgumentError(f"{what}: found shape {found}, the program declares {argument.type}{batch}")
+            raise ArgumentError(f"{what}: found shape {shape}, the program declares {argument.type}{batch}")
     return array
 
 
@@ -128,8 +128,8 @@ def _prepare_tile(what: str, t: TileType, given: Any) -> Tile:
     if value.type.with_valid(None, None) != t.with_valid(None, None):
         raise ArgumentError(f"{what}: found a tile {value.type}, the program declares {t}")
     static = (value.type.v_row, value.type.v_col)
-    for found, declared in zip(static, t.valid, strict=True):
-        if declared is not None and found != declared:
+    for size, declared in zip(static, t.valid, strict=True):
+        if declared is not None and size != declared:
             raise ArgumentError(
                 f"{what}: found valid region {_sizes(static)}, the program declares {_sizes(t.valid)}"
             )

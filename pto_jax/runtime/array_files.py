@@ -54,32 +54,34 @@ def read_inputs(kernel: Signature, path: str) -> tuple[dict[str, Any], dict[str,
     """
     arrays = load_arrays(path)
     values: dict[str, Any] = {}
-    given: dict[str, str] = {}
+    keys: dict[str, str] = {}
     for i, argument in enumerate(kernel.arguments):
-        found = [name for name in dict.fromkeys((argument.name, f"arg{i}")) if name in arrays]
-        if not found:
+        candidates = [name for name in dict.fromkeys((argument.name, f"arg{i}")) if name in arrays]
+        if not candidates:
             held = ", ".join(arrays) or "nothing"
             raise FileError(
                 f"{path}: no array for argument {argument.name} ({argument.type}); "
                 f"call it {argument.name!r} or 'arg{i}'; the file holds {held}"
             )
-        if len(found) > 1:
-            raise FileError(f"{path}: argument {argument.name} is given twice, as {' and as '.join(found)}")
-        given[argument.name] = found[0]
+        if len(candidates) > 1:
+            raise FileError(
+                f"{path}: argument {argument.name} is given twice, as {' and as '.join(candidates)}"
+            )
+        keys[argument.name] = candidates[0]
         try:
-            values[argument.name] = convert_input(argument, arrays[found[0]])
-            if found[0] + REGION in arrays:
+            values[argument.name] = convert_input(argument, arrays[candidates[0]])
+            if candidates[0] + REGION in arrays:
                 values[argument.name] = _with_region(
-                    argument, values[argument.name], arrays[found[0] + REGION]
+                    argument, values[argument.name], arrays[candidates[0] + REGION]
                 )
         except ArgumentError as error:
-            raise FileError(f"{path}: {found[0]}: {error}") from None
-    regions = {a.name: given[a.name] + REGION for a in kernel.arguments if isinstance(a.type, TileType)}
-    unknown = [name for name in arrays if name not in given.values() and name not in regions.values()]
+            raise FileError(f"{path}: {candidates[0]}: {error}") from None
+    regions = {a.name: keys[a.name] + REGION for a in kernel.arguments if isinstance(a.type, TileType)}
+    unknown = [name for name in arrays if name not in keys.values() and name not in regions.values()]
     if unknown:
         names = ", ".join(a.name for a in kernel.arguments) or "none"
         raise FileError(f"{path}: no argument is called {unknown[0]!r}; the arguments are {names}")
-    return values, given
+    return values, keys
 
 
 def convert_input(argument: Argument, array: Array) -> Array:

@@ -50,13 +50,13 @@ def as_array(x: Any, dtype: DType, what: str) -> Any:
     x = received(x, what)
     if not hasattr(x, "dtype"):
         return _converted(x, dtype, what)
-    given, x = x, settled(x)
+    original, x = x, settled(x)
     if not accepts(dtype, np.dtype(x.dtype)):
         raise ArgumentError(
             f"{what}: found an array of {np.dtype(x.dtype).name}, the program declares {dtype.name} "
-            f"(array type {np.dtype(dtype.numpy).name} or raw {dtype.word.name}){_narrowing(given, dtype)}"
+            f"(array type {np.dtype(dtype.numpy).name} or raw {dtype.word.name}){_narrowing(original, dtype)}"
         )
-    _nothing_wraps(given, what)
+    _nothing_wraps(original, what)
     return x
 
 
@@ -86,22 +86,22 @@ def _narrowing(x: Any, dtype: DType) -> str:
 def _converted(x: Any, dtype: DType, what: str) -> np.ndarray[Any, Any]:
     """Python numbers, nested or not, as an array of ``dtype``; only rounding may change a value."""
     try:
-        given = np.asarray(x)
+        numbers = np.asarray(x)
     except ValueError:
-        given = np.empty(0, object)
-    if given.dtype.kind not in _kinds(dtype) and (given.size or given.dtype == object):
+        numbers = np.empty(0, object)
+    if numbers.dtype.kind not in _kinds(dtype) and (numbers.size or numbers.dtype == object):
         wide = isinstance(x, int) and not isinstance(x, bool)
-        found = f"an integer of {x.bit_length()} bits" if wide else type(x).__name__
+        kind = f"an integer of {x.bit_length()} bits" if wide else type(x).__name__
         allowed = f"; allowed: {ALLOWED}" if isinstance(x, list | tuple) else ""
-        raise ArgumentError(f"{what}: found {found}, the program declares {dtype.name}{allowed}")
+        raise ArgumentError(f"{what}: found {kind}, the program declares {dtype.name}{allowed}")
     with np.errstate(over="ignore"):
-        array = given.astype(dtype.numpy)
+        array = numbers.astype(dtype.numpy)
     if dtype.numpy.kind in "biu":
-        lost = array.astype(object) != given.astype(object)
+        lost = array.astype(object) != numbers.astype(object)
     else:
-        lost = np.isfinite(given) & ~np.isfinite(array.astype(np.float32))
+        lost = np.isfinite(numbers) & ~np.isfinite(array.astype(np.float32))
     if np.any(lost):
-        value = given.reshape(-1)[np.argmax(lost)]
+        value = numbers.reshape(-1)[np.argmax(lost)]
         raise ArgumentError(f"{what}: found {value}, which {dtype.name} cannot hold")
     return array
 
@@ -117,9 +117,9 @@ def as_scalar(x: Any, dtype: DType, what: str) -> Any:
     """``x`` as a 0-d array of ``dtype``; ``index`` takes integers of every width."""
     array = _as_index(x, what) if dtype.kind == "index" else as_array(x, dtype, what)
     if np.shape(array) != ():
-        found = tuple(np.shape(array))
+        shape = tuple(np.shape(array))
         raise ArgumentError(
-            f"{what}: found shape {found}, the program declares a scalar {dtype.name}; one scalar per call: "
+            f"{what}: found shape {shape}, the program declares a scalar {dtype.name}; one scalar per call: "
             "jax.vmap(kernel), called with positional arguments"
         )
     return array

@@ -44,8 +44,8 @@ def without_derivative(
 
     ``outputs`` are computed from the arguments with their gradient stopped.
     """
-    found: dict[str, Array] = _tied(name, outputs, dict(arguments))
-    return found
+    results: dict[str, Array] = _tied(name, outputs, dict(arguments))
+    return results
 
 
 @partial(jax.custom_jvp, nondiff_argnums=(0,))

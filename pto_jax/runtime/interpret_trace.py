@@ -30,8 +30,8 @@ def by_jax(eqn: Any, values: list[Any]) -> list[Any]:
     """An equation executed by JAX, alone."""
     params = eqn.primitive.get_bind_params(eqn.params)
     with eqn.ctx.manager:
-        found = eqn.primitive.bind(*map(jax.numpy.asarray, values), **params)
-    return list(found) if eqn.primitive.multiple_results else [found]
+        result = eqn.primitive.bind(*map(jax.numpy.asarray, values), **params)
+    return list(result) if eqn.primitive.multiple_results else [result]
 
 
 def _call(eqn: Any, values: list[Any]) -> list[Any]:
@@ -66,15 +66,15 @@ class Interpreter:
     def evaluate(self, traced: ClosedJaxpr, arguments: Iterable[Any]) -> list[Any]:
         """The results of a trace."""
         jaxpr = traced.jaxpr
-        known: dict[Any, Any] = dict(zip(jaxpr.constvars, map(self.array, traced.consts), strict=True))
-        known.update(zip(jaxpr.invars, arguments, strict=True))
+        environment: dict[Any, Any] = dict(zip(jaxpr.constvars, map(self.array, traced.consts), strict=True))
+        environment.update(zip(jaxpr.invars, arguments, strict=True))
 
         def read(v: Any) -> Any:
-            return self.array(v.val) if isinstance(v, Literal) else known[v]
+            return self.array(v.val) if isinstance(v, Literal) else environment[v]
 
         for eqn in jaxpr.eqns:
-            found = self._step(eqn.primitive.name)(eqn, [read(v) for v in eqn.invars])
-            known.update(zip(eqn.outvars, map(self.array, found), strict=True))
+            results = self._step(eqn.primitive.name)(eqn, [read(v) for v in eqn.invars])
+            environment.update(zip(eqn.outvars, map(self.array, results), strict=True))
         return [read(v) for v in jaxpr.outvars]
 
     def _step(self, name: str) -> Step:
@@ -105,8 +105,8 @@ class Interpreter:
         fixed, carried, rows = values[:n], values[n : n + m], values[n + m :]
         outputs: list[Any] = [None] * length
         for i in reversed(range(length)) if p["reverse"] else range(length):
-            found = self.evaluate(p["jaxpr"], [*fixed, *carried, *(x[i] for x in rows)])
-            carried, outputs[i] = found[:m], found[m:]
+            results = self.evaluate(p["jaxpr"], [*fixed, *carried, *(x[i] for x in rows)])
+            carried, outputs[i] = results[:m], results[m:]
         stacked = [
             np.stack([np.asarray(row[k]) for row in outputs])
             if length

@@ -104,9 +104,9 @@ class Kernel:
     @cached_property
     def function(self) -> Function:
         """The function that is executed."""
-        found = self.program.function(self.entry)
-        assert found is not None
-        return found
+        function = self.program.function(self.entry)
+        assert function is not None
+        return function
 
     @property
     def profile(self) -> Profile:
@@ -173,9 +173,9 @@ class Kernel:
         keep_state: bool = False,
         observer: Observer | None = None,
     ) -> tuple[dict[str, Any], Report, State]:
-        given = self._bind(args, kwargs)
-        kernel = self._typed(given)
-        prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
+        bound = self._bind(args, kwargs)
+        kernel = self._typed(bound)
+        prepared = {a.name: prepare(a, bound[a.name]) for a in kernel.arguments if a.name in bound}
         if check or jit:
             kernel._check_accesses(prepared)
         mode = Mode(check, keep_state, whole=jit)
@@ -192,17 +192,17 @@ class Kernel:
         self._check_accesses({a.name: prepare(a, values[a.name]) for a in self.arguments if a.name in values})
 
     def _check_accesses(self, prepared: Mapping[str, Any]) -> None:
-        for name, (dtype, found) in self._accesses.items():
-            check_accesses(name, elements(prepared[name], dtype), found)
+        for name, (dtype, access) in self._accesses.items():
+            check_accesses(name, elements(prepared[name], dtype), access)
 
     @cached_property
     def _accesses(self) -> dict[str, tuple[DType, Accesses]]:
         """What every execution accesses of each buffer, where that is constant."""
         if self._open:
             return {}
-        found = accesses(self.program, self.entry, self.grid)
+        by_name = accesses(self.program, self.entry, self.grid)
         types = {a.name: a.type.dtype for a in self.arguments if isinstance(a.type, GlobalTypes)}
-        return {name: (types[name], found[name]) for name in types if name in found}
+        return {name: (types[name], by_name[name]) for name in types if name in by_name}
 
     def _without_derivative(self, run: Any, prepared: Mapping[str, Any], keep_state: bool) -> Any:
         """Execute so that a gradient which is stopped outside is no error, one that is used is.
@@ -227,9 +227,9 @@ class Kernel:
         types: list[tuple[str, Type]] = []
         for a in self.arguments:
             if isinstance(a.type, UnknownType) and a.name in given:
-                found = type_of(a.name, given[a.name])
-                if found is not None:
-                    types.append((a.name, found))
+                type_ = type_of(a.name, given[a.name])
+                if type_ is not None:
+                    types.append((a.name, type_))
         return _filled(self, tuple(types), self.warn)
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
@@ -238,17 +238,17 @@ class Kernel:
             raise ArgumentError(
                 f"{self.entry}: {len(args)} arguments given, it takes {len(names)}: {_list(names)}"
             )
-        given = dict(zip(names, args, strict=False))
+        values = dict(zip(names, args, strict=False))
         for name, value in kwargs.items():
             if name not in names:
                 raise ArgumentError(f"{self.entry}: no argument {name!r}; it takes: {_list(names)}")
-            if name in given:
+            if name in values:
                 raise ArgumentError(f"{self.entry}: argument {name!r} is given twice")
-            given[name] = value
-        missing = [n for n in names if n not in given and n not in self._optional]
+            values[name] = value
+        missing = [n for n in names if n not in values and n not in self._optional]
         if missing:
             raise ArgumentError(f"{self.entry}: missing argument(s): {_list(missing)}")
-        return given
+        return values
 
     @cached_property
     def _open(self) -> bool:
@@ -285,9 +285,9 @@ def _list(names: Sequence[str]) -> str:
 @lru_cache(maxsize=1024)
 def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...], warn: bool) -> Kernel:
     program = type_inference.fill(kernel.program, dict(types))
-    found = _verified(program, kernel.profile, kernel.places)
+    findings = _verified(program, kernel.profile, kernel.places)
     if warn:
-        warn_of(found, (program, kernel.places, kernel.profile))
+        warn_of(findings, (program, kernel.places, kernel.profile))
     return replace(kernel, program=program)
 
 
@@ -335,9 +335,9 @@ def compile(
     function = select_entry(program, entry)
     program = type_inference.complete(program)
     if not type_inference.is_open(program):
-        found = _verified(program, semantics.profile, program.places)
+        findings = _verified(program, semantics.profile, program.places)
         if warn:
-            warn_of(found, (program, program.places, semantics.profile))
+            warn_of(findings, (program, program.places, semantics.profile))
     for name, n in (("max_steps", max_steps), ("grid", grid)):
         if n < 1:
             raise ArgumentError(f"{name}: found {n}, allowed: a positive number")

@@ -41,9 +41,9 @@ def request_of(
     form = _form(instruction, sources)
     named = dict(zip(form, sources, strict=True))
     types = tuple(_source(instruction, i, n, s) for i, (n, s) in enumerate(named.items()))
-    given = _destinations(instruction, form, dst)
-    destinations = tuple((n, _destination(instruction, d)) for n, d in given.items())
-    values = {**named, **{n: d for n, d in given.items() if isinstance(d, Tile) or is_array(d)}}
+    outputs = _destinations(instruction, form, dst)
+    destinations = tuple((n, _destination(instruction, d)) for n, d in outputs.items())
+    values = {**named, **{n: d for n, d in outputs.items() if isinstance(d, Tile) or is_array(d)}}
     return Request(instruction.name, form, types, destinations, checked, profile), values
 
 
@@ -110,18 +110,18 @@ def _array_type(what: str, array: Any) -> ArrayType:
         fix = "reshape it, for example x[None, :]" if len(shape) == 1 else "use jax.vmap for leading axes"
         raise ArgumentError(f"{what}: found an array of shape {shape}, allowed: [rows, cols]; {fix}")
     try:
-        found = from_numpy(array.dtype)
+        element = from_numpy(array.dtype)
     except (ArgumentError, TypeError):
-        found = None
-    if found is None or found not in TILE_DTYPES:
-        known = ", ".join(d.numpy.name for d in TILE_DTYPES if d.numpy != d.word or not d.is_float)
-        listed = ", ".join(dict.fromkeys(known.split(", ")))
+        element = None
+    if element is None or element not in TILE_DTYPES:
+        names = ", ".join(d.numpy.name for d in TILE_DTYPES if d.numpy != d.word or not d.is_float)
+        listed = ", ".join(dict.fromkeys(names.split(", ")))
         raise ArgumentError(
             f"{what}: found an array of {array.dtype}, allowed: {listed}; x.astype(...) converts it"
         )
     if 0 in shape:
         raise ArgumentError(f"{what}: found an array of shape {shape}, allowed: at least one row and column")
-    return ArrayType(found, *shape)
+    return ArrayType(element, *shape)
 
 
 # -- destinations --------------------------------------------------------------------------------------
@@ -138,13 +138,13 @@ def _destinations(instruction: isa.Instruction, form: tuple[str, ...], dst: Any)
         return {o.name: None if o.kind == "vector" else d for o, d in zip(every, dst, strict=True)}
     listed = dst if isinstance(dst, tuple) else (dst,) * len(tiles)
     if len(listed) != len(tiles) or (dst is not None and len(tiles) > 1 and not isinstance(dst, tuple)):
-        found = f"{len(dst)} entries" if isinstance(dst, tuple) else type(dst).__name__
+        description = f"{len(dst)} entries" if isinstance(dst, tuple) else type(dst).__name__
         names = ", ".join(o.name for o in tiles) or "none"
         raise ArgumentError(
-            f"{instruction.name}: dst has {found}; allowed: one entry per destination ({names})"
+            f"{instruction.name}: dst has {description}; allowed: one entry per destination ({names})"
         )
-    given = iter(listed)
-    return {o.name: None if o.kind == "vector" else next(given) for o in every}
+    entries = iter(listed)
+    return {o.name: None if o.kind == "vector" else next(entries) for o in every}
 
 
 def _destination(instruction: isa.Instruction, dst: Any) -> DestinationType:
@@ -158,18 +158,18 @@ def _destination(instruction: isa.Instruction, dst: Any) -> DestinationType:
     try:
         return _element(dst)
     except (ArgumentError, TypeError):
-        found = repr(dst) if isinstance(dst, str) else f"{type(dst).__name__} {dst!r}"
+        description = repr(dst) if isinstance(dst, str) else f"{type(dst).__name__} {dst!r}"
         raise ArgumentError(
             f"{what} must be a Tile or an array, a TileType, or an element type such as 'f16' or "
-            f"jnp.float16; found {found}"
+            f"jnp.float16; found {description}"
         ) from None
 
 
 def _element(dst: Any) -> DType:
-    found = find_element(dst)
-    if found not in TILE_DTYPES:
-        raise ArgumentError(f"no tile has elements of type {found.name}")
-    return found
+    element = find_element(dst)
+    if element not in TILE_DTYPES:
+        raise ArgumentError(f"no tile has elements of type {element.name}")
+    return element
 
 
 # -- attributes ----------------------------------------------------------------------------------------
@@ -189,7 +189,7 @@ def _member(instruction: isa.Instruction, key: str, value: Any) -> AttrValue:
     if issubclass(attribute.type, IntEnum) and not isinstance(value, attribute.type):
         name = str(value).upper().removeprefix("CAST_")
         if name not in attribute.type.__members__:
-            known = ", ".join(attribute.type.__members__)
-            raise ArgumentError(f"{instruction.name}: {key}={value!r} found, allowed: {known}")
+            names = ", ".join(attribute.type.__members__)
+            raise ArgumentError(f"{instruction.name}: {key}={value!r} found, allowed: {names}")
         return attribute.type[name]
     return tuple(value) if isinstance(value, list) else value

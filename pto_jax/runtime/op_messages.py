@@ -72,8 +72,8 @@ def mismatched(
 ) -> str:
     """Why sources fit none of the forms that take as many; ``kinds`` are "tile" or "scalar"."""
     if len(forms) > 1:
-        found = ", ".join(described)
-        return f"{instruction.name}: found ({found}); allowed: {forms_text(instruction, forms)}"
+        operands = ", ".join(described)
+        return f"{instruction.name}: found ({operands}); allowed: {forms_text(instruction, forms)}"
     index = next(i for i, n in enumerate(forms[0]) if _kind(instruction, n) != kinds[i])
     name = forms[0][index]
     wanted = "a tile or a [rows, cols] array" if kinds[index] == "scalar" else "a number or a 0-d array"
@@ -100,13 +100,13 @@ def unknown_keyword(instruction: isa.Instruction, key: str, options: Sequence[st
     """The message for a keyword that is no attribute; ``options`` are those of every instruction."""
     attributes = [a.name for a in instruction.attributes]
     if any(key == o.name for o in instruction.operands):
-        found = f"found the keyword {key!r}, which is an operand"
-        return f"{instruction.name}: {found}; allowed: sources by position, destinations as dst="
+        problem = f"found the keyword {key!r}, which is an operand"
+        return f"{instruction.name}: {problem}; allowed: sources by position, destinations as dst="
     near = difflib.get_close_matches(key, (*attributes, *options), n=1)
     hint = f", did you mean {near[0]!r}?" if near else ""
-    known = ", ".join(attributes) or "none"
+    names = ", ".join(attributes) or "none"
     return (
-        f"{instruction.name}: unknown keyword {key!r}{hint}; its attributes: {known}; "
+        f"{instruction.name}: unknown keyword {key!r}{hint}; its attributes: {names}; "
         f"of every instruction: {', '.join(options)}"
     )
 
@@ -173,11 +173,11 @@ def ambiguous(request: Request, ops: Sequence[Op]) -> str:
 
 def noted(d: Diagnostic, request: Request, op: Op) -> Diagnostic:
     """A finding about an operand whose type was left open, with how to give it."""
-    given = {**dict(zip(request.form, request.sources, strict=True)), **dict(request.destinations)}
+    arguments = {**dict(zip(request.form, request.sources, strict=True)), **dict(request.destinations)}
     types = {v.name: v.type for v in (*op.ins, *op.outs)}
-    if d.operand is None or d.operand not in given:
+    if d.operand is None or d.operand not in arguments:
         return d
-    left, t = given[d.operand], types[d.operand]
+    left, t = arguments[d.operand], types[d.operand]
     if not isinstance(t, TileType):
         return d
     if isinstance(left, ArrayType) and d.rule in _SHAPES:

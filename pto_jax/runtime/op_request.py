@@ -53,8 +53,8 @@ class Request:
     @cached_property
     def is_open(self) -> bool:
         """Whether anything is left to the instruction."""
-        given = (*self.sources, *(d for n, d in self.destinations if not self.is_vector(n)))
-        return not all(isinstance(t, TileType | NumberType) for t in given)
+        arguments = (*self.sources, *(d for n, d in self.destinations if not self.is_vector(n)))
+        return not all(isinstance(t, TileType | NumberType) for t in arguments)
 
     def is_vector(self, name: str) -> bool:
         """Whether an operand is a vector of the declaration's own type, not a tile."""

@@ -84,8 +84,8 @@ def _chosen(request: Request, legal: Sequence[Typed]) -> Typed:
 
     Destinations must have one element type, and, where nothing is warned of, one type.
     """
-    for i, (name, given) in enumerate(request.destinations):
-        for choice in _defaults(request, name, legal[0].op) if given is None else ():
+    for i, (name, destination) in enumerate(request.destinations):
+        for choice in _defaults(request, name, legal[0].op) if destination is None else ():
             having = [t for t in legal if t.elements[i] == choice]
             if having:
                 legal = having
@@ -110,9 +110,9 @@ def _typed(request: Request, positions: _Positions) -> Iterator[Typed]:
     """The call with sources in the given positions, for every type its open destinations may have."""
     sources = dict(zip(request.form, request.sources, strict=True))
     tiles: dict[str, TileType] = {}
-    for name, given in sources.items():
-        if not isinstance(given, NumberType):
-            tiles[name] = _tile_type(request, name, given, positions)
+    for name, source in sources.items():
+        if not isinstance(source, NumberType):
+            tiles[name] = _tile_type(request, name, source, positions)
     choices = [_destination(request, n, d, tiles, positions) for n, d in request.destinations]
     names = [n for n, _ in request.destinations]
     for outs in product(*choices):
@@ -168,13 +168,13 @@ def _destination(
         return [_tile_type(request, name, given, positions)]
     if operand.role == "inout":
         raise ArgumentError(required(request, name, "reads"))
-    found: list[Type] = []
+    types: list[Type] = []
     for d in [given] if given is not None else _elements(request, operand, tiles):
         t = _new(request, operand, d, tiles, positions)
         if t is None:
             raise ArgumentError(required(request, name, "size"))
-        found.append(t)
-    return found
+        types.append(t)
+    return types
 
 
 def _new(
@@ -229,8 +229,8 @@ def _elements(request: Request, operand: isa.Operand, tiles: Mapping[str, TileTy
     named = find_dtype(operand.dtype or "")
     if named is not None:
         return [named]
-    given = {n: d for n, d in request.destinations if isinstance(d, TileType)}
-    bound = _variables(instruction, {**tiles, **given})
+    destinations = {n: d for n, d in request.destinations if isinstance(d, TileType)}
+    bound = _variables(instruction, {**tiles, **destinations})
     if operand.dtype in bound:
         return [dtype(bound[operand.dtype])]
     if operand.dtype in instruction.type_vars:
@@ -268,9 +268,9 @@ def _other_positions(request: Request, plain: Op) -> Iterator[_Positions]:
     operation.
     """
     tiles = {v.name: v.type for v in (*plain.ins, *plain.outs) if isinstance(v.type, TileType)}
-    given = next((t for t in request.sources if isinstance(t, TileType)), None)
-    if given is not None:
-        position = (given.loc, given.blayout, given.slayout, given.fractal)
+    first = next((t for t in request.sources if isinstance(t, TileType)), None)
+    if first is not None:
+        position = (first.loc, first.blayout, first.slayout, first.fractal)
         yield dict.fromkeys(tiles, position)
     sampled = _sampled(request.name, request.profile)
     at_home = [s for s in sampled if all(s[n][0] == t.loc for n, t in tiles.items() if n in s)]
@@ -283,15 +283,15 @@ def _other_positions(request: Request, plain: Op) -> Iterator[_Positions]:
 @cache
 def _sampled(name: str, profile: Profile) -> tuple[_Positions, ...]:
     """Places and element orders of an instruction's tiles in its legal samples."""
-    found: list[_Positions] = []
+    arrangements: list[_Positions] = []
     for sample in legal_samples(isa.instructions()[name], profile):
         tiles = {n: t for n, t in sample.types.items() if isinstance(t, TileType)}
         if any(t.conv is not None for t in tiles.values()):
             continue
         positions = {n: (t.loc, t.blayout, t.slayout, t.fractal) for n, t in tiles.items()}
-        if positions not in found:
-            found.append(positions)
-    return tuple(found)
+        if positions not in arrangements:
+            arrangements.append(positions)
+    return tuple(arrangements)
 
 
 @cache

@@ -89,7 +89,7 @@ class Report:
 
     def problems(self) -> list[Diagnostic]:
         """One error per broken rule, naming the instruction, its line and the batch indices."""
-        found = []
+        problems = []
         for flag, site, values in zip(self.flags, self.sites, self.values, strict=True):
             broken = np.asarray(flag)
             if not broken.any():
@@ -105,8 +105,8 @@ class Report:
             numbers = [np.asarray(n)[first].item() for n in values]
             what = f"; found {site.found.format(*numbers)}" if site.found else ""
             message = f"run-time rule broken: {site.allowed}{what}{where}"
-            found.append(Diagnostic("error", message, site.span, site.instruction, rule=site.rule))
-        return found
+            problems.append(Diagnostic("error", message, site.span, site.instruction, rule=site.rule))
+        return problems
 
     def raise_if_broken(self) -> None:
         """Raise ExecutionError with every broken rule; nothing under a trace."""

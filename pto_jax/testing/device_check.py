@@ -99,15 +99,15 @@ def check_sample(sample: Sample, profile: Profile, seed: int, device: jax.Device
 
 
 def _compare(case: Case, device: jax.Device) -> Outcome:
-    found = Outcome()
+    outcome = Outcome()
     with jax.default_device(device):
         batch = jax.jit(jax.vmap(lambda tiles: case.kernel(**tiles)))(arguments(case.given))
     for index in range(BATCH):
         what = f"{case.label} [{case.profile.name}], batch {index}"
         for name, wanted in case.reference(index).items():
             d = case.dtype(name)
-            found.compare(what, d, result_words(d, batch[name], index), wanted, case.ulp(name))
-    return found
+            outcome.compare(what, d, result_words(d, batch[name], index), wanted, case.ulp(name))
+    return outcome
 
 
 @dataclass(frozen=True)
@@ -155,15 +155,15 @@ def float_operands(seed: int, count: int, tiles: int = TILES) -> list[NDArray[np
     """Operands that reach every exponent: random bits, special values, subnormals, ordinary numbers."""
     rng = np.random.default_rng(seed)
     shape = (tiles, *TILE)
-    found = []
+    operands = []
     for _ in range(count):
         words = random_words(rng, F32, shape)
         tiny = words & np.uint32(0x80FFFFFF)
         ordinary = rng.standard_normal(shape).astype(np.float32).view(np.uint32)
         kind = rng.integers(0, 8, (tiles, 1, 1))
         words = np.where(kind < 1, tiny, np.where(kind < 4, ordinary, words))
-        found.append(words.view(np.float32))
-    return found
+        operands.append(words.view(np.float32))
+    return operands
 
 
 def check_exactness(
@@ -174,17 +174,17 @@ def check_exactness(
     operands = float_operands(seed, len(kernel.arguments), tiles)
     with np.errstate(all="ignore"):
         wanted = check.formula(*operands)
-    found = Outcome()
+    outcome = Outcome()
     with jax.default_device(device):
         got = jax.jit(jax.vmap(lambda *args: kernel(*args)["d"].words))(*operands)
         naive = jax.jit(check.formula)(*operands) if check.naive else None
-    found.compare(check.name, F32, np.asarray(got), wanted.view(np.uint32))
+    outcome.compare(check.name, F32, np.asarray(got), wanted.view(np.uint32))
     tiny = np.finfo(np.float32).tiny
     note = f"{int(((np.abs(wanted) < tiny) & (wanted != 0)).sum())} subnormal results"
     if naive is not None:
         other = differing(F32, np.asarray(naive).view(np.uint32), wanted.view(np.uint32))
         note += f"; naive jitted jnp differs in {int(other.sum())}"
-    return found, note
+    return outcome, note
 
 
 def samples(names: Sequence[str] = ()) -> Iterator[tuple[Sample, Profile]]:
@@ -199,10 +199,10 @@ def samples(names: Sequence[str] = ()) -> Iterator[tuple[Sample, Profile]]:
 def select_device(platform: str | None) -> jax.Device:
     """The first device of a platform, by default JAX's default device."""
     try:
-        found: jax.Device = jax.devices(platform)[0]
+        device: jax.Device = jax.devices(platform)[0]
     except RuntimeError as error:
         raise ArgumentError(f"--device {platform}: JAX has no such device here ({error})") from None
-    return found
+    return device
 
 
 def run(
@@ -213,9 +213,9 @@ def run(
     started = time.monotonic()
     total = _declarations(list(samples(names)), seed, device, jobs)
     for check in EXACTNESS:
-        found, note = check_exactness(check, seed, device, tiles)
-        total.add(found)
-        print(f"f32 {check.name}: {found.lanes} lanes, {found.different} differ ({note})")
+        outcome, note = check_exactness(check, seed, device, tiles)
+        total.add(outcome)
+        print(f"f32 {check.name}: {outcome.lanes} lanes, {outcome.different} differ ({note})")
     for failure in total.failures[:SHOWN]:
         print(f"DIFFERS {failure}")
     if len(total.failures) > SHOWN:
@@ -233,18 +233,18 @@ def _declarations(
     # Compilation releases the interpreter lock, so threads share it out; the order of results is kept.
     with ThreadPoolExecutor(jobs) as pool:
         outcomes = pool.map(lambda item: check_sample(item[0], item[1], seed, device), work)
-        for (sample, profile), found in zip(work, _progress(outcomes, len(work)), strict=True):
-            by_profile[profile.name].add(found)
-            total.add(found)
-            if found.nan_bits:
+        for (sample, profile), outcome in zip(work, _progress(outcomes, len(work)), strict=True):
+            by_profile[profile.name].add(outcome)
+            total.add(outcome)
+            if outcome.nan_bits:
                 name = sample.instruction.name
-                nan_bits[name] = nan_bits.get(name, 0) + found.nan_bits
-    for name, found in by_profile.items():
+                nan_bits[name] = nan_bits.get(name, 0) + outcome.nan_bits
+    for name, outcome in by_profile.items():
         those = [s for s, p in work if p.name == name]
         count = len({s.instruction.name for s in those})
         print(
-            f"{name}: {count} instructions, {len(those)} operations, {found.lanes} lanes, "
-            f"{found.different} differ, at most {found.ulp} ULP where a bound is declared"
+            f"{name}: {count} instructions, {len(those)} operations, {outcome.lanes} lanes, "
+            f"{outcome.different} differ, at most {outcome.ulp} ULP where a bound is declared"
         )
     listed = ", ".join(f"{name} {n}" for name, n in sorted(nan_bits.items())) or "none"
     print(f"NaN lanes: {total.nan}; with other NaN bits than the interpreter: {total.nan_bits} ({listed})")
@@ -271,11 +271,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="threads (default: one per core)"
     )
     args = parser.parse_args(argv)
-    known = [name for name, i in isa.instructions().items() if computes(i)]
+    names = [name for name, i in isa.instructions().items() if computes(i)]
     try:
         for name in args.only:
-            if name not in known:
-                raise ArgumentError(f"--only {name}: found no such instruction; known: {', '.join(known)}")
+            if name not in names:
+                raise ArgumentError(f"--only {name}: found no such instruction; known: {', '.join(names)}")
         if args.seed < 0 or args.jobs < 1:
             raise ArgumentError(f"--seed {args.seed} --jobs {args.jobs}: allowed: 0 or more, 1 or more")
         device = select_device(args.device)

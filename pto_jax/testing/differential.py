@@ -207,15 +207,15 @@ def random_words(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> 
 def inputs(rng: np.random.Generator, program: Program, instruction: Instruction) -> dict[str, Given]:
     """Random operands of a fragment with one instruction, for the whole batch."""
     one_region = _needs_one_region(instruction)
-    given: dict[str, Given] = {}
+    operands: dict[str, Given] = {}
     for a in program.functions[0].args:
         t = a.type
         if isinstance(t, ScalarType):
-            given[a.name] = Given(t, random_words(rng, t.dtype, (BATCH,)))
+            operands[a.name] = Given(t, random_words(rng, t.dtype, (BATCH,)))
             continue
         if isinstance(t, VectorType | PartitionViewType):
             dims = tuple(n or 1 for n in t.dims)
-            given[a.name] = Given(t, random_words(rng, t.dtype, (BATCH, *dims)))
+            operands[a.name] = Given(t, random_words(rng, t.dtype, (BATCH, *dims)))
             continue
         assert isinstance(t, TileType), t
         regions = None
@@ -223,8 +223,8 @@ def inputs(rng: np.random.Generator, program: Program, instruction: Instruction)
             same = a.name in program.fragment_results or one_region
             listed = REGIONS if same else SOURCE_REGIONS
             regions = np.array([(min(r, t.rows), min(c, t.cols)) for r, c in listed], np.int32)
-        given[a.name] = Given(t, random_words(rng, t.dtype, (BATCH, *t.shape)), regions)
-    return given
+        operands[a.name] = Given(t, random_words(rng, t.dtype, (BATCH, *t.shape)), regions)
+    return operands
 
 
 def _needs_one_region(instruction: Instruction) -> bool:
@@ -239,18 +239,18 @@ def _needs_one_region(instruction: Instruction) -> bool:
 
 def arguments(given: Mapping[str, Given], index: int | slice = slice(None)) -> dict[str, Any]:
     """Arguments of the kernel by name: those of one batch element, or of the batch (for vmap)."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     with x64():
         for name, g in given.items():
             # Unlike jnp.asarray, device_put compiles nothing.
-            found[name] = jax.device_put(g.words[index])
+            values[name] = jax.device_put(g.words[index])
             if isinstance(g.type, VectorType):
-                found[name] = jax.device_put(g.words[index].view(g.type.dtype.numpy))
+                values[name] = jax.device_put(g.words[index].view(g.type.dtype.numpy))
             elif isinstance(g.type, TileType):
                 sizes = (None, None) if g.regions is None else (g.regions[index][..., i] for i in (0, 1))
                 rows, cols = (size if size is None else jax.device_put(size) for size in sizes)
-                found[name] = Tile(found[name], rows, cols, g.type)
-    return found
+                values[name] = Tile(values[name], rows, cols, g.type)
+    return values
 
 
 def reference(

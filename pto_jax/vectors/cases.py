@@ -177,15 +177,15 @@ def _read_operands(
         if fitting is not None:
             return fitting
     forms = " or ".join("(" + ", ".join(f) + ")" for f in instruction.forms)
-    found = ", ".join(o.name for o in recorded)
-    raise FileError(f"{case.file}: case {case.id}: {case.instruction} reads {forms}, recorded are ({found})")
+    names = ", ".join(o.name for o in recorded)
+    raise FileError(f"{case.file}: case {case.id}: {case.instruction} reads {forms}, recorded are ({names})")
 
 
 def _recorded_indices(case: Case, instruction: isa.Instruction) -> list[ScalarOperand]:
     """Index operands and offsets of handles, which vector files keep among the attributes."""
     kinds = ("index", "scalar") if instruction.syntax == "custom" else ("index",)
-    given = ((o.name, case.attrs.get(o.name)) for o in instruction.operands if o.kind in kinds)
-    return [ScalarOperand(name, INDEX, value) for name, value in given if isinstance(value, int)]
+    values = ((o.name, case.attrs.get(o.name)) for o in instruction.operands if o.kind in kinds)
+    return [ScalarOperand(name, INDEX, value) for name, value in values if isinstance(value, int)]
 
 
 def _as_form(
@@ -244,8 +244,8 @@ def _attributes(case: Case, instruction: isa.Instruction) -> dict[str, AttrValue
             continue
         member = _member(attribute.type, str(text).removeprefix("CAST_"))
         if member is None:
-            known = ", ".join(attribute.type.__members__)
-            raise FileError(f"{case.file}: case {case.id}: {key} is {text!r}; known: {known}")
+            names = ", ".join(attribute.type.__members__)
+            raise FileError(f"{case.file}: case {case.id}: {key} is {text!r}; known: {names}")
         result[attribute.name] = member
     pads = (str(o.extra.get("pad")) for o in case.operands if isinstance(o, TileOperand))
     custom = next((p.removeprefix("custom:") for p in pads if p.startswith("custom:")), None)
@@ -260,8 +260,8 @@ def _pad_bits(case: Case, pad: str) -> int:
     """The bits of a pad value that is recorded beside the destination's type."""
     member, dst = _member(Pad, pad), case.operand("dst")
     if not isinstance(member, Pad) or not isinstance(dst, TileOperand):
-        known = ", ".join(Pad.__members__)
-        raise FileError(f"{case.file}: case {case.id}: pad_val is {pad!r}; known: {known}")
+        names = ", ".join(Pad.__members__)
+        raise FileError(f"{case.file}: case {case.id}: pad_val is {pad!r}; known: {names}")
     return int(pad_word(replace(dst.type, pad=member), wide=False))
 
 

@@ -67,8 +67,8 @@ class Report:
     @property
     def totals(self) -> dict[Status, int]:
         """Cases per status, every status included."""
-        found = Counter(r.status for r in self.results)
-        return {s: found[s] for s in STATUSES}
+        counts = Counter(r.status for r in self.results)
+        return {s: counts[s] for s in STATUSES}
 
     @property
     def excluded_share(self) -> float:
@@ -148,9 +148,9 @@ def run_case(case: Case, execute: Executor) -> CaseResult:
     if reason:
         return result("unsupported", reason=reason)
     try:
-        found = compare_case(case, execute(case))
-        bad = next((str(c) for c in found if not c), "")
-        ulp = max((c.max_ulp for c in found), default=0)
+        comparisons = compare_case(case, execute(case))
+        bad = next((str(c) for c in comparisons if not c), "")
+        ulp = max((c.max_ulp for c in comparisons), default=0)
     except PtoError as error:
         bad, ulp = f"{type(error).__name__}: {error}", 0
     except Exception as error:
@@ -168,9 +168,9 @@ def run_case(case: Case, execute: Executor) -> CaseResult:
 def compare_case(case: Case, after: Mapping[str, NDArray[Any]]) -> list[Comparison]:
     """Compare every recorded output, and check that read operands given back are unchanged."""
     results: list[Comparison] = []
-    known, written = {o.name for o in case.operands}, written_operands(case)
+    names, written = {o.name for o in case.operands}, written_operands(case)
     for name in after:
-        if name not in known:
+        if name not in names:
             results.append(Comparison(name, False, reason="the case has no operand of this name"))
     for operand in case.operands:
         if not isinstance(operand, TileOperand | GmOperand | VectorOperand):
@@ -209,10 +209,10 @@ def _run_batch(
     cases: Sequence[Case], execute: Executor, together: BatchExecutor | None
 ) -> Iterator[CaseResult]:
     executable = [case for case in cases if unsupported_reason(case) is None]
-    found: dict[str, Mapping[str, NDArray[Any]]] = {}
+    results: dict[str, Mapping[str, NDArray[Any]]] = {}
     if together is not None:
         # A batch that fails is executed case by case, so that the error is that of its case.
         with suppress(Exception):
-            found = {c.id: after for c, after in zip(executable, together(executable), strict=True)}
+            results = {c.id: after for c, after in zip(executable, together(executable), strict=True)}
     for case in cases:
-        yield run_case(case, lambda case: found[case.id] if case.id in found else execute(case))
+        yield run_case(case, lambda case: results[case.id] if case.id in results else execute(case))

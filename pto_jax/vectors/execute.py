@@ -23,8 +23,8 @@ def run_case_oracle(
     """
     program = case_program(case)
     taken = {v.name for v in program.functions[0].args}
-    given = {o.name: _argument(o) for o in case.operands if o.name in taken}
-    results = oracle.run(program, given, profile=profile, **options)
+    arguments = {o.name: _argument(o) for o in case.operands if o.name in taken}
+    results = oracle.run(program, arguments, profile=profile, **options)
     return {name: _bytes(case, name, result) for name, result in results.items()}
 
 

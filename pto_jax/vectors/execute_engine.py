@@ -48,7 +48,7 @@ def run_cases_engine(
 
     with x64():
         results = jax.jit(execute, compiler_options=dict(compiler_options or {}))(arguments)
-    return [_after(case, found) for case, found in zip(cases, results, strict=True)]
+    return [_after(case, result) for case, result in zip(cases, results, strict=True)]
 
 
 def _kernel(case: Case, profile: Profile, numerics: str) -> Kernel:

@@ -71,11 +71,11 @@ class Executed:
 
     def whole(self, operand: str) -> Array:
         """All elements of a tile, or a scalar."""
-        found = self.execution.operands[operand]
-        if not isinstance(found, TileRef):
-            return np.asarray(found)
-        words: Array = self.machine.stored(found)
-        return words.view(found.type.dtype.numpy)
+        value = self.execution.operands[operand]
+        if not isinstance(value, TileRef):
+            return np.asarray(value)
+        words: Array = self.machine.stored(value)
+        return words.view(value.type.dtype.numpy)
 
     def tiles(self, *roles: str) -> Iterator[TileRef]:
         """The operands that are tiles and have one of some roles."""
@@ -197,8 +197,8 @@ def shifts_too_far(e: Executed) -> bool:
     count = e.instruction.shift_count
     if count is None:
         return False
-    found = e.whole(count).astype(np.int64)
-    return bool(((found < 0) | (found >= e.dtype("dst").bits)).any())
+    counts = e.whole(count).astype(np.int64)
+    return bool(((counts < 0) | (counts >= e.dtype("dst").bits)).any())
 
 
 def integer_power(e: Executed) -> bool:
@@ -293,8 +293,8 @@ _OPEN = {"gatherOob": (GatherOob.UNDEFINED, "src"), "scatterOob": (ScatterOob.UN
 def index_out_of_range(e: Executed) -> bool:
     """An index where the instruction says nothing about those that pick nothing."""
     if e.name == "tscatter" and "indexes" in e:
-        found = e.values("indexes").astype(np.int64)
-        return bool(((found < 0) | (found >= e.tile("dst").type.elements)).any())
+        indices = e.values("indexes").astype(np.int64)
+        return bool(((indices < 0) | (indices >= e.tile("dst").type.elements)).any())
     if e.name == "tgatherb":
         return bool((e.words("offset").astype(np.int64) > 0xFFFFFFFF - 32).any())
     attrs = e.execution.attrs
@@ -304,8 +304,8 @@ def index_out_of_range(e: Executed) -> bool:
     table = e.execution.operands[operand]
     rows = attrs.get("coalesce") == Coalesce.ROW
     capacity = int(table.shape[-2]) if rows else math.prod(int(n) for n in table.shape)
-    found = e.values("indexes").astype(np.int64)
-    return bool(((found < 0) | (found >= capacity)).any())
+    indices = e.values("indexes").astype(np.int64)
+    return bool(((indices < 0) | (indices >= capacity)).any())
 
 
 def prefetches_past_the_end(e: Executed) -> bool:

@@ -64,11 +64,11 @@ class Case:
 
     def operand(self, name: str) -> Operand:
         """The operand called ``name`` in the vector file."""
-        found = next((o for o in self.operands if o.name == name), None)
-        if found is None:
+        operand = next((o for o in self.operands if o.name == name), None)
+        if operand is None:
             names = ", ".join(o.name for o in self.operands)
             raise FileError(f"{self.file}: case {self.id}: no operand {name!r}; the case has {names}")
-        return found
+        return operand
 
     @property
     def outputs(self) -> tuple[TileOperand | GmOperand | VectorOperand | OtherOperand, ...]:
@@ -148,16 +148,16 @@ class _Reader:
     def get(self, entry: Mapping[str, Any], key: str, kind: type[E_], default: E_ | None = None) -> E_:
         value = entry.get(key, default)
         if not isinstance(value, kind) or (kind is int and isinstance(value, bool)):
-            found = "missing" if key not in entry else f"{value!r}"
-            raise self.fail(f"entry {key!r} is {found}; {kind.__name__} is needed")
+            problem = "missing" if key not in entry else f"{value!r}"
+            raise self.fail(f"entry {key!r} is {problem}; {kind.__name__} is needed")
         return value
 
     def choice(self, entry: Mapping[str, Any], key: str, known: Mapping[str, E_], default: str | None) -> E_:
         value = entry.get(key, default)
-        found = known.get(value.lower()) if isinstance(value, str) else None
-        if found is None:
+        member = known.get(value.lower()) if isinstance(value, str) else None
+        if member is None:
             raise self.fail(f"entry {key!r} is {value!r}; known: {', '.join(known)}")
-        return found
+        return member
 
     def case(self, index: int, entry: dict[str, Any]) -> Case:
         self.place = f"{self.file}: case {index}"
@@ -214,10 +214,10 @@ class _Reader:
         return self.tile(name, key, cast(Role, role), entry)
 
     def dtype(self, entry: Mapping[str, Any]) -> DType:
-        found = find_dtype(self.get(entry, "dtype", str))
-        if found is None:
+        element = find_dtype(self.get(entry, "dtype", str))
+        if element is None:
             raise self.fail(f"entry 'dtype' is {entry['dtype']!r}, which is no element type")
-        return found
+        return element
 
     def scalar(self, name: str, entry: Mapping[str, Any]) -> ScalarOperand:
         d = self.dtype(entry)
@@ -253,7 +253,7 @@ class _Reader:
         shape = tuple(self.get(entry, "shape", list))
         if not shape or not all(type(n) is int and 0 < n <= MAX_ARRAYS for n in shape):
             raise self.fail(f"entry 'shape' is {list(shape)}; positive sizes are needed")
-        known: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for field, key, count in (
             ("filter", "filter", 2),
             ("stride", "stride", 2),
@@ -263,13 +263,13 @@ class _Reader:
             sizes = tuple(self.get(entry, key, list, []))
             if sizes and (len(sizes) != count or not all(type(n) is int and 0 <= n < 1 << 16 for n in sizes)):
                 raise self.fail(f"entry {key!r} is {list(sizes)}; {count} sizes are needed")
-            known |= {field: sizes} if sizes else {}
+            fields |= {field: sizes} if sizes else {}
         text = self.get(entry, "pad_value_bits", str, "0x0")
         try:
-            known["pad_value"] = int(text, 16)
+            fields["pad_value"] = int(text, 16)
         except ValueError:
             raise self.fail(f"entry 'pad_value_bits' is {text!r}; a hexadecimal number is needed") from None
-        conv = Conv(self.choice(entry, "layout", _LAYOUTS, None), shape, Geometry(**known))
+        conv = Conv(self.choice(entry, "layout", _LAYOUTS, None), shape, Geometry(**fields))
         if conv.elements > MAX_ARRAYS:
             raise self.fail(f"a tile of {conv.elements} elements; at most {MAX_ARRAYS} are allowed")
         return conv_tile(self.dtype(entry), conv, self.choice(entry, "loc", _enum(Loc), "mat"))
