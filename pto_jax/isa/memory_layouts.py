@@ -19,6 +19,7 @@ from ..ir.types import (
     Type,
 )
 from ..profiles import Profile
+from .assembly import Assembly
 from .common import PAGES, SIMULATOR_VALUES
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .memory_convolution import CONV_PAIRS, Dims, conv_fits, expected_window, five, times
@@ -392,6 +393,7 @@ TPREFETCH = Instruction(
     sources=("page tprefetch", HEADERS, SIMULATOR_VALUES),
     sampler=_prefetched,
     lanes="open",
+    assembly=Assembly(indexed=("src",)),
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TPREFETCH,)

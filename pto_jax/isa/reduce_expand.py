@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from .assembly import AS_DECLARED, Assembly
 from .common import (
     DST,
     OUT_OF_REGION,
@@ -125,6 +126,7 @@ def _column_reduction(
     operands: tuple[Operand, ...] = _COLUMN_OPERANDS,
     attributes: tuple[Attribute, ...] = (),
     extra: tuple[Constraint, ...] = (),
+    assembly: Assembly = AS_DECLARED,
 ) -> Instruction:
     return tile_instruction(
         name,
@@ -135,6 +137,7 @@ def _column_reduction(
         cls="reduce_expand",
         type_vars=("D", "S"),
         attributes=attributes,
+        assembly=assembly,
         domain="src",
         reads=(),
         placement=(in_vec(_COLUMN_OPERANDS), plain(("dst", "src"))),
@@ -227,6 +230,7 @@ _COLUMNS = (
             same_as("tmp", "src", ("a2a3",), "page tcolsum (A2/A3 implementation checks)"),
             scratch("tmp", _half_the_rows, "half of src's rows", "page tcolsum (temporary space)"),
         ),
+        assembly=Assembly(inline=True),
     ),
     _column_reduction(
         "tcolprod",

@@ -10,6 +10,7 @@ from dataclasses import replace
 
 from ..ir.types import Loc, Pipe, PipeEventType, TileType, Type
 from ..profiles import Profile
+from .assembly import AS_DECLARED, Assembly
 from .declare import Attribute, AttrMap, Check, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.memory import address_rules
 from .traits import Alias, Order, Placement, Traits
@@ -95,6 +96,7 @@ def _sync(
     forms: tuple[tuple[str, ...], ...] = ((),),
     *,
     order: Order,
+    assembly: Assembly = AS_DECLARED,
 ) -> Instruction:
     return Instruction(
         name,
@@ -113,6 +115,7 @@ def _sync(
         sources=_PAGES,
         syntax="custom",
         traits=Traits(order=order),
+        assembly=assembly,
     )
 
 
@@ -238,6 +241,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         operands=(Operand("events", "in", "event", None, optional=True, note="any number"),),
         forms=((), *(("events",) * n for n in range(1, 9))),
         order=Order("wait", "operation"),
+        assembly=Assembly(argument="op"),
     ),
     Instruction(
         "talias",

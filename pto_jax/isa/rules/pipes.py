@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ...ir.types import AddressSpace, Loc, Pipe, TileType, Type
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ..assembly import AS_DECLARED, Assembly
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, PipeRule, Site
 from ..traits import PLAIN, Traits
 from .constraints import place
@@ -143,6 +144,7 @@ def pipe_instruction(
     *,
     traits: Traits = PLAIN,
     pipe_rule: PipeRule | None = None,
+    assembly: Assembly = AS_DECLARED,
 ) -> Instruction:
     return Instruction(
         name,
@@ -164,6 +166,7 @@ def pipe_instruction(
         sampler=sampler(*shown),
         traits=traits,
         pipe_rule=pipe_rule,
+        assembly=assembly,
     )
 
 
