@@ -7,6 +7,7 @@ Positions of extreme values are in :mod:`.reduce_expand_index`, expansions combi
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 from .assembly import AS_DECLARED, Assembly
 from .common import (
@@ -113,7 +114,7 @@ def _row_reduction(
             scratch("tmp", _block_of_elements, "one 32-byte block", f"page {name} (temporary space)"),
         ),
         decisions=(WHOLE_SOURCE, *decisions, EMPTY_SOURCE, SCRATCH_OPTIONAL, SIMULATOR_SAME_TYPE),
-        sampler=reductions,
+        sampler=partial(reductions, rowwise=True),
     )
 
 
@@ -143,7 +144,7 @@ def _column_reduction(
         placement=(in_vec(_COLUMN_OPERANDS), plain(("dst", "src"))),
         extra=(holds(("dst",), "cols"), equal_extent(("src", "dst"), "cols"), *extra),
         decisions=(WHOLE_SOURCE, *decisions, EMPTY_SOURCE, SIMULATOR_SAME_TYPE),
-        sampler=reductions,
+        sampler=partial(reductions, rowwise=False),
     )
 
 
@@ -313,7 +314,7 @@ def _expansion(
         extra=extra,
         placement=(in_vec(_EXPANDED_OPERANDS), plain(("dst",) if name == "trowexpand" else ("dst", "src"))),
         decisions=(_COPIES, OUT_OF_REGION, *decisions),
-        sampler=expansions,
+        sampler=partial(expansions, rowwise=name == "trowexpand"),
         moves="select",
     )
 
