@@ -14,7 +14,6 @@ from ..ir.types import ScalarType, Type
 from ..isa.bind import accepts
 from ..profiles import PROFILES
 from ..text.formats import TWO_SPELLINGS, find_format
-from ..text.names import INDEXED
 from .argument_types import as_type, member
 from .arith import as_scalar, is_number
 from .body import Node, current
@@ -97,7 +96,7 @@ class _Call:
         self.types = _types(kwargs.pop("type", None))
         self.place = renamed(place, kwargs.pop("named", None))
         operands = {o.name for o in instruction.operands}
-        self.offsets = kwargs.pop("offsets", None) if self.name in INDEXED else None
+        self.offsets = kwargs.pop("offsets", None) if instruction.assembly.indexed else None
         self.operands = {k: v for k, v in kwargs.items() if k in operands}
         rest = {k: v for k, v in kwargs.items() if k not in operands}
         self.attributes = attributes_of(instruction, rest)
@@ -173,7 +172,7 @@ class _Call:
         if isinstance(given, Handle):
             return accepts(operand, given.type)
         if isinstance(given, Indexed):
-            return operand.kind == "gm" and self.name in INDEXED
+            return operand.kind == "gm" and bool(self.instruction.assembly.indexed)
         return operand.kind in ("scalar", "index") and is_number(given)
 
     def value(self, name: str, bound: Mapping[str, Any]) -> Handle:
@@ -207,8 +206,9 @@ class _Call:
             self.offsets = places[0].offsets
         if self.offsets is None:
             return ()
-        if form != INDEXED[self.name]:
-            allowed = ", ".join(INDEXED[self.name])
+        beside = self.instruction.assembly.indexed
+        if form != beside:
+            allowed = ", ".join(beside)
             fail(f"found indices beside {', '.join(form)}; allowed: beside {allowed}", instruction=self.name)
         return (*((n, 1) for n in form), ("offsets", len(self.offsets)))
 

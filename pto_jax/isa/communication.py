@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ..ir.dtypes import F32, I1, I32
 from ..ir.modes import CollectiveEngine, NotifyOp, ReduceOp, WaitCmp
 from ..ir.types import AtomicType, Loc, OpaqueType, PartitionViewType, ScalarType, TileType, Type
+from .assembly import AS_DECLARED, Assembly
 from .declare import Attribute, Constraint, Decision, Instruction, Operand
 from .rules.communication import PAGE, comm, engine, equal_elements, gm, staging
 from .rules.constraints import HARDWARE, fixed_type, place, type_row
@@ -128,6 +129,7 @@ def _collective(
         (*((required(*given),) if given else ()), *rules),
         decisions,
         effects=(Effect("read" if view.role == "out" else "write", "remote"),),
+        assembly=Assembly(trailing=1) if view.role == "out" else AS_DECLARED,
     )
 
 

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 from ..ir.dtypes import DType, dtype
 from ..ir.types import GlobalLayout, Loc, Pipe, TileType, Type, VectorType
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
+from .assembly import AS_DECLARED, Assembly
 from .semantics import EXACT, Accuracy, Formula, Holds, InPlace, Lanes, Moves
 from .traits import PLAIN, Access, Effect, Resource, Traits
 
@@ -68,7 +69,7 @@ class Operand:
     which it is written. ``conv`` operands may be convolution tiles. A destination that a call leaves out has
     the size ``extent`` (None: that of the first source with its element type) and, where the sources allow
     several element types, the first legal one of ``default``: names of element types, of type variables, or
-    of sources that have it. ``holds`` says what its numbers stand for.
+    of sources that have it; scratch of any type usually has that one. ``holds`` says what its numbers stand for.
     """
 
     name: str
@@ -338,7 +339,8 @@ class Instruction:
     operation whether it overwrites the profile's ``ub_scratch`` bytes. ``sampler`` makes legal sample
     operations where the generic ones do not fit. ``traits`` say what else the instruction does than compute
     values; effects of tile instructions follow from the roles of their operands, those with a syntax of their
-    own list them. ``pipe_rule`` says where places of operands decide on the pipe.
+    own list them. ``pipe_rule`` says where places of operands decide on the pipe; ``assembly`` how operands
+    are spelled where their roles do not say it.
 
     What is done to numbers, in the terms of :mod:`.semantics`: ``formulas`` holds one formula per set of
     operands that has one. ``divisor`` are the sources by whose zeros integers are divided: that one of them
@@ -378,6 +380,7 @@ class Instruction:
     cycles: Cycles | None = None
     traits: Traits = PLAIN
     pipe_rule: PipeRule | None = None
+    assembly: Assembly = AS_DECLARED
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "traits", replace(self.traits, effects=self._effects()))
@@ -414,6 +417,16 @@ class Instruction:
     def destinations_of(self, form: tuple[str, ...]) -> tuple[Operand, ...]:
         """The destinations that an overload has: the required ones and those beside one of its sources."""
         return tuple(o for o in self.destinations if not o.optional or o.beside in form)
+
+    @cached_property
+    def trailing(self) -> int | None:
+        """The destinations behind the sources of an operation that binds no result, None where one stands
+        first: numbers and handles are results, and what a tile instruction writes to global memory stands
+        last."""
+        kinds = {o.kind for o in self.destinations}
+        if self.assembly.trailing is None and kinds <= {"scalar", "handle"}:
+            return 0
+        return 1 if self.syntax == "tile" and kinds == {"gm"} else self.assembly.trailing
 
     def attribute(self, key: str) -> Attribute | None:
         """The attribute written as ``key`` in some spelling."""

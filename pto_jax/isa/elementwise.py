@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from .assembly import Assembly, segments
 from .common import (
     BINARY,
     DIVISION_TRAPS,
@@ -419,6 +420,7 @@ _ONE_SOURCE = (
         formulas=(Formula("rsqrt(src)"),),
         accuracy=correctly_rounded(POSITIVE_NORMALS),
         positive=("src",),
+        assembly=Assembly(generic=segments("src dst tmp")),
     ),
     _unary(
         "trecip",

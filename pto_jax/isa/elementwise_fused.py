@@ -124,14 +124,21 @@ def _scratch_rows(site: Site) -> tuple[int, int] | None:
 
 
 _PRELU_TMP = Operand(
-    "tmp", "tmp", optional=True, dtype=None, note="mask buffer of A2/A3 (u8); ignored elsewhere"
+    "tmp",
+    "tmp",
+    optional=True,
+    dtype=None,
+    note="mask buffer of A2/A3 (u8); ignored elsewhere",
+    default=("u8",),
 )
 _DEQ_OPERANDS = (
     Operand("dst", "out", dtype="D"),
     Operand("src0", "in", dtype="S", note="destroyed on A2/A3"),
     Operand("src1", "in", dtype="S", note="destroyed on A2/A3"),
     Operand("deqScale", "in", "scalar", "f32"),
-    Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
+    Operand(
+        "tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere", default=("i32",)
+    ),
 )
 _DEQ_SIMULATED = (
     ("f16", "i32"), ("f32", "i32"), ("bf16", "i32"), ("f16", "i16"), ("f16", "f32"), ("f32", "f16"),

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 from ..ir.types import CmpMode, RoundMode, SaturationMode, Type
 from ..profiles import Profile
+from .assembly import Assembly, segments
 from .common import DST, MASK_DST, PAGES, SCRATCH_OPTIONAL, SIMULATOR_VALUES, SRC0, SRC1, tile_instruction
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import element_type, equal_valid, fixed_type, in_vec, row_major
@@ -101,6 +102,7 @@ TCMP = tile_instruction(
             SIMULATOR_VALUES,
         ),
     ),
+    assembly=Assembly(inline=True),
 )
 
 _SEL_MASK = Operand("mask", "in", dtype=None, note="packed bits, bit 1 selects src0", holds="mask")
@@ -272,6 +274,7 @@ TCVT = tile_instruction(
         ),
     ),
     formulas=(Formula("convert(src)"),),
+    assembly=Assembly(generic=segments("src dst tmp"), inline=True),
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TCMP, TSEL, TCVT)

@@ -8,6 +8,7 @@ from typing import Literal
 from ..ir.dtypes import dtype
 from ..ir.types import Loc, Pipe, ReluPreMode, TileType, Type
 from ..profiles import Profile
+from .assembly import Assembly
 from .common import PAGES, REGIONS_MAY_DIFFER, SIMULATOR_VALUES
 from .declare import Constraint, Decision, Instruction, Operand, Role, Site
 from .layout_extract import CORNER, window_inside, windows
@@ -230,5 +231,6 @@ TSTORE_FP = Instruction(
     sampler=stores_by_column,
     traits=Traits(transfer=("src", "dst")),
     pipe_rule=stored,
+    assembly=Assembly(indexed=("src", "fp")),
 )
 INSTRUCTIONS: tuple[Instruction, ...] = (TMOV_FP, TEXTRACT_FP, TINSERT_FP, TSTORE_FP)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from ..ir.dtypes import F32, I32, U8, U32, dtype
 from ..ir.types import BLayout, HistByte, PrintFormat, ScalarType, TileType, Type
 from ..profiles import Profile
+from .assembly import Assembly
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import HEADERS, element_type, fixed_type, in_vec, type_row
@@ -98,6 +99,7 @@ TCI = tile_instruction(
         ),
     ),
     sampler=_sequence_samples,
+    assembly=Assembly(inline=True),
 )
 
 # -- ttri --------------------------------------------------------------------------------------------
@@ -143,6 +145,7 @@ TTRI = tile_instruction(
         ),
     ),
     sampler=_triangle_samples,
+    assembly=Assembly(inline=True),
 )
 
 # -- trandom -----------------------------------------------------------------------------------------
@@ -186,6 +189,7 @@ TRANDOM = tile_instruction(
         ),
     ),
     sampler=_random_samples,
+    assembly=Assembly(inline=True),
 )
 
 # -- thistogram --------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..ir.dtypes import BF16, I16, I32, U8, U32, DType, dtype
 from ..ir.types import CmpMode, GatherAxis, MaskPattern, ScalarType, TileType, Type
 from ..profiles import Profile, ProfileName
+from .assembly import Assembly, segments
 from .common import SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Decision, Extent, Finding, Instruction, Operand, Site, Size, Sources
 from .elementwise_select import CMP_MODE
@@ -299,6 +300,7 @@ TGATHER = tile_instruction(
         Attribute("offset", int, 0, "number of the first element; comparison form"),
     ),
     placement=(),
+    assembly=Assembly(generic=segments("src dst cdst indices tmp k=kValue"), inline_comma=True),
 )
 TGATHER = replace(
     TGATHER,

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..ir.dtypes import F32, I8, U8, dtype
 from ..ir.types import BLayout, QuantType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
+from .assembly import Assembly, segments
 from .common import SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import HARDWARE, HEADERS, element_type, fixed_type, in_vec, row_major
@@ -128,6 +129,7 @@ TQUANT = tile_instruction(
     ),
     sampler=_int8_samples,
     positive=("scale",),
+    assembly=Assembly(generic=segments("src fp=scale offset dst")),
 )
 
 # -- tdequant ----------------------------------------------------------------------------------------

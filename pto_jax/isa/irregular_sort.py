@@ -12,6 +12,7 @@ from dataclasses import replace
 from ..ir.dtypes import I16, U32, dtype
 from ..ir.types import TileType, Type, VectorType
 from ..profiles import Profile
+from .assembly import Assembly, segments
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Decision, Extent, Finding, Instruction, Operand, Site, Size, Sources
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
@@ -319,6 +320,10 @@ TMRGSORT = tile_instruction(
         ),
     ),
     sampler=_merge_samples,
+    assembly=Assembly(
+        generic=segments("srcs=src0,src1,src2,src3 block_len=blockLen dsts=dst,executed tmp executed"),
+        inline=True,
+    ),
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TSORT32, TMRGSORT)

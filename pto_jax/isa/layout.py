@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ..ir.types import Pipe
+from .assembly import Assembly, segments
 from .common import REGIONS_MAY_DIFFER, SIMULATOR_VALUES
 from .declare import Decision, Instruction, Operand, Site
 from .memory import MOVED
@@ -119,5 +120,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         moves="copy",
         in_place={"cpu_sim": ("src",)},
         pipe_rule=moved,
+        assembly=Assembly(generic=segments("src dst fp pre_quant_scalar=preQuantScalar"), typed_apart=True),
     ),
 )

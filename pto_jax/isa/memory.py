@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from ..ir.dtypes import dtype
 from ..ir.types import GlobalLayout, Loc, Pipe, Type
 from ..profiles import Profile
+from .assembly import Assembly, segments
 from .common import PAGES, SIMULATOR_VALUES
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .memory_convolution import CONV_TEXT, conv_tiles
@@ -180,6 +181,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         sampler=transfers,
         moves="copy",
         traits=Traits(transfer=("dst", "src")),
+        assembly=Assembly(indexed=("src",)),
     ),
     Instruction(
         "tstore",
@@ -238,5 +240,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         moves="copy",
         traits=Traits(transfer=("src", "dst")),
         pipe_rule=stored,
+        assembly=Assembly(
+            indexed=("src",), generic=segments("src dst pre_quant_scalar=preQuantScalar"), typed_apart=True
+        ),
     ),
 )

@@ -17,21 +17,23 @@ Dims = tuple[int | None, ...]
 _G = GlobalLayout
 _EQUAL_CONV = tuple((g, g) for g in (_G.NC1HWC0, _G.NDC1HWC0, _G.FRACTAL_Z))
 #: Layouts of a window and of a convolution tile that a transfer connects.
-CONV_PAIRS: dict[str, dict[str, tuple[tuple[GlobalLayout, GlobalLayout], ...]]] = {
-    "tload": {
-        "cpu_sim": _EQUAL_CONV,
-        "a2a3": (*_EQUAL_CONV, (_G.FRACTAL_Z_3D, _G.FRACTAL_Z_3D)),
-        "a5": (
-            (_G.NC1HWC0, _G.NC1HWC0),
-            (_G.FRACTAL_Z, _G.FRACTAL_Z),
-            (_G.NHWC, _G.NC1HWC0),
-            (_G.NCHW, _G.NC1HWC0),
-            (_G.NCHW, _G.FRACTAL_Z),
-            (_G.NCDHW, _G.NDC1HWC0),
-            (_G.NCDHW, _G.FRACTAL_Z_3D),
-        ),
-    },
-    "tstore": {"cpu_sim": _EQUAL_CONV[:2], "a2a3": (), "a5": ()},
+CONV_LOADED: dict[str, tuple[tuple[GlobalLayout, GlobalLayout], ...]] = {
+    "cpu_sim": _EQUAL_CONV,
+    "a2a3": (*_EQUAL_CONV, (_G.FRACTAL_Z_3D, _G.FRACTAL_Z_3D)),
+    "a5": (
+        (_G.NC1HWC0, _G.NC1HWC0),
+        (_G.FRACTAL_Z, _G.FRACTAL_Z),
+        (_G.NHWC, _G.NC1HWC0),
+        (_G.NCHW, _G.NC1HWC0),
+        (_G.NCHW, _G.FRACTAL_Z),
+        (_G.NCDHW, _G.NDC1HWC0),
+        (_G.NCDHW, _G.FRACTAL_Z_3D),
+    ),
+}
+CONV_STORED: dict[str, tuple[tuple[GlobalLayout, GlobalLayout], ...]] = {
+    "cpu_sim": _EQUAL_CONV[:2],
+    "a2a3": (),
+    "a5": (),
 }
 #: Element types of convolution tiles.
 CONV_TYPES = (*FLOATS, *INT32)

@@ -20,6 +20,7 @@ from ..ir.types import (
     Type,
 )
 from ..profiles import PROFILE_NAMES, Profile
+from .assembly import Assembly
 from .common import SIMULATOR_VALUES, TYPES_BY_HEADER
 from .declare import Attribute, Constraint, Decision, Instruction, Operand
 from .rules.constraints import HARDWARE, HEADERS, fixed_type, place, type_row
@@ -254,5 +255,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 Effect("write", "global", "dst", indexed=True),
             )
         ),
+        assembly=Assembly(destination_second=True),
     ),
 )

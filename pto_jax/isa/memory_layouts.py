@@ -19,9 +19,10 @@ from ..ir.types import (
     Type,
 )
 from ..profiles import Profile
+from .assembly import Assembly
 from .common import PAGES, SIMULATOR_VALUES
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .memory_convolution import CONV_PAIRS, Dims, conv_fits, expected_window, five, times
+from .memory_convolution import CONV_LOADED, CONV_STORED, Dims, conv_fits, expected_window, five, times
 from .rules.constraints import HEADERS, element_type, place, size, type_row, with_dtype
 from .rules.typesets import STANDARD, table
 from .samples.operations import Sample
@@ -56,6 +57,7 @@ PAIRS: dict[str, dict[str, dict[Loc, _Pairs]]] = {
         },
     },
 }
+_CONV_PAIRS = {"tload": CONV_LOADED, "tstore": CONV_STORED}
 #: Layouts of windows that the simulator transfers, to and from tiles of any layout.
 SIMULATED_LAYOUTS = {
     "tload": (_G.ND, _G.DN, _G.NZ, *MX),
@@ -165,7 +167,7 @@ def layout_pair(tile: str, view: str) -> Constraint:
 def _conv_pair(site: Site, tile: str, t: TileType, view: str, layout: GlobalLayout) -> str:
     """What is wrong with the layouts of a window and a convolution tile."""
     assert t.conv is not None
-    known = CONV_PAIRS[site.instruction.name][site.profile.name]
+    known = _CONV_PAIRS[site.instruction.name][site.profile.name]
     if (layout, t.conv.layout) in known:
         return ""
     words = ", ".join(f"{g.name.lower()} and {c.name.lower()}" for g, c in known) or "none"
@@ -326,9 +328,7 @@ def _told(view: str, rows: int | None, cols: int | None, tile: str, t: TileType,
 def _conv_window(view: str, t: TileType, dims: Dims, layout: GlobalLayout | None) -> Iterator[Finding]:
     assert t.conv is not None
     layout = t.conv.layout if layout is None else layout
-    if not any(
-        g == layout and c == t.conv.layout for pairs in CONV_PAIRS["tload"].values() for g, c in pairs
-    ):
+    if not any(g == layout and c == t.conv.layout for pairs in CONV_LOADED.values() for g, c in pairs):
         return
     if not conv_fits(t, dims, layout):
         want, names = expected_window(t, layout)
@@ -392,6 +392,7 @@ TPREFETCH = Instruction(
     sources=("page tprefetch", HEADERS, SIMULATOR_VALUES),
     sampler=_prefetched,
     lanes="open",
+    assembly=Assembly(indexed=("src",)),
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TPREFETCH,)

@@ -26,6 +26,7 @@ from ..ir.types import (
     Type,
 )
 from ..profiles import PROFILE_NAMES
+from .assembly import Assembly
 from .declare import Attribute, Decision, Instruction, Operand
 from .rules.constraints import place
 from .rules.handles import Shown, handle, handle_operand, number_in, only_on
@@ -301,6 +302,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         Pipe.MTE2,
         (RELEASE,),
         traits=Traits(fifo="pop"),
+        assembly=Assembly(trailing=0),
     ),
     pipe_instruction(
         "talloc",
@@ -320,6 +322,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         traits=Traits(fifo="allocate"),
+        assembly=Assembly(trailing=0),
     ),
     pipe_instruction(
         "tfree",

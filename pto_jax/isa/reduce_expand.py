@@ -7,7 +7,9 @@ Positions of extreme values are in :mod:`.reduce_expand_index`, expansions combi
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
+from .assembly import AS_DECLARED, Assembly
 from .common import (
     DST,
     OUT_OF_REGION,
@@ -112,7 +114,7 @@ def _row_reduction(
             scratch("tmp", _block_of_elements, "one 32-byte block", f"page {name} (temporary space)"),
         ),
         decisions=(WHOLE_SOURCE, *decisions, EMPTY_SOURCE, SCRATCH_OPTIONAL, SIMULATOR_SAME_TYPE),
-        sampler=reductions,
+        sampler=partial(reductions, rowwise=True),
     )
 
 
@@ -125,6 +127,7 @@ def _column_reduction(
     operands: tuple[Operand, ...] = _COLUMN_OPERANDS,
     attributes: tuple[Attribute, ...] = (),
     extra: tuple[Constraint, ...] = (),
+    assembly: Assembly = AS_DECLARED,
 ) -> Instruction:
     return tile_instruction(
         name,
@@ -135,12 +138,13 @@ def _column_reduction(
         cls="reduce_expand",
         type_vars=("D", "S"),
         attributes=attributes,
+        assembly=assembly,
         domain="src",
         reads=(),
         placement=(in_vec(_COLUMN_OPERANDS), plain(("dst", "src"))),
         extra=(holds(("dst",), "cols"), equal_extent(("src", "dst"), "cols"), *extra),
         decisions=(WHOLE_SOURCE, *decisions, EMPTY_SOURCE, SIMULATOR_SAME_TYPE),
-        sampler=reductions,
+        sampler=partial(reductions, rowwise=False),
     )
 
 
@@ -227,6 +231,7 @@ _COLUMNS = (
             same_as("tmp", "src", ("a2a3",), "page tcolsum (A2/A3 implementation checks)"),
             scratch("tmp", _half_the_rows, "half of src's rows", "page tcolsum (temporary space)"),
         ),
+        assembly=Assembly(inline=True),
     ),
     _column_reduction(
         "tcolprod",
@@ -309,7 +314,7 @@ def _expansion(
         extra=extra,
         placement=(in_vec(_EXPANDED_OPERANDS), plain(("dst",) if name == "trowexpand" else ("dst", "src"))),
         decisions=(_COPIES, OUT_OF_REGION, *decisions),
-        sampler=expansions,
+        sampler=partial(expansions, rowwise=name == "trowexpand"),
         moves="select",
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 from ..ir.dtypes import dtype
@@ -226,7 +227,7 @@ def _positions(along: Along, extreme: Literal["max", "min"]) -> Instruction:
             size,
         ),
         decisions=(WHOLE_SOURCE, _FIRST_POSITION, _EMPTY, _VALUE_FORM, SCRATCH_OPTIONAL),
-        sampler=positions,
+        sampler=partial(positions, rowwise=along == "row"),
     )
 
 

@@ -16,6 +16,7 @@ from typing import Any, Literal, TypeAlias, TypedDict
 import numpy as np
 
 from ..profiles import ProfileName
+from .assembly import Assembly
 from .rules.typesets import FLOATS
 
 #: Which lanes of the sources a lane of the destination depends on. ``same``: that lane (of an operand that
@@ -295,3 +296,4 @@ class Facts(TypedDict, total=False):
     shift_count: str | None
     positive: tuple[str, ...]
     in_place: InPlace
+    assembly: Assembly

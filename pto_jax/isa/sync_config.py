@@ -8,10 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.types import Loc, Pipe, PipeEventType, TileType, Type
+from ..ir.dtypes import I64
+from ..ir.types import Loc, Pipe, PipeEventType, ScalarType, TileType, Type
 from ..profiles import Profile
-from .declare import Attribute, AttrMap, Check, Constraint, Decision, Finding, Instruction, Operand, Site
+from .assembly import AS_DECLARED, Assembly
+from .declare import (
+    Attribute,
+    AttrMap,
+    Check,
+    Constraint,
+    Decision,
+    Finding,
+    Instruction,
+    Operand,
+    Sampler,
+    Site,
+)
 from .rules.memory import address_rules
+from .samples.operations import NUMBER, ROWS, TILE, fixed
 from .traits import Alias, Order, Placement, Traits
 
 _PAGES = ("PTO ISA page of the instruction", "PTOAS dialect definition")
@@ -95,6 +109,8 @@ def _sync(
     forms: tuple[tuple[str, ...], ...] = ((),),
     *,
     order: Order,
+    assembly: Assembly = AS_DECLARED,
+    sampler: Sampler | None = None,
 ) -> Instruction:
     return Instruction(
         name,
@@ -113,6 +129,8 @@ def _sync(
         sources=_PAGES,
         syntax="custom",
         traits=Traits(order=order),
+        assembly=assembly,
+        sampler=sampler,
     )
 
 
@@ -229,6 +247,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         sources=_PAGES,
         syntax="custom",
         traits=Traits(placement=Placement("tile", "addr", allocates=False)),
+        sampler=fixed({"tile": TILE, "addr": ScalarType(I64), "result": TILE}, {"addr": (0x1000,)}),
     ),
     _sync(
         "tsync",
@@ -238,6 +257,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         operands=(Operand("events", "in", "event", None, optional=True, note="any number"),),
         forms=((), *(("events",) * n for n in range(1, 9))),
         order=Order("wait", "operation"),
+        assembly=Assembly(argument="op"),
     ),
     Instruction(
         "talias",
@@ -261,6 +281,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         sources=("Tile Instruction Set overview",),
         traits=Traits(alias=Alias("dst", "src")),
+        sampler=fixed({"src": TILE, "dst": replace(TILE, rows=ROWS // 2, v_row=ROWS // 2)}, {}),
     ),
     _sync(
         "record_event",
@@ -302,6 +323,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             (replace(_ID, optional=False),),
             (("id",),),
             order=order,
+            sampler=fixed({"id": NUMBER}, {"id": (0,)}, {"src": Pipe.MTE2, "dst": Pipe.V}),
         )
         for name, summary, order in (
             ("set_flag_dyn", "Set a flag with a run-time identifier.", Order("signal", "flag")),

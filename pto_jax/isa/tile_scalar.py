@@ -6,6 +6,7 @@ from typing import Unpack
 
 from ..ir.types import Loc
 from ..profiles import ProfileName
+from .assembly import Assembly
 from .common import (
     ACCUMULATOR,
     DIVISION_TRAPS,
@@ -380,6 +381,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 f"pto-isa headers; {SIMULATOR_VALUES}",
             ),
         ),
+        assembly=Assembly(inline=True),
     ),
     tile_instruction(
         "tsels",

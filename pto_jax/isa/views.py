@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.types import GlobalLayout, PartitionViewType, Pipe, TensorViewType, Type
-from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
+from ..ir.dtypes import F32, I64
+from ..ir.types import GlobalLayout, PartitionViewType, Pipe, PtrType, ScalarType, TensorViewType, Type
+from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Sampler, Site
 from .rules.constraints import element_type, same_element, size
 from .rules.memory import address_rules
+from .samples.operations import COLS, NUMBER, ROWS, TILE, VIEW, WINDOW, fixed
 from .traits import PLAIN, Alias, Placement, Traits
 
 _SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
@@ -205,6 +207,7 @@ def _view(
     attributes: tuple[Attribute, ...] = (),
     decisions: tuple[Decision, ...] = (),
     traits: Traits = PLAIN,
+    sampler: Sampler | None = None,
 ) -> Instruction:
     return Instruction(
         name,
@@ -223,6 +226,7 @@ def _view(
         sources=_SOURCES,
         syntax="custom",
         traits=traits,
+        sampler=sampler,
     )
 
 
@@ -253,6 +257,16 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         traits=Traits(placement=Placement("result", "addr")),
+        sampler=fixed(
+            {
+                "addr": ScalarType(I64),
+                "valid_row": NUMBER,
+                "valid_col": NUMBER,
+                "result": TILE.with_valid(None, None),
+            },
+            {"addr": (0x1000,), "valid_row": (ROWS,), "valid_col": (COLS - 1,)},
+            grouped=True,
+        ),
     ),
     _view(
         "make_tensor_view",
@@ -273,6 +287,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
         traits=Traits(alias=Alias("result", "ptr", "global")),
+        sampler=fixed(
+            {"ptr": PtrType(F32), "shape": NUMBER, "strides": NUMBER, "result": VIEW},
+            {"shape": (ROWS, COLS), "strides": (COLS, 1)},
+            grouped=True,
+        ),
     ),
     _view(
         "partition_view",
@@ -306,6 +325,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         traits=Traits(alias=Alias("result", "view", "global", "window")),
+        sampler=fixed(
+            {"view": VIEW, "offsets": NUMBER, "sizes": NUMBER, "result": WINDOW},
+            {"offsets": (0, 0), "sizes": (ROWS, COLS)},
+            grouped=True,
+        ),
     ),
     _view(
         "get_tensor_view_dim",
@@ -314,6 +338,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Operand("view", "in", "gm", None), _index("idx"), Operand("result", "out", "scalar", None)),
         (("view", "idx"),),
         (dimension(),),
+        sampler=fixed({"view": VIEW, "idx": NUMBER, "result": NUMBER}, {"idx": (0,)}),
     ),
     _view(
         "set_validshape",
@@ -323,6 +348,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (("tile", "valid_row", "valid_col"),),
         (_dynamic_tile(), _valid_range("tile")),
         traits=Traits(resizes="tile"),
+        sampler=fixed(
+            {"tile": TILE.with_valid(None, None), "valid_row": NUMBER, "valid_col": NUMBER},
+            {"valid_row": (ROWS,), "valid_col": (1,)},
+        ),
     ),
     _view(
         "addptr",
@@ -332,5 +361,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (("ptr", "offset"),),
         (_same_element("ptr", "result"),),
         traits=Traits(alias=Alias("result", "ptr", "global", "moved")),
+        sampler=fixed({"ptr": PtrType(F32), "offset": NUMBER, "result": PtrType(F32)}, {"offset": (COLS,)}),
     ),
 )

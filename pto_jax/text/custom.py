@@ -97,7 +97,7 @@ def _implied(reader: Reader, draft: _Draft, ins: list[Value], start: int) -> Typ
     if draft.implied in _IMPLIED:
         return _IMPLIED[draft.implied]
     source = ins[0].type if ins else UnknownType()
-    if draft.implied != "subset" or not isinstance(source, TileType):
+    if draft.implied != "window" or not isinstance(source, TileType):
         return source
     sizes = draft.attributes["sizes"]
     if not isinstance(sizes, tuple) or len(sizes) != 2:

@@ -9,7 +9,8 @@ A line is a sequence of items separated by blanks:
 ``@name:kind``  an attribute in its own place   ``@a:int|$b``  an attribute or an operand
 ``(? ... ?)``   may be absent; ``(?r``: printed when there is a result, ``(?n``: when there is none, and
                 where the type is another than :data:`OPERAND_TYPES` says
-``=i64``        the result has this type, which is not written; ``=$a``: the type of operand ``a``
+``=i64``        the result has this type, which is not written; ``=$a``: the type of operand ``a``;
+                ``=window``: that of the first operand with the sizes given
 anything else   itself
 """
 
@@ -54,7 +55,7 @@ _SYNTAX = {
     "bind_tile": "$source (? , $valid_row , $valid_col ?) {} : !source -> ^",
     "pointer_cast": "( $addrs* ) (? $valid_row , $valid_col ?) {} : ^",
     "set_validshape": "$tile , $row , $col {} : !tile",
-    "subset": "$tile [ $offsets* ] sizes @sizes:integers {} : !tile =subset",
+    "subset": "$tile [ $offsets* ] sizes @sizes:integers {} : !tile =window",
     "treshape": "$tile {} : !tile (?r -> ^ ?) =$tile",
     "bitcast": "$tile {} : !tile -> ^",
     "tassign": "$tile , $addr {} : !tile (?n , !addr ?) (?r -> ^ ?) =$tile",
@@ -144,6 +145,8 @@ UNGROUPED = frozenset(
 )
 #: Operations that are also written as tile instructions.
 TWO_SPELLINGS = frozenset(["tpush", "tpop", "tfree"])
+#: Names of two instructions, with the tile instruction's own one: a window of a global view, and of a tile.
+AS_TILE = {"subview": "tsubview"}
 #: Operands whose type may be left out: what a name without a definition (fragments) is taken as.
 OPERAND_TYPES = {
     **dict.fromkeys(

@@ -2,30 +2,20 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
+from .. import isa
 from ..ir.program import Op
-from .names import SOURCE_FIRST
+from ..ir.types import UnknownType
+from ..isa.assembly import Segment
+from ..isa.bind import accepts
+from ..isa.declare import Instruction
 from .reader import Reader
 from .tile_syntax import TileOp, TileOperand, finish, give_types, read_operand, read_types
 from .tokens import Kind
 
-#: Operand order of the generic form where optional operands exist (``>`` marks destinations); other
-#: instructions list their sources and then one destination.
-GENERIC_ORDER = {
-    "tload": "src >dst",
-    "tstore": "src >dst pre_quant_scalar",
-    "tmov": "src >dst fp pre_quant_scalar",
-    "tcolsum": "src tmp >dst",
-    "tcvt": "src >dst tmp",
-    "trsqrt": "src >dst tmp",
-    "tsort32": "src idx tmp >dst",
-    "tquant": "src fp offset >dst",
-    "tgather": "src >dst >cdst indices tmp k",
-    "tmrgsort": "srcs block_len >dsts tmp >executed",
-    **dict.fromkeys(
-        [f"trowexpand{k}" for k in ("mul", "sub", "div", "max", "min", "expdif")], "src0 src1 tmp >dst"
-    ),
-}
 SEGMENTS = "operandSegmentSizes"
+_Split = tuple[list[TileOperand], list[TileOperand]]
 
 
 def read_generic(reader: Reader, head: TileOp) -> Op:
@@ -52,33 +42,126 @@ def read_generic(reader: Reader, head: TileOp) -> Op:
     return finish(reader, head, ins, outs, result_types, "generic")
 
 
-def _segments(
-    reader: Reader, head: TileOp, operands: list[TileOperand]
-) -> tuple[list[TileOperand], list[TileOperand]]:
+def _segments(reader: Reader, head: TileOp, operands: list[TileOperand]) -> _Split:
+    """Sources in the order of an overload, and destinations."""
     sizes = head.attributes.pop(SEGMENTS, None)
-    order = GENERIC_ORDER.get(head.name, "").split()
-    if sizes is None:
-        if SOURCE_FIRST.get(head.name) == 0 or head.results:
-            return operands, []
-        if not order or len(order) == len(operands):
-            names = order or ["src"] * (len(operands) - 1) + [">dst"]
-            return _split(names, operands)
-        sizes = tuple(1 if i < len(operands) else 0 for i in range(len(order)))
-    if not order and isinstance(sizes, tuple):
-        order = ["src"] * (len(sizes) - 1) + [">dst"]
-    usable = isinstance(sizes, tuple) and all(isinstance(s, int) and 0 <= s <= len(operands) for s in sizes)
-    counts = [int(s) for s in sizes if isinstance(s, int)] if usable and isinstance(sizes, tuple) else []
-    if len(counts) != len(order) or sum(counts) != len(operands):
-        wanted = ", ".join(name.lstrip(">") for name in order)
+    instruction = isa.find(head.name)
+    assert instruction is not None
+    if sizes is not None:
+        names = _sized(reader, head, segments_of(instruction), sizes, len(operands))
+        return _split(instruction, names, operands)
+    if instruction.trailing == 0 or head.results:
+        return operands, []
+    return _Assignment(reader, head, instruction, operands).split()
+
+
+def segments_of(instruction: Instruction) -> tuple[Segment, ...]:
+    """The segments of an instruction's operands: the declared ones, or each operand of the longest overload
+    and its destinations."""
+    form = max(instruction.forms, key=len)
+    destinations = [o.name for o in instruction.destinations if not o.optional or o.beside is not None]
+    names = dict.fromkeys((*form, *destinations))
+    return instruction.assembly.generic or tuple(Segment(n, (n,)) for n in names)
+
+
+def _sized(reader: Reader, head: TileOp, parts: tuple[Segment, ...], sizes: object, count: int) -> list[str]:
+    """The operand that each of ``count`` values stands for by the sizes of the segments."""
+    listed = sizes if isinstance(sizes, tuple) else ()
+    names: list[str] = []
+    for part, n in zip(parts, listed, strict=False):
+        names += part.operands[:n] if isinstance(n, int) and n >= 0 else ()
+    whole = len(listed) == len(parts) and sum(n for n in listed if isinstance(n, int)) == count
+    if not whole or len(names) != count:
+        wanted = ", ".join(part.name for part in parts)
         reader.cursor.fail(
-            f"found {SEGMENTS} that do not divide {len(operands)} operands; allowed: one size for each of "
-            f"({wanted})",
+            f"found {SEGMENTS} that do not divide {count} operands; allowed: one size for each of ({wanted})",
             start=head.start,
             end=reader.cursor.last_end,
         )
-    return _split([name for name, n in zip(order, counts, strict=True) for _ in range(n)], operands)
+    return names
 
 
-def _split(names: list[str], operands: list[TileOperand]) -> tuple[list[TileOperand], list[TileOperand]]:
-    ins = [o for name, o in zip(names, operands, strict=False) if not name.startswith(">")]
-    return ins, [o for name, o in zip(names, operands, strict=False) if name.startswith(">")]
+def _split(instruction: Instruction, names: list[str], operands: list[TileOperand]) -> _Split:
+    """Sources and destinations; the sources in the order of the overload that has them, if one does."""
+    written = {o.name for o in instruction.destinations}
+    read = [n for n in names if n not in written]
+    same = [list(f) for f in instruction.forms if sorted(f) == sorted(read)]
+    form = read if read in same or not same else same[0]
+    ins = [operands[names.index(n)] for n in form]
+    return ins, [o for name, o in zip(names, operands, strict=True) if name in written]
+
+
+class _Assignment:
+    """The operands of an operation that gives no sizes of segments: one assignment must fit them."""
+
+    def __init__(
+        self, reader: Reader, head: TileOp, instruction: Instruction, operands: list[TileOperand]
+    ) -> None:
+        self.reader, self.head, self.instruction, self.operands = reader, head, instruction, operands
+        self.parts = segments_of(instruction)
+        #: The segment of an operand; the last one where several may hold it.
+        self.segment = {name: i for i, part in enumerate(self.parts) for name in part.operands}
+
+    def split(self) -> _Split:
+        """Sources and destinations. Where no overload has as many operands, the instructions without segments
+        of their own name their destinations last, and the verifier tells what is allowed."""
+        lists = [n for n in self.overloads() if len(n) == len(self.operands)]
+        fitting = [n for n in lists if self.fits(n)] or lists
+        splits = [_split(self.instruction, names, self.operands) for names in fitting]
+        if splits and all(s == splits[0] for s in splits):
+            return splits[0]
+        if not splits and not self.instruction.assembly.generic:
+            cut = max(0, len(self.operands) - sum(not o.optional for o in self.instruction.destinations))
+            return self.operands[:cut], self.operands[cut:]
+        return self.refuse(fitting)
+
+    def overloads(self) -> list[list[str]]:
+        """The operands of each overload in the order of the generic form, all its destinations given; then
+        without the optional ones, where no list before has as many operands of these kinds."""
+        lists: list[list[str]] = []
+        required = [o.name for o in self.instruction.destinations if not o.optional]
+        for form in self.instruction.forms:
+            lists.append(self.ordered(form, [o.name for o in self.instruction.destinations_of(form)]))
+        shorter = [self.ordered(form, required) for form in self.instruction.forms]
+        taken = [n for n in lists if len(n) == len(self.operands) and self.fits(n)]
+        return lists if taken else [*lists, *(n for n in shorter if n not in lists)]
+
+    def ordered(self, form: tuple[str, ...], destinations: list[str]) -> list[str]:
+        """The operands of an overload in the order of the generic form; none where it lacks one of them."""
+        if not self.instruction.assembly.generic:
+            return [*form, *destinations]
+        listed = {*form, *destinations}
+        if not listed <= self.segment.keys():
+            return []
+        return [
+            n
+            for i, part in enumerate(self.parts)
+            for n in part.operands
+            if n in listed and self.segment[n] == i
+        ]
+
+    def fits(self, names: list[str]) -> bool:
+        """Whether the operands are of the kinds that these declared ones have."""
+        types = [o.written or self.reader.scopes.known_type(o.mention) for o in self.operands]
+        return all(
+            accepts(self.instruction.operand(n), t or UnknownType())
+            for n, t in zip(names, types, strict=True)
+        )
+
+    def refuse(self, fitting: list[list[str]]) -> NoReturn:
+        """Report operands that several overloads have, or none."""
+        c, found = self.reader.cursor, f"found {len(self.operands)} operand(s) of {self.head.name}"
+        lists = fitting or [n for n in self.overloads() if n]
+        listed = " or ".join(dict.fromkeys(f"({', '.join(n)})" for n in lists))
+        if fitting:
+            sizes = " or ".join(dict.fromkeys(self.sizes(n) for n in fitting))
+            wanted = ", ".join(part.name for part in self.parts)
+            found += f" that may be {listed}; allowed: {SEGMENTS} = {sizes}, the sizes of ({wanted})"
+        else:
+            found += f"; allowed in the generic form without {SEGMENTS}: {listed}"
+        c.fail(found, start=self.head.start, end=c.last_end)
+
+    def sizes(self, names: list[str]) -> str:
+        """The sizes of the segments that say which operands these are."""
+        counts = [sum(self.segment[n] == i for n in names) for i, _ in enumerate(self.parts)]
+        return f"array<i32: {', '.join(map(str, counts))}>"

@@ -6,39 +6,20 @@ from collections.abc import Iterable
 
 from .. import isa
 from ..isa.aliases import ALIASES
+from ..isa.assembly import AS_DECLARED, Assembly
 
-#: Instructions that bind no result and name their sources first, each with the number of destinations
-#: that follow; every other instruction without a result names its destination first.
-SOURCE_FIRST = {
-    "tstore": 1,
-    "tstore_fp": 1,
-    "mscatter": 1,
-    "tprint": 0,
-    "tsync": 0,
-    "syncall": 0,
-    "sethf32mode": 0,
-    "settf32mode": 0,
-    "setfmatrix": 0,
-    "set_img2col_rpt": 0,
-    "set_img2col_padding": 0,
-    "set_quant_scalar": 0,
-    "set_quant_vector": 0,
-    **dict.fromkeys(("treduce", "comm.tgather"), 1),
-    **dict.fromkeys(("tpush", "tpop", "tfree", "talloc", "grid_tpush"), 0),
-    **dict.fromkeys(("tnotify", "twait", "ttest", "comm.tscatter", "tbroadcast", "tprefetch_async"), 0),
-}
 
-#: Instructions that name their destination as the second operand in the assembly spelling.
-DESTINATION_SECOND = frozenset({"mscatter"})
+def assembly(name: str) -> Assembly:
+    """How the operands of an instruction are spelled."""
+    instruction = isa.find(name)
+    return AS_DECLARED if instruction is None else instruction.assembly
 
-#: Instructions whose operand ``%v[%r, %c]`` names a place in global memory; the read operands before
-#: the indices, by name. Elsewhere the indices are operands like any other (``textract``).
-INDEXED: dict[str, tuple[str, ...]] = {
-    "tload": ("src",),
-    "tprefetch": ("src",),
-    "tstore": ("src",),
-    "tstore_fp": ("src", "fp"),
-}
+
+def trailing(name: str) -> int | None:
+    """The destinations that stand behind the sources of an instruction that binds no result; None where a
+    destination stands first."""
+    instruction = isa.find(name)
+    return None if instruction is None else instruction.trailing
 
 
 @isa.derived

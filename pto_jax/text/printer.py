@@ -12,7 +12,7 @@ from ..ir.types import ScalarType, Type, UnknownType, VectorType
 from .custom_text import custom_text
 from .dictionaries import print_attributes, print_float, print_symbol
 from .formats import TWO_SPELLINGS, find_format
-from .names import SOURCE_FIRST
+from .names import trailing
 from .tile_text import Spelling, print_binding, spelling, tile_lines
 from .type_text import Style, print_type, print_types
 
@@ -121,7 +121,7 @@ class Printer:
             and top
             and op.outs
             and not op.results
-            and op.name not in SOURCE_FIRST
+            and trailing(op.name) is None
             and not {v.name for v in op.outs} & (self._mentioned | {v.name for v in op.ins})
         )
         return Spelling(self.form, bind=True) if can_bind else spelling(op, self.form)

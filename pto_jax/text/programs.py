@@ -7,7 +7,7 @@ from dataclasses import replace
 from ..ir.program import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, fragment_results
 from .control import CONTROL
 from .custom import read_custom
-from .formats import find_format, format_names
+from .formats import AS_TILE, TWO_SPELLINGS, Format, Literal, find_format, format_names
 from .generic import read_generic
 from .names import canonical, instruction_names, suggestion
 from .reader import Reader
@@ -128,20 +128,19 @@ class ProgramReader(Reader):
         if fmt is None and name not in instruction_names():
             self._unknown(spelled, name_start)
         c.advance()
-        if fmt is not None and not self._tile_spelling(name):
+        if fmt is not None and not self._tile_spelling(fmt):
             return read_custom(self, fmt, results, start)
-        # One name for two instructions: a window of a global view, and of a tile.
-        head = TileOp("tsubview" if name == "subview" else name, results, start)
+        head = TileOp(AS_TILE.get(name, name), results, start)
         return read_tile_op(self, head, prefixed=spelled.startswith("pto."))
 
-    def _tile_spelling(self, name: str) -> bool:
+    def _tile_spelling(self, fmt: Format) -> bool:
         """Whether an operation with its own syntax stands in a tile instruction's spelling here."""
         c = self.cursor
-        if c.at_word("ins") and name not in ("tgetval", "print"):
+        if c.at_word("ins") and fmt.items[:1] != (Literal("ins"),):
             return True
-        if name in ("tpush", "tpop", "tfree"):
+        if fmt.name in TWO_SPELLINGS:
             return c.kind is not Kind.L_PAREN
-        return name == "subview" and self._third_token_is_not("offsets")
+        return fmt.name in AS_TILE and self._third_token_is_not("offsets")
 
     def _third_token_is_not(self, word: str) -> bool:
         c = self.cursor

@@ -11,7 +11,7 @@ from ..ir.dtypes import INDEX
 from ..ir.program import AttrValue, Form, Op, Value
 from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, Type, UnknownType
 from .dictionaries import Places
-from .names import DESTINATION_SECOND, INDEXED, SOURCE_FIRST
+from .names import assembly, trailing
 from .reader import Reader
 from .scope import Mention
 from .tokens import Kind
@@ -141,7 +141,7 @@ def _read_assembly(reader: Reader, head: TileOp, *, prefixed: bool) -> Op:
         if c.accept(Kind.ARROW):
             result_types = read_types(reader)
     _assembly_attributes(reader, head)
-    if head.results or head.name in SOURCE_FIRST:
+    if head.results or trailing(head.name) is not None:
         return _with_results(reader, head, operands, (types, result_types, start), prefixed=prefixed)
     return _destination_first(reader, head, operands, (types, result_types, start))
 
@@ -170,10 +170,10 @@ def _with_results(
         types, result_types = types[: len(operands)], types[len(operands) :]
     elif head.results and not result_types and len(types) == 1 and not is_scalar(types[0]):
         result_types = [UnknownType() if v else types[0] for v in _vectors(head)]
-    if head.name in DESTINATION_SECOND and not head.results and not prefixed:
+    if assembly(head.name).destination_second and not head.results and not prefixed:
         operands, types = _destination_last(reader, operands, types)
     give_types(reader, head.name, operands, types, start)
-    destinations = 0 if head.results else SOURCE_FIRST[head.name]
+    destinations = 0 if head.results else trailing(head.name) or 0
     if len(operands) < destinations:
         reader.cursor.fail(
             f"found {head.name} without operands; it names its sources and then a destination",
@@ -314,7 +314,7 @@ def finish(
         written = [reader.scopes.use(o.mention, o.written) for o in outs]
     indices = [_index(reader, o, i) for o in (*ins, *outs) for i in range(len(o.indices))]
     groups: tuple[tuple[str, int], ...] = ()
-    if indices and head.name in INDEXED:
+    if indices and assembly(head.name).indexed:
         groups = _index_groups(reader, head, len(ins), len(indices), span)
     return Op(
         head.name,
@@ -331,7 +331,7 @@ def finish(
 def _index_groups(
     reader: Reader, head: TileOp, sources: int, indices: int, span: Span
 ) -> tuple[tuple[str, int], ...]:
-    names = INDEXED[head.name]
+    names = assembly(head.name).indexed
     if sources != len(names):
         reader.cursor.fail(
             f"found {sources} source operand(s) beside the indices; allowed: {', '.join(names)}",

@@ -10,14 +10,10 @@ from ..ir.dtypes import INDEX
 from ..ir.program import Form, Op, Value
 from ..ir.types import ScalarType, TileType, Type, UnknownType
 from .dictionaries import print_attributes
-from .names import DESTINATION_SECOND, INDEXED, SOURCE_FIRST
+from .names import assembly, trailing
 from .type_text import Style, print_type, print_types
 from .typing import distribute, is_scalar
 
-#: Instructions whose attributes stand inside ``ins(...)``.
-INLINE_ATTRIBUTES = frozenset("tcvt tmrgsort ttri tci trandom tcmp tcmps tcolsum".split())
-#: Instructions whose operands are typed one by one in ``ins(...)``.
-TYPED_ONE_BY_ONE = frozenset(["tmov", "tstore"])
 _INDEX = ScalarType(INDEX)
 _Operand = tuple[Value, tuple[Value, ...]]
 #: The spelling that keeps the one an operation was read in; None where it was not read.
@@ -54,8 +50,9 @@ def spelling(op: Op, wanted: Literal["as", "ssa", "dps"] | None, *, fragment: bo
         # Values of a group are bound together.
         allocatable = allocatable and not any("#" in v.name for v in op.results)
         return Spelling("dps" if form == "dps" and allocatable else "as" if form == "as" else "ssa")
-    if op.name in SOURCE_FIRST:
-        fits = len(op.outs) == SOURCE_FIRST[op.name]
+    last = trailing(op.name)
+    if last is not None:
+        fits = len(op.outs) == last
         return Spelling(form if fits and form in ("as", "ssa") else "dps")
     return Spelling("dps" if form in (None, "dps") or len(op.outs) != 1 else "as_dst")
 
@@ -92,11 +89,11 @@ def print_binding(results: tuple[Value, ...]) -> str:
 
 def _operands(op: Op) -> tuple[list[_Operand], list[_Operand]]:
     """Sources and destinations, each with its indices."""
-    indices = op.group("offsets") if op.name in INDEXED else ()
+    indices = op.group("offsets") if assembly(op.name).indexed else ()
     ins = op.ins[: len(op.ins) - len(indices)]
     sources: list[_Operand] = [(v, ()) for v in ins]
     destinations: list[_Operand] = [(v, ()) for v in op.outs]
-    if indices and op.outs and op.name in SOURCE_FIRST:
+    if indices and op.outs and trailing(op.name) is not None:
         return sources, [(op.outs[0], indices), *destinations[1:]]
     if indices:
         return [(ins[0], indices), *sources[1:]], destinations
@@ -133,10 +130,11 @@ def _shortened(op: Op, types: list[Type], destinations: int) -> list[Type]:
 
 def _attributes(op: Op) -> tuple[str, str]:
     """What stands behind the name (``tsync<TADD>``), and the dictionary."""
-    kind = op.attrs.get("op")
-    if op.name != "tsync" or not isinstance(kind, str) or not kind.isidentifier() or not kind.isascii():
+    argument = assembly(op.name).argument
+    kind = op.attrs.get(argument)
+    if not isinstance(kind, str) or not kind.isidentifier() or not kind.isascii():
         return "", print_attributes(op.attributes, op.name)
-    rest = tuple((k, v) for k, v in op.attributes if k != "op")
+    rest = tuple((k, v) for k, v in op.attributes if k != argument)
     return f"<{kind}>", print_attributes(rest, op.name)
 
 
@@ -146,7 +144,7 @@ def _attributes(op: Op) -> tuple[str, str]:
 def _assembly(op: Op, form: Literal["as", "ssa"], style: Style) -> str:
     sources, destinations = _operands(op)
     operands = [*sources, *destinations]
-    if form == "as" and op.name in DESTINATION_SECOND and destinations:
+    if form == "as" and assembly(op.name).destination_second and destinations:
         operands = [*sources[:1], *destinations, *sources[1:]]
     head = print_binding(op.results)
     head += op.name if form == "as" else "pto." + op.name
@@ -193,9 +191,9 @@ def _destination_first(op: Op, style: Style) -> str:
 def _dps(op: Op, style: Style) -> str:
     sources, destinations = _operands(op)
     argument, attributes = _attributes(op)
-    inline = ""
-    if attributes and sources and (op.name in INLINE_ATTRIBUTES or "maskPattern" in op.attrs):
-        comma = "," if op.name == "tgather" else ""
+    inline, spelled = "", assembly(op.name)
+    if attributes and sources and (spelled.inline or "maskPattern" in op.attrs):
+        comma = "," if spelled.inline_comma else ""
         inline, attributes = comma + attributes, ""
     parts = [f"pto.{op.name}{argument}"]
     if sources:
@@ -216,7 +214,7 @@ def _clause(op: Op, operands: Sequence[_Operand], inline: str, style: Style) -> 
     types = _list(operands)
     if _missing(types):
         return _names(operands) + inline
-    if op.name in TYPED_ONE_BY_ONE and len(operands) > 1 and len(types) == len(operands):
+    if assembly(op.name).typed_apart and len(operands) > 1 and len(types) == len(operands):
         return ", ".join(
             f"{_names([o])} : {print_type(t, style)}" for o, t in zip(operands, types, strict=True)
         )

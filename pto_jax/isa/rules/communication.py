@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from ...ir.dtypes import F16
 from ...ir.types import Pipe, Type
 from ...profiles import Profile, ProfileName
+from ..assembly import AS_DECLARED, Assembly
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from ..traits import Effect, Order, Resource, Traits
 from .constraints import element_type, with_dtype
@@ -36,6 +37,7 @@ def comm(
     *,
     effects: tuple[Effect, ...] = (),
     order: Order | None = None,
+    assembly: Assembly = AS_DECLARED,
 ) -> Instruction:
     """Declare an instruction of communication.
 
@@ -68,6 +70,7 @@ def comm(
         syntax="custom",
         executable=False,
         sampler=sampler(*shown),
+        assembly=assembly,
         traits=Traits((*derived, *effects), order=order),
     )
 

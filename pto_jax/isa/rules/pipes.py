@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from ...ir.types import AddressSpace, Loc, Pipe, TileType, Type
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ..assembly import AS_DECLARED, Assembly
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, PipeRule, Site
 from ..traits import PLAIN, Traits
 from .constraints import place
@@ -150,6 +151,7 @@ def pipe_instruction(
     *,
     traits: Traits = PLAIN,
     pipe_rule: PipeRule | None = None,
+    assembly: Assembly = AS_DECLARED,
 ) -> Instruction:
     """The declaration of an instruction of the class pipes, which has a syntax of its own.
 
@@ -175,6 +177,7 @@ def pipe_instruction(
         sampler=sampler(*shown),
         traits=traits,
         pipe_rule=pipe_rule,
+        assembly=assembly,
     )
 
 

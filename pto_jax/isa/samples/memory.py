@@ -24,18 +24,19 @@ def transfers(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         d = dtype(name)
         cols = 2 * 256 // d.word_bits
         yield _sample(instruction, (TileType(d, 8, cols), (8, cols), None))
-    loads = instruction.name == "tload"
-    found = _loaded(profile) if loads else _stored(profile)
+    found = _loaded(profile) if _loads(instruction) else _stored(profile)
     for transfer in found:
         yield _sample(instruction, transfer)
+
+
+def _loads(instruction: Instruction) -> bool:
+    return instruction.operand("dst").kind == "tile"
 
 
 def _sample(instruction: Instruction, transfer: _Transfer) -> Sample:
     t, dims, layout = transfer
     view = PartitionViewType(dims, t.dtype)
-    types: dict[str, Type] = (
-        {"dst": t, "src": view} if instruction.name == "tload" else {"dst": view, "src": t}
-    )
+    types: dict[str, Type] = {"dst": t, "src": view} if _loads(instruction) else {"dst": view, "src": t}
     return Sample(instruction, types, ("src",), {} if layout is None else {"layout": layout})
 
 

@@ -2,24 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
-from ...ir.dtypes import F32, I32, I64, INDEX, U8, DType, dtype, find_dtype
+from ...ir.dtypes import F32, I64, INDEX, U8, DType, dtype, find_dtype
 from ...ir.types import (
     PartitionViewType,
-    Pipe,
     Precision,
-    PtrType,
     ScalarType,
     TensorViewType,
     TileType,
     Type,
 )
 from ...profiles import Profile
-from ..declare import Attribute, Instruction, Operand, Sample
+from ..declare import Attribute, Instruction, Operand, Sample, Sampler
 from ..rules.constraints import element_type
 from ..rules.typesets import Row
 
@@ -30,7 +27,6 @@ __all__ = ["Sample", "legal_samples", "to_program"]
 
 ROWS, COLS = 32, 64
 _MASK_BYTES = 32
-_TMP_TYPES = {"tprelu": U8, "tadddeqrelu": I32}
 
 
 def legal_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -45,9 +41,6 @@ def legal_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample
     """
     if instruction.sampler is not None:
         yield from instruction.sampler(instruction, profile)
-        return
-    if instruction.name in _BUILT:
-        yield _built(instruction)
         return
     if not instruction.type_vars:
         yield Sample(instruction, {}, instruction.forms[0], _sync_attributes(instruction.attributes))
@@ -85,7 +78,8 @@ def _type(instruction: Instruction, operand: Operand, bound: dict[str, DType]) -
     if operand.name == "mask":
         return _mask(U8)
     if operand.role == "tmp":
-        return TileType(_TMP_TYPES.get(instruction.name, next(iter(bound.values()))), 2 * ROWS, 2 * COLS)
+        (element,) = map(dtype, operand.default) if operand.default else (next(iter(bound.values())),)
+        return TileType(element, 2 * ROWS, 2 * COLS)
     if instruction.domain == "src0" and operand.role == "out" and d is not None:
         return _mask(d)
     return TileType(d or next(iter(bound.values())), ROWS, COLS)
@@ -106,54 +100,27 @@ def _sync_attributes(attributes: tuple[Attribute, ...]) -> dict[str, AttrValue]:
     return given
 
 
-_TILE = TileType(F32, ROWS, COLS)
-_VIEW = TensorViewType((ROWS, COLS), F32)
-_WINDOW = PartitionViewType((ROWS, COLS), F32)
-_INDEX = ScalarType(INDEX)
-_Built = tuple[dict[str, Type], dict[str, tuple[int, ...]], bool]
-#: Operations on addresses and views: operand types, constant operands, whether operands are grouped.
-_BUILT: dict[str, _Built] = {
-    "tassign": ({"tile": _TILE, "addr": ScalarType(I64), "result": _TILE}, {"addr": (0x1000,)}, False),
-    "talias": ({"src": _TILE, "dst": replace(_TILE, rows=ROWS // 2, v_row=ROWS // 2)}, {}, False),
-    "alloc_tile": (
-        {
-            "addr": ScalarType(I64),
-            "valid_row": _INDEX,
-            "valid_col": _INDEX,
-            "result": _TILE.with_valid(None, None),
-        },
-        {"addr": (0x1000,), "valid_row": (ROWS,), "valid_col": (COLS - 1,)},
-        True,
-    ),
-    "make_tensor_view": (
-        {"ptr": PtrType(F32), "shape": _INDEX, "strides": _INDEX, "result": _VIEW},
-        {"shape": (ROWS, COLS), "strides": (COLS, 1)},
-        True,
-    ),
-    "partition_view": (
-        {"view": _VIEW, "offsets": _INDEX, "sizes": _INDEX, "result": _WINDOW},
-        {"offsets": (0, 0), "sizes": (ROWS, COLS)},
-        True,
-    ),
-    "get_tensor_view_dim": ({"view": _VIEW, "idx": _INDEX, "result": _INDEX}, {"idx": (0,)}, False),
-    "set_validshape": (
-        {"tile": _TILE.with_valid(None, None), "valid_row": _INDEX, "valid_col": _INDEX},
-        {"valid_row": (ROWS,), "valid_col": (1,)},
-        False,
-    ),
-    "addptr": ({"ptr": PtrType(F32), "offset": _INDEX, "result": PtrType(F32)}, {"offset": (COLS,)}, False),
-    "set_flag_dyn": ({"id": _INDEX}, {"id": (0,)}, False),
-    "wait_flag_dyn": ({"id": _INDEX}, {"id": (0,)}, False),
-}
+#: Types of samples that do not follow from a type table.
+TILE = TileType(F32, ROWS, COLS)
+VIEW = TensorViewType((ROWS, COLS), F32)
+WINDOW = PartitionViewType((ROWS, COLS), F32)
+NUMBER = ScalarType(INDEX)
 
 
-def _built(instruction: Instruction) -> Sample:
-    types, constants, grouped = _BUILT[instruction.name]
-    form = max(instruction.forms, key=len)
-    attrs: dict[str, AttrValue] = {}
-    if instruction.name.endswith("_flag_dyn"):
-        attrs = {"src": Pipe.MTE2, "dst": Pipe.V}
-    return Sample(instruction, types, form, attrs, constants, grouped)
+def fixed(
+    types: Mapping[str, Type],
+    constants: Mapping[str, tuple[int, ...]],
+    attributes: Mapping[str, AttrValue] | None = None,
+    *,
+    grouped: bool = False,
+) -> Sampler:
+    """One sample of all operands, the same for every profile: their types, and those that are constants."""
+
+    def samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+        form = max(instruction.forms, key=len)
+        yield Sample(instruction, types, form, attributes or {}, constants, grouped)
+
+    return samples
 
 
 def to_program(sample: Sample) -> Program:
@@ -188,7 +155,7 @@ def to_program(sample: Sample) -> Program:
     results = tuple(
         Value(o.name, sample.types[o.name]) for o in instruction.destinations if o.name in sample.types
     )
-    as_outs = instruction.syntax == "tile" and instruction.name not in _BUILT
+    as_outs = instruction.syntax == "tile" and instruction.traits.alias is None
     ops.append(
         Op(
             instruction.name,

@@ -33,9 +33,8 @@ def _relaid(t: TileType) -> Iterator[TileType]:
     yield replace(t, rows=16, v_row=min(t.rows, 16), blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
 
 
-def reductions(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def reductions(instruction: Instruction, profile: Profile, *, rowwise: bool) -> Iterator[Sample]:
     """Every row of the type table with tmp where there is one, and the layouts of source and result."""
-    rowwise = instruction.name.startswith("trow")
     longest, shortest = max(instruction.forms, key=len), min(instruction.forms, key=len)
     rows = instruction.types[profile.name]
     for i, names in enumerate(rows):
@@ -92,10 +91,9 @@ def pair_sums(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         yield Sample(instruction, {"dst": t, "src": t}, form)
 
 
-def expansions(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def expansions(instruction: Instruction, profile: Profile, *, rowwise: bool) -> Iterator[Sample]:
     """Every row of the type table; vectors as a column and as part of a wider tile."""
     (form,) = instruction.forms
-    rowwise = instruction.name == "trowexpand"
     for i, names in enumerate(instruction.types[profile.name]):
         target, source = map(dtype, names)
         width = block(target, source)
@@ -111,14 +109,13 @@ def expansions(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
                 yield Sample(instruction, {"dst": t, "src": given}, form)
 
 
-def positions(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def positions(instruction: Instruction, profile: Profile, *, rowwise: bool) -> Iterator[Sample]:
     """Every pair of index and source type that one of the two forms takes, in such a form."""
-    rowwise = instruction.name.startswith("trow")
     (form,) = (f for f in instruction.forms if "tmp" in f)
     without: set[bool] = set()
     for i, names in enumerate(instruction.types[profile.name]):
         index, source = map(dtype, names)
-        for valued in _forms_of(instruction, profile, index, source, i):
+        for valued in _forms_of(profile, index, source, i, rowwise=rowwise):
             made = _reduced(index, source, i) if rowwise else _stacked(index, source)
             types: dict[str, Type] = {**made, "tmp": _row_scratch(source, made["src"])}
             if valued:
@@ -134,14 +131,14 @@ def _row_scratch(source: DType, like: TileType) -> TileType:
 
 
 def _forms_of(
-    instruction: Instruction, profile: Profile, index: DType, source: DType, variant: int
+    profile: Profile, index: DType, source: DType, variant: int, *, rowwise: bool
 ) -> tuple[bool, ...]:
     """Which forms a row of the type table is shown in: with a value tile or without."""
     if profile.name == "cpu_sim":
         return (variant % 2 == 1,) if variant else (False, True)
     if index.bits == 16:
         return (True,)
-    narrow = source.bits == 8 or (source.bits == 16 and not instruction.name.startswith("trow"))
+    narrow = source.bits == 8 or (source.bits == 16 and not rowwise)
     return (False,) if narrow else (variant % 2 == 1,) if variant else (False, True)
 
 

@@ -1,0 +1,51 @@
+"""How the text spells the operands of a tile instruction, where that does not follow from their roles."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the operand list of the generic form: its name there, and the operands that it may hold."""
+
+    name: str
+    operands: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Assembly:
+    """The spelling of an instruction's operands.
+
+    ``trailing`` is the number of destinations that stand behind the sources of an operation without results,
+    where the kinds of the destinations do not say it. ``destination_second``: the assembly spelling has the
+    destination behind the first source. Where ``indexed`` names operands, ``%v[%r, %c]`` is a place in global
+    memory, and these are the sources that stand before the indices; elsewhere indices are operands like any
+    other. ``generic`` lists the segments of the generic form; by default each operand is one, sources first.
+    In ``ins(...)`` the attributes stand behind the sources where ``inline`` (behind a comma where
+    ``inline_comma``), and each operand has its type behind it where ``typed_apart``. ``argument`` is the
+    attribute that is written as ``<value>`` behind the name.
+    """
+
+    trailing: int | None = None
+    destination_second: bool = False
+    indexed: tuple[str, ...] = ()
+    generic: tuple[Segment, ...] = ()
+    inline: bool = False
+    inline_comma: bool = False
+    typed_apart: bool = False
+    argument: str = ""
+
+
+def segments(text: str) -> tuple[Segment, ...]:
+    """The segments of the generic form: one word each, ``name`` or ``name=operand,operand``.
+
+    >>> segments("src fp=scale")
+    (Segment(name='src', operands=('src',)), Segment(name='fp', operands=('scale',)))
+    """
+    parts = (word.partition("=") for word in text.split())
+    return tuple(Segment(name, tuple((listed or name).split(","))) for name, _, listed in parts)
+
+
+#: Spelled as the roles of the operands say.
+AS_DECLARED = Assembly()

@@ -1,0 +1,106 @@
+"""The generic form of instructions with optional operands, with and without the sizes of their segments."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from pto_jax import isa
+from pto_jax.errors import ParseError
+from pto_jax.isa.declare import Instruction
+from pto_jax.text import parse
+from pto_jax.text.generic import segments_of
+from tests.text.test_spellings import only
+
+TYPES = {
+    "tile": "!pto.tile<16x16xf32>",
+    "scalar": "i32",
+    "index": "index",
+    "gm": "!pto.partition_tensor_view<16x16xf32>",
+    "vector": "vector<4xi16>",
+}
+
+
+def with_optional() -> list[str]:
+    table = isa.instructions().items()
+    return [n for n, i in table if i.syntax == "tile" and any(o.optional for o in i.operands)]
+
+
+def overloads(instruction: Instruction) -> Iterator[tuple[list[int], list[str]]]:
+    """The sizes of the segments and the operands of every overload that the generic form has."""
+    parts = segments_of(instruction)
+    for form in instruction.forms:
+        wanted = {*form, *(o.name for o in instruction.destinations_of(form))}
+        sizes, names = [], list[str]()
+        for i, part in enumerate(parts):
+            later = {n for p in parts[i + 1 :] for n in p.operands}
+            held = [n for n in part.operands if n in wanted - later]
+            sizes.append(len(held))
+            names += held
+        if set(names) == wanted:
+            yield sizes, names
+
+
+def written(instruction: Instruction, names: list[str], attributes: str) -> str:
+    operands = ", ".join(f"%{n}" for n in names)
+    types = ", ".join(TYPES[instruction.operand(n).kind] for n in names)
+    return f'"pto.{instruction.name}"({operands}) {attributes} : ({types}) -> ()'
+
+
+@pytest.mark.parametrize("name", with_optional())
+def test_operands_of_every_overload_are_the_declared_ones(name: str) -> None:
+    instruction = isa.instructions()[name]
+    found = list(overloads(instruction))
+    assert len(found) >= len(instruction.forms) - (name == "tquant")
+    for sizes, names in found:
+        listed = ", ".join(map(str, sizes))
+        for attributes in ("", f"{{operandSegmentSizes = array<i32: {listed}>}}"):
+            op = only(parse(written(instruction, names, attributes)))
+            bound = {n: v.name for n, v in isa.bind(instruction, op).values.items()}
+            assert bound == {n: n for n in names}, attributes
+
+
+def test_indices_of_a_gather_are_no_destination() -> None:
+    op = only(parse('"pto.tgather"(%a, %d, %i) : (f32, f32, i32) -> ()'))
+    assert [v.name for v in op.ins] == ["a", "i"]
+    assert [v.name for v in op.outs] == ["d"]
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            '"pto.tgather"(%a, %b, %c, %d) : () -> ()',
+            "found 4 operand(s) of tgather that may be (src, dst, indices, tmp) or (src, dst, cdst, kValue); "
+            "allowed: operandSegmentSizes = array<i32: 1, 1, 0, 1, 1, 0> or array<i32: 1, 1, 1, 0, 0, 1>, "
+            "the sizes of (src, dst, cdst, indices, tmp, k)",
+        ),
+        (
+            '"pto.tcvt"(%a) : (!pto.tile<16x16xf32>) -> ()',
+            "found 1 operand(s) of tcvt; allowed in the generic form without operandSegmentSizes: "
+            "(src, dst) or (src, dst, tmp)",
+        ),
+        (
+            '"pto.tcolsum"(%a, %b) {operandSegmentSizes = array<i32: 1, 1>} : () -> ()',
+            "found operandSegmentSizes that do not divide 2 operands; allowed: one size for each of "
+            "(src, tmp, dst)",
+        ),
+        (
+            '"pto.tadd"(%a, %b, %c) {operandSegmentSizes = array<i32: 2, 0, 1>} : () -> ()',
+            "found operandSegmentSizes that do not divide 3 operands; allowed: one size for each of "
+            "(src0, src1, dst)",
+        ),
+    ],
+)
+def test_operands_without_one_assignment_are_refused(text: str, message: str) -> None:
+    with pytest.raises(ParseError) as caught:
+        parse(text)
+    assert message in str(caught.value)
+
+
+def test_wrong_numbers_of_operands_are_left_to_the_verifier() -> None:
+    op = only(parse('"pto.tadd"(%a, %b, %c, %d) : () -> ()'))
+    assert [v.name for v in op.ins] == ["a", "b", "c"]
+    op = only(parse('"pto.tinterleave"(%a) : () -> ()'))
+    assert (len(op.ins), len(op.outs)) == (0, 1)
