@@ -69,7 +69,8 @@ class Operand:
     which it is written. ``conv`` operands may be convolution tiles. A destination that a call leaves out has
     the size ``extent`` (None: that of the first source with its element type) and, where the sources allow
     several element types, the first legal one of ``default``: names of element types, of type variables, or
-    of sources that have it; scratch of any type usually has that one. ``holds`` says what its numbers stand for.
+    of sources that have it; scratch of any type usually has that one. ``holds`` says what its numbers stand
+    for.
     """
 
     name: str
