@@ -222,8 +222,8 @@ def _compared(
     """The first difference on an input, the outputs of the program before being known."""
     names = [a.name for a in both.arguments]
     ordered = {both.after.arguments[i].name: inputs[n] for n, i in zip(names, both.order, strict=True)}
-    found, problems = _run(both.after, ordered)
-    renamed = {n: found.get(m, inputs.get(n)) for n, m in both.results.items()}
+    results, problems = _run(both.after, ordered)
+    renamed = {n: results.get(m, inputs.get(n)) for n, m in both.results.items()}
     made = {n: a for n, a in renamed.items() if a is not None}
     expected = {n: outputs.get(n, inputs.get(n, made.get(n))) for n in both.results}
     kept = {n: a for n, a in expected.items() if a is not None}

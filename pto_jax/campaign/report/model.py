@@ -201,8 +201,8 @@ def command(campaign: Mapping[str, Any], failure: Failure) -> str:
     else:
         options["--tested"] = "tested"
     for option, key in options.items():
-        given = campaign.get(key) or ()
-        for value in [given] if isinstance(given, str) else given:
+        values = campaign.get(key) or ()
+        for value in [values] if isinstance(values, str) else values:
             words += [option, value]
     if campaign.get("programs"):
         words += ["--programs", *campaign["programs"]]

@@ -96,10 +96,10 @@ def unwrapped(case: Case, at: int, arm: int, joined: bool) -> Case:
     handed: dict[str, Value] = {}
 
     def change(op: Op) -> Sequence[Op]:
-        found = _body(case.program, op, arm) if number(op) == at else None
-        if found is None:
+        body = _body(case.program, op, arm) if number(op) == at else None
+        if body is None:
             return (op,)
-        region, values = found
+        region, values = body
         if traits_of(op).calls:
             region = _own_names(region, at)
         names = {a.name: v for a, v in zip(region.args, values, strict=False)} if joined else {}
