@@ -26,6 +26,7 @@ def shape_of(t: ArrayType, min_elements: int | None) -> tuple[int, ...]:
     """The shape of an array for an argument; 4-bit elements are two to a byte.
 
     >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.ir.types import TensorViewType
     >>> shape_of(PtrType(F32), 12), shape_of(TensorViewType((3, None), F32), None)
     ((12,), (3, 64))
     """
