@@ -53,11 +53,10 @@ def encode(case: Case) -> Encoded:
 
     Raises NotExecutableError for programs that are more than instructions on tiles and scalars.
 
-    >>> from .cases import decode
-    >>> from .table import table
-    >>> found = encode(decode(table("a5"), 1, 7))
-    >>> len(found.instructions), found.types[0].shape
-    (20, (16, 16))
+    >>> from ..generate.programs import generate
+    >>> program = encode(generate(1, 1))
+    >>> len(program.instructions), program.types[0].shape
+    (4, (8, 8))
     """
     program = case.program
     if not program.fragment or len(program.functions) != 1 or is_open(program):

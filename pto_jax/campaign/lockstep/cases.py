@@ -38,7 +38,7 @@ def _digest(table: Table) -> str:
 def decode(table: Table, seed: int, index: int, steps: int = STEPS) -> Case:
     """The program of an index as a fragment: registers are its tile arguments, with open valid sizes.
 
-    >>> from .table import table
+    >>> from pto_jax.lockstep.table import table
     >>> case = decode(table("a5"), 1, 7)
     >>> len(list(case.program.walk())), case.profile.name
     (20, 'a5')

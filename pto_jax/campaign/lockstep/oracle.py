@@ -65,7 +65,7 @@ def compare(
 def compare_with_interpreter(runner: Runner, seed: int, start: int, count: int) -> list[Outcome]:
     """The programs on which the lockstep engine and the reference interpreter do not agree.
 
-    >>> from .table import Table, table
+    >>> from pto_jax.lockstep.table import Table, table
     >>> few = Table("a5", 16, 16, tuple(o for o in table("a5").opcodes if o.name in ("tadd", "tand")))
     >>> compare_with_interpreter(Runner(few, chunk=8), 1, 0, 8)
     []
