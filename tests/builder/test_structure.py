@@ -174,7 +174,10 @@ def test_packed_strides_of_known_and_unknown_extents() -> None:
     assert {"%0 = arith.muli %n, %c8 : index", "%1 = arith.muli %c3, %0 : index"} <= set(lines(builder))
 
 
-@pytest.mark.parametrize("name", ["", ".argument_types", ".control", ".kernels"])
+_EXAMPLES = "argument_types arith calls control instructions kernels program synchronise tiles values"
+
+
+@pytest.mark.parametrize("name", ["", *(f".{name}" for name in _EXAMPLES.split())])
 def test_examples_of_the_docstrings(name: str) -> None:
     found = doctest.testmod(import_module(f"pto_jax.builder{name}"))
     assert found.attempted and not found.failed
