@@ -23,7 +23,7 @@ def load(path: str | Path) -> Program:
 
 
 def parse(text: str, file: str = "<text>") -> Program:
-    """Read a program from text; ``file`` is the name error messages use.
+    """Read a program from text; ``file`` is the name error messages use. ParseError where it is no program.
 
     >>> [op.name for op in parse("tneg %dst, %src : !pto.tile<16x16xf32>").walk()]
     ['tneg']
@@ -42,13 +42,14 @@ def verify(
     auto_sync: bool = False,
     raise_on_error: bool = False,
 ) -> list[Diagnostic]:
-    """Check a program against a hardware profile and return what was found.
+    """Check a program against a hardware profile; the diagnostics, in the order of the text.
 
     ``portable`` accepts only what every profile guarantees. ``level`` is the level the program is built at:
     at 3 it places every tile and orders its pipes itself, and operations on different pipes that use the
     same bytes unordered give warnings; without it these are looked for in programs that place every tile
     and synchronise by hand. ``auto_sync`` says that a tool inserts the synchronisation. With
-    ``raise_on_error`` findings of severity "error" raise VerifyError; warnings never do.
+    ``raise_on_error`` findings of severity "error" raise VerifyError; warnings never do. ArgumentError for an
+    unknown profile or level.
 
     >>> text = "tadd %dst, %a, %b : !pto.tile<16x16xf32>, !pto.tile<16x16xf32>, !pto.tile<16x16xf16>"
     >>> [d.severity for d in verify(parse(text), profile="a5")][:1]
@@ -70,6 +71,8 @@ def verify(
 
 def resolve_profile(program: Program, given: str | Profile | None = None) -> Profile:
     """The profile to use: the one asked for, else the program's ``pto.target_arch``, else a2a3.
+
+    ArgumentError for an unknown profile.
 
     >>> resolve_profile(parse("tneg %dst, %src : !pto.tile<16x16xf32>")).name
     'a2a3'

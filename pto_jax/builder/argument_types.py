@@ -76,7 +76,7 @@ def _parsed(text: str, what: str) -> Type:
 
 
 def element(given: str | DType, what: str = "element type") -> DType:
-    """An element type by name."""
+    """An element type by name; BuildError where there is none of the name."""
     try:
         return find_element(given)
     except ArgumentError as error:
@@ -84,7 +84,7 @@ def element(given: str | DType, what: str = "element type") -> DType:
 
 
 def ptr(dtype: str | DType, space: str | AddressSpace = AddressSpace.GM) -> PtrType:
-    """The type of a pointer, by default into global memory.
+    """The type of a pointer, by default into global memory; BuildError for an unknown element type or space.
 
     >>> str(ptr("f32"))
     'ptr<f32>'

@@ -52,13 +52,13 @@ class Again:
             self._connection, self.process = _started(self._oracle)
         try:
             self._connection.send_bytes(_packed(case))
-            found = _unpacked(self._connection.recv_bytes())
+            answer = _unpacked(self._connection.recv_bytes())
         except (EOFError, OSError):
             self._connection = None
             raise RuntimeError("the second process of the interpreter ended") from None
-        if isinstance(found, Run):
-            return found
-        raise _restored(*found)
+        if isinstance(answer, Run):
+            return answer
+        raise _restored(*answer)
 
 
 def _started(oracle: Oracle) -> tuple[Connection, BaseProcess]:
@@ -94,10 +94,10 @@ def _serve(oracle: Oracle, connection: Connection) -> None:
         while True:
             case: Case = _unpacked(connection.recv_bytes())
             try:
-                found: Any = oracle.run(case)
+                answer: Any = oracle.run(case)
             except Exception as error:
-                found = _described(error)
-            connection.send_bytes(_packed(found))
+                answer = _described(error)
+            connection.send_bytes(_packed(answer))
 
 
 _Description = tuple[str, str, tuple[Diagnostic, ...]]
@@ -111,10 +111,10 @@ def _restored(kind: str, message: str, diagnostics: tuple[Diagnostic, ...]) -> E
     """An error like that of the other process: the package's own kinds are kept."""
     from .. import errors
 
-    known = getattr(errors, kind, None)
-    if not (isinstance(known, type) and issubclass(known, PtoError)):
+    cls = getattr(errors, kind, None)
+    if not (isinstance(cls, type) and issubclass(cls, PtoError)):
         return RuntimeError(f"{kind}: {message}")
-    made: PtoError = known.__new__(known)
+    made: PtoError = cls.__new__(cls)
     PtoError.__init__(made, message, diagnostics)
     return made
 

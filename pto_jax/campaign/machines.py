@@ -55,23 +55,23 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
     kind, _, rest = text.partition(":")
     if kind in DEVICES and rest:
         return _device(kind, rest, dut_timeout)
-    known = _WORDS.get(kind)
-    if known is None:
+    entry = _WORDS.get(kind)
+    if entry is None:
         raise ArgumentError(f"machine {text}: unknown; allowed: {NAMES}")
     words: list[str] = []
     profile: ProfileName | None = None
     for part in rest.split(":") if rest else ():
-        found = next((p for p in PROFILE_NAMES if p == part), None)
-        if found is not None and known.profile and profile is None:
-            profile = found
-        elif part in known.words and part not in words:
+        name = next((p for p in PROFILE_NAMES if p == part), None)
+        if name is not None and entry.profile and profile is None:
+            profile = name
+        elif part in entry.words and part not in words:
             words.append(part)
         else:
-            allowed = " ".join([*known.words, *(PROFILE_NAMES if known.profile else ())])
+            allowed = " ".join([*entry.words, *(PROFILE_NAMES if entry.profile else ())])
             raise ArgumentError(f"machine {text}: {part or 'nothing'} after {kind}; allowed: {allowed}")
     if kind == "profile" and profile is None:
         raise ArgumentError(f"machine {text}: a profile is needed; allowed: {' '.join(PROFILE_NAMES)}")
-    made: Target = known.make(words, profile)
+    made: Target = entry.make(words, profile)
     return made
 
 

@@ -73,7 +73,7 @@ class Keeper:
         cause = cause_of(blame)
         if self._folder is None or self._kept[cause] >= self._each:
             return Record(blame.instruction, cause)
-        found = reduced(machines, blame)
-        folder = save(self._folder, outcome.case, found.finding, blame.instruction, cause, *self._names)
+        result = reduced(machines, blame)
+        folder = save(self._folder, outcome.case, result.finding, blame.instruction, cause, *self._names)
         self._kept[cause] += 1
         return Record(blame.instruction, cause, str(folder))

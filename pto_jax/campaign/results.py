@@ -49,9 +49,9 @@ class Mismatch:
 
 def type_of(case: Case, name: str) -> Buffer | VectorType:
     """Type of a result that is no tile: a vector, or a buffer that is an argument."""
-    given = case.inputs.get(name)
+    argument = case.inputs.get(name)
     results = (v.type for op in case.program.walk() for v in op.results if v.name == name)
-    t = next(results) if given is None else given.type
+    t = next(results) if argument is None else argument.type
     assert isinstance(t, PtrType | MemRefType | PartitionViewType | TensorViewType | VectorType)
     return t
 

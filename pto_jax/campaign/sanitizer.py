@@ -30,7 +30,7 @@ class Sanitizer:
 
     def run(self, case: Case) -> Run:
         """The results of a case without undefined data."""
-        found = sanitize(
+        execution = sanitize(
             case.program,
             interpreter_arguments(case),
             profile=self.profile or case.profile,
@@ -39,6 +39,6 @@ class Sanitizer:
             partial_launch=True,
             strict=self.strict,
         )
-        if found.diagnostics:
-            raise UndefinedDataError(found.diagnostics)
-        return Run(interpreter_outputs(case, found.outputs))
+        if execution.diagnostics:
+            raise UndefinedDataError(execution.diagnostics)
+        return Run(interpreter_outputs(case, execution.outputs))

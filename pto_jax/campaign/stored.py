@@ -42,8 +42,8 @@ def header(path: Path) -> None:
     except (OSError, ValueError) as error:
         raise FileError(f"{path}: cannot be read: {reason(error)}") from None
     if start != _HEADER:
-        found = "is empty" if not start else "is no SQLite file"
-        raise FileError(f"{path}: {found}; allowed: a file that pto-jax fuzz --store wrote")
+        problem = "is empty" if not start else "is no SQLite file"
+        raise FileError(f"{path}: {problem}; allowed: a file that pto-jax fuzz --store wrote")
 
 
 @contextlib.contextmanager
@@ -68,13 +68,13 @@ def check(database: sqlite3.Connection, path: str | Path, schema: int) -> None:
             if kind not in ("table", "index"):
                 raise ValueError(f"it holds the {kind} {name}")
         _check_columns(database, "campaign")
-        known = _campaign(database)
-        if known.get("schema") != schema:
-            raise FileError(f"{path}: a store of version {known.get('schema')}; allowed: {schema}")
-        for key in _CAMPAIGN.keys() & known.keys() | _NEEDED:
-            if key not in known:
+        campaign = _campaign(database)
+        if campaign.get("schema") != schema:
+            raise FileError(f"{path}: a store of version {campaign.get('schema')}; allowed: {schema}")
+        for key in _CAMPAIGN.keys() & campaign.keys() | _NEEDED:
+            if key not in campaign:
                 raise ValueError(f"campaign.{key} is missing")
-            _CAMPAIGN[key](known[key], f"campaign.{key}")
+            _CAMPAIGN[key](campaign[key], f"campaign.{key}")
         for table in _CHECKS:
             _check_columns(database, table)
             _check_rows(database, table)

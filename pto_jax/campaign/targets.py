@@ -72,17 +72,17 @@ class Oracle:
 
     def run(self, case: Case) -> Run:
         """The results of the interpreter."""
-        given, profile = interpreter_arguments(case), self.profile or case.profile
-        found = oracle.run(
+        arguments, profile = interpreter_arguments(case), self.profile or case.profile
+        results = oracle.run(
             case.program,
-            given,
+            arguments,
             profile=profile,
             entry=case.entry,
             grid=case.grid,
             partial_launch=True,
             machine=self.machine,
         )
-        return Run(interpreter_outputs(case, found))
+        return Run(interpreter_outputs(case, results))
 
 
 @dataclass(frozen=True)
@@ -111,13 +111,13 @@ class Engine:
             warn=False,
             partial_launch=True,
         )
-        given = {name: for_engine(i) for name, i in case.inputs.items()}
+        arguments = {name: for_engine(i) for name, i in case.inputs.items()}
         if self.mode == "eager":
-            outputs, report, _ = kernel._run((), given, jit=False)
+            outputs, report, _ = kernel._run((), arguments, jit=False)
         elif self.mode == "trace":
-            outputs, report = run_traced(kernel, given)
+            outputs, report = run_traced(kernel, arguments)
         else:
-            outputs, report = kernel(**given)
+            outputs, report = kernel(**arguments)
         return of_engine(case, outputs, report)
 
 
@@ -166,12 +166,12 @@ def for_engine(i: Input) -> Any:
 def of_engine(case: Case, outputs: Mapping[str, Any], report: Report) -> Run:
     """What the engine gave; a fragment's buffer has the argument's name, not that of a written view."""
     sources = {n: r for f in case.program.functions for n, r in roots(case.program, f).items()}
-    found = {}
+    by_name = {}
     for name, value in outputs.items():
         buffers = sources.get(name, ())
         argument = next(iter(buffers)) if len(buffers) == 1 else name
-        found[argument] = _of_engine(case, argument, value)
-    return Run(found, tuple(str(d) for d in report.problems()))
+        by_name[argument] = _of_engine(case, argument, value)
+    return Run(by_name, tuple(str(d) for d in report.problems()))
 
 
 def _of_engine(case: Case, name: str, value: Any) -> Output:

@@ -181,17 +181,17 @@ def validate(
 
     Raises ArgumentError when no generated input keeps to the run-time rules of the program before.
     """
-    given = dict(scalars or {})
-    known = [a.name for a in both.arguments if isinstance(a.type, ScalarType)]
-    for name in given:
-        if name not in known:
-            raise ArgumentError(f"no scalar argument {name!r}; there are: {', '.join(known) or 'none'}")
+    numbers = dict(scalars or {})
+    names = [a.name for a in both.arguments if isinstance(a.type, ScalarType)]
+    for name in numbers:
+        if name not in names:
+            raise ArgumentError(f"no scalar argument {name!r}; there are: {', '.join(names) or 'none'}")
     if count < 1:
         raise ArgumentError(f"count is {count}; 1 or more is needed")
     compared = refused = 0
     for number in range(count):
         problems: list[Diagnostic] = []
-        for inputs in _inputs(both, seed, number, given):
+        for inputs in _inputs(both, seed, number, numbers):
             outputs, problems = _run(both.before, inputs)
             if not problems:
                 compared += 1
@@ -222,8 +222,8 @@ def _compared(
     """The first difference on an input, the outputs of the program before being known."""
     names = [a.name for a in both.arguments]
     ordered = {both.after.arguments[i].name: inputs[n] for n, i in zip(names, both.order, strict=True)}
-    found, problems = _run(both.after, ordered)
-    renamed = {n: found.get(m, inputs.get(n)) for n, m in both.results.items()}
+    results, problems = _run(both.after, ordered)
+    renamed = {n: results.get(m, inputs.get(n)) for n, m in both.results.items()}
     made = {n: a for n, a in renamed.items() if a is not None}
     expected = {n: outputs.get(n, inputs.get(n, made.get(n))) for n in both.results}
     kept = {n: a for n, a in expected.items() if a is not None}
@@ -246,14 +246,14 @@ def _run(kernel: Kernel, inputs: Mapping[str, Array]) -> tuple[dict[str, Array],
         outputs, report = kernel(*values)
     except ExecutionError as error:
         return {}, list(error.diagnostics)
-    found = {n: np.asarray(o.words if isinstance(o, Tile) else o) for n, o in outputs.items()}
+    arrays = {n: np.asarray(o.words if isinstance(o, Tile) else o) for n, o in outputs.items()}
     regions = {n: o for n, o in outputs.items() if isinstance(o, Tile)}
     for name, t in regions.items():
         # Lanes outside the valid region are nobody's result.
-        outside = np.ones(found[name].shape, bool)
+        outside = np.ones(arrays[name].shape, bool)
         outside[: int(t.valid_rows), : int(t.valid_cols)] = False
-        found[name] = np.where(outside, np.zeros((), found[name].dtype), found[name])
-    return found, report.problems()
+        arrays[name] = np.where(outside, np.zeros((), arrays[name].dtype), arrays[name])
+    return arrays, report.problems()
 
 
 def _fitted(argument: Argument, array: Array) -> Array:
@@ -267,8 +267,8 @@ def _fitted(argument: Argument, array: Array) -> Array:
 
 def _types(both: Pair) -> dict[str, Type]:
     """Types of the arguments and results of the program before."""
-    found = {v.name: v.type for op in both.before.program.walk() for v in op.destinations}
-    return found | {a.name: a.type for a in both.arguments}
+    types = {v.name: v.type for op in both.before.program.walk() for v in op.destinations}
+    return types | {a.name: a.type for a in both.arguments}
 
 
 def _dtype(t: Type | None, array: Array) -> DType:

@@ -32,9 +32,9 @@ def watched(
         assert stop is not None and stop.op.span is not None
         source = Path(kernel.program.source)
         path = dump_state or f"{source.stem}-line{stop.op.span.line}.npz"
-        found = replace(stopped.state, buffers=_typed(kernel, values, stopped.state.buffers))
-        found.save(path)
-        held = f"{len(found.tiles)} tiles, {len(found.scalars)} scalars, {len(found.buffers)} buffers"
+        memory = replace(stopped.state, buffers=_typed(kernel, values, stopped.state.buffers))
+        memory.save(path)
+        held = f"{len(memory.tiles)} tiles, {len(memory.scalars)} scalars, {len(memory.buffers)} buffers"
         print(f"{stopped}; {held} are in {path}")
         return None
     if stop is not None:

@@ -76,8 +76,8 @@ def estimate(work: Work) -> Figure:
         return transfer(FIT, work)
     lines = LINES.get((name, work.dtype.name))
     if lines is None:
-        known = any(key == name for key, _ in LINES)
-        return lacks(FIT, work, f"on {work.dtype}" if known else "")
+        has_other_types = any(key == name for key, _ in LINES)
+        return lacks(FIT, work, f"on {work.dtype}" if has_other_types else "")
     return _by_columns(work, lines)
 
 

@@ -62,8 +62,9 @@ def estimate(
 
     ``rows`` and ``cols`` are the physical sizes (the valid ones when not given), ``k`` the reduced size of
     a product of ``valid_row`` x ``k`` by ``k`` x ``valid_col``, ``route`` the ends of a transfer as in
-    ``GM->Vec``. Sizes may be arrays. ``profile`` asks for a hardware profile; a model of another one
-    answers that it has no data.
+    ``GM->Vec``; all sizes are in elements and may be arrays. ``profile`` asks for a hardware profile; a model
+    of another one answers that it has no data. ArgumentError for an unknown instruction, type, layout, model
+    or profile.
 
     >>> figure = estimate("tadd", "f32", 16, 64)
     >>> str(figure), figure.path.name

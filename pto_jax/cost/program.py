@@ -52,7 +52,7 @@ def cost(
     Loops with constant bounds count their body as often as it runs. ``arguments`` gives scalar arguments
     of the entry by name, which sizes and loop bounds may depend on; they may be arrays, for a whole
     search space at once. Synchronisation, addresses and scalar operations cost nothing in models without
-    a figure for them and are not listed.
+    a figure for them and are not listed. ArgumentError for an unknown profile, model, entry or argument.
 
     >>> import pto_jax as pto
     >>> report = cost(pto.parse("%d = tadd %a, %b : !pto.tile<16x64xf32>"))

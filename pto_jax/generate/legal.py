@@ -44,10 +44,10 @@ def judged(
         return tuple((names.setdefault(v.name, f"v{len(names)}"), v.type) for v in values)
 
     ins, outs, results = plain(op.ins), plain(op.outs), plain(op.results)
-    known = tuple((names[n], k) for n, k in (constants or {}).items() if n in names)
+    numbers = tuple((names[n], k) for n, k in (constants or {}).items() if n in names)
     regions = tuple((names[n], s) for n, s in (sizes or {}).items() if n in names)
     views = tuple((names[n], s, (layouts or {}).get(n)) for n, s in (shapes or {}).items() if n in names)
-    rest = (op.attributes, op.groups, known)
+    rest = (op.attributes, op.groups, numbers)
     verdict = _verdict(op.name, ins, outs, results, *rest, (), views, profile.name)
     if verdict == "illegal" or _told((*ins, *outs, *results), dict(regions)):
         return verdict

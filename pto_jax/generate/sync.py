@@ -141,12 +141,12 @@ class _Sync:
 
     def listed(self, first: Pipe, second: Pipe) -> None:
         """A flag whose number stands in an array."""
-        array, found = Value(self.state.name("e"), _ARRAY), Value(self.state.name("k"), ScalarType(INDEX))
+        array, event = Value(self.state.name("e"), _ARRAY), Value(self.state.name("k"), ScalarType(INDEX))
         self.ops.append(Op("declare_eventid_array", results=(array,)))
         at, number = self.constant(self.state.rng.randint(0, 3)), self.constant(self.number())
         self.ops.append(Op("eventid_array_set", (array, at, number)))
-        self.ops.append(Op("eventid_array_get", (array, at), results=(found,)))
-        self.dynamic(found, first, second)
+        self.ops.append(Op("eventid_array_get", (array, at), results=(event,)))
+        self.dynamic(event, first, second)
 
 
 def _is_ordered(op: Op) -> bool:

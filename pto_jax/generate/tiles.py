@@ -194,8 +194,8 @@ def fresh(state: State, t: TileType, sizes: Sizes, filled: bool = True, hidden: 
     """A new tile: an argument, or an allocation into which an argument is copied."""
     placed = filled and not hidden and t.loc == Loc.VEC and t.conv is None
     placed = placed and state.chance(state.options.addresses)
-    given = state.entry and state.tile_arguments
-    if given and not placed and (hidden or state.chance(0.8) or not filled):
+    as_argument = state.entry and state.tile_arguments
+    if as_argument and not placed and (hidden or state.chance(0.8) or not filled):
         held = Held(_tile_argument(state, t, sizes), t, sizes)
         if not hidden and filled:
             state.levels[0].tiles.append(held)
@@ -250,8 +250,10 @@ def _fill(state: State, held: Held, sizes: Sizes) -> bool:
 
 def _load(state: State, held: Held, t: PartitionViewType) -> bool:
     """Contents from global memory, where that is legal; whether it was."""
-    known = any(v.type == t for level in state.levels for v in level.views)
-    possible = (state.entry or known) and legal(state.profile, Op("tload", (Value("g", t),), (held.value,)))
+    has_view = any(v.type == t for level in state.levels for v in level.views)
+    possible = (state.entry or has_view) and legal(
+        state.profile, Op("tload", (Value("g", t),), (held.value,))
+    )
     if possible:
         state.emit(Op("tload", (view(state, t),), (held.value,)))
     return possible

@@ -144,8 +144,8 @@ def _shuffled(items: Iterable[_Item], draw: str) -> list[_Item]:
 
 
 def _fits(instruction: Instruction) -> bool:
-    known = instruction.syntax == "tile" and instruction.executable and instruction.name in RULES
-    return known and instruction.cls in _CLASSES and bool(instruction.types)
+    computable = instruction.syntax == "tile" and instruction.executable and instruction.name in RULES
+    return computable and instruction.cls in _CLASSES and bool(instruction.types)
 
 
 def _opcodes(instruction: Instruction, profile: Profile, rows: int, cols: int) -> Iterator[Opcode]:

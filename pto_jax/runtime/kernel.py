@@ -149,11 +149,14 @@ class Kernel:
         return outputs
 
     def eager_unchecked(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
-        """Like :meth:`eager`, computing the formula where a run-time rule is broken."""
+        """Execute like :meth:`eager`, computing the formula where a run-time rule is broken."""
         return self._run(args, kwargs, jit=False, check=False)[0]
 
     def with_state(self, /, *args: Any, **kwargs: Any) -> tuple[dict[str, Any], State]:
-        """The outputs, and every tile and memory space as the program left it."""
+        """The outputs, and every tile and memory space as the program left it.
+
+        Raises ExecutionError where a run-time rule is broken.
+        """
         outputs, report, state = self._run(args, kwargs, jit=True, keep_state=True)
         report.raise_if_broken()
         return outputs, state

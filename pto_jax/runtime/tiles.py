@@ -191,7 +191,7 @@ def tile(
     without it the whole tile is valid. ``dtype`` names the element type when the array holds raw words;
     ``type`` gives the full tile type (location, layout, static valid region). For a batch, vmap it:
     ``jax.vmap(pto.tile)(X)``. A Tile in place of the array gives its contents, ``valid`` then a new valid
-    region.
+    region. ArgumentError for a shape, elements or a valid region that the type does not have.
 
     >>> tile(np.zeros((16, 64), np.float16)).type.is_full
     True

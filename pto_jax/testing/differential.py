@@ -257,14 +257,14 @@ def reference(
     program: Program, given: Mapping[str, Given], index: int, profile: Profile
 ) -> dict[str, NDArray[Any]]:
     """Raw words of every result of one batch element, computed by the interpreter."""
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for name, g in given.items():
         if isinstance(g.type, TileType):
             sizes = (None, None) if g.regions is None else map(int, g.regions[index])
-            found[name] = oracle.OracleTile(g.type, g.words[index].copy(), *sizes)
+            values[name] = oracle.OracleTile(g.type, g.words[index].copy(), *sizes)
         else:
-            found[name] = g.words[index].view(g.type.dtype.numpy)
-    results = oracle.run(program, found, profile=profile)
+            values[name] = g.words[index].view(g.type.dtype.numpy)
+    results = oracle.run(program, values, profile=profile)
     return {n: result_words(result_dtype(program, n), r) for n, r in results.items()}
 
 

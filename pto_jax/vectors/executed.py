@@ -86,11 +86,11 @@ class Executed:
 
 def computes_with_eight_bit_floats(e: Executed) -> bool:
     """Arithmetic that writes 8-bit floats, or scatters that combine them."""
-    known = any(t.type.dtype.name in BYTE_FLOATS for t in e.tiles("out", "inout"))
+    writes_them = any(t.type.dtype.name in BYTE_FLOATS for t in e.tiles("out", "inout"))
     if e.execution.attrs.get("scatterAtomicOp", ScatterAtomicOp.NONE) != ScatterAtomicOp.NONE:
         return e.dtype("src").name in BYTE_FLOATS
     i = e.instruction
-    return known and i.lanes in ("same", "line") and i.moves is None and not i.converts
+    return writes_them and i.lanes in ("same", "line") and i.moves is None and not i.converts
 
 
 def _saturates(e: Executed) -> bool:

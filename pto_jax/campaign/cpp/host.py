@@ -135,8 +135,8 @@ class Host:
     def tile(self, value: Value, t: TileType, name: str, path: str) -> None:
         """Add a tile of the case's valid sizes that is filled from the file ``path``, a C++ expression."""
         rows, cols = self.case.inputs[value.name].valid or t.valid
-        given = [f"{n}u" for n, known in zip((rows, cols), valid_sizes(t), strict=True) if known is None]
-        self.line(f"{self.writer.type(t)} {name}{called(given)};")
+        sizes = [f"{n}u" for n, static in zip((rows, cols), valid_sizes(t), strict=True) if static is None]
+        self.line(f"{self.writer.type(t)} {name}{called(sizes)};")
         if self.unit.mode == "manual":
             self.line(f"TASSIGN({name}, {self.unit.places.take(t, None):#x});")
         self.line(f"fill({name}, {path});")

@@ -270,11 +270,11 @@ def _scatter_memory(call: Call) -> str:
 
 
 def _modes(call: Call, *wanted: tuple[str, IntEnum | None]) -> list[str]:
-    given = [call.chosen(name) for name, _ in wanted]
+    choices = [call.chosen(name) for name, _ in wanted]
     if call.op.attrs.keys().isdisjoint(name for name, _ in wanted):
         return []
-    found = [g if g is not None else d for g, (_, d) in zip(given, wanted, strict=True)]
-    return [member(m) for m in found if m is not None]
+    modes = [g if g is not None else d for g, (_, d) in zip(choices, wanted, strict=True)]
+    return [member(m) for m in modes if m is not None]
 
 
 def _load(call: Call) -> str:

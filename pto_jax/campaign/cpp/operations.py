@@ -117,12 +117,12 @@ def _scratch(writer: Writer, op: Op, call: Call) -> tuple[str, str]:
 def _allocate(writer: Writer, op: Op) -> None:
     t = op.results[0].type
     assert isinstance(t, TileType)
-    given = {name: writer.of(op.group(name)[0]) for name, size in op.groups if size}
-    if "addr" in given and writer.unit.mode == "auto":
+    operands = {name: writer.of(op.group(name)[0]) for name, size in op.groups if size}
+    if "addr" in operands and writer.unit.mode == "auto":
         raise refuse(op, "gives a tile an address; allowed in auto mode: none (use manual)")
-    rows = given.get("valid_row", str(t.rows)) if t.v_row is None else str(t.v_row)
-    cols = given.get("valid_col", str(t.cols)) if t.v_col is None else str(t.v_col)
-    address = given.get("addr")
+    rows = operands.get("valid_row", str(t.rows)) if t.v_row is None else str(t.v_row)
+    cols = operands.get("valid_col", str(t.cols)) if t.v_col is None else str(t.v_col)
+    address = operands.get("addr")
     writer.declare_tile(op, op.results[0], (rows, cols), address, clear=True)
 
 
@@ -213,9 +213,9 @@ def _part(writer: Writer, op: Op) -> None:
     view, result = op.group("view")[0], op.results[0]
     offsets = [writer.of(v) for v in op.group("offsets")]
     sizes = [writer.of(v) for v in op.group("sizes")]
-    known = op.attrs.get("sizes")
-    if isinstance(known, tuple):
-        sizes = [str(n) for n in known]
+    static = op.attrs.get("sizes")
+    if isinstance(static, tuple):
+        sizes = [str(n) for n in static]
     t = view.type
     assert isinstance(t, PartitionViewType | TensorViewType)
     if t.dtype.packed:

@@ -48,12 +48,12 @@ def translate(case: Case, outputs: Iterable[str], mode: Mode) -> Translation:
     """
     program = case.program
     function = select_entry(program, case.entry)
-    known = {
+    numbers = {
         n: int(i.words)
         for n, i in case.inputs.items()
         if isinstance(i.type, ScalarType) and i.words.size == 1
     }
-    unit = Unit(program, mode, Places.of(program, known), write)
+    unit = Unit(program, mode, Places.of(program, numbers), write)
     name = unit.name("fragment" if program.fragment else identifier(function.name))
     host = Host(case, unit, function, name)
     text = host.body(outputs)

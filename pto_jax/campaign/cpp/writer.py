@@ -214,13 +214,15 @@ class Writer:
         """A tile variable with the sizes that its type leaves open; gives its name."""
         t, name = value.type, self.bind(value)
         assert isinstance(t, TileType)
-        opened = [known is None for known in valid_sizes(t)]
-        given = [f"static_cast<unsigned>({size})" for size, free in zip(sizes, opened, strict=True) if free]
+        opened = [static is None for static in valid_sizes(t)]
+        arguments = [
+            f"static_cast<unsigned>({size})" for size, free in zip(sizes, opened, strict=True) if free
+        ]
         if value.name not in self.outside:
-            self.line(f"{self.type(t, op=op)} {name}{called(given)};")
-        elif given:
+            self.line(f"{self.type(t, op=op)} {name}{called(arguments)};")
+        elif arguments:
             setter = "Shape" if all(opened) else "Row" if opened[0] else "Col"
-            self.line(f"{name}.SetValid{setter}{called(given)};")
+            self.line(f"{name}.SetValid{setter}{called(arguments)};")
         return name
 
     def hand_on(self, op: Op, targets: Sequence[str], values: Sequence[Value]) -> None:

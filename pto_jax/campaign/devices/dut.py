@@ -94,11 +94,11 @@ class BatchCommand(BatchTarget):
         results: list[Run | Exception] = []
         fruitless = 0
         while len(results) < len(cases):
-            found = self._round(cases[len(results) :])
-            fruitless = 0 if isinstance(found[0], Run) else fruitless + 1
-            results += found
+            answers = self._round(cases[len(results) :])
+            fruitless = 0 if isinstance(answers[0], Run) else fruitless + 1
+            results += answers
             if fruitless == _ATTEMPTS:
-                results += [found[-1]] * (len(cases) - len(results))
+                results += [answers[-1]] * (len(cases) - len(results))
         return results
 
     def _round(self, cases: Sequence[Case]) -> list[Run | Exception]:

@@ -134,16 +134,16 @@ def prepare(case: Case, mode: Mode | None = None) -> Emitted:
     placed = replace(case, program=parse(program_text(case), PROGRAM))
     expected = expectation(placed)
     simulator = _on_simulator(placed) if case.profile.name != "cpu_sim" else None
-    found: tuple[str, ...] = ()
+    operations: tuple[str, ...] = ()
     if isinstance(simulator, Expectation) and _differ(placed, expected, simulator):
-        found = tuple(divergences(placed))
+        operations = tuple(divergences(placed))
     text = None
     if mode is not None:
         text = _cpp(case, list(expected.run.outputs), mode)
         reason = simulator if isinstance(simulator, str) else (simulator or expected).ends
         if reason is not None:
             raise NotExecutableError(Diagnostic("error", f"the CPU simulator: {reason}"))
-    return Emitted(case, expected, simulator, found, text, mode)
+    return Emitted(case, expected, simulator, operations, text, mode)
 
 
 def _cpp(case: Case, outputs: list[str], mode: Mode) -> str:

@@ -89,11 +89,13 @@ def outputs_of(case: Case, arrays: Mapping[str, Array]) -> Run:
 
 
 def _output(case: Case, name: str, array: Array, region: Array | None) -> Output:
-    given = case.inputs.get(name)
-    t = result_types(case.program).get(name) if given is None else given.type
+    argument = case.inputs.get(name)
+    t = result_types(case.program).get(name) if argument is None else argument.type
     if t is None or isinstance(t, ScalarType):
         raise DeviceError(f"output {name}: the program has no buffer or tile of this name")
-    shape = given.words.shape if given is not None else t.shape if isinstance(t, TileType) else array.shape
+    shape = (
+        argument.words.shape if argument is not None else t.shape if isinstance(t, TileType) else array.shape
+    )
     d = t.dtype
     if array.dtype.itemsize != d.word.itemsize or array.dtype.kind not in "fiuV":
         raise DeviceError(f"output {name}: found {array.dtype}, elements of {d} are {d.word} words")
@@ -118,14 +120,14 @@ def _region(name: str, t: TileType, region: Array | None) -> tuple[int, int]:
 
 def result_types(program: Program) -> dict[str, Any]:
     """The types of everything that can be a result, by name."""
-    found = {v.name: v.type for f in program.functions for op in f.body.ops for v in op.results}
-    return found | {a.name: a.type for f in program.functions for a in f.args}
+    types = {v.name: v.type for f in program.functions for op in f.body.ops for v in op.results}
+    return types | {a.name: a.type for f in program.functions for a in f.args}
 
 
 def _pairs(case: Case, name: str, d: DType) -> bool:
     """Whether an array holds two elements to a byte."""
-    given = case.inputs.get(name)
-    return d.packed and given is not None and isinstance(given.type, GlobalTypes)
+    argument = case.inputs.get(name)
+    return d.packed and argument is not None and isinstance(argument.type, GlobalTypes)
 
 
 def _stored(d: DType, words: Array, pairs: bool) -> Array:

@@ -101,12 +101,12 @@ def expectation(case: Case, machine: ProfileName | None = None) -> Expectation:
         return made[-1]
 
     run = Oracle(profile, tracked).run(case)
-    found = _Masks(case, made[0], run, _places(case))
-    found.regions()
-    found.undefined()
-    found.unbounded()
-    found.nans(profile)
-    return Expectation(profile, run, found.compared, tuple(found.gaps), _ends(case, made[0]))
+    masks = _Masks(case, made[0], run, _places(case))
+    masks.regions()
+    masks.undefined()
+    masks.unbounded()
+    masks.nans(profile)
+    return Expectation(profile, run, masks.compared, tuple(masks.gaps), _ends(case, made[0]))
 
 
 @dataclass
@@ -170,11 +170,11 @@ class _Masks:
             self.take_all(_NAN_BITS)
             return
         for name, output in self.run.outputs.items():
-            found = other.outputs[name]
-            if found.words.shape != output.words.shape or found.valid != output.valid:
+            result = other.outputs[name]
+            if result.words.shape != output.words.shape or result.valid != output.valid:
                 self.take(name, np.ones(output.words.shape, np.bool_), _NAN_BITS)
                 continue
-            self.take(name, _differ(output.dtype, output.words, found.words), _NAN_BITS)
+            self.take(name, _differ(output.dtype, output.words, result.words), _NAN_BITS)
 
 
 def _differ(d: DType, a: Words, b: Words) -> Mask:

@@ -132,24 +132,24 @@ def _described(execution: Execution, step: Step) -> tuple[dict[str, dict[str, An
             continue
         value = execution.operands[operand.name]
         if isinstance(value, TileRef):
-            found = _tile(operand.name, operand.role, value)
+            entry = _tile(operand.name, operand.role, value)
         elif isinstance(value, View):
-            found = _view(operand.name, operand.role, value, step)
+            entry = _view(operand.name, operand.role, value, step)
         elif operand.kind == "index":
             attributes[operand.name] = int(value)
             continue
         else:
-            found = _scalar(operand.name, bound.values[operand.name], value)
-        if found is None:
+            entry = _scalar(operand.name, bound.values[operand.name], value)
+        if entry is None:
             return None
-        entries[operand.name] = found
+        entries[operand.name] = entry
     return entries, attributes
 
 
 def _attributes(execution: Execution) -> dict[str, Any] | None:
-    known = {**ATTRIBUTES, **ATTRIBUTES_OF.get(execution.instruction.name, {})}
-    keys = {declared: key for key, declared in known.items()}
-    found: dict[str, Any] = {}
+    names = {**ATTRIBUTES, **ATTRIBUTES_OF.get(execution.instruction.name, {})}
+    keys = {declared: key for key, declared in names.items()}
+    attributes: dict[str, Any] = {}
     for written, value in execution.op.attributes:
         attribute = execution.instruction.attribute(written)
         name = attribute.name if attribute else written
@@ -157,8 +157,8 @@ def _attributes(execution: Execution) -> dict[str, Any] | None:
             continue
         if name not in keys:
             return None
-        found[keys[name]] = value.name if isinstance(value, IntEnum) else value
-    return found
+        attributes[keys[name]] = value.name if isinstance(value, IntEnum) else value
+    return attributes
 
 
 def _tile(name: str, role: str, ref: TileRef) -> dict[str, Any] | None:

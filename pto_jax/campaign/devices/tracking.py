@@ -180,7 +180,7 @@ class Diverging(ReferenceMachine):
         theirs = self._written(execution, other)
         self._restore(execution, result)
         lanes = sum(_different(d, a, b) for (d, a), (_, b) in zip(ours, theirs, strict=True))
-        if lanes and all(found.op is not execution.op for found in self.divergences):
+        if lanes and all(divergence.op is not execution.op for divergence in self.divergences):
             self.divergences.append(Divergence(execution.op, lanes))
 
     def _state(self, execution: Execution) -> list[Any]:
@@ -197,15 +197,15 @@ class Diverging(ReferenceMachine):
                 self.buffers[operand.buffer][...] = words
 
     def _written(self, execution: Execution, step: Step) -> list[tuple[DType, Array]]:
-        found: list[tuple[DType, Array]] = []
+        contents: list[tuple[DType, Array]] = []
         for operand in _destinations(execution):
             if isinstance(operand, TileRef):
                 rows, cols = int(operand.v_row), int(operand.v_col)
-                found.append((operand.type.dtype, self.stored(operand)[:rows, :cols].copy()))
+                contents.append((operand.type.dtype, self.stored(operand)[:rows, :cols].copy()))
             else:
                 raw, d = self.buffers[operand.buffer], operand.dtype
-                found.append((d, read_words(raw, np.arange(len(raw) * 8 // d.storage_bits), d)))
-        return found + [(t.dtype, step.made[name]) for name, t in execution.vectors.items()]
+                contents.append((d, read_words(raw, np.arange(len(raw) * 8 // d.storage_bits), d)))
+        return contents + [(t.dtype, step.made[name]) for name, t in execution.vectors.items()]
 
 
 def _destinations(execution: Execution) -> list[TileRef | View]:

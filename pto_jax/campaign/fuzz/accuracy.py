@@ -39,8 +39,8 @@ def bounds(program: Program, function: Function) -> dict[str, int]:
     """
     flow = _Flow(program)
     names = fragment_outputs(program) if program.fragment else written_buffers(program, function)
-    found = {name: flow.level((function.name, name)) for name in names}
-    return {name: UNBOUNDED if level == _NONE else level for name, level in found.items() if level}
+    levels = {name: flow.level((function.name, name)) for name in names}
+    return {name: UNBOUNDED if level == _NONE else level for name, level in levels.items() if level}
 
 
 class _Flow:
@@ -147,5 +147,5 @@ def _moves(op: Op) -> bool:
     if instruction is None or instruction.moves != "copy":
         return False
     types = {element_type(v.type) for v in (*op.ins, *op.destinations) if not isinstance(v.type, ScalarType)}
-    given = (instruction.attribute(name) for name, _ in op.attributes)
-    return len(types) == 1 and all(a is not None and a.of_layout for a in given)
+    attributes = (instruction.attribute(name) for name, _ in op.attributes)
+    return len(types) == 1 and all(a is not None and a.of_layout for a in attributes)

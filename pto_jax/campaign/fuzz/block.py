@@ -65,12 +65,12 @@ class Block:
 
     def left(self, start: int, count: int) -> list[Span]:
         """What is not done of some cases."""
-        end, at, found = start + count, start, []
+        end, at, spans = start + count, start, []
         for run in self.runs:
             if at < run.start < end:
-                found.append((at, run.start - at))
+                spans.append((at, run.start - at))
             at = max(at, run.end)
-        return [*found, (at, end - at)] if at < end else found
+        return [*spans, (at, end - at)] if at < end else spans
 
     def batches(self) -> Iterator[Batch]:
         """What became of the cases that are done."""

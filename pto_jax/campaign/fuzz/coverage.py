@@ -27,10 +27,10 @@ def of_program(program: Program) -> Counter[str]:
     >>> dict(of_program(pto.parse("tneg %dst, %src : !pto.tile<16x16xf32>")))
     {'tneg|f32|-|full|row': 1}
     """
-    found: Counter[str] = Counter()
+    cells: Counter[str] = Counter()
     for op in program.walk():
-        found.update(_cells(op))
-    return found
+        cells.update(_cells(op))
+    return cells
 
 
 def _cells(op: Op) -> tuple[str, ...]:
@@ -54,8 +54,8 @@ def _named(
 
 def _element(operands: tuple[Value, ...]) -> str:
     """Element type of the first operand that has one; results come first."""
-    found = (getattr(v.type, "dtype", None) for v in operands)
-    return next((d.name for d in found if d is not None), "-")
+    types = (getattr(v.type, "dtype", None) for v in operands)
+    return next((d.name for d in types if d is not None), "-")
 
 
 def _region(tile: TileType) -> str:

@@ -29,8 +29,8 @@ def agreed(coordinator: str, process: int | None, processes: int | None, plan: P
     host, _, port = coordinator.rpartition(":")
     if not host or not port.isdecimal():
         raise ArgumentError(f"--coordinator {coordinator}: allowed: HOST:PORT")
-    given = {"coordinator": coordinator, "process": process, "processes": processes, "plan": _mark(plan)}
-    command = [sys.executable, "-m", "pto_jax.campaign.fuzz.meeting", json.dumps(given)]
+    message = {"coordinator": coordinator, "process": process, "processes": processes, "plan": _mark(plan)}
+    command = [sys.executable, "-m", "pto_jax.campaign.fuzz.meeting", json.dumps(message)]
     # What the processes compute comes from elsewhere; here they only count each other.
     environment = {
         **os.environ,
@@ -47,10 +47,10 @@ def agreed(coordinator: str, process: int | None, processes: int | None, plan: P
         reason = (done.stderr.strip().splitlines() or [f"exit status {done.returncode}"])[-1]
         raise ArgumentError(f"the processes do not meet at {coordinator}: {reason}")
     # What JAX's libraries print by themselves may follow on the line.
-    found, _ = json.JSONDecoder().raw_decode(answers[-1])
-    if not found["equal"]:
+    answer, _ = json.JSONDecoder().raw_decode(answers[-1])
+    if not answer["equal"]:
         raise ArgumentError("the processes have different options, programs or versions; allowed: the same")
-    return int(found["process"]), int(found["processes"])
+    return int(answer["process"]), int(answer["processes"])
 
 
 def _mark(plan: Plan) -> int:

@@ -63,15 +63,15 @@ def failure(outcome: Outcome, record: Record) -> Failure:
 
 
 def _detail(outcome: Outcome) -> dict[str, Any]:
-    found = outcome.mismatch
-    if found is None:
+    mismatch = outcome.mismatch
+    if mismatch is None:
         return {}
-    first = found.comparison.first if found.comparison is not None else None
+    first = mismatch.comparison.first if mismatch.comparison is not None else None
     if first is None:
-        return {"output": found.output}
+        return {"output": mismatch.output}
     digits = max(1, first.dtype.bits // 4)
     return {
-        "output": found.output,
+        "output": mismatch.output,
         "index": first.index,
         "dtype": first.dtype.name,
         "expected": f"0x{first.expected_bits:0{digits}x}",

@@ -84,8 +84,8 @@ class CaseExecutor(Executor):
         step = 1 if self.one_by_one else count
         for first in range(start, start + count, step):
             ulp: defaultdict[int, Histograms] = defaultdict(Histograms)
-            for found in self._outcomes(range(first, first + step), ulp):
-                yield self._piece(found, ulp)
+            for outcome in self._outcomes(range(first, first + step), ulp):
+                yield self._piece(outcome, ulp)
 
     def _piece(self, found: Outcome | Failure, ulp: Mapping[int, Histograms]) -> Batch:
         if isinstance(found, Failure):

@@ -50,15 +50,15 @@ def differences(
     >>> differences({"seed": 1, "versions": {"jax": "0.10"}}, {"seed": 2, "versions": {"jax": "0.11"}})
     ['seed: 1, not 2', 'versions.jax: 0.10, not 0.11']
     """
-    found = []
+    lines = []
     left = set(ignored) | {"schema"}
     for key in [k for k in dict.fromkeys((*wanted, *stored)) if k not in left]:
         a, b = stored.get(key), wanted.get(key)
         if isinstance(a, dict) and isinstance(b, dict):
-            found += [f"{key}.{text}" for text in differences(a, b, ())]
+            lines += [f"{key}.{text}" for text in differences(a, b, ())]
         elif a != b:
-            found.append(f"{key}: {_shown(a)}, not {_shown(b)}")
-    return found
+            lines.append(f"{key}: {_shown(a)}, not {_shown(b)}")
+    return lines
 
 
 def _shown(value: Any) -> str:

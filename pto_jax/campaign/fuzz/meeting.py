@@ -17,12 +17,12 @@ def meet(coordinator: str, process: int | None, processes: int | None, plan: int
 
     jax.distributed.initialize(coordinator, processes, process, initialization_timeout=MEETING)
     plans = np.asarray(multihost_utils.process_allgather(np.uint32(plan)))
-    found: dict[str, Any] = {
+    answer: dict[str, Any] = {
         "process": jax.process_index(),
         "processes": jax.process_count(),
         "equal": bool((plans == plans.reshape(-1)[0]).all()),
     }
-    print(json.dumps(found), flush=True)
+    print(json.dumps(answer), flush=True)
     jax.distributed.shutdown()  # type: ignore[no-untyped-call]
 
 

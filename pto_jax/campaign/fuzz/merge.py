@@ -46,24 +46,24 @@ def merge(stores: Sequence[str | Path], out: str | Path) -> int:
 
 def _campaign(stores: Sequence[Store]) -> dict[str, Any]:
     """What the merged store says about its campaign."""
-    known = [s.campaign() for s in stores]
-    for store, other in zip(stores[1:], known[1:], strict=True):
-        found = differences(known[0], other, OWN)
-        if found:
+    campaigns = [s.campaign() for s in stores]
+    for store, other in zip(stores[1:], campaigns[1:], strict=True):
+        texts = differences(campaigns[0], other, OWN)
+        if texts:
             raise ArgumentError(
-                f"{stores[0].name} and {store.name} are different campaigns: {'; '.join(found)}"
+                f"{stores[0].name} and {store.name} are different campaigns: {'; '.join(texts)}"
             )
-    start = min(k["start"] for k in known)
-    devices = sorted({k["device"] for k in known if k.get("device")})
+    start = min(k["start"] for k in campaigns)
+    devices = sorted({k["device"] for k in campaigns if k.get("device")})
     return {
-        **known[0],
+        **campaigns[0],
         "start": start,
-        "count": max(k["start"] + k["count"] for k in known) - start,
+        "count": max(k["start"] + k["count"] for k in campaigns) - start,
         "process": 0,
         "processes": 1,
         "device": ", ".join(devices),
-        "started": min(k.get("started", 0) for k in known),
-        "rejected": any(k.get("rejected") for k in known),
+        "started": min(k.get("started", 0) for k in campaigns),
+        "rejected": any(k.get("rejected") for k in campaigns),
     }
 
 

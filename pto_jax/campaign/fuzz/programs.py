@@ -118,15 +118,15 @@ def _subjects(file: str, profile: str | None, entry: str | None, exact: bool) ->
     target = resolve_profile(program, profile)
     verify(program, target, raise_on_error=True)
     listed = [f for f in program.entries if f.body.ops] if entry is None else []
-    found = []
+    subjects = []
     for function in listed or [select_entry(program, entry)]:
         for a in function.args:
             if not isinstance(a.type, GlobalTypes | TileType | VectorType | ScalarType):
                 where = "fragment" if function.name == FRAGMENT else f"function {function.name}"
                 raise ArgumentError(f"{where}: nothing is generated for argument {a.name} of type {a.type}")
         ulp = {} if exact else bounds(program, function)
-        found.append(Subject(file, program, function, target, tuple(numbers((program,))), ulp))
-    return found
+        subjects.append(Subject(file, program, function, target, tuple(numbers((program,))), ulp))
+    return subjects
 
 
 def _rejection(file: str, profile: str | None, error: PtoError) -> str:

@@ -130,8 +130,8 @@ class Store:
         with self._writing() as database:
             for block, batches in kept:
                 within = (block.start, block.end)
-                found = database.execute(f"SELECT start, count FROM batch {_WITHIN} ORDER BY start", within)
-                if found.fetchall() != block.stored:
+                rows = database.execute(f"SELECT start, count FROM batch {_WITHIN} ORDER BY start", within)
+                if rows.fetchall() != block.stored:
                     raise sqlite3.IntegrityError(f"rows of cases {block.start} to {block.end - 1}")
                 database.execute(f"DELETE FROM batch {_WITHIN}", within)
                 database.execute("DELETE FROM failure WHERE case_index >= ? AND case_index < ?", within)
@@ -154,8 +154,8 @@ class Store:
         query = f"""SELECT start, count, kinds, coverage, ulp, worker, seconds, finished
                     FROM batch {where} ORDER BY start"""
         for start, count, kinds, coverage, ulp, *times in self.rows(query, *given):
-            found = (Counter(json.loads(kinds)), Counter(json.loads(coverage)), ulp)
-            yield Batch(start, count, *found, self._failures(start)), *times
+            contents = (Counter(json.loads(kinds)), Counter(json.loads(coverage)), ulp)
+            yield Batch(start, count, *contents, self._failures(start)), *times
 
     def _failures(self, start: int) -> tuple[Failure, ...]:
         query = """SELECT case_index, case_id, kind, profile, instruction, cause, message, folder, detail
@@ -205,8 +205,8 @@ def _connected(path: Path | None) -> sqlite3.Connection:
 
 
 def _add(database: sqlite3.Connection, batch: Batch, worker: str, seconds: float, finished: float) -> None:
-    found = (_json(batch.kinds), _json(batch.coverage), batch.ulp)
-    row = (batch.start, batch.count, worker, seconds, finished, *found)
+    contents = (_json(batch.kinds), _json(batch.coverage), batch.ulp)
+    row = (batch.start, batch.count, worker, seconds, finished, *contents)
     database.execute("INSERT INTO batch VALUES (?, ?, ?, ?, ?, ?, ?, ?)", row)
     database.executemany(
         "INSERT INTO failure VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
@@ -238,8 +238,8 @@ def _row(f: Failure, start: int) -> tuple[Any, ...]:
 def _failure(case_index: int, case_id: str, kind: str, *row: Any) -> Failure:
     """A row of a query as ``_failures`` makes it."""
     profile, instruction, cause, message, folder, detail = row
-    found = json.loads(detail)
-    return Failure(case_index, case_id, kind, profile, instruction, cause, message, folder, found)
+    element = json.loads(detail)
+    return Failure(case_index, case_id, kind, profile, instruction, cause, message, folder, element)
 
 
 def _json(value: Any) -> str:

@@ -28,8 +28,8 @@ def summary(store: Store) -> str:
 
 
 def _lines(store: Store) -> Iterator[str]:
-    known = store.campaign()
-    yield f"{known.get('tested')} against {known.get('reference')}, seed {known.get('seed')}"
+    campaign = store.campaign()
+    yield f"{campaign.get('tested')} against {campaign.get('reference')}, seed {campaign.get('seed')}"
     kinds = store.kinds()
     order = [*_KINDS, *sorted(set(kinds) - set(_KINDS))]
     counts = ", ".join(f"{kinds[k]} {k}" for k in order if kinds[k])

@@ -102,12 +102,12 @@ class Guarded:
         self._board.show(index, recording=True)
         try:
             self._remove(outcome.case)
-            found = self._recorder(outcome, reference, tested)
+            record = self._recorder(outcome, reference, tested)
         except Exception as error:
             self._say(Note(f"case {index}: its failure was not recorded: {type(error).__name__}: {error}"))
-            found = forget(outcome, reference, tested)
+            record = forget(outcome, reference, tested)
         self._board.show(index)
-        return found
+        return record
 
     def _remove(self, case: Case) -> None:
         """Remove folders of a case on these machines, which an unfinished block or campaign left."""

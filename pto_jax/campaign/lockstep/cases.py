@@ -91,27 +91,29 @@ def _operands(
 ) -> tuple[tuple[Value, ...], Value, dict[str, Input]]:
     """Sources and destination of one instruction, and the arguments that only it has."""
     branch, inputs = opcode.branch, {}
-    known = dict(zip(branch.tiles, registers, strict=False))
+    values = dict(zip(branch.tiles, registers, strict=False))
     for name, word in zip(branch.scalars, scalars, strict=False):
         t = ScalarType(branch.context.dtype(name))
-        known[name] = Value(f"s{number}_{name}", t)
-        inputs[known[name].name] = Input(t, np.array(word).astype(t.dtype.word))
+        values[name] = Value(f"s{number}_{name}", t)
+        inputs[values[name].name] = Input(t, np.array(word).astype(t.dtype.word))
     for name, tile in opcode.tmp:
-        known[name] = Value(f"tmp{number}_{name}", tile)
-        inputs[known[name].name] = Input(tile, np.zeros(tile.shape, tile.dtype.word))
-    return tuple(known[n] for n in branch.context.form), registers[0], inputs
+        values[name] = Value(f"tmp{number}_{name}", tile)
+        inputs[values[name].name] = Input(tile, np.zeros(tile.shape, tile.dtype.word))
+    return tuple(values[n] for n in branch.context.form), registers[0], inputs
 
 
 def outputs(case: Case, table: Table, registers: NDArray[np.uint32]) -> dict[str, Output]:
     """The results of a decoded case from its final registers [registers, words]."""
-    found = {}
+    by_name = {}
     for name in case.program.fragment_results:
-        given = case.inputs[name]
-        assert isinstance(given.type, TileType)
-        found[name] = Output(
-            given.type.dtype, tile_words(registers[int(name.removeprefix("r"))], given.type), given.valid
+        argument = case.inputs[name]
+        assert isinstance(argument.type, TileType)
+        by_name[name] = Output(
+            argument.type.dtype,
+            tile_words(registers[int(name.removeprefix("r"))], argument.type),
+            argument.valid,
         )
-    return found
+    return by_name
 
 
 def register_words(tile: NDArray[Any], t: TileType) -> NDArray[np.uint32]:

@@ -127,12 +127,12 @@ def _spans(start: int, count: int, span: int) -> Iterator[tuple[int, int]]:
 
 
 def _named(table: Table, counts: NDArray[np.int64]) -> Counter[str]:
-    found: Counter[str] = Counter()
+    coverage: Counter[str] = Counter()
     for per_region, cells in zip(counts.tolist(), _cells(table), strict=True):
         for n, named in zip(per_region, cells, strict=True):
             if n:
-                found.update(dict.fromkeys(named, n))
-    return found
+                coverage.update(dict.fromkeys(named, n))
+    return coverage
 
 
 @lru_cache(maxsize=64)

@@ -106,8 +106,8 @@ def _rounded(n: int) -> int:
 
 
 def _outputs(program: Encoded, registers: NDArray[np.uint32]) -> dict[str, Output]:
-    found = {}
+    outputs = {}
     for name, number in program.results.items():
         t = program.types[number]
-        found[name] = Output(t.dtype, tile_words(registers[number], t), program.sizes[number])
-    return found
+        outputs[name] = Output(t.dtype, tile_words(registers[number], t), program.sizes[number])
+    return outputs

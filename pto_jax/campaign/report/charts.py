@@ -112,10 +112,10 @@ def short_power(n: int) -> str:
 
 def _starts(last: int) -> list[int]:
     """Buckets from 0 to the last one, at least up to 3."""
-    found = list(range(SMALL))
-    while found[-1] < last:
-        found.append(SMALL if found[-1] == SMALL - 1 else found[-1] * 2)
-    return found
+    starts = list(range(SMALL))
+    while starts[-1] < last:
+        starts.append(SMALL if starts[-1] == SMALL - 1 else starts[-1] * 2)
+    return starts
 
 
 def _beyond(a: Accuracy, start: int) -> bool:

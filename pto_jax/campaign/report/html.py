@@ -105,10 +105,10 @@ def _template() -> Any:
 
 
 def _started(r: Report) -> str:
-    known = r.campaign.get("started")
+    seconds = r.campaign.get("started")
     begun = "at an unknown time"
-    if isinstance(known, int | float):
-        moment = datetime.fromtimestamp(known, tz=UTC)
+    if isinstance(seconds, int | float):
+        moment = datetime.fromtimestamp(seconds, tz=UTC)
         begun = moment.strftime("%Y-%m-%d %H:%M UTC")
     workers = f"{r.workers} worker{'s' * (r.workers != 1)}"
     return (

@@ -48,14 +48,14 @@ def measure(numerics: str, names: Iterable[str] | None = None, elements: int = E
     ``numerics`` is that of :func:`pto_jax.compile`; each instruction (by default all :func:`measured` ones)
     is measured in every type that has it, on at least ``elements`` elements.
     """
-    found = Histograms()
+    histograms = Histograms()
     machine = Engine("jit", None, numerics)
     for name in measured() if names is None else names:
         for d in map(dtype, DTYPES):
             sample = _sample(name, d)
             if sample is not None:
-                _measure(found, machine, sample, elements)
-    return found
+                _measure(histograms, machine, sample, elements)
+    return histograms
 
 
 def drawn(r: Range, rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> NDArray[Any]:

@@ -151,8 +151,8 @@ def report(contents: Contents, measured: Mapping[str, Histograms] | None = None)
 
 def accuracies(histograms: Histograms) -> tuple[Accuracy, ...]:
     """Histograms with their declared bounds, in order."""
-    known = bounds()
-    return tuple(Accuracy(*key, known.get(key), histograms[key]) for key in histograms)
+    declared_bounds = bounds()
+    return tuple(Accuracy(*key, declared_bounds.get(key), histograms[key]) for key in histograms)
 
 
 def _ordered(kinds: Counter[str]) -> dict[str, int]:
@@ -171,14 +171,14 @@ def _causes(contents: Contents) -> Iterator[Cause]:
     groups: dict[str, list[Failure]] = {}
     for failure in contents.failures:
         groups.setdefault(failure.cause or f"{failure.kind}: unknown", []).append(failure)
-    for cause, found in sorted(groups.items(), key=lambda item: (-len(item[1]), item[1][0].index)):
-        kept = next((f for f in found if f.folder), found[0])
+    for cause, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[1][0].index)):
+        kept = next((f for f in group if f.folder), group[0])
         yield Cause(
             cause,
-            len(found),
-            _ordered(Counter(f.kind for f in found)),
-            tuple(sorted({f.instruction for f in found} - {""})),
-            tuple(sorted({f.profile for f in found} - {""})),
+            len(group),
+            _ordered(Counter(f.kind for f in group)),
+            tuple(sorted({f.instruction for f in group} - {""})),
+            tuple(sorted({f.profile for f in group} - {""})),
             kept,
             command(contents.campaign, kept),
         )
@@ -201,8 +201,8 @@ def command(campaign: Mapping[str, Any], failure: Failure) -> str:
     else:
         options["--tested"] = "tested"
     for option, key in options.items():
-        given = campaign.get(key) or ()
-        for value in [given] if isinstance(given, str) else given:
+        values = campaign.get(key) or ()
+        for value in [values] if isinstance(values, str) else values:
             words += [option, value]
     if campaign.get("programs"):
         words += ["--programs", *campaign["programs"]]

@@ -164,6 +164,6 @@ def _count(n: int) -> str:
 
 def _options(r: Report) -> Iterator[str]:
     yield from _titled("campaign")
-    known = {**r.options, "device": r.campaign.get("device") or "unknown"}
-    known |= {f"version of {k}": str(v) for k, v in (r.campaign.get("versions") or {}).items()}
-    yield from table([[k, v] for k, v in known.items()], left=2)
+    values = {**r.options, "device": r.campaign.get("device") or "unknown"}
+    values |= {f"version of {k}": str(v) for k, v in (r.campaign.get("versions") or {}).items()}
+    yield from table([[k, v] for k, v in values.items()], left=2)

@@ -54,9 +54,9 @@ def _thin(search: Search, name: str) -> None:
             else:
                 continue
             break
-        found = np.flatnonzero(search.case.inputs[name].words)
-        size = min(size, -(-len(found) // 2)) if len(found) < len(kept) and len(found) > 1 else size // 2
-        kept = found
+        places = np.flatnonzero(search.case.inputs[name].words)
+        size = min(size, -(-len(places) // 2)) if len(places) < len(kept) and len(places) > 1 else size // 2
+        kept = places
 
 
 def _simplify(search: Search, name: str) -> None:
@@ -64,8 +64,8 @@ def _simplify(search: Search, name: str) -> None:
     i = search.case.inputs[name]
     words, d = i.words, i.type.dtype
     simple = _simple(d)
-    found = np.unique(words[words != 0])
-    if not found.size or (found.size == 1 and int(found[0]) in simple):
+    numbers = np.unique(words[words != 0])
+    if not numbers.size or (numbers.size == 1 and int(numbers[0]) in simple):
         return
     if search.first(_with(search.case, {name: np.where(words != 0, w, words)}) for w in simple):
         return

@@ -92,9 +92,9 @@ def _values(case: Case, name: str, wanted: Output, found: Output) -> str:
 
 def _before(case: Case, name: str, output: Output) -> Array | None:
     """What an output held before: an argument its contents, a new tile what the profile fills it with."""
-    given = case.inputs.get(name)
-    if given is not None:
-        return given.words if given.words.shape == output.words.shape else None
+    argument = case.inputs.get(name)
+    if argument is not None:
+        return argument.words if argument.words.shape == output.words.shape else None
     top = (1 << output.dtype.bits) - 1
     fill = 0 if case.profile.fresh_tile == "zero" else top
     return np.full(output.words.shape, fill, output.words.dtype)

@@ -26,8 +26,8 @@ Values = Mapping[str, Value]
 def entry_of(case: Case) -> Function:
     """The function that a case executes."""
     program = case.program
-    found = program.function(case.entry) if case.entry is not None else None
-    return found or program.entries[0]
+    function = program.function(case.entry) if case.entry is not None else None
+    return function or program.entries[0]
 
 
 def with_entry(case: Case, function: Function) -> Case:
@@ -96,13 +96,13 @@ def unwrapped(case: Case, at: int, arm: int, joined: bool) -> Case:
     handed: dict[str, Value] = {}
 
     def change(op: Op) -> Sequence[Op]:
-        found = _body(case.program, op, arm) if number(op) == at else None
-        if found is None:
+        body = _body(case.program, op, arm) if number(op) == at else None
+        if body is None:
             return (op,)
-        region, given = found
+        region, values = body
         if traits_of(op).calls:
             region = _own_names(region, at)
-        names = {a.name: v for a, v in zip(region.args, given, strict=False)} if joined else {}
+        names = {a.name: v for a, v in zip(region.args, values, strict=False)} if joined else {}
         if joined:
             handed.update(_handed_on(op, region, arm, names))
         return [renamed(o, names) for o in region.ops if not traits_of(o).terminator]
@@ -120,13 +120,13 @@ def _body(program: Program, op: Op, arm: int) -> tuple[Region, tuple[Value, ...]
         return replace(function.body, args=function.args), op.ins
     if arm >= len(op.regions):
         return None
-    given, regions = op.ins, traits_of(op).regions
+    values, regions = op.ins, traits_of(op).regions
     if regions is not None and regions.runs == "for":
-        given = (*op.group("lb"), *op.group("inits"))
+        values = (*op.group("lb"), *op.group("inits"))
     elif regions is not None and regions.runs == "while" and arm == 1:
         inner = {a.name: v for a, v in zip(op.regions[0].args, op.ins, strict=False)}
-        given = tuple(inner.get(v.name, v) for v in handed_on(op.regions[0]))
-    return op.regions[arm], given
+        values = tuple(inner.get(v.name, v) for v in handed_on(op.regions[0]))
+    return op.regions[arm], values
 
 
 def _handed_on(op: Op, region: Region, arm: int, names: Values) -> dict[str, Value]:
@@ -158,8 +158,8 @@ def as_fragment(case: Case) -> Case | None:
         return None
     ops = tuple(op for op in function.body.ops if not traits_of(op).terminator)
     body = Region(ops)
-    found = Function(FRAGMENT, function.args, body)
-    program = Program((found,), case.program.attributes, fragment=True, has_module=False)
+    fragment = Function(FRAGMENT, function.args, body)
+    program = Program((fragment,), case.program.attributes, fragment=True, has_module=False)
     return replace(case, program=program, entry=None)
 
 
@@ -169,10 +169,10 @@ def closed(case: Case, recording: Recording) -> Case | None:
     None where a value is undefined for which nothing was recorded, or inside a function that is called.
     """
     tidy = _tidied(case)
-    known = {a.name for a in entry_of(tidy).args}
+    names = {a.name for a in entry_of(tidy).args}
     missing: dict[str, Value] = {}
     inputs: dict[str, Input] = {}
-    for op, value, at, defined in _uses(entry_of(tidy).body, known):
+    for op, value, at, defined in _uses(entry_of(tidy).body, names):
         if value.name in defined or value.name in inputs:
             continue
         values = recording.used.get(number(op), ())
@@ -209,8 +209,8 @@ def _uses(region: Region, known: set[str]) -> Iterator[tuple[Op, Value, int, set
 def _default(t: Type) -> Input | None:
     """Zeros of a type."""
     if isinstance(t, MemRefType):
-        found = tile_of_memref(t)
-        t = found if found is not None else t
+        tile = tile_of_memref(t)
+        t = tile if tile is not None else t
     if isinstance(t, TileType):
         return Input(t, np.zeros(t.shape, t.dtype.word), None if t.is_static else t.shape)
     if isinstance(t, ScalarType):

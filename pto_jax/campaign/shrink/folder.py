@@ -115,19 +115,19 @@ def versions() -> dict[str, str]:
 
 def device() -> str:
     """The device that JAX uses."""
-    found = jax.devices()[0]
-    return f"{found.platform}: {found.device_kind}"
+    first = jax.devices()[0]
+    return f"{first.platform}: {first.device_kind}"
 
 
 def _first(finding: Finding) -> dict[str, Any] | None:
     """The first element that differs: bits on both machines, its row and column (indices of any rank)."""
     differs = finding.outcome.mismatch
     comparison = differs.comparison if differs is not None else None
-    found = first_difference(comparison, "output", "expected", "got")
-    if not found or finding.wanted is None:
+    element = first_difference(comparison, "output", "expected", "got")
+    if not element or finding.wanted is None:
         return None
-    shape = finding.wanted.outputs[found["output"]].words.shape
-    return {**found, "position": [int(n) for n in np.unravel_index(found["index"], shape)]}
+    shape = finding.wanted.outputs[element["output"]].words.shape
+    return {**element, "position": [int(n) for n in np.unravel_index(element["index"], shape)]}
 
 
 def _execution(case: Case) -> dict[str, Any]:

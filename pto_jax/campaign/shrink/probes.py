@@ -38,9 +38,9 @@ def localised(machines: Machines, finding: Finding, recording: Recording) -> tup
         if probe is None or mark in tried:
             continue
         tried.add(mark)
-        found = machines.fails(probe, finding.signature)
-        if found is not None:
-            return found, event.op.name
+        failure = machines.fails(probe, finding.signature)
+        if failure is not None:
+            return failure, event.op.name
     return None
 
 
@@ -80,8 +80,8 @@ def probe_of(recording: Recording, event: Event, bits: bool = False) -> Case | N
 
 def _tile_type(value: Value) -> TileType | ScalarType | MemRefType:
     t = value.type
-    found = tile_of_memref(t) if isinstance(t, MemRefType) else None
-    return found or t  # type: ignore[return-value]
+    tile = tile_of_memref(t) if isinstance(t, MemRefType) else None
+    return tile or t  # type: ignore[return-value]
 
 
 def _bounds(op: Op, case: Case) -> dict[str, int]:
@@ -117,20 +117,20 @@ def _visible(op: Op) -> tuple[list[Op], dict[str, Input]]:
 
 def _as_bits(op: Op) -> list[Op]:
     """Handles over the float results of an instruction as integers."""
-    found = []
+    ops = []
     for value in op.destinations:
         t = value.type
         d = find_dtype(f"i{t.dtype.bits}") if isinstance(t, TileType) and t.dtype.is_float else None
         if isinstance(t, TileType) and d is not None and t.conv is None:
             seen = Value(f"{value.name}_bits", t.with_dtype(d))
-            found.append(Op("bitcast", (value,), results=(seen,)))
-    return found
+            ops.append(Op("bitcast", (value,), results=(seen,)))
+    return ops
 
 
 def types_of(op: Op) -> str:
     """The element types of an instruction: that of its result, after that of its source where it differs."""
-    found = list(_elements(op))
-    source, result = found[0], found[-1]
+    elements = list(_elements(op))
+    source, result = elements[0], elements[-1]
     return result.name if source == result else f"{source.name}->{result.name}"
 
 

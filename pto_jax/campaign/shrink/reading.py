@@ -71,12 +71,12 @@ def read(path: str | Path, original: bool = False) -> Failure:
     if not folder.is_dir():
         raise FileError(f"{folder}: is not a folder" if folder.exists() else f"{folder}: no such folder")
     report = _report(folder / REPORT)
-    told = report["original" if original else "shrunk"]
+    execution = report["original" if original else "shrunk"]
     file = folder / (ORIGINAL if original else SHRUNK)
     program = parse(read_text(file, regular=True), str(file))
-    if told["entry"] is not None and program.function(told["entry"]) is None:
-        raise FileError(f"{folder}: the program has no function {told['entry']!r}, which {REPORT} names")
-    if told["entry"] is None and len(program.entries) != 1:
+    if execution["entry"] is not None and program.function(execution["entry"]) is None:
+        raise FileError(f"{folder}: the program has no function {execution['entry']!r}, which {REPORT} names")
+    if execution["entry"] is None and len(program.entries) != 1:
         raise FileError(f"{folder}: the program has {len(program.entries)} entries; {REPORT} names none")
     case = Case(
         report["id"],
@@ -85,9 +85,9 @@ def read(path: str | Path, original: bool = False) -> Failure:
         profile(report["profile"]),
         program,
         {},
-        told["ulp"],
-        told["grid"],
-        told["entry"],
+        execution["ulp"],
+        execution["grid"],
+        execution["entry"],
     )
     inputs = folder / (ORIGINAL_INPUTS if original else INPUTS)
     arrays = load_arrays(inputs)
@@ -97,22 +97,22 @@ def read(path: str | Path, original: bool = False) -> Failure:
 
 
 def _report(path: Path) -> dict[str, Any]:
-    found = read_json(path, regular=True)
-    if not isinstance(found, dict):
-        raise FileError(f"{path}: holds a {type(found).__name__}; an object is needed")
+    report = read_json(path, regular=True)
+    if not isinstance(report, dict):
+        raise FileError(f"{path}: holds a {type(report).__name__}; an object is needed")
     for key, kind in _KEYS.items():
-        if type(found.get(key)) is not kind:
-            raise FileError(f"{path}: {key} is {_shown(found.get(key))}; {kind.__name__} is needed")
-    if found["profile"] not in PROFILE_NAMES:
+        if type(report.get(key)) is not kind:
+            raise FileError(f"{path}: {key} is {_shown(report.get(key))}; {kind.__name__} is needed")
+    if report["profile"] not in PROFILE_NAMES:
         allowed = " ".join(PROFILE_NAMES)
-        raise FileError(f"{path}: profile is {found['profile']!r}; allowed: {allowed}")
+        raise FileError(f"{path}: profile is {report['profile']!r}; allowed: {allowed}")
     for part in ("shrunk", "original"):
-        if not _is_execution(found[part]):
+        if not _is_execution(report[part]):
             raise FileError(
-                f"{path}: {part} is {_shown(found[part])}; entry (a name or null), grid (at least 1) and "
+                f"{path}: {part} is {_shown(report[part])}; entry (a name or null), grid (at least 1) and "
                 "ulp (numbers by name) are needed"
             )
-    return found
+    return report
 
 
 def _is_execution(told: dict[str, Any]) -> bool:

@@ -213,20 +213,20 @@ class _Watcher(ReferenceMachine):
         """Keep the results of operations that have ended since."""
         still = []
         for op, scope in self._open:
-            found = [_looked_up(scope, v) for v in op.results]
-            if any(o is None for o in found):
+            operands = [_looked_up(scope, v) for v in op.results]
+            if any(o is None for o in operands):
                 still.append((op, scope))
             elif op.results:
                 made = self.recording.made
                 if number(op) not in made:
-                    made[number(op)] = self._values(op.results, found)
+                    made[number(op)] = self._values(op.results, operands)
         # A result that stays unbound belongs to an operation that is still executing.
         self._open = [(op, scope) for op, scope in still if op.regions or traits_of(op).calls]
 
     def _values(self, values: Sequence[Value], operands: Sequence[Operand]) -> Values:
-        found = tuple(self._value(v, o) for v, o in zip(values, operands, strict=True))
-        self._bytes += sum(i.words.nbytes for i in found if i is not None)
-        return found
+        inputs = tuple(self._value(v, o) for v, o in zip(values, operands, strict=True))
+        self._bytes += sum(i.words.nbytes for i in inputs if i is not None)
+        return inputs
 
     def _value(self, value: Value, operand: Operand) -> Input | None:
         """An operand as the input of a program, where it can be one."""

@@ -78,9 +78,9 @@ def blamed(machines: Machines, case: Case) -> Blame:
     recording = record(case)
     instruction = next((e.op.name for e in recording.influencing(None)), "")
     try:
-        found = localised(machines, finding, recording)
-        if found is not None:
-            search.best, instruction = found
+        location = localised(machines, finding, recording)
+        if location is not None:
+            search.best, instruction = location
         else:
             _shrink_program(search)
             instruction = _first_wrong(search) or instruction

@@ -70,9 +70,9 @@ class Machines:
         mark = f"{signature} {digest(case)}" if case is not None else ""
         if case is None or mark in self._seen or not is_legal(case) or not ends(case):
             return None
-        found = self.run(case)
-        if found.outcome.is_failure and found.signature == signature:
-            return found
+        finding = self.run(case)
+        if finding.outcome.is_failure and finding.signature == signature:
+            return finding
         self._seen.add(mark)
         return None
 
@@ -94,11 +94,11 @@ class Search:
     def attempt(self, candidate: Case | None) -> bool:
         """Take a smaller case where it fails in the same way; none is taken twice."""
         mark = digest(candidate) if candidate is not None else ""
-        found = self.machines.fails(candidate, self.signature) if mark not in self._taken else None
-        if found is not None:
-            self.best = found
+        finding = self.machines.fails(candidate, self.signature) if mark not in self._taken else None
+        if finding is not None:
+            self.best = finding
             self._taken.add(mark)
-        return found is not None
+        return finding is not None
 
     def first(self, candidates: Iterable[Case | None]) -> bool:
         """Take the first of some cases that fails in the same way."""

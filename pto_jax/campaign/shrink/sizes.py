@@ -63,8 +63,8 @@ def _static(case: Case) -> Case:
             sizes[i.type] = i.valid if sizes.get(i.type, i.valid) == i.valid else None
 
     def change(t: Type) -> Type:
-        found = sizes.get(t) if isinstance(t, TileType) else None
-        return t.with_valid(*found) if found is not None and isinstance(t, TileType) else t
+        valid = sizes.get(t) if isinstance(t, TileType) else None
+        return t.with_valid(*valid) if valid is not None and isinstance(t, TileType) else t
 
     return _changed(case, change, _retyped)
 
@@ -147,8 +147,8 @@ def _reshaped(case: Case, axes: str, sizes: Mapping[int, int], at: tuple[int, in
 def _regions(case: Case, axis: int) -> Iterator[Case]:
     """The case with one valid size replaced by a smaller one."""
     static = {t.valid[axis] for t in _tiles(case)}
-    given = {i.valid[axis] for i in case.inputs.values() if i.valid is not None}
-    for old in sorted((n for n in static | given if n is not None), reverse=True):
+    dynamic = {i.valid[axis] for i in case.inputs.values() if i.valid is not None}
+    for old in sorted((n for n in static | dynamic if n is not None), reverse=True):
         for new in (n for n in (1, 2, 4, 8, old // 2, old - 1) if 0 < n < old):
             yield _cropped(case, axis, old, new)
 

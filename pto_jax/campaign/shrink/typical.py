@@ -24,9 +24,9 @@ def typical(machines: Machines, finding: Finding) -> Finding:
     if finding.signature != "values":
         return finding
     for recipe in _RECIPES:
-        found = machines.fails(_filled(finding.case, recipe), finding.signature)
-        if found is not None:
-            return found
+        failure = machines.fails(_filled(finding.case, recipe), finding.signature)
+        if failure is not None:
+            return failure
     return finding
 
 

@@ -85,11 +85,11 @@ def _everything(text: str, rng: random.Random) -> Verdict:
         if not error.diagnostics:
             raise _Broken(f"parse: an error without a finding: {error}") from None
         return "unreadable"
-    found = verify(program, profile, portable=portable, level=level)
-    _placed("verify", text, found)
+    findings = verify(program, profile, portable=portable, level=level)
+    _placed("verify", text, findings)
     if _reads_back(program, None) != program:
         raise _Broken("print as read: reads back as another program")
-    if _rejected(found):
+    if _rejected(findings):
         return "rejected"
     if form is not None:
         # Another spelling may bind a result where this one names a destination; both are legal.

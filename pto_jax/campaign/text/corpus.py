@@ -74,8 +74,10 @@ def _samples() -> list[Callable[[], str]]:
 @cache
 def _sample(name: str, form: Form) -> str:
     """One legal operation of an instruction, the sample with the most operands."""
-    found = [s for p in PROFILES.values() for s in legal_samples(instructions()[name], p)]
-    return print_program(to_program(max(found, key=lambda s: len(s.types))), form) if found else f"{name} %a"
+    samples = [s for p in PROFILES.values() for s in legal_samples(instructions()[name], p)]
+    return (
+        print_program(to_program(max(samples, key=lambda s: len(s.types))), form) if samples else f"{name} %a"
+    )
 
 
 def _generated(count: int) -> list[Callable[[], str]]:

@@ -63,15 +63,15 @@ class Report:
         """Add what another run found."""
         self.verdicts.update(other.verdicts)
         self.peak = max(self.peak, other.peak)
-        for found in other.first.values():
-            self.add(found)
+        for finding in other.first.values():
+            self.add(finding)
         self.causes.update({cause: n - 1 for cause, n in other.causes.items()})
 
     def __str__(self) -> str:
         blocks = [
-            f"{cause}: {self.causes[cause]} inputs, first {found.index}\n  {found.finding.message}\n  "
-            f"{found.text!r}"
-            for cause, found in sorted(self.first.items())
+            f"{cause}: {self.causes[cause]} inputs, first {finding.index}\n  {finding.finding.message}\n  "
+            f"{finding.text!r}"
+            for cause, finding in sorted(self.first.items())
         ]
         inputs = self.verdicts.total() + self.causes.total()
         counts = ", ".join(f"{n} {verdict}" for verdict, n in sorted(self.verdicts.items()))
@@ -107,8 +107,8 @@ def minimal(text: str, finding: Finding, seed: int) -> str:
     end = time.process_time() + SHRINKING
 
     def same(candidate: str) -> bool:
-        found = check(candidate, seed)
-        return isinstance(found, Finding) and found.cause == finding.cause
+        verdict = check(candidate, seed)
+        return isinstance(verdict, Finding) and verdict.cause == finding.cause
 
     for unit in ("\n", " ", ""):
         text = unit.join(_reduced(text.split(unit) if unit else list(text), unit, same, end))
@@ -225,8 +225,8 @@ def run(
             causes = len(report.causes)
             report.merge(worker.ended() or _lost(worker, waiting))
             if progress is not None:
-                told = str(report)
-                progress(told if len(report.causes) > causes else told.splitlines()[-1])
+                text = str(report)
+                progress(text if len(report.causes) > causes else text.splitlines()[-1])
     return report
 
 

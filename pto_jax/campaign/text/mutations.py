@@ -183,9 +183,9 @@ def _names() -> tuple[str, ...]:
 
 
 def _number(rng: random.Random, text: str, other: str) -> str:
-    found = list(_NUMBER.finditer(text))
+    numbers = list(_NUMBER.finditer(text))
     sized = list(re.finditer(r"\d+", text))
-    places = found if found and rng.random() < 0.5 else sized
+    places = numbers if numbers and rng.random() < 0.5 else sized
     if not places:
         return text
     place = rng.choice(places)
