@@ -423,7 +423,8 @@ class Instruction:
     def trailing(self) -> int | None:
         """The destinations behind the sources of an operation that binds no result, None where one stands
         first: numbers and handles are results, and what a tile instruction writes to global memory stands
-        last."""
+        last.
+        """
         kinds = {o.kind for o in self.destinations}
         if self.assembly.trailing is None and kinds <= {"scalar", "handle"}:
             return 0

@@ -38,23 +38,40 @@ class Executable(Protocol):
     """What is executed: a program with its entry, and the choices it is executed under."""
 
     @property
-    def program(self) -> Program: ...
+    def program(self) -> Program:
+        """The program, with all types."""
+
     @property
-    def entry(self) -> str: ...
+    def entry(self) -> str:
+        """Name of the function that is executed."""
+
     @property
-    def function(self) -> Function: ...
+    def function(self) -> Function:
+        """That function."""
+
     @property
-    def profile(self) -> Profile: ...
+    def profile(self) -> Profile:
+        """The hardware profile."""
+
     @property
-    def semantics(self) -> Semantics: ...
+    def semantics(self) -> Semantics:
+        """Numerics, fills and subnormals."""
+
     @property
-    def grid(self) -> int: ...
+    def grid(self) -> int:
+        """How many blocks are executed."""
+
     @property
-    def max_steps(self) -> int: ...
+    def max_steps(self) -> int:
+        """Trips after which a while loop is stopped."""
+
     @property
-    def arguments(self) -> tuple[Argument, ...]: ...
+    def arguments(self) -> tuple[Argument, ...]:
+        """What the function takes."""
+
     @property
-    def outputs(self) -> tuple[str, ...]: ...
+    def outputs(self) -> tuple[str, ...]:
+        """Names of what is returned."""
 
 
 @dataclass(frozen=True)

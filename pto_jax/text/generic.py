@@ -57,7 +57,8 @@ def _segments(reader: Reader, head: TileOp, operands: list[TileOperand]) -> _Spl
 
 def segments_of(instruction: Instruction) -> tuple[Segment, ...]:
     """The segments of an instruction's operands: the declared ones, or each operand of the longest overload
-    and its destinations."""
+    and its destinations.
+    """
     form = max(instruction.forms, key=len)
     destinations = [o.name for o in instruction.destinations if not o.optional or o.beside is not None]
     names = dict.fromkeys((*form, *destinations))
@@ -104,7 +105,8 @@ class _Assignment:
 
     def split(self) -> _Split:
         """Sources and destinations. Where no overload has as many operands, the instructions without segments
-        of their own name their destinations last, and the verifier tells what is allowed."""
+        of their own name their destinations last, and the verifier tells what is allowed.
+        """
         lists = [n for n in self.overloads() if len(n) == len(self.operands)]
         fitting = [n for n in lists if self.fits(n)] or lists
         splits = [_split(self.instruction, names, self.operands) for names in fitting]
@@ -117,7 +119,8 @@ class _Assignment:
 
     def overloads(self) -> list[list[str]]:
         """The operands of each overload in the order of the generic form, all its destinations given; then
-        without the optional ones, where no list before has as many operands of these kinds."""
+        without the optional ones, where no list before has as many operands of these kinds.
+        """
         lists: list[list[str]] = []
         required = [o.name for o in self.instruction.destinations if not o.optional]
         for form in self.instruction.forms:
