@@ -323,7 +323,8 @@ class Instruction:
     operations where the generic ones do not fit. ``traits`` say what else the instruction does than compute
     values; effects of tile instructions follow from the roles of their operands, those with a syntax of their
     own list them. ``pipe_rule`` says where places of operands decide on the pipe; ``assembly`` how operands
-    are spelled where their roles do not say it.
+    are spelled where their roles do not say it. The valid region of the first operand of ``sized_by`` that an
+    operation has is the amount of work: by default that of the domain.
 
     What is done to numbers, in the terms of :mod:`.semantics`: ``formulas`` holds one formula per set of
     operands that has one. ``divisor`` are the sources by whose zeros integers are divided: that one of them
@@ -364,8 +365,11 @@ class Instruction:
     traits: Traits = PLAIN
     pipe_rule: PipeRule | None = None
     assembly: Assembly = AS_DECLARED
+    sized_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.sized_by:
+            object.__setattr__(self, "sized_by", ("src" if self.domain == "src" else "dst",))
         object.__setattr__(self, "traits", replace(self.traits, effects=self._effects()))
         if not self.forms and self.syntax == "tile":
             reads = [o for o in self.operands if o.role in ("in", "tmp")]

@@ -294,3 +294,4 @@ class Facts(TypedDict, total=False):
     positive: tuple[str, ...]
     in_place: InPlace
     assembly: Assembly
+    sized_by: tuple[str, ...]
