@@ -11,6 +11,7 @@ from ..errors import ArgumentError
 from ..ir.program import Function, Op, Program
 from ..ir.types import MemRefType, PtrType, Type
 from ..isa.effects import traits_of, written
+from ..isa.views import ADDPTR, MAKE_TENSOR_VIEW
 from .provenance import GlobalTypes as GlobalTypes, called, roots
 
 
@@ -117,10 +118,10 @@ def _needs(function: Function) -> dict[str, int]:
         value = op.attrs.get("value") if op.name == "arith.constant" else None
         if isinstance(value, int):
             constants[op.results[0].name] = value
-        elif op.name == "addptr" and op.ins[0].name in offsets and op.ins[1].name in constants:
+        elif op.name == ADDPTR and op.ins[0].name in offsets and op.ins[1].name in constants:
             base, offset = offsets[op.ins[0].name]
             offsets[op.results[0].name] = (base, offset + constants[op.ins[1].name])
-        elif op.name == "make_tensor_view" and op.group("ptr")[0].name in offsets:
+        elif op.name == MAKE_TENSOR_VIEW and op.group("ptr")[0].name in offsets:
             base, offset = offsets[op.group("ptr")[0].name]
             extent = _extent(op, constants)
             if extent:

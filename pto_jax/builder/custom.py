@@ -241,7 +241,7 @@ class Call:
         shown = None
         if self.instruction is not None and operand is not None:
             shown = shown_type(self.instruction, operand.name)
-        if self.name in ("store_scalar", "tsetval") and name == "value":
+        if name == "value":
             place = next((v for k, v in given.items() if k != "value" and isinstance(v, Handle)), None)
             d = getattr(place.type, "dtype", None) if place is not None else None
             if isinstance(d, DType):
@@ -292,6 +292,7 @@ def _extents(numbers: Any) -> tuple[int | None, ...]:
     return tuple(None if isinstance(n, Handle) else int(n) for n in numbers)
 
 
+# Instructions by name: the types of results follow the operations' own syntax, as in the table of formats.
 def _derived(
     name: str, handles: Mapping[str, Handle], given: Mapping[str, Any], attributes: Mapping[str, AttrValue]
 ) -> Type | None:

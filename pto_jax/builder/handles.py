@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.types import Loc, MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
+from ..isa.views import ADDPTR
 from .arith import Scalar
 from .instructions import find
 from .values import Handle, Owner, Scope, TileHandle, View
@@ -16,7 +17,7 @@ class Pointer(Handle):
     type: PtrType
 
     def __add__(self, offset: Any) -> Any:
-        return find("addptr")(self, offset)
+        return find(ADDPTR)(self, offset)
 
 
 def is_local(t: Type) -> bool:

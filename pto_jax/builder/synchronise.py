@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ..ir.types import OpaqueType
+from ..isa.sync_config import TSYNC
 from .body import Block, Body, Node, current, flattened
 from .places import Place, fail, here
 from .values import Handle, TileHandle
@@ -85,11 +86,11 @@ def wait(events: Any, place: Place, *, op: str | None = None, always: bool = Fal
             fail(
                 f"found {event!r} to wait for; allowed: events, which tile instructions return, and tiles",
                 place.span,
-                instruction="tsync",
+                instruction=TSYNC,
             )
         if all(h is not handle for h in handles):
             handles.append(handle)
     attributes = {} if op is None else {"op": op}
     parts = [handles[i : i + _MOST] for i in range(0, len(handles), _MOST)]
     for part in parts or ([[]] if always else []):
-        current().emit(Node("tsync", part, attributes=attributes, form="dps", span=place.span))
+        current().emit(Node(TSYNC, part, attributes=attributes, form="dps", span=place.span))

@@ -8,6 +8,7 @@ from typing import Any
 from .. import isa
 from ..ir.dtypes import DType
 from ..ir.types import BLayout, GlobalLayout, Loc, Pad, SLayout, TileType
+from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW
 from ..text.formats import find_format
 from .argument_types import as_type, tile_type
 from .arith import Scalar
@@ -58,10 +59,10 @@ def alloc_tile(
         for name, size, static in zip(("valid_row", "valid_col"), sizes, t.valid, strict=True)
         if size is not None and (static is None or isinstance(size, Handle))
     }
-    fmt = find_format("alloc_tile")
+    fmt = find_format(ALLOC_TILE)
     assert fmt is not None
     kwargs = {"addr": addr, **dynamic, "type": t, "named": named}
-    tile: TileHandle = Call(fmt, isa.find("alloc_tile"), here(), kwargs).build(())
+    tile: TileHandle = Call(fmt, isa.find(ALLOC_TILE), here(), kwargs).build(())
     return tile
 
 
@@ -133,8 +134,8 @@ def global_tensor(
         for extent in extents[:0:-1]:
             steps.insert(0, extent if isinstance(steps[0], int) and steps[0] == 1 else extent * steps[0])
         strides = steps[: len(extents)]
-    fmt = find_format("make_tensor_view")
+    fmt = find_format(MAKE_TENSOR_VIEW)
     assert fmt is not None
     kwargs = {"layout": layout, "named": named}
-    view: View = Call(fmt, isa.find("make_tensor_view"), place, kwargs).build((ptr, extents, list(strides)))
+    view: View = Call(fmt, isa.find(MAKE_TENSOR_VIEW), place, kwargs).build((ptr, extents, list(strides)))
     return view

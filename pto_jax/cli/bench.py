@@ -159,6 +159,7 @@ def _inputs(n: int, dtype: Any = np.float32) -> list[jax.Array]:
     return [jnp.asarray(rng.standard_normal(shape, np.float32).astype(dtype)) for _ in range(n)]
 
 
+# Instructions by name: these are the programs that are measured.
 def add_relu_convert(run: Run) -> None:
     """Load two f32 tiles, taddreluconv to f16, store: share of the copy bandwidth, exact and fast."""
     body = [_load("a", "x", "f32"), _load("b", "y", "f32"), _apply("taddreluconv", "ab", "d", "f32", "f16")]

@@ -18,6 +18,7 @@ BARRIER = 18
 _COPY = 13 + 1
 _ByType = int | Mapping[str, int]
 _ROOT: _ByType = {"f32": 2, "f16": 4}
+# Instructions by name: the figures are published ones, a line for each instruction.
 #: Startup and cycles per repeat of instructions that are one call.
 BINARY: Mapping[str, tuple[int, _ByType]] = dict.fromkeys(("tadd", "tsub", "tmul", "tmax", "tmin"), (14, 2))
 TILE_SCALAR: Mapping[str, tuple[int, _ByType]] = dict.fromkeys(("tadds", "tmins", "tmuls", "tdivs"), (14, 1))

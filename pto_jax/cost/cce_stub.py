@@ -31,6 +31,7 @@ class Call:
 
 _ADD = Call(10, 2, 14, floor=True)
 _LOGIC = Call(8, 2, 12, floor=True)
+# Instructions by name: the figures are published ones, a line for each instruction.
 BINARY: Mapping[str, Call] = {
     **dict.fromkeys(("tadd", "tsub", "tmax", "tmin"), _ADD),
     "tmul": Call(10, 2, 15, floor=True),

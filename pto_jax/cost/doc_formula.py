@@ -36,6 +36,7 @@ _LOGIC = Constants(14, None, 17, 2)
 _FUSED = Constants(14, 26, None, 2)
 _EXPONENTIAL = Constants(13, {"f32": 26, "f16": 28}, None, {"f32": 2, "f16": 4})
 _REDUCTION = Constants(13, {"f32": 19}, None, 2, "sequence of the special shape")
+# Instructions by name: the figures are published ones, a line for each instruction.
 ELEMENTWISE: Mapping[str, Constants] = {
     **dict.fromkeys(("tadd", "tsub", "taddc", "tsubc", "tmax", "tmin", "trem", "tfmod"), _ADD),
     "tmul": Constants(14, 20, 18, 2),

@@ -13,6 +13,7 @@ from .work import Figure, Model, Work, lacks
 FIT: Final = "fit"
 A5_FIT: Final = "a5_fit"
 Line = tuple[float, float]
+# Instructions by name: the figures are measured ones, a line for each instruction.
 #: Slope per element and bias, by instruction and element type, then by number of columns.
 LINES: Mapping[tuple[str, str], Mapping[int, Line]] = {
     ("tadds", "f32"): {64: (0.0156, 25), 128: (0.0169, 16.5)},

@@ -23,10 +23,6 @@ from .report import CostLine, CostReport
 from .sizes import Size, at_least, at_most, ceil_div
 from .work import Figure, Model, Work, no_data
 
-_PRODUCT_PREFIXES = ("tmatmul", "tgemv")
-#: Instructions whose work is the size of another operand than the destination.
-_SOURCE_SIZED = tuple("trow tcol tpairreducesum tsort32 ttrans tstore tmov textract tinsert".split())
-_SOURCE_UNLESS = ("trowexpand", "tcolexpand")
 _PLACES = {loc: loc.name.capitalize() for loc in Loc}
 _ARITHMETIC: Mapping[str, Callable[[Size, Size], Size]] = {
     "arith.addi": lambda a, b: a + b,
@@ -191,11 +187,13 @@ class _Walk:
             except VerifyError as error:
                 figure = no_data(self.model.name, str(error.diagnostics[0].message))
             else:
-                figure, notes = self.figure(op, values, frame)
+                figure, notes = self.figure(op, declared, values, frame)
         return [CostLine(op.name, frame.name, pipe, figure, times, op.span, notes)]
 
-    def figure(self, op: Op, values: Mapping[str, Value], frame: _Frame) -> tuple[Figure, tuple[str, ...]]:
-        sized = _sized_by(op, values)
+    def figure(
+        self, op: Op, declared: isa.Instruction, values: Mapping[str, Value], frame: _Frame
+    ) -> tuple[Figure, tuple[str, ...]]:
+        sized = next((n for n in declared.sized_by if n in values), declared.sized_by[-1])
         value = values.get(sized)
         t = value.type if value is not None else None
         if value is None or not isinstance(t, TileType):
@@ -215,7 +213,7 @@ class _Walk:
             block=_block(values, frame),
             lists=sum(name.startswith("src") for name in values),
         )
-        if op.name.startswith(_PRODUCT_PREFIXES):
+        if declared.cls == "matrix":
             work, more = _product(work, values, frame)
             notes += more
         return figure_of(self.model, work, self.profile), notes
@@ -245,19 +243,6 @@ def _is_control(op: Op) -> bool:
     """Whether an operation is a control call; tools turn events and waits for operations into such calls."""
     order = traits_of(op).order
     return order is not None and order.through not in ("event", "operation")
-
-
-def _sized_by(op: Op, values: Mapping[str, Value]) -> str:
-    """The operand whose valid region is the amount of work."""
-    if op.name.startswith(_PRODUCT_PREFIXES):
-        return "a"
-    if op.name == "tscatter":
-        return "indexes" if "indexes" in values else "src"
-    if op.name == "tmrgsort":
-        return "src0"
-    if op.name.startswith(_SOURCE_SIZED) and not op.name.startswith(_SOURCE_UNLESS):
-        return "src"
-    return "dst"
 
 
 def _valid(value: Value, t: TileType, frame: _Frame) -> tuple[tuple[Size, Size], tuple[str, ...]]:

@@ -27,6 +27,7 @@ from . import tiles
 from .legal import judged, legal
 from .state import Buffer, Held, State, Unfit, below
 
+# Instructions by name: a generator writes the operations it makes.
 _INDEX = ScalarType(INDEX)
 _ELEMENTS = tuple(map(dtype, ("f32", "f16", "bf16", "i32", "i16", "i8", "u8", "u32")))
 

@@ -17,6 +17,7 @@ from . import tiles
 from .memory import part
 from .state import Held, Level, State
 
+# Instructions by name: a generator writes the operations it makes.
 _INDEX, _ADDRESS = ScalarType(INDEX), ScalarType(I32)
 _VECTOR = frozenset("tadd tsub tmul tmax tmin tadds tmuls tmaxs trelu tneg tabs tmov texpands".split())
 Kind = Literal["cube", "vector"]

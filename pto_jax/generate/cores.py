@@ -25,6 +25,7 @@ from .core_bodies import Kind, Link, Plan, arith, cube_core, new_tile, number_of
 from .memory import part
 from .state import Held, Level, State
 
+# Instructions by name: a generator writes the operations it makes.
 _ADDRESS = ScalarType(I32)
 
 

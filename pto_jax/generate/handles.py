@@ -11,6 +11,7 @@ from .legal import legal
 from .state import Held, Sizes, State, below
 from .tiles import address, instruction
 
+# Instructions by name: a generator writes the operations it makes.
 _CASTS = {8: ("i8", "u8"), 16: ("f16", "bf16", "i16", "u16"), 32: ("f32", "i32", "u32")}
 
 

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..ir.dtypes import INDEX
 from ..ir.program import Op, Value
 from ..ir.types import PartitionViewType, TensorViewType
+from ..isa.views import PARTITION_VIEW
 from .state import State, below
 
 
@@ -54,7 +55,7 @@ def part(state: State, tensor: Value, t: PartitionViewType, offsets: Sequence[Va
     rank = len(sizes)
     state.emit(
         Op(
-            "partition_view",
+            PARTITION_VIEW,
             (tensor, *offsets, *sizes),
             results=(value,),
             groups=(("view", 1), ("offsets", rank), ("sizes", rank)),

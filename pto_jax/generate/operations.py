@@ -23,18 +23,11 @@ from ..isa.declare import Instruction
 from ..isa.samples.operations import Sample, legal_samples
 from ..profiles import Profile, ProfileName, profile as find_profile
 from . import defined
+from .instructions import APART, SETTINGS
 from .legal import suits
 from .options import Options
 
 _KNOWN = (TileType, ScalarType, PartitionViewType, VectorType, MemRefType)
-#: Executable instructions that need more than operands of their own: output on the terminal, a handle
-#: (:mod:`.generate_handles`), a position inside a tile.
-APART = frozenset({"tprint", "talias", "tsetval"})
-#: Instructions with a syntax of their own that need nothing but operands.
-_SETTINGS = frozenset(
-    "set_quant_scalar set_quant_vector setfmatrix set_img2col_rpt set_img2col_padding set_ffts syncall "
-    "tget_scale_addr".split()
-)
 _SHAPES = ((1, 64), (8, 32), (16, 16), (32, 8), (2, 128), (7, 64), (16, 64))
 
 
@@ -64,7 +57,7 @@ def catalogue(profile: ProfileName, elements: int) -> Mapping[str, tuple[Sample,
     by_name = {}
     for name, instruction in isa.instructions().items():
         plain = instruction.syntax == "tile" and name not in APART
-        if not instruction.executable or not (plain or name in _SETTINGS):
+        if not instruction.executable or not (plain or name in SETTINGS):
             continue
         samples = [s for s in legal_samples(instruction, find_profile(profile)) if _usable(s)]
         small = [s for s in samples if _largest(s) <= elements]

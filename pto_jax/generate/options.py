@@ -7,6 +7,7 @@ from typing import TypeAlias
 
 from ..isa.declare import InstructionClass
 from ..profiles import PROFILE_NAMES, ProfileName
+from .instructions import SIMPLE
 from .values import RECIPES, Recipe
 
 Weights: TypeAlias = tuple[tuple[InstructionClass, float], ...]
@@ -77,14 +78,10 @@ class Options:
 
 
 STRAIGHT = Options()
-#: Simple instructions inside loops, branches and calls, with tiles that share bytes.
-_SIMPLE = frozenset(
-    "tadd tsub tmax tadds tmuls trelu tmov tand tcvt trowsum tcolexpand tload tstore textract tinsert".split()
-)
 CONTROL = replace(
-    STRAIGHT, only=_SIMPLE, control=0.35, scalars=0.2, shapes=0.0, attributes=0.0, reuse=0.9, elements=2048
+    STRAIGHT, only=SIMPLE, control=0.35, scalars=0.2, shapes=0.0, attributes=0.0, reuse=0.9, elements=2048
 )
-ALIASES = replace(STRAIGHT, aliasing=0.3, addresses=0.5, only=_SIMPLE, reuse=0.9)
+ALIASES = replace(STRAIGHT, aliasing=0.3, addresses=0.5, only=SIMPLE, reuse=0.9)
 EVERYTHING = replace(
     CONTROL,
     aliasing=0.15,
@@ -111,7 +108,7 @@ DEFINED = replace(
 MEMORY = replace(
     STRAIGHT,
     memory=0.5,
-    only=_SIMPLE,
+    only=SIMPLE,
     control=0.1,
     calls=0.05,
     scalars=0.15,

@@ -22,6 +22,8 @@ from dataclasses import dataclass
 from ..ir.dtypes import I64, INDEX
 from ..ir.program import FRAGMENT, Function, Op, Program, Region, Value, fragment_results
 from ..ir.types import PartitionViewType, ScalarType, TensorViewType
+from ..isa.memory import TSTORE
+from ..isa.queries import GET_BLOCK_IDX, GET_BLOCK_NUM
 from ..profiles import Profile, profile as find_profile
 from . import buffers, control, cores as generate_cores, handles, memory, sync, tiles
 from .legal import legal
@@ -121,10 +123,10 @@ def statements(state: State, count: int) -> None:
 def _number_block(state: State) -> None:
     """Name the number of the block and how many there are, as indices."""
     number, state.block = Value(state.name("b"), ScalarType(I64)), Value(state.name("b"), ScalarType(INDEX))
-    state.emit(Op("get_block_idx", results=(number,)))
+    state.emit(Op(GET_BLOCK_IDX, results=(number,)))
     state.emit(Op("arith.index_cast", (number,), results=(state.block,)))
     count, blocks = Value(state.name("b"), ScalarType(I64)), Value(state.name("b"), ScalarType(INDEX))
-    state.emit(Op("get_block_num", results=(count,)))
+    state.emit(Op(GET_BLOCK_NUM, results=(count,)))
     state.emit(Op("arith.index_cast", (count,), results=(blocks,)))
     state.level.scalars += [state.block, blocks]
 
@@ -140,7 +142,7 @@ def _store_everything(state: State, grid: int) -> None:
             continue
         rows, cols = held.sizes
         where = PartitionViewType((rows, cols), t.dtype)
-        if not legal(state.profile, Op("tstore", (held.value,), (Value("y", where),))):
+        if not legal(state.profile, Op(TSTORE, (held.value,), (Value("y", where),))):
             continue
         value = memory.tensor_argument(state, TensorViewType((rows * grid, cols), t.dtype))
         start = state.constant(0)
@@ -148,7 +150,7 @@ def _store_everything(state: State, grid: int) -> None:
             start, size = Value(state.name("k"), ScalarType(INDEX)), state.constant(rows)
             state.emit(Op("arith.muli", (state.block, size), results=(start,)))
         window = memory.part(state, value, where, (start, state.constant(0)))
-        state.emit(Op("tstore", (held.value,), (window,)))
+        state.emit(Op(TSTORE, (held.value,), (window,)))
 
 
 def _program(state: State) -> Program:

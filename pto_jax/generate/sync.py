@@ -17,6 +17,7 @@ from ..isa.effects import traits_of
 from ..isa.issue import EVENT_PIPES, loc_of, pipe_of
 from .state import State
 
+# Instructions by name: a generator writes the operations it makes.
 _ARRAY = OpaqueType("eventid_array", "4")
 _KINDS: dict[Pipe, tuple[PipeEventType, ...]] = {
     pipe: tuple(kind for kind, p in EVENT_PIPES.items() if p == pipe) for pipe in EVENT_PIPES.values()

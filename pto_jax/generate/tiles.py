@@ -12,8 +12,11 @@ from ..ir.dtypes import I64, INDEX
 from ..ir.program import Op, Value, attrs
 from ..ir.types import Loc, MemRefType, PartitionViewType, ScalarType, TileType, Type, VectorType
 from ..isa.declare import Operand
+from ..isa.layout import TMOV
+from ..isa.memory import TLOAD
 from ..isa.rules.constraints import element_type
 from ..isa.samples.operations import Sample
+from ..isa.views import ALLOC_TILE
 from . import defined
 from .legal import legal
 from .memory import view
@@ -210,7 +213,7 @@ def fresh(state: State, t: TileType, sizes: Sizes, filled: bool = True, hidden: 
             ins.append(state.number(size))
             groups.append((name, 1))
     held = Held(Value(state.name("a"), t), t, sizes, placed)
-    state.emit(Op("alloc_tile", tuple(ins), results=(held.value,), groups=tuple(groups)))
+    state.emit(Op(ALLOC_TILE, tuple(ins), results=(held.value,), groups=tuple(groups)))
     if filled and not _fill(state, held, sizes) and state.options.defined:
         raise Unfit
     if filled and not hidden:
@@ -241,7 +244,7 @@ def _fill(state: State, held: Held, sizes: Sizes) -> bool:
         return _load(state, held, PartitionViewType(sizes, held.type.dtype))
     else:
         return 0 in sizes
-    op = Op("tmov", (source,), (held.value,))
+    op = Op(TMOV, (source,), (held.value,))
     possible = legal(state.profile, op)
     if possible:
         state.emit(op)
@@ -251,9 +254,7 @@ def _fill(state: State, held: Held, sizes: Sizes) -> bool:
 def _load(state: State, held: Held, t: PartitionViewType) -> bool:
     """Contents from global memory, where that is legal; whether it was."""
     has_view = any(v.type == t for level in state.levels for v in level.views)
-    possible = (state.entry or has_view) and legal(
-        state.profile, Op("tload", (Value("g", t),), (held.value,))
-    )
+    possible = (state.entry or has_view) and legal(state.profile, Op(TLOAD, (Value("g", t),), (held.value,)))
     if possible:
-        state.emit(Op("tload", (view(state, t),), (held.value,)))
+        state.emit(Op(TLOAD, (view(state, t),), (held.value,)))
     return possible

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 from ..ir.convolution import Geometry, Registers, read_config, registers
 from ..ir.modes import FmatrixMode
@@ -23,17 +24,19 @@ class ImageState:
     b: tuple[int, ...] | None = None
     pad_value: int | None = None
 
-    def configured(self, instruction: str, mode: FmatrixMode, source: Type) -> ImageState:
-        """After setfmatrix or set_img2col_padding loads from a tile or a configuration.
+    def configured(
+        self, loads: Literal["sizes", "padding"] | None, mode: FmatrixMode, source: Type
+    ) -> ImageState:
+        """After the sizes of a feature map or the padding value are loaded from a tile or a configuration.
 
         A configuration without the sizes of a feature map loads none.
         """
         loaded = _loaded(source)
         if mode in _AUTOMATIC or loaded is None:
             return self
-        if instruction == "setfmatrix" and loaded[0] and loaded[1]:
+        if loads == "sizes" and loaded[0] and loaded[1]:
             return self._with_sizes(mode, loaded[:6])
-        return replace(self, pad_value=loaded[6]) if instruction == "set_img2col_padding" else self
+        return replace(self, pad_value=loaded[6]) if loads == "padding" else self
 
     def _with_sizes(self, mode: FmatrixMode, sizes: tuple[int, ...]) -> ImageState:
         return replace(self, b=sizes) if _is_b(mode) else replace(self, a=sizes)

@@ -207,7 +207,7 @@ class Interpreter:
 
     def _attrs(self, op: Op, bound: isa.Bound) -> Mapping[str, AttrValue]:
         """The attributes of an instruction, and what modes set earlier add to them."""
-        if bound.instruction.name == "timg2col":
+        if bound.instruction.traits.has("read", "mode") and bound.instruction.traits.has("write", "mode"):
             mode = bound.attrs["mode"]
             assert isinstance(mode, FmatrixMode)
             image, state = self.mode(op, IMG2COL_STATE).registers(mode, bound.values["src"].type)

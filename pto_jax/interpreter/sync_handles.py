@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal
+
 from .. import isa
 from ..ir.modes import FmatrixMode
 from ..ir.program import Op
@@ -15,6 +17,10 @@ def _without_effect(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     """Cores of a launch share global memory only, and quantising pushes are not executed."""
 
 
+#: What instructions load into the registers of image-to-column.
+_LOADS: dict[str, Literal["sizes", "padding"]] = {"setfmatrix": "sizes", "set_img2col_padding": "padding"}
+
+
 @executes("setfmatrix", "set_img2col_padding", "set_img2col_rpt")
 def _set_image(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     instruction = isa.find(op.name)
@@ -22,7 +28,7 @@ def _set_image(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     bound = isa.bind(instruction, op)
     mode = bound.attrs["mode"]
     assert isinstance(mode, FmatrixMode)
-    state = interpreter.mode(op, IMG2COL_STATE).configured(op.name, mode, op.ins[0].type)
+    state = interpreter.mode(op, IMG2COL_STATE).configured(_LOADS.get(op.name), mode, op.ins[0].type)
     interpreter.modes[IMG2COL_STATE] = state
 
 

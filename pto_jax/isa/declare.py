@@ -341,7 +341,8 @@ class Instruction:
     operations where the generic ones do not fit. ``traits`` say what else the instruction does than compute
     values; effects of tile instructions follow from the roles of their operands, those with a syntax of their
     own list them. ``pipe_rule`` says where places of operands decide on the pipe; ``assembly`` how operands
-    are spelled where their roles do not say it.
+    are spelled where their roles do not say it. The valid region of the first operand of ``sized_by`` that an
+    operation has is the amount of work: by default that of the domain.
 
     What is done to numbers, in the terms of :mod:`.semantics`: ``formulas`` holds one formula per set of
     operands that has one. ``divisor`` are the sources by whose zeros integers are divided: that one of them
@@ -382,8 +383,11 @@ class Instruction:
     traits: Traits = PLAIN
     pipe_rule: PipeRule | None = None
     assembly: Assembly = AS_DECLARED
+    sized_by: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
+        if not self.sized_by:
+            object.__setattr__(self, "sized_by", ("src" if self.domain == "src" else "dst",))
         object.__setattr__(self, "traits", replace(self.traits, effects=self._effects()))
         if not self.forms and self.syntax == "tile":
             reads = [o for o in self.operands if o.role in ("in", "tmp")]
@@ -421,9 +425,9 @@ class Instruction:
 
     @cached_property
     def trailing(self) -> int | None:
-        """The destinations behind the sources of an operation that binds no result, None where one stands
-        first: numbers and handles are results, and what a tile instruction writes to global memory stands
-        last.
+        """The destinations behind the sources of an operation that binds no result, None where one leads.
+
+        Numbers and handles are results, and what a tile instruction writes to global memory stands last.
         """
         kinds = {o.kind for o in self.destinations}
         if self.assembly.trailing is None and kinds <= {"scalar", "handle"}:

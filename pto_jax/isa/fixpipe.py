@@ -157,6 +157,7 @@ def _moving(
         sources=(f"page {name}", HEADERS, SIMULATOR_VALUES),
         sampler=_window_samples if operands else _move_samples,
         pipe_rule=moved if role == "out" else inserted,
+        sized_by=("src",),
     )
 
 

@@ -253,6 +253,7 @@ TSCATTER = tile_instruction(
         ),
     ),
     sampler=_scatter_samples,
+    sized_by=("indexes", "src"),
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TGATHERB, TSCATTER)

@@ -130,6 +130,7 @@ TQUANT = tile_instruction(
     sampler=_int8_samples,
     positive=("scale",),
     assembly=Assembly(generic=segments("src fp=scale offset dst")),
+    sized_by=("dst",),
 )
 
 # -- tdequant ----------------------------------------------------------------------------------------

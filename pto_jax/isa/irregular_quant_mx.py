@@ -265,6 +265,7 @@ TQUANT_MX = tile_instruction(
     extra=(*_mx_rules(), replace(one_of("grp_axis", (0, 1), HEADERS), profiles=A5_AND_SIMULATOR)),
     decisions=_MX_DECISIONS,
     sampler=_mx_samples,
+    sized_by=("dst",),
 )
 
 TQUANT_DN = tile_instruction(
@@ -293,6 +294,7 @@ TQUANT_DN = tile_instruction(
     ),
     decisions=_MX_DECISIONS,
     sampler=_mx_samples,
+    sized_by=("dst",),
 )
 
 TQUANT_HIF4 = replace(

@@ -324,6 +324,7 @@ TMRGSORT = tile_instruction(
         generic=segments("srcs=src0,src1,src2,src3 block_len=blockLen dsts=dst,executed tmp executed"),
         inline=True,
     ),
+    sized_by=("src0",),
 )
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TSORT32, TMRGSORT)

@@ -43,6 +43,8 @@ _OPERANDS = (
     replace(FP, optional=True),
     WORD,
 )
+#: A name that those who build operations use.
+TMOV = "tmov"
 
 
 def _columns(site: Site) -> int | None:
@@ -51,7 +53,7 @@ def _columns(site: Site) -> int | None:
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
-        "tmov",
+        TMOV,
         "layout",
         "Copy the valid region between tiles of any place and layout.",
         "dst(r, c) = src(r, c) through both physical layouts, so that any pair of layouts is a conversion. "
@@ -121,5 +123,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         in_place={"cpu_sim": ("src",)},
         pipe_rule=moved,
         assembly=Assembly(generic=segments("src dst fp pre_quant_scalar=preQuantScalar"), typed_apart=True),
+        sized_by=("src",),
     ),
 )

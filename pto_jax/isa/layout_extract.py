@@ -288,6 +288,7 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
         decisions=_MATRIX_DECISIONS,
         sampler=_samples,
         moves="copy",
+        sized_by=("src",),
     )
     # A parameter word has a type of its own.
     constraints = tuple(c for c in made.constraints if c.rule != "scalar-type")

@@ -68,6 +68,7 @@ TTRANS = tile_instruction(
     ),
     sampler=_transposed,
     moves="copy",
+    sized_by=("src",),
 )
 
 # -- concatenation -----------------------------------------------------------------------------------

@@ -206,6 +206,7 @@ def product(
         executable=executable,
         sampler=sampler(k, vector=vector, step=sampled),
         traits=Traits(effects=(Effect("read", "mode"),)),
+        sized_by=("a",),
     )
 
 

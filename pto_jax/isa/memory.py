@@ -34,6 +34,9 @@ _STORED = (*STANDARD, *BYTE_FLOATS, *NIBBLE_FLOATS, "f8e8m0", "i4")
 #: Tiles of every stored type move; i4 is packed on A2/A3 only.
 MOVED: TypeTable = table(_STORED, (*STANDARD, "i4"), tuple(d for d in _STORED if d != "i4"))
 _QUANTISED_LOCS = (Loc.ACC,)
+#: Names that those who build operations use.
+TLOAD = "tload"
+TSTORE = "tstore"
 
 
 def _elements_match(tile: str, view: str, *, converts: bool) -> Constraint:
@@ -136,7 +139,7 @@ def _stores(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
-        "tload",
+        TLOAD,
         "memory",
         "Copy a window of global memory into a tile.",
         "dst(r, c) = window element (r, c) as a bit copy, through the window's layout and strides and the "
@@ -184,7 +187,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         assembly=Assembly(indexed=("src",)),
     ),
     Instruction(
-        "tstore",
+        TSTORE,
         "memory",
         "Copy a tile's valid region into a window of global memory.",
         "window element (r, c) = src(r, c) for the valid lanes of src; atomic_add adds in the "

@@ -256,5 +256,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             )
         ),
         assembly=Assembly(destination_second=True),
+        sized_by=("dst",),
     ),
 )

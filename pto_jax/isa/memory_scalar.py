@@ -32,6 +32,8 @@ _OUTSIDE = Decision(
     "and writes nothing, and checks report it.",
     "pages leave it open; the PTOAS verifier does not look at offsets",
 )
+#: A name that those who build operations use.
+TSETVAL = "tsetval"
 
 
 def _one_element(memory: str, value: str) -> Constraint:
@@ -152,7 +154,7 @@ def _access(
         Pipe.S,
         decisions=decisions,
         sources=_SOURCES,
-        syntax="tile" if name == "tsetval" else "custom",
+        syntax="tile" if name == TSETVAL else "custom",
         sampler=sampler(*shown),
         traits=Traits(effects=effects),
     )
@@ -191,7 +193,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Effect("read", "tile", "src", indexed=True),),
     ),
     _access(
-        "tsetval",
+        TSETVAL,
         "Write a scalar to one element of a tile.",
         "Element number offset of the tile's storage = val, as a bit copy; every other element stays.",
         (Operand("dst", "inout", dtype=None), _OFFSET, Operand("val", "in", "scalar", None)),

@@ -21,6 +21,9 @@ _ORDER = Decision(
     "One after another: every block, and in a block every vector subblock, each with its own numbers.",
     "deterministic execution of this engine",
 )
+#: Names that those who build operations use.
+GET_BLOCK_IDX = "get_block_idx"
+GET_BLOCK_NUM = "get_block_num"
 
 
 def _query(name: str, summary: str, semantics: str, number: LaunchNumber) -> Instruction:
@@ -51,8 +54,8 @@ def _number(name: str, allowed: tuple[str, ...]) -> Constraint:
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
-    _query("get_block_idx", "Number of the block.", "0 to get_block_num - 1.", "block"),
-    _query("get_block_num", "Number of blocks of the launch.", "The grid size.", "blocks"),
+    _query(GET_BLOCK_IDX, "Number of the block.", "0 to get_block_num - 1.", "block"),
+    _query(GET_BLOCK_NUM, "Number of blocks of the launch.", "The grid size.", "blocks"),
     _query(
         "get_subblock_idx",
         "Number of the vector core of the block.",

@@ -284,6 +284,7 @@ TPAIRREDUCESUM = tile_instruction(
         ),
     ),
     sampler=pair_sums,
+    sized_by=("src",),
 )
 
 _CONVERTED: Rows = (("f32", "f16"), ("f16", "f32"), ("f32", "i32"))

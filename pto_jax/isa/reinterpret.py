@@ -30,6 +30,8 @@ _INDEX = ScalarType(INDEX)
 _TILE = TileType(F32, 16, 64)
 _Test = Callable[[TileType, TileType], str | None]
 _Edit = Callable[[TileType], TileType]
+#: A name that those who build operations use.
+BITCAST = "bitcast"
 
 
 def _pair(rule: str, statement: str, test: _Test, edit: _Edit, source: str = _DIALECT) -> Constraint:
@@ -271,7 +273,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
     ),
     _alias(
-        "bitcast",
+        BITCAST,
         "See the elements of a tile as another type.",
         "Byte k of result is byte k of tile; nothing moves.",
         (_tile("result", out=True), _tile("tile")),

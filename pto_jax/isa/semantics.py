@@ -297,3 +297,4 @@ class Facts(TypedDict, total=False):
     positive: tuple[str, ...]
     in_place: InPlace
     assembly: Assembly
+    sized_by: tuple[str, ...]

@@ -34,6 +34,9 @@ NO_VALUE_EFFECT = Decision(
     "Nothing: instructions take effect in program order; operands and attributes are checked only.",
     "public CPU simulator (no-ops in program order)",
 )
+#: Names that those who build operations use.
+TSYNC = "tsync"
+TALIAS = "talias"
 _EVENT_IDS = range(8)
 
 
@@ -250,7 +253,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         sampler=fixed({"tile": TILE, "addr": ScalarType(I64), "result": TILE}, {"addr": (0x1000,)}),
     ),
     _sync(
-        "tsync",
+        TSYNC,
         "Wait for events, or drain the pipe of one instruction.",
         "Without operands and attribute it does nothing.",
         (Attribute("op", str, None, "instruction whose pipe is drained", ("op", "Op")),),
@@ -260,7 +263,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         assembly=Assembly(argument="op"),
     ),
     Instruction(
-        "talias",
+        TALIAS,
         "sync_config",
         "Second handle over the storage of a tile.",
         "dst denotes src's bytes through dst's own type; nothing moves.",

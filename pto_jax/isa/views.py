@@ -13,6 +13,11 @@ from .samples.operations import COLS, NUMBER, ROWS, TILE, VIEW, WINDOW, fixed
 from .traits import PLAIN, Alias, Placement, Traits
 
 _SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
+#: Names that those who build operations use.
+ALLOC_TILE = "alloc_tile"
+MAKE_TENSOR_VIEW = "make_tensor_view"
+PARTITION_VIEW = "partition_view"
+ADDPTR = "addptr"
 MAX_RANK = 5
 
 
@@ -232,7 +237,7 @@ def _view(
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
     _view(
-        "alloc_tile",
+        ALLOC_TILE,
         "Declare a tile.",
         "A handle to the bytes at addr, or to storage of its own. Contents are undefined until written.",
         (
@@ -269,7 +274,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
     ),
     _view(
-        "make_tensor_view",
+        MAKE_TENSOR_VIEW,
         "Describe a tensor in global memory.",
         "Element (i0..ik) is at ptr[sum i_n * stride_n]; strides count elements.",
         (
@@ -294,7 +299,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
     ),
     _view(
-        "partition_view",
+        PARTITION_VIEW,
         "Window of a global view.",
         "Base = view base + sum offset * stride; strides are inherited, extents are the sizes.",
         (
@@ -354,7 +359,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
     ),
     _view(
-        "addptr",
+        ADDPTR,
         "Pointer plus an element offset.",
         "result = ptr + offset elements.",
         (Operand("ptr", "in", "ptr", None), _index("offset"), Operand("result", "out", "ptr", None)),

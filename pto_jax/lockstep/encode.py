@@ -16,6 +16,7 @@ from ..generate.programs import Case
 from ..ir.dtypes import DType
 from ..ir.program import Op, Value
 from ..ir.types import ScalarType, TileType
+from ..isa.views import ALLOC_TILE
 from ..lowering import RULES, Semantics
 from ..lowering.lockstep import SCALARS, SLOTS, Branch, words_needed
 from ..lowering.rules import Context
@@ -102,7 +103,7 @@ class _Maker:
         if op.name == "arith.constant" and isinstance(op.attrs.get("value"), bool | int | float):
             self._constant(op)
             return ()
-        if op.name == "alloc_tile" and not op.group("addr"):
+        if op.name == ALLOC_TILE and not op.group("addr"):
             self._allocate(op)
             return ()
         declared = isa.find(op.name)

@@ -15,6 +15,7 @@ from ..errors import Diagnostic, ExecutionError, Span
 from ..ir.program import Program
 from ..ir.types import MemRefType, PartitionViewType, ScalarType, TensorViewType
 from ..isa.effects import traits_of
+from ..isa.queries import GET_BLOCK_IDX
 from ..launches.judgement import Facts, judge
 from .arguments import extents
 from .state import Report, Site
@@ -104,4 +105,4 @@ def _called_back(kernel: Launch, scalars: Mapping[str, Any], shapes: Mapping[str
 
 
 def _report(span: Span | None, allowed: str, flag: jax.Array) -> Report:
-    return Report((flag,), (Site("get_block_idx", RULE, allowed, span),), ((),))
+    return Report((flag,), (Site(GET_BLOCK_IDX, RULE, allowed, span),), ((),))

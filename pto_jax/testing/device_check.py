@@ -137,6 +137,7 @@ def _declared(name: str) -> Callable[..., Any]:
 
 
 _T = "!pto.tile<f32, {}, {}>".format(*TILE)
+# Instructions by name: these are the programs whose results are compared.
 EXACTNESS = (
     Exactness("tadd", f"%d = tadd %a, %b : {_T}", _declared("tadd")),
     Exactness("tmul", f"%d = tmul %a, %b : {_T}", _declared("tmul")),

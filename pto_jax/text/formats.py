@@ -40,6 +40,7 @@ _BINARY = "$lhs , $rhs {} : !lhs&rhs&^"
 _CAST = "$value {} : !value to ^"
 _COMPARE = "@predicate:word , $lhs , $rhs {} : !lhs&rhs =i1"
 
+# Instructions by name: the syntax of each operation is a line of its own.
 _SYNTAX = {
     "make_tensor_view": "$ptr , shape = [ $shape* ] , strides = [ $strides* ] {} : ^",
     "partition_view": "$view , offsets = [ $offsets* ] , sizes = [ $sizes* ] {} : !view -> ^",

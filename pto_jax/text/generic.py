@@ -56,8 +56,9 @@ def _segments(reader: Reader, head: TileOp, operands: list[TileOperand]) -> _Spl
 
 
 def segments_of(instruction: Instruction) -> tuple[Segment, ...]:
-    """The segments of an instruction's operands: the declared ones, or each operand of the longest overload
-    and its destinations.
+    """The segments of an instruction's operands.
+
+    They are the declared ones, or each operand of the longest overload and its destinations.
     """
     form = max(instruction.forms, key=len)
     destinations = [o.name for o in instruction.destinations if not o.optional or o.beside is not None]
@@ -104,8 +105,10 @@ class _Assignment:
         self.segment = {name: i for i, part in enumerate(self.parts) for name in part.operands}
 
     def split(self) -> _Split:
-        """Sources and destinations. Where no overload has as many operands, the instructions without segments
-        of their own name their destinations last, and the verifier tells what is allowed.
+        """Sources and destinations.
+
+        Where no overload has as many operands, the instructions without segments of their own name their
+        destinations last, and the verifier tells what is allowed.
         """
         lists = [n for n in self.overloads() if len(n) == len(self.operands)]
         fitting = [n for n in lists if self.fits(n)] or lists
@@ -118,8 +121,10 @@ class _Assignment:
         return self.refuse(fitting)
 
     def overloads(self) -> list[list[str]]:
-        """The operands of each overload in the order of the generic form, all its destinations given; then
-        without the optional ones, where no list before has as many operands of these kinds.
+        """The operands of each overload in the order of the generic form.
+
+        First with all its destinations, then without the optional ones, where no list before has as many
+        operands of these kinds.
         """
         lists: list[list[str]] = []
         required = [o.name for o in self.instruction.destinations if not o.optional]

@@ -16,8 +16,9 @@ def assembly(name: str) -> Assembly:
 
 
 def trailing(name: str) -> int | None:
-    """The destinations that stand behind the sources of an instruction that binds no result; None where a
-    destination stands first.
+    """The destinations that stand behind the sources of an instruction that binds no result.
+
+    None where a destination stands first.
     """
     instruction = isa.find(name)
     return None if instruction is None else instruction.trailing

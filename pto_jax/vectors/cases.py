@@ -12,6 +12,8 @@ from ..errors import FileError
 from ..ir.dtypes import INDEX
 from ..ir.program import FRAGMENT, AttrValue, Function, Op, Program, Region, Value, attrs
 from ..ir.types import Pad, PartitionViewType, PtrType, ScalarType, TensorViewType, Type, VectorType
+from ..isa.sync_config import TALIAS
+from ..isa.views import MAKE_TENSOR_VIEW, PARTITION_VIEW
 from ..oracle.memory import pad_word
 from .manifest import Case, GmOperand, OtherOperand, ScalarOperand, TileOperand, VectorOperand
 
@@ -38,18 +40,14 @@ ATTRIBUTES = {
     "atomic": "atomicType",
     "ctrl_bit48_saturate_inf": "saturateInf",
 }
-#: Keys that set another attribute of some instructions.
-ATTRIBUTES_OF = {
-    "mgather": {"coalesce": "coalesce", "oob": "gatherOob"},
-    "mscatter": {
-        "coalesce": "coalesce",
-        "oob": "scatterOob",
-        "atomic": "scatterAtomicOp",
-        "conflict": "scatterConflict",
-    },
+#: Declared attributes of some instructions, and the keys that set them there.
+FURTHER_ATTRIBUTES = {
+    "coalesce": "coalesce",
+    "gatherOob": "oob",
+    "scatterOob": "oob",
+    "scatterAtomicOp": "atomic",
+    "scatterConflict": "conflict",
 }
-#: Recorded forms that are instructions of their own.
-FORMS = {("tquant", "mx"): "tquant.mx"}
 #: Values of vector attributes that stand for the overload without that parameter.
 UNSPECIFIED = frozenset({"unspecified", "default"})
 
@@ -58,7 +56,9 @@ def case_instruction(case: Case) -> isa.Instruction | None:
     """The declaration a case is executed by; block-scaled products carry their form as an attribute."""
     variant = case.attrs.get("variant")
     name = f"{case.instruction}_{variant}" if variant in ("acc", "bias") else case.instruction
-    return isa.find(FORMS.get((name, str(case.attrs.get("form"))), name))
+    # Recorded forms may be instructions of their own.
+    form = isa.instructions().get(f"{name}.{case.attrs.get('form')}")
+    return form or isa.find(name)
 
 
 def unsupported_reason(case: Case) -> str | None:
@@ -114,7 +114,7 @@ def case_program(case: Case) -> Program:
         if not isinstance(rows, int) or not isinstance(cols, int):
             raise FileError(f"{case.file}: case {case.id}: src_v_row and src_v_col are not given")
         source = Value("src", operand.type.with_valid(rows, cols))
-        ops.append(Op("talias", ins=(handle,), results=(source,)))
+        ops.append(Op(TALIAS, ins=(handle,), results=(source,)))
         return source
 
     in_values = tuple(alias(o) for o in ins)
@@ -230,9 +230,15 @@ _KINDS: dict[type, tuple[str, ...]] = {
 }
 
 
+def attributes_of(instruction: isa.Instruction) -> dict[str, str]:
+    """Attribute keys of vector files and the declared attributes of an instruction that they set."""
+    further = {key: name for name, key in FURTHER_ATTRIBUTES.items() if instruction.attribute(name)}
+    return {**ATTRIBUTES, **further}
+
+
 def _attributes(case: Case, instruction: isa.Instruction) -> dict[str, AttrValue]:
     result: dict[str, AttrValue] = {}
-    for key, declared in {**ATTRIBUTES, **ATTRIBUTES_OF.get(instruction.name, {})}.items():
+    for key, declared in attributes_of(instruction).items():
         text = case.attrs.get(key)
         if text is None or text in UNSPECIFIED:
             continue
@@ -289,7 +295,7 @@ def _view_ops(operand: GmOperand, pointer: Value) -> tuple[list[Op], Value]:
     tensor = Value(f"{operand.name}_tensor", TensorViewType(operand.shape, operand.dtype))
     ops.append(
         Op(
-            "make_tensor_view",
+            MAKE_TENSOR_VIEW,
             ins=(pointer, *shape, *strides),
             results=(tensor,),
             attributes=attrs(layout=operand.layout),
@@ -299,7 +305,7 @@ def _view_ops(operand: GmOperand, pointer: Value) -> tuple[list[Op], Value]:
     view = Value(f"{operand.name}_view", PartitionViewType(operand.shape, operand.dtype))
     ops.append(
         Op(
-            "partition_view",
+            PARTITION_VIEW,
             ins=(tensor, *zeros, *shape),
             results=(view,),
             groups=(("view", 1), ("offsets", rank), ("sizes", rank)),

@@ -19,6 +19,7 @@ from ..isa.rules.typesets import BYTE_FLOATS, FIRST_SPECIAL, FLOATS
 from ..oracle.machine import ReferenceMachine
 from ..oracle.storage import Place, Window, storage_size
 
+# Instructions by name: each function below is a defect of the simulator in one instruction.
 Array = NDArray[Any]
 
 

@@ -13,6 +13,7 @@ from ..analysis.constant_folding import fold_op
 from ..errors import Diagnostic, Span
 from ..ir.program import Function, Op, Program, Region, Value
 from ..ir.types import GlobalLayout, PartitionViewType, TensorViewType, TileType, Type
+from ..isa import views
 from ..isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from ..isa.effects import operands_of, placed, traits_of
 from ..isa.rules.tile_legality import check_type
@@ -316,12 +317,12 @@ class _Checker:
             row, col = (self.constants.get(values[n].name) for n in ("valid_row", "valid_col"))
             self.valid[values[resized].name] = row, col
         match op.name:
-            case "make_tensor_view" if op.results:
+            case views.MAKE_TENSOR_VIEW if op.results:
                 self.shapes[op.results[0].name] = self.extents(op, "shape")
                 layout = op.attrs.get("layout")
                 if isinstance(layout, GlobalLayout):
                     self.layouts[op.results[0].name] = layout
-            case "partition_view" if op.results:
+            case views.PARTITION_VIEW if op.results:
                 self.shapes[op.results[0].name] = self.extents(op, "sizes")
                 if op.ins[0].name in self.layouts:
                     self.layouts[op.results[0].name] = self.layouts[op.ins[0].name]

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import pto_jax as pto
+from pto_jax import isa
 from pto_jax.analysis.entries import Argument, arguments, written_buffers
 from pto_jax.analysis.provenance import called
 from pto_jax.ir.program import Function, Op, Program, Region, Symbol, Value
@@ -193,6 +194,8 @@ def launches() -> list[Launch]:
             path.stem in ENCODED_ONLY
             or runs(path.read_text(encoding="utf-8"), program.attrs.get("pto.target_arch"))[0].fails
         ):
+            continue
+        if any((i := isa.find(op.name)) is not None and not i.executable for op in program.walk()):
             continue
         names = [f.name for f in _entries(program) if _is_observable(program, f)]
         found += [Launch(path, name) for name in names]

@@ -12,7 +12,7 @@ from ...analysis.constant_folding import scalar_dtype
 from ...ir.dtypes import DType
 from ...ir.program import Op
 from ...ir.types import TileType
-from .spelling import refuse, valid_sizes
+from .spelling import refuse
 
 
 @dataclass(frozen=True)
@@ -57,27 +57,3 @@ class Call:
     def refuse(self, message: str) -> Exception:
         """The error for what is not written in C++, with the operation's place."""
         return refuse(self.op, message)
-
-
-def not_simulated(call: Call) -> str | None:
-    """What the simulator declares but does not define."""
-    name = call.bound.instruction.name
-    if name in _DECLARED:
-        return "the simulator has no such instruction"
-    if name == "trowsum" and call.tile("src").rows != call.tile("dst").rows:
-        return "dst has other rows than src; the simulator's sums over rows take equal ones"
-    if name in _OF_ONE_TYPE and len({t for n, t in call.types.items() if n != "scalar"}) > 1:
-        return "tiles of several types; the simulator has no such overload"
-    if name in _SCRATCH_LIKE_RESULT and "tmp" in call and call.types["tmp"] != call.types["dst"]:
-        return "a scratch tile of another type than dst; the simulator has no such overload"
-    if name in _BY_VALUE and call.mode == "auto":
-        return "the simulator takes its tiles by value, which auto mode does not allow (use manual)"
-    if name in _BY_VALUE and len({valid_sizes(call.tile(n)) for n in ("dst", "src")}) > 1:
-        return "dst and src have other valid sizes in their types; the simulator takes equal ones"
-    return None
-
-
-_DECLARED = frozenset({"taddreluconv", "tsubreluconv"})
-_OF_ONE_TYPE = frozenset({"tadd", "taddc", "tsubc", "taddsc", "tsubsc", "tabs"})
-_BY_VALUE = frozenset({"tsqrt"})
-_SCRATCH_LIKE_RESULT = frozenset({"txors", "trems"})

@@ -12,8 +12,8 @@ from enum import IntEnum
 from ... import isa
 from ...analysis.constant_folding import scalar_dtype
 from ...ir.types import AccPhase, Coalesce, Loc, Precision, ScatterConflict, StPhase
-from .call import Call, not_simulated
-from .spelling import member
+from .call import Call
+from .spelling import member, valid_sizes
 
 Text = Callable[[Call], str]
 
@@ -21,7 +21,7 @@ Text = Callable[[Call], str]
 def text(call: Call) -> str:
     """The C++ statement of an instruction, without its semicolon."""
     name = call.bound.instruction.name
-    missing = _ABSENT.get(name) or not_simulated(call)
+    missing = _ABSENT.get(name) or _not_simulated(call)
     if missing is not None:
         raise call.refuse(missing)
     special = _SPECIAL.get(name)
@@ -29,6 +29,24 @@ def text(call: Call) -> str:
         return special(call)
     every = [o.name for o in call.bound.instruction.operands]
     return f"{_name(name)}{_precision(call)}({call.listed(*every)})"
+
+
+def _not_simulated(call: Call) -> str | None:
+    """What the simulator declares but does not define."""
+    name = call.bound.instruction.name
+    if name in _DECLARED:
+        return "the simulator has no such instruction"
+    if name == "trowsum" and call.tile("src").rows != call.tile("dst").rows:
+        return "dst has other rows than src; the simulator's sums over rows take equal ones"
+    if name in _OF_ONE_TYPE and len({t for n, t in call.types.items() if n != "scalar"}) > 1:
+        return "tiles of several types; the simulator has no such overload"
+    if name in _SCRATCH_LIKE_RESULT and "tmp" in call and call.types["tmp"] != call.types["dst"]:
+        return "a scratch tile of another type than dst; the simulator has no such overload"
+    if name in _BY_VALUE and call.mode == "auto":
+        return "the simulator takes its tiles by value, which auto mode does not allow (use manual)"
+    if name in _BY_VALUE and len({valid_sizes(call.tile(n)) for n in ("dst", "src")}) > 1:
+        return "dst and src have other valid sizes in their types; the simulator takes equal ones"
+    return None
 
 
 def needs_scratch(call: Call) -> bool:
@@ -287,6 +305,12 @@ def _load(call: Call) -> str:
 
 _PARTIAL = _ordered("dst", "src0", "src1", "dstIdx", "src0Idx", "src1Idx")
 _PAIRS = _ordered("dst1", "dst0", "src1", "src0")
+#: What the simulator's headers lack or restrict.
+_DECLARED = frozenset({"taddreluconv", "tsubreluconv"})
+_OF_ONE_TYPE = frozenset({"tadd", "taddc", "tsubc", "taddsc", "tsubsc", "tabs"})
+_BY_VALUE = frozenset({"tsqrt"})
+_SCRATCH_LIKE_RESULT = frozenset({"txors", "trems"})
+# Instructions by name: how the C++ interface spells each of them is no property of the instruction.
 _NO_PHASE = frozenset({"tmatmul.acc", "tmatmul.bias"})
 _SCRATCH = frozenset(
     """txor txors trem trems tprelu tpow tpows tsel tsels ttrans trowsum trowprod trowmax trowmin trowargmax

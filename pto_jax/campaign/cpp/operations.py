@@ -297,6 +297,7 @@ def _call(writer: Writer, op: Op) -> None:
 _CONVERTED = {"preQuantScalar": "uint64_t"} | dict.fromkeys(
     ("indexRow", "indexCol", "posM", "posK"), "uint16_t"
 )
+# Instructions by name: each is a statement of its own in C++, not a call of an intrinsic.
 _HANDLERS: dict[str, Handler] = {
     "alloc_tile": _allocate,
     "set_validshape": _resize,

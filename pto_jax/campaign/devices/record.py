@@ -23,13 +23,11 @@ from ...ir.types import Compact, GlobalLayout
 from ...oracle.machine import ReferenceMachine
 from ...oracle.numbers import Array, encode
 from ...oracle.step import Policy, Step
-from ...vectors.cases import ATTRIBUTES, ATTRIBUTES_OF
+from ...vectors.cases import attributes_of
+from ...vectors.exclusions import OTHER_FORMS
 from ...vectors.physical import to_physical
 from ..results import Run
 from ..targets import Oracle
-
-#: Instructions whose recorded form has operands that an operation does not name, or handles for results.
-_OTHER_FORMS = frozenset("tmrgsort tfillpad_inplace trandom timg2col tprefetch tsetval".split())
 
 
 @dataclass
@@ -115,7 +113,7 @@ def _file(execution: Execution) -> str | None:
     """The name of the file an instruction's vectors are in; None where the format has no such case."""
     instruction = execution.instruction
     name = instruction.name.replace(".", "_")
-    if name in _OTHER_FORMS or execution.vectors or isa.find(name) is not instruction:
+    if name in OTHER_FORMS or execution.vectors or isa.find(name) is not instruction:
         return None
     return name
 
@@ -147,8 +145,7 @@ def _described(execution: Execution, step: Step) -> tuple[dict[str, dict[str, An
 
 
 def _attributes(execution: Execution) -> dict[str, Any] | None:
-    names = {**ATTRIBUTES, **ATTRIBUTES_OF.get(execution.instruction.name, {})}
-    keys = {declared: key for key, declared in names.items()}
+    keys = {declared: key for key, declared in attributes_of(execution.instruction).items()}
     attributes: dict[str, Any] = {}
     for written, value in execution.op.attributes:
         attribute = execution.instruction.attribute(written)

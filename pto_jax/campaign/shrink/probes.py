@@ -19,6 +19,8 @@ from ...generate.state import Input
 from ...ir.dtypes import I1, I32, INDEX, DType, find_dtype
 from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs, fragment_results
 from ...ir.types import MemRefType, ScalarType, TileType
+from ...isa.memory_scalar import TSETVAL
+from ...isa.reinterpret import BITCAST
 from ...isa.rules.constraints import element_type
 from ...isa.rules.tile_legality import tile_of_memref
 from .edits import renamed
@@ -110,7 +112,7 @@ def _visible(op: Op) -> tuple[list[Op], dict[str, Input]]:
         t = TileType(d, 1, max(8, 256 // d.word_bits))
         zero, seen = Value(f"{value.name}_at", ScalarType(INDEX)), Value(f"{value.name}_seen", t)
         ops.append(Op("arith.constant", results=(zero,), attributes=attrs(value=0)))
-        ops.append(Op("tsetval", (zero, result), (seen,)))
+        ops.append(Op(TSETVAL, (zero, result), (seen,)))
         inputs[seen.name] = Input(t, np.zeros(t.shape, d.word))
     return ops, inputs
 
@@ -123,7 +125,7 @@ def _as_bits(op: Op) -> list[Op]:
         d = find_dtype(f"i{t.dtype.bits}") if isinstance(t, TileType) and t.dtype.is_float else None
         if isinstance(t, TileType) and d is not None and t.conv is None:
             seen = Value(f"{value.name}_bits", t.with_dtype(d))
-            ops.append(Op("bitcast", (value,), results=(seen,)))
+            ops.append(Op(BITCAST, (value,), results=(seen,)))
     return ops
 
 
