@@ -99,7 +99,7 @@ class Launch:
 
     @property
     def prints(self) -> bool:
-        return any(op.name in PRINTS for op in _reachable(self.program, self.function))
+        return any(op.name in PRINTS for op in reachable(self.program, self.function))
 
     @property
     def key(self) -> str:
@@ -171,18 +171,18 @@ def _entries(program: Program) -> list[Function]:
     return [f for f in program.entries or program.functions if f.body.ops]
 
 
-def _reachable(program: Program, function: Function) -> Iterator[Op]:
+def reachable(program: Program, function: Function) -> Iterator[Op]:
     for op in function.walk():
         yield op
         callee = called(program, op) if op.name == "call" else None
         if callee is not None:
-            yield from _reachable(program, callee)
+            yield from reachable(program, callee)
 
 
 def _is_observable(program: Program, function: Function) -> bool:
     if written_buffers(program, function):
         return True
-    return any(op.name in PRINTS for op in _reachable(program, function))
+    return any(op.name in PRINTS for op in reachable(program, function))
 
 
 def launches() -> list[Launch]:

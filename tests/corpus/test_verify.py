@@ -22,7 +22,7 @@ from pto_jax.text import parse
 
 _ROOT = os.environ.get("PTO_CORPUS", "")
 _FILES = sorted(Path(_ROOT).glob("**/*.pto")) if _ROOT else []
-_TOTAL, _REJECTED = 226, 20
+TOTAL, _REJECTED = 226, 20
 
 pytestmark = pytest.mark.skipif(
     not _FILES, reason="PTO_CORPUS does not name a folder with .pto programs (a PTOAS checkout has 226)"
@@ -99,8 +99,8 @@ def test_every_run_ends_as_the_program_says(path: Path) -> None:
 
 
 def test_206_programs_are_accepted_and_20_rejected() -> None:
-    if len(_FILES) != _TOTAL:
-        pytest.skip(f"the checkout has {len(_FILES)} programs, not {_TOTAL}")
+    if len(_FILES) != TOTAL:
+        pytest.skip(f"the checkout has {len(_FILES)} programs, not {TOTAL}")
     first = {path: findings(path)[0] for path in _FILES}
     assert sum(run.fails for run, _ in first.values()) == _REJECTED
     wrong = [p for p, (run, found) in first.items() if bool(found) != run.fails]

@@ -1,0 +1,52 @@
+"""The constructs that the public programs use; ``python -m tests.corpus.recording`` prints their list."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from pto_jax.ir.program import Function, Op, Program
+from pto_jax.text import parse
+from tests.corpus.launches import FILES, launches, reachable
+from tests.corpus.test_verify import findings
+from tests.programs.constructs import constructs, rejections
+
+_HEAD = """\
+# What occurs in the 226 public programs of the assembler: constructs of programs that are executed, and
+# constructs that are only read and verified. tests/programs/constructs.py says what the lines mean.
+"""
+
+
+def corpus_constructs() -> tuple[set[str], set[str]]:
+    """The constructs of launched entries and what they call, and all others."""
+    everything, executed = set[str](), set[str]()
+    launched: dict[Path, tuple[Program, set[int]]] = {}
+    for launch in launches():
+        _, reached = launched.setdefault(launch.path, (launch.program, set()))
+        reached |= {id(x) for x in _executed(launch.program, launch.function)}
+    for path in FILES:
+        program, reached = launched.get(path) or (
+            parse(path.read_text(encoding="utf-8"), str(path)),
+            set[int](),
+        )
+        for owner, line in constructs(program):
+            everything.add(line)
+            if id(owner) in reached:
+                executed.add(line)
+        for run, diagnostics in findings(path):
+            everything |= rejections(diagnostics) if run.fails else set()
+    return executed, everything - executed
+
+
+def _executed(program: Program, function: Function) -> Iterator[Op | Function]:
+    """The operations that a launch of a function may execute, and the functions they belong to."""
+    ops = list(reachable(program, function))
+    yield from ops
+    inside = {id(op) for op in ops}
+    yield from (f for f in program.functions if f is function or any(id(op) in inside for op in f.walk()))
+
+
+if __name__ == "__main__":
+    executed, read = corpus_constructs()
+    rows = [f"executed {line}" for line in sorted(executed)] + [f"read {line}" for line in sorted(read)]
+    print(_HEAD + "\n".join(rows))

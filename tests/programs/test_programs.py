@@ -1,0 +1,58 @@
+"""Small programs leave what the same computation in NumPy leaves, however they are executed.
+
+The engine, jitted and instruction by instruction, and the reference interpreter follow control flow, handles
+and memory with the same code: only an expectation from outside both of them shows an error there.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import jax
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax import oracle
+from tests.programs import cases_control, cases_cores, cases_memory
+from tests.programs.cases import Arguments, Arrays, Case
+
+CASES = (*cases_control.CASES, *cases_memory.CASES, *cases_cores.CASES)
+
+
+def ways(case: Case) -> dict[str, Callable[[Arguments], Arrays]]:
+    """How a program is executed, by name."""
+    kernel = pto.compile(case.parsed, entry=case.entry, grid=case.grid, warn=False)
+    eager = {"eager": lambda arguments: kernel.eager(**arguments)} if case.eager else {}
+    return {
+        "oracle": lambda arguments: oracle.run(case.parsed, arguments, entry=case.entry, grid=case.grid),
+        "jitted": lambda arguments: kernel(**arguments),
+        **eager,
+    }
+
+
+@pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
+def test_a_program_leaves_and_prints_what_its_formula_says(
+    case: Case, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in case.arguments():
+        expected, printed = case.formula(arguments), case.printed(arguments)
+        for way, execute in ways(case).items():
+            results = {name: np.asarray(array) for name, array in execute(arguments).items()}
+            jax.effects_barrier()  # type: ignore[no-untyped-call]
+            assert sorted(results) == sorted(expected), way
+            for name, array in expected.items():
+                assert results[name].dtype == arguments[name].dtype, way
+                bound = case.relative.get(name, 0)
+                np.testing.assert_allclose(results[name], array, bound, err_msg=f"{way}: {name}")
+            # A compiled program promises no order of its prints.
+            assert sorted(capsys.readouterr().out.splitlines()) == sorted(printed.splitlines()), way
+
+
+@pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
+def test_a_call_changes_something(case: Case) -> None:
+    """Expectations that equal the arguments, or each other, would show nothing."""
+    calls = list(case.arguments())
+    for arguments in calls:
+        expected = case.formula(arguments)
+        assert case.printed(arguments) or any((expected[n] != arguments[n]).any() for n in expected)
