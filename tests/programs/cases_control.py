@@ -75,7 +75,7 @@ def named_rows(args: Arguments) -> list[int]:
 
 def row_list(args: Arguments) -> Arrays:
     x, rows, named = args["x"], args["rows"].copy(), named_rows(args)
-    rows[7] = len(named)
+    rows[3], rows[7] = sum(range(*rows[4:7])), len(named)
     total, line = x[named].sum(0), x[named[-1]].copy()
     top = total[:3].max()
     line[int(total[3]) % 8] = top
@@ -109,9 +109,9 @@ def near_one(whole: Array) -> Array:
 
 
 def listed(whole: Array) -> Array:
-    """Row numbers, and a negative one behind the first three."""
+    """Three row numbers, a negative one, and the bounds and the step of a loop."""
     rows = abs(whole)
-    rows[3] = -1
+    rows[3], rows[4:6], rows[6] = -1, whole[4:6], 1 + rows[6]
     return rows
 
 

@@ -23,7 +23,7 @@ def views(args: Arguments) -> Arrays:
 
 def regions(args: Arguments) -> Arrays:
     x, y, r, c = args["x"], args["y"].copy(), args["r"], args["c"]
-    y[:r, :c] = 2 * x[:r, :c] + 1
+    y[:r, :c] = -2 * x[:r, :c] - 1
     y[16:32] = 2
     y[16 : 16 + r, :c] = 1
     y[16:32, 0] = 3
@@ -49,7 +49,9 @@ def vectors(args: Arguments) -> Arrays:
     rows = np.lib.stride_tricks.as_strided(flat[n:], (8, 8), (4 * 12, 4))
     rows *= 2 if args["flag"] else 3
     flat[120:] = 1
-    return {"y": y, "flat": flat}
+    rows4 = args["rows4"].copy()
+    np.lib.stride_tricks.as_strided(rows4[4:], (4, 8), (4 * 12, 4))[:] = 2
+    return {"y": y, "flat": flat, "rows4": rows4}
 
 
 def matrices(args: Arguments) -> Arrays:
@@ -121,7 +123,7 @@ CASES = (
     ),
     Case(
         "memrefs",
-        {"x": (16, 8), "flat": (128,), "y": (16, 8)},
+        {"x": (16, 8), "flat": (128,), "y": (16, 8), "rows4": (64,)},
         vectors,
         ({"n": 0, "flag": True}, {"n": 30, "flag": False}),
         entry="vectors",
