@@ -20,18 +20,18 @@ _HEAD = """\
 def corpus_constructs() -> tuple[set[str], set[str]]:
     """The constructs of launched entries and what they call, and all others."""
     everything, executed = set[str](), set[str]()
-    launched: dict[Path, tuple[Program, set[int]]] = {}
+    programs: dict[Path, tuple[Program, set[int]]] = {}
     for launch in launches():
-        _, reached = launched.setdefault(launch.path, (launch.program, set()))
-        reached |= {id(x) for x in _executed(launch.program, launch.function)}
+        _, ids = programs.setdefault(launch.path, (launch.program, set()))
+        ids |= {id(x) for x in _executed(launch.program, launch.function)}
     for path in FILES:
-        program, reached = launched.get(path) or (
+        program, ids = programs.get(path) or (
             parse(path.read_text(encoding="utf-8"), str(path)),
             set[int](),
         )
         for owner, line in constructs(program):
             everything.add(line)
-            if id(owner) in reached:
+            if id(owner) in ids:
                 executed.add(line)
         for run, diagnostics in findings(path):
             everything |= rejections(diagnostics) if run.fails else set()

@@ -27,9 +27,9 @@ Arguments = Mapping[str, Any]
 class Case:
     """A program, its entry, and the calls that are checked.
 
-    ``shapes`` gives the shape of every buffer, with its element type where that is not f32. ``calls`` gives
-    the numbers of each call. ``formula`` maps the arguments to the buffers that the program writes.
-    ``values`` changes what buffers hold. ``relative`` bounds the relative error in buffers whose results are
+    ``shapes`` gives the shapes of buffers, with the element type where that is not f32, ``values`` changes
+    what they hold. ``calls`` gives all other arguments, for each call. ``formula`` maps the arguments to the
+    buffers that the program writes. ``relative`` bounds the relative error in buffers whose results are
     no exact numbers. ``printed`` gives the text that a call prints. ``eager`` is false where only the
     instructions matter, each of which costs a compilation when it is executed by itself.
     """

@@ -69,8 +69,8 @@ def calls(args: Arguments) -> Arrays:
 
 
 def named_rows(args: Arguments) -> list[int]:
-    listed: list[int] = args["rows"].tolist()
-    return listed[: next(i for i, row in enumerate(listed) if row < 0)]
+    rows: list[int] = args["rows"].tolist()
+    return rows[: next(i for i, row in enumerate(rows) if row < 0)]
 
 
 def row_list(args: Arguments) -> Arrays:
@@ -108,12 +108,8 @@ def near_one(whole: Array) -> Array:
     return np.where(whole % 3, 1, -1).astype(np.float32) + whole / 4096
 
 
-def listed(whole: Array) -> Array:
-    """Three row numbers, a negative one, and the bounds and the step of a loop."""
-    rows = abs(whole)
-    rows[3], rows[4:6], rows[6] = -1, whole[4:6], 1 + rows[6]
-    return rows
-
+#: Row numbers up to a negative one; from the fifth on the bounds and the step of a loop.
+LISTS = ((2, 5, 2, -1, -3, 8, 1, 0), (7, 0, 3, -1, 2, 2, 1, 0), (1, -1, 6, 4, 0, 7, 3, 0))
 
 CASES = (
     Case(
@@ -136,11 +132,10 @@ CASES = (
     ),
     Case(
         "scalars",
-        {"x": (8, 8), "rows": (8, "i32"), "y": (2, 8)},
+        {"x": (8, 8), "y": (2, 8)},
         row_list,
-        ({}, {}, {}),
+        tuple({"rows": np.array(rows, np.int32)} for rows in LISTS),
         entry="list",
-        values={"rows": listed},
         printed=row_list_text,
     ),
     Case(

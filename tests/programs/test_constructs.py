@@ -28,7 +28,7 @@ _REJECTED = (FOLDER / "rejected.pto").read_text(encoding="utf-8").split("// ----
 
 
 @cache
-def executed() -> frozenset[str]:
+def executed_constructs() -> frozenset[str]:
     """The constructs of the operations that the reference interpreter comes to in all calls of the cases."""
     reached = set[int]()
 
@@ -48,22 +48,20 @@ def executed() -> frozenset[str]:
     )
 
 
-def read() -> set[str]:
+def read_constructs() -> set[str]:
     """The constructs of all texts of this folder."""
     programs = [load(name) for name in (*PROGRAMS, *TEXTS)] + [pto.parse(text) for text in _REJECTED]
     return {line for program in programs for _, line in constructs(program)}
 
 
-def test_every_construct_that_public_programs_execute_is_executed_here(
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    assert sorted(recorded("executed") - executed()) == []
+def test_every_construct_that_public_programs_execute_is_executed_here() -> None:
+    assert sorted(recorded("executed") - executed_constructs()) == []
     assert len(recorded("executed")) > 400
 
 
 def test_every_other_construct_of_public_programs_is_read_here() -> None:
-    rejected = {line for text in _REJECTED for line in rejections(verified(text)[1])}
-    assert sorted(recorded("read") - read() - rejected) == []
+    broken = {line for text in _REJECTED for line in rejections(verification(text)[1])}
+    assert sorted(recorded("read") - read_constructs() - broken) == []
     assert len(recorded("read")) > 200
 
 
@@ -74,18 +72,18 @@ def test_programs_are_accepted_and_read_back_in_every_form(name: str) -> None:
     reads_back(program)
 
 
-def verified(text: str) -> tuple[set[str], list[pto.Diagnostic]]:
+def verification(text: str) -> tuple[set[str], list[pto.Diagnostic]]:
     """The rules that a text says it breaks, and what verification finds."""
     header = _HEADER.match(text)
     assert header is not None, text
     level = int(header["level"]) if header["level"] else None
-    found = pto.verify(pto.parse(text), header["profile"], level=level, auto_sync=bool(header["sync"]))
-    return {f"rejected {rule}" for rule in header["rules"].split(", ")}, found
+    diagnostics = pto.verify(pto.parse(text), header["profile"], level=level, auto_sync=bool(header["sync"]))
+    return {f"rejected {rule}" for rule in header["rules"].split(", ")}, diagnostics
 
 
 @pytest.mark.parametrize("text", _REJECTED, ids=[text.splitlines()[0][3:] for text in _REJECTED])
 def test_programs_are_rejected_by_the_rules_they_name(text: str) -> None:
-    rules, diagnostics = verified(text)
+    rules, diagnostics = verification(text)
     assert rejections(diagnostics) == rules
     reads_back(pto.parse(text))
 
