@@ -61,6 +61,7 @@ class Kernel:
     Raises ArgumentError for arguments that do not fit, VerifyError when types filled in from the
     arguments are illegal.
 
+    >>> import numpy as np
     >>> import pto_jax as pto
     >>> kernel = pto.compile(pto.parse("%d = tneg %a : !pto.tile<1x8xf32>"))
     >>> kernel
@@ -329,6 +330,7 @@ def compile(
     would write further elements of its views, or that blocks leave them. Where that depends on arguments,
     eager execution and ``checks`` report it.
 
+    >>> import numpy as np
     >>> import pto_jax as pto
     >>> k = pto.compile(pto.parse("%d = pto.tadd %a, %b : !pto.tile<f32, 1, 8>"))
     >>> k(np.ones((1, 8), np.float32), np.ones((1, 8), np.float32))["d"].array[0, 0].item()
