@@ -18,7 +18,10 @@ def windows(args: Arguments) -> Arrays:
 
 def stores(args: Arguments) -> Arrays:
     positive = np.maximum(args["a"].astype(np.int32) @ args["b"].astype(np.int32), 0)
-    return {"n": args["n"] + (0.5 * positive).astype(np.float16), "m": args["m"] + positive}
+    return {
+        "n": args["n"] + (0.5 * positive).astype(np.float16),
+        "m": args["m"] + (2 if args["flag"] else 1) * positive,
+    }
 
 
 def lanes(args: Arguments) -> Arrays:
@@ -108,10 +111,10 @@ CASES = (
         eager=False,
     ),
     Case(
-        "matrices",
+        "synchronised",
         {"a": (16, 32, "i8"), "b": (32, 32, "i8"), "n": (16, 32, "f16"), "m": (16, 32, "i32")},
         stores,
-        entry="stores",
+        ({"flag": True}, {"flag": False}),
         eager=False,
     ),
     Case(

@@ -16,7 +16,7 @@ def views(args: Arguments) -> Arrays:
     block = 2 * x.reshape(2, 2, 2, 4, 8)[0, r % 2, 1]
     y[0:4, 8:] = block
     y[4:8, :8] = block
-    extent, stride = ((16, args["pitch"]), (args["pitch"], 1))[r % 2]
+    extent, stride = ((4, args["pitch"]), (args["pitch"], 1))[r % 2]
     at = r * args["pitch"] + c + (extent + stride) // 4
     y[4, 8:] = x[at : at + 8]
     return {"y": y}

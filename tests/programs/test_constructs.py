@@ -16,12 +16,13 @@ from pto_jax.interpreter import Scope
 from pto_jax.ir.program import Function, Op, Program
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.text import print_program
+from pto_jax.verifier.hazards import hazards, is_hand_synchronised
 from tests.programs.cases import FOLDER, load
 from tests.programs.constructs import constructs, recorded, rejections
 from tests.programs.test_programs import CASES
 
 #: Programs that are only read and verified, for the profile of their header.
-TEXTS = ("read_a3", "read_a5")
+TEXTS = ("read_a3", "read_a5", "spellings")
 PROGRAMS = sorted({case.program for case in CASES})
 _HEADER = re.compile(r"// (?P<profile>\w+)(?: level (?P<level>\d))?(?P<sync> synchronised)?: (?P<rules>.*)\n")
 _REJECTED = (FOLDER / "rejected.pto").read_text(encoding="utf-8").split("// -----\n")[1:]
@@ -70,6 +71,16 @@ def test_programs_are_accepted_and_read_back_in_every_form(name: str) -> None:
     program = load(name)
     assert [str(d) for d in pto.verify(program) if d.severity == "error"] == []
     reads_back(program)
+
+
+def test_another_spelling_is_the_same_program() -> None:
+    short, long = load("spellings").functions
+    assert short.body == long.body and short.args == long.args
+
+
+def test_a_program_that_orders_its_pipes_has_no_hazards() -> None:
+    program = load("synchronised")
+    assert is_hand_synchronised(program) and hazards(program) == []
 
 
 def verification(text: str) -> tuple[set[str], list[pto.Diagnostic]]:
