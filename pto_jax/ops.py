@@ -75,7 +75,7 @@ def _is_function(instruction: isa.Instruction) -> bool:
     )
 
 
-@isa.derived
+@cache
 def names() -> tuple[str, ...]:
     """The instructions that exist as functions of this module."""
     return tuple(python_name(i) for i in isa.instructions().values() if _is_function(i))

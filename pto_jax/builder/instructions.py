@@ -16,7 +16,7 @@ Function = Callable[..., Any]
 _STRUCTURE = ("scf.", "return", "arith.constant")
 
 
-@isa.derived
+@cache
 def names() -> dict[str, str]:
     """Every operation that is a function here: its Python name and its name in programs.
 

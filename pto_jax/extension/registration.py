@@ -6,6 +6,7 @@ from .. import isa
 from ..errors import ArgumentError
 from ..isa import registry
 from ..isa.declare import Instruction
+from ..isa.semantics import REAL
 from ..lowering import rules as lowering_rules
 from ..oracle import step as oracle_rules
 from ..sanitizer import step as shadow_rules
@@ -54,13 +55,13 @@ def register(
 def unregister(name: str) -> None:
     """Take an added instruction out of every table, for tests and notebooks.
 
-    Programs that were compiled before keep what they computed. Raises ArgumentError for a name that no
+    Kernels that were compiled before keep computing what they did. Raises ArgumentError for a name that no
     added instruction has; :func:`register` has an example.
     """
     if name not in registry.added():
         names = ", ".join(registry.added()) or "none"
         raise ArgumentError(f"no added instruction is called {name!r}; added: {names}")
     registry.remove(name)
-    lowering_rules.jitted.cache_clear()
+    REAL.pop(name, None)
     for table in _TABLES:
         table.pop(name, None)

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import cache
 
 from .. import isa
 from ..ir.program import AttrValue
@@ -51,7 +52,7 @@ class Wanted:
         return t if isinstance(t, TileType) else None
 
 
-@isa.derived
+@cache
 def catalogue(profile: ProfileName, elements: int) -> Mapping[str, tuple[Sample, ...]]:
     """Samples of every executable instruction of a profile, small ones where there are any."""
     by_name = {}
@@ -76,7 +77,7 @@ def _largest(sample: Sample) -> int:
     return max((t.elements for t in tiles), default=0)
 
 
-@isa.derived
+@cache
 def samples_of(profile: ProfileName, options: Options) -> Mapping[str, tuple[Sample, ...]]:
     """Samples of the instructions that programs with some options have, by name."""
     every = catalogue(profile, options.elements)
@@ -86,7 +87,7 @@ def samples_of(profile: ProfileName, options: Options) -> Mapping[str, tuple[Sam
     return {n: samples for n, samples in by_name.items() if samples}
 
 
-@isa.derived
+@cache
 def by_class(profile: ProfileName, options: Options) -> tuple[tuple[tuple[str, ...], ...], tuple[float, ...]]:
     """Names of usable instructions per class, and the classes' weights."""
     names: dict[str, list[str]] = {}

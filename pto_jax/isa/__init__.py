@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 from .aliases import ALIASES as ALIASES
 from .bind import Bound as Bound, bind as bind
 from .declare import (
@@ -12,7 +14,7 @@ from .declare import (
     Operand as Operand,
     Site as Site,
 )
-from .registry import added, derived as derived
+from .registry import added
 
 #: Class files, in the order of the overview page.
 CLASSES = (
@@ -57,7 +59,7 @@ CLASSES = (
 )
 
 
-@derived
+@cache
 def instructions() -> dict[str, Instruction]:
     """Every declared instruction by name, in the overview page's class order.
 
@@ -87,7 +89,7 @@ def find(name: str) -> Instruction | None:
     return found or (instructions().get(_dotted().get(key, "")) if "_" in key else None)
 
 
-@derived
+@cache
 def _dotted() -> dict[str, str]:
     """Names with dots by their spelling in Python."""
     return {name.replace(".", "_"): name for name in instructions() if "." in name}

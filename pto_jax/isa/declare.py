@@ -10,112 +10,26 @@ from __future__ import annotations
 
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
-from enum import IntEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
-from ..ir.dtypes import DType, dtype
-from ..ir.types import GlobalLayout, Loc, Pipe, TileType, Type, VectorType
+from ..ir.types import GlobalLayout, Loc, Pipe, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .assembly import AS_DECLARED, Assembly
-from .semantics import EXACT, Accuracy, Formula, Holds, InPlace, Lanes, Moves
+from .operands import (
+    Attribute as Attribute,
+    Extent as Extent,
+    Operand as Operand,
+    OperandKind as OperandKind,
+    Role as Role,
+    Size as Size,
+    Sources as Sources,
+)
+from .semantics import EXACT, Accuracy, Formula, InPlace, Lanes, Moves
 from .traits import PLAIN, Access, Effect, Resource, Traits
 
 if TYPE_CHECKING:
-    from ..ir.program import AttrValue, Op, Symbol, Value
-
-Role = Literal["out", "in", "inout", "tmp"]
-#: ``vector`` is a vector of four elements outside tile memory (``vector<4xi16>``).
-#: ``handle`` is a type without data (``!pto.pipe``).
-OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event", "vector", "handle"]
-
-
-@dataclass(frozen=True)
-class Sources:
-    """What the size of a new destination follows from.
-
-    Types and valid sizes of the tiles an operation reads, its attributes, and the element type the
-    destination is to have. A valid size is an int, an array, or :class:`pto_jax.isa.rules.extents.Open` where
-    it is not known.
-    """
-
-    types: Mapping[str, TileType]
-    sizes: Mapping[str, tuple[Any, Any]]
-    attrs: Mapping[str, AttrValue]
-    dtype: DType
-
-
-#: Physical rows and columns, and valid rows and columns.
-Size: TypeAlias = "tuple[tuple[int, int], tuple[Any, Any]]"
-
-
-@dataclass(frozen=True)
-class Extent:
-    """How large a destination is that a call leaves to the instruction.
-
-    ``rule`` gives None where the sources do not say; ``text`` completes "dst has ...".
-    """
-
-    text: str
-    rule: Callable[[Sources], Size | None]
-
-
-@dataclass(frozen=True)
-class Operand:
-    """An operand.
-
-    ``dtype`` is a type variable of the declaration ("T", "S", "D" ...), the name of an element type, or None
-    when the operand's element type is free. An optional destination may name the source operand ``beside``
-    which it is written. ``conv`` operands may be convolution tiles. A destination that a call leaves out has
-    the size ``extent`` (None: that of the first source with its element type) and, where the sources allow
-    several element types, the first legal one of ``default``: names of element types, of type variables, or
-    of sources that have it; scratch of any type usually has that one. ``holds`` says what its numbers stand
-    for.
-    """
-
-    name: str
-    role: Role
-    kind: OperandKind = "tile"
-    dtype: str | None = "T"
-    optional: bool = False
-    note: str = ""
-    beside: str | None = None
-    conv: bool = False
-    extent: Extent | None = None
-    default: tuple[str, ...] = ()
-    holds: Holds = "numbers"
-
-    @property
-    def vector(self) -> VectorType:
-        """The type of a ``vector`` operand."""
-        return VectorType((4,), dtype(self.dtype or "i16"))
-
-    @property
-    def is_read(self) -> bool:
-        """Whether the instruction reads the operand as data."""
-        return self.role in ("in", "inout")
-
-
-@dataclass(frozen=True)
-class Attribute:
-    """An attribute.
-
-    ``type`` is an enumeration, bool, int, str, a list of integers or the name of a function; ``spellings``
-    are the keys it is written under in programs (the first is printed). ``of_layout`` marks those that
-    describe a layout and change no value.
-    """
-
-    name: str
-    type: type[IntEnum] | type[bool] | type[int] | type[str] | type[Symbol] | type[tuple[int, ...]]
-    default: AttrValue
-    meaning: str = ""
-    spellings: tuple[str, ...] = ()
-    of_layout: bool = False
-
-    @property
-    def keys(self) -> tuple[str, ...]:
-        """The keys it is written under in programs, the printed one first."""
-        return self.spellings or (self.name,)
+    from ..ir.program import AttrValue, Op, Value
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ True
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
 
 from ..errors import VerifyError
 from ..ir.program import Op, Region, Value
-from . import derived, find
+from . import find
 from .bind import bind
 from .structure import UNKNOWN, structural_traits
 from .traits import Effect, Resource, Traits
@@ -29,7 +30,7 @@ def traits_of(op: Op) -> Traits:
     return _traits(op.name)
 
 
-@derived
+@lru_cache(maxsize=4096)
 def _traits(name: str) -> Traits:
     known = structural_traits(name)
     if known is not None:

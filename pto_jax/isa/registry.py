@@ -1,28 +1,19 @@
-"""Instructions that users add, and what is remembered of the table of instructions."""
+"""Instructions that users add."""
 
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Callable
 from functools import lru_cache
-from typing import ParamSpec, TypeVar
 
 from ..errors import ArgumentError
 from .declare import Instruction
 
-P = ParamSpec("P")
-T = TypeVar("T")
-
 _ADDED: dict[str, Instruction] = {}
-_FORGET: list[Callable[[], None]] = []
+_PACKAGE = __name__.partition(".")[0]
+_Cache = type(lru_cache(lambda: None))
 _NAME = re.compile(r"t[a-z][a-z0-9_]*")
-
-
-def derived(function: Callable[P, T]) -> Callable[P, T]:
-    """A function of the table of instructions, remembered until an instruction is added."""
-    remembered = lru_cache(maxsize=None)(function)
-    _FORGET.append(remembered.cache_clear)
-    return remembered  # type: ignore[return-value]
 
 
 def added() -> dict[str, Instruction]:
@@ -43,15 +34,22 @@ def add(instruction: Instruction, known: Callable[[], dict[str, Instruction]]) -
     if name in known():
         raise ArgumentError(f"there is an instruction {name}; usual fix: another name")
     _ADDED[name] = instruction
-    _forget()
+    forget()
 
 
 def remove(name: str) -> None:
     """Take an added instruction out of the table again."""
     del _ADDED[name]
-    _forget()
+    forget()
 
 
-def _forget() -> None:
-    for forget in _FORGET:
-        forget()
+def forget() -> None:
+    """Drop what functions of the package remember.
+
+    Legal samples, compiled kernels, names and all else may have been made with another table.
+    """
+    for name, module in list(sys.modules.items()):
+        if name == _PACKAGE or name.startswith(f"{_PACKAGE}."):
+            for value in vars(module).values():
+                if isinstance(value, _Cache):
+                    value.cache_clear()

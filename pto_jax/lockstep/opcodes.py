@@ -13,6 +13,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from functools import cache
 from itertools import product
 from typing import Literal, TypeAlias, TypeVar
 
@@ -82,7 +83,7 @@ class Opcode:
         return f"{self.name} {types} {attributes}".strip()
 
 
-@isa.derived
+@cache
 def catalogue(profile: ProfileName, rows: int = 16, cols: int = 16) -> tuple[Opcode, ...]:
     """Every opcode of a profile for tiles of ``rows * cols`` elements.
 
@@ -94,7 +95,7 @@ def catalogue(profile: ProfileName, rows: int = 16, cols: int = 16) -> tuple[Opc
     return tuple(o for name in names(profile) for o in _opcodes(instructions[name], p, rows, cols))
 
 
-@isa.derived
+@cache
 def names(profile: ProfileName) -> tuple[str, ...]:
     """The instructions of a profile that may have opcodes."""
     listed = isa.instructions().values()

@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import zlib
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from .. import isa
 from ..errors import ArgumentError
 from ..ir.dtypes import DType
 from ..ir.types import ScalarType
@@ -244,7 +243,7 @@ def parts(profile: ProfileName, rows: int = 16, cols: int = 16) -> int:
     return -(-len(catalogue(profile, rows, cols)) // OPCODES)
 
 
-@isa.derived
+@cache
 def table(profile: ProfileName, part: int = 0, rows: int = 16, cols: int = 16) -> Table:
     """One of the tables that the opcodes of a profile are dealt out to: equal shares of each instruction.
 

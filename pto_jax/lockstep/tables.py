@@ -10,8 +10,8 @@ from __future__ import annotations
 import zlib
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 
-from .. import isa
 from ..profiles import PROFILE_NAMES, ProfileName
 from .opcodes import Opcode, names, one_opcode
 from .table import Table, parts, table
@@ -69,7 +69,7 @@ def large(profiles: Sequence[ProfileName]) -> list[tuple[ProfileName, int]]:
     return [(p, part) for part in range(max(counts.values())) for p in profiles if part < counts[p]]
 
 
-@isa.derived
+@cache
 def small(profile: ProfileName, number: int, opcodes: int) -> Table:
     """A table of at most ``opcodes`` instructions in one form each.
 

@@ -5,16 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from . import arithmetic as lane
-from .step import Lane, Step, lanewise, rule
+from .step import lanewise
 
 _PAIR = ("src0", "src1")
-
-
-def _lanewise(name: str, sources: tuple[str, ...], compute: Lane) -> None:
-    @rule(name)
-    def execute(step: Step) -> None:
-        lanewise(step, compute, sources)
-
+_lanewise = lanewise(__name__)
 
 _lanewise("tadd", _PAIR, lane.add)
 _lanewise("tsub", _PAIR, lane.subtract)

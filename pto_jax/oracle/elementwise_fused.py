@@ -11,13 +11,7 @@ from .step import Lane, Step, lanewise, rule
 
 _PAIR = ("src0", "src1")
 _FUSED = ("src0", "dst", "src1")
-
-
-def _lanewise(name: str, sources: tuple[str, ...], compute: Lane) -> None:
-    @rule(name)
-    def execute(step: Step) -> None:
-        lanewise(step, compute, sources)
-
+_lanewise = lanewise(__name__)
 
 _lanewise("tprelu", _PAIR, lane.leaky)
 _lanewise("tsubrelu", _PAIR, lane.subtract_relu)

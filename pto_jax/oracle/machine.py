@@ -26,66 +26,39 @@ from ..ir.dtypes import DType
 from ..ir.program import Op, Value
 from ..ir.types import Loc, TileType
 from ..isa.rules.memory import ALIGNMENT
+
+# Importing a class file registers its rules.
 from . import (
-    elementwise,
-    elementwise_fused,
-    elementwise_select,
-    fixpipe,
-    irregular,
-    irregular_gather,
-    irregular_index,
-    irregular_partial,
-    irregular_quant,
-    irregular_quant_mx,
-    irregular_sort,
-    layout,
-    layout_extract,
-    layout_fill,
-    layout_img2col,
-    layout_rearrange,
-    matrix,
-    matrix_mx,
-    memory,
-    memory_indexed,
-    memory_layouts,
-    reduce_expand,
-    reduce_expand_binary,
-    reduce_expand_index,
+    elementwise as elementwise,
+    elementwise_fused as elementwise_fused,
+    elementwise_select as elementwise_select,
+    fixpipe as fixpipe,
+    irregular as irregular,
+    irregular_gather as irregular_gather,
+    irregular_index as irregular_index,
+    irregular_partial as irregular_partial,
+    irregular_quant as irregular_quant,
+    irregular_quant_mx as irregular_quant_mx,
+    irregular_sort as irregular_sort,
+    layout as layout,
+    layout_extract as layout_extract,
+    layout_fill as layout_fill,
+    layout_img2col as layout_img2col,
+    layout_rearrange as layout_rearrange,
+    matrix as matrix,
+    matrix_mx as matrix_mx,
+    memory as memory,
+    memory_indexed as memory_indexed,
+    memory_layouts as memory_layouts,
+    reduce_expand as reduce_expand,
+    reduce_expand_binary as reduce_expand_binary,
+    reduce_expand_index as reduce_expand_index,
     scalars,
-    tile_scalar,
+    tile_scalar as tile_scalar,
 )
 from .numbers import Array
 from .step import RULES, Policy, Step, not_executable, scalar_word
 from .storage import Buffer, Place, Window, map_of, read_words, storage_size, write_words
-
-#: Importing a class file registers its rules.
-CLASS_FILES = (
-    elementwise,
-    elementwise_fused,
-    elementwise_select,
-    tile_scalar,
-    reduce_expand,
-    reduce_expand_index,
-    reduce_expand_binary,
-    memory,
-    memory_indexed,
-    memory_layouts,
-    layout,
-    layout_rearrange,
-    layout_fill,
-    layout_extract,
-    layout_img2col,
-    fixpipe,
-    matrix,
-    matrix_mx,
-    irregular,
-    irregular_sort,
-    irregular_gather,
-    irregular_index,
-    irregular_quant,
-    irregular_quant_mx,
-    irregular_partial,
-)
 
 if TYPE_CHECKING:
     from ..interpreter.machine import After, Arm, Before, Body, RunBlock

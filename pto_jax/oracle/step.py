@@ -188,9 +188,20 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
 Lane: TypeAlias = Callable[..., Array]
 
 
-def lanewise(step: Step, lane: Lane, sources: Sequence[str]) -> None:
-    """Execute an instruction whose destination lane depends on the same lane of its sources only."""
-    step.store(lane(step.dtype(), *(step.words(s) for s in sources)))
+def lanewise(module: str) -> Callable[[str, Sequence[str], Lane], None]:
+    """What registers lane-wise instructions of a class file, given its ``__name__``.
+
+    It takes a name, the sources, and the function of a lane, which depends on that lane of the sources only.
+    """
+
+    def register(name: str, sources: Sequence[str], lane: Lane) -> None:
+        def execute(step: Step) -> None:
+            step.store(lane(step.dtype(), *(step.words(s) for s in sources)))
+
+        execute.__module__ = module
+        rule(name)(execute)
+
+    return register
 
 
 def not_executable(op: Op, what: str) -> NotExecutableError:

@@ -10,13 +10,7 @@ from .numbers import decode, encode
 from .step import Lane, Step, lanewise, rule
 
 _SCALED = ("src", "scalar")
-
-
-def _lanewise(name: str, sources: tuple[str, ...], compute: Lane) -> None:
-    @rule(name)
-    def execute(step: Step) -> None:
-        lanewise(step, compute, sources)
-
+_lanewise = lanewise(__name__)
 
 _lanewise("tadds", _SCALED, lane.add)
 _lanewise("tsubs", _SCALED, lane.subtract)

@@ -17,65 +17,38 @@ from ..oracle.machine import ReferenceMachine
 from ..oracle.numbers import Array
 from ..oracle.step import Policy, Step, not_executable
 from ..oracle.storage import Place, Window, map_of, storage_size
+
+# Importing a class file registers its rules.
 from . import (
-    elementwise,
-    elementwise_fused,
-    elementwise_select,
-    fixpipe,
-    irregular,
-    irregular_gather,
-    irregular_index,
-    irregular_partial,
-    irregular_quant,
-    irregular_quant_mx,
-    irregular_sort,
-    layout,
-    layout_extract,
-    layout_fill,
-    layout_img2col,
-    layout_rearrange,
-    matrix,
-    matrix_mx,
-    memory,
-    memory_indexed,
-    memory_layouts,
-    reduce_expand,
-    reduce_expand_binary,
-    reduce_expand_index,
-    tile_scalar,
+    elementwise as elementwise,
+    elementwise_fused as elementwise_fused,
+    elementwise_select as elementwise_select,
+    fixpipe as fixpipe,
+    irregular as irregular,
+    irregular_gather as irregular_gather,
+    irregular_index as irregular_index,
+    irregular_partial as irregular_partial,
+    irregular_quant as irregular_quant,
+    irregular_quant_mx as irregular_quant_mx,
+    irregular_sort as irregular_sort,
+    layout as layout,
+    layout_extract as layout_extract,
+    layout_fill as layout_fill,
+    layout_img2col as layout_img2col,
+    layout_rearrange as layout_rearrange,
+    matrix as matrix,
+    matrix_mx as matrix_mx,
+    memory as memory,
+    memory_indexed as memory_indexed,
+    memory_layouts as memory_layouts,
+    reduce_expand as reduce_expand,
+    reduce_expand_binary as reduce_expand_binary,
+    reduce_expand_index as reduce_expand_index,
+    tile_scalar as tile_scalar,
 )
 from .report import Findings
 from .shadow import Origins, Shadow, ShadowBuffer, as_words
 from .step import SHADOW_RULES, ShadowStep, shadow_of, shadow_step
-
-#: Importing a class file registers its rules.
-CLASS_FILES = (
-    elementwise,
-    elementwise_fused,
-    elementwise_select,
-    tile_scalar,
-    reduce_expand,
-    reduce_expand_index,
-    reduce_expand_binary,
-    memory,
-    memory_indexed,
-    memory_layouts,
-    layout,
-    layout_rearrange,
-    layout_fill,
-    layout_extract,
-    layout_img2col,
-    fixpipe,
-    matrix,
-    matrix_mx,
-    irregular,
-    irregular_sort,
-    irregular_gather,
-    irregular_index,
-    irregular_quant,
-    irregular_quant_mx,
-    irregular_partial,
-)
 
 _DIVIDE = "divsi divui remsi remui ceildivsi ceildivui floordivsi".split()
 _DIVISIONS = frozenset({f"arith.{name}" for name in _DIVIDE})

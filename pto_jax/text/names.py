@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import cache
 
 from .. import isa
 from ..isa.aliases import ALIASES
@@ -24,7 +25,7 @@ def trailing(name: str) -> int | None:
     return None if instruction is None else instruction.trailing
 
 
-@isa.derived
+@cache
 def instruction_names() -> frozenset[str]:
     """Every tile instruction the reader accepts, by canonical name."""
     return frozenset(isa.instructions())

@@ -314,8 +314,9 @@ class _Checker:
             self.placed(op, *place)
         if resized is not None and len(op.ins) == 3:
             values = operands_of(op)
-            row, col = (self.constants.get(values[n].name) for n in ("valid_row", "valid_col"))
-            self.valid[values[resized].name] = row, col
+            if values:
+                row, col = (self.constants.get(values[n].name) for n in ("valid_row", "valid_col"))
+                self.valid[values[resized].name] = row, col
         match op.name:
             case views.MAKE_TENSOR_VIEW if op.results:
                 self.shapes[op.results[0].name] = self.extents(op, "shape")

@@ -168,6 +168,36 @@ def test_ops_and_builder_have_the_functions() -> None:
     assert "tclampadd" in dir(pto.ops) and callable(pto.tclampadd)
 
 
+def test_a_second_version_under_the_same_name_replaces_the_first() -> None:
+    """As in a notebook: kernels, array functions and the interpreter compute what is registered now."""
+    x = np.arange(1, 9, dtype=np.float32).reshape(1, 8)
+    text = "%d = tscaled %a : !pto.tile<f32, 1, 8>"
+
+    def results(power: int) -> list[Any]:
+        pto.extension.instruction(
+            "tscaled",
+            "A power of a tile.",
+            f"dst[i,j] = src[i,j] ** {power}",
+            types=("f32",),
+            jax=lambda a: a**power,
+            numpy=lambda a: a**power,
+        )
+        try:
+            program, tile_type = pto.parse(text), TileType.of(pto.tile(x))
+            return [
+                pto.compile(program)(x)["d"].array,
+                pto.compile(program).eager(x)["d"].array,
+                pto.ops.tscaled(x).array,
+                pto.oracle.run(program, {"a": pto.oracle.OracleTile(tile_type, x)})["d"].data,
+            ]
+        finally:
+            pto.extension.unregister("tscaled")
+
+    for power in (2, 3):
+        for result in results(power):
+            np.testing.assert_array_equal(np.asarray(result).view(np.float32), x**power)
+
+
 def test_the_reference_has_pages_of_them(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["isa", "tclampadd", "--extension", str(FILE)]) == 0
     page = capsys.readouterr().out
