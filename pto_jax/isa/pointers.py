@@ -15,11 +15,11 @@ from ..ir.types import (
     ScalarType,
     TensorViewType,
     TileType,
-    Type,
 )
-from ..profiles import PROFILE_NAMES, Profile
-from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.constraints import element_type, fixed_type, same_element
+from ..profiles import PROFILE_NAMES
+from .declare import Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules.constraints import fixed_type, one_element
+from .rules.forbid import forbid, give, retype
 from .rules.handles import Shown, sampler
 from .rules.memory import ALIGNMENT
 from .traits import PLAIN, Alias, Placement, Traits
@@ -44,50 +44,25 @@ _INTERNAL = Decision(
 )
 
 
-def _one_element(a: str, b: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        s, t = element_type(site.types.get(a)), element_type(site.types.get(b))
-        if s is not None and t is not None and not same_element(s, t):
-            yield b, f"{b} has element type {t}, {a} has {s}; allowed: one element type for both"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        old = types[b]
-        if not isinstance(old, PtrType):
-            return False
-        types[b] = PtrType(F16, old.space)
-        return True
-
-    return Constraint(
-        "types-equal", f"{a} and {b} have one element type", check, source=_DIALECT, breaks=breaks
-    )
+@forbid(
+    "pointer-space",
+    "the pointer is into the tile's memory",
+    source=_SOURCES[0],
+    invalid_if=give("result", PtrType(F32, AddressSpace.MAT)),
+)
+def _space_of_tile(site: Site) -> Iterator[Finding]:
+    t, p = site.tile("tile"), site.types.get("result")
+    if t is None or not isinstance(p, PtrType) or _SPACES.get(t.loc) == p.space:
+        return
+    place = t.loc.name.lower()
+    yield "result", f"result points to {p.space.name.lower()}, the tile is in {place}; allowed: {place}"
 
 
-def _space_of_tile() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t, p = site.tile("tile"), site.types.get("result")
-        if t is None or not isinstance(p, PtrType) or _SPACES.get(t.loc) == p.space:
-            return
-        place = t.loc.name.lower()
-        yield "result", f"result points to {p.space.name.lower()}, the tile is in {place}; allowed: {place}"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types["result"] = PtrType(F32, AddressSpace.MAT)
-        return True
-
-    return Constraint(
-        "pointer-space", "the pointer is into the tile's memory", check, source=_SOURCES[0], breaks=breaks
-    )
-
-
-def _aligned() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        for value in site.numbers("addrs"):
-            if value is not None and value % ALIGNMENT:
-                yield "addrs", f"address {value} (0x{value:x}); allowed: a multiple of {ALIGNMENT} bytes"
-
-    return Constraint(
-        "address-aligned", f"addresses are multiples of {ALIGNMENT} bytes", check, source=_DIALECT
-    )
+@forbid("address-aligned", f"addresses are multiples of {ALIGNMENT} bytes", source=_DIALECT)
+def _aligned(site: Site) -> Iterator[Finding]:
+    for value in site.numbers("addrs"):
+        if value is not None and value % ALIGNMENT:
+            yield "addrs", f"address {value} (0x{value:x}); allowed: a multiple of {ALIGNMENT} bytes"
 
 
 def _instruction(
@@ -135,7 +110,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (("view", "idx"),),
         (Shown({"view": _VIEW, "idx": _INDEX, "result": _INDEX}, ("view", "idx"), {}, {"idx": (1,)}),),
-        (dimension(),),
+        (dimension,),
     ),
     _instruction(
         "tensor_view_addr",
@@ -147,7 +122,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Shown({"view": _VIEW, "result": PtrType(F32)}, ("view",)),
             Shown({"view": _WINDOW, "result": PtrType(F32)}, ("view",)),
         ),
-        (_one_element("view", "result"),),
+        (one_element("view", "result", _DIALECT, retype("result", "f16")),),
         traits=Traits(alias=Alias("result", "view", "global")),
     ),
     _instruction(
@@ -157,7 +132,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Operand("tile", "in", dtype=None), Operand("result", "out", "ptr", None)),
         (("tile",),),
         (Shown({"tile": TileType(F32, 16, 64), "result": PtrType(F32, AddressSpace.VEC)}, ("tile",)),),
-        (_one_element("tile", "result"), _space_of_tile()),
+        (one_element("tile", "result", _DIALECT, retype("result", "f16")), _space_of_tile),
         _VECTOR_SCOPE,
         Traits(alias=Alias("result", "tile")),
     ),
@@ -192,7 +167,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
             Shown({"addrs": _ADDRESS, "result": _LOCAL}, ("addrs",), {}, {"addrs": (8192,)}, grouped=True),
         ),
-        (_aligned(),),
+        (_aligned,),
         _INTERNAL,
         Traits(placement=Placement("result", "addrs")),
     ),

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.types import Pipe, RoundMode, Type
+from ..ir.types import Pipe, RoundMode
 from ..profiles import Profile
-from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Site
+from .declare import Attribute, Decision, Finding, Instruction, Site
+from .rules.forbid import assign, forbid
 from .samples.operations import Sample
 from .sync_config import required
 from .traits import Effect, Traits
@@ -32,17 +33,16 @@ _SIMULATOR = Decision(
 )
 
 
-def _rounding_rule() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        mode = site.attrs.get("mode")
-        if isinstance(mode, RoundMode) and mode not in _ROUNDINGS:
-            yield None, f"mode is {mode.name}; allowed: {', '.join(m.name for m in _ROUNDINGS)}"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs["mode"] = RoundMode.FLOOR
-        return True
-
-    return Constraint("rounding", "mode is CAST_ROUND or CAST_RINT", check, source=_SOURCES[1], breaks=breaks)
+@forbid(
+    "rounding",
+    "mode is CAST_ROUND or CAST_RINT",
+    source=_SOURCES[1],
+    invalid_if=assign(mode=RoundMode.FLOOR),
+)
+def _rounding(site: Site) -> Iterator[Finding]:
+    mode = site.attrs.get("mode")
+    if isinstance(mode, RoundMode) and mode not in _ROUNDINGS:
+        yield None, f"mode is {mode.name}; allowed: {', '.join(m.name for m in _ROUNDINGS)}"
 
 
 def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -64,7 +64,7 @@ def _mode(name: str, short: str) -> Instruction:
             Attribute("enable", bool, None, "on or off"),
             Attribute("mode", RoundMode, RoundMode.ROUND, "rounding of the operands"),
         ),
-        (required("enable"), _rounding_rule()),
+        (required("enable"), _rounding),
         ((),),
         "none",
         Pipe.S,
