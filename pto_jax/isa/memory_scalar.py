@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from ..ir.dtypes import F16, F32, INDEX, U8, dtype
-from ..ir.types import AddressSpace, Loc, Pipe, PtrType, ScalarType, TileType, Type
+from ..ir.types import AddressSpace, Loc, PtrType, ScalarType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import element_type, place, same_element
 from .rules.forbid import Types, forbid, give, retile, retype
-from .rules.handles import Shown, sampler
+from .rules.handles import Shown, custom
 from .traits import Effect, Traits
 
 _DIALECT = "PTOAS dialect definition and verifier"
@@ -105,36 +106,7 @@ def _global(site: Site) -> Iterator[Finding]:
         yield "ptr", f"ptr points to {p.space.name.lower()}; allowed: gm"
 
 
-def _access(
-    name: str,
-    summary: str,
-    semantics: str,
-    operands: tuple[Operand, ...],
-    form: tuple[str, ...],
-    shown: tuple[Shown, ...],
-    constraints: tuple[Constraint, ...],
-    decisions: tuple[Decision, ...],
-    effects: tuple[Effect, ...],
-) -> Instruction:
-    return Instruction(
-        name,
-        "sync_config",
-        summary,
-        semantics,
-        operands,
-        {},
-        (),
-        (),
-        constraints,
-        (form,),
-        "none",
-        Pipe.S,
-        decisions=decisions,
-        sources=_SOURCES,
-        syntax="tile" if name == TSETVAL else "custom",
-        sampler=sampler(*shown),
-        traits=Traits(effects=effects),
-    )
+_access = partial(custom, sources=_SOURCES)
 
 
 def _shown_tile(name: str, value: str, form: tuple[str, ...], tile: TileType, offset: int) -> Shown:
@@ -157,55 +129,58 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Read one element of a tile as a scalar.",
         "result = element number offset of the tile's storage, as a bit copy.",
         (Operand("src", "in", dtype=None), _OFFSET, Operand("result", "out", "scalar", None)),
-        ("src", "offset"),
+        (("src", "offset"),),
         tuple(_shown_tile("src", "result", ("src", "offset"), t, o) for t, o in _TILES),
-        (
+        constraints=(
             place((Operand("src", "in"),), (Loc.VEC,), PROFILE_NAMES),
             _one_element("src", "result"),
             _whole_words("src", "result"),
             _offset_type,
             _in_tile("src"),
         ),
-        (_STORAGE, _OUTSIDE),
-        (Effect("read", "tile", "src", indexed=True),),
+        decisions=(_STORAGE, _OUTSIDE),
+        traits=Traits((Effect("read", "tile", "src", indexed=True),)),
     ),
     _access(
         TSETVAL,
         "Write a scalar to one element of a tile.",
         "Element number offset of the tile's storage = val, as a bit copy; every other element stays.",
         (Operand("dst", "inout", dtype=None), _OFFSET, Operand("val", "in", "scalar", None)),
-        ("offset", "val"),
+        (("offset", "val"),),
         tuple(_shown_tile("dst", "val", ("offset", "val"), t, o) for t, o in _TILES),
-        (
+        constraints=(
             place((Operand("dst", "inout"),), (Loc.VEC,), PROFILE_NAMES),
             _one_element("dst", "val"),
             _whole_words("dst", "val"),
             _offset_type,
             _in_tile("dst"),
         ),
-        (_STORAGE, _OUTSIDE),
-        (Effect("read", "tile", "dst", indexed=True), Effect("write", "tile", "dst", indexed=True)),
+        decisions=(_STORAGE, _OUTSIDE),
+        traits=Traits(
+            (Effect("read", "tile", "dst", indexed=True), Effect("write", "tile", "dst", indexed=True))
+        ),
+        syntax="tile",
     ),
     _access(
         "load_scalar",
         "Read one element of global memory.",
         "result = ptr[offset], as a bit copy; offset counts elements.",
         (_PTR, _OFFSET, Operand("result", "out", "scalar", None)),
-        ("ptr", "offset"),
+        (("ptr", "offset"),),
         tuple(_shown_memory(("ptr", "offset"), d) for d in ("f32", "i32")),
-        (_one_element("ptr", "result"), _whole_words("ptr", "result"), _offset_type, _global),
-        (_OUTSIDE,),
-        (Effect("read", "global", "ptr", indexed=True),),
+        constraints=(_one_element("ptr", "result"), _whole_words("ptr", "result"), _offset_type, _global),
+        decisions=(_OUTSIDE,),
+        traits=Traits((Effect("read", "global", "ptr", indexed=True),)),
     ),
     _access(
         "store_scalar",
         "Write one element of global memory.",
         "ptr[offset] = value, as a bit copy; offset counts elements.",
         (Operand("value", "in", "scalar", None), _PTR, _OFFSET),
-        ("value", "ptr", "offset"),
+        (("value", "ptr", "offset"),),
         tuple(_shown_memory(("value", "ptr", "offset"), d) for d in ("f32", "i32")),
-        (_one_element("ptr", "value"), _whole_words("ptr", "value"), _offset_type, _global),
-        (_OUTSIDE,),
-        (Effect("write", "global", "ptr", indexed=True),),
+        constraints=(_one_element("ptr", "value"), _whole_words("ptr", "value"), _offset_type, _global),
+        decisions=(_OUTSIDE,),
+        traits=Traits((Effect("write", "global", "ptr", indexed=True),)),
     ),
 )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
 from ..ir.dtypes import F16, INDEX
 from ..ir.types import (
@@ -11,7 +12,6 @@ from ..ir.types import (
     GlobalLayout,
     MemRefType,
     PartitionViewType,
-    Pipe,
     ScalarType,
     TensorViewType,
     Type,
@@ -20,9 +20,9 @@ from ..profiles import Profile
 from .declare import Attribute, AttrMap, Breaker, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import one_element, size
 from .rules.forbid import Types, forbid, give, retype
-from .rules.handles import Shown, sampler
+from .rules.handles import Shown, custom
 from .rules.tile_legality import tile_of_memref
-from .traits import PLAIN, Alias, Placement, Traits
+from .traits import Alias, Placement, Traits
 from .views import extents
 
 _MLIR, _DIALECT = "MLIR memref dialect", "PTOAS dialect definition and programs"
@@ -123,37 +123,7 @@ def _fixed_window(site: Site) -> Iterator[Finding]:
             yield "offsets", f"{found}; allowed: a window inside the view"
 
 
-def _declared(
-    name: str,
-    summary: str,
-    semantics: str,
-    operands: tuple[Operand, ...],
-    form: tuple[str, ...],
-    constraints: tuple[Constraint, ...],
-    shown: Shown,
-    attributes: tuple[Attribute, ...] = (),
-    decisions: tuple[Decision, ...] = (),
-    traits: Traits = PLAIN,
-) -> Instruction:
-    return Instruction(
-        name,
-        "sync_config",
-        summary,
-        semantics,
-        operands,
-        {},
-        (),
-        attributes,
-        constraints,
-        (form,),
-        "none",
-        Pipe.S,
-        decisions=decisions,
-        sources=(_MLIR, _DIALECT),
-        syntax="custom",
-        sampler=sampler(shown),
-        traits=traits,
-    )
+_declared = partial(custom, sources=(_MLIR, _DIALECT))
 
 
 def _numbers(name: str, note: str) -> Operand:
@@ -161,6 +131,7 @@ def _numbers(name: str, note: str) -> Operand:
 
 
 _VEC = MemRefType((16, 16), F16, AddressSpace.VEC)
+_VIEW, _WINDOW = TensorViewType((32, 64), F16), PartitionViewType((16, 32), F16)
 _FLAT = MemRefType((256,), F16, AddressSpace.GM)
 _ROWS = MemRefType((16, 16), F16, AddressSpace.GM, (16, 1), None)
 
@@ -171,10 +142,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "A handle to storage of its own, row-major; leading dimensions are rows, the last one columns. "
         "Contents are undefined until written.",
         (Operand("result", "out", dtype=None),),
-        (),
-        (_local("result"),),
-        Shown({"result": _VEC}, ()),
+        ((),),
+        (Shown({"result": _VEC}, ()),),
         (Attribute("alignment", int, None, "bytes; no effect on values"),),
+        (_local("result"),),
         (
             Decision(
                 "Does every execution inside a loop give a new place?",
@@ -189,9 +160,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "End the life of a local memref.",
         "No effect on values; the memref is not used afterwards.",
         (Operand("memref", "in", dtype=None),),
-        ("memref",),
-        (_local("memref"),),
-        Shown({"memref": _VEC}, ("memref",)),
+        (("memref",),),
+        (Shown({"memref": _VEC}, ("memref",)),),
+        constraints=(_local("memref"),),
     ),
     _declared(
         "memref.reinterpret_cast",
@@ -204,16 +175,18 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _numbers("sizes", "one per dimension"),
             _numbers("strides", "one per dimension, in elements"),
         ),
-        ("source", "offsets", "sizes", "strides"),
-        (one_element("source", "result", _MLIR, retype("result", "f32", "f16")), _recast),
-        Shown(
-            {"source": _FLAT, "offsets": _INDEX, "sizes": _INDEX, "strides": _INDEX, "result": _ROWS},
-            ("source", "offsets", "sizes", "strides"),
-            {},
-            {"offsets": (0,), "sizes": (16, 16), "strides": (16, 1)},
-            grouped=True,
+        (("source", "offsets", "sizes", "strides"),),
+        (
+            Shown(
+                {"source": _FLAT, "offsets": _INDEX, "sizes": _INDEX, "strides": _INDEX, "result": _ROWS},
+                ("source", "offsets", "sizes", "strides"),
+                {},
+                {"offsets": (0,), "sizes": (16, 16), "strides": (16, 1)},
+                grouped=True,
+            ),
         ),
         (Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
+        (one_element("source", "result", _MLIR, retype("result", "f32", "f16")), _recast),
         traits=Traits(alias=Alias("result", "source", "global", "moved")),
     ),
     _declared(
@@ -225,20 +198,18 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("view", "in", "gm", None),
             _numbers("offsets", "one per dimension"),
         ),
-        ("view", "offsets"),
-        (one_element("view", "result", _MLIR, retype("result", "f32", "f16")), _fixed_window),
-        Shown(
-            {
-                "view": TensorViewType((32, 64), F16),
-                "offsets": _INDEX,
-                "result": PartitionViewType((16, 32), F16),
-            },
-            ("view", "offsets"),
-            {"sizes": (16, 32)},
-            {"offsets": (16, 32)},
-            grouped=True,
+        (("view", "offsets"),),
+        (
+            Shown(
+                {"view": _VIEW, "offsets": _INDEX, "result": _WINDOW},
+                ("view", "offsets"),
+                {"sizes": (16, 32)},
+                {"offsets": (16, 32)},
+                grouped=True,
+            ),
         ),
         (Attribute("sizes", tuple, None, "extents of the window"),),
+        (one_element("view", "result", _MLIR, retype("result", "f32", "f16")), _fixed_window),
         (
             Decision(
                 "The instruction page uses the name for a window of a tile; which is meant?",

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Literal
 
 from ..ir.dtypes import F16, F32, INDEX, dtype
-from ..ir.types import AddressSpace, BLayout, Loc, MemRefType, Pipe, ScalarType, SLayout, TileType
+from ..ir.types import AddressSpace, BLayout, Loc, MemRefType, ScalarType, SLayout, TileType
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .declare import (
     Attribute,
@@ -22,7 +22,7 @@ from .declare import (
 )
 from .rules.constraints import HARDWARE, SIMULATOR, size
 from .rules.forbid import Types, edit, forbid, retile
-from .rules.handles import Shown, sampler
+from .rules.handles import Shown, custom
 from .traits import Alias, Traits
 
 _PAGE, _DIALECT = "PTO ISA page of the instruction", "PTOAS dialect definition and verifier"
@@ -182,24 +182,19 @@ def _alias(
     cls: InstructionClass = "sync_config",
     forms: tuple[tuple[str, ...], ...] = (),
 ) -> Instruction:
-    return Instruction(
+    return custom(
         name,
-        cls,
         summary,
         semantics,
         operands,
-        {},
-        (),
+        forms or (form,),
+        shown,
         attributes,
         constraints,
-        forms or (form,),
-        "none",
-        Pipe.S,
-        decisions=decisions,
+        decisions,
+        Traits(alias=Alias(operands[0].name, operands[1].name, part=part)),
         sources=_SOURCES,
-        syntax="custom",
-        sampler=sampler(*shown),
-        traits=Traits(alias=Alias(operands[0].name, operands[1].name, part=part)),
+        cls=cls,
     )
 
 

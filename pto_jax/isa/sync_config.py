@@ -20,12 +20,12 @@ from .declare import (
     Finding,
     Instruction,
     Operand,
-    Sampler,
     Site,
 )
 from .rules.forbid import Types, assign, edit, forbid, retile
+from .rules.handles import Shown, custom
 from .rules.memory import address_rules
-from .samples.operations import NUMBER, ROWS, TILE, fixed
+from .samples.operations import NUMBER, ROWS, TILE
 from .traits import Alias, Order, Placement, Traits
 
 _PAGES = ("PTO ISA page of the instruction", "PTOAS dialect definition")
@@ -96,33 +96,28 @@ def _sync(
     constraints: tuple[Constraint, ...] = (),
     operands: tuple[Operand, ...] = (),
     forms: tuple[tuple[str, ...], ...] = ((),),
+    shown: tuple[Shown, ...] = (),
     *,
     order: Order,
     assembly: Assembly = AS_DECLARED,
-    sampler: Sampler | None = None,
 ) -> Instruction:
-    return Instruction(
+    return custom(
         name,
-        "sync_config",
         summary,
         semantics,
         operands,
-        {},
-        (),
+        forms,
+        shown,
         attributes,
         constraints,
-        forms,
-        "none",
-        Pipe.S,
-        decisions=(NO_VALUE_EFFECT,),
+        (NO_VALUE_EFFECT,),
+        Traits(order=order),
         sources=_PAGES,
-        syntax="custom",
-        traits=Traits(order=order),
         assembly=assembly,
-        sampler=sampler,
     )
 
 
+_I64 = ScalarType(I64)
 _SRC_OP = Attribute("src_op", PipeEventType, None, "producer class", ("src_op",))
 _DST_OP = Attribute("dst_op", PipeEventType, None, "consumer class", ("dst_op",))
 _OP_TYPE = Attribute("op_type", PipeEventType, None, "operation class", ("op_type",))
@@ -179,9 +174,8 @@ def _same_type(site: Site) -> Iterator[Finding]:
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
-    Instruction(
+    custom(
         "tassign",
-        "sync_config",
         "Bind a tile to a byte address of its memory space.",
         "The handle denotes the bytes [addr, addr + size) of the tile's space from here on; contents stay.",
         (
@@ -189,16 +183,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("tile", "in", dtype=None, conv=True),
             Operand("addr", "in", "scalar", None, note="bytes"),
         ),
-        {},
-        (),
-        (),
-        (
-            *address_rules("tile"),
-            _same_type,
-        ),
         (("tile", "addr"),),
-        "none",
-        Pipe.S,
+        (Shown({"tile": TILE, "addr": _I64, "result": TILE}, ("tile", "addr"), {}, {"addr": (0x1000,)}),),
+        constraints=(*address_rules("tile"), _same_type),
         decisions=(
             Decision(
                 "Is binding a no-op where a tool places tiles itself?",
@@ -207,9 +194,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         sources=_PAGES,
-        syntax="custom",
         traits=Traits(placement=Placement("tile", "addr", allocates=False)),
-        sampler=fixed({"tile": TILE, "addr": ScalarType(I64), "result": TILE}, {"addr": (0x1000,)}),
     ),
     _sync(
         TSYNC,
@@ -221,19 +206,14 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         order=Order("wait", "operation"),
         assembly=Assembly(argument="op"),
     ),
-    Instruction(
+    custom(
         TALIAS,
-        "sync_config",
         "Second handle over the storage of a tile.",
         "dst denotes src's bytes through dst's own type; nothing moves.",
         (Operand("dst", "out", dtype=None), Operand("src", "in", dtype=None)),
-        {},
-        (),
-        (),
-        (_alias_space, _alias_size),
         (("src",),),
-        "none",
-        Pipe.S,
+        (Shown({"src": TILE, "dst": replace(TILE, rows=ROWS // 2, v_row=ROWS // 2)}, ("src",)),),
+        constraints=(_alias_space, _alias_size),
         decisions=(
             Decision(
                 "The instruction is listed but neither declared nor implemented.",
@@ -242,8 +222,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         sources=("Tile Instruction Set overview",),
+        syntax="tile",
         traits=Traits(alias=Alias("dst", "src")),
-        sampler=fixed({"src": TILE, "dst": replace(TILE, rows=ROWS // 2, v_row=ROWS // 2)}, {}),
     ),
     _sync(
         "record_event",
@@ -284,8 +264,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             (required("src", "dst"), _two_pipes),
             (replace(_ID, optional=False),),
             (("id",),),
+            (Shown({"id": NUMBER}, ("id",), {"src": Pipe.MTE2, "dst": Pipe.V}, {"id": (0,)}),),
             order=order,
-            sampler=fixed({"id": NUMBER}, {"id": (0,)}, {"src": Pipe.MTE2, "dst": Pipe.V}),
         )
         for name, summary, order in (
             ("set_flag_dyn", "Set a flag with a run-time identifier.", Order("signal", "flag")),

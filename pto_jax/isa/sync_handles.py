@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ..ir.convolution import Conv, Geometry, read_config
 from ..ir.dtypes import F16, F32, I32, INDEX, dtype
@@ -21,14 +22,14 @@ from ..ir.types import (
     conv_tile,
 )
 from ..profiles import PROFILE_NAMES, Profile
-from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import fixed_type, place
 from .rules.forbid import Types, assign, forbid, give
-from .rules.handles import Shown, handle, only_on, sampler
+from .rules.handles import Shown, custom, handle, only_on
 from .rules.typesets import SIMULATED, STANDARD, table
 from .samples.operations import Sample
 from .sync_config import NO_VALUE_EFFECT, required
-from .traits import PLAIN, Effect, Order, Traits
+from .traits import Effect, Order, Traits
 
 _SOURCES = ("PTO ISA page of the instruction", "pto-isa headers; PTOAS dialect definition")
 _SETS_MODE = Traits(effects=(Effect("write", "mode"),))
@@ -61,41 +62,8 @@ _QUANT_STATE = Decision(
 )
 
 
-def config(
-    name: str,
-    summary: str,
-    semantics: str,
-    operands: tuple[Operand, ...],
-    forms: tuple[tuple[str, ...], ...],
-    shown: tuple[Shown, ...],
-    attributes: tuple[Attribute, ...] = (),
-    constraints: tuple[Constraint, ...] = (),
-    decisions: tuple[Decision, ...] = (NO_VALUE_EFFECT,),
-    traits: Traits = PLAIN,
-) -> Instruction:
-    """The declaration of an instruction of the class sync_config, which has a syntax of its own.
-
-    ``shown`` are its sample operations.
-    """
-    return Instruction(
-        name,
-        "sync_config",
-        summary,
-        semantics,
-        operands,
-        {},
-        (),
-        attributes,
-        constraints,
-        forms,
-        "none",
-        Pipe.S,
-        decisions=decisions,
-        sources=_SOURCES,
-        syntax="custom",
-        sampler=sampler(*shown),
-        traits=traits,
-    )
+#: Declares an instruction of the class sync_config, which has a syntax of its own.
+config = partial(custom, sources=_SOURCES, decisions=(NO_VALUE_EFFECT,))
 
 
 @forbid(
@@ -156,8 +124,8 @@ def _convolution(name: str, summary: str, semantics: str, decisions: tuple[Decis
             ),
         ),
         (handle("config", "fmatrix_config", _PAGE), _config_text, _geometry_given),
-        decisions,
-        _SETS_MODE,
+        decisions=decisions,
+        traits=_SETS_MODE,
     )
 
 
@@ -303,8 +271,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Shown({"scale": ScalarType(F32)}, ("scale",), {"out_type": "i8"}),),
         (Attribute("out_type", str, None, "element type of the results", ("out_type", "outType")),),
         (required("out_type"), _out_type, fixed_type("scale", ("f32",), PROFILE_NAMES, _PAGE)),
-        (_QUANT_STATE,),
-        _SETS_MODE,
+        decisions=(_QUANT_STATE,),
+        traits=_SETS_MODE,
     ),
     config(
         "set_quant_vector",

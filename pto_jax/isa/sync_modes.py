@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.types import Pipe, RoundMode
-from ..profiles import Profile
+from ..ir.types import RoundMode
 from .declare import Attribute, Decision, Finding, Instruction, Site
 from .rules.forbid import assign, forbid
-from .samples.operations import Sample
+from .rules.handles import Shown, custom
 from .sync_config import required
 from .traits import Effect, Traits
 
@@ -45,33 +44,25 @@ def _rounding(site: Site) -> Iterator[Finding]:
         yield None, f"mode is {mode.name}; allowed: {', '.join(m.name for m in _ROUNDINGS)}"
 
 
-def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
-    for enable, mode in ((True, RoundMode.ROUND), (False, RoundMode.RINT)):
-        yield Sample(instruction, {}, (), {"enable": enable, "mode": mode})
-
-
 def _mode(name: str, short: str) -> Instruction:
-    return Instruction(
+    modes = ((True, RoundMode.ROUND), (False, RoundMode.RINT))
+    return custom(
         name,
-        "sync_config",
         f"Switch the {short} mode of multiplications on or off.",
         "From here on multiplications round each f32 operand to the short format first; products and sums "
         "stay f32. Both modes are one state.",
         (),
-        {},
-        (),
+        ((),),
+        tuple(Shown({}, (), {"enable": enable, "mode": mode}) for enable, mode in modes),
         (
             Attribute("enable", bool, None, "on or off"),
             Attribute("mode", RoundMode, RoundMode.ROUND, "rounding of the operands"),
         ),
         (required("enable"), _rounding),
-        ((),),
-        "none",
-        Pipe.S,
-        decisions=(_WIDTH, _ROUNDING, _SIMULATOR),
+        (_WIDTH, _ROUNDING, _SIMULATOR),
+        Traits(effects=(Effect("write", "mode"),)),
         sources=_SOURCES,
-        sampler=_samples,
-        traits=Traits(effects=(Effect("write", "mode"),)),
+        syntax="tile",
     )
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ..ir.dtypes import F32, I64
-from ..ir.types import GlobalLayout, PartitionViewType, Pipe, PtrType, ScalarType, TensorViewType, Type
-from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Sampler, Site
+from ..ir.types import GlobalLayout, PartitionViewType, PtrType, ScalarType, TensorViewType, Type
+from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import one_element, size
 from .rules.forbid import forbid
+from .rules.handles import Shown, custom
 from .rules.memory import address_rules
-from .samples.operations import COLS, NUMBER, ROWS, TILE, VIEW, WINDOW, fixed
-from .traits import PLAIN, Alias, Placement, Traits
+from .samples.operations import COLS, NUMBER, ROWS, TILE, VIEW, WINDOW
+from .traits import Alias, Placement, Traits
 
 _SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
 #: Names that those who build operations use.
@@ -162,37 +164,8 @@ _ALLOC_FORMS = tuple(
 )
 
 
-def _view(
-    name: str,
-    summary: str,
-    semantics: str,
-    operands: tuple[Operand, ...],
-    forms: tuple[tuple[str, ...], ...],
-    constraints: tuple[Constraint, ...],
-    attributes: tuple[Attribute, ...] = (),
-    decisions: tuple[Decision, ...] = (),
-    traits: Traits = PLAIN,
-    sampler: Sampler | None = None,
-) -> Instruction:
-    return Instruction(
-        name,
-        "sync_config",
-        summary,
-        semantics,
-        operands,
-        {},
-        (),
-        attributes,
-        constraints,
-        forms,
-        "none",
-        Pipe.S,
-        decisions=decisions,
-        sources=_SOURCES,
-        syntax="custom",
-        traits=traits,
-        sampler=sampler,
-    )
+_PTR = PtrType(F32)
+_view = partial(custom, sources=_SOURCES)
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -207,7 +180,21 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("result", "out", dtype=None, conv=True),
         ),
         _ALLOC_FORMS,
-        (_valid_given, _valid_range("result"), *address_rules("result")),
+        (
+            Shown(
+                {
+                    "addr": ScalarType(I64),
+                    "valid_row": NUMBER,
+                    "valid_col": NUMBER,
+                    "result": TILE.with_valid(None, None),
+                },
+                _ALLOC_PARTS,
+                {},
+                {"addr": (0x1000,), "valid_row": (ROWS,), "valid_col": (COLS - 1,)},
+                grouped=True,
+            ),
+        ),
+        constraints=(_valid_given, _valid_range("result"), *address_rules("result")),
         decisions=(
             Decision(
                 "What does a fresh tile hold?",
@@ -222,16 +209,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         traits=Traits(placement=Placement("result", "addr")),
-        sampler=fixed(
-            {
-                "addr": ScalarType(I64),
-                "valid_row": NUMBER,
-                "valid_col": NUMBER,
-                "result": TILE.with_valid(None, None),
-            },
-            {"addr": (0x1000,), "valid_row": (ROWS,), "valid_col": (COLS - 1,)},
-            grouped=True,
-        ),
     ),
     _view(
         MAKE_TENSOR_VIEW,
@@ -245,18 +222,22 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (("ptr", "shape", "strides"),),
         (
+            Shown(
+                {"ptr": _PTR, "shape": NUMBER, "strides": NUMBER, "result": VIEW},
+                ("ptr", "shape", "strides"),
+                {},
+                {"shape": (ROWS, COLS), "strides": (COLS, 1)},
+                grouped=True,
+            ),
+        ),
+        (Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
+        (
             one_element("ptr", "result", _SOURCES[1]),
             _ranks("ptr", "result", ("shape", "strides")),
             _extents("result", "shape"),
             _layout_agrees,
         ),
-        (Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
         traits=Traits(alias=Alias("result", "ptr", "global")),
-        sampler=fixed(
-            {"ptr": PtrType(F32), "shape": NUMBER, "strides": NUMBER, "result": VIEW},
-            {"shape": (ROWS, COLS), "strides": (COLS, 1)},
-            grouped=True,
-        ),
     ),
     _view(
         PARTITION_VIEW,
@@ -270,6 +251,15 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (("view", "offsets", "sizes"),),
         (
+            Shown(
+                {"view": VIEW, "offsets": NUMBER, "sizes": NUMBER, "result": WINDOW},
+                ("view", "offsets", "sizes"),
+                {},
+                {"offsets": (0, 0), "sizes": (ROWS, COLS)},
+                grouped=True,
+            ),
+        ),
+        constraints=(
             one_element("view", "result", _SOURCES[1]),
             _ranks("view", "result", ("offsets", "sizes")),
             _extents("result", "sizes"),
@@ -290,11 +280,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         traits=Traits(alias=Alias("result", "view", "global", "window")),
-        sampler=fixed(
-            {"view": VIEW, "offsets": NUMBER, "sizes": NUMBER, "result": WINDOW},
-            {"offsets": (0, 0), "sizes": (ROWS, COLS)},
-            grouped=True,
-        ),
     ),
     _view(
         "get_tensor_view_dim",
@@ -302,8 +287,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result = extent of dimension idx.",
         (Operand("view", "in", "gm", None), _index("idx"), Operand("result", "out", "scalar", None)),
         (("view", "idx"),),
-        (dimension,),
-        sampler=fixed({"view": VIEW, "idx": NUMBER, "result": NUMBER}, {"idx": (0,)}),
+        (Shown({"view": VIEW, "idx": NUMBER, "result": NUMBER}, ("view", "idx"), {}, {"idx": (0,)}),),
+        constraints=(dimension,),
     ),
     _view(
         "set_validshape",
@@ -311,12 +296,16 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "The handle's valid region is valid_row x valid_col from here on; payload and place stay.",
         (Operand("tile", "in", dtype=None), _index("valid_row"), _index("valid_col")),
         (("tile", "valid_row", "valid_col"),),
-        (_dynamic_tile, _valid_range("tile")),
-        traits=Traits(resizes="tile"),
-        sampler=fixed(
-            {"tile": TILE.with_valid(None, None), "valid_row": NUMBER, "valid_col": NUMBER},
-            {"valid_row": (ROWS,), "valid_col": (1,)},
+        (
+            Shown(
+                {"tile": TILE.with_valid(None, None), "valid_row": NUMBER, "valid_col": NUMBER},
+                ("tile", "valid_row", "valid_col"),
+                {},
+                {"valid_row": (ROWS,), "valid_col": (1,)},
+            ),
         ),
+        constraints=(_dynamic_tile, _valid_range("tile")),
+        traits=Traits(resizes="tile"),
     ),
     _view(
         ADDPTR,
@@ -324,8 +313,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result = ptr + offset elements.",
         (Operand("ptr", "in", "ptr", None), _index("offset"), Operand("result", "out", "ptr", None)),
         (("ptr", "offset"),),
-        (one_element("ptr", "result", _SOURCES[1]),),
+        (Shown({"ptr": _PTR, "offset": NUMBER, "result": _PTR}, ("ptr", "offset"), {}, {"offset": (COLS,)}),),
+        constraints=(one_element("ptr", "result", _SOURCES[1]),),
         traits=Traits(alias=Alias("result", "ptr", "global", "moved")),
-        sampler=fixed({"ptr": PtrType(F32), "offset": NUMBER, "result": PtrType(F32)}, {"offset": (COLS,)}),
     ),
 )

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 
-from ...ir.types import Pipe
-from ...profiles import Profile, ProfileName
+from ...profiles import Profile
 from ..assembly import AS_DECLARED, Assembly
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from ..traits import Effect, Order, Resource, Traits
 from .elements import element_type
 from .forbid import Types, forbid, retype
-from .handles import NOT_EXECUTED, Shown, sampler
+from .handles import NOT_EXECUTED, Shown, custom
+from .typesets import TypeTable
 
 SOURCES = ("PTO ISA communication pages", "pto_comm_inst.hpp; PTOAS dialect definition and verifier")
 PAGE, DIALECT = SOURCES
@@ -29,7 +29,7 @@ def comm(
     attributes: tuple[Attribute, ...] = (),
     constraints: tuple[Constraint, ...] = (),
     decisions: tuple[Decision, ...] = (),
-    types: Mapping[ProfileName, tuple[tuple[str, ...], ...]] | None = None,
+    types: TypeTable | None = None,
     *,
     effects: tuple[Effect, ...] = (),
     order: Order | None = None,
@@ -48,26 +48,22 @@ def comm(
         for o in operands
         if o.kind in _MEMORY and o.name not in listed
     )
-    return Instruction(
+    return custom(
         name,
-        "communication",
         summary,
         semantics,
         operands,
-        types or {},
-        ("T",) if types else (),
+        forms,
+        shown,
         attributes,
         constraints,
-        forms,
-        "none",
-        Pipe.S,
-        decisions=(*decisions, NOT_EXECUTED),
+        (*decisions, NOT_EXECUTED),
+        Traits((*derived, *effects), order=order),
         sources=SOURCES,
-        syntax="custom",
+        cls="communication",
+        types=types,
         executable=False,
-        sampler=sampler(*shown),
         assembly=assembly,
-        traits=Traits((*derived, *effects), order=order),
     )
 
 

@@ -4,13 +4,28 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Literal
 
 from ...ir.program import AttrValue
-from ...ir.types import OpaqueType, Type
+from ...ir.types import OpaqueType, Pipe, Type
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
-from ..declare import Constraint, Decision, Finding, Instruction, Operand, Sampler, Site
+from ..assembly import AS_DECLARED, Assembly
+from ..declare import (
+    Attribute,
+    Constraint,
+    Decision,
+    Finding,
+    Instruction,
+    InstructionClass,
+    Operand,
+    PipeRule,
+    Sampler,
+    Site,
+)
 from ..samples.operations import Sample
+from ..traits import PLAIN, Traits
 from .forbid import assign, forbid, give
+from .typesets import TypeTable
 
 #: Why an instruction has no execution.
 NOT_EXECUTED = Decision(
@@ -87,3 +102,52 @@ def sampler(*shown: Shown) -> Sampler:
                 yield Sample(instruction, s.types, s.form, s.attrs, s.constants, s.grouped)
 
     return samples
+
+
+def custom(
+    name: str,
+    summary: str,
+    semantics: str,
+    operands: tuple[Operand, ...],
+    forms: tuple[tuple[str, ...], ...],
+    shown: tuple[Shown, ...] = (),
+    attributes: tuple[Attribute, ...] = (),
+    constraints: tuple[Constraint, ...] = (),
+    decisions: tuple[Decision, ...] = (),
+    traits: Traits = PLAIN,
+    *,
+    sources: tuple[str, ...],
+    cls: InstructionClass = "sync_config",
+    types: TypeTable | None = None,
+    pipe: Pipe = Pipe.S,
+    pipe_rule: PipeRule | None = None,
+    executable: bool = True,
+    assembly: Assembly = AS_DECLARED,
+    syntax: Literal["tile", "custom"] = "custom",
+) -> Instruction:
+    """The declaration of an instruction that computes no tile, most of them with a syntax of their own.
+
+    ``shown`` are its sample operations; without any there is one of its attributes alone.
+    """
+    return Instruction(
+        name,
+        cls,
+        summary,
+        semantics,
+        operands,
+        types or {},
+        ("T",) if types else (),
+        attributes,
+        constraints,
+        forms,
+        "none",
+        pipe,
+        decisions,
+        sources,
+        syntax,
+        executable,
+        sampler(*shown) if shown else None,
+        traits=traits,
+        pipe_rule=pipe_rule,
+        assembly=assembly,
+    )

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from ...ir.types import AddressSpace, Loc, Pipe
-from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ...profiles import PROFILE_NAMES, Profile
 from ..assembly import AS_DECLARED, Assembly
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, PipeRule, Site
 from ..traits import PLAIN, Traits
 from .constraints import place
 from .forbid import Types, assign, edit, forbid
-from .handles import NOT_EXECUTED, Shown, number_in, sampler
+from .handles import NOT_EXECUTED, Shown, custom, number_in
+from .typesets import TypeTable
 
 SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
 PAGE, DIALECT = SOURCES
@@ -128,7 +129,7 @@ def pipe_instruction(
     constraints: tuple[Constraint, ...] = (),
     pipe: Pipe = Pipe.S,
     decisions: tuple[Decision, ...] = (),
-    types: Mapping[ProfileName, tuple[tuple[str, ...], ...]] | None = None,
+    types: TypeTable | None = None,
     executable: bool = True,
     *,
     traits: Traits = PLAIN,
@@ -139,26 +140,23 @@ def pipe_instruction(
 
     ``shown`` are its sample operations; one that is not ``executable`` gets the decision that says so.
     """
-    return Instruction(
+    return custom(
         name,
-        "pipes",
         summary,
         semantics,
         operands,
-        types or {},
-        ("T",) if types else (),
+        forms,
+        shown,
         attributes,
         constraints,
-        forms,
-        "none",
-        pipe,
-        decisions=decisions if executable else (*decisions, NOT_EXECUTED),
+        decisions if executable else (*decisions, NOT_EXECUTED),
+        traits,
         sources=SOURCES,
-        syntax="custom",
-        executable=executable,
-        sampler=sampler(*shown),
-        traits=traits,
+        cls="pipes",
+        types=types,
+        pipe=pipe,
         pipe_rule=pipe_rule,
+        executable=executable,
         assembly=assembly,
     )
 
