@@ -273,11 +273,11 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from .diff import Options, diff
+    from .diff import DiffOptions, diff
 
     scalars = dict(_scalar(text) for text in args.arg)
     equal = diff(
-        Options(
+        DiffOptions(
             before=args.before,
             after=args.after,
             count=args.count,

@@ -21,7 +21,7 @@ from pto_jax.generate.programs import Case
 from pto_jax.ir.program import Function
 from pto_jax.ir.types import ScalarType
 from pto_jax.launches.judgement import _Launches
-from tests.engine.launch_texts import HEAD, ROW, TILE, VIEW, WIDE, Y, kernel, store
+from tests.runtime.launch_texts import HEAD, ROW, TILE, VIEW, WIDE, Y, kernel, store
 
 Run = Callable[..., Any]
 ROWS = """
