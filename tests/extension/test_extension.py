@@ -183,7 +183,7 @@ def test_a_second_version_under_the_same_name_replaces_the_first() -> None:
             numpy=lambda a: a**power,
         )
         try:
-            program, tile_type = pto.parse(text), TileType.of(pto.tile(x))
+            program, tile_type = pto.parse(text), pto.tile(x).type
             return [
                 pto.compile(program)(x)["d"].array,
                 pto.compile(program).eager(x)["d"].array,
