@@ -407,7 +407,7 @@ class SoftwareDivision(Integer):
         return self._unless_zero(super().fmod(x, y), y)
 
     def _unless_zero(self, result: Array, divisor: Num) -> Array:
-        zero = self._native.type(0)
+        zero = self.const(0)
         return jnp.where(self._array(divisor) == zero, zero, result)
 
 

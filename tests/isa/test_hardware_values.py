@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 import pto_jax as pto
 from pto_jax import isa
@@ -59,7 +60,10 @@ def test_equal_and_unordered_values_of_tpartarg(profile: ProfileName, best: str,
     """Better, equal, NaN first, NaN second, worse: an equal pair takes src0 on hardware."""
     v, i = "!pto.tile_buf<vec, 1x8xf32, valid=1x5>", "!pto.tile_buf<vec, 1x8xi32, valid=1x5>"
     text = f"pto.tpartarg{best} ins(%a, %b, %i, %j : {v}, {v}, {i}, {i}) outs(%d, %n : {v}, {i})"
-    row = lambda *x: np.array([[*x, 0, 0, 0]])  # noqa: E731
+
+    def row(*x: float) -> NDArray[Any]:
+        return np.array([[*x, 0, 0, 0]])
+
     inputs = {
         "a": row(3, 2, NAN, 1, 1).astype(np.float32),
         "b": row(1, 2, 1, NAN, 3).astype(np.float32),
