@@ -130,23 +130,29 @@ def _left_order(site: Site) -> Iterator[Finding]:
             )
 
 
-@forbid(
-    "shapes",
-    "physical shapes: a M x K, b K x N, dst and acc M x N",
-    source=_PAGE,
-    invalid_if=edit("dst", lambda t: replace(t, cols=2 * t.cols)),
-)
-def _shapes(site: Site) -> Iterator[Finding]:
-    a, b, dst, acc = (site.tile(n) for n in ("a", "b", "dst", "acc"))
-    if a is None or b is None or dst is None:
-        return
-    if a.cols != b.rows:
-        yield "b", f"b has {b.rows} rows, a has {a.cols} columns; allowed: equally many"
-    if dst.shape != (a.rows, b.cols):
-        wanted = f"{a.rows}x{b.cols}, the rows of a and the columns of b"
-        yield "dst", f"dst is {dst.rows}x{dst.cols}; allowed: {wanted}"
-    if acc is not None and acc.shape != dst.shape:
-        yield "acc", f"acc is {acc.rows}x{acc.cols}, dst is {dst.rows}x{dst.cols}; allowed: one shape"
+def _shapes(vector: bool) -> Constraint:
+    spare = " (on hardware also more rows, which stay)" if vector else ""
+
+    @forbid(
+        "shapes",
+        f"physical shapes: a M x K, b K x N, dst and acc M x N{spare}",
+        source=_PAGE,
+        invalid_if=edit("dst", lambda t: replace(t, cols=2 * t.cols)),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        a, b, dst, acc = (site.tile(n) for n in ("a", "b", "dst", "acc"))
+        if a is None or b is None or dst is None:
+            return
+        if a.cols != b.rows:
+            yield "b", f"b has {b.rows} rows, a has {a.cols} columns; allowed: equally many"
+        higher = vector and site.profile.name in HARDWARE and dst.rows > a.rows
+        if dst.cols != b.cols or (dst.rows != a.rows and not higher):
+            wanted = f"{a.rows}x{b.cols}, the rows of a and the columns of b"
+            yield "dst", f"dst is {dst.rows}x{dst.cols}; allowed: {wanted}"
+        if acc is not None and acc.shape != dst.shape:
+            yield "acc", f"acc is {acc.rows}x{acc.cols}, dst is {dst.rows}x{dst.cols}; allowed: one shape"
+
+    return rule
 
 
 @forbid(
@@ -213,13 +219,16 @@ def _largest(site: Site) -> Iterator[Finding]:
             yield name, f"{what} is {n}; allowed on {site.profile.name}: 1 to {LARGEST}"
 
 
-def common(strict: tuple[ProfileName, ...]) -> tuple[Constraint, ...]:
-    """Rules of every multiplication; ``strict`` names the profiles that fix the order of the left tile."""
+def common(strict: tuple[ProfileName, ...], *, vector: bool = False) -> tuple[Constraint, ...]:
+    """Rules of every multiplication.
+
+    ``strict`` names the profiles that fix the order of the left tile; ``vector``: the left tile is a row.
+    """
     lenient = tuple(p for p in PROFILE_NAMES if p not in strict)
     order = (_ordered(None, lenient), _left_order) if lenient else ()
     non_zero = replace(non_empty(("a", "b"), _PAGE), profiles=HARDWARE)
     fixed = (_ordered(_COL, strict),) if strict else ()
-    return (_placed, *order, *fixed, _shapes, _regions, _largest, non_zero)
+    return (_placed, *order, *fixed, _shapes(vector), _regions, _largest, non_zero)
 
 
 def _several_rows(sizes: Sizes, types: Mapping[str, TileType]) -> Any:
