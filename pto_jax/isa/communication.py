@@ -154,7 +154,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "signal = value, or signal += value as one atomic step.",
         (gm("signal", note="remote flag"), Operand("value", "in", "scalar", "i32")),
         (("signal", "value"),),
-        (Shown({"signal": _FLAGS, "value": ScalarType(I32)}, ("signal", "value"), {"op": NotifyOp.SET}),),
+        (Shown({"signal": _FLAGS, "value": ScalarType(I32)}, attrs={"op": NotifyOp.SET}),),
         (Attribute("op", NotifyOp, None, "set or atomic add"),),
         (required("op"), _integers("signal"), _integers("value")),
         effects=(Effect("write", "global", "signal"),),
