@@ -43,15 +43,7 @@ from .rules.typesets import (
     STANDARD,
     table,
 )
-from .semantics import (
-    POSITIVE_NORMALS,
-    QUOTIENT,
-    Formula,
-    Range,
-    correctly_rounded,
-    of_two,
-    within,
-)
+from .semantics import POSITIVE_NORMALS, QUOTIENT, Formula, Range, correctly_rounded, of_two, within
 
 TMP = Operand("tmp", "tmp", optional=True, dtype=None, note="scratch of A2/A3; ignored elsewhere")
 _A5_BY_TYPE = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16", "i8", "u8", "i64", "u64")

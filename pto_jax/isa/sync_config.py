@@ -12,16 +12,7 @@ from ..ir.dtypes import I64
 from ..ir.types import Loc, Pipe, PipeEventType, ScalarType
 from ..profiles import Profile
 from .assembly import AS_DECLARED, Assembly
-from .declare import (
-    Attribute,
-    AttrMap,
-    Constraint,
-    Decision,
-    Finding,
-    Instruction,
-    Operand,
-    Site,
-)
+from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.forbid import Types, assign, edit, forbid, retile
 from .rules.handles import Shown, custom
 from .rules.memory import address_rules

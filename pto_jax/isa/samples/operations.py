@@ -7,14 +7,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING
 
 from ...ir.dtypes import F32, I64, INDEX, U8, DType, dtype, find_dtype
-from ...ir.types import (
-    PartitionViewType,
-    Precision,
-    ScalarType,
-    TensorViewType,
-    TileType,
-    Type,
-)
+from ...ir.types import PartitionViewType, Precision, ScalarType, TensorViewType, TileType, Type
 from ...profiles import Profile
 from ..declare import Attribute, Instruction, Operand, Sample
 from ..rules.constraints import element_type
