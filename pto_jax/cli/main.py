@@ -204,7 +204,13 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--form", choices=("as", "ssa", "dps"), help="spelling of the instructions")
 
     sub = command("conformance", _conformance, "Run test vectors and count results per instruction.")
-    sub.add_argument("paths", nargs="+", metavar="PATH", help="vector file, or a folder of them")
+    sub.add_argument("paths", nargs="*", metavar="PATH", help="vector file, or a folder of them")
+    sub.add_argument(
+        "--st",
+        metavar="DIR",
+        help="run the assembler's system tests in a folder; their own Python scripts are executed",
+    )
+    sub.add_argument("--only", metavar="TEXT", help="with --st: tests and cases whose name has it")
     profile(sub, default="cpu_sim")
     sub.add_argument("--json", metavar="OUT", help="write every result as JSON")
     sub.add_argument(
@@ -345,6 +351,10 @@ def _conformance(args: argparse.Namespace) -> int:
     from ..profiles import profile
     from ..vectors.conformance import BatchExecutor, Executor, run_conformance
 
+    if args.st is not None:
+        return _system_tests(args)
+    if not args.paths or args.only is not None:
+        raise ArgumentError("conformance: allowed: PATH... of vectors, or --st DIR [--only TEXT]")
     target = profile(args.profile)
     execute: Executor
     together: BatchExecutor | None = None
@@ -363,6 +373,19 @@ def _conformance(args: argparse.Namespace) -> int:
         {"profile": args.profile, "executor": args.executor},
         together,
     )
+    print(outcome.summary())
+    if args.json:
+        write_text(args.json, outcome.to_json() + "\n")
+    return ACCEPTED if outcome.ok else REJECTED
+
+
+def _system_tests(args: argparse.Namespace) -> int:
+    from ..campaign.st.run import executor, run_system_tests
+    from ..files import write_text
+
+    if args.paths:
+        raise ArgumentError(f"conformance --st: {args.paths[0]}: allowed: one folder, after --st")
+    outcome = run_system_tests(args.st, executor(args.executor), only=args.only)
     print(outcome.summary())
     if args.json:
         write_text(args.json, outcome.to_json() + "\n")
