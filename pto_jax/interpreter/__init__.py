@@ -13,10 +13,12 @@ from . import (
     pointers as pointers,
     queries as queries,
     reinterpret as reinterpret,
+    subviews as subviews,
     sync_config as sync_config,
     sync_events as sync_events,
     sync_handles as sync_handles,
     sync_modes as sync_modes,
+    tile_queries as tile_queries,
     views as views,
 )
 from .control_flow import step_by_step as step_by_step

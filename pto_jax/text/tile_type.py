@@ -134,7 +134,7 @@ def _read_positional(reader: ShapeReader, fields: _Fields) -> None:
     key = next((k for k in _POSITIONS if k not in fields.values), None)
     if key is None or c.kind is Kind.GREATER:
         c.unexpected(f"a parameter of the tile type, as in key=value; {_VALID_BY_KEY}")
-    if key == "dtype" and (c.kind is not Kind.BARE_IDENT or find_dtype(c.text) is None):
+    if key == "dtype" and find_dtype(c.text.removeprefix("!pto.")) is None:
         c.unexpected("an element type, dimensions (16x16xf32) or key=value")
     if c.kind is Kind.QUESTION or (c.kind is Kind.INTEGER_LIT and not _is_code(key, c.text)):
         c.unexpected(f"{_expected(key)}; {_VALID_BY_KEY}")

@@ -30,14 +30,17 @@ _DTYPE_TEXT = {
     "u64": "ui64",
     "f8e4m3": "f8E4M3FN",
     "f8e5m2": "f8E5M2",
-    "f8e8m0": "f8E8M0FNU",
+    "f8e8m0": "!pto.f8E8M0",
+    "hif8": "!pto.hif8",
+    "f4e2m1x2": "!pto.f4E2M1x2",
+    "f4e1m2x2": "!pto.f4E1M2x2",
 }
 #: Stands in a type list where the text gives no type for an operand.
 NO_TYPE = "_"
 
 
 def print_dtype(dtype: DType) -> str:
-    """An element type in MLIR's spelling."""
+    """An element type in the assembler's spelling."""
     return _DTYPE_TEXT.get(dtype.name, dtype.name)
 
 

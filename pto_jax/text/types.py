@@ -42,6 +42,8 @@ OPAQUE = (
     "group",
     "fmatrix_config",
     "prefetch_context",
+    "hif8x2",
+    "bf16x2",
 )
 VIEWS = ("tensor_view", "partition_tensor_view", "tile_view")
 #: What the documentation writes for "some element type" and for "some dimensions".
@@ -112,6 +114,9 @@ class TypeReader(ShapeReader):
             c.unexpected("a type")
         name = c.text.removeprefix("!").removeprefix("pto.")
         known = (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr", CONV_NAME)
+        if c.text.startswith("!pto.") and (element := find_dtype(name)) is not None:
+            c.advance()
+            return ScalarType(element)
         if not c.text.startswith(("!pto.", "pto.")) or name not in known:
             c.fail(f"found the unknown type {c.found()}{suggestion(name, known, '!pto.')}")
         start = c.start

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ..errors import Diagnostic, Span
@@ -51,17 +52,41 @@ def _error(rule: str, message: str, span: Span | None, instruction: str | None =
 
 
 def _names(program: Program) -> Iterator[Diagnostic]:
-    seen = set[str]()
+    seen = set[tuple[int | None, str]]()
+    bodies = Counter(f.name for f in program.functions if not f.external)
     for function in program.functions:
-        if function.name in seen:
+        if (function.child, function.name) in seen:
             yield _error(
                 "function", f"a second function @{function.name}; allowed: one per name", function.span
             )
-        seen.add(function.name)
+        elif not function.external and bodies[function.name] > 1 and program.children:
+            found = f"{bodies[function.name]} child modules define @{function.name}"
+            yield _error("function", f"{found}; allowed: one definition of each name", function.span)
+        elif function.external and function.child is not None:
+            yield from _declared(program, function)
+        seen.add((function.child, function.name))
+
+
+def _declared(program: Program, function: Function) -> Iterator[Diagnostic]:
+    """A declaration in a child module stands for the public function of another one."""
+    defined = program.function(function.name)
+    if defined is None or defined.external or defined.private:
+        found = "is private" if defined is not None and not defined.external else "has no definition"
+        message = f"@{function.name} {found} in the other child modules; allowed: a public function of one"
+        yield _error("function", message, function.span)
+    elif [a.type for a in defined.args] != [a.type for a in function.args]:
+        types = ", ".join(str(a.type) for a in defined.args)
+        message = f"declared with other arguments than @{function.name} has; allowed: ({types})"
+        yield _error("function", message, function.span)
 
 
 def _entries(program: Program) -> Iterator[Diagnostic]:
-    for function in () if program.fragment else program.entries:
+    for function in () if program.fragment else program.functions:
+        if not function.is_entry:
+            continue
+        if function.external:
+            message = f"entry @{function.name} has no body; allowed: a definition"
+            yield _error("entry", message, function.span)
         if function.results:
             listed = ", ".join(str(t) for t in function.results)
             message = f"entry @{function.name} returns {listed}; allowed: an entry returns nothing"

@@ -17,7 +17,7 @@ from ..isa import views
 from ..isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from ..isa.effects import operands_of, placed, traits_of
 from ..isa.rules.tile_legality import check_type
-from ..isa.structure import structural_traits
+from ..isa.structure import CAST, structural_traits
 from ..isa.views import extents as static_extents
 from ..profiles import PROFILES, Profile
 from .control_flow import control_finding, end_finding
@@ -92,7 +92,8 @@ def _merge(by_profile: dict[str, list[Diagnostic]], selected: Profile) -> list[D
 def _verify(program: Program, profile: Profile, limits: Limits, build: Build) -> list[Diagnostic]:
     sink = _Sink()
     if _within_limits(program, limits, sink):
-        checkers = {f.name: _Checker(program, f, profile, sink) for f in program.functions}
+        listed = sorted(program.functions, key=lambda f: not f.external)
+        checkers = {f.name: _Checker(program, f, profile, sink) for f in listed}
         for checker in checkers.values():
             checker.run()
         for function in program.functions:
@@ -200,7 +201,11 @@ class _Checker:
         for value in function.args:
             self.define(value, function.span)
         self.region(function.body)
-        if function.results and not any(op.name == "return" for op in function.body.ops):
+        if (
+            function.results
+            and not function.external
+            and not any(op.name == "return" for op in function.body.ops)
+        ):
             self.error(
                 f"@{function.name} does not return; allowed: return at its end", function.span, rule="return"
             )
@@ -273,7 +278,7 @@ class _Checker:
 
     def structure(self, op: Op) -> None:
         """Check an operation that is no instruction."""
-        if op.name.startswith("arith."):
+        if op.name.startswith("arith.") or op.name == CAST:
             self.report(arith_finding(op))
         elif op.name.startswith("scf."):
             self.report(control_finding(op, self.constants))
