@@ -7,8 +7,10 @@ global-memory views, tile handles, control flow, calls.
 from . import (
     arith as arith,
     control_flow as control_flow,
+    local_storage as local_storage,
     memory_scalar as memory_scalar,
     memrefs as memrefs,
+    multi_tiles as multi_tiles,
     pipes as pipes,
     pointers as pointers,
     queries as queries,

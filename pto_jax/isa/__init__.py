@@ -26,6 +26,8 @@ CLASSES = (
     "memrefs",
     "reinterpret",
     "subviews",
+    "multi_tiles",
+    "local_storage",
     "queries",
     "tile_queries",
     "pointers",

@@ -207,6 +207,10 @@ def _integers(reader: Reader) -> AttrValue:
     return tuple(sizes)
 
 
+def _numbers(c: Cursor) -> AttrValue:
+    return tuple(c.listed(lambda: c.integer("the number of a field"), Kind.R_SQUARE))
+
+
 def _positive(c: Cursor) -> int:
     start = c.start
     size = c.integer("a size")
@@ -221,6 +225,7 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Reader], AttrValue]] = {
     "event": lambda reader: event(reader.cursor),
     "int": lambda reader: reader.cursor.integer("a number"),
     "integers": _integers,
+    "numbers": lambda reader: _numbers(reader.cursor),
     "string": lambda reader: reader.cursor.string("a format"),
 }
 

@@ -122,6 +122,8 @@ def _attribute(op: Op, item: AttrItem, operands: _Operands) -> str:
             return print_value(value)
         case "word":
             return str(value)
+        case "numbers" if isinstance(value, tuple):
+            return ", ".join(map(str, value))
         case "string":
             return quoted(str(value))
         case _:

@@ -59,6 +59,14 @@ _SYNTAX = {
     "inttoptr": "$addr {} : !addr -> ^",
     "alloc_tile": "(? addr = $addr ?) (? valid_row = $valid_row ?) (? valid_col = $valid_col ?) {} : ^",
     "declare_tile": "{} -> ^",
+    "alloc_multi_tile": "(? addr = $addr ?) (? valid_row = $valid_row ?) (? valid_col = $valid_col ?) {} : ^",
+    "multi_tile_get": "$tiles [ $slot ] {} : !tiles -> ^",
+    "declare_local_array": "{} -> ^",
+    "local_array_get": "$array [ $indices* ] {} : !array -> ^",
+    "local_array_set": "$array [ $indices* ] , $value {} : !array , !value",
+    "declare_struct": "{} -> ^",
+    "struct_get": "$struct [ @path:numbers ] {} : !struct -> ^",
+    "struct_set": "$struct [ @path:numbers ] , $value {} : !struct , !value",
     "bind_tile": "$source (? , $valid_row , $valid_col ?) {} : !source -> ^",
     "pointer_cast": "( $addrs* ) (? $valid_row , $valid_col ?) {} : ^",
     "set_validshape": "$tile , $row , $col {} : !tile",
@@ -164,7 +172,7 @@ SPELLED = {"global_subview": "subview"}
 #: Operands whose type may be left out: what a name without a definition (fragments) is taken as.
 OPERAND_TYPES = {
     **dict.fromkeys(
-        "shape strides offsets sizes index offset row col valid_row valid_col event".split(),
+        "shape strides offsets sizes index indices slot offset row col valid_row valid_col event".split(),
         ScalarType(INDEX),
     ),
     "addr": ScalarType(I64),

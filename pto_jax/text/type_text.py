@@ -8,11 +8,14 @@ from ..ir.convolution import geometry_text
 from ..ir.dtypes import DType
 from ..ir.types import (
     AddressSpace,
+    LocalArrayType,
     MemRefType,
+    MultiTileType,
     OpaqueType,
     PartitionViewType,
     PtrType,
     ScalarType,
+    StructType,
     TensorViewType,
     TileType,
     Type,
@@ -105,6 +108,16 @@ def print_type(t: Type, style: Style = "long") -> str:
             return f"!pto.{t.name}" + (f"<{t.params}>" if t.params else "")
         case UnknownType():
             return t.text or NO_TYPE
+        case MultiTileType():
+            return f"!pto.multi_tile_buf<{_tile(t.slot, style)}, count={t.count}>"
+        case LocalArrayType():
+            return f"!pto.local_array<{_shaped(t.dims, t.dtype)}>"
+        case StructType():
+            return f"!pto.struct<{', '.join(print_type(_field(f)) for f in t.fields)}>"
+
+
+def _field(f: DType | StructType) -> Type:
+    return f if isinstance(f, StructType) else ScalarType(f)
 
 
 def print_types(types: list[Type], style: Style = "long") -> str:

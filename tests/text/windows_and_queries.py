@@ -1,4 +1,4 @@
-"""A program with the operations on handles that the language of August 2026 added, for the tests of the text."""
+"""A program of operations on handles that the language of August 2026 added, for the tests of text."""
 
 from __future__ import annotations
 
