@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..ir.dtypes import F16, I64, INDEX, dtype
-from ..ir.types import Compact, Loc, MultiTileType, Pipe, ScalarType, TileType, Type
+from ..ir.types import Compact, Loc, MultiTileType, OpaqueType, Pipe, ScalarType, TileType, Type
 from ..profiles import Profile
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Sampler, Site
 from .rules.constraints import size
@@ -50,7 +50,8 @@ def _kind(name: str) -> Constraint:
             yield name, f"{name} is {t}; allowed: !pto.multi_tile_buf<...>"
 
     def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        return False
+        types[name] = OpaqueType("pipe")
+        return True
 
     return Constraint(f"{name}-handle", f"{name} is a multi tile", check, source=_DIALECT, breaks=breaks)
 

@@ -148,14 +148,6 @@ def _valid() -> Constraint:
     )
 
 
-def _both() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        if ("valid_row" in site.values) != ("valid_col" in site.values):
-            yield None, "one of valid_row and valid_col; allowed: both or neither"
-
-    return Constraint("valid-both", "both valid sizes or neither", check, source=_DIALECT)
-
-
 _FORM = ("tile", "offsets")
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -176,7 +168,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         {},
         (),
         (Attribute("sizes", tuple, None, "rows and columns of the window"),),
-        (_parts(), _inside(), _boxes(), _types_agree(), _both(), _valid()),
+        (_parts(), _inside(), _boxes(), _types_agree(), _valid()),
         (_FORM, (*_FORM, "valid_row", "valid_col")),
         "none",
         Pipe.S,

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 from ..errors import Diagnostic, Span
 from ..ir.program import Function, Op, Program, Symbol, Value
-from ..ir.types import KernelKind, Loc, TileType, Type, UnknownType
+from ..ir.types import KernelKind, Loc, MultiTileType, TileType, Type, UnknownType
 from ..isa.effects import placed, traits_of
 
 #: Levels of a build: from 3 on the program places its tiles and orders its pipes itself.
 LEVELS = (1, 2, 3)
 EXPLICIT = 3
 #: Spellings in which an instruction binds its destination.
-_BINDING = ("as", "ssa")
+BINDING = ("as", "ssa")
 
 
 def same_use(defined: Type, used: Type) -> bool:
@@ -169,7 +169,7 @@ def _is_unplaced(program: Program, op: Op) -> bool:
     if place is not None and _allocates(op):
         return place[1] is None
     return (
-        not program.fragment and op.form in _BINDING and any(isinstance(v.type, TileType) for v in op.results)
+        not program.fragment and op.form in BINDING and any(isinstance(v.type, TileType) for v in op.results)
     )
 
 
@@ -181,7 +181,7 @@ def _allocates(op: Op) -> bool:
 def _level(program: Program, op: Op, level: int | None, auto_sync: bool) -> Iterator[Diagnostic]:
     place, allocates = placed(op), _allocates(op)
     # The address of a local memref is nothing that a program at some level writes.
-    a_tile = place is None or isinstance(place[0].type, TileType)
+    a_tile = place is None or isinstance(place[0].type, TileType | MultiTileType)
     if allocates and a_tile and place is not None and place[1] and level is not None and level < EXPLICIT:
         yield _error("level", f"addr at level {level}; allowed: at level 3", op.span, op.name)
     if level == EXPLICIT and a_tile and _is_unplaced(program, op):
