@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from pathlib import Path
 
 import pytest
 
@@ -181,6 +182,9 @@ func.func @flow(%n: index, %k: i32, %c: i1) {
 }
 """
 PROGRAMS = {"handles": HANDLES, "views": VIEWS, "sync": SYNC, "pipes": PIPES, "control": CONTROL_FLOW}
+FOLDER = Path(__file__).parents[1] / "programs"
+for _name in ("multi_tiles", "local_storage"):
+    PROGRAMS[_name] = (FOLDER / f"{_name}.pto").read_text(encoding="utf-8")
 
 
 def function(text: str, index: int = 0) -> Function:

@@ -93,6 +93,8 @@ def _executed(
             kind, message = "construct", _first(error)
         except PtoError as error:
             message = _first(error)
+        except Exception as error:
+            message = f"{type(error).__name__}: {error}"
         else:
             continue
         yield case, Outcome(test.name, case, kind, message)
@@ -177,7 +179,10 @@ def _scalar(d: DType, given: Bytes | str) -> Any:
     """A scalar argument from a file's first bytes, or a number of the text; bits where it is a float's."""
     size = np.dtype(d.numpy).itemsize
     if not isinstance(given, str):
-        return given[:size].view(d.numpy)[0]
+        if d.is_float or given.size == size:
+            return given[:size].view(d.numpy)[0]
+        number = int.from_bytes(given[:size].tobytes(), "little", signed=d.is_signed)
+        return np.dtype(d.numpy).type(number)
     text = given.rstrip("fFuUlL") if not given.startswith("0x") else given.rstrip("uUlL")
     if d.is_float and "." not in text:
         return np.array(int(text, 0), f"u{size}").view(d.numpy)[()]
