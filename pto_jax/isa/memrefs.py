@@ -188,8 +188,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         traits=Traits(alias=Alias("result", "source", "global", "moved")),
     ),
     _declared(
-        "subview",
-        "Window of a global view with constant sizes.",
+        "global_subview",
+        "Window of a global view with constant sizes, as older programs spell it: pto.subview.",
         "As partition_view: base = view base + sum offset * stride; strides are inherited.",
         (
             Operand("result", "out", "gm", None),
@@ -209,8 +209,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (one_element("view", "result", _MLIR, retype("result", "f32", "f16")), _fixed_window),
         (
             Decision(
-                "The instruction page uses the name for a window of a tile; which is meant?",
-                "With offsets = [..] a window of a global view, else the tile instruction tsubview.",
+                "Programs write pto.subview for windows of tiles too; which is meant?",
+                "With offsets = [..] a window of a global view, with %t[..] the window subview of a tile, "
+                "else the tile instruction tsubview.",
                 _DIALECT,
             ),
         ),
