@@ -61,7 +61,7 @@ def _size_of(name: str, unit: str) -> Instruction:
         f"result = the valid {unit} that the handle has here.",
         (_tile(), Operand("result", "out", "scalar", None)),
         (("tile",),),
-        (Shown({"tile": _TILE, "result": _INDEX}, ("tile",)),),
+        (Shown({"tile": _TILE, "result": _INDEX}),),
         constraints=(_sizes("result"),),
         decisions=(),
     )
@@ -93,7 +93,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "rows, cols = the valid sizes that the handle has here.",
         (_tile(), Operand("rows", "out", "scalar", None), Operand("cols", "out", "scalar", None)),
         (("tile",),),
-        (Shown({"tile": _TILE, "rows": _INDEX, "cols": _INDEX}, ("tile",)),),
+        (Shown({"tile": _TILE, "rows": _INDEX, "cols": _INDEX}),),
         constraints=(_sizes("rows", "cols"),),
         decisions=(),
     ),
