@@ -17,7 +17,7 @@ from pto_jax.ir.dtypes import F16, F32, I8, DType
 from pto_jax.ir.types import CmpMode, RoundMode
 
 from . import bits
-from .numerics import ExactFloat, Float, Integer, Num, Real
+from .numerics import ExactFloat, Float, Integer, Num, Real, SoftwareDivision
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int, Shaped, UInt, UInt32
@@ -96,9 +96,14 @@ def shift_right(a: Arithmetic, x: UInt[Array, "*shape"], y: UInt[Array, "*#shape
 def floored_remainder(
     a: Arithmetic, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]
 ) -> UInt[Array, "*shape"]:
-    """Remainder with the divisor's sign: the truncated one, plus the divisor where signs differ."""
+    """Remainder with the divisor's sign: the truncated one, plus the divisor where signs differ.
+
+    Where integers are divided by a routine it stays the truncated one.
+    """
     u, v, zero = a.decode(x), a.decode(y), a.const(0)
     r = a.fmod(u, v)
+    if isinstance(a, SoftwareDivision):
+        return a.encode(r)
     differ = a.compare(CmpMode.GE, u, zero) != a.compare(CmpMode.GE, v, zero)
     adjust = differ & a.compare(CmpMode.NE, r, zero)
     return jnp.where(adjust, a.encode(a.add(a.decode(a.encode(r)), v)), a.encode(r))

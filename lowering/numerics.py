@@ -26,7 +26,7 @@ from pto_jax.ir.types import CmpMode
 from .numbers import Num as Num, Real as Real
 from .numerics_exact import ExactFloat as ExactFloat
 from .numerics_fast import FastFloat as FastFloat
-from .numerics_integer import Integer as Integer
+from .numerics_integer import Integer as Integer, SoftwareDivision as SoftwareDivision
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, UInt

@@ -89,3 +89,19 @@ class Integer:
     def _array(x: Num) -> Integers:
         assert not isinstance(x, Real)
         return x
+
+
+class SoftwareDivision(Integer):
+    """Integers that hardware divides by a routine: a zero divisor gives 0, as quotient and as remainder."""
+
+    def div(self, x: Num, y: Num) -> Integers:
+        """``x / y`` truncated towards zero; 0 where ``y`` is zero."""
+        return self._unless_zero(super().div(x, y), y)
+
+    def fmod(self, x: Num, y: Num) -> Integers:
+        """Remainder with the dividend's sign; 0 where ``y`` is zero."""
+        return self._unless_zero(super().fmod(x, y), y)
+
+    def _unless_zero(self, result: Integers, divisor: Num) -> Integers:
+        zero = self.const(0)
+        return jnp.where(self._array(divisor) == zero, zero, result)
