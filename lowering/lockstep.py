@@ -59,10 +59,10 @@ class Programs(NamedTuple):
     uint32 [n, steps, SCALARS]; ``sizes`` int32 [n, registers, 2], valid rows and columns.
     """
 
-    opcodes: Int32[Array, "*n steps"]
-    slots: Int32[Array, "*n steps slots"]
-    scalars: UInt32[Array, "*n steps scalars"]
-    sizes: Int32[Array, "*n registers 2"]
+    opcodes: Int32[Array | np.ndarray, "*n steps"]
+    slots: Int32[Array | np.ndarray, "*n steps slots"]
+    scalars: UInt32[Array | np.ndarray, "*n steps scalars"]
+    sizes: Int32[Array | np.ndarray, "*n registers 2"]
 
 
 def words_needed(t: TileType) -> int:

@@ -19,6 +19,8 @@ from .storage import Carried, slot_of
 from .tile_memory import Site, Snapshot, TileMemory
 
 if TYPE_CHECKING:
+    from jax.typing import ArrayLike
+
     from ..arrays import Leaf
 
 Key: TypeAlias = tuple[int, str]
@@ -156,7 +158,7 @@ class Attempts:
         return tuple(map(carried, operands))
 
 
-def varying_axes(x: Leaf) -> frozenset[str]:
+def varying_axes(x: ArrayLike) -> frozenset[str]:
     """The mesh axes an array varies over inside shard_map."""
     return frozenset(jax.typeof(x).manual_axis_type.varying)
 

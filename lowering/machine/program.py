@@ -99,7 +99,7 @@ class JaxMachine(InstructionMachine):
     def show(self, op: Op, format: str, value: Scalar, dtype: DType) -> None:
         """Print a scalar at once where it is known, else when the compiled program runs."""
 
-        def show(value: np.generic) -> None:
+        def show(value: Shaped[Array, ""]) -> None:
             print(printed(format, value.item()), flush=True)
 
         if self.known(value) is not None or isinstance(value, float):

@@ -62,7 +62,7 @@ def test_watched_code_tells_the_statements_it_executes() -> None:
         ("no such text", "0 times"),
         ("return", "times in region.py"),
         ("from . import bits", "more than one statement"),
-        ("Formula = Callable[..., Array]", "more than one statement"),
+        ("NumberFormula: TypeAlias = Callable[..., Num]", "more than one statement"),
     ],
 )
 def test_edits_outside_of_one_statement_are_refused(old: str, message: str) -> None:

@@ -160,9 +160,9 @@ def contradictions(only: Sequence[str]) -> Iterator[str]:
 
 
 def _samples(name: str) -> Iterator[Traced]:
-    """An instruction on its first legal types in every profile.
+    """An instruction in every profile: on its first legal types, on others, and on its last ones.
 
-    Its valid regions are not known, or, under fast numerics, as the types say.
+    Under fast numerics its valid regions are those of the types, else only known when it is executed.
     """
     from pto_jax.isa import instructions
     from pto_jax.isa.samples.operations import legal_samples, to_program
@@ -170,12 +170,12 @@ def _samples(name: str) -> Iterator[Traced]:
     from pto_jax.runtime.kernel import Kernel, choices
     from pto_jax.testing.differential import arguments, inputs, open_regions
 
-    found = ((p, next(legal_samples(instructions()[name], p), None)) for p in PROFILES.values())
-    programs = [(profile, to_program(sample)) for profile, sample in found if sample is not None]
-    fast = [(profile, program, "fast") for profile, program in programs[:1]]
-    exact = [(profile, open_regions(program), "exact") for profile, program in programs]
-    assert fast, f"{name} has no sample"
-    for profile, program, numerics in (*fast, *exact):
+    legal = ((p, list(legal_samples(instructions()[name], p))) for p in PROFILES.values())
+    found = [(profile, samples) for profile, samples in legal if samples]
+    assert found, f"{name} has no sample"
+    for i, (profile, samples) in enumerate(found):
+        sample, numerics = samples[i * (len(samples) - 1) // 2], ("exact", "fast", "exact")[i]
+        program = to_program(sample) if numerics == "fast" else open_regions(to_program(sample))
         kernel = Kernel(program, program.functions[0].name, choices(profile, numerics, None, "keep"))
         given = inputs(np.random.default_rng(0), program, instructions()[name])
         yield f"{program} {profile.name} {numerics}", kernel, arguments(given, 0)
