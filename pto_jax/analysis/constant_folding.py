@@ -77,12 +77,12 @@ def operation(op: Op) -> str:
 
 def fold_op(op: Op, constants: Mapping[str, int]) -> int | None:
     """The integer an operation yields when ``constants`` give its operands, else None."""
-    if len(op.results) != 1:
+    if len(op.results) != 1 or not op.name.startswith("arith."):
         return None
     if op.name == "arith.constant":
         value = op.attrs.get("value")
         return value if isinstance(value, int) and not isinstance(value, bool) else None
     args = [constants[v.name] for v in op.ins if v.name in constants]
-    if len(args) != len(op.ins) or not op.name.startswith("arith."):
+    if len(args) != len(op.ins):
         return None
     return fold(operation(op), args, scalar_dtype(op.results[0].type))

@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from .. import isa
-from ..analysis.constant_folding import fold_op
+from ..analysis.lattices import OperandFacts
+from ..analysis.resolve import ResolvedOp, ResolvedProgram, resolve
 from ..errors import Diagnostic, Span
 from ..ir.program import Function, Op, Program, Region, Value
-from ..ir.types import GlobalLayout, PartitionViewType, TensorViewType, TileType, Type
-from ..isa import views
-from ..isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
-from ..isa.effects import operands_of, placed, traits_of
+from ..ir.types import TileType, Type
+from ..isa.check import check_op, hidden_scratch, run_time_rules, unsupported
+from ..isa.effects import placed
 from ..isa.rules.tile_legality import check_type
 from ..isa.structure import structural_traits
-from ..isa.views import extents as static_extents
 from ..profiles import PROFILES, Profile
 from .control_flow import control_finding, end_finding
 from .functions import EXPLICIT, call_findings, callees, function_findings, return_findings, same_use
@@ -90,9 +88,10 @@ def _merge(by_profile: dict[str, list[Diagnostic]], selected: Profile) -> list[D
 
 
 def _verify(program: Program, profile: Profile, limits: Limits, build: Build) -> list[Diagnostic]:
-    sink = _Sink()
+    sink, resolved = _Sink(), resolve(program, profile)
+    program = resolved.program
     if _within_limits(program, limits, sink):
-        checkers = {f.name: _Checker(program, f, profile, sink) for f in program.functions}
+        checkers = {f.name: _Checker(resolved, profile, f, sink) for f in program.functions}
         for checker in checkers.values():
             checker.run()
         for function in program.functions:
@@ -100,16 +99,16 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
         for finding in (
             *function_findings(program, build.level, build.auto_sync),
             *pipe_findings(program),
-            *_hazards(program, build),
+            *_hazards(resolved, build),
         ):
             sink.add(finding)
     return _in_source_order(list(sink.found))
 
 
-def _hazards(program: Program, build: Build) -> list[Diagnostic]:
+def _hazards(resolved: ResolvedProgram, build: Build) -> list[Diagnostic]:
     """Unordered uses of the same bytes, where the program orders its pipes itself."""
-    explicit = build.level == EXPLICIT or (build.level is None and is_hand_synchronised(program))
-    return hazards(program) if explicit and not build.auto_sync else []
+    explicit = build.level == EXPLICIT or (build.level is None and is_hand_synchronised(resolved.program))
+    return hazards(resolved) if explicit and not build.auto_sync else []
 
 
 class _Sink:
@@ -179,18 +178,16 @@ def _check_reserved(function: Function, checkers: dict[str, _Checker], sink: _Si
 
 
 class _Checker:
-    """One walk over a function; knows what is defined, constant, and where tiles lie."""
+    """One walk over a function, in which every operation is checked with what is known of its operands."""
 
-    def __init__(self, program: Program, function: Function, profile: Profile, sink: _Sink) -> None:
-        self.program = program
-        self.function = function
+    def __init__(self, resolved: ResolvedProgram, profile: Profile, function: Function, sink: _Sink) -> None:
+        self.resolved = resolved
+        self.program = resolved.program
         self.profile = profile
+        self.function = function
+        self.facts = resolved.facts(function)
         self.sink = sink
         self.types: dict[str, Type] = {}
-        self.valid: dict[str, Valid] = {}
-        self.constants: dict[str, int] = {}
-        self.shapes: dict[str, tuple[int | None, ...]] = {}
-        self.layouts: dict[str, GlobalLayout] = {}
         self.places: list[Place] = []
         self.unplaced: list[Place] = []
         self.reserved: list[Reserved] = []
@@ -214,12 +211,6 @@ class _Checker:
         """Bind a name to its type and check the type itself."""
         t = value.type
         self.types[value.name] = t
-        self.constants.pop(value.name, None)
-        self.shapes.pop(value.name, None)
-        if isinstance(t, TileType):
-            self.valid[value.name] = t.valid
-        if isinstance(t, TensorViewType | PartitionViewType):
-            self.shapes[value.name] = t.dims
         for finding in check_type(t, self.profile):
             where = value.span or span
             self.sink.add(
@@ -242,41 +233,42 @@ class _Checker:
     def op(self, op: Op) -> None:
         for value in (*op.ins, *op.outs):
             self.use(value, op)
-        instruction = isa.find(op.name)
-        if instruction is not None:
-            for finding in check_op(
-                op,
-                self.profile,
-                valid=self.valid,
-                constants=self.constants,
-                shapes=self.shapes,
-                layouts=self.layouts,
-                types=False,
-            ):
-                self.sink.add(finding)
-            overwritten = hidden_scratch(op, self.profile, self.valid)
-            if overwritten is not None:
-                self.reserved.append(Reserved(*overwritten, op.name, op.span))
+        known, resolved = self.facts.of(op), self.resolved.of(op)
+        if resolved.instruction is not None:
+            self.instruction(resolved, known)
         else:
-            self.structure(op)
-        moving = _reshaped(op)
-        for name in moving:
-            self.valid.pop(name, None)
+            self.structure(op, known)
         for region in op.regions:
             self.region(region, op)
-        for name in moving:
-            self.valid.pop(name, None)
         for value in op.results:
             self.redefined(value, op)
             self.define(value, op.span, op.name)
-        self.learn(op)
+        self.place(op, known)
 
-    def structure(self, op: Op) -> None:
+    def instruction(self, resolved: ResolvedOp, known: OperandFacts) -> None:
+        """Check an instruction by its declaration."""
+        op, bound = resolved.op, resolved.bound
+        for finding in check_op(
+            op,
+            self.profile,
+            valid=known.valid,
+            constants=known.numbers,
+            shapes=known.extents,
+            layouts=known.layouts,
+            types=False,
+            bound=bound,
+        ):
+            self.sink.add(finding)
+        overwritten = hidden_scratch(op, self.profile, known.valid, bound)
+        if overwritten is not None:
+            self.reserved.append(Reserved(*overwritten, op.name, op.span))
+
+    def structure(self, op: Op, known: OperandFacts) -> None:
         """Check an operation that is no instruction."""
         if op.name.startswith("arith."):
             self.report(arith_finding(op))
         elif op.name.startswith("scf."):
-            self.report(control_finding(op, self.constants))
+            self.report(control_finding(op, known.numbers))
         elif op.name == "call":
             for finding in call_findings(self.program, op):
                 self.report(finding)
@@ -285,6 +277,17 @@ class _Checker:
                 self.report(finding)
         elif structural_traits(op.name) is None:
             self.report(unsupported(op))
+
+    def place(self, op: Op, known: OperandFacts) -> None:
+        """Note where a tile lies, for what overlaps."""
+        value, address = placed(op) or (None, None)
+        if value is None or not isinstance(value.type, TileType):
+            return
+        t, start = value.type, known.number(address)
+        if address is None:
+            self.unplaced.append(Place(t.loc, 0, t.bytes, value.name, op.span, op.name))
+        elif start is not None:
+            self.places.append(Place(t.loc, start, start + t.bytes, value.name, op.span, op.name))
 
     def report(self, finding: Diagnostic | None) -> None:
         if finding is not None:
@@ -303,65 +306,3 @@ class _Checker:
             self.error(
                 f"{value} is defined twice; allowed: one definition per name", op.span, op.name, "defined"
             )
-
-    def learn(self, op: Op) -> None:
-        """What later operations may rely on: constants, valid regions, extents, addresses."""
-        value = fold_op(op, self.constants)
-        if value is not None:
-            self.constants[op.results[0].name] = value
-        place, resized = placed(op), traits_of(op).resizes
-        if place is not None:
-            self.placed(op, *place)
-        if resized is not None and len(op.ins) == 3:
-            values = operands_of(op)
-            if values:
-                row, col = (self.constants.get(values[n].name) for n in ("valid_row", "valid_col"))
-                self.valid[values[resized].name] = row, col
-        match op.name:
-            case views.MAKE_TENSOR_VIEW if op.results:
-                self.shapes[op.results[0].name] = self.extents(op, "shape")
-                layout = op.attrs.get("layout")
-                if isinstance(layout, GlobalLayout):
-                    self.layouts[op.results[0].name] = layout
-            case views.PARTITION_VIEW if op.results:
-                self.shapes[op.results[0].name] = self.extents(op, "sizes")
-                if op.ins[0].name in self.layouts:
-                    self.layouts[op.results[0].name] = self.layouts[op.ins[0].name]
-            case _:
-                pass
-
-    def known(self, op: Op, group: str) -> int | None:
-        values = op.group(group)
-        return self.constants.get(values[0].name) if values else None
-
-    def extents(self, op: Op, group: str) -> tuple[int | None, ...]:
-        known = [self.constants.get(v.name) for v in op.group(group)]
-        dims = static_extents(op.results[0].type, len(known)) or ()
-        return tuple(d if d is not None else k for d, k in zip(dims, known, strict=False))
-
-    def placed(self, op: Op, value: Value, address: Value | None) -> None:
-        t, placement = value.type, traits_of(op).placement
-        if not isinstance(t, TileType) or placement is None:
-            return
-        if placement.allocates:
-            row, col = self.known(op, "valid_row"), self.known(op, "valid_col")
-            self.valid[value.name] = (
-                t.v_row if t.v_row is not None else row,
-                t.v_col if t.v_col is not None else col,
-            )
-        if address is None:
-            self.unplaced.append(Place(t.loc, 0, t.bytes, value.name, op.span, op.name))
-        elif address.name in self.constants:
-            start = self.constants[address.name]
-            self.places.append(Place(t.loc, start, start + t.bytes, value.name, op.span, op.name))
-
-
-def _reshaped(op: Op) -> set[str]:
-    """Tiles whose valid region changes somewhere inside the operation's regions."""
-    return {
-        inner.ins[0].name
-        for region in op.regions
-        for outer in region.ops
-        for inner in outer.walk()
-        if traits_of(inner).resizes is not None and inner.ins
-    }
