@@ -45,6 +45,12 @@ class ResolvedOp(NamedTuple):
         """The values by declared operand name; none where they do not fit the declaration."""
         return self.bound.values if self.bound is not None else {}
 
+    def fitting(self) -> isa.Bound:
+        """What the operands stand for; VerifyError naming what is accepted where they do not fit."""
+        if self.bound is None:
+            raise VerifyError(self.problems)
+        return self.bound
+
     def accesses(self) -> Iterator[tuple[Effect, Value]]:
         """The effects on what operands name, with the operands' values: sources first."""
         return accesses(self.op, self.values)
@@ -126,5 +132,7 @@ class _ByIdentity:
 
 @lru_cache(maxsize=REMEMBERED)
 def _remembered(key: _ByIdentity) -> ResolvedProgram:
+    if not is_open(key.program):
+        return ResolvedProgram(key.program)
     program = complete(key.program)
     return ResolvedProgram(program, is_open=is_open(program))
