@@ -215,6 +215,13 @@ def _parser() -> argparse.ArgumentParser:
         "isa", _isa, "Manual: instructions, tile types, types, grammar, profiles; without NAME the matrix."
     )
     sub.add_argument("instruction", nargs="?", metavar="NAME")
+    sub.add_argument(
+        "--contradictions",
+        dest="page",
+        action="store_const",
+        const="contradictions",
+        help="decisions that public test suites contradict, with both sources",
+    )
     sub.add_argument("--json", action="store_true", help="print JSON")
 
     sub = command("cost", _cost, "Estimated cycles per instruction and per pipe.")
@@ -273,11 +280,11 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from .diff import Options, diff
+    from .diff import DiffOptions, diff
 
     scalars = dict(_scalar(text) for text in args.arg)
     equal = diff(
-        Options(
+        DiffOptions(
             before=args.before,
             after=args.after,
             count=args.count,
@@ -365,7 +372,7 @@ def _conformance(args: argparse.Namespace) -> int:
 def _isa(args: argparse.Namespace) -> int:
     from ..manual import manual
 
-    print(manual(args.instruction, "json" if args.json else "text"))
+    print(manual(args.page or args.instruction, "json" if args.json else "text"))
     return ACCEPTED
 
 
