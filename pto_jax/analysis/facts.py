@@ -8,14 +8,24 @@ from itertools import zip_longest
 from typing import Any, TypeAlias
 
 from ..ir.program import Function, Op, Value
-from ..ir.types import GlobalLayout, TileType
+from ..ir.types import GlobalLayout, PtrType, TileType
 from ..isa import views
 from ..isa.effects import aliased, operands_of, placed, traits_of
 from ..isa.issue import loc_of
 from .addresses import Bytes, window_of
 from .constant_folding import fold_op
 from .dataflow import Forward
-from .lattices import NOTHING, Fact, Facts, OperandFacts, TileFact, ViewFact, fact_of, operand_facts
+from .lattices import (
+    NOTHING,
+    Fact,
+    Facts,
+    OperandFacts,
+    PointerFact,
+    TileFact,
+    ViewFact,
+    fact_of,
+    operand_facts,
+)
 
 #: The number that an operation yields when others are known, None where it is not.
 Fold: TypeAlias = Callable[[Op, Mapping[str, Any]], Any]
@@ -69,6 +79,8 @@ def solve(function: Function, entered: Entered = ANYWHERE, fold: Fold = fold_op)
     problem, facts = _Problem(entered.prefix, fold), Facts()
     for value in function.args:
         facts.define(value)
+        if isinstance(value.type, PtrType):
+            facts[value.name] = PointerFact(value.name, 0)
     for name, number in entered.numbers:
         facts[name] = number
     for name, where in entered.bytes:
@@ -180,6 +192,10 @@ class _Problem(Forward[Facts]):
         elif op.name == views.PARTITION_VIEW:
             sizes = _extents(op, made, "sizes", known)
             state[made.name] = ViewFact(sizes, known.layouts.get(source.name))
+        elif op.name == views.ADDPTR:
+            pointer, offset = known.pointers.get(source.name), known.number(next(iter(op.ins[1:]), None))
+            if pointer is not None and offset is not None:
+                state[made.name] = PointerFact(pointer.base, pointer.offset + offset)
 
 
 def executes(loop: Op, known: OperandFacts) -> bool:

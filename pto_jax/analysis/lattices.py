@@ -1,7 +1,7 @@
 """What can be known of a value before execution, and how that is joined where paths meet.
 
-Of a scalar its number, of a tile its valid region and its bytes, of a view its extents and its layout. Every
-part that two paths do not agree on is unknown behind them.
+Of a scalar its number, of a tile its valid region and its bytes, of a view its extents and its layout, of a
+pointer where it points to. Every part that two paths do not agree on is unknown behind them.
 """
 
 from __future__ import annotations
@@ -34,8 +34,15 @@ class ViewFact(NamedTuple):
     layout: GlobalLayout | None = None
 
 
-#: The number of a scalar (of many candidates at once: an array), or what is known of a tile or a view.
-Fact: TypeAlias = "int | TileFact | ViewFact | Any"
+class PointerFact(NamedTuple):
+    """A pointer: the argument that it is derived from, and how many elements behind its first one."""
+
+    base: str
+    offset: int
+
+
+#: The number of a scalar (an array of numbers for many candidates at once), or what is known of a handle.
+Fact: TypeAlias = "int | TileFact | ViewFact | PointerFact | Any"
 
 
 def fact_of(t: Type) -> Fact | None:
@@ -62,7 +69,7 @@ def join(a: Fact | None, b: Fact | None) -> Fact | None:
         return TileFact(_each(a.valid, b.valid), where)  # type: ignore[arg-type]
     if isinstance(a, ViewFact) and isinstance(b, ViewFact):
         return ViewFact(_each(a.extents, b.extents), a.layout if a.layout == b.layout else None)
-    return a if isinstance(a, int) and isinstance(b, int) and a == b else None
+    return a if isinstance(a, int | PointerFact) and isinstance(b, int | PointerFact) and a == b else None
 
 
 def _each(a: Extents | None, b: Extents | None) -> Extents | None:
@@ -146,6 +153,7 @@ class OperandFacts(NamedTuple):
     extents: Mapping[str, Extents]
     layouts: Mapping[str, GlobalLayout]
     bytes: Mapping[str, Bytes]
+    pointers: Mapping[str, PointerFact]
 
     def number(self, value: Value | None) -> Any:
         """The number of a scalar, None where it is not known."""
@@ -154,7 +162,7 @@ class OperandFacts(NamedTuple):
 
 _NONE: Mapping[str, Any] = {}
 #: Of an operation that is not in the program.
-NOTHING = OperandFacts(_NONE, _NONE, _NONE, _NONE, _NONE)
+NOTHING = OperandFacts(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
 
 
 def operand_facts(values: tuple[Value, ...], facts: Facts) -> OperandFacts:
@@ -164,6 +172,7 @@ def operand_facts(values: tuple[Value, ...], facts: Facts) -> OperandFacts:
     extents: dict[str, Extents] = {}
     layouts: dict[str, GlobalLayout] = {}
     ranges: dict[str, Bytes] = {}
+    pointers: dict[str, PointerFact] = {}
     for value in values:
         name, fact = value.name, facts[value.name]
         if isinstance(fact, TileFact):
@@ -176,6 +185,8 @@ def operand_facts(values: tuple[Value, ...], facts: Facts) -> OperandFacts:
                 extents[name] = fact.extents
             if fact.layout is not None:
                 layouts[name] = fact.layout
+        elif isinstance(fact, PointerFact):
+            pointers[name] = fact
         elif fact is not None:
             numbers[name] = fact
-    return OperandFacts(numbers, valid, extents, layouts, ranges)
+    return OperandFacts(numbers, valid, extents, layouts, ranges, pointers)

@@ -199,4 +199,6 @@ def test_a_called_function_knows_what_its_call_knows() -> None:
 
 def test_nothing_is_known_of_operations_elsewhere() -> None:
     resolved = resolve(parse(f"func.func @f({ARGUMENTS}) {{\nreturn\n}}"))
-    assert resolved.facts(resolved.program.functions[0]).of(Op("tneg")) == OperandFacts({}, {}, {}, {}, {})
+    assert resolved.facts(resolved.program.functions[0]).of(Op("tneg")) == OperandFacts(
+        {}, {}, {}, {}, {}, {}
+    )
