@@ -22,6 +22,7 @@ from ..isa.effects import accesses, written
 from ..isa.traits import Effect, Resource
 from ..profiles import Profile
 from .facts import ANYWHERE, Entered, FunctionFacts, solve
+from .region_writes import RegionWrites, region_writes
 from .type_inference import complete, is_open
 
 #: Programs that are remembered. Who consumes one does so several times in a row.
@@ -74,6 +75,7 @@ class ResolvedProgram:
     is_open: bool = False
     _ops: dict[int, ResolvedOp] = field(default_factory=dict, repr=False)
     _facts: dict[tuple[int, Entered], FunctionFacts] = field(default_factory=dict, repr=False)
+    _regions: dict[int, RegionWrites] = field(default_factory=dict, repr=False)
 
     @property
     def diagnostics(self) -> tuple[Diagnostic, ...]:
@@ -86,6 +88,13 @@ class ResolvedProgram:
         # The entry keeps its operation alive, so that no other one has its identity.
         if known is None:
             known = self._ops[id(op)] = _resolved(op)
+        return known
+
+    def writes_inside(self, op: Op) -> RegionWrites:
+        """What the regions of one of the program's operations write, by the names around them."""
+        known = self._regions.get(id(op))
+        if known is None:
+            known = self._regions[id(op)] = region_writes(op, lambda inner: self.of(inner).written())
         return known
 
     def facts(self, function: Function, entered: Entered = ANYWHERE) -> FunctionFacts:

@@ -195,7 +195,7 @@ class Interpreter:
         choice = chosen(operand)
         if choice is None:
             return run(operand)
-        frame, options = Frame(op, self.modes, scope), choice.options
+        frame, options = self.frame(op, scope), choice.options
 
         def first_of(at: int) -> tuple[Operand, ...]:
             if at == len(options) - 1:
@@ -219,6 +219,10 @@ class Interpreter:
         if rounding is None:
             return bound.attrs
         return {**bound.attrs, ROUNDING_STATE: rounding}
+
+    def frame(self, op: Op, scope: Scope) -> Frame:
+        """What the regions of an operation may change."""
+        return Frame(op, self.modes, scope, self.reading)
 
     def mode(self, op: Op, name: str) -> Any:
         """What configuration instructions have set; it must be known here."""
