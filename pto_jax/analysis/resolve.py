@@ -25,8 +25,9 @@ from .facts import ANYWHERE, Entered, FunctionFacts, solve
 from .region_writes import RegionWrites, region_writes
 from .type_inference import complete, is_open
 
-#: Programs that are remembered. Who consumes one does so several times in a row.
-REMEMBERED = 256
+#: Programs that are remembered: a few, as one is consumed several times in a row, and facts take more memory
+#: than the program that they are of.
+REMEMBERED = 8
 
 
 class ResolvedOp(NamedTuple):

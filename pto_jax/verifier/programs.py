@@ -94,8 +94,9 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
         checkers = {f.name: _Checker(resolved, profile, f, sink) for f in program.functions}
         for checker in checkers.values():
             checker.run()
-        for function in program.functions:
-            _check_reserved(function, checkers, sink)
+        if any(checker.reserved for checker in checkers.values()):
+            for function in program.functions:
+                _check_reserved(function, checkers, sink)
         for finding in (
             *function_findings(program, build.level, build.auto_sync),
             *pipe_findings(program),
