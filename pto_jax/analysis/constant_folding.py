@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.program import Op
 from ..ir.types import PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
+from ..isa.structure import CAST
 
 
 def scalar_dtype(t: Type) -> DType:
@@ -77,7 +78,7 @@ def operation(op: Op) -> str:
 
 def fold_op(op: Op, constants: Mapping[str, int]) -> int | None:
     """The integer an operation yields when ``constants`` give its operands, else None."""
-    if len(op.results) != 1 or not op.name.startswith("arith."):
+    if len(op.results) != 1 or not op.name.startswith(("arith.", CAST)):
         return None
     if op.name == "arith.constant":
         value = op.attrs.get("value")
@@ -85,4 +86,6 @@ def fold_op(op: Op, constants: Mapping[str, int]) -> int | None:
     args = [constants[v.name] for v in op.ins if v.name in constants]
     if len(args) != len(op.ins):
         return None
+    if op.name == CAST:
+        return wrapped(args[0], scalar_dtype(op.results[0].type)) if len(args) == 1 else None
     return fold(operation(op), args, scalar_dtype(op.results[0].type))

@@ -169,7 +169,7 @@ class _Problem(Forward[Facts]):
             return
         row, col = (known.number(next(iter(op.group(n)), None)) for n in ("valid_row", "valid_col"))
         valid = (t.v_row if t.v_row is not None else row, t.v_col if t.v_col is not None else col)
-        state[handle.name] = TileFact(valid, where)
+        state[handle.name] = TileFact(valid if valid != t.valid else None, where)
 
     def _order(self, op: Op) -> int:
         """The number of an operation that places a tile; the first pass meets them in the text's order."""

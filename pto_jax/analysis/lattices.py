@@ -18,7 +18,7 @@ Extents: TypeAlias = tuple[int | None, ...]
 
 
 class TileFact(NamedTuple):
-    """A tile: the rows and columns of its valid region, None where they are those of its type.
+    """A tile: the rows and columns of its valid region, None where nothing but its type gives them.
 
     ``bytes`` is None for a handle that has bytes of its own.
     """
@@ -48,7 +48,7 @@ Fact: TypeAlias = "int | TileFact | ViewFact | PointerFact | Any"
 def fact_of(t: Type) -> Fact | None:
     """What the type of a value says."""
     if isinstance(t, TileType):
-        return TileFact(t.valid)
+        return TileFact(None)
     if isinstance(t, TensorViewType | PartitionViewType):
         return ViewFact(t.dims)
     return None

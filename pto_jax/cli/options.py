@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import ArgumentError
 
 if TYPE_CHECKING:
     from ..debug.tracer import Detail
 
+T = TypeVar("T")
 #: ``uses``: where undefined data matters; ``strict``: every instruction that computes with it.
 SanitizeMode = Literal["uses", "strict"]
 ACCEPTED, REJECTED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -22,6 +24,18 @@ KEEP_COMPILED = {
     # Python source places of every operation make what is kept larger and slower to load.
     "JAX_TRACEBACK_IN_LOCATIONS_LIMIT": "0",
 }
+
+
+def build_level(text: str) -> int:
+    """The level that an option names, as a number or as the assembler writes it.
+
+    >>> build_level("3"), build_level("Level1")
+    (3, 1)
+    """
+    number = text.lower().removeprefix("level")
+    if number not in ("1", "2", "3"):
+        raise argparse.ArgumentTypeError(f"found {text!r}; allowed: 1, 2, 3, level1, level2, level3")
+    return int(number)
 
 
 class Adder(Protocol):
@@ -66,3 +80,9 @@ class RunOptions:
     max_steps: int | None = None
     watch: Watch | None = None
     sanitize: SanitizeMode | None = None
+
+
+def of_command(cls: type[T], args: argparse.Namespace, **given: Any) -> T:
+    """The dataclass ``cls`` of what is given, and of the arguments that have the names of its fields."""
+    names = inspect.signature(cls).parameters
+    return cls(**{name: getattr(args, name) for name in names if hasattr(args, name)} | given)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir.dtypes import DType
 from ..ir.program import Op, Value
 from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType
+from .machine import After, Arm, Before, Body, RunBlock
 from .memrefs import memref_view
 from .operands import Buffer, Execution, Operand, Pointer, Scalar, TileRef, View
 from .scope import Frame, Scope
-
-if TYPE_CHECKING:
-    from .machine import After, Arm, Before, Body, RunBlock
 
 
 class Unknown:
@@ -89,6 +87,10 @@ class AbstractMachine:
         return None
 
     def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Hashable:
+        """No storage: None."""
+        return None
+
+    def window_of(self, ref: TileRef) -> tuple[TileRef, Scalar, Scalar] | None:
         """No storage: None."""
         return None
 

@@ -6,20 +6,21 @@ definitions and uses, constants, functions and calls, memory overlaps, limits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from ..analysis.lattices import OperandFacts
 from ..analysis.resolve import ResolvedOp, ResolvedProgram, resolve
 from ..errors import Diagnostic, Span
 from ..ir.program import Function, Op, Program, Region, Value
-from ..ir.types import TileType, Type
-from ..isa.check import check_op, hidden_scratch, run_time_rules, unsupported
-from ..isa.effects import placed
-from ..isa.rules.tile_legality import check_type
-from ..isa.structure import structural_traits
+from ..ir.types import MultiTileType, StructType, TileType, Type
+from ..isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
+from ..isa.effects import placed, traits_of
+from ..isa.rules.tile_legality import ALIGNMENT, check_type
+from ..isa.structure import CAST, structural_traits
 from ..profiles import PROFILES, Profile
 from .control_flow import control_finding, end_finding
-from .functions import EXPLICIT, call_findings, callees, function_findings, return_findings, same_use
+from .functions import BINDING, EXPLICIT, call_findings, callees, function_findings, return_findings, same_use
 from .hazards import hazards, is_hand_synchronised
 from .overlaps import Place, Reserved, in_reserved, overlaps
 from .pipes import pipe_findings
@@ -91,7 +92,8 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
     sink, resolved = _Sink(), resolve(program, profile)
     program = resolved.program
     if _within_limits(program, limits, sink):
-        checkers = {f.name: _Checker(resolved, profile, f, sink) for f in program.functions}
+        listed = sorted(program.functions, key=lambda f: not f.external)
+        checkers = {f.name: _Checker(resolved, profile, f, sink) for f in listed}
         for checker in checkers.values():
             checker.run()
         if any(checker.reserved for checker in checkers.values()):
@@ -196,9 +198,14 @@ class _Checker:
     def run(self) -> None:
         function = self.function
         for value in function.args:
-            self.define(value, function.span)
+            self.direct(value, function.span)
+            self.define(value, function.span, whole=self.program.fragment)
         self.region(function.body)
-        if function.results and not any(op.name == "return" for op in function.body.ops):
+        if (
+            function.results
+            and not function.external
+            and not any(op.name == "return" for op in function.body.ops)
+        ):
             self.error(
                 f"@{function.name} does not return; allowed: return at its end", function.span, rule="return"
             )
@@ -208,11 +215,18 @@ class _Checker:
     def error(self, message: str, span: Span | None, instruction: str | None = None, rule: str = "") -> None:
         self.sink.add(Diagnostic("error", message, span, instruction, rule=rule))
 
-    def define(self, value: Value, span: Span | None, instruction: str | None = None) -> None:
-        """Bind a name to its type and check the type itself."""
+    def define(
+        self, value: Value, span: Span | None, instruction: str | None = None, *, whole: bool = False
+    ) -> None:
+        """Bind a name to its type and check the type itself.
+
+        The rule on whole rows of 32 bytes is one of tiles that are made here (``whole``), not of handles.
+        """
         t = value.type
         self.types[value.name] = t
         for finding in check_type(t, self.profile):
+            if finding.rule == ALIGNMENT and not whole:
+                continue
             where = value.span or span
             self.sink.add(
                 Diagnostic(
@@ -226,6 +240,7 @@ class _Checker:
         outer = self.types
         self.types = dict(outer)
         for value in region.args:
+            self.direct(value, value.span)
             self.define(value, value.span)
         for op in region.ops:
             self.op(op)
@@ -238,35 +253,56 @@ class _Checker:
         if resolved.instruction is not None:
             self.instruction(resolved, known)
         else:
+            for value in (*op.ins, *op.results):
+                self.direct(value, op.span, op.name)
             self.structure(op, known)
         for region in op.regions:
             self.region(region, op)
         for value in op.results:
             self.redefined(value, op)
-            self.define(value, op.span, op.name)
+            self.define(value, op.span, op.name, whole=_makes(op))
         self.place(op, known)
 
     def instruction(self, resolved: ResolvedOp, known: OperandFacts) -> None:
-        """Check an instruction by its declaration."""
-        op, bound = resolved.op, resolved.bound
-        for finding in check_op(
-            op,
+        """Check an instruction by the sizes that its types state.
+
+        What only the constants of the text break breaks when it is executed: the assembler accepts it.
+        """
+        found = self.check(resolved, known, {})
+        for finding in found:
+            self.sink.add(finding)
+        for finding in self.check(resolved, known, known.valid) if known.valid else ():
+            if finding not in found:
+                message = f"{finding.message} (by constants; an error where it is executed)"
+                self.sink.add(replace(finding, severity="warning", message=message))
+        overwritten = hidden_scratch(resolved.op, self.profile, known.valid, resolved.bound)
+        if overwritten is not None:
+            self.reserved.append(Reserved(*overwritten, resolved.op.name, resolved.op.span))
+
+    def check(
+        self, resolved: ResolvedOp, known: OperandFacts, valid: Mapping[str, Valid]
+    ) -> list[Diagnostic]:
+        """What the declaration of an instruction objects to, with further valid regions."""
+        return check_op(
+            resolved.op,
             self.profile,
-            valid=known.valid,
+            valid=valid,
             constants=known.numbers,
             shapes=known.extents,
             layouts=known.layouts,
             types=False,
-            bound=bound,
-        ):
-            self.sink.add(finding)
-        overwritten = hidden_scratch(op, self.profile, known.valid, bound)
-        if overwritten is not None:
-            self.reserved.append(Reserved(*overwritten, op.name, op.span))
+            bound=resolved.bound,
+        )
+
+    def direct(self, value: Value, span: Span | None, instruction: str | None = None) -> None:
+        """A value that only the operation that makes it may hand to others."""
+        if isinstance(value.type, MultiTileType | StructType) and not self.program.fragment:
+            made = "multi tiles and structures are used where they are declared, by their own operations only"
+            self.error(f"{value} is {value.type}; allowed: {made}", value.span or span, instruction, "direct")
 
     def structure(self, op: Op, known: OperandFacts) -> None:
         """Check an operation that is no instruction."""
-        if op.name.startswith("arith."):
+        if op.name.startswith("arith.") or op.name == CAST:
             self.report(arith_finding(op))
         elif op.name.startswith("scf."):
             self.report(control_finding(op, known.numbers))
@@ -307,3 +343,9 @@ class _Checker:
             self.error(
                 f"{value} is defined twice; allowed: one definition per name", op.span, op.name, "defined"
             )
+
+
+def _makes(op: Op) -> bool:
+    """Whether an operation makes a tile: it allocates one, or binds its destination as a result."""
+    placement = traits_of(op).placement
+    return (placement is not None and placement.allocates) or op.form in BINDING
