@@ -9,7 +9,8 @@ words; in between every operation is rounded as if the instruction stood alone. 
   only when it is used again, so a single operation pays one encode.
 * :class:`FastFloat` computes in float32 and leaves XLA free to contract, reorder and flush.
 * :class:`Integer` wraps modulo 2^bits; XLA's division by zero (quotient all ones, remainder the
-  dividend) and minimum / -1 are the documented values.
+  dividend) and minimum / -1 are the documented values. :class:`SoftwareDivision` is of integers that a
+  profile divides by a routine.
 """
 
 from __future__ import annotations

@@ -17,9 +17,9 @@ from typing import TextIO
 from .. import __version__
 from ..errors import ArgumentError, Diagnostic, FileError, ParseError, PtoError
 from ..files.terminal import escaping, one_line
-from ..profiles import PROFILE_NAMES
+from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import emit, fuzz, replay, report
-from .options import ACCEPTED, INTERRUPTED, KEEP_COMPILED, REJECTED, USAGE, RunOptions, Watch
+from .options import ACCEPTED, INTERRUPTED, KEEP_COMPILED, REJECTED, USAGE, RunOptions, Watch, build_level
 
 #: Options whose value may be missing, and what they mean without one.
 _WITHOUT_VALUE = {"--trace": "--trace=instructions", "--sanitize": "--sanitize=uses"}
@@ -194,8 +194,9 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("files", nargs="+", metavar="FILE")
     profile(sub)
     sub.add_argument("--portable", action="store_true", help="accept only what every profile guarantees")
+    sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the text names a device")
     sub.add_argument(
-        "--level", type=int, choices=(1, 2, 3), help="build level; 3: explicit addresses and synchronisation"
+        "--level", type=build_level, help="build level 1, 2 or 3 (level1 ...); 3 places all tiles"
     )
     sub.add_argument("--auto-sync", action="store_true", help="a tool inserts the synchronisation")
 
@@ -204,7 +205,13 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--form", choices=("as", "ssa", "dps"), help="spelling of the instructions")
 
     sub = command("conformance", _conformance, "Run test vectors and count results per instruction.")
-    sub.add_argument("paths", nargs="+", metavar="PATH", help="vector file, or a folder of them")
+    sub.add_argument("paths", nargs="*", metavar="PATH", help="vector file, or a folder of them")
+    sub.add_argument(
+        "--st",
+        metavar="DIR",
+        help="run the assembler's system tests in a folder; their own Python scripts are executed",
+    )
+    sub.add_argument("--only", metavar="TEXT", help="with --st: tests and cases whose name has it")
     profile(sub, default="cpu_sim")
     sub.add_argument("--json", metavar="OUT", help="write every result as JSON")
     sub.add_argument(
@@ -317,13 +324,14 @@ def _verify(args: argparse.Namespace) -> int:
             print(f"pto-jax verify: error: {error}", file=sys.stderr)
             status = USAGE
             continue
-        findings = verify(
-            program, args.profile, portable=args.portable, level=args.level, auto_sync=args.auto_sync
-        )
+        build = {"arch": args.arch, "level": args.level, "auto_sync": args.auto_sync}
+        findings = verify(program, args.profile, portable=args.portable, **build)
         for diagnostic in findings:
             print(_placed(diagnostic, file))
         count = Counter(d.severity for d in findings)
-        target = resolve_profile(program, args.profile).name + (", portable" if args.portable else "")
+        target = resolve_profile(program, args.profile, arch=args.arch).name + (
+            ", portable" if args.portable else ""
+        )
         verdict = "rejected" if count["error"] else "accepted"
         print(f"{file}: {verdict} ({target}): {count['error']} errors, {count['warning']} warnings")
         status = max(status, REJECTED if count["error"] else ACCEPTED)
@@ -345,6 +353,10 @@ def _conformance(args: argparse.Namespace) -> int:
     from ..profiles import profile
     from ..vectors.conformance import BatchExecutor, Executor, run_conformance
 
+    if args.st is not None:
+        return _system_tests(args)
+    if not args.paths or args.only is not None:
+        raise ArgumentError("conformance: allowed: PATH... of vectors, or --st DIR [--only TEXT]")
     target = profile(args.profile)
     execute: Executor
     together: BatchExecutor | None = None
@@ -363,6 +375,19 @@ def _conformance(args: argparse.Namespace) -> int:
         {"profile": args.profile, "executor": args.executor},
         together,
     )
+    print(outcome.summary())
+    if args.json:
+        write_text(args.json, outcome.to_json() + "\n")
+    return ACCEPTED if outcome.ok else REJECTED
+
+
+def _system_tests(args: argparse.Namespace) -> int:
+    from ..campaign.st.run import executor, run_system_tests
+    from ..files import write_text
+
+    if args.paths:
+        raise ArgumentError(f"conformance --st: {args.paths[0]}: allowed: one folder, after --st")
+    outcome = run_system_tests(args.st, executor(args.executor), only=args.only)
     print(outcome.summary())
     if args.json:
         write_text(args.json, outcome.to_json() + "\n")

@@ -24,6 +24,18 @@ KEEP_COMPILED = {
 }
 
 
+def build_level(text: str) -> int:
+    """The level that an option names, as a number or as the assembler writes it.
+
+    >>> build_level("3"), build_level("Level1")
+    (3, 1)
+    """
+    number = text.lower().removeprefix("level")
+    if number not in ("1", "2", "3"):
+        raise argparse.ArgumentTypeError(f"found {text!r}; allowed: 1, 2, 3, level1, level2, level3")
+    return int(number)
+
+
 class Adder(Protocol):
     """Adds a command with its one-line summary; gives the parser for its options."""
 

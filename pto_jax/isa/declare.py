@@ -69,6 +69,14 @@ class Site:
         t = self.types.get(name)
         return t if isinstance(t, TileType) else None
 
+    def region(self, name: str) -> tuple[int | None, int | None]:
+        """Valid rows and columns of a tile operand, each where it is known."""
+        return self.valid.get(name, (None, None))
+
+    def named(self, *names: str) -> Iterator[tuple[str, TileType]]:
+        """Those of some operands that are present and tiles, in the order of the names."""
+        return ((name, t) for name in names if (t := self.tile(name)) is not None)
+
     def tiles(self, *roles: Role) -> Iterator[tuple[str, TileType]]:
         """Tile operands that are present and typed, optionally of some roles only."""
         for operand in self.instruction.operands:

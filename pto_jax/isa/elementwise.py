@@ -290,7 +290,7 @@ _TWO_SOURCES = (
         (DST, Operand("base", "in"), Operand("exp", "in"), TMP),
         table(STANDARD, _A2A3_POWER, _A5_POWER),
         attributes=(PRECISION,),
-        extra=(precision_types(), scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
+        extra=(precision_types, scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
         decisions=(
             SCRATCH_OPTIONAL,
             Decision(

@@ -229,7 +229,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "which element stays at an index that occurs twice; the last one in both cases",
             ),
         ),
-        (*_constraints(_STORE, "src", "dst"), atomic_types(), atomic_conflict()),
+        (*_constraints(_STORE, "src", "dst"), atomic_types, atomic_conflict),
         (("src", "indexes"),),
         "src",
         Pipe.MTE3,

@@ -286,7 +286,7 @@ _ARITHMETIC = (
         SCRATCH_OPTIONAL,
         operands=(DST, Operand("base", "in"), Operand("exp", "in", "scalar"), TMP),
         attributes=(PRECISION,),
-        extra=(precision_types(), scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
+        extra=(precision_types, scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
         simulator=_VEC_ROW_MAJOR,
         formulas=(Formula("pow(base, exp)", shown="base ^ exp"),),
         accuracy=POWER,
@@ -382,7 +382,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         type_vars=("M", "T"),
         attributes=(CMP_MODE,),
         domain="src0",
-        extra=(equality_only(), *mask_receives("dst", "src0", HARDWARE)),
+        extra=(equality_only, *mask_receives("dst", "src0", HARDWARE)),
         decisions=(
             MASK_TYPES,
             Decision(

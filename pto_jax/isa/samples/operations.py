@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import IntEnum
 from typing import TYPE_CHECKING
 
@@ -16,7 +16,7 @@ from ...ir.types import (
     Type,
 )
 from ...profiles import Profile
-from ..declare import Attribute, Instruction, Operand, Sample, Sampler
+from ..declare import Attribute, Instruction, Operand, Sample
 from ..rules.constraints import element_type
 from ..rules.typesets import Row
 
@@ -105,22 +105,6 @@ TILE = TileType(F32, ROWS, COLS)
 VIEW = TensorViewType((ROWS, COLS), F32)
 WINDOW = PartitionViewType((ROWS, COLS), F32)
 NUMBER = ScalarType(INDEX)
-
-
-def fixed(
-    types: Mapping[str, Type],
-    constants: Mapping[str, tuple[int, ...]],
-    attributes: Mapping[str, AttrValue] | None = None,
-    *,
-    grouped: bool = False,
-) -> Sampler:
-    """One sample of all operands, the same for every profile: their types, and those that are constants."""
-
-    def samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
-        form = max(instruction.forms, key=len)
-        yield Sample(instruction, types, form, attributes or {}, constants, grouped)
-
-    return samples
 
 
 def to_program(sample: Sample) -> Program:
