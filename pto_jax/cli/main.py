@@ -19,7 +19,17 @@ from ..errors import ArgumentError, Diagnostic, FileError, ParseError, PtoError
 from ..files.terminal import escaping, one_line
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import emit, fuzz, replay, report
-from .options import ACCEPTED, INTERRUPTED, KEEP_COMPILED, REJECTED, USAGE, RunOptions, Watch, build_level
+from .options import (
+    ACCEPTED,
+    INTERRUPTED,
+    KEEP_COMPILED,
+    REJECTED,
+    USAGE,
+    RunOptions,
+    Watch,
+    build_level,
+    of_command,
+)
 
 #: Options whose value may be missing, and what they mean without one.
 _WITHOUT_VALUE = {"--trace": "--trace=instructions", "--sanitize": "--sanitize=uses"}
@@ -265,24 +275,8 @@ def _run(args: argparse.Namespace) -> int:
     if (args.file is None) == (args.example is None):
         raise ArgumentError("give either a FILE or --example NAME")
     watching = args.trace is not None or args.stop is not None
-    run(
-        RunOptions(
-            file=args.file,
-            example=args.example,
-            entry=args.entry,
-            profile=args.profile,
-            numerics=args.numerics,
-            inputs=args.inputs,
-            outputs=args.outputs,
-            dump_state=args.dump_state,
-            seed=args.seed,
-            grid=args.grid,
-            partial_launch=args.partial_launch,
-            max_steps=args.max_steps,
-            watch=Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None,
-            sanitize=args.sanitize,
-        )
-    )
+    watch = Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
+    run(of_command(RunOptions, args, watch=watch))
     return ACCEPTED
 
 
@@ -290,22 +284,7 @@ def _diff(args: argparse.Namespace) -> int:
     from .diff import DiffOptions, diff
 
     scalars = dict(_scalar(text) for text in args.arg)
-    equal = diff(
-        DiffOptions(
-            before=args.before,
-            after=args.after,
-            count=args.count,
-            seed=args.seed,
-            inputs=args.inputs,
-            profile=args.profile,
-            numerics=args.numerics,
-            grid=args.grid,
-            partial_launch=args.partial_launch,
-            scalars=scalars,
-            failures=args.failures,
-            entry=args.entry,
-        )
-    )
+    equal = diff(of_command(DiffOptions, args, scalars=scalars))
     return ACCEPTED if equal else REJECTED
 
 

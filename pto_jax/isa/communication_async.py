@@ -140,13 +140,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             handle_operand("session", out=True),
         ),
         (("scratch", "workspace"),),
-        (
-            Shown(
-                {"scratch": _SCRATCH, "workspace": _WORKSPACE, "session": SESSION},
-                ("scratch", "workspace"),
-                {"sync_id": 0},
-            ),
-        ),
+        (Shown({"scratch": _SCRATCH, "workspace": _WORKSPACE, "session": SESSION}, attrs={"sync_id": 0}),),
         (
             Attribute("sync_id", int, None, "flag of the session"),
             Attribute("block_bytes", int, None, "bytes of one piece"),

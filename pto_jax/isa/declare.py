@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from ..ir.program import AttrValue, Op, Value
 from ..ir.types import GlobalLayout, Loc, Pipe, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .assembly import AS_DECLARED, Assembly
@@ -27,9 +28,6 @@ from .operands import (
 )
 from .semantics import EXACT, Accuracy, Formula, InPlace, Lanes, Moves
 from .traits import PLAIN, Access, Effect, Resource, Traits
-
-if TYPE_CHECKING:
-    from ..ir.program import AttrValue, Op, Value
 
 
 @dataclass(frozen=True)

@@ -143,7 +143,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Contents are undefined until written.",
         (Operand("result", "out", dtype=None),),
         ((),),
-        (Shown({"result": _VEC}, ()),),
+        (Shown({"result": _VEC}),),
         (Attribute("alignment", int, None, "bytes; no effect on values"),),
         (_local("result"),),
         (
@@ -161,7 +161,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "No effect on values; the memref is not used afterwards.",
         (Operand("memref", "in", dtype=None),),
         (("memref",),),
-        (Shown({"memref": _VEC}, ("memref",)),),
+        (Shown({"memref": _VEC}),),
         constraints=(_local("memref"),),
     ),
     _declared(
@@ -179,9 +179,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Shown(
                 {"source": _FLAT, "offsets": _INDEX, "sizes": _INDEX, "strides": _INDEX, "result": _ROWS},
-                ("source", "offsets", "sizes", "strides"),
-                {},
-                {"offsets": (0,), "sizes": (16, 16), "strides": (16, 1)},
+                constants={"offsets": (0,), "sizes": (16, 16), "strides": (16, 1)},
                 grouped=True,
             ),
         ),
@@ -202,9 +200,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Shown(
                 {"view": _VIEW, "offsets": _INDEX, "result": _WINDOW},
-                ("view", "offsets"),
-                {"sizes": (16, 32)},
-                {"offsets": (16, 32)},
+                attrs={"sizes": (16, 32)},
+                constants={"offsets": (16, 32)},
                 grouped=True,
             ),
         ),

@@ -236,8 +236,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         (
-            Shown({"tile": _COLUMN, "result": TileType(F32, 1, 16)}, ("tile",)),
-            Shown({"tile": _TILE, "result": TileType(F32, 32, 32)}, ("tile",)),
+            Shown({"tile": _COLUMN, "result": TileType(F32, 1, 16)}),
+            Shown({"tile": _TILE, "result": TileType(F32, 32, 32)}),
         ),
         cls="layout",
         decisions=(
@@ -275,8 +275,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         (
-            Shown({"tile": _TILE, "result": _TILE.with_dtype(dtype("i32"))}, ("tile",)),
-            Shown({"tile": _TILE, "result": _TILE.with_dtype(F16)}, ("tile",)),
+            Shown({"tile": _TILE, "result": _TILE.with_dtype(dtype("i32"))}),
+            Shown({"tile": _TILE, "result": _TILE.with_dtype(F16)}),
         ),
     ),
     _alias(
@@ -290,9 +290,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Shown(
                 {"tile": _TILE, "offsets": _INDEX, "result": replace(_TILE, cols=32, v_col=32)},
-                ("tile", "offsets"),
-                {"sizes": (16, 32)},
-                {"offsets": (0, 32)},
+                attrs={"sizes": (16, 32)},
+                constants={"offsets": (0, 32)},
                 grouped=True,
             ),
         ),
@@ -321,9 +320,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Shown(
                 {"src": _TILE, "dst": _TILE.with_valid(8, 32), "rowIdx": _INDEX, "colIdx": _INDEX},
-                ("src", "rowIdx", "colIdx"),
-                {},
-                {"rowIdx": (8,), "colIdx": (32,)},
+                constants={"rowIdx": (8,), "colIdx": (32,)},
             ),
         ),
         part="window",
@@ -349,12 +346,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ("source",),
         (),
         (
-            Shown({"source": _LOCAL, "result": _LOCAL}, ("source",), grouped=True),
+            Shown({"source": _LOCAL, "result": _LOCAL}, grouped=True),
             Shown(
                 {"source": _LOCAL, "result": _LOCAL, "valid_row": _INDEX, "valid_col": _INDEX},
-                ("source", "valid_row", "valid_col"),
-                {},
-                {"valid_row": (8,), "valid_col": (16,)},
+                constants={"valid_row": (8,), "valid_col": (16,)},
                 grouped=True,
             ),
         ),

@@ -12,16 +12,7 @@ from ..ir.dtypes import I64
 from ..ir.types import Loc, Pipe, PipeEventType, ScalarType
 from ..profiles import Profile
 from .assembly import AS_DECLARED, Assembly
-from .declare import (
-    Attribute,
-    AttrMap,
-    Constraint,
-    Decision,
-    Finding,
-    Instruction,
-    Operand,
-    Site,
-)
+from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.forbid import Types, assign, edit, forbid, retile
 from .rules.handles import Shown, custom
 from .rules.memory import address_rules
@@ -184,7 +175,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("addr", "in", "scalar", None, note="bytes"),
         ),
         (("tile", "addr"),),
-        (Shown({"tile": TILE, "addr": _I64, "result": TILE}, ("tile", "addr"), {}, {"addr": (0x1000,)}),),
+        (Shown({"tile": TILE, "addr": _I64, "result": TILE}, constants={"addr": (0x1000,)}),),
         constraints=(*address_rules("tile"), _same_type),
         decisions=(
             Decision(
@@ -212,7 +203,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "dst denotes src's bytes through dst's own type; nothing moves.",
         (Operand("dst", "out", dtype=None), Operand("src", "in", dtype=None)),
         (("src",),),
-        (Shown({"src": TILE, "dst": replace(TILE, rows=ROWS // 2, v_row=ROWS // 2)}, ("src",)),),
+        (Shown({"src": TILE, "dst": replace(TILE, rows=ROWS // 2, v_row=ROWS // 2)}),),
         constraints=(_alias_space, _alias_size),
         decisions=(
             Decision(
@@ -264,7 +255,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             (required("src", "dst"), _two_pipes),
             (replace(_ID, optional=False),),
             (("id",),),
-            (Shown({"id": NUMBER}, ("id",), {"src": Pipe.MTE2, "dst": Pipe.V}, {"id": (0,)}),),
+            (Shown({"id": NUMBER}, attrs={"src": Pipe.MTE2, "dst": Pipe.V}, constants={"id": (0,)}),),
             order=order,
         )
         for name, summary, order in (

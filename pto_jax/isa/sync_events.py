@@ -66,7 +66,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Later cross-core signals use it.",
         (Operand("ffts", "in", "gm", None, note="flags in global memory"),),
         (("ffts",),),
-        (Shown({"ffts": MemRefType((256,), I64)}, ("ffts",)),),
+        (Shown({"ffts": MemRefType((256,), I64)}),),
         constraints=(fixed_type("ffts", ("i64", "u64"), PROFILE_NAMES, _HEADERS),),
         traits=Traits(effects=(Effect("write", "mode"),)),
     ),
@@ -76,7 +76,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Its elements are 0 until they are set.",
         (handle_operand("result", out=True),),
         ((),),
-        (Shown({"result": _EVENTS}, ()),),
+        (Shown({"result": _EVENTS}),),
         constraints=(handle("result", "eventid_array", _HEADERS), _array_size),
     ),
     config(
@@ -89,11 +89,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("result", "out", "scalar", None),
         ),
         (("array", "index"),),
-        (
-            Shown(
-                {"array": _EVENTS, "index": _INDEX, "result": _INDEX}, ("array", "index"), {}, {"index": (3,)}
-            ),
-        ),
+        (Shown({"array": _EVENTS, "index": _INDEX, "result": _INDEX}, constants={"index": (3,)}),),
         constraints=(handle("array", "eventid_array", _HEADERS), _event_index),
         traits=Traits(effects=(Effect("read", "events", "array", indexed=True),)),
     ),
@@ -109,10 +105,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (("array", "index", "value"),),
         (
             Shown(
-                {"array": _EVENTS, "index": _INDEX, "value": _INDEX},
-                ("array", "index", "value"),
-                {},
-                {"index": (0,), "value": (2,)},
+                {"array": _EVENTS, "index": _INDEX, "value": _INDEX}, constants={"index": (0,), "value": (2,)}
             ),
         ),
         constraints=(handle("array", "eventid_array", _HEADERS), _event_index),
@@ -134,8 +127,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                     "src": PartitionViewType((1, 256), F32),
                     "context": OpaqueType("prefetch_context"),
                     "event": OpaqueType("async_event"),
-                },
-                ("src", "context"),
+                }
             ),
         ),
         constraints=(_flat_region, handle("event", "async_event", _PAGE)),

@@ -53,7 +53,7 @@ def _mode(name: str, short: str) -> Instruction:
         "stay f32. Both modes are one state.",
         (),
         ((),),
-        tuple(Shown({}, (), {"enable": enable, "mode": mode}) for enable, mode in modes),
+        tuple(Shown({}, attrs={"enable": enable, "mode": mode}) for enable, mode in modes),
         (
             Attribute("enable", bool, None, "on or off"),
             Attribute("mode", RoundMode, RoundMode.ROUND, "rounding of the operands"),

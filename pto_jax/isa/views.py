@@ -224,9 +224,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Shown(
                 {"ptr": _PTR, "shape": NUMBER, "strides": NUMBER, "result": VIEW},
-                ("ptr", "shape", "strides"),
-                {},
-                {"shape": (ROWS, COLS), "strides": (COLS, 1)},
+                constants={"shape": (ROWS, COLS), "strides": (COLS, 1)},
                 grouped=True,
             ),
         ),
@@ -253,9 +251,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Shown(
                 {"view": VIEW, "offsets": NUMBER, "sizes": NUMBER, "result": WINDOW},
-                ("view", "offsets", "sizes"),
-                {},
-                {"offsets": (0, 0), "sizes": (ROWS, COLS)},
+                constants={"offsets": (0, 0), "sizes": (ROWS, COLS)},
                 grouped=True,
             ),
         ),
@@ -287,7 +283,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result = extent of dimension idx.",
         (Operand("view", "in", "gm", None), _index("idx"), Operand("result", "out", "scalar", None)),
         (("view", "idx"),),
-        (Shown({"view": VIEW, "idx": NUMBER, "result": NUMBER}, ("view", "idx"), {}, {"idx": (0,)}),),
+        (Shown({"view": VIEW, "idx": NUMBER, "result": NUMBER}, constants={"idx": (0,)}),),
         constraints=(dimension,),
     ),
     _view(
@@ -299,9 +295,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Shown(
                 {"tile": TILE.with_valid(None, None), "valid_row": NUMBER, "valid_col": NUMBER},
-                ("tile", "valid_row", "valid_col"),
-                {},
-                {"valid_row": (ROWS,), "valid_col": (1,)},
+                constants={"valid_row": (ROWS,), "valid_col": (1,)},
             ),
         ),
         constraints=(_dynamic_tile, _valid_range("tile")),
@@ -313,7 +307,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result = ptr + offset elements.",
         (Operand("ptr", "in", "ptr", None), _index("offset"), Operand("result", "out", "ptr", None)),
         (("ptr", "offset"),),
-        (Shown({"ptr": _PTR, "offset": NUMBER, "result": _PTR}, ("ptr", "offset"), {}, {"offset": (COLS,)}),),
+        (Shown({"ptr": _PTR, "offset": NUMBER, "result": _PTR}, constants={"offset": (COLS,)}),),
         constraints=(one_element("ptr", "result", _SOURCES[1]),),
         traits=Traits(alias=Alias("result", "ptr", "global", "moved")),
     ),

@@ -83,10 +83,13 @@ def handle_operand(name: str, *, out: bool = False, note: str = "") -> Operand:
 
 @dataclass(frozen=True)
 class Shown:
-    """One sample operation: operand types, sources in order, attributes, constants, and where it is legal."""
+    """One sample operation: operand types, attributes, constants, and where it is legal.
+
+    ``form`` lists its sources in order; None: those of ``types``, in that order.
+    """
 
     types: Mapping[str, Type]
-    form: tuple[str, ...]
+    form: tuple[str, ...] | None = None
     attrs: Mapping[str, AttrValue] = field(default_factory=dict)
     constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     grouped: bool = False
@@ -99,7 +102,10 @@ def sampler(*shown: Shown) -> Sampler:
     def samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         for s in shown:
             if profile.name in s.profiles:
-                yield Sample(instruction, s.types, s.form, s.attrs, s.constants, s.grouped)
+                form = s.form
+                if form is None:
+                    form = tuple(n for n in s.types if instruction.operand(n).role != "out")
+                yield Sample(instruction, s.types, form, s.attrs, s.constants, s.grouped)
 
     return samples
 

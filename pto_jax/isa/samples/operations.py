@@ -4,24 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from ...ir.dtypes import F32, I64, INDEX, U8, DType, dtype, find_dtype
-from ...ir.types import (
-    PartitionViewType,
-    Precision,
-    ScalarType,
-    TensorViewType,
-    TileType,
-    Type,
-)
+from ...ir.program import FRAGMENT, AttrValue, Function, Op, Program, Region, Value, attrs
+from ...ir.types import PartitionViewType, Precision, ScalarType, TensorViewType, TileType, Type
 from ...profiles import Profile
 from ..declare import Attribute, Instruction, Operand, Sample
 from ..rules.constraints import element_type
 from ..rules.typesets import Row
-
-if TYPE_CHECKING:
-    from ...ir.program import AttrValue, Op, Program, Value
 
 __all__ = ["Sample", "legal_samples", "to_program"]
 
@@ -116,8 +106,6 @@ def to_program(sample: Sample) -> Program:
     >>> [str(v) for v in to_program(sample).functions[0].args]
     ['%src', '%scalar', '%dst']
     """
-    from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
-
     instruction = sample.instruction
     arguments: list[Value] = []
     ops: list[Op] = []
