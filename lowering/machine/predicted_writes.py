@@ -20,7 +20,7 @@ def changes(machine: TileMemory, frame: Frame) -> tuple[list[str], list[str]]:
     if frame.reading is None:
         return [], []
     writes = frame.reading.writes_inside(frame.op)
-    operands: dict[Origin, Operand] = {**frame.names()}
+    operands: dict[Origin, Operand] = dict(frame.names().items())
     operands.update(enumerate(_allocated(machine, op) for op in writes.allocations))
     cells: dict[str, None] = {}
     buffers: dict[str, None] = {}
