@@ -24,10 +24,10 @@ from ..isa import views
 from ..isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from ..isa.effects import operands_of, placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
-from ..isa.structure import CAST, structural_traits
+from ..isa.structure import CAST, GRAPH, structural_traits
 from ..isa.views import extents as static_extents
 from ..profiles import PROFILES, Profile
-from .control_flow import control_finding, end_finding
+from .control_flow import block_findings, control_finding, end_finding
 from .functions import BINDING, EXPLICIT, call_findings, callees, function_findings, return_findings, same_use
 from .handles import handle_findings
 from .hazards import hazards, is_hand_synchronised
@@ -201,6 +201,8 @@ class _Checker:
         self.constants: dict[str, int] = {}
         self.shapes: dict[str, tuple[int | None, ...]] = {}
         self.layouts: dict[str, GlobalLayout] = {}
+        #: The names that the region checked last has defined.
+        self.left: dict[str, Type] = {}
         self.places: list[Place] = []
         self.unplaced: list[Place] = []
         self.reserved: list[Reserved] = []
@@ -213,7 +215,7 @@ class _Checker:
         if (
             function.results
             and not function.external
-            and not any(op.name == "return" for op in function.body.ops)
+            and not any(op.name == "return" for op in function.walk())
         ):
             self.error(
                 f"@{function.name} does not return; allowed: return at its end", function.span, rule="return"
@@ -257,7 +259,7 @@ class _Checker:
             self.define(value, value.span)
         for op in region.ops:
             self.op(op)
-        self.types = outer
+        self.left, self.types = self.types, outer
 
     def op(self, op: Op) -> None:
         for value in (*op.ins, *op.outs):
@@ -275,6 +277,8 @@ class _Checker:
             self.valid.pop(name, None)
         for region in op.regions:
             self.region(region, op)
+            if op.name == GRAPH:
+                self.types = self.types | self.left
         for name in moving:
             self.valid.pop(name, None)
         for value in op.results:
@@ -314,6 +318,9 @@ class _Checker:
             self.report(arith_finding(op))
         elif op.name.startswith("scf."):
             self.report(control_finding(op, self.constants))
+        elif op.name == GRAPH:
+            for finding in block_findings(op):
+                self.sink.add(finding)
         elif op.name == "call":
             for finding in call_findings(self.program, op):
                 self.report(finding)
