@@ -17,9 +17,9 @@ from ..ir.types import (
     TileType,
     Type,
 )
-from ..profiles import PROFILE_NAMES, Profile
+from ..profiles import Profile
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.constraints import element_type, fixed_type, same_element
+from .rules.constraints import element_type, same_element
 from .rules.handles import Shown, sampler
 from .rules.memory import ALIGNMENT
 from .traits import PLAIN, Alias, Placement, Traits
@@ -77,6 +77,25 @@ def _space_of_tile() -> Constraint:
     return Constraint(
         "pointer-space", "the pointer is into the tile's memory", check, source=_SOURCES[0], breaks=breaks
     )
+
+
+def _cast_pair() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        a, b = site.types.get("addr"), site.types.get("result")
+        if a is None or b is None:
+            return
+        numbers = [isinstance(t, ScalarType) and t.dtype.name in ("i64", "u64") for t in (a, b)]
+        one_space = isinstance(a, PtrType) and isinstance(b, PtrType) and a.space == b.space
+        mixed = any(numbers) and any(isinstance(t, PtrType) for t in (a, b))
+        if not (one_space or mixed):
+            yield "result", f"{a} to {b}; allowed: i64 to or from a pointer, or pointers to one space"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        name = "addr" if isinstance(types["addr"], ScalarType) else "result"
+        types[name] = ScalarType(F32)
+        return True
+
+    return Constraint("cast", "an address, or pointers to one space", check, source=_DIALECT, breaks=breaks)
 
 
 def _aligned() -> Constraint:
@@ -163,12 +182,16 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     ),
     _instruction(
         "castptr",
-        "Pointer at an integer address.",
-        "result points to the byte address addr.",
-        (Operand("addr", "in", "scalar", None), Operand("result", "out", "ptr", None)),
+        "Pointer at an integer address, the address of a pointer, or a pointer to another type.",
+        "The byte address stays.",
+        (Operand("addr", "in", "event", None), Operand("result", "out", "event", None)),
         (("addr",),),
-        (Shown({"addr": _ADDRESS, "result": PtrType(F32, AddressSpace.VEC)}, ("addr",)),),
-        (fixed_type("addr", ("i64", "u64"), PROFILE_NAMES, _SOURCES[0]),),
+        (
+            Shown({"addr": _ADDRESS, "result": PtrType(F32, AddressSpace.VEC)}, ("addr",)),
+            Shown({"addr": PtrType(F32, AddressSpace.VEC), "result": _ADDRESS}, ("addr",)),
+            Shown({"addr": PtrType(F32), "result": PtrType(F16)}, ("addr",)),
+        ),
+        (_cast_pair(),),
         _VECTOR_SCOPE,
     ),
     _instruction(

@@ -10,7 +10,7 @@ from ...ir.types import BLayout, SLayout, TileType, Type
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
 from .advice import row_major_instead
-from .constraints import HARDWARE, HEADERS, no_half, size
+from .constraints import HARDWARE, HEADERS, no_half, non_empty, size
 
 _Types = dict[str, Type]
 #: Which extent two operands share: valid rows or valid columns.
@@ -293,8 +293,8 @@ def vector_room(source_name: str, axis: Axis) -> Constraint:
     )
 
 
-def filled_source(axis: Axis) -> Constraint:
-    """Hardware reduces no tile without rows or columns, and nothing where there are neither.
+def filled_source(axis: Axis, *, positions: bool = False) -> Constraint:
+    """Hardware reduces no tile without rows or columns; without both it does nothing, but for ``positions``.
 
     The sample that breaks it loses the valid lines of ``axis``.
     """
@@ -306,7 +306,8 @@ def filled_source(axis: Axis) -> Constraint:
         types["src"] = t.with_valid(*((0, t.v_col) if axis == "rows" else (t.v_row, 0)))
         return True
 
-    rule = no_half(("src", "dst"), f"instruction pages (run-time checks); {HEADERS}; PTOAS verifier")
+    source = f"instruction pages (run-time checks); {HEADERS}; PTOAS verifier"
+    rule = non_empty(("src",), source) if positions else no_half(("src", "dst"), source)
     return replace(rule, profiles=HARDWARE, breaks=breaks)
 
 
