@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import ArgumentError
 
 if TYPE_CHECKING:
     from ..debug.tracer import Detail
 
+T = TypeVar("T")
 #: ``uses``: where undefined data matters; ``strict``: every instruction that computes with it.
 SanitizeMode = Literal["uses", "strict"]
 ACCEPTED, REJECTED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -78,3 +80,9 @@ class RunOptions:
     max_steps: int | None = None
     watch: Watch | None = None
     sanitize: SanitizeMode | None = None
+
+
+def of_command(cls: type[T], args: argparse.Namespace, **given: Any) -> T:
+    """The dataclass ``cls`` of what is given, and of the arguments that have the names of its fields."""
+    names = inspect.signature(cls).parameters
+    return cls(**{name: getattr(args, name) for name in names if hasattr(args, name)} | given)

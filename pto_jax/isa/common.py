@@ -109,6 +109,19 @@ def divides_in_software(profile: str, d: DType) -> bool:
     return profile == "a5" and d.is_integer and d.bits == 64
 
 
+class TileParts(Facts, total=False):
+    """What :func:`tile_instruction` takes by name, as builders of families hand it on."""
+
+    type_vars: tuple[str, ...]
+    attributes: tuple[Attribute, ...]
+    forms: tuple[tuple[str, ...], ...]
+    domain: Domain
+    reads: tuple[str, ...] | None
+    extra: tuple[Constraint, ...]
+    sources: tuple[str, ...]
+    sampler: Sampler | None
+
+
 def tile_instruction(
     name: str,
     summary: str,

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from ..ir.dtypes import F32, I1, I32
 from ..ir.modes import CollectiveEngine, NotifyOp, ReduceOp, WaitCmp
+from ..ir.program import AttrValue
 from ..ir.types import AtomicType, Loc, OpaqueType, PartitionViewType, ScalarType, TileType, Type
 from .assembly import AS_DECLARED, Assembly
 from .declare import Attribute, Constraint, Decision, Instruction, Operand
@@ -16,9 +16,6 @@ from .rules.handles import Shown, handle, handle_operand
 from .rules.typesets import table
 from .sync_config import required
 from .traits import Effect, Order
-
-if TYPE_CHECKING:
-    from ..ir.program import AttrValue
 
 GROUP = OpaqueType("group")
 _VIEW = PartitionViewType((4, 64), F32)
@@ -154,7 +151,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "signal = value, or signal += value as one atomic step.",
         (gm("signal", note="remote flag"), Operand("value", "in", "scalar", "i32")),
         (("signal", "value"),),
-        (Shown({"signal": _FLAGS, "value": ScalarType(I32)}, ("signal", "value"), {"op": NotifyOp.SET}),),
+        (Shown({"signal": _FLAGS, "value": ScalarType(I32)}, attrs={"op": NotifyOp.SET}),),
         (Attribute("op", NotifyOp, None, "set or atomic add"),),
         (required("op"), _integers("signal"), _integers("value")),
         effects=(Effect("write", "global", "signal"),),

@@ -127,7 +127,7 @@ def _pop(name: str, kind: str, tile: TileType) -> Instruction:
             Shown(open_type, sizes, {"split": 0}, constants, grouped=True),
         ),
         (SPLIT,),
-        (SPLIT_RULE, located("result", tile.loc), dynamic_result()),
+        (SPLIT_RULE, located("result", tile.loc), dynamic_result),
         Pipe.MTE2 if tile.loc == Loc.VEC else Pipe.MTE1,
         (RELEASE,),
         traits=Traits(fifo="pop", core=KernelKind[kind.upper()]),
@@ -159,7 +159,7 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
     ]
     types: dict[str, Type] = {**dict.fromkeys(local, ScalarType(I32)), "result": PIPE}
     attributes = [DIR_MASK, SLOT_SIZE, SLOT_NUM, FLAG_BASE, NOSPLIT]
-    rules = [*RING_NUMBERS, peer_address(), handle("result", "pipe", DIALECT)]
+    rules = [*RING_NUMBERS, peer_address, handle("result", "pipe", DIALECT)]
     ring: dict[str, AttrValue] = {"dir_mask": 3, "slot_size": 1024, "slot_num": 4, "flag_base": 0}
     if through_memory:
         operands = [
@@ -170,7 +170,7 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
         forms = (("gm_addr",), *(("gm_addr", *f) for f in forms))
         types["gm_addr"] = PtrType(F32)
         attributes.append(Attribute("local_slot_num", int, None, "slots in local memory, at most slot_num"))
-        rules.append(local_slots())
+        rules.append(local_slots)
     one = {k: v for k, v in types.items() if k != "peer_local_addr"}
     return pipe_instruction(
         name,
@@ -216,8 +216,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             required("name", "size", "location", "auto"),
             number_in("size", lambda n: n > 0, "more than 0 bytes", 0, DIALECT, "buffer-size"),
             number_in("base", lambda n: n >= 0, "0 or more", -32, DIALECT, "base-address"),
-            reserved_place(),
-            base_given(),
+            reserved_place,
+            base_given,
         ),
         traits=Traits(fifo="reserve"),
     ),

@@ -12,7 +12,7 @@ from .elementwise import NAN_FIRST
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec
 from .rules.extents import LARGER
 from .rules.reduce_expand import first_line_covers, row_major_only, vector_room
-from .rules.reduce_expand_modes import ROW_BROADCAST, TMP_SIZE, uses_hidden_scratch
+from .rules.reduce_expand_modes import ROW_BROADCAST, tmp_size, uses_hidden_scratch
 from .rules.regions import covers
 from .rules.typesets import HALVES, table
 from .samples.reduce_expand import column_broadcasts, row_broadcasts
@@ -130,7 +130,7 @@ def _row(
         forms=(("src0", "src1"), ("src0", "src1", "tmp")),
         reads=(),
         placement=(in_vec(BINARY), row_major_only(("dst",), PROFILE_NAMES, _PAGE)),
-        extra=(*ROW_BROADCAST, TMP_SIZE),
+        extra=(*ROW_BROADCAST, tmp_size),
         decisions=(_MODES, _TEMPLATE, _BOTH_MATCH, _TMP_RULES, _HIDDEN, *decisions),
         sources=tuple(dict.fromkeys((f"page pto.{name}", _PAGE, "pto-isa headers", SIMULATOR_VALUES))),
         sampler=row_broadcasts,

@@ -24,9 +24,10 @@ from .common import (
     SRC0,
     SRC1,
     TILE_SCALAR,
+    TileParts,
     tile_instruction,
 )
-from .declare import Attribute, Constraint, Contradiction, Decision, Instruction, Operand, Site
+from .declare import Constraint, Contradiction, Decision, Instruction, Operand, Site
 from .elementwise import NAN_FIRST, POWER, TMP
 from .elementwise_select import CMP_MODE, HARDWARE_MASKS, MASK_TYPES, READ_MASKS, equality_only, rows_by_mask
 from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, place, row_major, same_as
@@ -43,7 +44,7 @@ from .rules.typesets import (
     pairs,
     table,
 )
-from .semantics import QUOTIENT, Facts, Formula, of_two
+from .semantics import QUOTIENT, Formula, of_two
 
 _EVERYWHERE: tuple[ProfileName, ...] = ("cpu_sim", "a2a3", "a5")
 _A5_BY_TYPE = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16", "i8", "u8", "i64", "u64")
@@ -70,11 +71,7 @@ def _with_scalar(
     *decisions: Decision,
     simulator: str = _VEC,
     operands: tuple[Operand, ...] = TILE_SCALAR,
-    attributes: tuple[Attribute, ...] = (),
-    forms: tuple[tuple[str, ...], ...] = (),
-    extra: tuple[Constraint, ...] = (),
-    type_vars: tuple[str, ...] = ("T",),
-    **facts: Unpack[Facts],
+    **parts: Unpack[TileParts],
 ) -> Instruction:
     return tile_instruction(
         name,
@@ -83,13 +80,9 @@ def _with_scalar(
         operands,
         types,
         cls="tile_scalar",
-        type_vars=type_vars,
-        attributes=attributes,
-        forms=forms,
         placement=_placement(operands, simulator),
-        extra=extra,
         decisions=decisions,
-        **facts,
+        **parts,
     )
 
 
@@ -286,7 +279,7 @@ _ARITHMETIC = (
         SCRATCH_OPTIONAL,
         operands=(DST, Operand("base", "in"), Operand("exp", "in", "scalar"), TMP),
         attributes=(PRECISION,),
-        extra=(precision_types(), scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
+        extra=(precision_types, scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
         simulator=_VEC_ROW_MAJOR,
         formulas=(Formula("pow(base, exp)", shown="base ^ exp"),),
         accuracy=POWER,
@@ -382,7 +375,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         type_vars=("M", "T"),
         attributes=(CMP_MODE,),
         domain="src0",
-        extra=(equality_only(), *mask_receives("dst", "src0", HARDWARE)),
+        extra=(equality_only, *mask_receives("dst", "src0", HARDWARE)),
         decisions=(
             MASK_TYPES,
             Decision(

@@ -65,7 +65,7 @@ def branch(yes: str, no: str = "") -> str:
     return f"scf.if %c {{\n{yes}}}" + (f" else {{\n{no}}}\n" if no else "\n")
 
 
-def hazards(body: str, level: int | None = 3, *, auto_sync: bool = False) -> list[Diagnostic]:
+def hazards(body: str, level: int | None = 3, auto_sync: bool = False) -> list[Diagnostic]:
     program = parse(HEAD + body + "return\n}", "p.pto")
     return [d for d in verify(program, "a5", level=level, auto_sync=auto_sync) if d.rule == "hazard"]
 
