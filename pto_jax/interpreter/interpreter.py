@@ -30,7 +30,7 @@ from .image_state import ImageState
 from .machine import Machine
 from .operands import Execution, Operand, Scalar, TileRef, View, chosen, with_storage
 from .scope import UNSETTLED, Frame, Scope
-from .windows import require_inside, scalar, window
+from .windows import flat, require_inside, scalar, window
 
 T = TypeVar("T")
 
@@ -179,7 +179,14 @@ class Interpreter:
             self.resolved(execution.op, scope, operand, run)
             return {}
         self._require_windows(execution)
+        if any(o.holds == "positions" for o in execution.instruction.operands):
+            seen = {n: self._flat(execution.op, o) for n, o in execution.operands.items()}
+            execution = replace(execution, operands=seen)
         return self.machine.execute(execution)
+
+    def _flat(self, op: Op, operand: Operand) -> Operand:
+        """A window as the tile that its positions are counted in."""
+        return flat(self.machine, op, operand) if getattr(operand, "pitched", False) else operand
 
     def _require_windows(self, execution: Execution) -> None:
         """Follow the rules on tiles that are windows of others."""
