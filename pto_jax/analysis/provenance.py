@@ -7,23 +7,25 @@ from collections.abc import Iterator, Mapping
 from ..ir.program import Function, Op, Program, Symbol, Value
 from ..ir.types import MemRefType, PartitionViewType, PtrType, TensorViewType
 from ..isa.effects import aliased, flows, handed_on, traits_of
+from .dataflow import raise_values
 
 GlobalTypes = PtrType | MemRefType | TensorViewType | PartitionViewType
-
-_Roots = dict[str, frozenset[str]]
 
 
 def roots(program: Program, function: Function) -> Mapping[str, frozenset[str]]:
     """For every pointer and view: the arguments it may come from."""
-    found: _Roots = {a.name: frozenset({a.name}) for a in function.args if isinstance(a.type, GlobalTypes)}
-    while True:
-        size = sum(map(len, found.values()))
-        for op in function.walk():
-            for target, source in _flows(program, op):
-                if source.name in found:
-                    found[target.name] = found.get(target.name, frozenset()) | found[source.name]
-        if sum(map(len, found.values())) == size:
-            return found
+    found = {a.name: frozenset({a.name}) for a in function.args if isinstance(a.type, GlobalTypes)}
+
+    def transfer(op: Op) -> bool:
+        changed = False
+        for target, source in _flows(program, op):
+            before = found.get(target.name, frozenset())
+            if not found.get(source.name, before) <= before:
+                found[target.name], changed = before | found[source.name], True
+        return changed
+
+    raise_values(function.walk(), transfer)
+    return found
 
 
 def _flows(program: Program, op: Op) -> Iterator[tuple[Value, Value]]:

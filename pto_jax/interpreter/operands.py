@@ -78,15 +78,25 @@ Operand: TypeAlias = Any
 class Execution:
     """One instruction about to execute: its operands by declared name, attributes with defaults.
 
-    ``vectors`` gives the types of destinations outside tile memory, which are no operands.
+    ``bound`` gives the values of the text that they are. ``vectors`` gives the types of destinations outside
+    tile memory, which are no operands.
     """
 
     op: Op
-    instruction: isa.Instruction
+    bound: isa.Bound
     operands: Mapping[str, Operand]
     attrs: Mapping[str, AttrValue]
-    form: tuple[str, ...]
     vectors: Mapping[str, VectorType] = field(default_factory=dict)
+
+    @property
+    def instruction(self) -> isa.Instruction:
+        """The declaration."""
+        return self.bound.instruction
+
+    @property
+    def form(self) -> tuple[str, ...]:
+        """The source operands of the overload, by name."""
+        return self.bound.form
 
     def tile(self, name: str) -> TileRef:
         """The tile handle of an operand."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from .. import isa, launches
+from .. import launches
 from ..analysis import type_inference
 from ..analysis.entries import (
     Argument,
@@ -19,6 +19,7 @@ from ..analysis.entries import (
     select_entry,
     written_buffers,
 )
+from ..analysis.resolve import resolve
 from ..api import resolve_profile
 from ..errors import ArgumentError, Diagnostic, VerifyError
 from ..ir.dtypes import DType
@@ -263,12 +264,13 @@ class Kernel:
             return frozenset()
         needed: set[str] = set()
         written: set[str] = set()
+        resolved = resolve(self.program)
         for op in self.function.walk():
             read = {v.name for v in op.ins}
-            instruction = isa.find(op.name)
+            instruction = resolved.of(op).instruction
             if instruction is not None and instruction.syntax == "tile":
-                bound = isa.bind(instruction, op).values
-                read |= {bound[o.name].name for o in instruction.operands if o.role == "inout"}
+                values = resolved.of(op).fitting().values
+                read |= {values[o.name].name for o in instruction.operands if o.role == "inout"}
             needed |= read - written
             written |= {v.name for v in op.destinations}
         return frozenset(self.outputs) - needed

@@ -54,7 +54,12 @@ class ShadowStep(Step):
 
     real: Step = field(kw_only=True)
     machine: ShadowState = field(kw_only=True)
-    instruction: isa.Instruction = field(kw_only=True)
+    bound: isa.Bound = field(kw_only=True)
+
+    @property
+    def instruction(self) -> isa.Instruction:
+        """The declaration."""
+        return self.bound.instruction
 
     # -- sources ---------------------------------------------------------------------------------------
 
@@ -65,7 +70,7 @@ class ShadowStep(Step):
 
     def shown(self, name: str) -> str:
         """An operand as the program calls it."""
-        value = isa.bind(self.instruction, self.op).values.get(name)
+        value = self.bound.values.get(name)
         return name if value is None else f"{value} ({name})"
 
     def origin_of(self, reason: str) -> int:
@@ -234,7 +239,7 @@ def shadow_step(machine: ShadowState, execution: Execution, real: Step) -> Shado
         real.memory,
         real=real,
         machine=machine,
-        instruction=execution.instruction,
+        bound=execution.bound,
     )
 
 
