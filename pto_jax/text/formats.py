@@ -18,7 +18,7 @@ anything else   itself
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TypeAlias
 
 from ..ir.dtypes import I1, I64, INDEX
@@ -249,7 +249,7 @@ class Format:
     name: str
     items: tuple[Item, ...]
 
-    @property
+    @cached_property
     def grouped(self) -> bool:
         """Whether operations of this syntax name the parts of their operands."""
         return self.name not in UNGROUPED and any(
@@ -258,7 +258,7 @@ class Format:
             for i in self.items
         )
 
-    @property
+    @cached_property
     def results(self) -> int:
         """How many results operations of this syntax have."""
         flat = [j for i in self.items for j in (i.items if isinstance(i, OptionalItem) else (i,))]
