@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal, Protocol
 
 from ..errors import ArgumentError
+from ..ir.languages import LANGUAGES, PRESENT, Language
 
 if TYPE_CHECKING:
     from ..debug.tracer import Detail
@@ -31,6 +32,12 @@ class Adder(Protocol):
         self, name: str, run: Callable[[argparse.Namespace], int], summary: str
     ) -> argparse.ArgumentParser:
         """Add the command ``name``, which ``run`` executes and returns the exit status of."""
+
+
+def add_language(sub: argparse.ArgumentParser) -> None:
+    """Define the option that says which version of the language the command's files are in."""
+    default = f"default: the one that the program names, else {PRESENT}"
+    sub.add_argument("--language", choices=LANGUAGES, help=f"version of the text language; {default}")
 
 
 @dataclass(frozen=True)
@@ -66,3 +73,4 @@ class RunOptions:
     max_steps: int | None = None
     watch: Watch | None = None
     sanitize: SanitizeMode | None = None
+    language: Language | None = None

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from ..ir.dtypes import DType, dtype
 from ..ir.types import TileType, VectorType
+from .changes import Default
 from .semantics import Holds
 
 if TYPE_CHECKING:
@@ -92,7 +93,8 @@ class Attribute:
 
     ``type`` is an enumeration, bool, int, str, a list of integers or the name of a function; ``spellings``
     are the keys it is written under in programs (the first is printed). ``of_layout`` marks those that
-    describe a layout and change no value.
+    describe a layout and change no value. ``default`` holds for programs that leave it out, ``unwritten`` for
+    texts of some versions of the language.
     """
 
     name: str
@@ -101,6 +103,7 @@ class Attribute:
     meaning: str = ""
     spellings: tuple[str, ...] = ()
     of_layout: bool = False
+    unwritten: tuple[Default, ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -59,13 +59,15 @@ def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int)
             ins.append(reader.scopes.use(mention, written, default))
         groups.append((name, len(mentions)))
     outcome = _results(reader, fmt, results, draft, ins, start)
+    attributes, implied = reader.completed(fmt.name, draft.attributes)
     return Op(
         fmt.name,
         ins=tuple(ins),
         results=outcome,
-        attributes=tuple(sorted(draft.attributes.items())),
+        attributes=attributes,
         groups=tuple(groups) if fmt.grouped else (),
         span=reader.cursor.span(start, end),
+        implied=implied,
     )
 
 

@@ -7,8 +7,10 @@ import struct
 from collections.abc import Iterator
 from typing import Literal
 
-from ..ir.program import Function, Op, Program, Region, Value
+from ..ir.languages import KEY, LANGUAGES, PRESENT
+from ..ir.program import Attrs, Function, Op, Program, Region, Value
 from ..ir.types import ScalarType, Type, UnknownType, VectorType
+from ..isa.history import unwritten
 from .custom_text import custom_text
 from .dictionaries import print_attributes, print_float, print_symbol
 from .formats import TWO_SPELLINGS, find_format
@@ -32,7 +34,7 @@ class Printer:
     def text(self) -> str:
         """The program's text, every line ended by a newline."""
         lines: list[str] = []
-        attributes = print_attributes(self.program.attributes)
+        attributes = print_attributes((*self.program.attributes, *self._language()))
         module = bool(attributes) if self.program.fragment else self.program.has_module
         if module:
             lines.append("module" + (f" attributes{attributes}" if attributes else "") + " {")
@@ -45,6 +47,15 @@ class Printer:
         if module:
             lines.append("}")
         return "".join(line + "\n" for line in lines)
+
+    def _language(self) -> Attrs:
+        """The version of the text, where a reader of the present one would understand something else."""
+        changed = unwritten(PRESENT)
+        for op in self.program.walk():
+            for key, _ in changed.get(op.name, ()):
+                if key not in op.attrs:
+                    return ((KEY, self.program.language or LANGUAGES[0]),)
+        return ()
 
     def _function(self, f: Function, indent: str) -> Iterator[str]:
         args = ", ".join(f"{a}: {print_type(a.type)}" for a in f.args)

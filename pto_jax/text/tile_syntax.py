@@ -316,15 +316,17 @@ def finish(
     groups: tuple[tuple[str, int], ...] = ()
     if indices and assembly(head.name).indexed:
         groups = _index_groups(reader, head, len(ins), len(indices), span)
+    attributes, implied = reader.completed(head.name, head.attributes)
     return Op(
         head.name,
         ins=(*read, *indices),
         outs=tuple(written),
         results=_define(reader, head, result_types),
-        attributes=tuple(sorted(head.attributes.items())),
+        attributes=attributes,
         groups=groups,
         form=form,
         span=span,
+        implied=implied,
     )
 
 

@@ -1,0 +1,68 @@
+"""What the versions of the language have, and the one table of what changed between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import TypeAlias
+
+from ..ir.languages import LANGUAGES, Language
+from ..ir.program import Attrs
+from . import instructions
+from .changes import Change
+from .constructs import CONSTRUCTS
+from .declare import Instruction
+
+#: What texts leave out and say all the same: attributes by the name of the instruction.
+Unwritten: TypeAlias = "Mapping[str, Attrs]"
+
+
+def since(instruction: Instruction) -> Language:
+    """The first version that has an instruction."""
+    return next((c.language for c in instruction.changes if c.kind == "new"), LANGUAGES[0])
+
+
+def removal(instruction: Instruction) -> Change | None:
+    """The change that removed an instruction, None where texts may have it."""
+    return next((c for c in instruction.changes if c.kind == "removed"), None)
+
+
+@cache
+def unwritten(language: Language) -> Unwritten:
+    """What texts of a version say without writing it, by instruction.
+
+    >>> unwritten("2026-04"), [(a, v.name) for a, v in unwritten("2026-08")["tcvt"]]
+    ({}, [('sat_mode', 'OFF')])
+    """
+    found = {}
+    for name, instruction in instructions().items():
+        values = tuple(
+            (attribute.name, max(known, key=lambda d: d.language).value)
+            for attribute in instruction.attributes
+            if (known := [d for d in attribute.unwritten if d.language <= language])
+        )
+        if values:
+            found[name] = values
+    return found
+
+
+def changes() -> tuple[tuple[str, Change], ...]:
+    """Every change with the construct that it is about: defaults first, then by instruction.
+
+    >>> [name for name, change in changes() if change.kind == "default"]
+    ['tcvt']
+    """
+    rows = [(name, c) for name, i in instructions().items() for c in (*_defaults(i), *i.changes)]
+    rows += CONSTRUCTS
+    return tuple(sorted(rows, key=lambda row: row[1].kind != "default"))
+
+
+def _defaults(instruction: Instruction) -> list[Change]:
+    found = []
+    for attribute in instruction.attributes:
+        for d in attribute.unwritten:
+            value = getattr(d.value, "name", d.value)
+            found.append(
+                Change(d.language, "default", f"no {attribute.name}: {d.before}", f"{value}", d.source)
+            )
+    return found
