@@ -339,9 +339,8 @@ def _fmt(args: argparse.Namespace) -> int:
     from ..text import print_program
 
     # Text for other tools: written as it is, not as a terminal may see it.
-    write_text(
-        "-", print_program(load(args.file, language=args.language), form=args.form).rstrip("\n") + "\n"
-    )
+    program = load(args.file, language=args.language)
+    write_text("-", print_program(program, form=args.form).rstrip("\n") + "\n")
     return ACCEPTED
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import cache
 from typing import TypeAlias
 
-from ..ir.languages import LANGUAGES, Language
-from ..ir.program import Attrs
+from ..ir.languages import LANGUAGES, PRESENT, Language
+from ..ir.program import Attrs, Op, Program
 from . import instructions
 from .changes import Change
 from .constructs import CONSTRUCTS
@@ -44,6 +45,19 @@ def unwritten(language: Language) -> Unwritten:
         if values:
             found[name] = values
     return found
+
+
+def written_out(program: Program, language: Language = PRESENT) -> Program:
+    """A program in which the operations of its functions write out what texts of a version say unwritten."""
+
+    def written(op: Op) -> Op:
+        more = unwritten(language).get(op.name, ())
+        regions = tuple(replace(r, ops=tuple(map(written, r.ops))) for r in op.regions)
+        return replace(op, attributes=tuple(sorted({**dict(more), **op.attrs}.items())), regions=regions)
+
+    bodies = (replace(f.body, ops=tuple(map(written, f.body.ops))) for f in program.functions)
+    functions = (replace(f, body=body) for f, body in zip(program.functions, bodies, strict=True))
+    return replace(program, functions=tuple(functions))
 
 
 def changes() -> tuple[tuple[str, Change], ...]:

@@ -11,7 +11,7 @@ from textwrap import indent
 from .. import isa
 from ..errors import ArgumentError
 from ..ir.types import TileType, UnknownType
-from ..isa.history import changes
+from ..isa.history import changes, written_out
 from ..isa.reference import Style, matrix, page
 from ..isa.rules.advice import spelled
 from ..isa.samples.operations import Sample, legal_samples, to_program
@@ -83,7 +83,7 @@ def _printed(sample: Sample) -> str:
 
     It is in a function where the operation names no type of an operand.
     """
-    program = to_program(sample)
+    program = written_out(to_program(sample))
     text = print_program(program).rstrip("\n")
     made = {v.name for op in program.walk() for v in op.results}
     read = {v.name: v for op in program.walk() for v in (*op.ins, *op.outs) if v.name not in made}
