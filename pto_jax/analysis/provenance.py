@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from ..ir.program import Function, Op, Program, Symbol, Value
 from ..ir.types import MemRefType, PartitionViewType, PtrType, TensorViewType
 from ..isa.effects import aliased, flows, handed_on, traits_of
+from .pipes import slot_views
 
 GlobalTypes = PtrType | MemRefType | TensorViewType | PartitionViewType
 
@@ -16,12 +17,13 @@ _Roots = dict[str, frozenset[str]]
 def roots(program: Program, function: Function) -> Mapping[str, frozenset[str]]:
     """For every pointer and view: the arguments it may come from."""
     found: _Roots = {a.name: frozenset({a.name}) for a in function.args if isinstance(a.type, GlobalTypes)}
+    slots = list(slot_views(function))
     while True:
         size = sum(map(len, found.values()))
-        for op in function.walk():
-            for target, source in _flows(program, op):
-                if source.name in found:
-                    found[target.name] = found.get(target.name, frozenset()) | found[source.name]
+        pairs = (pair for op in function.walk() for pair in _flows(program, op))
+        for target, source in (*pairs, *slots):
+            if source.name in found:
+                found[target.name] = found.get(target.name, frozenset()) | found[source.name]
         if sum(map(len, found.values())) == size:
             return found
 

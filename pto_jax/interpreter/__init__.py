@@ -9,6 +9,7 @@ from . import (
     control_flow as control_flow,
     memory_scalar as memory_scalar,
     memrefs as memrefs,
+    pipe_handles as pipe_handles,
     pipes as pipes,
     pointers as pointers,
     queries as queries,

@@ -54,6 +54,7 @@ CLASSES = (
     "irregular_quant_mx",
     "irregular_partial",
     "pipes",
+    "pipe_handles",
     "communication",
     "communication_async",
 )

@@ -14,7 +14,7 @@ CONSTRUCTS: tuple[tuple[str, Change], ...] = (
     ("memref", _removed("tile, view and pointer types; arguments of memref type are still read")),
     ("materialize_tile", _removed("alloc_tile, or the tile itself")),
     ("slot_marker", _removed("nothing: the assembler placed it")),
-    ("declare_tile_memref", _removed("declare_tile")),
+    ("declare_tile_memref", _removed("a declared tile")),
 )
 
 

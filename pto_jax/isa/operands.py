@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 
 Role = Literal["out", "in", "inout", "tmp"]
 #: ``vector`` is a vector of four elements outside tile memory (``vector<4xi16>``).
-#: ``handle`` is a type without data (``!pto.pipe``).
-OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event", "vector", "handle"]
+#: ``handle`` is a type without data (``!pto.pipe``), ``entry`` a slot of a pipe: a tile, or a view;
+#: ``memory`` global memory as a pointer or a view.
+OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event", "vector", "handle", "entry", "memory"]
 
 
 @dataclass(frozen=True)

@@ -22,12 +22,14 @@ from ..ir.types import (
     conv_tile,
 )
 from ..profiles import PROFILE_NAMES, Profile
+from .changes import DIALECT, Change, form
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import fixed_type, place
 from .rules.handles import Shown, handle, only_on, sampler
+from .rules.pipe_scales import PIPE_NUMBER, out_type, payload, result_known
 from .rules.typesets import SIMULATED, STANDARD, table
 from .samples.operations import Sample
-from .sync_config import NO_VALUE_EFFECT, required
+from .sync_config import NO_VALUE_EFFECT
 from .traits import PLAIN, Effect, Order, Traits
 
 _SOURCES = ("PTO ISA page of the instruction", "pto-isa headers; PTOAS dialect definition")
@@ -54,11 +56,14 @@ _REPEAT = Decision(
     "None that is executed: no page says where the further repetitions of timg2col write.",
     "page set_img2col_rpt",
 )
+SET_QUANT_SCALAR, SET_QUANT_VECTOR = "set_quant_scalar", "set_quant_vector"
 _QUANT_STATE = Decision(
     "Which instruction reads the state?",
-    "The quantising push into a pipe, which is not executed.",
-    "pages SET_QUANT_SCALAR, SET_QUANT_VECTOR",
+    "The quantising push into the pipe of the same id; where the type of its results is not given, it "
+    "follows from the tiles that are popped.",
+    f"pages SET_QUANT_SCALAR, SET_QUANT_VECTOR; {DIALECT}",
 )
+_QUANT_FORM = form("the scale alone, with out_type", "(%scale : type) {id = N}, the number of a pipe")
 
 
 def config(
@@ -72,6 +77,7 @@ def config(
     constraints: tuple[Constraint, ...] = (),
     decisions: tuple[Decision, ...] = (NO_VALUE_EFFECT,),
     traits: Traits = PLAIN,
+    changes: tuple[Change, ...] = (),
 ) -> Instruction:
     """The declaration of an instruction of the class sync_config, which has a syntax of its own.
 
@@ -95,6 +101,7 @@ def config(
         syntax="custom",
         sampler=sampler(*shown),
         traits=traits,
+        changes=changes,
     )
 
 
@@ -210,23 +217,6 @@ def _barrier_cores() -> Constraint:
     )
 
 
-def _out_type() -> Constraint:
-    allowed = ("i8", "u8", "i16", "f16", "bf16")
-
-    def check(site: Site) -> Iterator[Finding]:
-        found = site.attrs.get("out_type")
-        if found is not None and found not in allowed:
-            yield None, f"out_type is {found}; allowed: {', '.join(allowed)}"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs["out_type"] = "f32"
-        return True
-
-    return Constraint(
-        "out-type", f"out_type is one of {', '.join(allowed)}", check, source=_PAGE, breaks=breaks
-    )
-
-
 def _scale_places() -> Constraint:
     def check(site: Site) -> Iterator[Finding]:
         for name, places in (("dst", _SCALE_PLACES), ("src", (Loc.LEFT, Loc.RIGHT))):
@@ -309,27 +299,36 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
     ),
     config(
-        "set_quant_scalar",
+        SET_QUANT_SCALAR,
         "Set the scale of quantising pushes.",
         "The scale and the signedness of 8-bit results are kept for later pushes.",
         (Operand("scale", "in", "scalar", None),),
         (("scale",),),
-        (Shown({"scale": ScalarType(F32)}, ("scale",), {"out_type": "i8"}),),
-        (Attribute("out_type", str, None, "element type of the results", ("out_type", "outType")),),
-        (required("out_type"), _out_type(), fixed_type("scale", ("f32",), PROFILE_NAMES, _PAGE)),
+        (
+            Shown({"scale": ScalarType(F32)}, ("scale",), {"out_type": "i8"}),
+            Shown({"scale": ScalarType(F32)}, ("scale",), {"id": 1}),
+        ),
+        (
+            Attribute("out_type", str, None, "element type of the results", ("out_type", "outType")),
+            PIPE_NUMBER,
+        ),
+        (result_known(), out_type(), fixed_type("scale", ("f32",), PROFILE_NAMES, _PAGE)),
         (_QUANT_STATE,),
         _SETS_MODE,
+        changes=(_QUANT_FORM,),
     ),
     config(
-        "set_quant_vector",
+        SET_QUANT_VECTOR,
         "Set the scales of quantising pushes.",
         "The place of the scaling tile is kept for later pushes.",
         (Operand("fp", "in", "tile", None, note="scaling tile"),),
         (("fp",),),
         (Shown({"fp": TileType(dtype("u64"), 1, 16, loc=Loc.SCALING)}, ("fp",)),),
-        constraints=(place((Operand("fp", "in", "tile", None),), (Loc.SCALING,), PROFILE_NAMES),),
-        decisions=(_QUANT_STATE,),
-        traits=_SETS_MODE,
+        (PIPE_NUMBER,),
+        (place((Operand("fp", "in", "tile", None),), (Loc.SCALING,), PROFILE_NAMES), payload()),
+        (_QUANT_STATE,),
+        _SETS_MODE,
+        changes=(_QUANT_FORM,),
     ),
     Instruction(
         "tget_scale_addr",

@@ -13,6 +13,7 @@ from .dictionaries import Places
 from .formats import (
     OPERAND_TYPES,
     PREDICATES,
+    AnyOrderItem,
     AttrItem,
     DictItem,
     Format,
@@ -132,6 +133,27 @@ def _read_item(reader: Reader, fmt: Format, item: Item, draft: _Draft) -> None:
             if _present(c, items[0]):
                 for inner in items:
                     _read_item(reader, fmt, inner, draft)
+        case AnyOrderItem(parts):
+            _read_any_order(reader, fmt, parts, draft)
+
+
+def _read_any_order(reader: Reader, fmt: Format, parts: tuple[tuple[Item, ...], ...], draft: _Draft) -> None:
+    """Parts that begin with a word each; their operands are kept in the order of the syntax."""
+    c = reader.cursor
+    words = {part[0].text: part for part in parts if isinstance(part[0], Literal)}
+    left = dict(words)
+    while c.kind is Kind.BARE_IDENT:
+        if c.text not in left:
+            said = "a second time" if c.text in words else f"{suggestion(c.text, left)}"
+            c.fail(f"found '{c.text}' {said}".rstrip() + f"; allowed: {', '.join(left) or 'no more'}")
+        for item in left.pop(c.text):
+            _read_item(reader, fmt, item, draft)
+        if not c.accept(Kind.COMMA):
+            break
+        if c.kind is not Kind.BARE_IDENT:
+            c.unexpected(f"one of {', '.join(left)} after ','")
+    names = [i.name for part in parts for i in part if isinstance(i, OperandItem)]
+    draft.groups = {n: draft.groups[n] for n in names if n in draft.groups}
 
 
 def _present(c: Cursor, first: Item) -> bool:

@@ -8,6 +8,7 @@ from .attributes import BY_CLASS, EVENT_PREFIX, quoted
 from .dictionaries import print_attributes, print_value
 from .formats import (
     OPERAND_TYPES,
+    AnyOrderItem,
     AttrItem,
     DictItem,
     Format,
@@ -78,7 +79,7 @@ def _emit(
             tokens.append(print_types(_types(op, operands, targets[0]), style))
         case DictItem():
             text = print_attributes(rest, op.name).strip()
-            if text:
+            if text and not item.further:
                 tokens.append(text)
         case AttrItem():
             tokens.append(_attribute(op, item, operands))
@@ -88,6 +89,18 @@ def _emit(
             if _present(op, items, when, operands):
                 for inner in items:
                     _emit(op, inner, operands, rest, style, tokens)
+        case AnyOrderItem():
+            for inner in _listed(op, item, operands):
+                _emit(op, inner, operands, rest, style, tokens)
+
+
+def _listed(op: Op, item: AnyOrderItem, operands: _Operands) -> list[Item]:
+    """The parts that the operation has, with commas between them."""
+    items: list[Item] = []
+    for part in item.parts:
+        if _present(op, part, "", operands):
+            items += [*([Literal(",")] if items else []), *part]
+    return items
 
 
 def _types(op: Op, operands: _Operands, target: str) -> list[Type]:

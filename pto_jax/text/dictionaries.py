@@ -9,9 +9,21 @@ from typing import TYPE_CHECKING
 
 from .. import isa
 from ..errors import ParseError, Span
+from ..ir.modes import AccPushEpilogue
 from ..ir.program import AttrValue, Symbol
 from ..ir.types import AddressSpace, CmpMode, RoundMode, SaturationMode
-from .attributes import BY_CLASS, BY_MNEMONIC, enumeration, event, named_member, print_key, quoted
+from .attributes import (
+    BY_CLASS,
+    BY_MNEMONIC,
+    EPILOGUE,
+    enumeration,
+    epilogue,
+    event,
+    named_member,
+    print_epilogue,
+    print_key,
+    quoted,
+)
 from .lexer import Cursor
 from .tokens import Kind
 from .type_text import print_type
@@ -115,6 +127,8 @@ class DictionaryReader:
             return c.source[start : c.last_end]
         if two_words:
             name = c.peek()[1]
+        if name == EPILOGUE and not two_words:
+            return epilogue(c)
         style = BY_MNEMONIC.get(name)
         if style is not None or name == "event":
             c.seek(start)
@@ -216,6 +230,8 @@ def print_value(value: AttrValue, key: str = "") -> str:
         return print_symbol(value.name)
     if isinstance(value, str):
         return value if _reads_back(value) else quoted(value)
+    if isinstance(value, AccPushEpilogue):
+        return print_epilogue(value)
     if isinstance(value, tuple):
         return "[" + ", ".join(print_value(v) for v in value) + "]"
     return print_type(value)

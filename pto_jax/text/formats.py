@@ -6,9 +6,11 @@ A line is a sequence of items separated by blanks:
 ``!name``       the type of that operand        ``!name*``     the types of those operands
 ``!a&b&^``      one type for several (``^``: the result)
 ``^``           the type of the result          ``{}``         an attribute dictionary, may be absent
+``{+}``         a further dictionary, which is read and never printed
 ``@name:kind``  an attribute in its own place   ``@a:int|$b``  an attribute or an operand
 ``(? ... ?)``   may be absent; ``(?r``: printed when there is a result, ``(?n``: when there is none, and
                 where the type is another than :data:`OPERAND_TYPES` says
+``(& ... &)``   parts separated by ``;``: any of them, in any order, with commas between
 ``=i64``        the result has this type, which is not written; ``=$a``: the type of operand ``a``;
                 ``=window``: that of the first operand with the sizes given
 anything else   itself
@@ -25,17 +27,21 @@ from ..ir.types import ScalarType
 
 _VIEW = "$view {} : !view -> ^"
 _PIPE_INIT = (
-    "{} ( (? gm_slot_buffer = $gm_slot_buffer : !gm_slot_buffer , ?) "
-    "c2v_consumer_buf = $c2v_consumer_buf : !c2v_consumer_buf , "
-    "v2c_consumer_buf = $v2c_consumer_buf : !v2c_consumer_buf )"
+    "{} ( (& gm_slot_buffer = $gm_slot_buffer : !gm_slot_buffer "
+    "; gm_slot_tensor = $gm_slot_tensor : !gm_slot_tensor "
+    "; c2v_consumer_buf = $c2v_consumer_buf : !c2v_consumer_buf "
+    "; v2c_consumer_buf = $v2c_consumer_buf : !v2c_consumer_buf &) )"
 )
+_SUBBLOCK = "(? aiv_subblockid ( $aiv_subblockid ) ?)"
 _FLAG = "[ @src:pipe , @dst:pipe , @event:event ] {}"
 _FLAG_DYN = "[ @src:pipe , @dst:pipe , $event ] {}"
 _EVENT = "[ @src_op:sync_op , @dst_op:sync_op , @event:event ] {}"
 _BUFFER = "[ @op_type:sync_op , @buf:int ] {}"
 _ASYNC_COPY = "( $dst , $src , $session : !dst , !src , !session ) {} -> ^"
 _ASYNC_EVENT = "( $event , $session : !event , !session ) {} -> ^"
-_POP = "(? ( $valid_row , $valid_col ) ?) {} -> ^"
+_POP = "(? ( $valid_row , $valid_col ) ?) {} {+} -> ^"
+_POP_HALF = f"(? ( $valid_row , $valid_col ) ?) {{}} {_SUBBLOCK} {{+}} -> ^"
+_FREE = "(? ( $entry : !entry ) ?) {} {+}"
 _BINARY = "$lhs , $rhs {} : !lhs&rhs&^"
 _CAST = "$value {} : !value to ^"
 _COMPARE = "@predicate:word , $lhs , $rhs {} : !lhs&rhs =i1"
@@ -101,15 +107,21 @@ _SYNTAX = {
     "initialize_l2l_pipe": (
         "{} ( $local_addr : !local_addr (? , $peer_local_addr : !peer_local_addr ?) ) -> ^"
     ),
-    "tpush_to_aiv": "( $tile : !tile ) {}",
-    "tpush_to_aic": "( $tile : !tile ) {}",
-    "tpop_from_aic": _POP,
+    "talloc_to_aiv": "{} {+} -> ^",
+    "talloc_to_aic": "{} {+} -> ^",
+    "tpush_to_aiv": "( $tile : !tile ) {} {+}",
+    "tpush_to_aic": f"( $tile : !tile ) {{}} {_SUBBLOCK} {{+}}",
+    "tpop_from_aic": _POP_HALF,
     "tpop_from_aiv": _POP,
-    "tfree_from_aic": "{}",
-    "tfree_from_aiv": "{}",
-    "tpush": "( $tile , $pipe : !tile , !pipe ) {}",
-    "tpop": "( $tile , $pipe : !tile , !pipe ) {}",
-    "tfree": "( $pipe : !pipe ) {}",
+    "tfree_from_aic": _FREE,
+    "tfree_from_aiv": _FREE,
+    "declare_global": "{} -> ^",
+    "talloc": "( $view , $pipe : !view , !pipe ) {}",
+    "tpush": f"( $tile , $pipe : !tile , !pipe ) {{}} {_SUBBLOCK} {{+}}",
+    "tpop": f"( $tile , $pipe : !tile , !pipe ) {{}} {_SUBBLOCK} {{+}}",
+    "tfree": "( $values* : !values* ) {}",
+    "set_quant_scalar": "( $scale : !scale ) {} {+}",
+    "set_quant_vector": "( $scale : !scale ) {} {+}",
     "memref.alloc": "( ) {} : ^",
     "memref.dealloc": "$memref {} : !memref",
     "memref.reinterpret_cast": (
@@ -142,10 +154,13 @@ _SYNTAX = {
 
 #: Operations with optional or repeated operands whose ``ins`` need no names: their order says all.
 UNGROUPED = frozenset(
-    ["scf.condition", "scf.yield", "return", "sync.set", "sync.wait", "initialize_l2l_pipe"]
+    """
+    scf.condition scf.yield return sync.set sync.wait initialize_l2l_pipe
+    tpush_to_aic tfree_from_aic tfree_from_aiv tpush tpop tfree
+    """.split()
 )
 #: Operations that are also written as tile instructions.
-TWO_SPELLINGS = frozenset(["tpush", "tpop", "tfree"])
+TWO_SPELLINGS = frozenset(["talloc", "tpush", "tpop", "tfree", "set_quant_scalar", "set_quant_vector"])
 #: Names of two instructions, with the tile instruction's own one: a window of a global view, and of a tile.
 AS_TILE = {"subview": "tsubview"}
 #: Operands whose type may be left out: what a name without a definition (fragments) is taken as.
@@ -155,6 +170,7 @@ OPERAND_TYPES = {
         ScalarType(INDEX),
     ),
     "addr": ScalarType(I64),
+    "aiv_subblockid": ScalarType(I64),
     "condition": ScalarType(I1),
 }
 PREDICATES = {
@@ -191,7 +207,9 @@ class TypeItem:
 
 @dataclass(frozen=True, slots=True)
 class DictItem:
-    """``{}``: an attribute dictionary, which may be absent."""
+    """``{}``: an attribute dictionary, which may be absent; a ``further`` one is not printed."""
+
+    further: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +236,16 @@ class OptionalItem:
     when: str
 
 
-Item: TypeAlias = Literal | OperandItem | TypeItem | DictItem | AttrItem | ImpliedItem | OptionalItem
+@dataclass(frozen=True, slots=True)
+class AnyOrderItem:
+    """``(& ... &)``: parts that begin with a word each, separated by commas, in any order."""
+
+    parts: tuple[tuple[Item, ...], ...]
+
+
+Item: TypeAlias = (
+    Literal | OperandItem | TypeItem | DictItem | AttrItem | ImpliedItem | OptionalItem | AnyOrderItem
+)
 
 
 @dataclass(frozen=True)
@@ -232,7 +259,8 @@ class Format:
     def grouped(self) -> bool:
         """Whether operations of this syntax name the parts of their operands."""
         return self.name not in UNGROUPED and any(
-            (isinstance(i, OperandItem) and i.many)
+            isinstance(i, AnyOrderItem)
+            or (isinstance(i, OperandItem) and i.many)
             or (isinstance(i, OptionalItem) and any(isinstance(j, OperandItem) for j in i.items))
             for i in self.items
         )
@@ -245,8 +273,8 @@ class Format:
 
 
 def _item(text: str) -> Item:
-    if text == "{}":
-        return DictItem()
+    if text in ("{}", "{+}"):
+        return DictItem(further=text == "{+}")
     if text == "^":
         return TypeItem(("^",), many=False)
     match text[0], text[1:]:
@@ -268,10 +296,21 @@ def _items(words: list[str]) -> tuple[Item, ...]:
     items: list[Item] = []
     while words:
         word = words.pop(0)
-        if word == "?)":
+        if word in ("?)", "&)", ";"):
             break
+        if word == "(&":
+            items.append(_any_order(words))
+            continue
         items.append(OptionalItem(_items(words), word[2:]) if word.startswith("(?") else _item(word))
     return tuple(items)
+
+
+def _any_order(words: list[str]) -> AnyOrderItem:
+    parts, count = [], words.index("&)") + 1
+    inside, words[:] = words[:count], words[count:]
+    while inside:
+        parts.append(_items(inside))
+    return AnyOrderItem(tuple(parts))
 
 
 @cache

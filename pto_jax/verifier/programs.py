@@ -99,7 +99,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
             _check_reserved(function, checkers, sink)
         for finding in (
             *function_findings(program, build.level, build.auto_sync),
-            *pipe_findings(program),
+            *pipe_findings(program, profile),
             *_hazards(program, build),
         ):
             sink.add(finding)

@@ -12,20 +12,33 @@ import pto_jax as pto
 from pto_jax import isa, oracle
 from pto_jax.cli.main import main
 from pto_jax.interpreter import launch
-from pto_jax.isa import communication, communication_async, pipes, sync_events, sync_handles
+from pto_jax.isa import (
+    communication,
+    communication_async,
+    pipe_handles,
+    pipes,
+    sync_events,
+    sync_handles,
+)
 from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
 from pto_jax.profiles import PROFILES
 
 NAMES = [i.name for m in (communication, communication_async) for i in m.INSTRUCTIONS]
-NAMES += ["talloc", "grid_tpush"]
-EXECUTED = [i.name for m in (sync_handles, sync_events, pipes) for i in m.INSTRUCTIONS if i.name not in NAMES]
+NAMES += ["grid_tpush"]
+EXECUTED = [
+    i.name
+    for m in (sync_handles, sync_events, pipes, pipe_handles)
+    for i in m.INSTRUCTIONS
+    if i.name not in NAMES
+]
 VEC, MAT, ACC = (
     "!pto.tile_buf<vec, 16x16xf32>",
     "!pto.tile_buf<mat, 16x16xf32, blayout=col_major, slayout=row_major>",
     "!pto.tile_buf<acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024>",
 )
+OPEN = "!pto.tile_buf<vec, 16x16xf32, valid=?x?>"
 
 TEXTS = [
     'pto.reserve_buffer {auto = true, location = #pto.address_space<vec>, name = "f", size = 64} -> i32',
@@ -37,6 +50,28 @@ TEXTS = [
     f"pto.tpop(%t, %p : {VEC}, !pto.pipe) {{split = 1}}",
     "pto.tfree %p : !pto.pipe",
     "pto.tfree(%p : !pto.pipe) {split = 0}",
+    f"pto.tfree(%t, %p : {VEC}, !pto.pipe) {{split = 1}}",
+    "pto.tfree(%e, %p : !pto.tensor_view<16x16xf32>, !pto.pipe) {split = 0}",
+    "pto.talloc(%e, %p : !pto.tensor_view<16x16xf32>, !pto.pipe) {split = 0}",
+    f"pto.tpush(%t, %p : {VEC}, !pto.pipe) {{split = 2}} aiv_subblockid(%core)",
+    f"pto.tpop(%t, %p : {VEC}, !pto.pipe) {{split = 4}} aiv_subblockid(%core)",
+    "%e = pto.declare_global -> !pto.tensor_view<16x16xf32>",
+    "%e = pto.talloc_to_aiv {id = 3, split = 0} -> !pto.tensor_view<16x16xf32>",
+    "%e = pto.talloc_to_aic {split = 2} -> !pto.tensor_view<16x8xf32>",
+    "pto.tpush_to_aiv(%e : !pto.tensor_view<16x16xf32>) {id = 3, split = 0}",
+    f"pto.tpush_to_aic(%t : {VEC}) {{split = 1}} aiv_subblockid(%core)",
+    f"%t = pto.tpop_from_aic(%r, %c) {{id = 1, split = 3}} aiv_subblockid(%core) -> {OPEN}",
+    "%e = pto.tpop_from_aiv {split = 0} -> !pto.tensor_view<16x16xf32>",
+    "pto.tfree_from_aic(%e : !pto.tensor_view<16x16xf32>) {id = 7, split = 0}",
+    f"pto.tfree_from_aiv(%t : {MAT}) {{split = 0}}",
+    "pto.aic_initialize_pipe {dir_mask = 1, slot_size = 512} "
+    "(gm_slot_tensor = %s : !pto.tensor_view<?x8xf32>)",
+    "pto.aiv_initialize_pipe {id = 2, dir_mask = 2, slot_num = 3, slot_size = 512} "
+    "(gm_slot_buffer = %s : !pto.ptr<f32>, v2c_consumer_buf = %b : i32)",
+    "pto.aic_initialize_pipe {acc_push_epilogue = #pto.acc_push_epilogue<layout = nz2dn, quant = req8_vec, "
+    "relu = normal_relu>, dir_mask = 1, nosplit = true, slot_size = 256} (c2v_consumer_buf = %b : i32)",
+    "pto.set_quant_scalar(%s : f32) {id = 0}",
+    "pto.set_quant_vector(%q : !pto.tile_buf<scaling, 1x16xf32>) {id = 1}",
     "%v = pto.talloc %p {split = 0} : (!pto.pipe) -> !pto.partition_tensor_view<16x16xf32>",
     "pto.comm.tput %dst, %src, %t : !pto.partition_tensor_view<4x64xf32>, "
     "!pto.partition_tensor_view<4x64xf32>, !pto.tile_buf<vec, 4x64xf32>",
@@ -140,7 +175,7 @@ def refused_by_every_way_to_run(
 def test_a_program_with_a_slot_in_global_memory_is_verified_and_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    message = "5:3: error: talloc: is not executed by this version"
+    message = "5:3: error: talloc: found a pipe without a cube core"
     refused_by_every_way_to_run(tmp_path / "pipe.pto", ALLOCATED, message, capsys)
 
 
@@ -159,13 +194,15 @@ def test_a_pipe_with_one_end_is_refused(
     text = f"""module {{
 func.func @main(%n: i32, %out: !pto.ptr<f32>) attributes {{pto.kernel_kind = #pto.kernel_kind<{kind}>}} {{
   %t = pto.alloc_tile : {ACC if kind == "cube" else VEC}
+  pto.{"aic" if kind == "cube" else "aiv"}_initialize_pipe {{dir_mask = 3, slot_size = 1024}}
+    (gm_slot_buffer = %out : !pto.ptr<f32>, c2v_consumer_buf = %n : i32, v2c_consumer_buf = %n : i32)
   {op}
   return
 }}
 }}
 """
     other = "vector" if kind == "cube" else "cube"
-    message = f"4:3: error: {name}: found a pipe without a {other} core"
+    message = f"6:3: error: {name}: found a pipe without a {other} core"
     refused_by_every_way_to_run(tmp_path / "half.pto", text, message, capsys)
 
 

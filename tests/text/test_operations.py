@@ -91,10 +91,14 @@ func.func @sync(%id: index, %ffts: memref<256xi64>) {
 }
 """
 PIPES = """
-func.func @pipes(%g: !pto.ptr<f32>, %m: memref<128xf32, #pto.address_space<gm>>, %n: index)
+func.func @pipes(%g: !pto.ptr<f32>, %m: memref<128xf32, #pto.address_space<gm>>, %n: index, %f: f32)
     attributes {pto.kernel_kind = #pto.kernel_kind<cube>} {
   %a = pto.reserve_buffer {name = "fifo", size = 8192, location = <vec>, auto = true} -> i32
   %b = pto.import_reserved_buffer{name = "fifo", peer_func = @vector} -> i32
+  %e = pto.declare_global -> !pto.tensor_view<16x16xf32>
+  pto.aic_initialize_pipe {id = 2, dir_mask = 3, slot_size = 1024, acc_push_epilogue =
+    #pto.acc_push_epilogue<layout = nz2nd, quant = deqf16_scalar, relu = no_relu>}
+    (gm_slot_tensor = %e : !pto.tensor_view<16x16xf32>)
   pto.aic_initialize_pipe {dir_mask = 3, slot_size = 1024, nosplit = true}
     (gm_slot_buffer = %g : !pto.ptr<f32>, c2v_consumer_buf = %a : i32, v2c_consumer_buf = %b : i32)
   pto.aiv_initialize_pipe {dir_mask = 3, slot_size = 1024}
@@ -112,6 +116,14 @@ func.func @pipes(%g: !pto.ptr<f32>, %m: memref<128xf32, #pto.address_space<gm>>,
   pto.tpush(%t, %p : !pto.tile_buf<f32, 16, 16>, !pto.pipe) {split = 0}
   pto.tpop(%t, %p : !pto.tile_buf<f32, 16, 16>, !pto.pipe) {split = 0}
   pto.tfree(%p : !pto.pipe) {split = 0}
+  pto.talloc(%e, %p : !pto.tensor_view<16x16xf32>, !pto.pipe) {split = 0}
+  pto.tpush(%e, %p : !pto.tensor_view<16x16xf32>, !pto.pipe) {split = 0}
+  pto.tfree(%e, %p : !pto.tensor_view<16x16xf32>, !pto.pipe) {split = 0}
+  %e1 = pto.talloc_to_aiv {id = 2, split = 0} -> !pto.tensor_view<16x16xf32>
+  %e2 = pto.talloc_to_aic {id = 2, split = 0} -> !pto.tensor_view<16x16xf32>
+  pto.tfree_from_aic(%e1 : !pto.tensor_view<16x16xf32>) {id = 2, split = 0}
+  pto.set_quant_scalar(%f : f32) {id = 2}
+  pto.set_quant_vector(%t : !pto.tile_buf<f32, 16, 16>) {id = 2}
   %s = pto.build_async_session(%t, %m : !pto.tile_buf<f32, 16, 16>, memref<128xf32, #pto.address_space<gm>>)
     -> !pto.async_session
   %x = pto.tput_async(%m, %m, %s : memref<128xf32, #pto.address_space<gm>>,

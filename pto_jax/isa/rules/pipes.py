@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from ...ir.types import AddressSpace, Loc, Pipe, TileType, Type
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..assembly import AS_DECLARED, Assembly
+from ..changes import Change
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, PipeRule, Site
 from ..traits import PLAIN, Traits
 from .constraints import place
@@ -14,8 +15,15 @@ from .handles import NOT_EXECUTED, Shown, number_in, sampler
 
 SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
 PAGE, DIALECT = SOURCES
-SPLIT = Attribute("split", int, 0, "0 whole tile, 1 row halves, 2 column halves of the two vector cores")
-SPLIT_RULE = number_in("split", lambda n: n in (0, 1, 2), "0, 1 or 2", 3, DIALECT)
+SPLIT = Attribute(
+    "split",
+    int,
+    0,
+    "0 whole tile, 1 row halves, 2 column halves of the two vector cores; 3, 4: halves of an odd number",
+)
+SPLIT_RULE = number_in("split", lambda n: 0 <= n <= 4, "0 to 4", 5, DIALECT)
+ID = Attribute("id", int, 0, "which pipe of the function")
+ID_RULE = number_in("id", lambda n: n >= 0, "0 or more", -1, DIALECT)
 DIR_MASK = Attribute("dir_mask", int, None, "1 cube to vector, 2 vector to cube, 3 both")
 SLOT_SIZE = Attribute("slot_size", int, None, "bytes of one slot")
 SLOT_NUM = Attribute("slot_num", int, None, "slots of the ring")
@@ -27,7 +35,7 @@ RING = (
 )
 RING_NUMBERS = (
     *RING,
-    number_in("slot_num", lambda n: n in (4, 8), "4 or 8", 5, DIALECT),
+    number_in("slot_num", lambda n: n > 0, "1 or more", 0, DIALECT),
     number_in("flag_base", lambda n: n >= 0, "0 or more", -1, DIALECT),
 )
 RELEASE = Decision(
@@ -109,6 +117,35 @@ def base_given() -> Constraint:
     )
 
 
+def half_given(tile: str) -> Constraint:
+    """The operand aiv_subblockid goes with halves of tiles in vec."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        if "aiv_subblockid" not in site.values:
+            return
+        if site.attrs.get("split") == 0:
+            yield "aiv_subblockid", "aiv_subblockid with split = 0; allowed: with split 1 to 4"
+        t = site.types.get(tile)
+        if not isinstance(t, TileType):
+            yield "aiv_subblockid", f"aiv_subblockid with the view {tile}; allowed: with a tile"
+        elif t.loc != Loc.VEC:
+            yield "aiv_subblockid", f"aiv_subblockid with a {t.loc.name.lower()} tile; allowed: vec"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        if "aiv_subblockid" not in types:
+            return False
+        attrs["split"] = 0
+        return True
+
+    return Constraint(
+        "half-given",
+        "aiv_subblockid with split 1 to 4 and a vec tile",
+        check,
+        source=DIALECT,
+        breaks=breaks,
+    )
+
+
 def dynamic_result() -> Constraint:
     """Run-time valid sizes need a type that leaves both open, and the other way round."""
 
@@ -152,6 +189,7 @@ def pipe_instruction(
     traits: Traits = PLAIN,
     pipe_rule: PipeRule | None = None,
     assembly: Assembly = AS_DECLARED,
+    changes: tuple[Change, ...] = (),
 ) -> Instruction:
     """The declaration of an instruction of the class pipes, which has a syntax of its own.
 
@@ -178,12 +216,18 @@ def pipe_instruction(
         traits=traits,
         pipe_rule=pipe_rule,
         assembly=assembly,
+        changes=changes,
     )
 
 
 def tile_operand(name: str, role: str = "in", *, optional: bool = False, note: str = "") -> Operand:
     """A tile operand of any element type; ``role`` is "in" or "out"."""
     return Operand(name, "out" if role == "out" else "in", "tile", None, optional, note)
+
+
+def subblock(name: str) -> Operand:
+    """The operand that says which vector core's half of a tile is meant."""
+    return Operand(name, "in", "scalar", "i64", optional=True, note="number of the vector core")
 
 
 def located(name: str, *locs: Loc) -> Constraint:
