@@ -16,7 +16,7 @@ from pto_jax.ir.dtypes import F16, F32, I8, DType
 from pto_jax.ir.types import CmpMode, RoundMode
 
 from . import bits
-from .numerics import ExactFloat, Float, Integer, Num, Real
+from .numerics import ExactFloat, Float, Integer, Num, Real, SoftwareDivision
 
 Arithmetic = Float | Integer
 
@@ -82,9 +82,14 @@ def shift_right(a: Arithmetic, x: Array, y: Array) -> Array:
 
 
 def floored_remainder(a: Arithmetic, x: Array, y: Array) -> Array:
-    """Remainder with the divisor's sign: the truncated one, plus the divisor where signs differ."""
+    """Remainder with the divisor's sign: the truncated one, plus the divisor where signs differ.
+
+    Where integers are divided by a routine it stays the truncated one.
+    """
     u, v, zero = a.num(x), a.num(y), a.const(0)
     r = a.fmod(u, v)
+    if isinstance(a, SoftwareDivision):
+        return a.out(r)
     differ = a.compare(CmpMode.GE, u, zero) != a.compare(CmpMode.GE, v, zero)
     adjust = differ & a.compare(CmpMode.NE, r, zero)
     return jnp.where(adjust, a.out(a.add(a.num(a.out(r)), v)), a.out(r))

@@ -8,6 +8,7 @@ import jax.numpy as jnp
 from jax import Array
 
 from pto_jax.ir.types import CmpMode
+from pto_jax.isa.irregular_partial import SRC0_WINS
 
 from . import formulas
 from .irregular_storage import inside
@@ -51,7 +52,7 @@ def _partial_arg(name: str, mode: CmpMode) -> None:
         shape, d, a = c.tile("dst").shape, c.dtype("dst"), c.arithmetic()
         first, second = (inside(c, inputs, n, shape) for n in ("src0", "src1"))
         x, y = (flush(c, _words(c, inputs, n), d) for n in ("src0", "src1"))
-        taken = first & (~second | a.compare_words(mode, x, y))
+        taken = first & (~second | _first_wins(c.profile, a, mode, x, y))
         value = jnp.where(taken, x, _either(second, y))
         i, j = (_words(c, inputs, n) for n in ("src0Idx", "src1Idx"))
         index = jnp.where(taken, i, _either(second, j))
@@ -60,6 +61,16 @@ def _partial_arg(name: str, mode: CmpMode) -> None:
             "dst": merge(c, inputs, value),
             "dstIdx": merge(c, inputs, index, "dstIdx", region="dst"),
         }
+
+
+def _first_wins(profile: str, a: Float | Integer, mode: CmpMode, x: Array, y: Array) -> Array:
+    match SRC0_WINS[profile]:
+        case "better":
+            return a.compare_words(mode, x, y)
+        case "equal":
+            return a.compare_words(mode, x, y) | a.compare_words(CmpMode.EQ, x, y)
+        case "unless worse":
+            return ~a.compare_words(mode, y, x)
 
 
 _partial_arg("tpartargmax", CmpMode.GT)

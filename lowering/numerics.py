@@ -395,6 +395,22 @@ class Integer:
         return x
 
 
+class SoftwareDivision(Integer):
+    """Integers that hardware divides by a routine: a zero divisor gives 0, as quotient and as remainder."""
+
+    def div(self, x: Num, y: Num) -> Array:
+        """``x / y`` truncated towards zero; 0 where ``y`` is zero."""
+        return self._unless_zero(super().div(x, y), y)
+
+    def fmod(self, x: Num, y: Num) -> Array:
+        """Remainder with the dividend's sign; 0 where ``y`` is zero."""
+        return self._unless_zero(super().fmod(x, y), y)
+
+    def _unless_zero(self, result: Array, divisor: Num) -> Array:
+        zero = self.const(0)
+        return jnp.where(self._array(divisor) == zero, zero, result)
+
+
 Float: TypeAlias = ExactFloat | FastFloat
 
 

@@ -113,19 +113,19 @@ for _along in _BOTH:
 
 @rule("tpairreducesum")
 def _tpairreducesum(c: Context, inputs: Inputs) -> dict[str, Array]:
-    """The simulator clears the whole destination first."""
+    """The simulator clears the whole destination first and adds 0 to a column without a partner."""
     a, t, lanes = c.arithmetic(), c.tile("dst"), masks.lanes(inputs, "dst")
-    cols = sizes(t, lanes)[1]
+    cols, simulated = sizes(t, lanes)[1], c.profile == "cpu_sim"
     lines = folds.mask_lines(operand(c, inputs, "src").T, cols, folds.identity("add", t.dtype))
     lines = jnp.pad(lines, ((0, t.cols % 2), (0, 0)))
     sums = formulas.binary(a, "add", lines[0::2], lines[1::2])
-    if t.dtype.is_float:
+    if simulated and t.dtype.is_float:
         alone = lax.broadcasted_iota(np.int32, sums.shape, 0) * np.int32(2) + np.int32(1) == cols
         sums = jnp.where(alone, folds.positive_zero(sums, t.dtype), sums)
     zero = sums.dtype.type(0)
-    sums = folds.mask_lines(sums, (cols + np.int32(1)) // np.int32(2), zero)
-    new = fit(flush(c, sums, t.dtype).T, t.shape, zero)
-    if c.profile != "cpu_sim":
+    pairs = (cols + np.int32(simulated)) // np.int32(2)
+    new = fit(flush(c, folds.mask_lines(sums, pairs, zero), t.dtype).T, t.shape, zero)
+    if not simulated:
         return {"dst": merge(c, inputs, new)}
     inside = mask(t, lanes)
     return {"dst": new if inside is None else jnp.where(inside, new, zero)}

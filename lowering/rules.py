@@ -24,9 +24,10 @@ from pto_jax.interpreter import Scalar, View
 from pto_jax.ir.dtypes import DType
 from pto_jax.ir.program import AttrValue
 from pto_jax.ir.types import ScalarType, TileType
+from pto_jax.isa.common import divides_in_software
 from pto_jax.profiles import OutOfRegion, Profile, Subnormals
 
-from .numerics import Float, Integer, Numerics, arithmetic
+from .numerics import Float, Integer, Numerics, SoftwareDivision, arithmetic
 
 
 @dataclass(frozen=True)
@@ -40,6 +41,8 @@ class Semantics:
 
     def arithmetic(self, dtype: DType) -> Float | Integer:
         """The arithmetic of an element type under the chosen numerics."""
+        if divides_in_software(self.profile.name, dtype):
+            return SoftwareDivision(dtype)
         return arithmetic(dtype, self.numerics)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
-from .judge import Outcome
+from .comparison import Outcome
 from .targets import Target
 
 #: Folders that are written for the failures of one cause.

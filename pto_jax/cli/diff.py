@@ -19,8 +19,8 @@ from ..runtime.array_files import read_inputs, storable
 
 
 @dataclass(frozen=True)
-class Options:
-    """Options of the command, as given."""
+class DiffOptions:
+    """DiffOptions of the command, as given."""
 
     before: str
     after: str
@@ -38,7 +38,7 @@ class Options:
     language_after: Language | None = None
 
 
-def diff(options: Options) -> bool:
+def diff(options: DiffOptions) -> bool:
     """Compare two programs and say what was found; whether they are equal on every input."""
     before = load(options.before, language=options.language)
     after = load(options.after, language=options.language_after)
@@ -74,7 +74,7 @@ def diff(options: Options) -> bool:
     return False
 
 
-def save_failure(options: Options, profile: str, failure: Any) -> Path:
+def save_failure(options: DiffOptions, profile: str, failure: Any) -> Path:
     """Write the folder that shows a failure, under a name that is free, and return its path."""
     name = f"diff-{Path(options.before).stem}-{Path(options.after).stem}-seed{options.seed}-{failure.number}"
     final = new_folder(Path(options.failures), name)
@@ -87,7 +87,7 @@ def save_failure(options: Options, profile: str, failure: Any) -> Path:
     return final
 
 
-def _fill(folder: Path, options: Options, profile: str, failure: Any) -> None:
+def _fill(folder: Path, options: DiffOptions, profile: str, failure: Any) -> None:
     write_text(folder / "before.pto", read_text(options.before))
     write_text(folder / "after.pto", read_text(options.after))
     for file, arrays in (

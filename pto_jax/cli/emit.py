@@ -41,7 +41,7 @@ def add(command: Adder) -> None:
 
 
 def _emit(args: argparse.Namespace) -> int:
-    from ..campaign.devices.emit import Options, emit
+    from ..campaign.devices.emit import EmitOptions, emit
 
     if args.inputs is not None and len(args.files) != 1:
         raise ArgumentError(f"--inputs with {len(args.files)} files; it belongs to exactly one FILE")
@@ -53,7 +53,7 @@ def _emit(args: argparse.Namespace) -> int:
     if args.count is not None and args.count < 1:
         raise ArgumentError(f"--count is {args.count}; 1 or more is needed")
     report = emit(
-        Options(
+        EmitOptions(
             files=tuple(args.files),
             inputs=args.inputs,
             entry=args.entry,

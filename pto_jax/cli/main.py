@@ -220,7 +220,11 @@ def _parser() -> argparse.ArgumentParser:
         "isa", _isa, "Manual: instructions, tile types, types, grammar, profiles; without NAME the matrix."
     )
     sub.add_argument("instruction", nargs="?", metavar="NAME")
-    sub.add_argument("--changes", action="store_true", help="what versions of the text language changed")
+    for page, what in (
+        ("changes", "what versions of the text language changed"),
+        ("contradictions", "decisions that public test suites contradict, with both sources"),
+    ):
+        sub.add_argument(f"--{page}", dest="page", action="store_const", const=page, help=what)
     sub.add_argument("--json", action="store_true", help="print JSON")
 
     sub = command("cost", _cost, "Estimated cycles per instruction and per pipe.")
@@ -281,11 +285,11 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from .diff import Options, diff
+    from .diff import DiffOptions, diff
 
     scalars = dict(_scalar(text) for text in args.arg)
     equal = diff(
-        Options(
+        DiffOptions(
             before=args.before,
             after=args.after,
             count=args.count,
@@ -351,14 +355,9 @@ def _conformance(args: argparse.Namespace) -> int:
 
 
 def _isa(args: argparse.Namespace) -> int:
-    from ..manual import changed, manual
+    from ..manual import manual
 
-    if args.changes and args.instruction is not None:
-        raise ArgumentError("--changes prints one table; give no NAME")
-    if args.changes:
-        print(changed("json" if args.json else "text"))
-    else:
-        print(manual(args.instruction, "json" if args.json else "text"))
+    print(manual(args.page or args.instruction, "json" if args.json else "text"))
     return ACCEPTED
 
 

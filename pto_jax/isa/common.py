@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Unpack
 
+from ..ir.dtypes import DType
 from ..ir.types import Precision
 from .declare import (
     Attribute,
@@ -77,8 +78,15 @@ SIMULATOR_SAME_TYPE = Decision(
 )
 DIVISION_TRAPS = Decision(
     "What does an integer division by zero give?",
-    "No trap: the quotient is all ones, the remainder is the dividend; the sanitizer reports it.",
-    "instruction pages leave it to the target; the simulator traps",
+    "No trap: the quotient is all ones, the remainder is the dividend; of 64-bit integers on a5 both are 0. "
+    "The sanitizer reports it.",
+    "instruction pages leave it to the target; the simulator traps; a5 headers mask zero divisors",
+)
+SOFTWARE_REMAINDER = Decision(
+    "Which sign has the remainder of 64-bit integers on a5?",
+    "The dividend's: the routine that stands for the missing instruction truncates (-7 rem 3 is -1). Every "
+    "other type and profile takes the divisor's sign.",
+    "a5 headers and system tests (trem, trems)",
 )
 SHIFT_COUNTS = Decision(
     "What does a shift count of the element width or more give?",
@@ -94,6 +102,11 @@ SCRATCH_OPTIONAL = Decision(
 REGION_DECISIONS = (OUT_OF_REGION, REGIONS_MAY_DIFFER)
 #: ULP bound of instructions evaluated as a correctly rounded function of a real argument.
 ONE_ULP = {"f32": 1, "f16": 1, "bf16": 1}
+
+
+def divides_in_software(profile: str, d: DType) -> bool:
+    """Whether a profile divides integers of an element type by a routine: zero divisors give 0."""
+    return profile == "a5" and d.is_integer and d.bits == 64
 
 
 def tile_instruction(

@@ -176,6 +176,18 @@ class Decision:
 
 
 @dataclass(frozen=True)
+class Contradiction(Decision):
+    """A decision against a public test suite whose expected results say something else.
+
+    ``other`` is what these results want, ``other_source`` where they stand; ``profiles`` are those meant.
+    """
+
+    other: str
+    other_source: str
+    profiles: tuple[ProfileName, ...] = ("a2a3", "a5")
+
+
+@dataclass(frozen=True)
 class Sample:
     """Operand types and attributes of one operation.
 

@@ -21,11 +21,12 @@ from .common import (
     SHIFT_COUNTS,
     SIMULATOR_SAME_TYPE,
     SIMULATOR_VALUES,
+    SOFTWARE_REMAINDER,
     SRC,
     UNARY,
     tile_instruction,
 )
-from .declare import Decision, Instruction, Operand
+from .declare import Contradiction, Decision, Instruction, Operand
 from .rules.constraints import HEADERS, same_as
 from .rules.elementwise import precision_types, tmp_of_remainder
 from .rules.regions import scratch, valid_region
@@ -89,6 +90,14 @@ TADD = tile_instruction(
             "hif8 on cpu_sim.",
             f"pto.tadd page (target-profile restrictions); {HEADER_LISTS}",
         ),
+        Contradiction(
+            "Does tadd take 64-bit integers on a5?",
+            "No: the page's table does not list them.",
+            "pto.tadd page (target-profile restrictions)",
+            other="i64 and u64 are legal",
+            other_source="pto-isa header and system tests of tadd",
+            profiles=("a5",),
+        ),
         FP8_SIMULATED,
         SIMULATOR_SAME_TYPE,
     ),
@@ -123,7 +132,8 @@ def _arithmetic(
 def _bitwise(name: str, word: str, formula: str) -> Instruction:
     text = f"{formula} on the raw bits"
     facts: Facts = {"formulas": (Formula(formula, shown=text),)}
-    return _arithmetic(name, f"Bitwise {word}.", f"dst = {text}.", INTS, INT32, INT32, **facts)
+    bits = (*INT32, *FLOATS)
+    return _arithmetic(name, f"Bitwise {word}.", f"dst = {text}.", INTS, bits, bits, **facts)
 
 
 def _remainder(
@@ -150,7 +160,7 @@ def _remainder(
         )
         if has_tmp
         else (),
-        decisions=(DIVISION_TRAPS, *((SCRATCH_OPTIONAL,) if has_tmp else ())),
+        decisions=(DIVISION_TRAPS, *((SOFTWARE_REMAINDER, SCRATCH_OPTIONAL) if has_tmp else ())),
         **facts,
     )
 

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from dataclasses import replace
+from typing import Any, Literal
 
 from ..ir.dtypes import dtype
 from ..ir.types import TileType, Type
 from ..profiles import Profile
 from .common import SIMULATOR_VALUES, tile_instruction
 from .declare import Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site
-from .rules.constraints import HARDWARE, HEADERS, in_vec, row_major, size
+from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, in_vec, row_major, size
 from .rules.extents import LARGER
 from .rules.irregular import row_cols, sample
-from .rules.regions import equal_shape
+from .rules.regions import covers, equal_shape
 from .rules.typesets import FLOATS, INT32, INTS, Rows, TypeTable, pairs, table
 from .samples.operations import Sample
 from .semantics import of_two
@@ -148,6 +149,14 @@ _ARG_OPERANDS = (
 )
 
 
+#: When src0 wins: where it is better only, also where both are equal, or unless src1 is better.
+SRC0_WINS: Mapping[str, Literal["better", "equal", "unless worse"]] = {
+    "cpu_sim": "better",
+    "a2a3": "equal",
+    "a5": "unless worse",
+}
+
+
 def _arg_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     for value, index in instruction.types[profile.name]:
         cols = max(row_cols(dtype(value)), row_cols(dtype(index)))
@@ -157,13 +166,17 @@ def _arg_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]
         yield sample(instruction, ("src0", "src1", "src0Idx", "src1Idx"), types)
 
 
+_PAIRED = (("dst", "dstIdx"), ("src0", "src0Idx"), ("src1", "src1Idx"))
+
+
 def _partial_arg(name: str, relation: str, summary: str) -> Instruction:
     return tile_instruction(
         name,
         summary,
         f"Over the valid region of dst: value and index of src0 where both sources are valid and src0 "
-        f"{relation} src1, of src1 where both are valid otherwise; of the valid source where only one is; "
-        "zero bits where neither is. The valid regions of the value tiles decide for the index tiles too.",
+        f"{relation} src1 (on hardware also where they are equal), of src1 where both are valid otherwise; "
+        "of the valid source where only one is; zero bits where neither is. The valid regions of the value "
+        "tiles decide for the index tiles too.",
         _ARG_OPERANDS,
         _ARG_TYPES,
         cls="irregular",
@@ -172,25 +185,26 @@ def _partial_arg(name: str, relation: str, summary: str) -> Instruction:
         placement=(in_vec(_ARG_OPERANDS), row_major(_ARG_OPERANDS)),
         extra=(
             _part_regions(),
-            *(_same_shape(v, i) for v, i in (("dst", "dstIdx"), ("src0", "src0Idx"), ("src1", "src1Idx"))),
+            *(rule for v, i in _PAIRED for rule in _beside(v, i)),
         ),
         decisions=(
             NEITHER_VALID,
             Decision(
                 "Which pair is taken when values are equal or one is NaN?",
-                "That of src1: src0 is taken on a strict comparison only.",
-                SIMULATOR_VALUES,
+                "On cpu_sim that of src1: src0 is taken on a strict comparison only. On a2a3 and a5 equal "
+                "values take src0; with a NaN in either a2a3 takes src1, a5 src0.",
+                f"{SIMULATOR_VALUES}; {HEADERS} (comparisons) and system tests",
             ),
         ),
         sampler=_arg_samples,
     )
 
 
-def _same_shape(value: str, index: str) -> Constraint:
-    from dataclasses import replace
-
-    base = equal_shape(value, index, ("cpu_sim", "a2a3", "a5"), HEADERS)
-    return replace(base, rule=f"{index}-shape")
+def _beside(value: str, index: str) -> tuple[Constraint, ...]:
+    """An index tile has the shape of its value tile; on hardware a lane for each of its valid ones."""
+    same = replace(equal_shape(value, index, SIMULATOR, HEADERS), rule=f"{index}-shape")
+    enough = replace(covers((index,), value)[0], rule=f"{index}-lanes", profiles=HARDWARE)
+    return same, enough
 
 
 TPARTARGMAX = _partial_arg("tpartargmax", ">", "Maximum of two partially valid tiles, with indices.")

@@ -9,7 +9,7 @@ from ..ir.dtypes import INDEX, dtype
 from ..ir.types import BLayout, Loc, ReluPreMode, ScalarType, TileType, Type
 from ..profiles import Profile
 from .common import SIMULATOR_VALUES, tile_instruction
-from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Role, Site
+from .declare import AttrMap, Constraint, Contradiction, Decision, Finding, Instruction, Operand, Role, Site
 from .layout_img2col import CONV_WINDOW, WEIGHTS, weight_windows
 from .memory_convolution import conv_tiles
 from .rules.constraints import HARDWARE, SIMULATOR
@@ -237,6 +237,14 @@ _MATRIX_DECISIONS = (
         "Which word quantises a window?",
         "The one word given; in the fp forms that of the element's column in the accumulator.",
         SIMULATOR_VALUES,
+    ),
+    Contradiction(
+        "May a right tile be larger than its 64 KiB memory?",
+        "No: the headers' own limit of that buffer.",
+        "pto-isa headers (buffer limits)",
+        other="right tiles of 105 and 128 KiB are legal",
+        other_source="pto-isa system tests of textract",
+        profiles=("a2a3",),
     ),
 )
 

@@ -9,7 +9,7 @@ from ..ir.dtypes import dtype
 from ..ir.types import BLayout, Loc, Pad, SLayout, TileType, Type
 from ..profiles import Profile
 from .common import DST, OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, tile_instruction
-from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Site
+from .declare import Attribute, AttrMap, Constraint, Contradiction, Decision, Finding, Instruction, Site
 from .rules.constraints import HARDWARE, HEADERS
 from .rules.irregular import matches, row_cols, sample
 from .rules.regions import equal_shape
@@ -138,10 +138,13 @@ _DECISIONS = (
         "The source is copied, as the simulator does; for one storage both agree.",
         SIMULATOR_VALUES,
     ),
-    Decision(
-        "What do max and min mean for f16 and bf16, whose limits some C++ libraries lack?",
-        "The infinities, as for f32.",
-        f"{PAGES}; {SIMULATOR_VALUES}",
+    Contradiction(
+        "What do max and min mean for floats, f16 and bf16 included, whose limits some C++ libraries lack?",
+        "The infinities.",
+        f"{PAGES}; {HEADERS}; {SIMULATOR_VALUES}",
+        other="max is the largest finite f32",
+        other_source="PTOAS tilelang system tests of tfillpad (7 cases)",
+        profiles=("a5",),
     ),
 )
 

@@ -9,7 +9,7 @@ from ..ir.dtypes import dtype
 from ..ir.types import Loc, TileType, Type
 from ..profiles import Profile
 from .common import DST, SIMULATOR_VALUES, SRC0, SRC1, UNARY, tile_instruction
-from .declare import AttrMap, Decision, Finding, Instruction, Operand, Site
+from .declare import AttrMap, Contradiction, Decision, Finding, Instruction, Operand, Site
 from .layout_img2col import CONV_TRANSPOSITION, CONVERSION, converted
 from .memory_convolution import conv_tiles
 from .rules.constraints import HEADERS, SIMULATOR, element_type, equal_valid, in_vec, row_major
@@ -21,6 +21,8 @@ from .samples.operations import Sample
 
 _Types = dict[str, Type]
 _MOVED = (*FLOATS, *INT32)
+#: Types of one byte that a5 moves as raw bits.
+_BYTES = ("f8e4m3", "f8e5m2", "hif8", "f8e8m0")
 
 # -- transposition -----------------------------------------------------------------------------------
 
@@ -44,7 +46,7 @@ TTRANS = tile_instruction(
     "place in the physical dst is dropped; all other elements of dst stay, whatever its valid region. "
     + CONV_TRANSPOSITION,
     (*_TURNED, Operand("tmp", "tmp", dtype=None, optional=True)),
-    table(_MOVED, _MOVED, _MOVED),
+    table(_MOVED, _MOVED, (*_MOVED, *_BYTES)),
     cls="layout",
     domain="custom",
     placement=(in_vec(UNARY), row_major(UNARY)),
@@ -162,6 +164,13 @@ TCONCAT = tile_instruction(
         columns_sum(exact=False),
     ),
     decisions=(
+        Contradiction(
+            "May dst have more valid columns than the sources together?",
+            "No, as the headers assert.",
+            HEADERS,
+            other="legal, the columns behind them stay",
+            other_source="pto-isa system tests of tconcat, built without assertions",
+        ),
         Decision(
             "Are counts measured in elements of the data or of the counts?",
             "The number stored is divided by the bytes of an element of the counts.",
@@ -221,6 +230,14 @@ TINTERLEAVE = tile_instruction(
             "The page's introduction deals even and odd elements to dst0 and dst1; its formula does not.",
             "The formula: dst0 is the first half of the sequence, dst1 the second.",
             SIMULATOR_VALUES,
+        ),
+        Contradiction(
+            "Is an odd number of columns legal?",
+            "No, as the header asserts.",
+            HEADERS,
+            other="legal",
+            other_source="pto-isa system tests of tinterleave, built without assertions",
+            profiles=("a5",),
         ),
     ),
     sampler=_woven,

@@ -175,7 +175,7 @@ def product(
     operands = (DST, *sources)
     checks = (
         *((same_types(operands),) if ACC in sources or BIAS in sources else ()),
-        *common(strict),
+        *common(strict, vector=vector),
         *((one_row(),) if vector else ()),
         *(bias_rules() if BIAS in sources else ()),
         *extra,

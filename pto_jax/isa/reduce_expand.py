@@ -264,8 +264,8 @@ _COLUMNS = (
 TPAIRREDUCESUM = tile_instruction(
     "tpairreducesum",
     "Sums of neighbouring columns in the lower half of each row.",
-    "For C valid columns: dst(r, k) = src(r, 2k) + src(r, 2k + 1) for 2k < C, where a missing last partner "
-    "counts as 0; dst(r, k) = 0 for the columns after them up to C.",
+    "For C valid columns: dst(r, k) = src(r, 2k) + src(r, 2k + 1) for 2k + 1 < C; dst(r, k) = 0 for the "
+    "columns after them up to C, but a last column without a partner is added to 0 on cpu_sim.",
     (DST, SRC),
     table(STANDARD, HALVES, HALVES),
     cls="reduce_expand",
@@ -278,9 +278,9 @@ TPAIRREDUCESUM = tile_instruction(
             f"{SIMULATOR_VALUES}; page tpairreducesum",
         ),
         Decision(
-            "What does an unpaired -0 give?",
-            "+0: it is added to 0 like every other lane.",
-            SIMULATOR_VALUES,
+            "What does a last column without a partner give?",
+            "On cpu_sim its value plus 0, so +0 for -0. On a2a3 and a5 0: the headers count whole pairs.",
+            f"{SIMULATOR_VALUES}; a2a3 and a5 headers and system tests",
         ),
     ),
     sampler=pair_sums,

@@ -7,7 +7,7 @@ from typing import Unpack
 
 from ..profiles import PROFILE_NAMES
 from .common import BINARY, DIVISION_TRAPS, ONE_ULP, PRECISION, SIMULATOR_VALUES, tile_instruction
-from .declare import Attribute, Decision, Instruction, Operand
+from .declare import Attribute, Contradiction, Decision, Instruction, Operand
 from .elementwise import NAN_FIRST
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec
 from .rules.extents import LARGER
@@ -52,10 +52,20 @@ _MODES = Decision(
     "all cases the value read is src(r, c mod validCol(src)).",
     f"{_PAGE}; {SIMULATOR_VALUES}",
 )
-_BOTH_MATCH = Decision(
+_BOTH_MATCH = Contradiction(
     "Both sources have dst's valid region?",
     "An error on a2a3 and a5, a warning on cpu_sim; the value is that of the lane-wise operation.",
     f"{_PAGE} (exactly one); {SIMULATOR_VALUES}",
+    other="legal, the lane-wise operation",
+    other_source="pto-isa system tests of trowexpand* (21 cases)",
+)
+_TEMPLATE = Contradiction(
+    "What is read of a row_major operand of mode 2?",
+    "Its 32 bytes of valid columns, repeated along the row.",
+    f"{_PAGE}; {HEADERS} and their system tests",
+    other="column 0 of src1, one scalar per row",
+    other_source="PTOAS tilelang system tests of trowexpand* (48 cases)",
+    profiles=("a5",),
 )
 _TMP_RULES = Decision(
     "What does tmp mean?",
@@ -121,7 +131,7 @@ def _row(
         reads=(),
         placement=(in_vec(BINARY), row_major_only(("dst",), PROFILE_NAMES, _PAGE)),
         extra=(*ROW_BROADCAST, TMP_SIZE),
-        decisions=(_MODES, _BOTH_MATCH, _TMP_RULES, _HIDDEN, *decisions),
+        decisions=(_MODES, _TEMPLATE, _BOTH_MATCH, _TMP_RULES, _HIDDEN, *decisions),
         sources=tuple(dict.fromkeys((f"page pto.{name}", _PAGE, "pto-isa headers", SIMULATOR_VALUES))),
         sampler=row_broadcasts,
         **facts,

@@ -19,13 +19,14 @@ from .common import (
     SCRATCH_OPTIONAL,
     SHIFT_COUNTS,
     SIMULATOR_VALUES,
+    SOFTWARE_REMAINDER,
     SRC,
     SRC0,
     SRC1,
     TILE_SCALAR,
     tile_instruction,
 )
-from .declare import Attribute, Constraint, Decision, Instruction, Operand, Site
+from .declare import Attribute, Constraint, Contradiction, Decision, Instruction, Operand, Site
 from .elementwise import NAN_FIRST, POWER, TMP
 from .elementwise_select import CMP_MODE, HARDWARE_MASKS, MASK_TYPES, READ_MASKS, equality_only, rows_by_mask
 from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, place, row_major, same_as
@@ -260,6 +261,7 @@ _ARITHMETIC = (
         table(STANDARD, ("f32", "i32"), A5_DIVISION),
         SCRATCH_OPTIONAL,
         _ZERO_SCALAR,
+        SOFTWARE_REMAINDER,
         operands=(*TILE_SCALAR, TMP),
         attributes=(PRECISION,),
         extra=(scratch("tmp", _row_of_dst, "one row of dst's valid columns", HEADERS),),
@@ -318,6 +320,14 @@ _ARITHMETIC = (
             "Is the addend the old destination or a separate tile?",
             "The old destination.",
             f"{PAGES}; {SIMULATOR_VALUES}",
+        ),
+        Contradiction(
+            "Is the product of f16 tiles rounded before the sum?",
+            "Yes, to the source type.",
+            SIMULATOR_VALUES,
+            other="one rounding, from f64; 1e-3 apart is accepted, so both pass",
+            other_source="pto-isa system tests of taxpy",
+            profiles=("a5",),
         ),
         operands=(
             Operand("dst", "inout", dtype="D", note=ACCUMULATOR.note),

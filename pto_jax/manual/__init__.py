@@ -23,10 +23,11 @@ from .topics import Topic
 
 @cache
 def topics() -> dict[str, Topic]:
-    """The pages that are about no instruction, by name."""
-    from . import grammar, profiles, tile, types
+    """The pages that are about more than one instruction, by name."""
+    from . import contradictions, grammar, profiles, tile, types
 
-    return {t.name: t for t in (grammar.TOPIC, tile.TOPIC, types.TOPIC, profiles.TOPIC)}
+    pages = (grammar.TOPIC, tile.TOPIC, types.TOPIC, profiles.TOPIC, contradictions.topic())
+    return {t.name: t for t in pages}
 
 
 def manual(name: str | None = None, style: Style = "text") -> str:
@@ -43,6 +44,8 @@ def manual(name: str | None = None, style: Style = "text") -> str:
     """
     if name is None:
         return matrix(isa.instructions().values(), style) + (_more() if style == "text" else "")
+    if name == "changes":
+        return changed(style)
     topic = _topic(name)
     if topic is not None:
         return topic.page(style)

@@ -100,6 +100,18 @@ def divided(x: Array, y: Array) -> tuple[Array, Array]:
     return quotient, x - quotient * y
 
 
+def routine_divide(d: DType, a: Array, b: Array) -> Array:
+    """Quotient of integers by a routine: truncated, 0 for a zero divisor."""
+    return encode(divided(decode(a, d), decode(b, d))[0], d)
+
+
+def routine_remainder(d: DType, a: Array, b: Array) -> Array:
+    """Remainder of integers by a routine: the dividend's sign, 0 for a zero divisor."""
+    y = decode(b, d)
+    remainder = divided(decode(a, d), y)[1]
+    return encode(np.where(y == 0, np.zeros_like(remainder), remainder), d)
+
+
 def truncated_remainder(d: DType, a: Array, b: Array) -> Array:
     """Remainder with the dividend's sign; integers by zero give the dividend."""
     x, y = decode(a, d), decode(b, d)
@@ -230,6 +242,11 @@ def subtract_relu(d: DType, a: Array, b: Array) -> Array:
 def reciprocal(d: DType, a: Array) -> Array:
     """The quotient of 1 and ``a``, as :func:`divide` has it."""
     return divide(d, encode(np.ones((1, 1)), d) if d.is_float else np.ones((1, 1), d.word), a)
+
+
+def routine_reciprocal(d: DType, a: Array) -> Array:
+    """The quotient of 1 and ``a``, as :func:`routine_divide` has it."""
+    return routine_divide(d, np.ones((1, 1), d.word), a)
 
 
 def multiply_add_rounded(d: DType, a: Array, b: Array, c: Array) -> Array:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from ..isa.common import divides_in_software
 from . import arithmetic as lane
-from .step import lanewise
+from .step import Lane, Step, lanewise, rule
 
 _PAIR = ("src0", "src1")
 _lanewise = lanewise(__name__)
@@ -13,7 +14,6 @@ _lanewise = lanewise(__name__)
 _lanewise("tadd", _PAIR, lane.add)
 _lanewise("tsub", _PAIR, lane.subtract)
 _lanewise("tmul", _PAIR, lane.multiply)
-_lanewise("tdiv", _PAIR, lane.divide)
 _lanewise("tmax", _PAIR, lane.larger)
 _lanewise("tmin", _PAIR, lane.smaller)
 _lanewise("tand", _PAIR, lane.bitwise(np.bitwise_and))
@@ -21,7 +21,6 @@ _lanewise("tor", _PAIR, lane.bitwise(np.bitwise_or))
 _lanewise("txor", _PAIR, lane.bitwise(np.bitwise_xor))
 _lanewise("tshl", _PAIR, lane.shift_left)
 _lanewise("tshr", _PAIR, lane.shift_right)
-_lanewise("trem", _PAIR, lane.floored_remainder)
 _lanewise("tfmod", _PAIR, lane.truncated_remainder)
 _lanewise("tpow", ("base", "exp"), lane.power)
 
@@ -29,8 +28,21 @@ _lanewise("tabs", ("src",), lane.absolute)
 _lanewise("tneg", ("src",), lane.negate)
 _lanewise("tnot", ("src",), lane.bitwise(np.bitwise_not))
 _lanewise("trelu", ("src",), lane.relu)
-_lanewise("trecip", ("src",), lane.reciprocal)
 _lanewise("texp", ("src",), lane.precise(np.exp))
 _lanewise("tlog", ("src",), lane.precise(np.log))
 _lanewise("tsqrt", ("src",), lane.precise(np.sqrt))
 _lanewise("trsqrt", ("src",), lane.precise(lambda x: 1.0 / np.sqrt(x)))
+
+
+def _dividing(name: str, sources: tuple[str, ...], compute: Lane, routine: Lane) -> None:
+    @rule(name)
+    def execute(step: Step) -> None:
+        """Of integers that a profile divides by a routine, the routine's result."""
+        d = step.dtype()
+        chosen = routine if divides_in_software(step.policy.profile.name, d) else compute
+        step.store(chosen(d, *(step.words(n) for n in sources)))
+
+
+_dividing("tdiv", _PAIR, lane.divide, lane.routine_divide)
+_dividing("trem", _PAIR, lane.floored_remainder, lane.routine_remainder)
+_dividing("trecip", ("src",), lane.reciprocal, lane.routine_reciprocal)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
@@ -38,11 +38,27 @@ _partial("tpartmax", arithmetic.larger)
 _partial("tpartmin", arithmetic.smaller)
 
 
-def _partial_arg(name: str, better: Callable[[Array, Array], Array]) -> None:
+#: Whether src0 wins, by instruction and profile: of NaN every comparison is false.
+FIRST_WINS: Mapping[str, Mapping[str, Callable[[Array, Array], Array]]] = {
+    "tpartargmax": {
+        "cpu_sim": np.greater,
+        "a2a3": np.greater_equal,
+        "a5": lambda a, b: ~np.less(a, b),
+    },
+    "tpartargmin": {
+        "cpu_sim": np.less,
+        "a2a3": np.less_equal,
+        "a5": lambda a, b: ~np.greater(a, b),
+    },
+}
+
+
+def _partial_arg(name: str) -> None:
     @rule(name)
     def execute(step: Step) -> None:
         d = step.dtype()
-        first = better(decode(step.words("src0"), d), decode(step.words("src1"), d))
+        wins = FIRST_WINS[name][step.policy.profile.name]
+        first = wins(decode(step.words("src0"), d), decode(step.words("src1"), d))
         chosen = {}
         for suffix in ("", "Idx"):
             names = (f"src0{suffix}", f"src1{suffix}")
@@ -54,5 +70,5 @@ def _partial_arg(name: str, better: Callable[[Array, Array], Array]) -> None:
             step.scatter(words, storage.map_of(step.type(target))[:rows, :cols], target)
 
 
-_partial_arg("tpartargmax", np.greater)
-_partial_arg("tpartargmin", np.less)
+_partial_arg("tpartargmax")
+_partial_arg("tpartargmin")

@@ -168,7 +168,7 @@ def _tcolmin(step: Step) -> None:
 
 @rule("tpairreducesum")
 def _tpairreducesum(step: Step) -> None:
-    """The simulator clears the whole tile first; a missing partner counts as 0."""
+    """The simulator clears the whole tile first and adds 0 to a last column; hardware adds pairs."""
     d, values = step.dtype(), step.values("src")
     if step.policy.simulator:
         everything = storage.map_of(step.type())
@@ -177,7 +177,8 @@ def _tpairreducesum(step: Step) -> None:
     partners = np.zeros_like(even)
     partners[:, : odd.shape[1]] = odd
     result = np.zeros(step.region, d.word)
-    result[:, : even.shape[1]] = encode(even + partners, d)
+    count = even.shape[1] if step.policy.simulator else odd.shape[1]
+    result[:, :count] = encode(even + partners, d)[:, :count]
     step.store(result)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..ir.types import CmpMode, Loc
+from ..isa.common import divides_in_software
 from . import arithmetic as lane, masks
 from .numbers import decode, encode
 from .step import Lane, Step, lanewise, rule
@@ -31,17 +32,22 @@ _lanewise("tsubsc", ("src0", "scalar", "src1"), lane.subtract_add)
 def _tdivs(step: Step) -> None:
     """The order of the operands says which one divides."""
     first, second = [n for n in step.form if n in _SCALED]
-    step.store(lane.divide(step.dtype(), step.words(first), step.words(second)))
+    divide = lane.routine_divide if _by_routine(step) else lane.divide
+    step.store(divide(step.dtype(), step.words(first), step.words(second)))
 
 
 @rule("trems")
 def _trems(step: Step) -> None:
-    _remainder(step, lane.floored_remainder)
+    _remainder(step, lane.routine_remainder if _by_routine(step) else lane.floored_remainder)
 
 
 @rule("tfmods")
 def _tfmods(step: Step) -> None:
     _remainder(step, lane.truncated_remainder)
+
+
+def _by_routine(step: Step) -> bool:
+    return divides_in_software(step.policy.profile.name, step.dtype())
 
 
 def _remainder(step: Step, remainder: Lane) -> None:

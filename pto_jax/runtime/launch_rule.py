@@ -18,7 +18,7 @@ from ..isa.effects import traits_of
 from ..isa.queries import GET_BLOCK_IDX
 from ..launches.judgement import Facts, judge
 from .arguments import extents
-from .state import Report, Site
+from .state import Report, RuleLocation
 
 _VIEWS = (TensorViewType, PartitionViewType, MemRefType)
 _NOTHING = Report((), (), ())
@@ -105,4 +105,4 @@ def _called_back(kernel: Launch, scalars: Mapping[str, Any], shapes: Mapping[str
 
 
 def _report(span: Span | None, allowed: str, flag: jax.Array) -> Report:
-    return Report((flag,), (Site(GET_BLOCK_IDX, RULE, allowed, span),), ((),))
+    return Report((flag,), (RuleLocation(GET_BLOCK_IDX, RULE, allowed, span),), ((),))

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Site:
+class RuleLocation:
     """The place of a run-time rule in a program."""
 
     instruction: str
@@ -52,13 +52,13 @@ class Report:
     """
 
     flags: tuple[Array, ...]
-    sites: tuple[Site, ...]
+    sites: tuple[RuleLocation, ...]
     values: tuple[tuple[Array, ...], ...] = ()
 
     @classmethod
     def of(cls, violations: Sequence[Violation]) -> Report:
         """The report of the rules that an execution followed, in order."""
-        sites = (Site(v.op.name, v.rule, v.allowed, v.op.span, v.found) for v in violations)
+        sites = (RuleLocation(v.op.name, v.rule, v.allowed, v.op.span, v.found) for v in violations)
         values = tuple(v.values for v in violations)
         return cls(tuple(v.broken for v in violations), tuple(sites), values)
 
@@ -77,12 +77,12 @@ class Report:
         listed = short_list([f"{d.instruction} {d.rule}" for d in broken], 4)
         return f"<Report: {len(broken)} of {len(self.sites)} run-time rules broken: {listed}>"
 
-    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[Site, ...]]:
+    def tree_flatten(self) -> tuple[tuple[Any, ...], tuple[RuleLocation, ...]]:
         """Flags and numbers as the leaves of a JAX pytree; the sites are static."""
         return (self.flags, self.values), self.sites
 
     @classmethod
-    def tree_unflatten(cls, sites: tuple[Site, ...], data: Any) -> Report:
+    def tree_unflatten(cls, sites: tuple[RuleLocation, ...], data: Any) -> Report:
         """The report of the sites with other flags and numbers."""
         flags, values = data
         return cls(tuple(flags), sites, tuple(map(tuple, values)))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..oracle.irregular_partial import choose
+from ..oracle.irregular_partial import FIRST_WINS, choose
 from ..oracle.storage import map_of
 from .shadow import first
 from .step import ShadowStep, shadow_rule
@@ -20,8 +20,8 @@ def _partial(step: ShadowStep) -> None:
 def _partial_position(step: ShadowStep) -> None:
     """Both values decide, then the chosen value and its number are taken."""
     values = first(step.raw("src0"), step.raw("src1"))
-    better = np.greater if step.instruction.name.endswith("max") else np.less
-    chosen_first = better(step.real.values("src0"), step.real.values("src1"))
+    wins = FIRST_WINS[step.instruction.name][step.policy.profile.name]
+    chosen_first = wins(step.real.values("src0"), step.real.values("src1"))
     for suffix in ("", "Idx"):
         names = (f"src0{suffix}", f"src1{suffix}")
         taken = np.where(chosen_first, step.raw(names[0]), step.raw(names[1]))

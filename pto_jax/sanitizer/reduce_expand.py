@@ -41,7 +41,8 @@ def _pairs(step: ShadowStep) -> None:
     partners = np.zeros_like(even)
     partners[:, : odd.shape[1]] = odd
     result = np.zeros(step.region, np.int32)
-    result[:, : even.shape[1]] = first(even, partners)
+    count = even.shape[1] if step.policy.simulator else odd.shape[1]
+    result[:, :count] = first(even, partners)[:, :count]
     step.put(result)
 
 

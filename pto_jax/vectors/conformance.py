@@ -48,7 +48,7 @@ class CaseResult:
 
 
 @dataclass(frozen=True)
-class Report:
+class ConformanceReport:
     """Outcomes of a run, in the order the cases were read."""
 
     results: tuple[CaseResult, ...]
@@ -189,7 +189,7 @@ def run_conformance(
     execute: Executor,
     options: Mapping[str, str] | None = None,
     together: BatchExecutor | None = None,
-) -> Report:
+) -> ConformanceReport:
     """Run every case of the vector files and folders in ``paths``.
 
     ``together`` executes the cases of a file in batches; where it fails, ``execute`` runs the batch case
@@ -202,7 +202,7 @@ def run_conformance(
             results += _run_batch(cases[begin : begin + TOGETHER], execute, together)
     if not results:
         raise FileError(f"no cases in {', '.join(map(str, paths))}")
-    return Report(tuple(results), options or {})
+    return ConformanceReport(tuple(results), options or {})
 
 
 def _run_batch(

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 
 from pto_jax.campaign.again import Again
+from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.programs import Programs
-from pto_jax.campaign.judge import judge
 from pto_jax.campaign.machines import machine
 from pto_jax.campaign.targets import Oracle
 from pto_jax.errors import ExecutionError
@@ -30,7 +30,7 @@ def again() -> Again:
 
 def test_cases_of_every_preset_are_the_same_in_both_processes(again: Again) -> None:
     cases = [generate(5, i, options) for i, options in enumerate(PRESETS.values())]
-    assert Counter(judge(case, Oracle(), again).kind for case in cases) == {"equal": len(cases)}
+    assert Counter(compare_case(case, Oracle(), again).kind for case in cases) == {"equal": len(cases)}
 
 
 def test_errors_keep_their_kind_and_place(again: Again, tmp_path: Path) -> None:

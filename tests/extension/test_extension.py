@@ -17,8 +17,8 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa
+from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.cpp.translate import translate
-from pto_jax.campaign.judge import judge
 from pto_jax.campaign.machines import machine
 from pto_jax.campaign.shrink.folder import save
 from pto_jax.campaign.shrink.reduce import shrink
@@ -183,7 +183,7 @@ def test_a_second_version_under_the_same_name_replaces_the_first() -> None:
             numpy=lambda a: a**power,
         )
         try:
-            program, tile_type = pto.parse(text), TileType.of(pto.tile(x))
+            program, tile_type = pto.parse(text), pto.tile(x).type
             return [
                 pto.compile(program)(x)["d"].array,
                 pto.compile(program).eager(x)["d"].array,
@@ -230,13 +230,13 @@ def test_generated_programs_of_the_standard_preset_have_them() -> None:
 
 @pytest.mark.parametrize("name", OWN)
 def test_the_campaign_judges_them_equal(name: str) -> None:
-    outcome = judge(generated(name, "a5"), machine("oracle"), machine("eager"))
+    outcome = compare_case(generated(name, "a5"), machine("oracle"), machine("eager"))
     assert outcome.kind == "equal", outcome
 
 
 def test_lockstep_has_their_opcodes() -> None:
     assert {"tclampadd", "tcosh"} <= set(opcodes.names("a5"))
-    found = judge(fragment("a5"), machine("oracle"), machine("lockstep"))
+    found = compare_case(fragment("a5"), machine("oracle"), machine("lockstep"))
     assert found.kind == "equal", found
 
 

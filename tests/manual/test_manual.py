@@ -99,4 +99,4 @@ def test_pages_in_other_styles() -> None:
     assert record["name"] == "tile" and any(s["kind"] == "program" for s in record["sections"])
     assert set(json.loads(manual(style="json"))) == set(instructions())
     assert "example" in json.loads(manual("tadd", "json"))
-    assert manual().splitlines()[-1].startswith("profiles ")
+    assert manual().splitlines()[-1].startswith("contradictions ")

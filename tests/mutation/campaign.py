@@ -14,7 +14,7 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from pto_jax.campaign.judge import Outcome, judge
+from pto_jax.campaign.comparison import Outcome, compare_case
 from pto_jax.campaign.results import Run
 from pto_jax.campaign.targets import Oracle
 from pto_jax.generate.options import PRESETS, STRAIGHT, Options
@@ -112,7 +112,7 @@ class Entry:
     reached: frozenset[Spot]
 
     def judged(self) -> Outcome:
-        return judge(self.case, self.wanted, Interpreted())
+        return compare_case(self.case, self.wanted, Interpreted())
 
 
 def prepared(numbers: Iterable[int]) -> list[Entry]:
@@ -127,7 +127,7 @@ def prepared(numbers: Iterable[int]) -> list[Entry]:
                 wanted = error
             code.forget()
             reached.clear()
-            outcome = judge(case, Recorded(wanted), Interpreted())
+            outcome = compare_case(case, Recorded(wanted), Interpreted())
             if outcome.is_failure:
                 raise AssertionError(str(outcome))
             found.append(Entry(number, case, Recorded(wanted), frozenset(reached)))

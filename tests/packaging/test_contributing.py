@@ -14,7 +14,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa
-from pto_jax.campaign.judge import judge
+from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.machines import machine
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import generate
@@ -54,7 +54,7 @@ def test_the_instruction_executes_and_machines_agree() -> None:
     np.testing.assert_array_equal(np.asarray(pto.ops.tsquare(x).array), x * x)
     options = replace(PRESETS["straight"], only=frozenset({"tsquare"}), profiles=("a5",))
     case = next(c for c in (generate(1, i, options) for i in range(20)) if "tsquare" in str(c.program))
-    assert judge(case, machine("oracle"), machine("eager")).kind == "equal"
+    assert compare_case(case, machine("oracle"), machine("eager")).kind == "equal"
 
 
 def test_undefined_lanes_and_forbidden_types_are_reported() -> None:

@@ -35,8 +35,8 @@ from .readme import readme
 
 
 @dataclass(frozen=True)
-class Options:
-    """Options of the command, as given."""
+class EmitOptions:
+    """EmitOptions of the command, as given."""
 
     files: tuple[str, ...]
     out: str
@@ -53,7 +53,7 @@ class Options:
 
 
 @dataclass
-class Report:
+class Emission:
     """What was written and what was not, and why."""
 
     out: str
@@ -100,11 +100,11 @@ class Emitted:
     mode: Mode | None = None
 
 
-def emit(options: Options) -> Report:
+def emit(options: EmitOptions) -> Emission:
     """Write a folder per case; cases that cannot be written are reported with their place."""
     from .record import Recording
 
-    report = Report(options.out)
+    report = Emission(options.out)
     root = _folder(Path(options.out))
     recording = Recording() if options.vectors is not None else None
     for case in _cases(options, report):
@@ -233,7 +233,7 @@ def _folder(path: Path) -> Path:
     return path
 
 
-def _cases(options: Options, report: Report) -> Iterator[Case]:
+def _cases(options: EmitOptions, report: Emission) -> Iterator[Case]:
     if options.files:
         yield from _given(options, report)
         return
@@ -247,7 +247,7 @@ def _cases(options: Options, report: Report) -> Iterator[Case]:
         yield generate(options.seed, index, chosen[index % len(chosen)])
 
 
-def _given(options: Options, report: Report) -> Iterator[Case]:
+def _given(options: EmitOptions, report: Emission) -> Iterator[Case]:
     profiles = () if options.profile is None else (options.profile,)
     plan = Plan(
         seed=options.seed, profiles=profiles, programs=options.files, entry=options.entry, grid=options.grid

@@ -13,7 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ..judge import Outcome
+from ..comparison import Outcome
 from ..recorder import Record
 from .batch import Batch, Failure, joined
 from .messages import Note

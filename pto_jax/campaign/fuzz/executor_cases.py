@@ -10,7 +10,7 @@ from typing import Protocol
 from ...errors import ArgumentError
 from ...generate.options import PRESETS, Options
 from ...generate.programs import Case, generate
-from ..judge import Outcome, judge_all
+from ..comparison import Outcome, compare_cases
 from ..machines import machine
 from ..recorder import Recorder
 from ..report.ulp import Histograms
@@ -117,7 +117,7 @@ class CaseExecutor(Executor):
             if cases:
                 self._beat(cases[0].index)
             pending = []
-            for outcome in judge_all(cases, self._reference, self._tested, watch):
+            for outcome in compare_cases(cases, self._reference, self._tested, watch):
                 if outcome.kind == "stopped" and attempt + 1 < self._source.attempts:
                     pending.append(outcome.case.index)
                 else:

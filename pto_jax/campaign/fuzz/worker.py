@@ -18,7 +18,7 @@ from time import perf_counter
 from ...errors import ArgumentError, FileError, PtoError
 from ...extension import load_from_environment
 from ...generate.programs import Case
-from ..judge import Outcome
+from ..comparison import Outcome
 from ..recorder import Keeper, Record, Recorder, forget
 from ..targets import Target
 from .executor import Executor

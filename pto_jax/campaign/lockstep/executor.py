@@ -20,11 +20,11 @@ from ...lockstep.programs import draw
 from ...lockstep.stream import CHUNK, FILLED, Mode, Runner, coverage
 from ...lockstep.table import Table
 from ...lockstep.tables import Tables
+from ..comparison import compare_case
 from ..fuzz.batch import Batch, Failure
 from ..fuzz.coverage import of_program
 from ..fuzz.executor import Executor, failure
 from ..fuzz.plan import Plan
-from ..judge import judge
 from ..machines import machine
 from ..recorder import Recorder
 from ..report.ulp import Histograms
@@ -101,7 +101,7 @@ class LockstepExecutor(Executor):
 
     def _piece(self, table: Table, program: Finished, reference: Target, tested: Target) -> Batch:
         ulp = Histograms()
-        outcome = judge(program.case, reference, tested, ulp.add_case)
+        outcome = compare_case(program.case, reference, tested, ulp.add_case)
         covered = _named(table, coverage(table, program.drawn))
         failures: tuple[Failure, ...] = ()
         if outcome.is_failure:

@@ -12,7 +12,7 @@ from ...lockstep import values
 from ...lockstep.programs import Drawn, contents, draw
 from ...lockstep.stream import Runner
 from ...lowering.lockstep import Programs
-from ..judge import Outcome, Watch, judge
+from ..comparison import Outcome, Watch, compare_case
 from ..results import Output, Run
 from ..targets import Oracle, Target
 from .cases import as_case, outputs, pool_of
@@ -59,7 +59,7 @@ def compare(
 ) -> Iterator[Outcome]:
     """What became of the programs of some indices, on a reference machine and in lockstep."""
     for program in finished(runner, seed, index):
-        yield judge(program.case, reference, program.machine, watch)
+        yield compare_case(program.case, reference, program.machine, watch)
 
 
 def compare_with_interpreter(runner: Runner, seed: int, start: int, count: int) -> list[Outcome]:

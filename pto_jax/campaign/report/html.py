@@ -15,7 +15,7 @@ from typing import Any
 from ...errors import ArgumentError
 from . import charts
 from .coverage import REGIONS, Coverage, Row
-from .model import FAILING, Accuracy, Cause, Report
+from .model import FAILING, Accuracy, CampaignReport, Cause
 from .text import short
 from .ulp import label
 
@@ -51,7 +51,7 @@ class HeatMap:
     groups: Sequence[tuple[str, Sequence[tuple[str, Sequence[Cell]]]]]
 
 
-def page(report: Report) -> str:
+def page(report: CampaignReport) -> str:
     """The whole page; ArgumentError where Jinja2 is not installed."""
     shown = dict.fromkeys(("failures", "throughput") if report.campaign else ())
     shown |= dict.fromkeys(("ulp",) if report.ulp or report.measured else ())
@@ -104,7 +104,7 @@ def _template() -> Any:
     return environment.get_template("page.html")
 
 
-def _started(r: Report) -> str:
+def _started(r: CampaignReport) -> str:
     seconds = r.campaign.get("started")
     begun = "at an unknown time"
     if isinstance(seconds, int | float):
@@ -216,7 +216,7 @@ def _partly(c: Coverage) -> Iterator[list[str]]:
             yield [r.instruction, *map(", ".join, missing)]
 
 
-def _settings(r: Report) -> list[tuple[str, Any]]:
+def _settings(r: CampaignReport) -> list[tuple[str, Any]]:
     versions = {f"version of {k}": v for k, v in (r.campaign.get("versions") or {}).items()}
     device = r.campaign.get("device") or "unknown"
     return list({**r.options, "device": device, **versions, "store": r.name}.items())

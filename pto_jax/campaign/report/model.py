@@ -70,7 +70,7 @@ class Accuracy:
 
 
 @dataclass(frozen=True)
-class Report:
+class CampaignReport:
     """Everything a report shows."""
 
     name: str
@@ -132,9 +132,9 @@ class Report:
         }
 
 
-def report(contents: Contents, measured: Mapping[str, Histograms] | None = None) -> Report:
+def report(contents: Contents, measured: Mapping[str, Histograms] | None = None) -> CampaignReport:
     """The report of a store's contents, and of measured accuracy by numerics."""
-    return Report(
+    return CampaignReport(
         contents.name,
         contents.campaign,
         sum(b.count for b in contents.blocks),

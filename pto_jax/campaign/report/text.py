@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 
 from .coverage import REGIONS, Coverage, Row
-from .model import Accuracy, Report
+from .model import Accuracy, CampaignReport
 from .ulp import label
 
 #: Causes and lines of their messages that are shown.
@@ -13,7 +13,7 @@ CAUSES, LINES = 50, 6
 _RULE = "-"
 
 
-def text(report: Report) -> str:
+def text(report: CampaignReport) -> str:
     """The whole report: outcomes, failures, throughput, accuracy, coverage, options."""
     parts: list[Iterable[str]] = [] if not report.campaign else [_head(report), _failures(report)]
     parts += [_accuracy("ULP distances", report.ulp)] if report.ulp else []
@@ -59,13 +59,13 @@ def _titled(title: str) -> Iterator[str]:
     yield _RULE * len(title)
 
 
-def _head(r: Report) -> Iterator[str]:
+def _head(r: CampaignReport) -> Iterator[str]:
     yield from _titled(f"{r.title}: {r.name}")
     kinds = ", ".join(f"{n:,} {kind}" for kind, n in r.kinds.items())
     yield f"{r.cases:,} cases in {r.blocks:,} blocks, {r.workers} workers: {kinds or 'none finished'}"
 
 
-def _failures(r: Report) -> Iterator[str]:
+def _failures(r: CampaignReport) -> Iterator[str]:
     yield from _titled(f"failures: {r.failures:,} of {len(r.causes)} causes")
     for c in r.causes[:CAUSES]:
         kinds = ", ".join(f"{n} {kind}" for kind, n in c.kinds.items())
@@ -85,7 +85,7 @@ def _first_line(message: str) -> str:
     return (message.splitlines() or [""])[0]
 
 
-def _throughput(r: Report) -> Iterator[str]:
+def _throughput(r: CampaignReport) -> Iterator[str]:
     t = r.throughput
     yield from _titled("throughput")
     pauses = f", pauses left out: {len(t.pauses)}" if t.pauses else ""
@@ -162,7 +162,7 @@ def _count(n: int) -> str:
     return short(n) if n else ""
 
 
-def _options(r: Report) -> Iterator[str]:
+def _options(r: CampaignReport) -> Iterator[str]:
     yield from _titled("campaign")
     values = {**r.options, "device": r.campaign.get("device") or "unknown"}
     values |= {f"version of {k}": str(v) for k, v in (r.campaign.get("versions") or {}).items()}

@@ -12,13 +12,13 @@ from enum import IntEnum
 from ...ir.program import AttrValue, Op
 from .attributes import relevant
 from .differences import difference
-from .probes import types_of
+from .isolation import types_of
 from .reduce import Blame
 
 
 def cause_of(blame: Blame) -> str:
     """The cause of a failure whose instruction has been found."""
-    finding = blame.typical
+    finding = blame.representative
     if not finding.outcome.is_failure:
         return "not reproduced when it was executed again"
     how = difference(finding.outcome, finding.wanted, finding.found)

@@ -13,7 +13,7 @@ from ...generate.programs import Case
 from ...ir.dtypes import DType
 from ...vectors.compare import has_ordered_bits, is_nan, ulp_distance
 from ...vectors.manifest import Rule
-from ..judge import Outcome
+from ..comparison import Outcome
 from ..results import Output, Run
 
 Array = NDArray[Any]

@@ -1,8 +1,8 @@
 """From a failing case to a minimal one that fails in the same way.
 
-First each executed instruction is tried alone (:mod:`.probes`); where one fails, the rest of the program
+First each executed instruction is tried alone (:mod:`.isolation`); where one fails, the rest of the program
 plays no part. Where none does, the failure needs several operations, and those that it does not need are
-left out. Then sizes, contents and attributes are made simple. The same case gives the same result, as
+left out. Then sizes, inputs and attributes are made simple. The same case gives the same result, as
 long as time allows.
 
 >>> from pto_jax.generate.programs import generate
@@ -21,16 +21,16 @@ from dataclasses import dataclass, replace
 from ...generate.programs import Case
 from ...ir.program import Op, Region
 from ...isa.effects import traits_of
-from ..judge import Outcome
+from ..comparison import Outcome
 from ..targets import Target
 from .attributes import shrink_attributes
-from .contents import shrink_contents
 from .edits import as_fragment, closed, entry_of, removable, structured, unwrapped, with_entry, without
-from .probes import localised
+from .inputs import simplify_inputs
+from .isolation import isolate_instruction
 from .recording import number, numbered, record
+from .representative import representative_inputs
 from .search import Exhausted, Finding, Machines, Search
 from .sizes import settle_regions, shrink_sizes
-from .typical import typical
 
 #: Seconds that a case may take when nothing else is said.
 SECONDS = 60.0
@@ -60,12 +60,12 @@ def shrink(case: Case, reference: Target, tested: Target, *, seconds: float = SE
 class Blame:
     """A failure reduced to the operations it needs, with the attributes they need.
 
-    ``typical`` is how they fail on inputs that do not come from the case, where they do.
+    ``representative`` is how they fail on inputs that do not come from the case, where they do.
     """
 
     finding: Finding
     instruction: str
-    typical: Finding
+    representative: Finding
 
 
 def blamed(machines: Machines, case: Case) -> Blame:
@@ -78,14 +78,14 @@ def blamed(machines: Machines, case: Case) -> Blame:
     recording = record(case)
     instruction = next((e.op.name for e in recording.influencing(None)), "")
     try:
-        location = localised(machines, finding, recording)
+        location = isolate_instruction(machines, finding, recording)
         if location is not None:
             search.best, instruction = location
         else:
             _shrink_program(search)
             instruction = _first_wrong(search) or instruction
         shrink_attributes(search)
-        return Blame(search.best, instruction, typical(machines, search.best))
+        return Blame(search.best, instruction, representative_inputs(machines, search.best))
     except Exhausted:
         return Blame(search.best, instruction, search.best)
 
@@ -97,7 +97,7 @@ def reduced(machines: Machines, blame: Blame) -> Shrunk:
         try:
             settle_regions(search)
             shrink_sizes(search)
-            shrink_contents(search)
+            simplify_inputs(search)
             shrink_sizes(search)
             shrink_attributes(search)
         except Exhausted:

@@ -10,8 +10,8 @@ from typing import Any, Literal
 import numpy as np
 
 from ...generate.programs import Case
+from ..comparison import Outcome
 from ..devices.exchange import load_outputs
-from ..judge import Outcome
 from ..machine_names import is_device
 from ..machines import DUT_TIMEOUT, machine
 from ..results import Run

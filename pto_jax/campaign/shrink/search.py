@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from ...errors import PtoError
 from ...generate.programs import Case
 from ...verifier.programs import verify_program
-from ..judge import Outcome, judge
+from ..comparison import Outcome, compare_case
 from ..results import Run
 from ..targets import Target
 from .differences import difference
@@ -55,7 +55,7 @@ class Machines:
         """A case on both machines, whatever time is left."""
         self.steps += 1
         seen: list[tuple[Run, Run]] = []
-        outcome = judge(
+        outcome = compare_case(
             case, self.reference, self.tested, lambda _, wanted, found: seen.append((wanted, found))
         )
         return Finding(outcome, *(seen[0] if seen else ()))

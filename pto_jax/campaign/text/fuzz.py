@@ -43,7 +43,7 @@ class Found:
 
 
 @dataclass
-class Report:
+class TextFuzzReport:
     """What a run found: inputs per verdict, findings per cause, the first of every cause."""
 
     verdicts: Counter[str] = field(default_factory=Counter)
@@ -59,7 +59,7 @@ class Report:
         if cause not in self.first or found.index < self.first[cause].index:
             self.first[cause] = found
 
-    def merge(self, other: Report) -> None:
+    def merge(self, other: TextFuzzReport) -> None:
         """Add what another run found."""
         self.verdicts.update(other.verdicts)
         self.peak = max(self.peak, other.peak)
@@ -85,9 +85,11 @@ def damaged(corpus: Corpus, seed: int, index: int) -> str:
     return mutate(rng, corpus.choose(rng), corpus.choose(rng))
 
 
-def fuzz(corpus: Corpus, seed: int, indices: range, watch: Callable[[int], None] | None = None) -> Report:
+def fuzz(
+    corpus: Corpus, seed: int, indices: range, watch: Callable[[int], None] | None = None
+) -> TextFuzzReport:
     """Check inputs of a seed in this process."""
-    report = Report()
+    report = TextFuzzReport()
     for index in indices:
         if watch is not None:
             watch(index)
@@ -163,10 +165,10 @@ class _Worker:
             self.seen = (self.current.value, time.monotonic())
         return time.monotonic() - self.seen[1] > SILENCE
 
-    def ended(self) -> Report | None:
+    def ended(self) -> TextFuzzReport | None:
         """What the worker found, None when it ended in the middle of an input."""
         try:
-            report: Report = self.connection.recv()
+            report: TextFuzzReport = self.connection.recv()
         except EOFError:
             return None
         finally:
@@ -205,7 +207,7 @@ def _resident() -> int:
 
 def run(
     task: Task, jobs: int = 1, block: int = 4000, progress: Callable[[str], None] | None = None
-) -> Report:
+) -> TextFuzzReport:
     """Check a task's inputs in worker processes, some at a time. A worker that ends or hangs is a finding.
 
     ``progress`` is told the counts after every ``block`` inputs, and new causes.
@@ -213,7 +215,7 @@ def run(
     blocks = [task.indices[i : i + block] for i in range(0, len(task.indices), block)]
     waiting = [Task(task.seed, indices, task.generated, task.folders) for indices in reversed(blocks)]
     running: list[_Worker] = []
-    report = Report()
+    report = TextFuzzReport()
     while waiting or running:
         while waiting and len(running) < jobs:
             running.append(_Worker(waiting.pop()))
@@ -230,7 +232,7 @@ def run(
     return report
 
 
-def _lost(worker: _Worker, waiting: list[Task]) -> Report:
+def _lost(worker: _Worker, waiting: list[Task]) -> TextFuzzReport:
     """The finding that a worker did not come to its end.
 
     What it had not done is done again without that input.
@@ -240,7 +242,7 @@ def _lost(worker: _Worker, waiting: list[Task]) -> Report:
         if rest:
             waiting.append(Task(task.seed, rest, task.generated, task.folders))
     text = damaged(Corpus(task.generated, task.folders), task.seed, at)
-    lost = Report()
+    lost = TextFuzzReport()
     lost.add(Found(at, Finding("died", f"input {at}", f"exit status {worker.process.exitcode}"), text))
     return lost
 

@@ -142,14 +142,15 @@ def _left_order() -> Constraint:
     )
 
 
-def _shapes() -> Constraint:
+def _shapes(vector: bool) -> Constraint:
     def check(site: Site) -> Iterator[Finding]:
         a, b, dst, acc = (site.tile(n) for n in ("a", "b", "dst", "acc"))
         if a is None or b is None or dst is None:
             return
         if a.cols != b.rows:
             yield "b", f"b has {b.rows} rows, a has {a.cols} columns; allowed: equally many"
-        if dst.shape != (a.rows, b.cols):
+        spare = vector and site.profile.name in HARDWARE and dst.rows > a.rows
+        if dst.cols != b.cols or (dst.rows != a.rows and not spare):
             wanted = f"{a.rows}x{b.cols}, the rows of a and the columns of b"
             yield "dst", f"dst is {dst.rows}x{dst.cols}; allowed: {wanted}"
         if acc is not None and acc.shape != dst.shape:
@@ -162,7 +163,8 @@ def _shapes() -> Constraint:
 
     return Constraint(
         "shapes",
-        "physical shapes: a M x K, b K x N, dst and acc M x N",
+        "physical shapes: a M x K, b K x N, dst and acc M x N"
+        + (" (on hardware also more rows, which stay)" if vector else ""),
         check,
         source=_PAGE,
         breaks=breaks,
@@ -246,13 +248,16 @@ def _too_large(sizes: Sizes, types: Mapping[str, TileType]) -> Any:
     return (m > LARGEST) | (k > LARGEST) | (n > LARGEST)
 
 
-def common(strict: tuple[ProfileName, ...]) -> tuple[Constraint, ...]:
-    """Rules of every multiplication; ``strict`` names the profiles that fix the order of the left tile."""
+def common(strict: tuple[ProfileName, ...], *, vector: bool = False) -> tuple[Constraint, ...]:
+    """Rules of every multiplication.
+
+    ``strict`` names the profiles that fix the order of the left tile; ``vector``: the left tile is a row.
+    """
     lenient = tuple(p for p in PROFILE_NAMES if p not in strict)
     order = (_ordered(None, lenient), _left_order()) if lenient else ()
     non_zero = replace(non_empty(("a", "b"), _PAGE), profiles=HARDWARE)
     fixed = (_ordered(_COL, strict),) if strict else ()
-    return (_placed(), *order, *fixed, _shapes(), _regions(), _largest(), non_zero)
+    return (_placed(), *order, *fixed, _shapes(vector), _regions(), _largest(), non_zero)
 
 
 def one_row() -> Constraint:

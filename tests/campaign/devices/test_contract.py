@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
+from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.devices import contract
 from pto_jax.campaign.devices.dut import Command
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.programs import Programs
-from pto_jax.campaign.judge import judge
 from pto_jax.campaign.machines import DUT_TIMEOUT
 from pto_jax.campaign.targets import Oracle
 from pto_jax.cli import main
@@ -74,7 +74,7 @@ def test_the_script_of_the_contract_agrees_until_it_is_wrong(
     command = re.search(r"--dut '(python device.py .*)'", help_text)
     assert command is not None
     words = command[1].replace("python device.py", shlex.join([sys.executable, str(tmp_path / "device.py")]))
-    outcome = judge(case, Oracle(), Command(words, 60))
+    outcome = compare_case(case, Oracle(), Command(words, 60))
     assert outcome.kind == kind, outcome.message
 
 
@@ -86,7 +86,7 @@ def test_the_class_of_the_contract_agrees_until_it_is_wrong(
     assert text.count("+ tiles") == 1
     names: dict[str, Any] = {}
     exec(text.replace("+ tiles", plus), names)
-    assert judge(case, Oracle(), names["Adder"]()).kind == kind
+    assert compare_case(case, Oracle(), names["Adder"]()).kind == kind
 
 
 def test_the_script_of_the_contract_declines_what_it_does_not_know(tmp_path: Path, help_text: str) -> None:
@@ -94,4 +94,4 @@ def test_the_script_of_the_contract_declines_what_it_does_not_know(tmp_path: Pat
     (tmp_path / "neg.pto").write_text("tneg %d, %a : !pto.tile<16x64xi32>\n")
     case = Programs.of(Plan(programs=(str(tmp_path / "neg.pto"),))).case(0, 0)
     command = shlex.join([sys.executable, str(tmp_path / "device.py")]) + " {program} {inputs} {outputs}"
-    assert judge(case, Oracle(), Command(command, 60)).kind == "refused"
+    assert compare_case(case, Oracle(), Command(command, 60)).kind == "refused"

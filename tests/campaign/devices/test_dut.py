@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from pto_jax.api import load
+from pto_jax.campaign.comparison import compare_case, compare_cases
 from pto_jax.campaign.devices.contract import DECLINED, PROGRAM
 from pto_jax.campaign.devices.dut import BatchCommand, Command
 from pto_jax.campaign.devices.exchange import load_outputs, save_outputs
 from pto_jax.campaign.devices.folders import write_case
-from pto_jax.campaign.judge import judge, judge_all
 from pto_jax.campaign.machines import machine
 from pto_jax.campaign.results import Run, mismatch
 from pto_jax.campaign.targets import Oracle
@@ -51,7 +51,7 @@ def copying(tmp_path: Path, case: Case) -> str:
 
 
 def test_a_device_that_answers_rightly_is_equal(tmp_path: Path, simple: Case) -> None:
-    outcome = judge(simple, ORACLE, machine(f"dut:{copying(tmp_path, simple)}"))
+    outcome = compare_case(simple, ORACLE, machine(f"dut:{copying(tmp_path, simple)}"))
     assert outcome.kind == "equal", str(outcome)
 
 
@@ -62,7 +62,7 @@ def test_a_command_is_found_from_where_the_caller_is(
     script.write_text(f'#!/bin/sh\n{copying(tmp_path, simple).removesuffix(PLACES)} "$@"\n')
     script.chmod(0o755)
     monkeypatch.chdir(tmp_path)
-    outcome = judge(simple, ORACLE, machine(f"dut:./device {PLACES}"))
+    outcome = compare_case(simple, ORACLE, machine(f"dut:./device {PLACES}"))
     assert outcome.kind == "equal", str(outcome)
 
 
@@ -73,7 +73,7 @@ def test_a_device_that_lies_is_different(tmp_path: Path, simple: Case) -> None:
     words[0, 0] ^= 1
     save_outputs(tmp_path / "lie.npz", simple, Run({name: replace(output, words=words), **dict(rest)}))
     command = python(f"import shutil, sys; shutil.copy({str(tmp_path / 'lie.npz')!r}, sys.argv[3])")
-    outcome = judge(simple, ORACLE, Command(command, 20))
+    outcome = compare_case(simple, ORACLE, Command(command, 20))
     assert outcome.kind == "different"
     assert "first (0, 0)" in outcome.message
 
@@ -94,7 +94,7 @@ def test_a_device_that_lies_is_different(tmp_path: Path, simple: Case) -> None:
     ],
 )
 def test_what_goes_wrong_is_a_crash_with_a_reason(simple: Case, script: str, message: str) -> None:
-    outcome = judge(simple, ORACLE, Command(python(script), 20))
+    outcome = compare_case(simple, ORACLE, Command(python(script), 20))
     assert outcome.kind == "crashed"
     plain = message.partition(".*")
     assert plain[0] in outcome.message
@@ -133,7 +133,7 @@ def test_a_process_that_hangs_ends_with_its_children(tmp_path: Path, simple: Cas
         f"open({str(note)!r}, 'w').write(str(child.pid))\n"
         "time.sleep(60)"
     )
-    outcome = judge(simple, ORACLE, Command(python(script), 1.0))
+    outcome = compare_case(simple, ORACLE, Command(python(script), 1.0))
     assert outcome.kind == "crashed"
     assert "no answer within 1 s; stopped" in outcome.message
     assert _ended(int(note.read_text()))
@@ -146,7 +146,7 @@ def test_children_left_behind_end_too(tmp_path: Path, simple: Case) -> None:
         "child = subprocess.Popen([sys.executable, '-S', '-c', 'import time; time.sleep(60)'])\n"
         f"open({str(note)!r}, 'w').write(str(child.pid))"
     )
-    assert judge(simple, ORACLE, Command(python(script), 20)).kind == "crashed"
+    assert compare_case(simple, ORACLE, Command(python(script), 20)).kind == "crashed"
     assert _ended(int(note.read_text()))
 
 
@@ -164,7 +164,7 @@ def _ended(process: int) -> bool:
 
 def test_a_device_may_decline(simple: Case) -> None:
     script = f"import sys; print('no such thing', file=sys.stderr); sys.exit({DECLINED})"
-    outcome = judge(simple, ORACLE, Command(python(script), 20))
+    outcome = compare_case(simple, ORACLE, Command(python(script), 20))
     assert outcome.kind == "refused"
     assert "the device declines: no such thing" in outcome.message
 
@@ -257,7 +257,7 @@ def batch(tmp_path: Path, plan: list[str]) -> tuple[list[Case], BatchCommand]:
 
 def test_one_process_takes_many_cases(tmp_path: Path) -> None:
     listed, device = batch(tmp_path, ["answer", "decline", "answer", "silent"])
-    outcomes = list(judge_all(listed, ORACLE, device))
+    outcomes = list(compare_cases(listed, ORACLE, device))
     assert [o.kind for o in outcomes] == ["equal", "refused", "equal", "crashed"]
     assert "too hard" in outcomes[1].message
     assert "no such file" in outcomes[3].message
@@ -265,7 +265,7 @@ def test_one_process_takes_many_cases(tmp_path: Path) -> None:
 
 def test_a_batch_goes_on_after_a_crash_or_hang(tmp_path: Path) -> None:
     listed, device = batch(tmp_path, ["answer", "crash", "answer", "hang", "answer"])
-    outcomes = list(judge_all(listed, ORACLE, device))
+    outcomes = list(compare_cases(listed, ORACLE, device))
     assert [o.kind for o in outcomes] == ["equal", "crashed", "equal", "crashed", "equal"]
     assert "SIGABRT" in outcomes[1].message
     assert "no answer within 1 s" in outcomes[3].message

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 import pto_jax as pto
+from pto_jax.campaign.comparison import Outcome, compare_case
 from pto_jax.campaign.fuzz.accuracy import bounds
 from pto_jax.campaign.fuzz.executor_cases import CaseExecutor
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.programs import ATTEMPTS, Programs
-from pto_jax.campaign.judge import Outcome, judge
 from pto_jax.campaign.recorder import Record, forget
 from pto_jax.campaign.targets import Oracle, Target
 from pto_jax.errors import PtoError
@@ -103,7 +103,7 @@ def test_inputs_that_break_a_rule_are_drawn_again(tmp_path: Path) -> None:
     file.write_text("\n".join(numbered).replace("!pto.ptr<f32>)", "!pto.ptr<f32>, %r: index)"))
     given = Plan(programs=(str(file),), tested="oracle:a5", profiles=("cpu_sim",))
     made = Programs.of(given)
-    firsts = [judge(made.case(i, 0), Oracle(), Oracle("a5")).kind for i in range(20)]
+    firsts = [compare_case(made.case(i, 0), Oracle(), Oracle("a5")).kind for i in range(20)]
     assert set(firsts) == {"stopped", "equal"}
     batch = CaseExecutor(given, forget, lambda index: None).run_block(0, 20)
     assert batch.kinds == {"equal": 20}

@@ -8,8 +8,8 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from pto_jax.campaign.comparison import Outcome, compare_cases
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.campaign.judge import Outcome, judge_all
 from pto_jax.campaign.lockstep.cases import decode
 from pto_jax.campaign.lockstep.executor import LockstepExecutor
 from pto_jax.campaign.lockstep.target import Lockstep
@@ -48,7 +48,7 @@ def test_a_decoded_program_encodes_to_what_it_was(simple: Table) -> None:
 def test_the_machine_gives_what_the_interpreter_gives(simple: Table) -> None:
     cases = [decode(simple, SEED, i) for i in range(6)]
     for tested in (Lockstep(), Lockstep(grouped=True)):
-        assert [o.kind for o in judge_all(cases, Oracle(), tested)] == ["equal"] * 6
+        assert [o.kind for o in compare_cases(cases, Oracle(), tested)] == ["equal"] * 6
 
 
 def test_generated_cases_run_or_are_refused() -> None:
@@ -62,7 +62,7 @@ def test_generated_cases_run_or_are_refused() -> None:
         except NotExecutableError:
             pass
     assert len(fitting) >= 6
-    assert [o.kind for o in judge_all(fitting[:6], Oracle(), Lockstep())] == ["equal"] * 6
+    assert [o.kind for o in compare_cases(fitting[:6], Oracle(), Lockstep())] == ["equal"] * 6
 
 
 def test_loops_are_refused() -> None:

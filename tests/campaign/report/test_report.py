@@ -15,7 +15,7 @@ import pytest
 
 from pto_jax.campaign.report.coverage import coverage
 from pto_jax.campaign.report.html import page
-from pto_jax.campaign.report.model import Report, command, report, throughput
+from pto_jax.campaign.report.model import CampaignReport, command, report, throughput
 from pto_jax.campaign.report.read import Block, Contents, Failure, read
 from pto_jax.campaign.report.text import text
 from pto_jax.campaign.report.ulp import Histograms
@@ -84,7 +84,7 @@ def store(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.fixture
-def made(store: Path) -> Report:
+def made(store: Path) -> CampaignReport:
     return report(read(store))
 
 
@@ -128,7 +128,7 @@ def parsed(html: str) -> Balanced:
     return parser
 
 
-def test_counts_are_those_of_the_store(made: Report) -> None:
+def test_counts_are_those_of_the_store(made: CampaignReport) -> None:
     assert (made.cases, made.blocks, made.workers) == (128, 2, 1)
     assert dict(made.kinds) == {"equal": 126, "different": 2}
     (cause,) = made.causes
@@ -182,7 +182,7 @@ def test_two_workers_at_once_count_twice() -> None:
     assert throughput(blocks).mean == pytest.approx(20.0)
 
 
-def test_the_page_is_one_balanced_document_without_scripts(made: Report) -> None:
+def test_the_page_is_one_balanced_document_without_scripts(made: CampaignReport) -> None:
     html = page(made)
     found = parsed(html)
     assert "script" not in found.tags and {"svg", "table", "section", "main"} <= found.tags
@@ -195,7 +195,9 @@ def test_the_page_is_one_balanced_document_without_scripts(made: Report) -> None
     assert 'lang="en"' in html and "prefers-color-scheme" in html
 
 
-def test_without_jinja2_the_page_is_one_clear_error(made: Report, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_jinja2_the_page_is_one_clear_error(
+    made: CampaignReport, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setitem(sys.modules, "jinja2", None)
     with pytest.raises(ArgumentError, match=r"needs Jinja2.*pip install 'pto_jax\[report\]'"):
         page(made)
@@ -208,7 +210,7 @@ def test_hostile_text_stays_text(store: Path) -> None:
     assert "script" not in found.tags and "alert(1)" in "".join(found.texts)
 
 
-def test_text_and_json_have_the_same_tables(made: Report) -> None:
+def test_text_and_json_have_the_same_tables(made: CampaignReport) -> None:
     plain = json.loads(json.dumps(made.plain()))
     lines = text(made)
     assert plain["kinds"] == {"equal": 126, "different": 2} and "126 equal, 2 different" in lines

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pto_jax.campaign.judge import judge
+from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.machines import machine
 from pto_jax.campaign.sanitizer import Sanitizer
 from pto_jax.campaign.shrink.differences import difference
@@ -15,7 +15,7 @@ from pto_jax.generate.programs import cases
 
 def test_programs_that_read_no_undefined_lane_are_silent() -> None:
     for case in cases(11, 40, PRESETS["defined"]):
-        outcome = judge(case, Oracle(), machine("sanitizer:strict"))
+        outcome = compare_case(case, Oracle(), machine("sanitizer:strict"))
         assert outcome.kind in ("equal", "stopped"), str(outcome)
 
 
@@ -23,13 +23,13 @@ def test_no_defined_program_takes_the_maximum_of_nothing() -> None:
     only = frozenset({"trowmax", "tcolmax"})
     options = replace(PRESETS["defined"], only=only, profiles=("cpu_sim",), partial=1.0, dynamic=1.0)
     for case in cases(2, 12, replace(options, elements=512, statements=2)):
-        outcome = judge(case, Oracle(), Sanitizer())
+        outcome = compare_case(case, Oracle(), Sanitizer())
         assert not outcome.is_failure, str(outcome)
 
 
 def test_undefined_data_is_a_failure_of_the_case() -> None:
     options = replace(STRAIGHT, only=frozenset({"tadd"}), uneven=1.0, partial=1.0)
-    outcomes = [judge(case, Oracle(), Sanitizer()) for case in cases(3, 20, options)]
+    outcomes = [compare_case(case, Oracle(), Sanitizer()) for case in cases(3, 20, options)]
     found = [o for o in outcomes if o.is_failure]
     assert found and all(o.kind == "different" for o in found)
     assert "undefined data is a result of the program" in found[0].message

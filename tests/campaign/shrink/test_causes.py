@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from itertools import islice
 
-from pto_jax.campaign.judge import Outcome, judge
+from pto_jax.campaign.comparison import Outcome, compare_case
 from pto_jax.campaign.recorder import Keeper
 from pto_jax.campaign.targets import Oracle
 from pto_jax.generate.options import EVERYTHING, STRAIGHT
@@ -38,7 +38,7 @@ def _failures(machine: Planted) -> Iterator[Outcome]:
     everything = replace(EVERYTHING, only=frozenset({name, "tadd", "tmov"}), statements=4)
     for pair in zip(cases(9, 100, straight), cases(9, 100, everything), strict=True):
         for case in pair:
-            outcome = judge(case, Oracle(), machine)
+            outcome = compare_case(case, Oracle(), machine)
             if outcome.is_failure:
                 yield outcome
 
@@ -57,7 +57,7 @@ def test_a_crash_is_named_after_its_exception_and_machine() -> None:
     machine, keeper = Planted("tadd", missing), Keeper(None, 20, "oracle", "planted")
     outcome = next(_failures(machine))
     assert keeper(outcome, Oracle(), machine).cause == "tadd: crash of the tested machine: ZeroDivisionError"
-    swapped_roles = judge(outcome.case, machine, Oracle())
+    swapped_roles = compare_case(outcome.case, machine, Oracle())
     found = keeper(swapped_roles, machine, Oracle()).cause
     assert found == "tadd: crash of the reference machine: ZeroDivisionError"
 

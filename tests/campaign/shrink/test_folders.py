@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pto_jax.campaign.judge import Outcome, judge
+from pto_jax.campaign.comparison import Outcome, compare_case
 from pto_jax.campaign.recorder import Keeper
 from pto_jax.campaign.shrink import reading
 from pto_jax.campaign.shrink.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK
@@ -24,7 +24,7 @@ TESTED = "python:tests.campaign.shrink.planted:WRONG_ADDITION"
 
 def _failures(preset: str, count: int, machine: Planted = WRONG_ADDITION) -> list[Outcome]:
     """The first failures; what is generated may change, so there is no saying where they are."""
-    found = (judge(case, Oracle(), machine) for case in cases(6, 1000, PRESETS[preset]))
+    found = (compare_case(case, Oracle(), machine) for case in cases(6, 1000, PRESETS[preset]))
     return list(islice((outcome for outcome in found if outcome.is_failure), count))
 
 
@@ -141,7 +141,7 @@ def test_cases_survive_text_and_files(preset: str, tmp_path: Path) -> None:
         return {n: (o.valid, o.words.tobytes()) for n, o in run.outputs.items()}
 
     for case in cases(8, 12, PRESETS[preset]):
-        outcome = judge(case, Oracle(), Oracle())
+        outcome = compare_case(case, Oracle(), Oracle())
         if outcome.kind != "equal":
             continue
         path = save(tmp_path, case, Finding(outcome), "", "none", "oracle", "oracle")

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from pto_jax.campaign.judge import judge
+from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.shrink import Shrunk, shrink
 from pto_jax.campaign.shrink.recording import numbered, record
 from pto_jax.campaign.targets import Oracle
@@ -48,7 +48,7 @@ def _operations(shrunk: Shrunk) -> list[str]:
 
 def _checked(case: Case, machine: Planted) -> int | None:
     """How many operations a failure shrinks to, where the machine fails on the case."""
-    if not judge(case, Oracle(), machine).is_failure:
+    if not compare_case(case, Oracle(), machine).is_failure:
         return None
     found = shrink(case, Oracle(), machine, seconds=20)
     operations = _operations(found)
@@ -127,7 +127,7 @@ class _FirstElement(ReferenceMachine):
 
 
 def _altered_failures(machine: Altered, preset: str) -> Iterator[Case]:
-    return (c for c in cases(5, 60, PRESETS[preset]) if judge(c, Oracle(), machine).is_failure)
+    return (c for c in cases(5, 60, PRESETS[preset]) if compare_case(c, Oracle(), machine).is_failure)
 
 
 @pytest.mark.parametrize(
@@ -153,7 +153,7 @@ def test_failures_of_several_operations_shrink_to_them(
 
 def test_the_same_failure_shrinks_to_the_same_case() -> None:
     machine = Planted("tadd", next_number)
-    case = next(c for c in cases(6, 60, PRESETS["control"]) if judge(c, Oracle(), machine).is_failure)
+    case = next(c for c in cases(6, 60, PRESETS["control"]) if compare_case(c, Oracle(), machine).is_failure)
     first, again = (shrink(case, Oracle(), machine, seconds=60) for _ in range(2))
     assert str(first.case.program) == str(again.case.program) and first.steps == again.steps
     assert all((first.case.inputs[n].words == again.case.inputs[n].words).all() for n in first.case.inputs)
@@ -161,7 +161,7 @@ def test_the_same_failure_shrinks_to_the_same_case() -> None:
 
 def test_time_ends_a_search_with_what_was_found() -> None:
     machine = Planted("tadd", next_number)
-    case = next(c for c in cases(6, 60, PRESETS["control"]) if judge(c, Oracle(), machine).is_failure)
+    case = next(c for c in cases(6, 60, PRESETS["control"]) if compare_case(c, Oracle(), machine).is_failure)
     found = shrink(case, Oracle(), machine, seconds=1e-9)
     assert found.outcome.is_failure and found.instruction and found.steps == 1
 

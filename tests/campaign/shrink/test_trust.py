@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from pto_jax.campaign.judge import judge
+from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.shrink.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK, save
 from pto_jax.campaign.shrink.search import Finding
 from pto_jax.campaign.targets import Oracle
@@ -31,7 +31,7 @@ MARKER = "executed"
 def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder of a failure that one of two machines of Python shows."""
     for case in cases(6, 1000, PRESETS["straight"]):
-        outcome = judge(case, Oracle(), WRONG_ADDITION)
+        outcome = compare_case(case, Oracle(), WRONG_ADDITION)
         if outcome.kind == "different":
             finding = Finding(outcome, Oracle().run(case), WRONG_ADDITION.run(case))
             return save(tmp_path_factory.mktemp("f"), case, finding, "tadd", "why", "oracle", "eager")
@@ -206,7 +206,7 @@ def test_a_full_disk_leaves_the_folder_that_was_there(failed: Path, tmp_path: Pa
     from tests.files.test_write import small_disk
 
     case: Case = replace(generate(3, 0), seed=6, index=1)
-    finding = Finding(judge(case, Oracle(), Oracle()))
+    finding = Finding(compare_case(case, Oracle(), Oracle()))
     final = save(tmp_path, case, finding, "", "why", "oracle", "oracle")
     before = {p.name: p.read_bytes() for p in final.iterdir()}
     with small_disk(200), pytest.raises(FileError):

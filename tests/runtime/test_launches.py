@@ -10,7 +10,7 @@ import pytest
 import pto_jax as pto
 from pto_jax import launches, oracle
 from pto_jax.examples import EXAMPLES
-from tests.engine.launch_texts import COUNT, OPEN, ROW, TILE, VIEW, WIDE, Y, kernel, store
+from tests.runtime.launch_texts import COUNT, OPEN, ROW, TILE, VIEW, WIDE, Y, kernel, store
 
 
 def problem(program: pto.Program, grid: int) -> str | None:

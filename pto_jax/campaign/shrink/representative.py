@@ -19,7 +19,7 @@ from .search import Finding, Machines
 _RECIPES: tuple[Recipe, ...] = ("uniform", "specials", "bits")
 
 
-def typical(machines: Machines, finding: Finding) -> Finding:
+def representative_inputs(machines: Machines, finding: Finding) -> Finding:
     """The failure on ordinary values, else on special ones, else on those it was found with."""
     if finding.signature != "values":
         return finding

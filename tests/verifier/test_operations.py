@@ -66,7 +66,7 @@ def test_a_type_mismatch_names_both_operands_and_types(check: Check) -> None:
         ("tsub", "i64", "cpu_sim a5"),
         ("tdiv", "i32", "cpu_sim a5"),
         ("tand", "i64", "cpu_sim"),
-        ("tand", "f32", ""),
+        ("tand", "f32", "a2a3 a5"),
         ("tfmod", "f16", "cpu_sim a5"),
         ("taddc", "i64", "cpu_sim a2a3 a5"),
         ("taddc", "f8E5M2", "cpu_sim a5"),

@@ -2,7 +2,7 @@
 
 >>> from pto_jax.generate.programs import generate
 >>> from pto_jax.campaign.targets import Engine, Oracle
->>> judge(generate(1, 0), Oracle(), Engine()).kind
+>>> compare_case(generate(1, 0), Oracle(), Engine()).kind
 'equal'
 """
 
@@ -70,7 +70,7 @@ def failures(
 ) -> Iterator[Outcome]:
     """The failures among some cases."""
     for case in cases:
-        outcome = judge(case, reference, tested)
+        outcome = compare_case(case, reference, tested)
         if tally is not None:
             tally.add(outcome)
         if outcome.is_failure:
@@ -81,12 +81,12 @@ def failures(
 Watch = Callable[[Case, Run, Run], None]
 
 
-def judge(case: Case, reference: Target, tested: Target, watch: Watch | None = None) -> Outcome:
+def compare_case(case: Case, reference: Target, tested: Target, watch: Watch | None = None) -> Outcome:
     """One case on both machines."""
     return _compared(case, reference, tested, _attempt(reference, case), _attempt(tested, case), watch)
 
 
-def judge_all(
+def compare_cases(
     cases: Sequence[Case], reference: Target, tested: Target, watch: Watch | None = None
 ) -> Iterator[Outcome]:
     """Some cases on both machines; a machine that takes many at once gets all of them."""

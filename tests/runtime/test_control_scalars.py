@@ -8,7 +8,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import oracle
-from tests.engine.loops import RNG, T, V, W, add, data, kernel_text, load, run_all_ways, store
+from tests.runtime.loops import RNG, T, V, W, add, data, kernel_text, load, run_all_ways, store
 
 SCALARS = {
     "an element of a chosen tile": f"""

@@ -18,7 +18,7 @@ Words = NDArray[Any]
 _ELEMENTS = 8
 
 
-def shrink_contents(search: Search) -> None:
+def simplify_inputs(search: Search) -> None:
     """One input after another: as few elements as possible that are not zero, and those simple."""
     names = list(search.case.inputs)
     if search.attempt(_with(search.case, {n: np.zeros_like(search.case.inputs[n].words) for n in names})):

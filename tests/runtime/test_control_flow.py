@@ -11,7 +11,7 @@ from jax.sharding import Mesh, PartitionSpec
 
 import pto_jax as pto
 from pto_jax import oracle
-from tests.engine.loops import RNG, T, V, W, add, data, kernel_text, load, run_all_ways, store
+from tests.runtime.loops import RNG, T, V, W, add, data, kernel_text, load, run_all_ways, store
 
 ROW = "%r = arith.muli %i, %c4 : index"
 CASES = {

@@ -21,7 +21,7 @@ from pto_jax.generate.programs import Case
 from pto_jax.ir.program import Function
 from pto_jax.ir.types import ScalarType
 from pto_jax.launches.judgement import _Launches
-from tests.engine.launch_texts import HEAD, ROW, TILE, VIEW, WIDE, Y, kernel, store
+from tests.runtime.launch_texts import HEAD, ROW, TILE, VIEW, WIDE, Y, kernel, store
 
 Run = Callable[..., Any]
 ROWS = """
@@ -165,6 +165,6 @@ def test_rows_beyond_the_array_are_found_by_name_and_line() -> None:
     runs: tuple[Run, ...] = (checked.eager, lambda *a: oracle.run(raised.program, a))
     for run in runs:
         with pytest.raises(
-            pto.ExecutionError, match=rf"test_launches\.py:{first + 7}:\d+: error: tload: .*\bx\b"
+            pto.ExecutionError, match=rf"test_launch_arguments\.py:{first + 7}:\d+: error: tload: .*\bx\b"
         ):
             run(x, 0 * x, 7)

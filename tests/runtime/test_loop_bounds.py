@@ -12,7 +12,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import oracle
-from tests.engine.loops import add, kernel_text, store
+from tests.runtime.loops import add, kernel_text, store
 
 LOW, TOP = -(2**63), 2**63 - 1
 COUNTS = """func.func @f(%x: !pto.ptr<i64>, %l: index, %u: index, %s: index) {

@@ -1,8 +1,8 @@
 """The instruction at fault: each one that was executed, alone, on what it found.
 
-A probe is a program of one instruction whose operands are arguments with the contents that they had in
-the run of the reference interpreter, and whose results are visible. A machine that computes an
-instruction wrongly fails the probe of it, whatever becomes of the value in the whole program.
+An isolated instruction is a program of its own: its operands are arguments with the contents that they
+had in the run of the reference interpreter, and its results are visible. A machine that computes it
+wrongly fails that program, whatever becomes of the value in the whole one.
 """
 
 from __future__ import annotations
@@ -28,14 +28,16 @@ from .recording import Event, Recording, renumbered
 from .search import Finding, Machines, digest
 
 
-def localised(machines: Machines, finding: Finding, recording: Recording) -> tuple[Finding, str] | None:
+def isolate_instruction(
+    machines: Machines, finding: Finding, recording: Recording
+) -> tuple[Finding, str] | None:
     """A failure of one instruction, which had a part in the failure of the whole, and its name.
 
     Results are compared as numbers first, for which all NaNs are equal, then as bits.
     """
     tried: set[str] = set()
     for event, bits in ((e, b) for b in (False, True) for e in recording.influencing(_output(finding))):
-        probe = probe_of(recording, event, bits)
+        probe = isolated(recording, event, bits)
         mark = digest(probe) if probe is not None else ""
         if probe is None or mark in tried:
             continue
@@ -51,7 +53,7 @@ def _output(finding: Finding) -> str | None:
     return differs.output if differs is not None else None
 
 
-def probe_of(recording: Recording, event: Event, bits: bool = False) -> Case | None:
+def isolated(recording: Recording, event: Event, bits: bool = False) -> Case | None:
     """One execution as a program of its own, where its operands can be arguments.
 
     With ``bits`` results that are floats are visible as integers.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pto_jax.campaign.judge import Tally, failures, judge
+from pto_jax.campaign.comparison import Tally, compare_case, failures
 from pto_jax.campaign.results import Run
 from pto_jax.campaign.targets import Engine, Oracle
 from pto_jax.generate.options import Options
@@ -59,7 +59,7 @@ def test_a_difference_is_found_and_told() -> None:
 
 
 def test_a_crash_is_a_failure() -> None:
-    outcome = judge(generate(1, 0, TINY), Oracle(), Broken())
+    outcome = compare_case(generate(1, 0, TINY), Oracle(), Broken())
     assert outcome.is_failure and outcome.message == "broken: ZeroDivisionError: boom"
 
 
@@ -68,5 +68,5 @@ def test_a_fragment_buffer_written_through_a_view_has_the_name_of_the_argument()
     views = [c for c in cases(1, 40, replace(TINY, only=only)) if c.program.fragment]
     assert views and all("tstore" in str(c.program) for c in views)
     for case in views[:3]:
-        outcome = judge(case, Oracle(), Engine())
+        outcome = compare_case(case, Oracle(), Engine())
         assert outcome.kind == "equal", str(outcome)

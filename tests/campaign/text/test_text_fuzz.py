@@ -11,7 +11,7 @@ from pto_jax.api import verify
 from pto_jax.campaign.text import check as text_check
 from pto_jax.campaign.text.check import Finding, check
 from pto_jax.campaign.text.corpus import Corpus
-from pto_jax.campaign.text.fuzz import Found, Report, Task, damaged, fuzz, minimal, run
+from pto_jax.campaign.text.fuzz import Found, Task, TextFuzzReport, damaged, fuzz, minimal, run
 from pto_jax.campaign.text.mutations import MAX_CHARACTERS, MUTATIONS, Mutation
 from pto_jax.errors import Diagnostic, ParseError
 from pto_jax.ir.program import Program
@@ -61,9 +61,9 @@ def test_a_planted_crash_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch
     assert isinstance(found, Finding) and found.kind == "KeyError"
     small = minimal(text, found, 0)
     assert "tmul" in small and "tadd" not in small and len(small) < len(text) / 2
-    report = Report()
+    report = TextFuzzReport()
     for index in (7, 3, 5):
-        single = Report()
+        single = TextFuzzReport()
         single.add(Found(index, found, small))
         report.merge(single)
     assert report.causes[found.cause] == 3 and report.first[found.cause].index == 3

@@ -17,7 +17,7 @@ import pytest
 import pto_jax as pto
 from pto_jax import oracle
 from pto_jax.sanitizer.sanitize import sanitize
-from tests.engine.conftest import Source
+from tests.runtime.conftest import Source
 
 TOP = 2**63 - 1
 X = np.arange(1, 257, dtype=np.float32)
