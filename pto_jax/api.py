@@ -8,7 +8,7 @@ from .errors import ArgumentError, Diagnostic, VerifyError
 from .files import read_text
 from .ir.languages import LANGUAGES, Language, language as _language
 from .ir.program import Program
-from .profiles import Profile, profile as _profile, profile_of_arch
+from .profiles import ARCHITECTURES, Profile, profile as _profile, profile_of_program
 
 
 def load(path: str | Path, *, language: Language | None = None) -> Program:
@@ -44,6 +44,7 @@ def verify(
     program: Program,
     profile: str | Profile | None = None,
     *,
+    arch: str | None = None,
     portable: bool = False,
     level: int | None = None,
     auto_sync: bool = False,
@@ -51,12 +52,13 @@ def verify(
 ) -> list[Diagnostic]:
     """Check a program against a hardware profile; the diagnostics, in the order of the text.
 
-    ``portable`` accepts only what every profile guarantees. ``level`` is the level the program is built at:
-    at 3 it places every tile and orders its pipes itself, and operations on different pipes that use the
-    same bytes unordered give warnings; without it these are looked for in programs that place every tile
-    and synchronise by hand. ``auto_sync`` says that a tool inserts the synchronisation. With
-    ``raise_on_error`` findings of severity "error" raise VerifyError; warnings never do. ArgumentError for an
-    unknown profile or level.
+    Without ``profile``, ``arch`` ("a2", "a3" or "a5") selects it as the assembler's option does: a device of
+    A5 that the program names decides alone. ``portable`` accepts only what every profile guarantees.
+    ``level`` is the level the program is built at: at 3 it places every tile and orders its pipes itself, and
+    operations on different pipes that use the same bytes unordered give warnings; without it these are looked
+    for in programs that place every tile and synchronise by hand. ``auto_sync`` says that a tool inserts the
+    synchronisation. With ``raise_on_error`` findings of severity "error" raise VerifyError; warnings never
+    do. ArgumentError for an unknown profile, architecture or level.
 
     >>> text = "tadd %dst, %a, %b : !pto.tile<16x16xf32>, !pto.tile<16x16xf32>, !pto.tile<16x16xf16>"
     >>> [d.severity for d in verify(parse(text), profile="a5")][:1]
@@ -68,7 +70,7 @@ def verify(
 
     if level is not None and level not in LEVELS:
         raise ArgumentError(f"level {level}; allowed: {', '.join(map(str, LEVELS))}")
-    selected, build = resolve_profile(program, profile), Build(level, auto_sync)
+    selected, build = resolve_profile(program, profile, arch=arch), Build(level, auto_sync)
     findings = list(verify_program(complete(program), selected, portable=portable, build=build))
     errors = [d for d in findings if d.severity == "error"]
     if raise_on_error and errors:
@@ -76,14 +78,19 @@ def verify(
     return findings
 
 
-def resolve_profile(program: Program, given: str | Profile | None = None) -> Profile:
-    """The profile to use: the one asked for, else the program's ``pto.target_arch``, else a2a3.
+def resolve_profile(
+    program: Program, given: str | Profile | None = None, *, arch: str | None = None
+) -> Profile:
+    """The profile to use: the one asked for, else the program's.
 
-    ArgumentError for an unknown profile.
+    That is A5 where its ``pto.device-spec`` says so, else the one of ``arch``, else that of its
+    ``pto.target_arch``, else a2a3. ArgumentError for an unknown profile or architecture.
 
     >>> resolve_profile(parse("tneg %dst, %src : !pto.tile<16x16xf32>")).name
     'a2a3'
     """
     if given is not None:
         return _profile(given)
-    return profile_of_arch(program.attrs.get("pto.target_arch"))
+    if arch is not None and arch not in ARCHITECTURES:
+        raise ArgumentError(f"unknown architecture {arch!r}; allowed: {', '.join(ARCHITECTURES)}")
+    return profile_of_program(program, arch)

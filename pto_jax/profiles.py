@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 from .errors import ArgumentError
 from .ir.dtypes import DType
+from .ir.program import Program
 from .ir.types import BLayout, Loc
 
 ProfileName = Literal["cpu_sim", "a2a3", "a5"]
@@ -120,6 +121,26 @@ def profile(name: str | Profile) -> Profile:
     if found is None:
         raise ArgumentError(f"unknown profile {name!r}; known: {', '.join(PROFILES)}")
     return found
+
+
+#: What the assembler's option for the architecture may be.
+ARCHITECTURES = ("a2", "a3", "a5")
+#: Devices of A5, by the beginning of their names.
+_A5_DEVICES = ("Ascend950", "Ascend910_95")
+
+
+def profile_of_program(program: Program, arch: object = None) -> Profile:
+    """The profile of a program for an architecture, by default that of its ``pto.target_arch``.
+
+    A ``pto.device-spec`` that names a device of A5 decides alone, as in the assembler.
+
+    >>> profile_of_program(Program((), (("pto.device-spec", "Ascend950"),)), "a3").name
+    'a5'
+    """
+    device = program.setting("pto.device-spec")
+    if isinstance(device, str) and device.startswith(_A5_DEVICES):
+        return A5
+    return profile_of_arch(program.setting("pto.target_arch") if arch is None else arch)
 
 
 def profile_of_arch(arch: object) -> Profile:

@@ -221,6 +221,10 @@ class TileMemory:
         limit, width = ref.type.shape
         return Window(replace(ref, v_row=limit, v_col=width), row, col)
 
+    def window_of(self, ref: TileRef) -> tuple[TileRef, Scalar, Scalar] | None:
+        """The tile, the row and the column that a window begins at; None for other handles."""
+        return (ref.storage.tile, *ref.storage.starts) if isinstance(ref.storage, Window) else None
+
     def contents(self, ref: TileRef) -> Array:
         """The words of a whole tile, [rows, cols]."""
         return self.words(ref)

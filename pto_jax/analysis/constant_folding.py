@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.program import Op
 from ..ir.types import PartitionViewType, PtrType, ScalarType, TensorViewType, TileType, Type
+from ..isa.structure import CAST
 
 
 def scalar_dtype(t: Type) -> DType:
@@ -83,6 +84,8 @@ def fold_op(op: Op, constants: Mapping[str, int]) -> int | None:
         value = op.attrs.get("value")
         return value if isinstance(value, int) and not isinstance(value, bool) else None
     args = [constants[v.name] for v in op.ins if v.name in constants]
+    if len(args) == len(op.ins) == 1 and op.name == CAST:
+        return wrapped(args[0], scalar_dtype(op.results[0].type))
     if len(args) != len(op.ins) or not op.name.startswith("arith."):
         return None
     return fold(operation(op), args, scalar_dtype(op.results[0].type))

@@ -104,6 +104,9 @@ class Call:
         node = Node(self.name, ins, (), [], attributes, [], tuple(groups) if self.fmt.grouped else ())
         node.span = self.place.span
         body.emit(node)
+        if self.fmt.results > 1:
+            node.results += [body.define(ScalarType(INDEX), None) for _ in range(self.fmt.results)]
+            return tuple(node.results)
         if t is not None:
             node.results.append(body.define(t, self.place.target()))
             return node.results[0]
@@ -258,7 +261,7 @@ class Call:
 
     def result(self, given: Mapping[str, Any], attributes: Mapping[str, AttrValue]) -> Type | None:
         """The type of the result; None where the operation has none, or an optional one is not asked for."""
-        if not self.fmt.has_result:
+        if self.fmt.results != 1:
             if self.type is not None:
                 self.wrong("found type=, and the operation has no result")
             return None
@@ -304,12 +307,14 @@ def _derived(
             return TensorViewType(_extents(given["shape"]), d)
         case "partition_view" if isinstance(d, DType):
             return PartitionViewType(_extents(given["sizes"]), d)
-        case "subview" if isinstance(d, DType):
+        case "global_subview" if isinstance(d, DType):
             return PartitionViewType(_extents(attributes["sizes"]), d)
-        case "subset" if isinstance(first, TileType):
+        case "subset" | "subview" if isinstance(first, TileType):
             rows, cols = _extents(attributes["sizes"])
             assert rows is not None and cols is not None
-            return replace(first, rows=rows, cols=cols, v_row=rows, v_col=cols)
+            sizes = (given.get("valid_row", rows), given.get("valid_col", cols))
+            v_row, v_col = _extents(sizes)
+            return replace(first, rows=rows, cols=cols, v_row=v_row, v_col=v_col)
         case "addptr" | "bind_tile":
             return first
         case "get_tensor_view_dim" | "get_tensor_view_stride":

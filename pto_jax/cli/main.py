@@ -17,9 +17,20 @@ from .. import __version__
 from ..errors import ArgumentError, Diagnostic, FileError, ParseError, PtoError
 from ..files.terminal import escaping, one_line
 from ..ir.languages import LANGUAGES
-from ..profiles import PROFILE_NAMES
+from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import emit, fuzz, replay, report
-from .options import ACCEPTED, INTERRUPTED, KEEP_COMPILED, REJECTED, USAGE, RunOptions, Watch, add_language
+from .options import (
+    ACCEPTED,
+    INTERRUPTED,
+    KEEP_COMPILED,
+    REJECTED,
+    USAGE,
+    RunOptions,
+    Watch,
+    add_language,
+    build_level,
+    scalar,
+)
 
 #: Options whose value may be missing, and what they mean without one.
 _WITHOUT_VALUE = {"--trace": "--trace=instructions", "--sanitize": "--sanitize=uses"}
@@ -197,8 +208,9 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("files", nargs="+", metavar="FILE")
     profile(sub)
     sub.add_argument("--portable", action="store_true", help="accept only what every profile guarantees")
+    sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the text names a device")
     sub.add_argument(
-        "--level", type=int, choices=(1, 2, 3), help="build level; 3: explicit addresses and synchronisation"
+        "--level", type=build_level, help="build level 1, 2 or 3 (level1 ...); 3 places all tiles"
     )
     sub.add_argument("--auto-sync", action="store_true", help="a tool inserts the synchronisation")
     add_language(sub)
@@ -287,7 +299,7 @@ def _run(args: argparse.Namespace) -> int:
 def _diff(args: argparse.Namespace) -> int:
     from .diff import DiffOptions, diff
 
-    scalars = dict(_scalar(text) for text in args.arg)
+    scalars = dict(scalar(text) for text in args.arg)
     equal = diff(
         DiffOptions(
             before=args.before,
@@ -324,13 +336,14 @@ def _verify(args: argparse.Namespace) -> int:
             print(f"pto-jax verify: error: {error}", file=sys.stderr)
             status = USAGE
             continue
-        findings = verify(
-            program, args.profile, portable=args.portable, level=args.level, auto_sync=args.auto_sync
-        )
+        build = {"arch": args.arch, "level": args.level, "auto_sync": args.auto_sync}
+        findings = verify(program, args.profile, portable=args.portable, **build)
         for diagnostic in findings:
             print(_placed(diagnostic, file))
         count = Counter(d.severity for d in findings)
-        target = resolve_profile(program, args.profile).name + (", portable" if args.portable else "")
+        target = resolve_profile(program, args.profile, arch=args.arch).name + (
+            ", portable" if args.portable else ""
+        )
         verdict = "rejected" if count["error"] else "accepted"
         print(f"{file}: {verdict} ({target}): {count['error']} errors, {count['warning']} warnings")
         status = max(status, REJECTED if count["error"] else ACCEPTED)
@@ -366,19 +379,10 @@ def _cost(args: argparse.Namespace) -> int:
     from ..cost import cost
 
     program = load(args.file, language=args.language)
-    arguments = dict(_scalar(text) for text in args.arg)
+    arguments = dict(scalar(text) for text in args.arg)
     priced = cost(program, args.profile, args.model, entry=args.entry, arguments=arguments)
     print(priced.to_json() if args.json else f"{args.file}: {priced}")
     return ACCEPTED
-
-
-def _scalar(text: str) -> tuple[str, int]:
-    """A scalar argument written ``name=number``."""
-    name, _, number = text.partition("=")
-    try:
-        return name.removeprefix("%"), int(number, 0)
-    except ValueError:
-        raise ArgumentError(f"--arg {text}: allowed: NAME=N with an integer N") from None
 
 
 def _bench(args: argparse.Namespace) -> int:

@@ -25,6 +25,18 @@ KEEP_COMPILED = {
 }
 
 
+def build_level(text: str) -> int:
+    """The level that an option names, as a number or as the assembler writes it.
+
+    >>> build_level("3"), build_level("Level1")
+    (3, 1)
+    """
+    number = text.lower().removeprefix("level")
+    if number not in ("1", "2", "3"):
+        raise argparse.ArgumentTypeError(f"found {text!r}; allowed: 1, 2, 3, level1, level2, level3")
+    return int(number)
+
+
 class Adder(Protocol):
     """Adds a command with its one-line summary; gives the parser for its options."""
 
@@ -32,6 +44,15 @@ class Adder(Protocol):
         self, name: str, run: Callable[[argparse.Namespace], int], summary: str
     ) -> argparse.ArgumentParser:
         """Add the command ``name``, which ``run`` executes and returns the exit status of."""
+
+
+def scalar(text: str) -> tuple[str, int]:
+    """A scalar argument written ``name=number``."""
+    name, _, number = text.partition("=")
+    try:
+        return name.removeprefix("%"), int(number, 0)
+    except ValueError:
+        raise ArgumentError(f"--arg {text}: allowed: NAME=N with an integer N") from None
 
 
 def add_language(sub: argparse.ArgumentParser) -> None:

@@ -166,7 +166,7 @@ def _part(state: State, d: DType, whole: Value, shape: _Shape) -> Value:
     if state.chance(0.2):
         value = Value(state.name("g"), PartitionViewType(shape.dims, d))
         sizes = attrs(sizes=shape.dims)
-        state.emit(Op("subview", (whole, *offsets), results=(value,), attributes=sizes, groups=groups))
+        state.emit(Op("global_subview", (whole, *offsets), results=(value,), attributes=sizes, groups=groups))
         return value
     value = Value(state.name("g"), PartitionViewType(_open(state, shape.dims), d))
     operands = (whole, *offsets, *_numbers(state, shape.dims))

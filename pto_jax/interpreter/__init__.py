@@ -7,17 +7,21 @@ global-memory views, tile handles, control flow, calls.
 from . import (
     arith as arith,
     control_flow as control_flow,
+    local_storage as local_storage,
     memory_scalar as memory_scalar,
     memrefs as memrefs,
+    multi_tiles as multi_tiles,
     pipe_handles as pipe_handles,
     pipes as pipes,
     pointers as pointers,
     queries as queries,
     reinterpret as reinterpret,
+    subviews as subviews,
     sync_config as sync_config,
     sync_events as sync_events,
     sync_handles as sync_handles,
     sync_modes as sync_modes,
+    tile_queries as tile_queries,
     views as views,
 )
 from .control_flow import step_by_step as step_by_step

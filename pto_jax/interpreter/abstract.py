@@ -92,6 +92,10 @@ class AbstractMachine:
         """No storage: None."""
         return None
 
+    def window_of(self, ref: TileRef) -> tuple[TileRef, Scalar, Scalar] | None:
+        """No storage: None."""
+        return None
+
     def contents(self, ref: TileRef) -> None:
         """Nothing is computed: None."""
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ..analysis.constant_folding import operation, scalar_dtype
+from ..analysis.constant_folding import operation, scalar_dtype, wrapped
 from ..errors import Diagnostic, NotExecutableError
 from ..ir.program import Op
+from ..isa.structure import CAST
 from .interpreter import Interpreter, executes
 from .scope import Scope
 
@@ -12,6 +13,17 @@ from .scope import Scope
 @executes("arith.constant")
 def _constant(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     scope.bind(op.results[0], op.attrs["value"])
+
+
+@executes(CAST)
+def _cast(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    source, result = (scalar_dtype(v.type) for v in (*op.ins, *op.results))
+    value = scope[op.ins[0]]
+    known = wrapped(value, result) if isinstance(value, int) else None
+    scope.bind(
+        op.results[0],
+        interpreter.machine.scalar("arith.bitcast", [value], source, result) if known is None else known,
+    )
 
 
 @executes("arith")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import Diagnostic, ExecutionError
+from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.program import Function, Op, Region, Symbol
 from .cores import kind_of, meet_inside, section_kind
@@ -177,6 +177,9 @@ def _call(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     assert function is not None, callee
     if _elsewhere(interpreter, function):
         return
+    if function.external:
+        message = f"@{function.name} is declared without a body; allowed: a function of the program"
+        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     returned = yield from interpreter.function(function, [scope[v] for v in op.ins], Scope())
     _bind(op, returned, scope)
 

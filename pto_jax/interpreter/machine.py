@@ -67,6 +67,9 @@ class Machine(Protocol):
     def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Hashable:
         """Storage of a part of a tile, in the order of the whole."""
 
+    def window_of(self, ref: TileRef) -> tuple[TileRef, Scalar, Scalar] | None:
+        """The tile, the row and the column that a handle with its pitch begins at; None for other handles."""
+
     def contents(self, ref: TileRef) -> Any:
         """The words of a whole tile as an array [rows, cols]."""
 

@@ -55,6 +55,6 @@ def _reinterpret(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     scope.bind(op.results[0], view)
 
 
-@executes("subview")
+@executes("global_subview")
 def _subview(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     bind_window(interpreter, op, scope)

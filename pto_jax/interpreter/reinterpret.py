@@ -27,8 +27,8 @@ def tile_type(op: Op, value: Value) -> TileType:
     return t
 
 
-def _bind(interpreter: Interpreter, op: Op, scope: Scope, alias: TileRef) -> None:
-    """A destination that exists is pointed anew."""
+def bind_handle(interpreter: Interpreter, op: Op, scope: Scope, alias: TileRef) -> None:
+    """Bind the handle that an operation makes; a destination that exists is pointed anew."""
     interpreter.machine.region(op, alias)
     (scope.update if op.outs else scope.bind)(op.destinations[0], alias)
 
@@ -43,11 +43,11 @@ def alias(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     ref, t = scope[op.ins[0]], tile_type(op, op.destinations[0])
     same = t.shape == ref.type.shape and op.name != "treshape"
     sizes = region_of(t, ref.v_row, ref.v_col) if same else region_of(t)
-    _bind(interpreter, op, scope, TileRef(t, _seen(interpreter, op, ref, t), *sizes))
+    bind_handle(interpreter, op, scope, TileRef(t, _seen(interpreter, op, ref, t), *sizes))
 
 
 def _seen(interpreter: Interpreter, op: Op, ref: TileRef, t: TileType) -> Operand:
-    return _each(ref, lambda option: interpreter.machine.alias(op, option, t))
+    return of_each(ref, lambda option: interpreter.machine.alias(op, option, t))
 
 
 @executes("tsubview")
@@ -63,7 +63,7 @@ def _subview(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 
     sizes = region_of(t)
     require_inside(interpreter.machine, op, f"%{op.ins[0].name}", (row, col), sizes, source.shape)
-    _bind(interpreter, op, scope, TileRef(t, _each(ref, moved), *sizes))
+    bind_handle(interpreter, op, scope, TileRef(t, of_each(ref, moved), *sizes))
 
 
 @executes("subset")
@@ -85,7 +85,7 @@ def _subset(interpreter: Interpreter, op: Op, scope: Scope) -> None:
         )
     )
     t = t if whole else t.with_valid(None, None)
-    _bind(interpreter, op, scope, TileRef(t, _each(ref, windowed), *sizes))
+    bind_handle(interpreter, op, scope, TileRef(t, of_each(ref, windowed), *sizes))
 
 
 def _rest(interpreter: Interpreter, valid: Scalar, start: Scalar, size: int) -> Scalar:
@@ -95,7 +95,7 @@ def _rest(interpreter: Interpreter, valid: Scalar, start: Scalar, size: int) -> 
     return interpreter.scalar("arith.minsi", (left, size), INDEX, INDEX)
 
 
-def _each(ref: TileRef, make: Callable[[TileRef], Hashable]) -> Operand:
+def of_each(ref: TileRef, make: Callable[[TileRef], Hashable]) -> Operand:
     """The storage that is made of each one a handle may stand for."""
     if isinstance(ref.storage, Choice):
         made = tuple(make(with_storage(ref, option)) for option in ref.storage.options)
@@ -121,4 +121,4 @@ def _bind_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     rows, cols = (n if valid is None else valid for n, valid in zip(t.shape, given, strict=True))
     known = interpreter.machine.known(rows), interpreter.machine.known(cols)
     t = t.with_valid(*known)
-    _bind(interpreter, op, scope, TileRef(t, _seen(interpreter, op, ref, t), rows, cols))
+    bind_handle(interpreter, op, scope, TileRef(t, _seen(interpreter, op, ref, t), rows, cols))

@@ -112,9 +112,17 @@ class Op:
                 yield from op.walk()
 
 
+#: Attributes that make a function an entry.
+ENTRY_MARKS = ("pto.entry", "hacc.entry", "pto.kernel", "pto.aicore")
+
+
 @dataclass(frozen=True)
 class Function:
-    """A function; ``results`` are the types it returns (``return`` operations give the values)."""
+    """A function; ``results`` are the types it returns (``return`` operations give the values).
+
+    An ``external`` one is declared only: its body, which is empty here, stands elsewhere. ``child`` is the
+    number of the child module that it stands in, None where the program has no child modules.
+    """
 
     name: str
     args: tuple[Value, ...]
@@ -123,6 +131,8 @@ class Function:
     attributes: Attrs = ()
     private: bool = False
     span: Span | None = field(default=None, compare=False, repr=False)
+    external: bool = field(default=False, repr=False)
+    child: int | None = field(default=None, repr=False)
 
     @cached_property
     def attrs(self) -> dict[str, AttrValue]:
@@ -131,8 +141,8 @@ class Function:
 
     @property
     def is_entry(self) -> bool:
-        """Whether the function is marked ``pto.entry``."""
-        return "pto.entry" in self.attrs
+        """Whether the function is marked as an entry."""
+        return any(mark in self.attrs for mark in ENTRY_MARKS)
 
     def walk(self) -> Iterator[Op]:
         """All operations of the function, nested ones included, in text order."""
@@ -171,9 +181,10 @@ class Program:
 
     A *fragment* is a text without ``func``, as documentation pages print instructions: it has one
     function whose arguments are the unbound names in order of first use, and ``fragment_results``
-    names the values it yields (bound results and destination handles, in order). ``language`` is the version
-    that the program's text is in; None for programs that were no text. What a version says without writing
-    it stands in the operations, so that equal programs do the same whatever their version.
+    names the values it yields (bound results and destination handles, in order). A module of modules has the
+    functions of all its ``children``, of which these are the attributes. ``language`` is the version that the
+    program's text is in; None for programs that were no text. What a version says without writing it stands
+    in the operations, so that equal programs do the same whatever their version.
     """
 
     functions: tuple[Function, ...]
@@ -183,6 +194,7 @@ class Program:
     has_module: bool = field(default=True, compare=False, repr=False)
     language: Language | None = field(default=None, compare=False, repr=False)
     source: str = field(default="<text>", compare=False, repr=False)
+    children: tuple[Attrs, ...] = ()
 
     @cached_property
     def attrs(self) -> dict[str, AttrValue]:
@@ -190,20 +202,34 @@ class Program:
         return dict(self.attributes)
 
     def function(self, name: str) -> Function | None:
-        """The function of a name, None where there is none."""
-        return next((f for f in self.functions if f.name == name), None)
+        """The function of a name, one with a body where there is one; None where there is none."""
+        named = [f for f in self.functions if f.name == name]
+        return next((f for f in named if not f.external), named[0] if named else None)
+
+    def setting(self, name: str) -> AttrValue:
+        """An attribute of the module, or the one that all its children have; None for none."""
+        if name in self.attrs or not self.children:
+            return self.attrs.get(name)
+        values = {dict(child).get(name) for child in self.children}
+        return values.pop() if len(values) == 1 else None
 
     @property
     def entries(self) -> tuple[Function, ...]:
-        """Functions marked ``pto.entry``; the only function where a module has just one."""
-        if len(self.functions) == 1:
-            return self.functions
+        """Functions marked as entries; the only one with a body where a module has just one."""
+        bodies = tuple(f for f in self.functions if not f.external)
+        if len(bodies) == 1:
+            return bodies
         return tuple(f for f in self.functions if f.is_entry)
 
     @cached_property
     def digest(self) -> str:
         """A stable identifier of what the program says."""
-        said = (f"{f.name}={getattr(self, f.name)!r}" for f in fields(self) if f.compare)
+        said = [
+            f"{f.name}={getattr(self, f.name)!r}"
+            for f in fields(self)
+            if f.compare and (f.name != "children" or self.children)
+        ]
+        said += [f"{f.name}:{f.external}:{f.child}" for f in self.functions if f.external or self.children]
         return hashlib.sha256(f"Program({', '.join(said)})".encode()).hexdigest()
 
     @cached_property

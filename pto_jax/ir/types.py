@@ -46,6 +46,7 @@ from .enums import (
     SLayout as SLayout,
     StPhase as StPhase,
 )
+from .local_types import LocalArrayType as LocalArrayType, StructType as StructType
 
 LayoutName = Literal["ND", "DN", "NZ", "ZN", "ZZ", "NN"]
 _LAYOUT_NAMES: dict[tuple[BLayout, SLayout], LayoutName] = {
@@ -253,6 +254,17 @@ class ScalarType:
 
 
 @dataclass(frozen=True)
+class MultiTileType:
+    """Several tiles of one type, the ``slots``, in a row; ``count`` is how many there are."""
+
+    slot: TileType
+    count: int
+
+    def __str__(self) -> str:
+        return f"multi tile of {self.count} x ({self.slot})"
+
+
+@dataclass(frozen=True)
 class PtrType:
     """Pointer into global memory (or, on ISA pages, into another address space)."""
 
@@ -344,6 +356,9 @@ Type: TypeAlias = (
     | VectorType
     | OpaqueType
     | UnknownType
+    | MultiTileType
+    | LocalArrayType
+    | StructType
 )
 
 

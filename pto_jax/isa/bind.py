@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from ..errors import Diagnostic, VerifyError
 from ..ir.program import AttrValue, Op, Value
 from ..ir.types import (
+    LocalArrayType,
     MemRefType,
+    MultiTileType,
     OpaqueType,
     PartitionViewType,
     PtrType,
     ScalarType,
+    StructType,
     TensorViewType,
     TileType,
     Type,
@@ -52,7 +55,7 @@ def accepts(operand: Operand, t: Type) -> bool:
         case "vector":
             return isinstance(t, VectorType)
         case "handle":
-            return isinstance(t, OpaqueType)
+            return isinstance(t, OpaqueType | MultiTileType | LocalArrayType | StructType)
         case "event":
             return True
 

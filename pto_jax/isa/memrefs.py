@@ -242,8 +242,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         traits=Traits(alias=Alias("result", "source", "global", "moved")),
     ),
     _declared(
-        "subview",
-        "Window of a global view with constant sizes.",
+        "global_subview",
+        "Window of a global view with constant sizes, as older programs spell it: pto.subview.",
         "As partition_view: base = view base + sum offset * stride; strides are inherited.",
         (
             Operand("result", "out", "gm", None),
@@ -266,8 +266,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Attribute("sizes", tuple, None, "extents of the window"),),
         (
             Decision(
-                "The instruction page uses the name for a window of a tile; which is meant?",
-                "With offsets = [..] a window of a global view, else the tile instruction tsubview.",
+                "Programs write pto.subview for windows of tiles too; which is meant?",
+                "With offsets = [..] a window of a global view, with %t[..] the window subview of a tile, "
+                "else the tile instruction tsubview.",
                 _DIALECT,
             ),
         ),

@@ -9,12 +9,15 @@ from .traits import PLAIN, Effect, Regions, Traits
 
 #: The terminator of a function.
 FUNCTION_END = "return"
+#: An integer seen as one of another sign: the same bits.
+CAST = "builtin.unrealized_conversion_cast"
 _YIELD = ("scf.yield",)
 _END = Traits(terminator=True)
 
 #: Traits by name; operations of the dialects in :data:`_DIALECTS` that are not listed have the dialect's.
 STRUCTURE: Mapping[str, Traits] = {
     "call": Traits(calls=True),
+    CAST: PLAIN,
     FUNCTION_END: _END,
     "scf.for": Traits(regions=Regions("for")),
     "scf.while": Traits(regions=Regions("while", ("scf.condition", "scf.yield"))),

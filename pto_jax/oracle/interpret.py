@@ -17,7 +17,7 @@ from ..interpreter import Operand, Pointer, TileRef, View, launch, memref_view
 from ..ir.dtypes import DType
 from ..ir.program import Function, Program, Value
 from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType
-from ..profiles import OutOfRegion, Profile, Subnormals, profile as profile_called, profile_of_arch
+from ..profiles import OutOfRegion, Profile, Subnormals, profile as profile_called, profile_of_program
 from . import storage
 from .machine import ReferenceMachine
 from .numbers import Array
@@ -123,7 +123,7 @@ def _check_launch(program: Program, function: Function, given: Mapping[str, Any]
 
 
 def _profile_of(program: Program) -> Profile:
-    return profile_of_arch(program.attrs.get("pto.target_arch"))
+    return profile_of_program(program)
 
 
 def _entry(program: Program, name: str | None) -> Function:

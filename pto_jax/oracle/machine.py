@@ -151,6 +151,11 @@ class ReferenceMachine:
         """The part of a tile from (row, col) on."""
         return Window(ref, int(row), int(col))
 
+    def window_of(self, ref: TileRef) -> tuple[TileRef, Scalar, Scalar] | None:
+        """The tile, the row and the column that a window begins at; None for other handles."""
+        window = ref.storage
+        return (window.tile, window.row, window.col) if isinstance(window, Window) else None
+
     def _plain(self, ref: TileRef) -> Place:
         assert isinstance(ref.storage, Place), ref.storage
         return ref.storage

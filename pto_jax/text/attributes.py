@@ -136,6 +136,12 @@ _OTHER_NAMES: dict[tuple[type[IntEnum], str], str] = {
     (RoundMode, "castnone"): "NONE",
     **{(RoundMode, f"cast{m.name.lower()}"): m.name for m in RoundMode},
     (AddressSpace, "ub"): "VEC",
+    (AddressSpace, "l1"): "MAT",
+    (AddressSpace, "l0a"): "LEFT",
+    (AddressSpace, "l0b"): "RIGHT",
+    (AddressSpace, "l0c"): "ACC",
+    (AddressSpace, "bt"): "BIAS",
+    (AddressSpace, "fb"): "SCALING",
 }
 #: Enumerations of at most so many members are listed where one is expected.
 _FEW = 12

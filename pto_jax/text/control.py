@@ -36,9 +36,11 @@ def read_constant(reader: Reader, results: Results, start: int) -> Op:
     value = _constant(reader, value, written, (value_start, raw))
     _need(reader, results, 1, "arith.constant", start)
     results = results or [reader.unused()]
+    bound = tuple(reader.scopes.define(m, written) for m in results)
+    reader.scopes.set_constant(bound[0], value)
     return Op(
         "arith.constant",
-        results=tuple(reader.scopes.define(m, written) for m in results),
+        results=bound,
         attributes=(("value", value),),
         span=c.span(start, c.last_end),
     )

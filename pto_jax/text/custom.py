@@ -7,7 +7,16 @@ from dataclasses import dataclass, field, replace
 
 from ..ir.dtypes import I1, I64, INDEX
 from ..ir.program import AttrValue, Op, Value
-from ..ir.types import Pipe, PipeEventType, ScalarType, TensorViewType, TileType, Type, UnknownType
+from ..ir.types import (
+    PartitionViewType,
+    Pipe,
+    PipeEventType,
+    ScalarType,
+    TensorViewType,
+    TileType,
+    Type,
+    UnknownType,
+)
 from .attributes import enumeration, event
 from .dictionaries import Places
 from .formats import (
@@ -76,8 +85,8 @@ def _results(
     reader: Reader, fmt: Format, results: list[Mention], draft: _Draft, ins: list[Value], start: int
 ) -> tuple[Value, ...]:
     c = reader.cursor
-    if len(results) > fmt.has_result:
-        have = "one value" if fmt.has_result else "no value"
+    if len(results) > fmt.results or (fmt.results > 1 and len(results) == 1):
+        have = {0: "no value", 1: "one value"}.get(fmt.results, f"{fmt.results} values")
         first = results[0]
         c.fail(
             f"found {len(results)} result(s) for '{fmt.name}', which has {have}",
@@ -89,6 +98,8 @@ def _results(
         results = [reader.unused()]
     if not results:
         return ()
+    if fmt.results > 1:
+        return tuple(reader.scopes.define(r, _IMPLIED["index"]) for r in results)
     result_type = written[0] if written else _implied(reader, draft, ins, start)
     rank = len(draft.groups.get("shape", ()))
     if isinstance(result_type, TensorViewType) and result_type.dims == (rank,) and rank > 1:
@@ -100,17 +111,25 @@ def _implied(reader: Reader, draft: _Draft, ins: list[Value], start: int) -> Typ
     if draft.implied in _IMPLIED:
         return _IMPLIED[draft.implied]
     source = ins[0].type if ins else UnknownType()
+    if draft.implied == "part" and isinstance(source, TensorViewType | PartitionViewType):
+        sizes = draft.groups.get("sizes", ())
+        return PartitionViewType(tuple(map(reader.scopes.constant, sizes)), source.dtype)
     if draft.implied != "window" or not isinstance(source, TileType):
         return source
-    sizes = draft.attributes["sizes"]
-    if not isinstance(sizes, tuple) or len(sizes) != 2:
+    extents = draft.attributes["sizes"]
+    if not isinstance(extents, tuple) or len(extents) != 2:
         reader.cursor.fail(
-            "found a subset of a tile without two sizes; allowed: sizes [rows, cols]",
+            "found a window of a tile without two sizes; allowed: sizes [rows, cols]",
             start=start,
             end=reader.cursor.last_end,
         )
-    rows, cols = (int(s) for s in sizes if isinstance(s, int))
-    return replace(source, rows=rows, cols=cols, v_row=rows, v_col=cols)
+    rows, cols = (int(s) for s in extents if isinstance(s, int))
+    valid: list[int | None] = [rows, cols]
+    for axis, name in enumerate(("valid_row", "valid_col")):
+        for mention in draft.groups.get(name, ()):
+            known = reader.scopes.constant(mention)
+            valid[axis] = None if known is None else min(known, (rows, cols)[axis])
+    return replace(source, rows=rows, cols=cols, v_row=valid[0], v_col=valid[1])
 
 
 def _read_item(reader: Reader, fmt: Format, item: Item, draft: _Draft) -> None:
@@ -212,6 +231,10 @@ def _integers(reader: Reader) -> AttrValue:
     return tuple(sizes)
 
 
+def _numbers(c: Cursor) -> AttrValue:
+    return tuple(c.listed(lambda: c.integer("the number of a field"), Kind.R_SQUARE))
+
+
 def _positive(c: Cursor) -> int:
     start = c.start
     size = c.integer("a size")
@@ -226,6 +249,7 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Reader], AttrValue]] = {
     "event": lambda reader: event(reader.cursor),
     "int": lambda reader: reader.cursor.integer("a number"),
     "integers": _integers,
+    "numbers": lambda reader: _numbers(reader.cursor),
     "string": lambda reader: reader.cursor.string("a format"),
 }
 

@@ -8,6 +8,7 @@ from .attributes import BY_CLASS, EVENT_PREFIX, quoted
 from .dictionaries import print_attributes, print_value
 from .formats import (
     OPERAND_TYPES,
+    SPELLED,
     AnyOrderItem,
     AttrItem,
     DictItem,
@@ -21,7 +22,7 @@ from .formats import (
 )
 from .type_text import Style, print_types
 
-_NO_DIALECT = ("return", "scf.", "arith.", "memref.")
+_NO_DIALECT = ("return", "scf.", "arith.", "memref.", "builtin.")
 _TIGHT_AFTER = ("(", "[")
 _TIGHT_BEFORE = (",", ")", "]")
 
@@ -57,7 +58,7 @@ def custom_text(op: Op, fmt: Format, style: Style) -> str:
     for item in fmt.items:
         _emit(op, item, operands, rest, style, tokens)
     prefix = "" if op.name.startswith(_NO_DIALECT) else "pto."
-    return _join(prefix + op.name, tokens)
+    return _join(prefix + SPELLED.get(op.name, op.name), tokens)
 
 
 def _emit(
@@ -134,6 +135,8 @@ def _attribute(op: Op, item: AttrItem, operands: _Operands) -> str:
             return print_value(value)
         case "word":
             return str(value)
+        case "numbers" if isinstance(value, tuple):
+            return ", ".join(map(str, value))
         case "string":
             return quoted(str(value))
         case _:

@@ -12,7 +12,8 @@ A line is a sequence of items separated by blanks:
                 where the type is another than :data:`OPERAND_TYPES` says
 ``(& ... &)``   parts separated by ``;``: any of them, in any order, with commas between
 ``=i64``        the result has this type, which is not written; ``=$a``: the type of operand ``a``;
-                ``=window``: that of the first operand with the sizes given
+                ``=part``: a window of the sizes that are constants; ``=window``: that of the first operand
+                with the sizes, and the valid sizes, given; ``=indices``: two results of type index
 anything else   itself
 """
 
@@ -49,20 +50,37 @@ _COMPARE = "@predicate:word , $lhs , $rhs {} : !lhs&rhs =i1"
 # Instructions by name: the syntax of each operation is a line of its own.
 _SYNTAX = {
     "make_tensor_view": "$ptr , shape = [ $shape* ] , strides = [ $strides* ] {} : ^",
-    "partition_view": "$view , offsets = [ $offsets* ] , sizes = [ $sizes* ] {} : !view -> ^",
-    "subview": "$view , offsets = [ $offsets* ] , sizes = @sizes:integers {} : !view -> ^",
+    "partition_view": "$view , offsets = [ $offsets* ] , sizes = [ $sizes* ] {} : !view (?r -> ^ ?) =part",
+    "global_subview": "$view , offsets = [ $offsets* ] , sizes = @sizes:integers {} : !view -> ^",
     "get_tensor_view_dim": "$view , $index {} : !view -> ^",
     "get_tensor_view_stride": "$view , $index {} : !view -> ^",
+    "get_validshape": "$tile {} : !tile =indices",
+    "tile_valid_rows": "$tile {} : !tile -> ^",
+    "tile_valid_cols": "$tile {} : !tile -> ^",
     "tensor_view_addr": _VIEW,
     "tile_buf_addr": "$tile {} : !tile -> ^",
     "addptr": "$ptr , $offset {} : !ptr -> ^",
     "castptr": "$addr {} : !addr -> ^",
+    "ptrtoint": "$ptr {} : !ptr -> ^",
+    "inttoptr": "$addr {} : !addr -> ^",
     "alloc_tile": "(? addr = $addr ?) (? valid_row = $valid_row ?) (? valid_col = $valid_col ?) {} : ^",
     "declare_tile": "{} -> ^",
+    "alloc_multi_tile": "(? addr = $addr ?) (? valid_row = $valid_row ?) (? valid_col = $valid_col ?) {} : ^",
+    "multi_tile_get": "$tiles [ $slot ] {} : !tiles -> ^",
+    "declare_local_array": "{} -> ^",
+    "local_array_get": "$array [ $indices* ] {} : !array -> ^",
+    "local_array_set": "$array [ $indices* ] , $value {} : !array , !value",
+    "declare_struct": "{} -> ^",
+    "struct_get": "$struct [ @path:numbers ] {} : !struct -> ^",
+    "struct_set": "$struct [ @path:numbers ] , $value {} : !struct , !value",
     "bind_tile": "$source (? , $valid_row , $valid_col ?) {} : !source -> ^",
     "pointer_cast": "( $addrs* ) (? $valid_row , $valid_col ?) {} : ^",
     "set_validshape": "$tile , $row , $col {} : !tile",
     "subset": "$tile [ $offsets* ] sizes @sizes:integers {} : !tile =window",
+    "subview": (
+        "$tile [ $offsets* ] sizes @sizes:integers (? valid [ $valid_row , $valid_col ] ?) {} "
+        ": !tile (?r -> ^ ?) =window"
+    ),
     "treshape": "$tile {} : !tile (?r -> ^ ?) =$tile",
     "bitcast": "$tile {} : !tile -> ^",
     "tassign": "$tile , $addr {} : !tile (?n , !addr ?) (?r -> ^ ?) =$tile",
@@ -147,6 +165,7 @@ _SYNTAX = {
         """.split(),
         _CAST,
     ),
+    "builtin.unrealized_conversion_cast": _CAST,
     "scf.condition": "( $condition ) (? $values* : !values* ?)",
     "scf.yield": "(? $values* : !values* ?)",
     "return": "(? $values* : !values* ?)",
@@ -161,12 +180,14 @@ UNGROUPED = frozenset(
 )
 #: Operations that are also written as tile instructions.
 TWO_SPELLINGS = frozenset(["talloc", "tpush", "tpop", "tfree", "set_quant_scalar", "set_quant_vector"])
-#: Names of two instructions, with the tile instruction's own one: a window of a global view, and of a tile.
-AS_TILE = {"subview": "tsubview"}
+#: A name of three operations; brackets behind the first operand, ``offsets``, or neither tell which is meant.
+OVERLOADED = {"subview": ("subview", "global_subview", "tsubview")}
+#: Operations that share their name in the text with others.
+SPELLED = {"global_subview": "subview"}
 #: Operands whose type may be left out: what a name without a definition (fragments) is taken as.
 OPERAND_TYPES = {
     **dict.fromkeys(
-        "shape strides offsets sizes index offset row col valid_row valid_col event".split(),
+        "shape strides offsets sizes index indices slot offset row col valid_row valid_col event".split(),
         ScalarType(INDEX),
     ),
     "addr": ScalarType(I64),
@@ -266,10 +287,14 @@ class Format:
         )
 
     @property
-    def has_result(self) -> bool:
-        """Whether operations of this syntax have a result."""
+    def results(self) -> int:
+        """How many results operations of this syntax have."""
         flat = [j for i in self.items for j in (i.items if isinstance(i, OptionalItem) else (i,))]
-        return any(isinstance(i, ImpliedItem) or (isinstance(i, TypeItem) and "^" in i.targets) for i in flat)
+        if ImpliedItem("indices") in flat:
+            return 2
+        return int(
+            any(isinstance(i, ImpliedItem) or (isinstance(i, TypeItem) and "^" in i.targets) for i in flat)
+        )
 
 
 def _item(text: str) -> Item:

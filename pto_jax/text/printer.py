@@ -34,16 +34,18 @@ class Printer:
     def text(self) -> str:
         """The program's text, every line ended by a newline."""
         lines: list[str] = []
-        attributes = print_attributes((*self.program.attributes, *self._language()))
-        module = bool(attributes) if self.program.fragment else self.program.has_module
+        language = self._language()
+        attributes = print_attributes((*self.program.attributes, *language))
+        module = bool(attributes) if self.program.fragment else self.program.has_module or bool(language)
         if module:
             lines.append("module" + (f" attributes{attributes}" if attributes else "") + " {")
         indent = _INDENT if module else ""
-        for function in self.program.functions:
-            if self.program.fragment:
-                lines += self._ops(function.body.ops, indent, top=True)
-            else:
-                lines += self._function(function, indent)
+        for number, child in enumerate(self.program.children):
+            said = print_attributes(child)
+            lines.append(f"{indent}module" + (f" attributes{said}" if said else "") + " {")
+            lines += self._functions(indent + _INDENT, number)
+            lines.append(indent + "}")
+        lines += self._functions(indent, None)
         if module:
             lines.append("}")
         return "".join(line + "\n" for line in lines)
@@ -57,8 +59,18 @@ class Printer:
                     return ((KEY, self.program.language or LANGUAGES[0]),)
         return ()
 
+    def _functions(self, indent: str, child: int | None) -> Iterator[str]:
+        for function in self.program.functions:
+            if function.child != child:
+                continue
+            if self.program.fragment:
+                yield from self._ops(function.body.ops, indent, top=True)
+            else:
+                yield from self._function(function, indent)
+
     def _function(self, f: Function, indent: str) -> Iterator[str]:
-        args = ", ".join(f"{a}: {print_type(a.type)}" for a in f.args)
+        named = any(a.name != f"arg{i}" for i, a in enumerate(f.args)) or not f.external
+        args = ", ".join(f"{a}: {print_type(a.type)}" if named else print_type(a.type) for a in f.args)
         private = "private " if f.private else ""
         results = ""
         if len(f.results) == 1:
@@ -67,7 +79,11 @@ class Printer:
             results = f" -> ({print_types(list(f.results))})"
         attributes = print_attributes(f.attributes)
         attributes = f" attributes{attributes}" if attributes else ""
-        yield f"{indent}func.func {private}{print_symbol(f.name)}({args}){results}{attributes} {{"
+        head = f"{indent}func.func {private}{print_symbol(f.name)}({args}){results}{attributes}"
+        if f.external:
+            yield head
+            return
+        yield head + " {"
         yield from self._ops(f.body.ops, indent + _INDENT)
         yield indent + "}"
 

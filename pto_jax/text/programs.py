@@ -6,12 +6,12 @@ from dataclasses import replace
 
 from .. import isa
 from ..ir.languages import PRESENT
-from ..ir.program import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, fragment_results
+from ..ir.program import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, Value, fragment_results
 from ..isa.constructs import gone
 from ..isa.history import since
 from .control import CONTROL
 from .custom import read_custom
-from .formats import AS_TILE, TWO_SPELLINGS, Format, Literal, find_format, format_names
+from .formats import OVERLOADED, TWO_SPELLINGS, Format, Literal, find_format, format_names
 from .generic import read_generic
 from .names import canonical, instruction_names, suggestion
 from .reader import Reader
@@ -21,7 +21,7 @@ from .tokens import Kind
 
 #: How programs spell operations whose canonical name is another.
 _SPELLED = {"func.call": "call", "func.return": "return"}
-_DIALECTS = ("arith.", "scf.", "memref.", "func.", "math.", "cf.")
+_DIALECTS = ("arith.", "scf.", "memref.", "func.", "math.", "cf.", "builtin.")
 #: More results of one operation (``%r:N``) than any program has.
 _MAX_RESULTS = 1024
 
@@ -54,15 +54,38 @@ class ProgramReader(Reader):
             named = False
         opened = c.start
         c.expect(Kind.L_BRACE, "to open the module")
+        if c.at_word("module"):
+            program = self._children()
         # A fragment stands in a module where it needs attributes; without, what is here must be functions.
-        if named and c.kind not in (Kind.R_BRACE, Kind.EOF) and not c.at_word("func.func"):
+        elif named and c.kind not in (Kind.R_BRACE, Kind.EOF) and not c.at_word("func.func"):
             program = self._fragment(Kind.R_BRACE)
         else:
             program = Program(self._functions(Kind.R_BRACE), source=c.file, language=self.language)
         c.close(Kind.R_BRACE, opened)
+        self.location()
         if c.kind is not Kind.EOF:
             c.unexpected("end of text after the module")
         return replace(program, attributes=_sorted(found), has_module=True)
+
+    def _children(self) -> Program:
+        """The modules of a module, which has nothing else."""
+        c = self.cursor
+        functions: list[Function] = []
+        children: list[Attrs] = []
+        while c.at_word("module"):
+            c.advance()
+            found: dict[str, AttrValue] = {}
+            if c.accept_word("attributes"):
+                self.attributes.dictionary(found, {}, None)
+            opened = c.start
+            c.expect(Kind.L_BRACE, "to open the module")
+            functions += [replace(f, child=len(children)) for f in self._functions(Kind.R_BRACE)]
+            c.close(Kind.R_BRACE, opened)
+            self.location()
+            children.append(_sorted(found))
+        if c.kind is not Kind.R_BRACE:
+            c.unexpected("'module' or '}' (a module of modules has no functions of its own)")
+        return Program(tuple(functions), source=c.file, children=tuple(children), language=self.language)
 
     def _functions(self, end: Kind) -> tuple[Function, ...]:
         c = self.cursor
@@ -89,26 +112,41 @@ class ProgramReader(Reader):
         start = c.start
         c.advance()
         private = c.accept_word("private")
-        c.accept_word("public")
+        if not private and not c.accept_word("public"):
+            c.accept_word("nested")
         name = self.attributes.symbol().name
         span = c.span(start, c.last_end)
         self.scopes = Scopes(c, open_names=False)
+        self._arguments = 0
         opened = c.start
         c.expect(Kind.L_PAREN, "to open the arguments")
-        args = tuple(c.listed(self.argument, Kind.R_PAREN))
+        named = c.kind in (Kind.PERCENT_IDENT, Kind.R_PAREN)
+        args = tuple(c.listed(self.argument if named else self._unnamed, Kind.R_PAREN))
         c.close(Kind.R_PAREN, opened)
         results = tuple(self.type_list()) if c.accept(Kind.ARROW) else ()
         found: dict[str, AttrValue] = {}
         if c.accept_word("attributes"):
             self.attributes.dictionary(found, {}, None)
-        body = self.region([])
-        return Function(name, args, body, results, _sorted(found), private, span)
+        # A declaration ends here; the body of a function whose arguments have no names is missing.
+        external = private and c.kind is not Kind.L_BRACE
+        body = Region(()) if external else self.region([])
+        self.location()
+        return Function(name, args, body, results, _sorted(found), private, span, external)
+
+    def _unnamed(self) -> Value:
+        """The type of an argument of a declaration."""
+        c = self.cursor
+        start = c.start
+        t = self.types.read()
+        self._arguments += 1
+        return self.scopes.define(Mention(f"arg{self._arguments - 1}", start, c.last_end), t)
 
     def _fragment(self, end: Kind) -> Program:
         c = self.cursor
         ops: list[Op] = []
         while c.kind not in (Kind.EOF, end):
             ops.append(self.statement())
+            self.location()
         parameters = self.scopes.parameters()
         span = ops[0].span
         function = Function(FRAGMENT, parameters, Region(tuple(ops)), span=span)
@@ -136,6 +174,8 @@ class ProgramReader(Reader):
             c.unexpected("an operation" if results else "an operation or '%name ='")
         spelled = c.text
         name = _SPELLED.get(spelled) or canonical(spelled)
+        if name in OVERLOADED:
+            name = self._overload(*OVERLOADED[name])
         fmt = find_format(name)
         control = CONTROL.get(name)
         if control is not None:
@@ -148,7 +188,7 @@ class ProgramReader(Reader):
         c.advance()
         if fmt is not None and not self._tile_spelling(fmt):
             return read_custom(self, fmt, results, start)
-        head = TileOp(AS_TILE.get(name, name), results, start)
+        head = TileOp(name, results, start)
         return read_tile_op(self, head, prefixed=spelled.startswith("pto."))
 
     def _tile_spelling(self, fmt: Format) -> bool:
@@ -156,19 +196,20 @@ class ProgramReader(Reader):
         c = self.cursor
         if c.at_word("ins") and fmt.items[:1] != (Literal("ins"),):
             return True
-        if fmt.name in TWO_SPELLINGS:
-            return c.kind is not Kind.L_PAREN
-        return fmt.name in AS_TILE and self._third_token_is_not("offsets")
+        return fmt.name in TWO_SPELLINGS and c.kind is not Kind.L_PAREN
 
-    def _third_token_is_not(self, word: str) -> bool:
+    def _overload(self, bracketed: str, offsets: str, other: str) -> str:
+        """Which operation of a shared name is meant, by what follows its first operand."""
         c = self.cursor
         position = c.start
-        for _ in range(2):
-            if c.kind is not Kind.EOF:
-                c.advance()
-        other = not c.at_word(word)
+        c.advance()
+        if c.kind is Kind.PERCENT_IDENT:
+            self.mention()
+        found = bracketed if c.kind is Kind.L_SQUARE else other
+        if c.accept(Kind.COMMA) and c.at_word("offsets"):
+            found = offsets
         c.seek(position)
-        return other
+        return found
 
     def _generic(self, results: list[Mention], start: int) -> Op:
         c = self.cursor

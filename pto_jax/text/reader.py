@@ -32,6 +32,8 @@ class Reader(ABC):
         self.attributes: DictionaryReader = DictionaryReader(self.types)
         self.scopes: Scopes = Scopes(self.cursor, open_names=True)
         self._unused = 0
+        #: How many arguments without a name the function has so far.
+        self._arguments = 0
 
     def named_language(self, attributes: dict[str, AttrValue], start: int) -> None:
         """Take the version out of a module's attributes; it holds where the caller asked for none."""
@@ -78,6 +80,7 @@ class Reader(ABC):
         ops: list[Op] = []
         while c.kind not in (Kind.R_BRACE, Kind.EOF):
             ops.append(self.statement())
+            self.location()
         c.close(Kind.R_BRACE, opened)
         self.scopes.pop()
         c.region_ends()
@@ -87,7 +90,16 @@ class Reader(ABC):
         """``%name: T``, a name that is defined here."""
         mention = self.mention()
         self.cursor.expect(Kind.COLON, "before the type of the argument")
-        return self.scopes.define(mention, self.types.read())
+        value = self.scopes.define(mention, self.types.read())
+        self.location()
+        return value
+
+    def location(self) -> None:
+        """`` loc("name")``: where something stands or what it was called, which says nothing here."""
+        c = self.cursor
+        if c.kind is Kind.BARE_IDENT and c.text == "loc" and c.peek()[0] is Kind.L_PAREN:
+            c.advance()
+            self.types.balanced()
 
     def name(self) -> Mention:
         """``%name``."""

@@ -6,7 +6,7 @@ from dataclasses import dataclass, fields
 from typing import NamedTuple
 
 from ..errors import Span
-from ..ir.program import Value
+from ..ir.program import AttrValue, Value
 from ..ir.types import PartitionViewType, TensorViewType, TileType, Type, UnknownType
 from .lexer import Cursor
 from .names import suggestion
@@ -29,6 +29,7 @@ class _Binding:
     type: Type
     start: int
     end: int
+    constant: int | None = None
 
 
 class Scopes:
@@ -73,6 +74,16 @@ class Scopes:
         self._bindings[mention.name] = _Binding(type_, mention.start, mention.end)
         self._levels[-1].append(mention.name)
         return Value(mention.name, type_, self.span(mention))
+
+    def set_constant(self, value: Value, constant: AttrValue) -> None:
+        """Remember that a value is an integer constant, for types that follow from it."""
+        if isinstance(constant, int) and not isinstance(constant, bool):
+            self._bindings[value.name].constant = constant
+
+    def constant(self, mention: Mention) -> int | None:
+        """The number of an integer constant, None for other values."""
+        binding = self._bindings.get(mention.name)
+        return None if binding is None else binding.constant
 
     def known_type(self, mention: Mention) -> Type | None:
         """The type of a value as far as the text so far gives it."""

@@ -11,6 +11,8 @@ from .tokens import Kind
 
 MAX_DIMENSION = (1 << 63) - 1
 _DIM = re.compile(r"(\d+)x")
+#: What follows a size and a blank where further dimensions do: ``x``, ``x16``, ``x16xf32``.
+_SPACED = re.compile(r"x(?:\d.*)?")
 
 Dims = tuple[int | None, ...]
 
@@ -24,8 +26,10 @@ class ShapeReader:
     def dtype(self, text: str | None = None) -> DType:
         """An element type at the cursor, or the one called ``text``."""
         c = self.cursor
+        if text is None and c.kind is Kind.EXCLAMATION_IDENT:
+            text = c.take()
         name = c.expect(Kind.BARE_IDENT, "an element type") if text is None else text
-        found = find_dtype(name)
+        found = find_dtype(name.removeprefix("!pto."))
         if found is None:
             c.fail(
                 f"found the unknown element type '{name}'; allowed: f32, f16, bf16, i8 to i64, ui8 to ui64, "
@@ -36,11 +40,16 @@ class ShapeReader:
         return found
 
     def dims(self, role: str, least: int = 1) -> tuple[Dims, str]:
-        """``16x?xf32`` as sizes and the text after the last ``x`` ("" when nothing follows)."""
+        """``16x?xf32`` as sizes and the text after the last ``x`` ("" when nothing follows).
+
+        Blanks may stand around each ``x``; the element type may be one with ``!pto.`` in front.
+        """
         c = self.cursor
         sizes: list[int | None] = []
         while True:
             rest = ""
+            if sizes and c.kind in (Kind.EXCLAMATION_IDENT, Kind.BARE_IDENT):
+                return tuple(sizes), c.take()
             if c.accept(Kind.QUESTION):
                 sizes.append(None)
             elif c.at(Kind.INTEGER_LIT) and "x" in c.text:
@@ -51,7 +60,8 @@ class ShapeReader:
                 sizes.append(self._size(c.integer(role), c.last_end, least))
             else:
                 c.unexpected(role)
-            if c.start == c.last_end and c.kind is Kind.BARE_IDENT and (rest or c.text[0] == "x"):
+            attached = c.start == c.last_end and (rest or c.text[:1] == "x")
+            if c.kind is Kind.BARE_IDENT and (attached or _SPACED.fullmatch(c.text)):
                 rest += c.take()
             if not rest:
                 return tuple(sizes), ""

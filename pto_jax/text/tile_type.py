@@ -34,16 +34,16 @@ class _Fields:
     places: dict[str, tuple[int, int]] = field(default_factory=dict)
 
 
-def read_tile_body(reader: ShapeReader, name: str, start: int) -> TileType:
-    """The parameters between the angle brackets, as a type."""
+def read_tile_body(reader: ShapeReader, name: str, start: int, last: str = "") -> TileType:
+    """The parameters between the angle brackets, as a type; up to the key ``last``, where one is given."""
     c = reader.cursor
     fields = _Fields()
     while True:
         _read_parameter(reader, fields)
-        if not c.accept(Kind.COMMA):
+        if not c.accept(Kind.COMMA) or (last and c.at_word(last)):
             break
     missing = [k for k in ("dtype", "rows", "cols") if k not in fields.values]
-    if missing and c.kind is Kind.GREATER:
+    if missing and (last or c.kind is Kind.GREATER):
         absent = f"found a !pto.{name} without {', '.join(missing)}"
         c.fail(f"{absent}; allowed: {SPELLINGS}", start=start, end=c.end)
     if missing:
@@ -134,7 +134,7 @@ def _read_positional(reader: ShapeReader, fields: _Fields) -> None:
     key = next((k for k in _POSITIONS if k not in fields.values), None)
     if key is None or c.kind is Kind.GREATER:
         c.unexpected(f"a parameter of the tile type, as in key=value; {_VALID_BY_KEY}")
-    if key == "dtype" and (c.kind is not Kind.BARE_IDENT or find_dtype(c.text) is None):
+    if key == "dtype" and find_dtype(c.text.removeprefix("!pto.")) is None:
         c.unexpected("an element type, dimensions (16x16xf32) or key=value")
     if c.kind is Kind.QUESTION or (c.kind is Kind.INTEGER_LIT and not _is_code(key, c.text)):
         c.unexpected(f"{_expected(key)}; {_VALID_BY_KEY}")

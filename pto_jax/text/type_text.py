@@ -8,11 +8,14 @@ from ..ir.convolution import geometry_text
 from ..ir.dtypes import DType
 from ..ir.types import (
     AddressSpace,
+    LocalArrayType,
     MemRefType,
+    MultiTileType,
     OpaqueType,
     PartitionViewType,
     PtrType,
     ScalarType,
+    StructType,
     TensorViewType,
     TileType,
     Type,
@@ -30,14 +33,17 @@ _DTYPE_TEXT = {
     "u64": "ui64",
     "f8e4m3": "f8E4M3FN",
     "f8e5m2": "f8E5M2",
-    "f8e8m0": "f8E8M0FNU",
+    "f8e8m0": "!pto.f8E8M0",
+    "hif8": "!pto.hif8",
+    "f4e2m1x2": "!pto.f4E2M1x2",
+    "f4e1m2x2": "!pto.f4E1M2x2",
 }
 #: Stands in a type list where the text gives no type for an operand.
 NO_TYPE = "_"
 
 
 def print_dtype(dtype: DType) -> str:
-    """An element type in MLIR's spelling."""
+    """An element type in the assembler's spelling."""
     return _DTYPE_TEXT.get(dtype.name, dtype.name)
 
 
@@ -102,6 +108,16 @@ def print_type(t: Type, style: Style = "long") -> str:
             return f"!pto.{t.name}" + (f"<{t.params}>" if t.params else "")
         case UnknownType():
             return t.text or NO_TYPE
+        case MultiTileType():
+            return f"!pto.multi_tile_buf<{_tile(t.slot, style)}, count={t.count}>"
+        case LocalArrayType():
+            return f"!pto.local_array<{_shaped(t.dims, t.dtype)}>"
+        case StructType():
+            return f"!pto.struct<{', '.join(print_type(_field(f)) for f in t.fields)}>"
+
+
+def _field(f: DType | StructType) -> Type:
+    return f if isinstance(f, StructType) else ScalarType(f)
 
 
 def print_types(types: list[Type], style: Style = "long") -> str:

@@ -8,15 +8,19 @@ from __future__ import annotations
 
 import re
 
-from ..ir.dtypes import find_dtype
+from ..ir.dtypes import DType, find_dtype
 from ..ir.types import (
     AddressSpace,
+    LocalArrayType,
     MemRefType,
+    MultiTileType,
     OpaqueType,
     PartitionViewType,
     PtrType,
     ScalarType,
+    StructType,
     TensorViewType,
+    TileType,
     Type,
     UnknownType,
     VectorType,
@@ -42,7 +46,12 @@ OPAQUE = (
     "group",
     "fmatrix_config",
     "prefetch_context",
+    "hif8x2",
+    "bf16x2",
 )
+#: Values that a core keeps, and how many slots a tile in several buffers may have.
+MULTI, ARRAY, STRUCT = _LOCAL = ("multi_tile_buf", "local_array", "struct")
+MAX_SLOTS = 16
 VIEWS = ("tensor_view", "partition_tensor_view", "tile_view")
 #: What the documentation writes for "some element type" and for "some dimensions".
 OPEN_DTYPE = "dtype"
@@ -111,7 +120,10 @@ class TypeReader(ShapeReader):
         if c.kind is not Kind.EXCLAMATION_IDENT and c.kind is not Kind.BARE_IDENT:
             c.unexpected("a type")
         name = c.text.removeprefix("!").removeprefix("pto.")
-        known = (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr", CONV_NAME)
+        known = (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr", CONV_NAME, *_LOCAL)
+        if c.text.startswith("!pto.") and (element := find_dtype(name)) is not None:
+            c.advance()
+            return ScalarType(element)
         if not c.text.startswith(("!pto.", "pto.")) or name not in known:
             c.fail(f"found the unknown type {c.found()}{suggestion(name, known, '!pto.')}")
         start = c.start
@@ -129,6 +141,8 @@ class TypeReader(ShapeReader):
             found = read_tile_body(self, name, start)
         elif name == "ptr":
             found = self._pointer()
+        elif name in _LOCAL:
+            found = {MULTI: self._multi, ARRAY: self._array, STRUCT: self._struct}[name]()
         else:
             found = self._view(name)
         c.close(Kind.GREATER, opened)
@@ -174,6 +188,58 @@ class TypeReader(ShapeReader):
         if c.accept(Kind.COMMA):
             space = enumeration(c, AddressSpace, "address_space")
         return PtrType(element, space)
+
+    def _multi(self) -> MultiTileType:
+        """``vec, 16x16xf16, count=2`` or ``!pto.tile_buf<...>, count=2``."""
+        c = self.cursor
+        start = c.start
+        if c.kind is Kind.EXCLAMATION_IDENT:
+            slot = self.read()
+            c.expect(Kind.COMMA, "before count=2")
+        else:
+            slot = read_tile_body(self, MULTI, start, last="count")
+        if not isinstance(slot, TileType):
+            c.fail(f"found slots of type {slot}; allowed: a tile", start=start, end=c.last_end)
+        c.expect_word("count")
+        c.expect(Kind.EQUAL)
+        start = c.start
+        count = c.integer("the number of slots")
+        if not 2 <= count <= MAX_SLOTS:
+            c.fail(f"found count={count}; allowed: 2 to {MAX_SLOTS}", start=start, end=c.last_end)
+        return MultiTileType(slot, count)
+
+    def _array(self) -> LocalArrayType:
+        """``4x8xf32``."""
+        c = self.cursor
+        start = c.start
+        dims, element = self.shaped("the dimensions of an array, as in 4x8xf32")
+        static = tuple(d for d in dims if d is not None)
+        if len(static) < len(dims) or not (element.is_integer or element.is_float):
+            c.fail(
+                f"found an array of {c.source[start : c.last_end]}; allowed: constant extents and an integer "
+                "or float element type",
+                start=start,
+                end=c.last_end,
+            )
+        return LocalArrayType(static, element)
+
+    def _struct(self) -> StructType:
+        """``f16, i8, !pto.struct<f32>``."""
+        c = self.cursor
+        fields: list[DType | StructType] = []
+        for start, t in c.listed(lambda: (c.start, self.read()), Kind.GREATER):
+            scalar = t.dtype if isinstance(t, ScalarType) and _is_field(t.dtype) else None
+            found = t if isinstance(t, StructType) else scalar
+            if found is None:
+                c.fail(
+                    f"found a field of type {t}; allowed: i8 to i64, ui8 to ui64, f16, bf16, f32, structures",
+                    start=start,
+                    end=c.last_end,
+                )
+            fields.append(found)
+        if not fields:
+            c.unexpected("the type of a field")
+        return StructType(tuple(fields))
 
     def _view(self, name: str) -> Type:
         c = self.cursor
@@ -260,3 +326,7 @@ class TypeReader(ShapeReader):
             c.fail("found a vector with a dimension '?'; vectors are static", start=opened, end=c.last_end)
         c.close(Kind.GREATER, opened)
         return VectorType(static, element)
+
+
+def _is_field(d: DType) -> bool:
+    return (d.is_integer and d.bits >= 8) or d.name in ("f16", "bf16", "f32")

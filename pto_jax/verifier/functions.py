@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 
 from ..errors import Diagnostic, Span
 from ..ir.program import Function, Op, Program, Symbol, Value
-from ..ir.types import KernelKind, Loc, TileType, Type, UnknownType
+from ..ir.types import KernelKind, Loc, MultiTileType, TileType, Type, UnknownType
 from ..isa.effects import placed, traits_of
 
 #: Levels of a build: from 3 on the program places its tiles and orders its pipes itself.
 LEVELS = (1, 2, 3)
 EXPLICIT = 3
 #: Spellings in which an instruction binds its destination.
-_BINDING = ("as", "ssa")
+BINDING = ("as", "ssa")
 
 
 def same_use(defined: Type, used: Type) -> bool:
@@ -51,17 +52,41 @@ def _error(rule: str, message: str, span: Span | None, instruction: str | None =
 
 
 def _names(program: Program) -> Iterator[Diagnostic]:
-    seen = set[str]()
+    seen = set[tuple[int | None, str]]()
+    bodies = Counter(f.name for f in program.functions if not f.external)
     for function in program.functions:
-        if function.name in seen:
+        if (function.child, function.name) in seen:
             yield _error(
                 "function", f"a second function @{function.name}; allowed: one per name", function.span
             )
-        seen.add(function.name)
+        elif not function.external and bodies[function.name] > 1 and program.children:
+            found = f"{bodies[function.name]} child modules define @{function.name}"
+            yield _error("function", f"{found}; allowed: one definition of each name", function.span)
+        elif function.external and function.child is not None:
+            yield from _declared(program, function)
+        seen.add((function.child, function.name))
+
+
+def _declared(program: Program, function: Function) -> Iterator[Diagnostic]:
+    """A declaration in a child module stands for the public function of another one."""
+    defined = program.function(function.name)
+    if defined is None or defined.external or defined.private:
+        found = "is private" if defined is not None and not defined.external else "has no definition"
+        message = f"@{function.name} {found} in the other child modules; allowed: a public function of one"
+        yield _error("function", message, function.span)
+    elif [a.type for a in defined.args] != [a.type for a in function.args]:
+        types = ", ".join(str(a.type) for a in defined.args)
+        message = f"declared with other arguments than @{function.name} has; allowed: ({types})"
+        yield _error("function", message, function.span)
 
 
 def _entries(program: Program) -> Iterator[Diagnostic]:
-    for function in () if program.fragment else program.entries:
+    for function in () if program.fragment else program.functions:
+        if not function.is_entry:
+            continue
+        if function.external:
+            message = f"entry @{function.name} has no body; allowed: a definition"
+            yield _error("entry", message, function.span)
         if function.results:
             listed = ", ".join(str(t) for t in function.results)
             message = f"entry @{function.name} returns {listed}; allowed: an entry returns nothing"
@@ -144,7 +169,7 @@ def _is_unplaced(program: Program, op: Op) -> bool:
     if place is not None and _allocates(op):
         return place[1] is None
     return (
-        not program.fragment and op.form in _BINDING and any(isinstance(v.type, TileType) for v in op.results)
+        not program.fragment and op.form in BINDING and any(isinstance(v.type, TileType) for v in op.results)
     )
 
 
@@ -156,7 +181,7 @@ def _allocates(op: Op) -> bool:
 def _level(program: Program, op: Op, level: int | None, auto_sync: bool) -> Iterator[Diagnostic]:
     place, allocates = placed(op), _allocates(op)
     # The address of a local memref is nothing that a program at some level writes.
-    a_tile = place is None or isinstance(place[0].type, TileType)
+    a_tile = place is None or isinstance(place[0].type, TileType | MultiTileType)
     if allocates and a_tile and place is not None and place[1] and level is not None and level < EXPLICIT:
         yield _error("level", f"addr at level {level}; allowed: at level 3", op.span, op.name)
     if level == EXPLICIT and a_tile and _is_unplaced(program, op):

@@ -6,22 +6,31 @@ definitions and uses, constants, functions and calls, memory overlaps, limits.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from .. import isa
 from ..analysis.constant_folding import fold_op
 from ..errors import Diagnostic, Span
 from ..ir.program import Function, Op, Program, Region, Value
-from ..ir.types import GlobalLayout, PartitionViewType, TensorViewType, TileType, Type
+from ..ir.types import (
+    GlobalLayout,
+    MultiTileType,
+    PartitionViewType,
+    StructType,
+    TensorViewType,
+    TileType,
+    Type,
+)
 from ..isa import views
 from ..isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from ..isa.effects import operands_of, placed, traits_of
-from ..isa.rules.tile_legality import check_type
-from ..isa.structure import structural_traits
+from ..isa.rules.tile_legality import ALIGNMENT, check_type
+from ..isa.structure import CAST, structural_traits
 from ..isa.views import extents as static_extents
 from ..profiles import PROFILES, Profile
 from .control_flow import control_finding, end_finding
-from .functions import EXPLICIT, call_findings, callees, function_findings, return_findings, same_use
+from .functions import BINDING, EXPLICIT, call_findings, callees, function_findings, return_findings, same_use
 from .hazards import hazards, is_hand_synchronised
 from .overlaps import Place, Reserved, in_reserved, overlaps
 from .pipes import pipe_findings
@@ -92,7 +101,8 @@ def _merge(by_profile: dict[str, list[Diagnostic]], selected: Profile) -> list[D
 def _verify(program: Program, profile: Profile, limits: Limits, build: Build) -> list[Diagnostic]:
     sink = _Sink()
     if _within_limits(program, limits, sink):
-        checkers = {f.name: _Checker(program, f, profile, sink) for f in program.functions}
+        listed = sorted(program.functions, key=lambda f: not f.external)
+        checkers = {f.name: _Checker(program, f, profile, sink) for f in listed}
         for checker in checkers.values():
             checker.run()
         for function in program.functions:
@@ -198,9 +208,14 @@ class _Checker:
     def run(self) -> None:
         function = self.function
         for value in function.args:
-            self.define(value, function.span)
+            self.direct(value, function.span)
+            self.define(value, function.span, whole=self.program.fragment)
         self.region(function.body)
-        if function.results and not any(op.name == "return" for op in function.body.ops):
+        if (
+            function.results
+            and not function.external
+            and not any(op.name == "return" for op in function.body.ops)
+        ):
             self.error(
                 f"@{function.name} does not return; allowed: return at its end", function.span, rule="return"
             )
@@ -210,17 +225,23 @@ class _Checker:
     def error(self, message: str, span: Span | None, instruction: str | None = None, rule: str = "") -> None:
         self.sink.add(Diagnostic("error", message, span, instruction, rule=rule))
 
-    def define(self, value: Value, span: Span | None, instruction: str | None = None) -> None:
-        """Bind a name to its type and check the type itself."""
+    def define(
+        self, value: Value, span: Span | None, instruction: str | None = None, *, whole: bool = False
+    ) -> None:
+        """Bind a name to its type and check the type itself.
+
+        The rule on whole rows of 32 bytes is one of tiles that are made here (``whole``), not of handles.
+        """
         t = value.type
         self.types[value.name] = t
         self.constants.pop(value.name, None)
         self.shapes.pop(value.name, None)
-        if isinstance(t, TileType):
-            self.valid[value.name] = t.valid
+        self.valid.pop(value.name, None)
         if isinstance(t, TensorViewType | PartitionViewType):
             self.shapes[value.name] = t.dims
         for finding in check_type(t, self.profile):
+            if finding.rule == ALIGNMENT and not whole:
+                continue
             where = value.span or span
             self.sink.add(
                 Diagnostic(
@@ -234,6 +255,7 @@ class _Checker:
         outer = self.types
         self.types = dict(outer)
         for value in region.args:
+            self.direct(value, value.span)
             self.define(value, value.span)
         for op in region.ops:
             self.op(op)
@@ -244,20 +266,13 @@ class _Checker:
             self.use(value, op)
         instruction = isa.find(op.name)
         if instruction is not None:
-            for finding in check_op(
-                op,
-                self.profile,
-                valid=self.valid,
-                constants=self.constants,
-                shapes=self.shapes,
-                layouts=self.layouts,
-                types=False,
-            ):
-                self.sink.add(finding)
+            self.instruction(op)
             overwritten = hidden_scratch(op, self.profile, self.valid)
             if overwritten is not None:
                 self.reserved.append(Reserved(*overwritten, op.name, op.span))
         else:
+            for value in (*op.ins, *op.results):
+                self.direct(value, op.span, op.name)
             self.structure(op)
         moving = _reshaped(op)
         for name in moving:
@@ -268,12 +283,44 @@ class _Checker:
             self.valid.pop(name, None)
         for value in op.results:
             self.redefined(value, op)
-            self.define(value, op.span, op.name)
+            self.define(value, op.span, op.name, whole=_makes(op))
         self.learn(op)
+
+    def instruction(self, op: Op) -> None:
+        """Check an instruction by the sizes that its types state.
+
+        What only the constants of the text break breaks when it is executed: the assembler accepts it.
+        """
+        found = self.check(op, {})
+        for finding in found:
+            self.sink.add(finding)
+        if any(v.name in self.valid for v in (*op.ins, *op.destinations)):
+            for finding in self.check(op, self.valid):
+                if finding not in found:
+                    message = f"{finding.message} (by constants; an error where it is executed)"
+                    self.sink.add(replace(finding, severity="warning", message=message))
+
+    def check(self, op: Op, valid: Mapping[str, Valid]) -> list[Diagnostic]:
+        """What the declaration of an instruction objects to, with further valid regions."""
+        return check_op(
+            op,
+            self.profile,
+            valid=valid,
+            constants=self.constants,
+            shapes=self.shapes,
+            layouts=self.layouts,
+            types=False,
+        )
+
+    def direct(self, value: Value, span: Span | None, instruction: str | None = None) -> None:
+        """A value that only the operation that makes it may hand to others."""
+        if isinstance(value.type, MultiTileType | StructType) and not self.program.fragment:
+            made = "multi tiles and structures are used where they are declared, by their own operations only"
+            self.error(f"{value} is {value.type}; allowed: {made}", value.span or span, instruction, "direct")
 
     def structure(self, op: Op) -> None:
         """Check an operation that is no instruction."""
-        if op.name.startswith("arith."):
+        if op.name.startswith("arith.") or op.name == CAST:
             self.report(arith_finding(op))
         elif op.name.startswith("scf."):
             self.report(control_finding(op, self.constants))
@@ -345,15 +392,20 @@ class _Checker:
             return
         if placement.allocates:
             row, col = self.known(op, "valid_row"), self.known(op, "valid_col")
-            self.valid[value.name] = (
-                t.v_row if t.v_row is not None else row,
-                t.v_col if t.v_col is not None else col,
-            )
+            known = (t.v_row if t.v_row is not None else row, t.v_col if t.v_col is not None else col)
+            if known != t.valid:
+                self.valid[value.name] = known
         if address is None:
             self.unplaced.append(Place(t.loc, 0, t.bytes, value.name, op.span, op.name))
         elif address.name in self.constants:
             start = self.constants[address.name]
             self.places.append(Place(t.loc, start, start + t.bytes, value.name, op.span, op.name))
+
+
+def _makes(op: Op) -> bool:
+    """Whether an operation makes a tile: it allocates one, or binds its destination as a result."""
+    placement = traits_of(op).placement
+    return (placement is not None and placement.allocates) or op.form in BINDING
 
 
 def _reshaped(op: Op) -> set[str]:

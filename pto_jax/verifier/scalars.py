@@ -8,6 +8,7 @@ from ..errors import Diagnostic
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.program import Op, Value
 from ..ir.types import ScalarType, Type, UnknownType, VectorType
+from ..isa.structure import CAST
 from ..text.formats import PREDICATES
 
 _Rule = Callable[[Op], str | None]
@@ -19,7 +20,7 @@ _FLOAT = "addf subf mulf divf remf minimumf maximumf minnumf maxnumf".split()
 
 
 def arith_finding(op: Op) -> Diagnostic | None:
-    """What is wrong with an operation of the arith dialect.
+    """What is wrong with an operation of the arith dialect, or a cast between integers of one width.
 
     >>> from pto_jax.ir.dtypes import F32
     >>> a, r = Value("a", ScalarType(F32)), Value("r", ScalarType(F32))
@@ -28,7 +29,7 @@ def arith_finding(op: Op) -> Diagnostic | None:
     """
     rule = _RULES.get(op.name)
     if rule is None:
-        known = ", ".join(sorted(n.removeprefix("arith.") for n in _RULES))
+        known = ", ".join(sorted(n.removeprefix("arith.") for n in _RULES if n != CAST))
         return _error(op, "supported", f"is not supported by this version; of arith it has: {known}")
     found = rule(op)
     return _error(op, "scalar-types", found) if found is not None else None
@@ -218,4 +219,5 @@ _RULES: dict[str, _Rule] = {
         lambda a, b: a.bits == b.bits,
         "types of one width",
     ),
+    CAST: _cast(_whole, _whole, ("an integer", "an integer"), lambda a, b: a.bits == b.bits, "one width"),
 }

@@ -67,6 +67,7 @@ FORMS = {
 #: neighbouring processors use.
 VERIFIED_ONLY = {
     "tile_buf_addr", "castptr", "pointer_cast", "tmatmul.mx.hif4", "tquant.hif4", "talloc", "grid_tpush",
+    "ptrtoint", "inttoptr",
 }  # fmt: skip
 
 

@@ -165,6 +165,25 @@ WRITTEN_OUT = {
     ("subset", "window"): (
         f"%t = pto.alloc_tile : {FULL}\n%s = pto.subset %t[%c1, %c0] sizes [16, 32] : {FULL}"
     ),
+    ("subview", "window"): f"%t = pto.alloc_tile : {FULL}\n%s = pto.subview %t[%c0] sizes [16, 64] : {FULL}",
+    ("subview", "window-inside"): (
+        f"%t = pto.alloc_tile : {FULL}\n%s = pto.subview %t[%c1, %c0] sizes [16, 32] : {FULL}"
+    ),
+    ("alloc_multi_tile", "address-aligned"): (
+        "%m = pto.alloc_multi_tile addr = %a16 : !pto.multi_tile_buf<vec, 16x64xf32, count=2>"
+    ),
+    ("multi_tile_get", "slot"): (
+        "%m = pto.alloc_multi_tile : !pto.multi_tile_buf<vec, 16x64xf32, count=2>\n"
+        f"%s = pto.multi_tile_get %m[%c2] : !pto.multi_tile_buf<vec, 16x64xf32, count=2> -> {FULL}"
+    ),
+    ("local_array_get", "indices"): (
+        "%a = pto.declare_local_array -> !pto.local_array<2xf32>\n"
+        "%x = pto.local_array_get %a[%c2] : !pto.local_array<2xf32> -> f32"
+    ),
+    ("local_array_set", "indices"): (
+        "%a = pto.declare_local_array -> !pto.local_array<2xi64>\n"
+        "pto.local_array_set %a[%c1, %c1], %a16 : !pto.local_array<2xi64>, i64"
+    ),
     ("tsubview", "window"): (
         f"%t = pto.alloc_tile : {FULL}\n%s = pto.subview %t, %c1, %c0 : ({FULL}, index, index) -> {FULL}"
     ),

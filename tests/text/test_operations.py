@@ -12,6 +12,7 @@ from pto_jax.ir.types import AddressSpace, GlobalLayout, KernelKind, Pipe, PipeE
 from pto_jax.text import parse, print_program
 from pto_jax.text.control import CONTROL
 from pto_jax.text.formats import PREDICATES, find_format, format_names
+from tests.text.windows_and_queries import HANDLES
 
 VIEWS = """
 module attributes {pto.target_arch = "a5", "pto.device-spec" = "Ascend950"} {
@@ -191,7 +192,7 @@ func.func @flow(%n: index, %k: i32, %c: i1) {
   return
 }
 """
-PROGRAMS = {"views": VIEWS, "sync": SYNC, "pipes": PIPES, "control": CONTROL_FLOW}
+PROGRAMS = {"handles": HANDLES, "views": VIEWS, "sync": SYNC, "pipes": PIPES, "control": CONTROL_FLOW}
 
 
 def function(text: str, index: int = 0) -> Function:

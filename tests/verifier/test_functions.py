@@ -36,7 +36,10 @@ def entry(body: str, args: str = "%x: i32", attributes: str = "attributes {pto.e
         ((entry("%r = call @inc(%y) : (f32) -> i32", "%y: f32"), HELPER), "callee"),
         ((entry("call @inc(%x) : (i32) -> ()"), HELPER), "callee"),
         ((entry("call @other(%x) : (i32) -> ()"), HELPER), "callee"),
-        ((HELPER,), "entry"),
+        ((HELPER,), None),
+        ((HELPER.replace("-> i32 {", "-> i32 attributes {pto.kernel} {"),), "entry"),
+        (("func.func private @main(i32) attributes {pto.entry}", HELPER), "entry"),
+        (("func.func private @other(i32, !pto.ptr<f32>)", HELPER), None),
         ((entry("call @main(%x) : (i32) -> ()"),), "recursion"),
         (
             (HELPER.replace("%r : i32 }", "%x : f32 }").replace("%a: i32", "%a: i32, %x: f32"), entry("")),

@@ -217,8 +217,9 @@ def test_tassign(check: Check, text: str, rule: str | None) -> None:
 
 
 def test_entries_return_nothing(check: Check) -> None:
-    text = "module {\nfunc.func @f() -> i32 {\n%c = arith.constant 1 : i32\nreturn %c : i32\n}\n}"
-    (found,) = check(text)
+    text = "module {{\nfunc.func @f() -> i32 {} {{\n%c = arith.constant 1 : i32\nreturn %c : i32\n}}\n}}"
+    assert check(text.format("")) == []
+    (found,) = check(text.format("attributes {hacc.entry}"))
     assert found.rule == "entry" and "@f returns i32" in found.message
 
 

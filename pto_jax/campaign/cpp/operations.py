@@ -305,7 +305,7 @@ _HANDLERS: dict[str, Handler] = {
     **dict.fromkeys(("treshape", "bitcast", "talias"), _alias),
     **dict.fromkeys(("subset", "tsubview"), _window),
     "make_tensor_view": _make_view,
-    **dict.fromkeys(("partition_view", "subview"), _part),
+    **dict.fromkeys(("partition_view", "global_subview"), _part),
     "addptr": _add_pointer,
     "tgetval": _element_of_tile,
     **{n: _block(n) for n in ("get_block_idx", "get_block_num")},

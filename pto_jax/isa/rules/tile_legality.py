@@ -14,6 +14,8 @@ from .advice import aligned, largest
 from .constraints import element_type, size
 
 _BLOCK = 32
+#: The rule on whole blocks in a row or column, which is one of tiles that are made, not of other handles.
+ALIGNMENT = "tile-alignment"
 #: Element types the overview lists for A5 only; ``f8e8m0`` holds block scales.
 A5_ONLY = frozenset({"f8e4m3", "f8e5m2", "hif8", "f8e8m0", "f4e2m1x2", "f4e1m2x2"})
 
@@ -135,7 +137,7 @@ TYPE_RULES: tuple[TypeRule, ...] = (
     TypeRule("tile-valid", "static valid sizes lie between 0 and the physical sizes", _valid),
     TypeRule("tile-fractal", "fractal is 512, 1024 or 32", _fractal),
     TypeRule(
-        "tile-alignment",
+        ALIGNMENT,
         "a row (row_major) or column (col_major) is a multiple of 32 bytes; a warning for a single column",
         _alignment,
         tolerated=_single_column,

@@ -1,0 +1,245 @@
+"""Tiles in several buffers that a program uses in turn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..ir.dtypes import F16, I64, INDEX, dtype
+from ..ir.types import Compact, Loc, MultiTileType, OpaqueType, Pipe, ScalarType, TileType, Type
+from ..profiles import Profile
+from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Sampler, Site
+from .rules.constraints import size
+from .rules.handles import Shown, sampler
+from .rules.tile_legality import check_type
+from .traits import Alias, Placement, Traits
+
+_DIALECT = "PTOAS dialect definition and verifier (August 2026)"
+_SLOT = TileType(F16, 16, 16)
+_MULTI = MultiTileType(_SLOT, 2)
+_INDEX = ScalarType(INDEX)
+_AXES = (("valid_row", "v_row", 0), ("valid_col", "v_col", 1))
+#: Places whose tiles begin at multiples of 512 bytes; those of the others begin at multiples of 32.
+_CUBE = frozenset({Loc.LEFT, Loc.RIGHT, Loc.ACC})
+
+
+def slot_bytes(t: TileType) -> int:
+    """How many bytes lie between the beginnings of two slots.
+
+    >>> slot_bytes(TileType(F16, 1, 24)), slot_bytes(TileType(F16, 1, 24, loc=Loc.LEFT))
+    (64, 512)
+    """
+    unit = alignment(t)
+    return -(-t.bytes // unit) * unit
+
+
+def alignment(t: TileType) -> int:
+    """What addresses of slots are multiples of."""
+    return 512 if t.loc in _CUBE else 32
+
+
+def _slot(site: Site, name: str) -> MultiTileType | None:
+    t = site.types.get(name)
+    return t if isinstance(t, MultiTileType) else None
+
+
+def _kind(name: str) -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t = site.types.get(name)
+        if t is not None and not isinstance(t, MultiTileType):
+            yield name, f"{name} is {t}; allowed: !pto.multi_tile_buf<...>"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        types[name] = OpaqueType("pipe")
+        return True
+
+    return Constraint(f"{name}-handle", f"{name} is a multi tile", check, source=_DIALECT, breaks=breaks)
+
+
+def _slots() -> Constraint:
+    """Slots are tiles that lie side by side, as their addresses say."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        t = _slot(site, "result")
+        if t is None:
+            return
+        d = t.slot.dtype
+        if d.bits < 8 or (d.is_float and d.bits < 16):
+            yield (
+                "result",
+                f"slots of {d}; allowed: element types of 8 bits and more that are no small floats",
+            )
+        if t.slot.compact == Compact.ROW_PLUS_ONE:
+            yield "result", "slots with compact row_plus_one; allowed: null, normal, row_aligned_padding"
+        for found in check_type(t.slot, site.profile):
+            if found.severity == "error":
+                yield "result", f"slots of {t.slot}: {found.message}"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        types["result"] = MultiTileType(_SLOT.with_dtype(dtype("i4")), 2)
+        return True
+
+    return Constraint(
+        "slot-type", "slots of whole bytes without padding", check, source=_DIALECT, breaks=breaks
+    )
+
+
+def _address() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t, at = _slot(site, "result"), site.constant("addr")
+        if t is None or at is None:
+            return
+        if at < 0 or at % alignment(t.slot):
+            yield "addr", f"address {at}; allowed: a multiple of {alignment(t.slot)} bytes, 0 or more"
+        end, capacity = at + t.count * slot_bytes(t.slot), site.profile.capacity[t.slot.loc]
+        if end > capacity:
+            place = t.slot.loc.name.lower()
+            yield "addr", f"the slots cover bytes [{at}, {end}); allowed in {place}: [0, {capacity})"
+
+    return Constraint(
+        "address-aligned",
+        "slots begin at multiples of 32 bytes (512 for the cube core)",
+        check,
+        source=_DIALECT,
+    )
+
+
+def _valid() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t = _slot(site, "result")
+        for operand, key, axis in _AXES if t is not None else ():
+            assert t is not None
+            given, shown = operand in site.values, t.slot.valid[axis]
+            if given == (shown is not None):
+                found = "is given" if given else "is not given"
+                yield operand, f"{operand} {found} and the slots have {key}={size(shown)}; allowed: with ?"
+            number = site.constant(operand)
+            if number is not None and not 0 <= number <= t.slot.shape[axis]:
+                yield operand, f"{operand} = {number}; allowed: 0 to {t.slot.shape[axis]}"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        if "valid_row" in types:
+            return False
+        types["result"] = MultiTileType(replace(_SLOT, v_row=None), 2)
+        return True
+
+    return Constraint(
+        "valid-operands",
+        "valid_row and valid_col exactly where the slots say ?",
+        check,
+        source=_DIALECT,
+        breaks=breaks,
+    )
+
+
+def _number() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t, number = _slot(site, "tiles"), site.constant("slot")
+        if t is not None and number is not None and not 0 <= number < t.count:
+            yield "slot", f"slot {number} of {t.count}; allowed: 0 to {t.count - 1}"
+
+    return Constraint("slot", "a slot there is", check, source=_DIALECT)
+
+
+def _slot_type() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t, result = _slot(site, "tiles"), site.tile("result")
+        if t is not None and result is not None and result != t.slot:
+            yield "result", f"the result is {result}; allowed: {t.slot}, the type of the slots"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        types["result"] = _SLOT.with_dtype(dtype("i16"))
+        return True
+
+    return Constraint("types-equal", "the type of the slots", check, source=_DIALECT, breaks=breaks)
+
+
+def _declared(
+    name: str,
+    summary: str,
+    semantics: str,
+    operands: tuple[Operand, ...],
+    forms: tuple[tuple[str, ...], ...],
+    constraints: tuple[Constraint, ...],
+    shown: Sampler,
+    traits: Traits,
+    decisions: tuple[Decision, ...] = (),
+) -> Instruction:
+    return Instruction(
+        name,
+        "sync_config",
+        summary,
+        semantics,
+        operands,
+        {},
+        (),
+        (),
+        constraints,
+        forms,
+        "none",
+        Pipe.S,
+        decisions=decisions,
+        sources=(_DIALECT,),
+        syntax="custom",
+        sampler=shown,
+        traits=traits,
+    )
+
+
+_PARTS = ("addr", "valid_row", "valid_col")
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    _declared(
+        "alloc_multi_tile",
+        "Declare a tile in several buffers.",
+        "A handle to count slots of one type, side by side from addr on or in storage of their own. Contents "
+        "are undefined until written, and stay from one trip of a loop to the next.",
+        (
+            Operand("addr", "in", "scalar", None, optional=True, note="byte address of slot 0"),
+            Operand("valid_row", "in", "scalar", None, optional=True, note="exactly with v_row=?"),
+            Operand("valid_col", "in", "scalar", None, optional=True, note="exactly with v_col=?"),
+            Operand("result", "out", "handle", None),
+        ),
+        tuple(tuple(p for i, p in enumerate(_PARTS) if mask & (1 << i)) for mask in range(1 << len(_PARTS))),
+        (_kind("result"), _slots(), _valid(), _address()),
+        sampler(
+            Shown({"result": _MULTI}, (), grouped=True),
+            Shown(
+                {
+                    "addr": ScalarType(I64),
+                    "valid_row": _INDEX,
+                    "valid_col": _INDEX,
+                    "result": MultiTileType(_SLOT.with_valid(None, None), 4),
+                },
+                _PARTS,
+                {},
+                {"addr": (0x1000,), "valid_row": (8,), "valid_col": (16,)},
+                grouped=True,
+            ),
+        ),
+        Traits(placement=Placement("result", "addr")),
+        (
+            Decision(
+                "Where does slot k begin?",
+                "At addr + k times the bytes of a slot, rounded up to 32 (512 for left, right and acc).",
+                _DIALECT,
+            ),
+        ),
+    ),
+    _declared(
+        "multi_tile_get",
+        "One slot of a tile in several buffers.",
+        "result denotes the bytes of slot number slot, which may be known at run time only.",
+        (
+            Operand("result", "out", dtype=None),
+            Operand("tiles", "in", "handle", None),
+            Operand("slot", "in", "scalar", None, note="0 to count - 1"),
+        ),
+        (("tiles", "slot"),),
+        (_kind("tiles"), _slot_type(), _number()),
+        sampler(
+            Shown({"tiles": _MULTI, "slot": _INDEX, "result": _SLOT}, ("tiles", "slot"), {}, {"slot": (1,)})
+        ),
+        Traits(alias=Alias("result", "tiles", part="window")),
+    ),
+)

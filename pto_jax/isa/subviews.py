@@ -1,0 +1,214 @@
+"""Windows of tiles that keep the element order of the whole and have a valid region of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..ir.dtypes import F32, INDEX, dtype
+from ..ir.types import BLayout, Loc, Pipe, ScalarType, SLayout, TileType, Type
+from ..profiles import Profile
+from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules.constraints import size
+from .rules.handles import Shown, sampler
+from .traits import Alias, Traits
+
+_DIALECT = "PTOAS dialect definition and verifier (August 2026)"
+_INDEX = ScalarType(INDEX)
+_TILE = TileType(F32, 16, 64)
+_BOXED = TileType(F32, 32, 32, loc=Loc.MAT, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
+_AXES = (("row", "valid_row", "v_row"), ("column", "valid_col", "v_col"))
+
+
+def _sizes(site: Site) -> tuple[int, ...]:
+    given = site.attrs.get("sizes")
+    return tuple(n for n in given if isinstance(n, int)) if isinstance(given, tuple) else ()
+
+
+def _parts() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        sizes, offsets = _sizes(site), site.numbers("offsets")
+        if len(sizes) != 2 or len(offsets) != 2:
+            yield None, f"{len(offsets)} offset(s) and {len(sizes)} size(s); allowed: two of each"
+            return
+        for at, (n, (unit, _, _)) in enumerate(zip(sizes, _AXES, strict=True)):
+            if n <= 0:
+                yield None, f"{n} {unit}s; allowed: 1 or more"
+            start = offsets[at]
+            if start is not None and start < 0:
+                yield "offsets", f"{unit} offset {start}; allowed: 0 or more"
+
+    return Constraint("window", "two offsets of 0 or more and two sizes of 1 or more", check, source=_DIALECT)
+
+
+def _inside() -> Constraint:
+    """A window beside the tile has elements of other tiles: it is legal text, and an error to execute."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        t, sizes, offsets = site.tile("tile"), _sizes(site), site.numbers("offsets")
+        if t is None or len(sizes) != 2 or len(offsets) != 2:
+            return
+        for start, n, limit, (unit, _, _) in zip(offsets, sizes, t.shape, _AXES, strict=True):
+            if n > limit or (start is not None and start > limit - n):
+                where = f" from {start} on" if start is not None else ""
+                yield "tile", f"{n} {unit}s{where} of {limit}; execution allows: a window inside the tile"
+
+    return Constraint("window-inside", "a window inside the tile", check, severity="warning", source=_DIALECT)
+
+
+def _boxes() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t, sizes, offsets = site.tile("tile"), _sizes(site), site.numbers("offsets")
+        if t is None or not t.boxed or len(sizes) != 2 or len(offsets) != 2:
+            return
+        for start, n, box, (unit, _, _) in zip(offsets, sizes, t.box, _AXES, strict=True):
+            if n % box or (start is not None and start % box):
+                yield "tile", f"{n} {unit}s from {size(start)} on in boxes of {box}; allowed: whole boxes"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        tile = types["tile"]
+        if not isinstance(tile, TileType) or tile.boxed:
+            return False
+        for name in ("tile", "result"):
+            t = types[name]
+            types[name] = replace(t, slayout=SLayout.COL_MAJOR) if isinstance(t, TileType) else t
+        attrs["sizes"] = (4, 32)
+        result = types["result"]
+        types["result"] = replace(result, rows=4, v_row=4) if isinstance(result, TileType) else result
+        return True
+
+    return Constraint(
+        "window-boxes",
+        "windows of boxed tiles consist of whole boxes",
+        check,
+        source=_DIALECT,
+        breaks=breaks,
+    )
+
+
+def _types_agree() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t, result, sizes = site.tile("tile"), site.tile("result"), _sizes(site)
+        if t is None or result is None or len(sizes) != 2:
+            return
+        wanted = replace(t, rows=sizes[0], cols=sizes[1], v_row=result.v_row, v_col=result.v_col)
+        if result != wanted:
+            yield (
+                "result",
+                f"the result is {result}, its source {t}; allowed: {sizes[0]}x{sizes[1]} and otherwise the "
+                "source's place, element type and layout",
+            )
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        t = types["result"]
+        types["result"] = t.with_dtype(dtype("i32")) if isinstance(t, TileType) else t
+        return types["result"] != t
+
+    return Constraint(
+        "types-equal",
+        "the result has the sizes given, and otherwise its source's type",
+        check,
+        source=_DIALECT,
+        breaks=breaks,
+    )
+
+
+def _valid() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        result, sizes = site.tile("result"), _sizes(site)
+        if result is None or len(sizes) != 2:
+            return
+        for n, (unit, operand, key) in zip(sizes, _AXES, strict=True):
+            shown: int | None = getattr(result, key)
+            given, number = operand in site.values, site.constant(operand)
+            if number is not None and not 0 <= number <= n:
+                yield operand, f"{operand} = {number}; allowed: 0 to {n}"
+            elif given and shown != number:
+                yield (
+                    operand,
+                    f"{operand} is {size(number)}, the type says {key}={size(shown)}; allowed: equal",
+                )
+            elif not given and shown is None:
+                yield "result", f"the type says {key}=? without operands; allowed: valid [%rows, %cols]"
+            elif shown is not None and not 0 <= shown <= n:
+                yield "result", f"{key}={shown} of {n} {unit}s; allowed: 0 to {n}"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        t = types["result"]
+        changes = isinstance(t, TileType) and t.v_row is not None
+        types["result"] = replace(t, v_row=None) if changes and isinstance(t, TileType) else t
+        return changes
+
+    return Constraint(
+        "valid-operands",
+        "valid sizes from 0 to the window's, ? exactly where an operand gives them at run time",
+        check,
+        source=_DIALECT,
+        breaks=breaks,
+    )
+
+
+_FORM = ("tile", "offsets")
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    Instruction(
+        "subview",
+        "sync_config",
+        "Window of a tile, with a valid region of its own.",
+        "result(r, c) is tile(offsets[0] + r, offsets[1] + c): the same element, in the order of tile, whose "
+        "pitch it keeps. The valid region is valid_row x valid_col, else that of the written type, else the "
+        "sizes; it does not depend on the valid region of tile.",
+        (
+            Operand("result", "out", dtype=None),
+            Operand("tile", "in", dtype=None),
+            Operand("offsets", "in", "scalar", None, note="row and column"),
+            Operand("valid_row", "in", "scalar", None, optional=True, note="valid rows"),
+            Operand("valid_col", "in", "scalar", None, optional=True, note="valid columns"),
+        ),
+        {},
+        (),
+        (Attribute("sizes", tuple, None, "rows and columns of the window"),),
+        (_parts(), _inside(), _boxes(), _types_agree(), _valid()),
+        (_FORM, (*_FORM, "valid_row", "valid_col")),
+        "none",
+        Pipe.S,
+        decisions=(
+            Decision(
+                "What are the physical rows and columns of the window, for instructions that count elements "
+                "of the storage?",
+                "Those of tile, whose pitch the window has; those of the window where the pitches are equal.",
+                "PTOAS (the handle that a window is lowered to)",
+            ),
+            Decision(
+                "A window that leaves the tile: is it legal?",
+                "Yes, with a warning; executing it is an error, as for windows of views.",
+                "PTOAS checks no bounds; the engine's rule for run-time windows",
+            ),
+        ),
+        sources=("PTO ISA page of the instruction", _DIALECT),
+        syntax="custom",
+        sampler=sampler(
+            Shown(
+                {"tile": _TILE, "offsets": _INDEX, "result": replace(_TILE, cols=32, v_col=32)},
+                _FORM,
+                {"sizes": (16, 32)},
+                {"offsets": (0, 32)},
+                grouped=True,
+            ),
+            Shown(
+                {
+                    "tile": _BOXED.with_valid(None, None),
+                    "offsets": _INDEX,
+                    "valid_row": _INDEX,
+                    "valid_col": _INDEX,
+                    "result": replace(_BOXED, rows=16, cols=16, v_row=5, v_col=16),
+                },
+                (*_FORM, "valid_row", "valid_col"),
+                {"sizes": (16, 16)},
+                {"offsets": (16, 8), "valid_row": (5,), "valid_col": (16,)},
+                grouped=True,
+            ),
+        ),
+        traits=Traits(alias=Alias("result", "tile", part="window")),
+    ),
+)

@@ -1,0 +1,114 @@
+"""The valid sizes of tiles as numbers, and addresses as integers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from ..ir.dtypes import F32, I64, INDEX
+from ..ir.types import AddressSpace, PtrType, ScalarType, TileType, Type
+from ..profiles import PROFILE_NAMES, Profile
+from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules.constraints import element_type, fixed_type
+from .rules.handles import Shown
+from .sync_handles import config
+
+_DIALECT = "PTOAS dialect definition (August 2026)"
+_TILE, _INDEX, _ADDRESS = TileType(F32, 16, 64), ScalarType(INDEX), ScalarType(I64)
+#: The instruction whose result is an address that only scalars are loaded from and stored to.
+INTTOPTR = "inttoptr"
+_ADDRESSES = Decision(
+    "Is the instruction executed?",
+    "No: it is read, printed and verified; buffers have no address that an execution promises.",
+    "global memory of this engine is one array for each pointer",
+)
+
+
+def _sizes(*results: str) -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        for name in results:
+            d = element_type(site.types.get(name))
+            if d is not None and d != INDEX:
+                yield name, f"{name} has type {d}; allowed: index"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        types[results[0]] = _ADDRESS
+        return True
+
+    return Constraint("result-type", "results of type index", check, source=_DIALECT, breaks=breaks)
+
+
+def _global() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t = site.types.get("result" if site.instruction.name == INTTOPTR else "ptr")
+        if isinstance(t, PtrType) and t.space != AddressSpace.GM:
+            yield None, f"a pointer to {t.space.name.lower()}; allowed: to global memory"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        for name, t in types.items():
+            types[name] = PtrType(F32, AddressSpace.VEC) if isinstance(t, PtrType) else t
+        return True
+
+    return Constraint("pointer-space", "a pointer to global memory", check, source=_DIALECT, breaks=breaks)
+
+
+def _tile() -> Operand:
+    return Operand("tile", "in", dtype=None)
+
+
+def _size_of(name: str, unit: str) -> Instruction:
+    return config(
+        name,
+        f"Valid {unit} of a tile.",
+        f"result = the valid {unit} that the handle has here.",
+        (_tile(), Operand("result", "out", "scalar", None)),
+        (("tile",),),
+        (Shown({"tile": _TILE, "result": _INDEX}, ("tile",)),),
+        constraints=(_sizes("result"),),
+        decisions=(),
+    )
+
+
+def _address(name: str, summary: str, semantics: str, source: str) -> Instruction:
+    kinds = {"ptr": "ptr", "addr": "scalar"}
+    types: dict[str, Type] = {source: PtrType(F32) if source == "ptr" else _ADDRESS}
+    types["result"] = _ADDRESS if source == "ptr" else PtrType(F32)
+    number = "result" if source == "ptr" else "addr"
+    made = "scalar" if source == "ptr" else "ptr"
+    declared = config(
+        name,
+        summary,
+        semantics,
+        (Operand(source, "in", kinds[source], None), Operand("result", "out", made, None)),  # type: ignore[arg-type]
+        ((source,),),
+        (Shown(types, (source,)),),
+        constraints=(fixed_type(number, ("i64",), PROFILE_NAMES, _DIALECT), _global()),
+        decisions=(_ADDRESSES,),
+    )
+    return replace(declared, executable=False)
+
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    config(
+        "get_validshape",
+        "Valid rows and columns of a tile.",
+        "rows, cols = the valid sizes that the handle has here.",
+        (_tile(), Operand("rows", "out", "scalar", None), Operand("cols", "out", "scalar", None)),
+        (("tile",),),
+        (Shown({"tile": _TILE, "rows": _INDEX, "cols": _INDEX}, ("tile",)),),
+        constraints=(_sizes("rows", "cols"),),
+        decisions=(),
+    ),
+    _size_of("tile_valid_rows", "rows"),
+    _size_of("tile_valid_cols", "columns"),
+    _address(
+        "ptrtoint", "Byte address of a pointer.", "result = the address that ptr holds, in bytes.", "ptr"
+    ),
+    _address(
+        INTTOPTR,
+        "Pointer at a byte address.",
+        "result points to the byte address addr. Scalars are loaded from it and stored to it; it has no "
+        "views and no offsets.",
+        "addr",
+    ),
+)

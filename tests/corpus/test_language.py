@@ -1,0 +1,149 @@
+"""How much of the present language is read: samples, test programs and system tests of a checkout.
+
+PTO_CORPUS names a checkout of August 2026 or later. Every file that is judged otherwise than its builds say
+stands in :data:`tests.corpus.remaining.REMAINING` with the reason; ``-s`` prints the table of the others.
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.corpus.language import (
+    LIT,
+    SAMPLES,
+    SYSTEM_TESTS,
+    Build,
+    Verdict,
+    judge,
+    lit_builds,
+    sample_builds,
+    system_test_build,
+)
+from tests.corpus.remaining import REMAINING
+
+_ROOT = Path(os.environ.get("PTO_CORPUS", ""))
+_PRESENT = bool(os.environ.get("PTO_CORPUS")) and (_ROOT / SYSTEM_TESTS).is_dir()
+#: Counts of the checkout, and how many of them have to be judged right.
+SAMPLE_FLOOR, ACCEPTED_FLOOR, WRONGLY_ACCEPTED, SYSTEM_FLOOR = 651, 291, 46, 125
+
+pytestmark = pytest.mark.skipif(
+    not _PRESENT, reason="PTO_CORPUS does not name a PTOAS checkout of August 2026 (test/tilelang_st)"
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One file: what is wrong with it ("" for nothing), and a program that does not read back."""
+
+    name: str
+    wrong: str
+    unlike: str = ""
+
+
+def _row(path: Path, root: str, verdicts: list[Verdict], wrong: str) -> Row:
+    unlike = next((v.message for v in verdicts if not v.stage and v.message), "")
+    return Row(str(path.relative_to(_ROOT / root)), wrong, unlike)
+
+
+def _wrong(build: Build, verdict: Verdict) -> str:
+    if build.fails:
+        return "" if verdict.stage else "accepted"
+    return f"{verdict.stage}: {verdict.message}" if verdict.stage else ""
+
+
+def _files(root: str) -> Iterator[Path]:
+    yield from sorted((_ROOT / root).glob("**/*.pto"))
+
+
+@cache
+def samples() -> list[Row]:
+    """Every sample; the message is that of its first build."""
+    rows = []
+    for path in _files(SAMPLES):
+        builds = sample_builds(path)
+        first = judge(builds[0])
+        verdicts, wrong = [first], _wrong(builds[0], first)
+        for build in builds[1:] if wrong and first.stage != "parse" else ():
+            verdicts.append(judge(build))
+            if not _wrong(build, verdicts[-1]):
+                wrong = ""
+                break
+        rows.append(_row(path, SAMPLES, verdicts, wrong))
+    return rows
+
+
+@cache
+def test_programs() -> tuple[list[Row], list[Row]]:
+    """Files with builds that accept, and files with builds that reject."""
+    accepting, rejecting = [], []
+    for path in _files(LIT):
+        judged = [(b, judge(b)) for b in lit_builds(path)]
+        for fails, rows in ((False, accepting), (True, rejecting)):
+            chosen = [(b, v) for b, v in judged if b.fails == fails]
+            wrong = next((w for w in (_wrong(b, v) for b, v in chosen) if w), "")
+            if chosen:
+                rows.append(_row(path, LIT, [v for _, v in chosen], wrong))
+    return accepting, rejecting
+
+
+test_programs.__test__ = False  # type: ignore[attr-defined]
+
+
+@cache
+def system_tests() -> list[Row]:
+    """The system tests' kernels."""
+    rows = []
+    for path in _files(SYSTEM_TESTS):
+        build = system_test_build(path)
+        verdict = judge(build)
+        rows.append(_row(path, SYSTEM_TESTS, [verdict], _wrong(build, verdict)))
+    return rows
+
+
+def _report(title: str, rows: list[Row]) -> int:
+    """Print what is wrong; how many files are right."""
+    right = [r for r in rows if not r.wrong]
+    print(f"\n{title}: {len(right)} of {len(rows)}")
+    for row in rows:
+        if row.wrong:
+            print(f"  {row.name}: {row.wrong}")
+    kinds = Counter(r.wrong.split(":")[0] for r in rows if r.wrong)
+    print(f"  ({', '.join(f'{n} {kind}' for kind, n in kinds.items()) or 'all right'})")
+    return len(right)
+
+
+def test_samples() -> None:
+    assert _report("samples accepted", samples()) >= SAMPLE_FLOOR
+
+
+def test_accepting_runs() -> None:
+    assert _report("test programs accepted", test_programs()[0]) >= ACCEPTED_FLOOR
+
+
+def test_rejecting_runs() -> None:
+    rows = test_programs()[1]
+    assert len(rows) - _report("test programs rejected", rows) <= WRONGLY_ACCEPTED
+
+
+def test_system_tests() -> None:
+    assert _report("system tests accepted", system_tests()) >= SYSTEM_FLOOR
+
+
+def test_what_is_accepted_reads_back() -> None:
+    rows = [*samples(), *test_programs()[0], *test_programs()[1], *system_tests()]
+    unlike = [f"{r.name}: {r.unlike}" for r in rows if r.unlike]
+    assert not unlike, "\n".join(unlike)
+
+
+def test_what_is_named_as_remaining_is_judged_wrong() -> None:
+    accepting, rejecting = test_programs()
+    groups = {"samples": samples(), "accepting": accepting, "rejecting": rejecting, "system": system_tests()}
+    found = {f"{group}/{row.name}" for group, rows in groups.items() for row in rows if row.wrong}
+    assert not REMAINING.keys() - found, "judged right by now: " + ", ".join(sorted(REMAINING.keys() - found))
