@@ -20,6 +20,7 @@ from . import (
     sync_config as sync_config,
     sync_events as sync_events,
     sync_handles as sync_handles,
+    sync_memory as sync_memory,
     sync_modes as sync_modes,
     tile_queries as tile_queries,
     views as views,

@@ -22,6 +22,7 @@ CLASSES = (
     "sync_modes",
     "sync_handles",
     "sync_events",
+    "sync_memory",
     "views",
     "memrefs",
     "reinterpret",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from enum import IntEnum
 
 from ..ir.dtypes import I64
 from ..ir.types import Loc, Pipe, PipeEventType, ScalarType, TileType, Type
@@ -25,6 +26,7 @@ from .declare import (
     Site,
 )
 from .rules.memory import address_rules
+from .rules.sync import core_flag, event_range, required as required, token_range, two_pipes
 from .samples.operations import NUMBER, ROWS, TILE, fixed
 from .traits import Alias, Order, Placement, Traits
 
@@ -37,69 +39,6 @@ NO_VALUE_EFFECT = Decision(
 #: Names that those who build operations use.
 TSYNC = "tsync"
 TALIAS = "talias"
-_EVENT_IDS = range(8)
-
-
-def required(*names: str) -> Constraint:
-    """Attributes without a default that must be given."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        for name in names:
-            if site.attrs.get(name) is None:
-                yield None, f"attribute {name} is missing; allowed: {', '.join(names)} given"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs.pop(names[-1], None)
-        return True
-
-    return Constraint(
-        "attributes-required",
-        f"attributes {', '.join(names)} are given",
-        check,
-        source=_PAGES[1],
-        breaks=breaks,
-    )
-
-
-def event_range(name: str = "event") -> Constraint:
-    """Event identifiers run from 0 to 7."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        value = site.attrs.get(name)
-        if isinstance(value, int) and value not in _EVENT_IDS:
-            yield None, f"{name} {value}; allowed: EVENT_ID0 to EVENT_ID7 (0 to 7)"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs[name] = 8
-        return True
-
-    return Constraint("event-range", "event identifiers 0 to 7", check, source=_PAGES[1], breaks=breaks)
-
-
-def _two_pipes(name: str, first: str, second: str) -> Constraint:
-    """A flag between a pipe and itself, or on PIPE_ALL, is no synchronisation edge."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        src, dst = site.attrs.get(first), site.attrs.get(second)
-        if isinstance(src, Pipe) and src == dst:
-            yield None, f"{first} and {second} are both PIPE_{src.name}; allowed: two different pipes"
-        for key, pipe in ((first, src), (second, dst)):
-            if pipe == Pipe.ALL:
-                yield None, f"{key} is PIPE_ALL; allowed: a single pipe"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs[second] = attrs[first]
-        return True
-
-    return Constraint(
-        name,
-        "two different single pipes",
-        check,
-        severity="warning",
-        source=_PAGES[1],
-        breaks=breaks,
-        on_lanes=False,
-    )
 
 
 def _sync(
@@ -140,6 +79,7 @@ def _sync(
 _SRC_OP = Attribute("src_op", PipeEventType, None, "producer class", ("src_op",))
 _DST_OP = Attribute("dst_op", PipeEventType, None, "consumer class", ("dst_op",))
 _OP_TYPE = Attribute("op_type", PipeEventType, None, "operation class", ("op_type",))
+_KEY = Attribute("op_type", IntEnum, None, "operation class or pipe", ("op_type",))
 _EVENT = Attribute("event", int, None, "event identifier, 0 to 7", ("event", "event_id"))
 _SRC_PIPE = Attribute("src", Pipe, None, "producing pipe", ("src", "src_pipe"))
 _DST_PIPE = Attribute("dst", Pipe, None, "waiting pipe", ("dst", "dst_pipe"))
@@ -308,7 +248,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             summary,
             "Orders two pipes through a hardware flag.",
             (_SRC_PIPE, _DST_PIPE, _EVENT),
-            (required("src", "dst", "event"), event_range(), _two_pipes("pipes-differ", "src", "dst")),
+            (required("src", "dst", "event"), event_range(), two_pipes("pipes-differ", "src", "dst")),
             order=order,
         )
         for name, summary, order in (
@@ -322,7 +262,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             summary,
             "As the form with a constant identifier.",
             (_SRC_PIPE, _DST_PIPE),
-            (required("src", "dst"), _two_pipes("pipes-differ", "src", "dst")),
+            (required("src", "dst"), two_pipes("pipes-differ", "src", "dst")),
             (replace(_ID, optional=False),),
             (("id",),),
             order=order,
@@ -355,7 +295,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             summary,
             "Cross-core order; the identifier is an attribute or an operand.",
             (_PIPE, replace(_EVENT, meaning="event identifier"), _FFTS),
-            (required("pipe"),),
+            (required("pipe"), *core_flag()),
             (_ID,),
             ((), ("id",)),
             order=order,
@@ -370,8 +310,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             name,
             summary,
             "Orders operations that use one buffer token.",
-            (_OP_TYPE, _BUF, _MODE),
-            (required("op_type", "buf"), _buffer_profile()),
+            (_KEY, _BUF, _MODE),
+            (required("op_type", "buf"), token_range(), _buffer_profile()),
             order=order,
         )
         for name, summary, order in (

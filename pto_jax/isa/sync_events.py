@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ir.dtypes import F32, I64, INDEX
-from ..ir.types import MemRefType, OpaqueType, PartitionViewType, ScalarType, Type
+from ..ir.types import MemRefType, OpaqueType, PartitionViewType, PtrType, ScalarType, Type
 from ..profiles import PROFILE_NAMES, Profile
+from .changes import form
 from .declare import AttrMap, Constraint, Finding, Instruction, Operand, Site
 from .rules.constraints import fixed_type
 from .rules.handles import Shown, handle, handle_operand
@@ -67,10 +68,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "set_ffts",
         "Set the base address of the cross-core flags.",
         "Later cross-core signals use it.",
-        (Operand("ffts", "in", "gm", None, note="flags in global memory"),),
+        (Operand("ffts", "in", "memory", None, note="flags in global memory"),),
         (("ffts",),),
-        (Shown({"ffts": MemRefType((256,), I64)}, ("ffts",)),),
-        constraints=(fixed_type("ffts", ("i64", "u64"), PROFILE_NAMES, _HEADERS),),
+        (Shown({"ffts": MemRefType((256,), I64)}, ("ffts",)), Shown({"ffts": PtrType(I64)}, ("ffts",))),
+        constraints=(fixed_type("ffts", ("i64", "u64", "i8"), PROFILE_NAMES, _HEADERS),),
+        changes=(form("a memref", "a pointer to i64 or i8"),),
         traits=Traits(effects=(Effect("write", "mode"),)),
     ),
     config(

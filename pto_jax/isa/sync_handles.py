@@ -27,6 +27,7 @@ from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruct
 from .rules.constraints import fixed_type, place
 from .rules.handles import Shown, handle, only_on, sampler
 from .rules.pipe_scales import PIPE_NUMBER, out_type, payload, result_known
+from .rules.sync import barrier_memory
 from .rules.typesets import SIMULATED, STANDARD, table
 from .samples.operations import Sample
 from .sync_config import NO_VALUE_EFFECT
@@ -212,8 +213,10 @@ def _barrier_cores() -> Constraint:
         "hard: AIV_ONLY, AIC_ONLY; soft: AIV_ONLY, MIX",
         check,
         ("a5",),
-        source=_HEADERS,
+        severity="warning",
+        source=f"{_HEADERS}; the assembler takes every combination",
         breaks=breaks,
+        on_lanes=False,
     )
 
 
@@ -251,7 +254,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Barrier over all cores of a kind.",
         "No core passes before all have arrived; it says nothing about the visibility of data.",
         (
-            Operand("workspace", "in", "gm", None, optional=True, note="zeroed i32 counters, mode SOFT"),
+            Operand("workspace", "in", "memory", None, optional=True, note="zeroed i32 counters, mode SOFT"),
             Operand("cores", "in", "scalar", None, optional=True, note="number of cores; 0: all"),
         ),
         ((), ("workspace",), ("workspace", "cores")),
@@ -265,11 +268,28 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         (
-            Attribute("core", CoreType, CoreType.AIV_ONLY, "cores that take part", ("core", "coreType")),
+            Attribute(
+                "core",
+                CoreType,
+                CoreType.AIV_ONLY,
+                "cores that take part",
+                ("core", "coreType", "core_type"),
+            ),
             Attribute("mode", SyncMode, SyncMode.HARD, "hardware flags or polling"),
         ),
-        (_soft_barrier(), fixed_type("workspace", ("i32",), PROFILE_NAMES, _HEADERS), _barrier_cores()),
+        (
+            _soft_barrier(),
+            fixed_type("workspace", ("i32",), PROFILE_NAMES, _HEADERS),
+            barrier_memory(),
+            _barrier_cores(),
+        ),
         traits=Traits(order=Order("barrier", "cores")),
+        changes=(
+            form(
+                "a view as workspace",
+                "(%workspace, %cores : types) mode = ..., core_type = ..., the workspace a pointer to i32",
+            ),
+        ),
     ),
     _convolution(
         "setfmatrix",

@@ -195,9 +195,10 @@ def enumeration(cursor: Cursor, cls: type[E], role: str) -> E:
             numbers = ", ".join(str(int(m)) for m in cls)
             c.fail(f"found the unknown {role} {number}; allowed: {numbers}", start=start, end=c.last_end)
         return cls(number)
-    if c.kind is Kind.BARE_IDENT:
+    if c.kind in (Kind.BARE_IDENT, Kind.STRING_LIT):
         start = c.start
-        return named_member(c, cls, role, text=c.take(), start=start)
+        text = c.take() if c.kind is Kind.BARE_IDENT else c.string(f"a {role}")
+        return named_member(c, cls, role, text=text, start=start)
     text, start = _bracketed(c, role, cls)
     return named_member(c, cls, role, text=text, start=start)
 
@@ -243,6 +244,8 @@ def event(cursor: Cursor) -> int:
             c.close(Kind.GREATER, opened)
         elif c.kind is Kind.BARE_IDENT:
             text = c.take()
+        elif c.kind is Kind.STRING_LIT:
+            text = c.string("an event")
         else:
             text, start = _bracketed(c, "event, as in <EVENT_ID0>", None)
         digits = text.removeprefix(EVENT_PREFIX)

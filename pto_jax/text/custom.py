@@ -222,6 +222,13 @@ def _sync_op(reader: Reader) -> AttrValue:
     return enumeration(reader.cursor, PipeEventType, "pipe_event_type")
 
 
+def _token(reader: Reader) -> AttrValue:
+    """What a buffer token is for: an operation class or a pipe."""
+    c = reader.cursor
+    pipe = c.text.strip('"').startswith("PIPE_") if c.kind is not Kind.HASH_IDENT else c.text == "#pto.pipe"
+    return _pipe(reader) if pipe else _sync_op(reader)
+
+
 def _integers(reader: Reader) -> AttrValue:
     c = reader.cursor
     opened = c.start
@@ -247,6 +254,8 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Reader], AttrValue]] = {
     "pipe": _pipe,
     "sync_op": _sync_op,
     "event": lambda reader: event(reader.cursor),
+    "token": lambda reader: _token(reader),
+    "value": lambda reader: reader.attributes.value(),
     "int": lambda reader: reader.cursor.integer("a number"),
     "integers": _integers,
     "numbers": lambda reader: _numbers(reader.cursor),

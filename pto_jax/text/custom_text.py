@@ -51,7 +51,8 @@ class _Operands:
 
 def custom_text(op: Op, fmt: Format, style: Style) -> str:
     """The operation without the names it binds."""
-    inline = {i.name for i in fmt.items if isinstance(i, AttrItem)}
+    flat = [j for i in fmt.items for j in (i.items if isinstance(i, OptionalItem) else (i,))]
+    inline = {i.name for i in flat if isinstance(i, AttrItem)}
     rest = tuple((k, v) for k, v in op.attributes if k not in inline)
     tokens: list[str] = []
     operands = _Operands(op, fmt)
@@ -111,9 +112,13 @@ def _types(op: Op, operands: _Operands, target: str) -> list[Type]:
 
 
 def _present(op: Op, items: tuple[Item, ...], when: str, operands: _Operands) -> bool:
+    if when == "b":
+        return True
     if when:
         untold = when == "n" and any(_is_untold(op, operands, i) for i in items if isinstance(i, TypeItem))
         return untold or bool(op.results) == (when == "r")
+    if any(i.name in op.attrs for i in items if isinstance(i, AttrItem)):
+        return True
     return any(operands.has(i) for i in items if isinstance(i, OperandItem))
 
 

@@ -9,7 +9,7 @@ A line is a sequence of items separated by blanks:
 ``{+}``         a further dictionary, which is read and never printed
 ``@name:kind``  an attribute in its own place   ``@a:int|$b``  an attribute or an operand
 ``(? ... ?)``   may be absent; ``(?r``: printed when there is a result, ``(?n``: when there is none, and
-                where the type is another than :data:`OPERAND_TYPES` says
+                where the type is another than :data:`OPERAND_TYPES` says, ``(?b``: always
 ``(& ... &)``   parts separated by ``;``: any of them, in any order, with commas between
 ``=i64``        the result has this type, which is not written; ``=$a``: the type of operand ``a``;
                 ``=part``: a window of the sizes that are constants; ``=window``: that of the first operand
@@ -37,7 +37,9 @@ _SUBBLOCK = "(? aiv_subblockid ( $aiv_subblockid ) ?)"
 _FLAG = "[ @src:pipe , @dst:pipe , @event:event ] {}"
 _FLAG_DYN = "[ @src:pipe , @dst:pipe , $event ] {}"
 _EVENT = "[ @src_op:sync_op , @dst_op:sync_op , @event:event ] {}"
-_BUFFER = "[ @op_type:sync_op , @buf:int ] {}"
+_BUFFER = "(?b [ ?) @op_type:token , @buf:int (? , @mode:int ?) (?b ] ?) {}"
+_BUFFER_DYN = "(?b [ ?) @op_type:token , $buf (? , @mode:int ?) (?b ] ?) {}"
+_CORE_FLAG = "@pipe:pipe , @event:int|$event {}"
 _ASYNC_COPY = "( $dst , $src , $session : !dst , !src , !session ) {} -> ^"
 _ASYNC_EVENT = "( $event , $session : !event , !session ) {} -> ^"
 _POP = "(? ( $valid_row , $valid_col ) ?) {} {+} -> ^"
@@ -101,10 +103,17 @@ _SYNTAX = {
     "wait_flag_dyn": _FLAG_DYN,
     "record_event": _EVENT,
     "wait_event": _EVENT,
-    "sync.set": "@pipe:pipe , @event:int|$event {}",
-    "sync.wait": "@pipe:pipe , @event:int|$event {}",
+    **dict.fromkeys(
+        "sync.set sync.wait set_cross_block wait_cross_block set_intra_block wait_intra_block".split(),
+        _CORE_FLAG,
+    ),
+    "syncall": "( (? $values* : !values* ?) ) mode = @mode:value , core_type = @core:value {}",
+    "cmo.cacheinvalid": "(? all @space:value ?) (? $addr single_cache_line : !addr ?) {}",
+    "fence.barrier_all": "@scope:value {}",
     "get_buf": _BUFFER,
     "rls_buf": _BUFFER,
+    "get_buf_dyn": _BUFFER_DYN,
+    "rls_buf_dyn": _BUFFER_DYN,
     "set_ffts": "$ffts {} : !ffts",
     "declare_eventid_array": "{} -> ^",
     "eventid_array_get": "$array [ $index ] {} : !array =index",
@@ -175,11 +184,12 @@ _SYNTAX = {
 UNGROUPED = frozenset(
     """
     scf.condition scf.yield return sync.set sync.wait initialize_l2l_pipe
-    tpush_to_aic tfree_from_aic tfree_from_aiv tpush tpop tfree
+    tpush_to_aic tfree_from_aic tfree_from_aiv tpush tpop tfree syncall cmo.cacheinvalid
+    set_cross_block wait_cross_block set_intra_block wait_intra_block
     """.split()
 )
 #: Operations that are also written as tile instructions.
-TWO_SPELLINGS = frozenset(["talloc", "tpush", "tpop", "tfree", "set_quant_scalar", "set_quant_vector"])
+TWO_SPELLINGS = frozenset("talloc tpush tpop tfree set_quant_scalar set_quant_vector syncall".split())
 #: A name of three operations; brackets behind the first operand, ``offsets``, or neither tell which is meant.
 OVERLOADED = {"subview": ("subview", "global_subview", "tsubview")}
 #: Operations that share their name in the text with others.

@@ -19,6 +19,7 @@ from pto_jax.isa import (
     pipes,
     sync_events,
     sync_handles,
+    sync_memory,
 )
 from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.oracle.machine import ReferenceMachine
@@ -29,7 +30,7 @@ NAMES = [i.name for m in (communication, communication_async) for i in m.INSTRUC
 NAMES += ["grid_tpush"]
 EXECUTED = [
     i.name
-    for m in (sync_handles, sync_events, pipes, pipe_handles)
+    for m in (sync_handles, sync_events, sync_memory, pipes, pipe_handles)
     for i in m.INSTRUCTIONS
     if i.name not in NAMES
 ]
@@ -85,6 +86,22 @@ TEXTS = [
     "tnotify %s, %v {op = #pto.notify_op<AtomicAdd>} : !pto.partition_tensor_view<1x8xi32>, i32",
     "twait %s, %v {cmp = #pto.cmp<EQ>} : !pto.partition_tensor_view<1x8xi32>, i32",
     "pto.syncall",
+    "pto.syncall() mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<mix>",
+    "pto.syncall(%w, %n : !pto.ptr<i32>, i32) mode = #pto.sync_all_mode<soft>, core_type = "
+    "#pto.sync_core_type<aiv_only>",
+    "pto.cmo.cacheinvalid all #pto.address_space<gm>",
+    "pto.cmo.cacheinvalid %p single_cache_line : !pto.partition_tensor_view<2x1xi32>",
+    "pto.fence.barrier_all #pto.fence_scope<local_memory>",
+    "pto.set_cross_block <PIPE_FIX>, 15",
+    "pto.wait_cross_block <PIPE_MTE2>, %e",
+    "pto.set_intra_block <PIPE_V>, 31",
+    "pto.wait_intra_block <PIPE_MTE3>, 17 {ffts_mode = 1 : i32}",
+    "pto.set_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID3>]",
+    "pto.get_buf[#pto.pipe<PIPE_V>, 31, 1]",
+    "pto.rls_buf[#pto.pipe_event_type<TLOAD>, 0]",
+    "pto.get_buf_dyn[#pto.pipe<PIPE_MTE2>, %e, 0]",
+    "pto.rls_buf_dyn[#pto.pipe_event_type<TVEC>, %e]",
+    "pto.set_ffts %f : !pto.ptr<i64>",
     "pto.setfmatrix %c {mode = FMATRIX_B_MANUAL} : !pto.fmatrix_config",
     'pto.set_quant_scalar %s {out_type = "i8"} : f32',
     "%e = pto.tprefetch_async %v, %c : (!pto.partition_tensor_view<1x256xf32>, !pto.prefetch_context) -> "
@@ -102,6 +119,54 @@ def test_texts_are_read_accepted_and_printed_back(text: str, form: str | None) -
     printed = print_program(program, form=form)  # type: ignore[arg-type]
     assert pto.parse(printed) == program or form is not None
     assert [op.name for op in pto.parse(printed).walk()] == [op.name for op in program.walk()]
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        (
+            'pto.set_flag["PIPE_V", "PIPE_MTE3", "EVENT_ID0"]',
+            "pto.set_flag[<PIPE_V>, <PIPE_MTE3>, <EVENT_ID0>]",
+        ),
+        ('pto.wait_flag["MTE2", <PIPE_V>, 5]', "pto.wait_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID5>]"),
+        ('pto.get_buf "PIPE_V", 3, 1', "pto.get_buf[#pto.pipe<PIPE_V>, 3, 1]"),
+        ('pto.rls_buf "TLOAD", 3', "pto.rls_buf[#pto.pipe_event_type<TLOAD>, 3]"),
+        ('pto.get_buf_dyn "PIPE_MTE2", %e', "pto.get_buf_dyn[#pto.pipe<PIPE_MTE2>, %e]"),
+        ('pto.barrier "PIPE_ALL"', "pto.barrier <PIPE_ALL>"),
+    ],
+)
+def test_pipes_and_events_are_also_written_in_quotes(text: str, same: str) -> None:
+    assert pto.parse(text) == pto.parse(same)
+    assert str(pto.parse(text)) == str(pto.parse(same))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("pto.cmo.cacheinvalid all #pto.address_space<vec>", "space is vec; allowed: gm"),
+        ("pto.cmo.cacheinvalid %p single_cache_line : !pto.ptr<f32, ub>", "addr points to vec; allowed: gm"),
+        ("pto.set_cross_block <PIPE_S>, 0", "pipe is PIPE_S; allowed: PIPE_FIX, PIPE_MTE1, PIPE_MTE2"),
+        ("pto.set_cross_block <PIPE_V>, 16", "event 16; allowed on a5: 0 to 15"),
+        ("pto.set_intra_block <PIPE_V>, 32", "event 32; allowed on a5: 0 to 31"),
+        ("pto.sync.set <PIPE_M>, 0", "pipe is PIPE_M; allowed: PIPE_FIX"),
+        ("pto.sync.wait <PIPE_V>, 1 {ffts_mode = 3 : i32}", "ffts_mode 3; allowed: 0, 1, 2"),
+        ("pto.get_buf[#pto.pipe<PIPE_V>, 32]", "buf 32; allowed: 0 to 31"),
+        ("pto.set_ffts %f : !pto.ptr<f32>", "ffts has element type f32; allowed on a5: i64, u64, i8"),
+        (
+            "pto.syncall(%w : !pto.tensor_view<15xi32>) mode = #pto.sync_all_mode<soft>, core_type = "
+            "#pto.sync_core_type<mix>",
+            "workspace has 15 words; allowed: 16 or more",
+        ),
+        (
+            "pto.syncall(%w : !pto.ptr<i32>) mode = #pto.sync_all_mode<hard>, core_type = "
+            "#pto.sync_core_type<mix>",
+            "workspace is given; allowed: only with mode SOFT",
+        ),
+    ],
+)
+def test_what_orders_cores_and_memory_is_judged(text: str, message: str) -> None:
+    found = [d.message for d in pto.verify(pto.parse(text), profile="a5") if d.severity == "error"]
+    assert any(message in m for m in found), found
 
 
 def test_collectives_have_names_of_their_own() -> None:

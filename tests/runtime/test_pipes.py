@@ -351,3 +351,41 @@ def test_integers_are_dequantised_by_columns_on_a2a3(agree: Agree) -> None:
     out = agree(made, x, words, np.zeros((32, 32), np.float16), 0)
     product = x.astype(np.int32) @ x.astype(np.int32)
     np.testing.assert_array_equal(out["y"], (product * scales).astype(np.float16))
+
+
+def test_flags_of_a_block_tell_the_vector_cores_apart(agree: Agree) -> None:
+    """The second vector core waits for flag 0 of its own, which is number 16 of the cube core."""
+    acc, tile = ACC.format("f32", ""), vec("f32", 8)
+    windows = "%wy = pto.partition_view %yv, offsets = [{}, %c0], sizes = [%c8, %c16] : {} -> {}"
+    cube = f"""
+    {product("f32", acc)}
+    {view("%ws", "%s", "f32")}
+    pto.set_intra_block <PIPE_FIX>, 0
+    pto.wait_intra_block <PIPE_FIX>, 1
+    pto.tstore ins(%acc : {acc}) outs(%ws : {whole("f32")})
+    pto.fence.barrier_all #pto.fence_scope<gm>
+    pto.set_intra_block <PIPE_FIX>, 16
+    """
+    vector = f"""
+    %core64 = pto.get_subblock_idx
+    %core = arith.index_cast %core64 : i64 to index
+    %first = arith.cmpi eq, %core, %c0 : index
+    %start = arith.muli %core, %c8 : index
+    %t = pto.alloc_tile : {tile}
+    %yv = pto.make_tensor_view %y, shape = [%c16, %c16], strides = [%c16, %c1] : {VIEW}
+    %sv = pto.make_tensor_view %s, shape = [%c16, %c16], strides = [%c16, %c1] : {VIEW}
+    {windows.format("%start", VIEW, whole("f32", 8))}
+    {windows.format("%start", VIEW, whole("f32", 8)).replace("%wy", "%ws").replace("%yv", "%sv")}
+    pto.wait_intra_block <PIPE_MTE2>, 0
+    pto.cmo.cacheinvalid all #pto.address_space<gm>
+    pto.tload ins(%ws : {whole("f32", 8)}) outs(%t : {tile})
+    pto.tstore ins(%t : {tile}) outs(%wy : {whole("f32", 8)})
+    scf.if %first {{
+      pto.set_intra_block <PIPE_MTE3>, 1
+    }}
+    """
+    made = accepted(program("a5", cube, vector))
+    x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
+    before = np.full((16, 16), 7, np.float32)
+    out = agree(made, x, before, np.zeros((16, 16), np.float32), 0)
+    np.testing.assert_array_equal(out["y"], np.concatenate([before[:8], (x @ x)[8:]]))
