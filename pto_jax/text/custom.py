@@ -60,19 +60,21 @@ def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int)
         _read_item(reader, fmt, item, draft)
     end = reader.cursor.last_end
     ins: list[Value] = []
+    outs: list[Value] = []
     groups: list[tuple[str, int]] = []
     for name, mentions in draft.groups.items():
         types = draft.types.get(name, [])
         default = OPERAND_TYPES.get(name)
         for i, mention in enumerate(mentions):
             written = types[i] if i < len(types) else None
-            ins.append(reader.scopes.use(mention, written, default))
-        groups.append((name, len(mentions)))
+            (outs if name in fmt.outs else ins).append(reader.scopes.use(mention, written, default))
+        groups += [] if name in fmt.outs else [(name, len(mentions))]
     outcome = _results(reader, fmt, results, draft, ins, start)
     attributes, implied = reader.completed(fmt.name, draft.attributes)
     return Op(
         fmt.name,
         ins=tuple(ins),
+        outs=tuple(outs),
         results=outcome,
         attributes=attributes,
         groups=tuple(groups) if fmt.grouped else (),
@@ -137,7 +139,7 @@ def _read_item(reader: Reader, fmt: Format, item: Item, draft: _Draft) -> None:
     match item:
         case Literal(text):
             _read_literal(c, text)
-        case OperandItem(name, many):
+        case OperandItem(name, many, _):
             draft.groups[name] = reader.mentions() if many else [reader.mention()]
         case TypeItem(targets, many):
             _read_types(reader, targets, many, draft)
@@ -148,8 +150,9 @@ def _read_item(reader: Reader, fmt: Format, item: Item, draft: _Draft) -> None:
             _read_attribute(reader, fmt, item, draft)
         case ImpliedItem(rule):
             draft.implied = rule
-        case OptionalItem(items):
-            if _present(c, items[0]):
+        case OptionalItem(items, when):
+            typed = when == "t" and any(t in draft.groups for i in items for t in getattr(i, "targets", ()))
+            if typed or (when != "t" and _present(c, items[0])):
                 for inner in items:
                     _read_item(reader, fmt, inner, draft)
         case AnyOrderItem(parts):

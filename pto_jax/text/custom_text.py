@@ -37,7 +37,9 @@ class _Operands:
         self.taken: dict[str, tuple[Value, ...]] = {}
 
     def take(self, item: OperandItem) -> tuple[Value, ...]:
-        if self._grouped:
+        if item.out:
+            values = self._op.outs
+        elif self._grouped:
             values = self._op.group(item.name)
         else:
             count = len(self._left) if item.many else 1
@@ -114,6 +116,8 @@ def _types(op: Op, operands: _Operands, target: str) -> list[Type]:
 def _present(op: Op, items: tuple[Item, ...], when: str, operands: _Operands) -> bool:
     if when == "b":
         return True
+    if when == "t":
+        return any(operands.taken.get(t) for i in items if isinstance(i, TypeItem) for t in i.targets)
     if when:
         untold = when == "n" and any(_is_untold(op, operands, i) for i in items if isinstance(i, TypeItem))
         return untold or bool(op.results) == (when == "r")

@@ -3,13 +3,15 @@
 A line is a sequence of items separated by blanks:
 
 ``$name``       one operand                     ``$name*``     operands separated by commas
+``$name>``      the operand that is written
 ``!name``       the type of that operand        ``!name*``     the types of those operands
 ``!a&b&^``      one type for several (``^``: the result)
 ``^``           the type of the result          ``{}``         an attribute dictionary, may be absent
 ``{+}``         a further dictionary, which is read and never printed
 ``@name:kind``  an attribute in its own place   ``@a:int|$b``  an attribute or an operand
 ``(? ... ?)``   may be absent; ``(?r``: printed when there is a result, ``(?n``: when there is none, and
-                where the type is another than :data:`OPERAND_TYPES` says, ``(?b``: always
+                where the type is another than :data:`OPERAND_TYPES` says, ``(?b``: always; ``(?t``:
+                present exactly where the operands of its types are
 ``(& ... &)``   parts separated by ``;``: any of them, in any order, with commas between
 ``=i64``        the result has this type, which is not written; ``=$a``: the type of operand ``a``;
                 ``=part``: a window of the sizes that are constants; ``=window``: that of the first operand
@@ -20,7 +22,7 @@ anything else   itself
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from typing import TypeAlias
 
 from ..ir.dtypes import I1, I64, INDEX
@@ -40,6 +42,11 @@ _EVENT = "[ @src_op:sync_op , @dst_op:sync_op , @event:event ] {}"
 _BUFFER = "(?b [ ?) @op_type:token , @buf:int (? , @mode:int ?) (?b ] ?) {}"
 _BUFFER_DYN = "(?b [ ?) @op_type:token , $buf (? , @mode:int ?) (?b ] ?) {}"
 _CORE_FLAG = "@pipe:pipe , @event:int|$event {}"
+_TILES = "$staging (? , $pong ?)"
+_TILE_TYPES = "!staging (?t , !pong ?)"
+_COPY = f"( $dst> , $src , buf ( {_TILES} ) : !dst , !src , {_TILE_TYPES} ) {{}}"
+_SIGNAL = "( $signal , $value : !signal , !value ) {}"
+_MEMBERS = f"recv ( {_TILES} ) , group ( $members* ) : "
 _ASYNC_COPY = "( $dst , $src , $session : !dst , !src , !session ) {} -> ^"
 _ASYNC_EVENT = "( $event , $session : !event , !session ) {} -> ^"
 _POP = "(? ( $valid_row , $valid_col ) ?) {} {+} -> ^"
@@ -118,6 +125,18 @@ _SYNTAX = {
     "declare_eventid_array": "{} -> ^",
     "eventid_array_get": "$array [ $index ] {} : !array =index",
     "eventid_array_set": "$array [ $index ] , $value {} : !array",
+    "tput": _COPY,
+    "tget": _COPY,
+    "tnotify": _SIGNAL,
+    "twait": _SIGNAL,
+    "ttest": f"{_SIGNAL} -> ^",
+    "tbroadcast": f"( $src , {_MEMBERS} !src , {_TILE_TYPES} , !members* ) {{}}",
+    "comm.tscatter": f"( $src , {_MEMBERS} !src , {_TILE_TYPES} , !members* ) {{}}",
+    "comm.tgather": f"( $dst> , {_MEMBERS} !dst , {_TILE_TYPES} , !members* ) {{}}",
+    "treduce": (
+        "( $dst> , $acc , recv ( $recv (? , $pong ?) ) , group ( $members* ) : "
+        "!dst , !acc , !recv (?t , !pong ?) , !members* ) {}"
+    ),
     "build_async_session": "( $scratch , $workspace : !scratch , !workspace ) {} -> ^",
     "tput_async": _ASYNC_COPY,
     "tget_async": _ASYNC_COPY,
@@ -189,15 +208,29 @@ UNGROUPED = frozenset(
     """.split()
 )
 #: Operations that are also written as tile instructions.
-TWO_SPELLINGS = frozenset("talloc tpush tpop tfree set_quant_scalar set_quant_vector syncall".split())
+TWO_SPELLINGS = frozenset(
+    """
+    talloc tpush tpop tfree set_quant_scalar set_quant_vector syncall
+    tput tget tnotify twait ttest tbroadcast treduce comm.tgather comm.tscatter
+    """.split()
+)
 #: A name of three operations; brackets behind the first operand, ``offsets``, or neither tell which is meant.
 OVERLOADED = {"subview": ("subview", "global_subview", "tsubview")}
 #: Operations that share their name in the text with others.
-SPELLED = {"global_subview": "subview"}
+SPELLED = {
+    "global_subview": "subview",
+    **{
+        name: f"comm.{name}"
+        for name in """
+        tput tget tnotify twait ttest tbroadcast treduce build_async_session tput_async tget_async
+        wait_async_event test_async_event
+        """.split()
+    },
+}
 #: Operands whose type may be left out: what a name without a definition (fragments) is taken as.
 OPERAND_TYPES = {
     **dict.fromkeys(
-        "shape strides offsets sizes index indices slot offset row col valid_row valid_col event".split(),
+        "shape strides offsets sizes index indices slot offset row col valid_row valid_col event buf".split(),
         ScalarType(INDEX),
     ),
     "addr": ScalarType(I64),
@@ -222,10 +255,11 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class OperandItem:
-    """``$name``: one operand, or (``many``) operands separated by commas."""
+    """``$name``: one operand, or (``many``) operands separated by commas; ``out`` is one that is written."""
 
     name: str
     many: bool
+    out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,6 +330,11 @@ class Format:
             for i in self.items
         )
 
+    @cached_property
+    def outs(self) -> frozenset[str]:
+        """The operands that operations of this syntax write."""
+        return frozenset(i.name for i in self.items if isinstance(i, OperandItem) and i.out)
+
     @property
     def results(self) -> int:
         """How many results operations of this syntax have."""
@@ -314,7 +353,7 @@ def _item(text: str) -> Item:
         return TypeItem(("^",), many=False)
     match text[0], text[1:]:
         case "$", name if name:
-            return OperandItem(name.removesuffix("*"), name.endswith("*"))
+            return OperandItem(name.rstrip("*>"), name.endswith("*"), name.endswith(">"))
         case "!", name if name:
             return TypeItem(tuple(name.removesuffix("*").split("&")), name.endswith("*"))
         case "=", rule if rule:

@@ -13,7 +13,7 @@ from ..ir.types import ScalarType, Type, UnknownType, VectorType
 from ..isa.history import unwritten
 from .custom_text import custom_text
 from .dictionaries import print_attributes, print_float, print_symbol
-from .formats import TWO_SPELLINGS, find_format
+from .formats import TWO_SPELLINGS, Format, find_format
 from .names import trailing
 from .tile_text import Spelling, print_binding, spelling, tile_lines
 from .type_text import Style, print_type, print_types
@@ -133,7 +133,7 @@ class Printer:
         if self.form in ("as", "ssa") or (self.form is None and op.form in ("as", "as_dst", "ssa")):
             style = "short"
         fmt = find_format(op.name)
-        if fmt is not None and op.form == "custom":
+        if fmt is not None and op.form == "custom" and _has_parts(op, fmt):
             yield binding + custom_text(op, fmt, style)
             return
         yield from tile_lines(op, self._spelling(op, top=top), style, fragment=self.program.fragment)
@@ -182,6 +182,13 @@ class Printer:
                 yield f"{indent}{label} {{"
             yield from self._body(region, indent)
             yield indent + "}"
+
+
+def _has_parts(op: Op, fmt: Format) -> bool:
+    """Whether an operation has the parts of its syntax; those with two spellings may have none."""
+    if fmt.name not in TWO_SPELLINGS:
+        return True
+    return bool(op.outs) == bool(fmt.outs) and (bool(op.groups) or not fmt.grouped)
 
 
 def _types_of(values: tuple[Value, ...]) -> str:

@@ -40,6 +40,8 @@ VEC, MAT, ACC = (
     "!pto.tile_buf<acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024>",
 )
 OPEN = "!pto.tile_buf<vec, 16x16xf32, valid=?x?>"
+V, STAGED = "!pto.partition_tensor_view<4x64xf32>", "!pto.tile_buf<vec, 4x64xf32>"
+FLAT = "!pto.partition_tensor_view<1x256xf32>"
 
 TEXTS = [
     'pto.reserve_buffer {auto = true, location = #pto.address_space<vec>, name = "f", size = 64} -> i32',
@@ -85,6 +87,22 @@ TEXTS = [
     "tbroadcast %g, %src : !pto.group<...>, !pto.partition_tensor_view<4x64xf32>",
     "tnotify %s, %v {op = #pto.notify_op<AtomicAdd>} : !pto.partition_tensor_view<1x8xi32>, i32",
     "twait %s, %v {cmp = #pto.cmp<EQ>} : !pto.partition_tensor_view<1x8xi32>, i32",
+    f"pto.comm.tput(%d, %s, buf(%a, %b) : {V}, {V}, {STAGED}, {STAGED}) "
+    "{atomicType = #pto<atomic_type atomic_add>}",
+    "pto.comm.tget(%d, %s, buf(%a) : !pto.partition_tensor_view<?x64xf32>, "
+    f"!pto.partition_tensor_view<?x64xf32>, {STAGED})",
+    f"pto.comm.tbroadcast(%s, recv(%a), group(%g0, %g1) : {V}, {STAGED}, {V}, {V}) {{root = 1 : i32}}",
+    f"pto.comm.tgather(%d, recv(%a, %b), group(%g0) : {V}, {STAGED}, {STAGED}, {V}) {{root = 0 : i32}}",
+    f"pto.comm.tscatter(%s, recv(%a), group(%g0, %g1) : {V}, {STAGED}, {V}, {V}) {{root = 0}}",
+    f"pto.comm.treduce(%d, %c, recv(%a), group(%g0, %g1) : {V}, {STAGED}, {STAGED}, {V}, {V}) "
+    "{reduceOp = #pto<reduce_op max>, root = 0}",
+    "pto.comm.tnotify(%s, %v : !pto.partition_tensor_view<1xi32>, i32) {notifyOp = #pto<notify_op set>}",
+    "pto.comm.twait(%s, %v : !pto.partition_tensor_view<2xi32>, i32) {cmp = #pto<wait_cmp ge>}",
+    "%ok = pto.comm.ttest(%s, %v : !pto.partition_tensor_view<1xi32>, i32) {cmp = #pto<wait_cmp eq>} -> i1",
+    "%x = pto.comm.build_async_session(%t, %w : !pto.tile_buf<vec, 1x64xi32>, !pto.ptr<i8>) "
+    "{sync_id = 0 : i32} -> !pto.async_session",
+    f"%e = pto.comm.tput_async(%d, %s, %x : {FLAT}, {FLAT}, !pto.async_session) -> !pto.async_event",
+    "%ok = pto.comm.wait_async_event(%e, %x : !pto.async_event, !pto.async_session) -> i1",
     "pto.syncall",
     "pto.syncall() mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<mix>",
     "pto.syncall(%w, %n : !pto.ptr<i32>, i32) mode = #pto.sync_all_mode<soft>, core_type = "
@@ -166,6 +184,58 @@ def test_pipes_and_events_are_also_written_in_quotes(text: str, same: str) -> No
 )
 def test_what_orders_cores_and_memory_is_judged(text: str, message: str) -> None:
     found = [d.message for d in pto.verify(pto.parse(text), profile="a5") if d.severity == "error"]
+    assert any(message in m for m in found), found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f"pto.comm.tput(%d, %s, buf(%a) : {V}, {V.replace('<4x', '<2x')}, {STAGED})",
+            "src has extents 2x64, dst",
+        ),
+        (
+            "pto.comm.tput(%d, %s, buf(%a) : !pto.tensor_view<?x64xf32>, !pto.tensor_view<?x64xf32>, "
+            f"{STAGED})",
+            "dst has extents ?x64; allowed: known positive ones; or ? in a partition_tensor_view",
+        ),
+        (
+            f"pto.comm.tget(%d, %s, buf(%a, %b) : {V}, {V}, {STAGED}, {STAGED.replace(' 4x', ' 2x')})",
+            "allowed: equal types",
+        ),
+        (
+            f"pto.comm.tbroadcast(%s, recv(%a), group(%g0, %g1) : {V}, {STAGED}, {V}, {V}) {{root = 2}}",
+            "root = 2 of 2 ranks; allowed: 0 to 1",
+        ),
+        (
+            f"pto.comm.tbroadcast(%s, recv(%a), group(%g) : {V}, {STAGED}, {V.replace('<4x', '<8x')}) "
+            "{root = 0}",
+            "allowed: equal types",
+        ),
+        (f"pto.comm.tgather(%d, recv(%a), group() : {V}, {STAGED}) {{root = 0}}", "group"),
+        (
+            f"pto.comm.treduce(%d, %c, recv(%a), group(%g) : {V}, {STAGED.replace(' 4x', ' 2x')}, {STAGED}, "
+            f"{V}) "
+            "{reduceOp = #pto<reduce_op sum>, root = 0}",
+            "allowed: equal types",
+        ),
+        (
+            "pto.comm.twait(%s, %v : !pto.partition_tensor_view<?xi32>, i32) {cmp = #pto<wait_cmp ge>}",
+            "signal has extents ?; allowed: known positive ones",
+        ),
+        (
+            "pto.comm.tnotify(%s, %v : !pto.partition_tensor_view<1xf32>, i32) "
+            "{notifyOp = #pto<notify_op set>}",
+            "signal has element type f32",
+        ),
+        ("pto.comm.tnotify(%s, %v : !pto.partition_tensor_view<1xi32>, i32)", "attribute op is missing"),
+    ],
+)
+def test_communication_is_judged(text: str, message: str) -> None:
+    try:
+        found = [d.message for d in pto.verify(pto.parse(text), profile="a5") if d.severity == "error"]
+    except pto.ParseError as error:
+        found = [str(error)]
     assert any(message in m for m in found), found
 
 

@@ -10,6 +10,7 @@ from ...ir.dtypes import F16
 from ...ir.types import Pipe, Type
 from ...profiles import Profile, ProfileName
 from ..assembly import AS_DECLARED, Assembly
+from ..changes import Change
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from ..traits import Effect, Order, Resource, Traits
 from .constraints import element_type, with_dtype
@@ -38,6 +39,7 @@ def comm(
     effects: tuple[Effect, ...] = (),
     order: Order | None = None,
     assembly: Assembly = AS_DECLARED,
+    changes: tuple[Change, ...] = (),
 ) -> Instruction:
     """Declare an instruction of communication.
 
@@ -72,6 +74,7 @@ def comm(
         sampler=sampler(*shown),
         assembly=assembly,
         traits=Traits((*derived, *effects), order=order),
+        changes=changes,
     )
 
 
