@@ -6,6 +6,7 @@ global-memory views, tile handles, control flow, calls.
 
 from . import (
     arith as arith,
+    branches as branches,
     control_flow as control_flow,
     local_storage as local_storage,
     memory_scalar as memory_scalar,

@@ -83,6 +83,8 @@ class Interpreter:
         self.machine = machine
         self.core = core
         self.shared = shared
+        #: What the blocks of a function that were executed last return.
+        self.returned: tuple[Operand, ...] = ()
         #: What configuration instructions have set.
         self.modes: dict[str, Any] = {ROUNDING_STATE: None, IMG2COL_STATE: ImageState()}
 
@@ -109,9 +111,12 @@ class Interpreter:
     def block(self, region: Region, scope: Scope) -> Steps[tuple[Operand, ...]]:
         """Execute a region's operations; returns the operands of its terminator."""
         for op in region.ops:
-            if traits_of(op).terminator:
+            traits = traits_of(op)
+            if traits.terminator:
                 return tuple(scope[v] for v in op.ins)
             yield from self.step(op, scope)
+            if traits.regions is not None and traits.regions.runs == "graph":
+                return self.returned
         return ()
 
     def step(self, op: Op, scope: Scope) -> Steps[None]:

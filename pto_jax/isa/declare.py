@@ -102,11 +102,12 @@ class RegionRule:
     """A rule on run-time valid regions in a form an engine can evaluate on traced sizes.
 
     ``equal-valid``, ``equal-rows``, ``equal-cols``: all named operands have the same valid region, or
-    that part of it; ``non-empty``: each of them has at least one valid lane. Operands that an operation
+    that part of it; ``non-empty``: each of them has at least one valid lane; ``no-half``: none of them has
+    valid rows without columns, or columns without rows. Operands that an operation
     leaves out do not take part. ``custom``: what ``test`` says, where all operands are present.
     """
 
-    kind: Literal["equal-valid", "equal-rows", "equal-cols", "non-empty", "custom"]
+    kind: Literal["equal-valid", "equal-rows", "equal-cols", "non-empty", "no-half", "custom"]
     operands: tuple[str, ...]
     test: RegionTest | None = None
 
@@ -127,9 +128,10 @@ class RegionRule:
         if self.test is not None:
             return self.test(sizes, types)
         present = [sizes[n] for n in self.operands if n in sizes]
-        if self.kind == "non-empty":
+        if self.kind in ("non-empty", "no-half"):
             for rows, cols in present:
-                found = found | (rows <= 0) | (cols <= 0)
+                no_row, no_col = rows <= 0, cols <= 0
+                found = found | (no_row | no_col if self.kind == "non-empty" else no_row ^ no_col)
             return found
         for rows, cols in present[1:]:
             if self.kind != "equal-cols":

@@ -13,6 +13,8 @@ from .rules.constraints import size
 from .rules.handles import Shown, sampler
 from .traits import Alias, Traits
 
+#: A name that those who look at whole functions use.
+SUBVIEW = "subview"
 _DIALECT = "PTOAS dialect definition and verifier (August 2026)"
 _INDEX = ScalarType(INDEX)
 _TILE = TileType(F32, 16, 64)
@@ -152,7 +154,7 @@ _FORM = ("tile", "offsets")
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
-        "subview",
+        SUBVIEW,
         "sync_config",
         "Window of a tile, with a valid region of its own.",
         "result(r, c) is tile(offsets[0] + r, offsets[1] + c): the same element, in the order of tile, whose "

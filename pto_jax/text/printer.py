@@ -11,6 +11,7 @@ from ..ir.languages import KEY, LANGUAGES, PRESENT
 from ..ir.program import Attrs, Function, Op, Program, Region, Value
 from ..ir.types import ScalarType, Type, UnknownType, VectorType
 from ..isa.history import unwritten
+from .branches import block_heads, branch_text
 from .custom_text import custom_text
 from .dictionaries import print_attributes, print_float, print_symbol
 from .formats import TWO_SPELLINGS, Format, find_format
@@ -120,6 +121,8 @@ class Printer:
                 args = ", ".join(map(str, op.ins))
                 types = f"({_types_of(op.ins)}) -> ({_types_of(op.results)})"
                 yield f"{indent}{binding}func.call {name}({args}) : {types}"
+            case "fusion_region" | "yield" | "cf.br" | "cf.cond_br" | "cf.graph":
+                yield from self._group(op, indent, binding)
             case "section.cube" | "section.vector":
                 yield f"{indent}pto.{op.name} {{"
                 yield from self._body(op.regions[0], indent)
@@ -168,6 +171,23 @@ class Printer:
             yield f"{indent}^bb0({args}):"
         yield from self._body(after, indent)
         yield indent + "}"
+
+    def _group(self, op: Op, indent: str, binding: str) -> Iterator[str]:
+        """A fused group of operations, the blocks of a body, and what ends them."""
+        match op.name:
+            case "fusion_region":
+                yield f"{indent}{binding}pto.fusion_region {{"
+                yield from self._body(op.regions[0], indent)
+                yield indent + "}" + (f" : {_types_of(op.results)}" if op.results else "")
+            case "yield":
+                yield f"{indent}pto.yield({', '.join(map(str, op.ins))}) : ({_types_of(op.ins)}) -> ()"
+            case "cf.graph":
+                for head, block in block_heads(op):
+                    if head:
+                        yield indent.removesuffix(_INDENT) + head
+                    yield from self._ops(block.ops, indent)
+            case _:
+                yield indent + branch_text(op)
 
     def _alternatives(self, op: Op, indent: str, binding: str) -> Iterator[str]:
         arrow = f" -> ({_types_of(op.results)})" if op.results else ""

@@ -9,10 +9,13 @@ from ..ir.languages import PRESENT
 from ..ir.program import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, Value, fragment_results
 from ..isa.constructs import gone
 from ..isa.history import since
-from .control import CONTROL
+from ..isa.structure import BRANCH, BRANCH_IF
+from .branches import read_blocks, read_branch, read_branch_if
+from .control import CONTROL as STRUCTURED
 from .custom import read_custom
 from .formats import OVERLOADED, TWO_SPELLINGS, Format, Literal, find_format, format_names
 from .generic import read_generic
+from .micro import is_micro_operation, outside
 from .names import canonical, instruction_names, suggestion
 from .reader import Reader
 from .scope import Mention, Scopes
@@ -21,6 +24,7 @@ from .tokens import Kind
 
 #: How programs spell operations whose canonical name is another.
 _SPELLED = {"func.call": "call", "func.return": "return"}
+CONTROL = {**STRUCTURED, BRANCH: read_branch, BRANCH_IF: read_branch_if}
 _DIALECTS = ("arith.", "scf.", "memref.", "func.", "math.", "cf.", "builtin.")
 #: More results of one operation (``%r:N``) than any program has.
 _MAX_RESULTS = 1024
@@ -198,6 +202,10 @@ class ProgramReader(Reader):
             return True
         return fmt.name in TWO_SPELLINGS and c.kind is not Kind.L_PAREN
 
+    def blocks(self, first: list[Op]) -> Op:
+        """The blocks of a body of several, of which the operations of the first one are read."""
+        return read_blocks(self, first)
+
     def _overload(self, bracketed: str, offsets: str, other: str) -> str:
         """Which operation of a shared name is meant, by what follows its first operand."""
         c = self.cursor
@@ -255,6 +263,8 @@ class ProgramReader(Reader):
                 f"unknown operation '{spelled}'{suggestion(spelled, known)}", start=start, end=end
             )
         plain = spelled.removeprefix("pto.")
+        if plain != spelled and is_micro_operation(plain):
+            self.cursor.fail(outside(f"'{spelled}'"), start=start, end=end)
         known = [*instruction_names(), *format_names(), *CONTROL]
         names = [n for n in known if not n.startswith(_DIALECTS)]
         self.cursor.fail(

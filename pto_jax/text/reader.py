@@ -62,6 +62,10 @@ class Reader(ABC):
     def statement(self) -> Op:
         """One operation with the names it binds."""
 
+    @abstractmethod
+    def blocks(self, first: list[Op]) -> Op:
+        """The blocks of a body of several, of which the operations of the first one are read."""
+
     def region(self, args: list[tuple[Mention, Type]], *, label: bool = False) -> Region:
         """``{ ... }`` with the given arguments; with ``label`` they stand in ``^name(...):``."""
         c = self.cursor
@@ -79,6 +83,9 @@ class Reader(ABC):
             c.expect(Kind.COLON, "after the block label")
         ops: list[Op] = []
         while c.kind not in (Kind.R_BRACE, Kind.EOF):
+            if c.kind is Kind.CARET_IDENT:
+                ops = [self.blocks(ops)]
+                break
             ops.append(self.statement())
             self.location()
         c.close(Kind.R_BRACE, opened)

@@ -12,6 +12,7 @@ from pto_jax.ir.types import AddressSpace, GlobalLayout, KernelKind, Pipe, PipeE
 from pto_jax.text import parse, print_program
 from pto_jax.text.control import CONTROL
 from pto_jax.text.formats import PREDICATES, find_format, format_names
+from tests.programs.cases import FOLDER
 from tests.text.windows_and_queries import HANDLES
 
 VIEWS = """
@@ -218,7 +219,9 @@ func.func @flow(%n: index, %k: i32, %c: i1) {
   return
 }
 """
-PROGRAMS = {"handles": HANDLES, "views": VIEWS, "sync": SYNC, "pipes": PIPES, "control": CONTROL_FLOW}
+FILES = ("subviews", "multi_tiles", "local_storage", "blocks", "fusion")
+PROGRAMS = {name: (FOLDER / f"{name}.pto").read_text(encoding="utf-8") for name in FILES}
+PROGRAMS |= {"handles": HANDLES, "views": VIEWS, "sync": SYNC, "pipes": PIPES, "control": CONTROL_FLOW}
 
 
 def function(text: str, index: int = 0) -> Function:

@@ -387,6 +387,31 @@ def non_empty(operands: tuple[str, ...], source: str) -> Constraint:
     )
 
 
+def no_half(operands: tuple[str, ...], source: str) -> Constraint:
+    """The operands have valid lanes, or neither valid rows nor columns; checked again on run-time sizes."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        for name in operands:
+            r, c = site.valid.get(name, (1, 1))
+            if (r == 0) != (c == 0) and None not in (r, c):
+                yield name, f"{name} has the valid region {size(r)}x{size(c)}; allowed: 0x0 or no 0"
+
+    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types[operands[-1]]
+        types[operands[-1]] = t.with_valid(t.v_row, 0) if isinstance(t, TileType) else t
+        return True
+
+    return Constraint(
+        "no-half",
+        "valid rows and columns, or neither",
+        check,
+        stage="run-time",
+        source=source,
+        breaks=breaks,
+        region=RegionRule("no-half", operands),
+    )
+
+
 def size(n: int | None) -> str:
     """A valid size in words: ``?`` when it is only known at run time."""
     return "?" if n is None else str(n)

@@ -10,7 +10,7 @@ from ...ir.types import BLayout, SLayout, TileType, Type
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
 from .advice import row_major_instead
-from .constraints import HARDWARE, HEADERS, non_empty, size
+from .constraints import HARDWARE, HEADERS, no_half, size
 
 _Types = dict[str, Type]
 #: Which extent two operands share: valid rows or valid columns.
@@ -294,7 +294,10 @@ def vector_room(source_name: str, axis: Axis) -> Constraint:
 
 
 def filled_source(axis: Axis) -> Constraint:
-    """Hardware reduces no empty tile; the sample that breaks it loses the valid lines of ``axis``."""
+    """Hardware reduces no tile without rows or columns, and nothing where there are neither.
+
+    The sample that breaks it loses the valid lines of ``axis``.
+    """
 
     def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
         t = types.get("src")
@@ -303,7 +306,7 @@ def filled_source(axis: Axis) -> Constraint:
         types["src"] = t.with_valid(*((0, t.v_col) if axis == "rows" else (t.v_row, 0)))
         return True
 
-    rule = non_empty(("src",), f"instruction pages (run-time checks); {HEADERS}")
+    rule = no_half(("src", "dst"), f"instruction pages (run-time checks); {HEADERS}; PTOAS verifier")
     return replace(rule, profiles=HARDWARE, breaks=breaks)
 
 

@@ -147,7 +147,7 @@ def _break_neither(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
 
 
 def _check_both(site: Site) -> Iterator[Finding]:
-    if _full(site) == (True, True):
+    if _full(site) == (True, True) and site.valid.get("dst") != (0, 0):
         yield (
             None,
             (
@@ -158,7 +158,9 @@ def _check_both(site: Site) -> Iterator[Finding]:
 
 
 def _both(sizes: Sizes, types: _TileTypes) -> Any:
-    return _same(sizes["src0"], sizes["dst"]) & _same(sizes["src1"], sizes["dst"])
+    rows, cols = sizes["dst"]
+    filled = (rows != 0) | (cols != 0)
+    return _same(sizes["src0"], sizes["dst"]) & _same(sizes["src1"], sizes["dst"]) & filled
 
 
 def _break_both(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
