@@ -58,6 +58,15 @@ def _tsubrelu(c: Context, x: Array, y: Array) -> Array:
     return formulas.positive(a, a.out(a.sub(a.num(x), a.num(y))))
 
 
+@elementwise("taddrelu", "src0", "src1")
+def _taddrelu(c: Context, x: Array, y: Array) -> Array:
+    a = c.arithmetic()
+    if isinstance(a, Integer):
+        wide = a.widen(a.num(x)) + a.widen(a.num(y))
+        return a.out(a.narrow(jnp.maximum(wide, np.int32(0))))
+    return formulas.positive(a, a.out(a.add(a.num(x), a.num(y))))
+
+
 def _relu_convert(name: str, operation: str) -> None:
     @elementwise(name, "src0", "src1")
     def formula(c: Context, x: Array, y: Array) -> Array:

@@ -6,7 +6,9 @@ from .lanes import lanewise
 from .step import ShadowStep, shadow_rule
 
 
-@shadow_rule("tprelu", "tsubrelu", "tmuladddst", "tfusedmuladd", "tfusedmuladdrelu", "taddc", "tsubc")
+@shadow_rule(
+    "tprelu", "taddrelu", "tsubrelu", "tmuladddst", "tfusedmuladd", "tfusedmuladdrelu", "taddc", "tsubc"
+)
 @shadow_rule("taddreluconv", "tsubreluconv", "tadddeqrelu")
 def _lanes(step: ShadowStep) -> None:
     lanewise(step)
