@@ -45,9 +45,18 @@ UNARY = (DST, SRC)
 BINARY = (DST, SRC0, SRC1)
 TILE_SCALAR = (DST, SRC, SCALAR)
 
-PRECISION = Attribute(
-    "precision", Precision, Precision.DEFAULT, "algorithm on A5; no effect on the other profiles"
-)
+
+def precision(function: str) -> Attribute:
+    """The attribute that selects the algorithm of a function, as ``div`` or ``exp``."""
+    return Attribute(
+        "precision",
+        Precision,
+        Precision.DEFAULT,
+        "algorithm on A5; no effect on the other profiles",
+        ("precisionType", "precision"),
+        mnemonic=f"{function}_precision",
+    )
+
 
 PAGES = "PTO ISA instruction pages"
 HEADER_LISTS = "pto-isa headers: type lists of the A2/A3 and A5 backends"

@@ -16,7 +16,6 @@ from .common import (
     HEADER_LISTS,
     ONE_ULP,
     PAGES,
-    PRECISION,
     SCRATCH_OPTIONAL,
     SHIFT_COUNTS,
     SIMULATOR_SAME_TYPE,
@@ -24,6 +23,7 @@ from .common import (
     SOFTWARE_REMAINDER,
     SRC,
     UNARY,
+    precision,
     tile_instruction,
 )
 from .declare import Contradiction, Decision, Instruction, Operand
@@ -114,7 +114,7 @@ def _arithmetic(
     a2a3: tuple[str, ...],
     a5: tuple[str, ...],
     *decisions: Decision,
-    precision: bool = False,
+    has_precision: bool = False,
     **facts: Unpack[Facts],
 ) -> Instruction:
     return tile_instruction(
@@ -123,7 +123,7 @@ def _arithmetic(
         semantics,
         BINARY,
         table(cpu_sim, a2a3, a5),
-        attributes=(PRECISION,) if precision else (),
+        attributes=(precision(name.removeprefix("t")),) if has_precision else (),
         decisions=decisions,
         **facts,
     )
@@ -153,7 +153,7 @@ def _remainder(
         semantics,
         (*BINARY, TMP) if has_tmp else BINARY,
         table(STANDARD, a2a3, a5),
-        attributes=(PRECISION,),
+        attributes=(precision(name.removeprefix("t")),),
         extra=(
             same_as("tmp", "dst", ("a2a3",), HEADERS),
             scratch("tmp", tmp_of_remainder, "one row and two mask blocks per 64 columns", HEADERS),
@@ -199,7 +199,7 @@ _TWO_SOURCES = (
         HALVES,
         A5_DIVISION,
         DIVISION_TRAPS,
-        precision=True,
+        has_precision=True,
         formulas=(of_two("div"),),
         accuracy=QUOTIENT,
         divisor=("src1",),
@@ -289,7 +289,7 @@ _TWO_SOURCES = (
         "floats as C pow.",
         (DST, Operand("base", "in"), Operand("exp", "in"), TMP),
         table(STANDARD, _A2A3_POWER, _A5_POWER),
-        attributes=(PRECISION,),
+        attributes=(precision("pow"),),
         extra=(precision_types(), scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
         decisions=(
             SCRATCH_OPTIONAL,
@@ -315,7 +315,7 @@ def _unary(
     a2a3: tuple[str, ...],
     a5: tuple[str, ...],
     *decisions: Decision,
-    precision: bool = True,
+    has_precision: bool = True,
     **facts: Unpack[Facts],
 ) -> Instruction:
     return tile_instruction(
@@ -324,7 +324,7 @@ def _unary(
         semantics,
         UNARY,
         table(cpu_sim, a2a3, a5),
-        attributes=(PRECISION,) if precision else (),
+        attributes=(precision(name.removeprefix("t")),) if has_precision else (),
         decisions=decisions,
         **facts,
     )
@@ -346,7 +346,7 @@ _ONE_SOURCE = (
         (*FLOATS, "i32", "i16", "i8"),
         HALVES,
         ("f32", "f16", "i32", "i16", "i8"),
-        precision=False,
+        has_precision=False,
         formulas=(Formula("-src if src < 0 else src"),),
     ),
     _unary(
@@ -356,7 +356,7 @@ _ONE_SOURCE = (
         STANDARD,
         A2A3_ARITHMETIC,
         _A5_MUL,
-        precision=False,
+        has_precision=False,
         formulas=(Formula("-src"),),
     ),
     _unary(
@@ -366,7 +366,7 @@ _ONE_SOURCE = (
         INTS,
         INT32,
         INT32,
-        precision=False,
+        has_precision=False,
         formulas=(Formula("~src"),),
     ),
     _unary(
@@ -376,7 +376,7 @@ _ONE_SOURCE = (
         STANDARD,
         ("f32", "f16", "i32"),
         ("f32", "f16", "i32"),
-        precision=False,
+        has_precision=False,
         formulas=(Formula("0 if src < 0 else src"),),
     ),
     _unary(
@@ -419,7 +419,7 @@ _ONE_SOURCE = (
         "dst = 1 / sqrt(src), rounded once from the exact value.",
         (DST, SRC, TMP),
         table(HALVES, HALVES, HALVES),
-        attributes=(PRECISION,),
+        attributes=(precision("rsqrt"),),
         decisions=(
             Decision(
                 "A2/A3 has an approximate form without tmp and an accurate one with tmp.",

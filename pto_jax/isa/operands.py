@@ -94,8 +94,9 @@ class Attribute:
 
     ``type`` is an enumeration, bool, int, str, a list of integers or the name of a function; ``spellings``
     are the keys it is written under in programs (the first is printed). ``of_layout`` marks those that
-    describe a layout and change no value. ``default`` holds for programs that leave it out, ``unwritten`` for
-    texts of some versions of the language.
+    describe a layout and change no value. ``mnemonic`` is what the assembler calls the enumeration where
+    instructions have one each. ``default`` holds for programs that leave it out, ``unwritten`` for texts of
+    some versions of the language.
     """
 
     name: str
@@ -104,6 +105,7 @@ class Attribute:
     meaning: str = ""
     spellings: tuple[str, ...] = ()
     of_layout: bool = False
+    mnemonic: str = ""
     unwritten: tuple[Default, ...] = ()
 
     @property

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Unpack
 
 from ..profiles import PROFILE_NAMES
-from .common import BINARY, DIVISION_TRAPS, ONE_ULP, PRECISION, SIMULATOR_VALUES, tile_instruction
+from .common import BINARY, DIVISION_TRAPS, ONE_ULP, SIMULATOR_VALUES, precision, tile_instruction
 from .declare import Attribute, Contradiction, Decision, Instruction, Operand
 from .elementwise import NAN_FIRST
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec
@@ -187,7 +187,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         _A5,
         DIVISION_TRAPS,
         _NO_INTEGERS,
-        attributes=(PRECISION,),
+        attributes=(precision("div"),),
         accuracy=_QUOTIENT,
         divisor=("src1",),
         # Either source may be the expanded one.
@@ -207,7 +207,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         _A5,
         DIVISION_TRAPS,
         _NO_INTEGERS,
-        attributes=(PRECISION,),
+        attributes=(precision("div"),),
         accuracy=_QUOTIENT,
         divisor=("src1",),
     ),

@@ -94,7 +94,11 @@ ENUMERATIONS = (
     EnumText(AtomicType, "atomic_type"),
     EnumText(StPhase, "st_phase"),
     EnumText(AccPhase, "acc_phase"),
-    EnumText(Precision, "precision"),
+    EnumText(
+        Precision,
+        "precision",
+        also=tuple(f"{f}_precision" for f in "div exp fmod log pow recip rem rsqrt sqrt".split()),
+    ),
     EnumText(QuantType, "quant_type", upper=True),
     EnumText(MxQuantAlg, "mx_alg", upper=True),
     EnumText(GatherAxis, "gather_axis", upper=True),

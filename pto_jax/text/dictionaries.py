@@ -266,6 +266,13 @@ def print_symbol(name: str) -> str:
     return "@" + (name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$.]*", name) else quoted(name))
 
 
+def _declared_text(declared: Attribute | None, value: AttrValue) -> str:
+    """A member of an enumeration that goes by another name with an instruction, "" for other values."""
+    if declared is None or not declared.mnemonic or not isinstance(value, IntEnum):
+        return ""
+    return f"#pto<{declared.mnemonic} {BY_CLASS[type(value)].word(value)}>"
+
+
 def print_attributes(attributes: Iterable[tuple[str, AttrValue]], instruction: str | None = None) -> str:
     """A dictionary with a blank before it, or nothing when there are no attributes."""
     entries = []
@@ -275,5 +282,7 @@ def print_attributes(attributes: Iterable[tuple[str, AttrValue]], instruction: s
         if value is True and instruction is None:
             entries.append(print_key(spelled))
         else:
-            entries.append(f"{print_key(spelled)} = {print_value(value, key)}")
+            entries.append(
+                f"{print_key(spelled)} = {_declared_text(declared, value) or print_value(value, key)}"
+            )
     return " {" + ", ".join(entries) + "}" if entries else ""
