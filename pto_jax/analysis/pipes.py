@@ -67,7 +67,7 @@ def number_of(op: Op) -> int:
 
 def buffers_of(function: Function) -> dict[str, Buffer]:
     """Reserved buffers by the name of the value that is their address."""
-    found = {}
+    found: dict[str, Buffer] = {}
     for op in uses(function, "reserve", "import"):
         peer, name = op.attrs.get("peer_func"), op.attrs.get("name")
         owner = peer.name if isinstance(peer, Symbol) else function.name

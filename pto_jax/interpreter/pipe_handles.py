@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..analysis.pipes import Key
 from ..ir.program import Op
 from ..ir.types import TileType
 from . import fifo
@@ -15,7 +16,7 @@ from .scope import Scope
 @executes("initialize_l2l_pipe", "initialize_l2g2l_pipe")
 def _ring(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     end = end_at(interpreter, op)
-    keys = (("flag", "0"), ("flag", "0"))
+    keys: tuple[Key, Key] = (("flag", "0"), ("flag", "0"))
     if end.buffers or "flag_base" in op.attrs:
         keys = (end.key(1), end.key(2))
     memory = scope[end.memory] if end.memory is not None else None

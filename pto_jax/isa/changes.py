@@ -33,13 +33,15 @@ class Change:
 class Default:
     """What a text of a version, and of later ones, says that leaves an attribute out.
 
-    Programs that are no text, and texts of earlier versions, say what ``before`` describes.
+    Programs that are no text, and texts of earlier versions, say what ``before`` describes; so do texts that
+    have one of the attributes ``unless``.
     """
 
     language: Language
     value: AttrValue
     before: str
     source: str = DIALECT
+    unless: tuple[str, ...] = ()
 
 
 def new(after: str = "", source: str = DIALECT) -> Change:

@@ -109,7 +109,7 @@ ENUMERATIONS = (
     EnumText(ScatterOob, "scatter_oob"),
     EnumText(ScatterAtomicOp, "scatter_atomic_op"),
     EnumText(ScatterConflict, "scatter_conflict"),
-    EnumText(PrintFormat, "print_format", upper=True),
+    EnumText(PrintFormat, "print_format"),
     EnumText(AccToVecMode, "acc_to_vec_mode", dotted=True),
     EnumText(MaskPattern, "mask_pattern", dotted=True, upper=True),
     EnumText(GlobalLayout, "layout", dotted=True),

@@ -197,6 +197,8 @@ class DictionaryReader:
         wanted = declared.type if declared else _KEYED.get(key, str)
         if isinstance(value, str) and issubclass(wanted, IntEnum):
             value = named_member(c, wanted, name, text=value, start=at[2])
+        elif type(value) is int and issubclass(wanted, IntEnum) and value in list(wanted):
+            value = wanted(value)
         elif isinstance(value, IntEnum) and issubclass(wanted, IntEnum):
             # Programs write comparisons of flags as those of tiles, which are numbered differently.
             value = wanted.__members__.get(value.name, value)

@@ -10,7 +10,7 @@ from typing import Literal
 from ..ir.languages import KEY, LANGUAGES, PRESENT
 from ..ir.program import Attrs, Function, Op, Program, Region, Value
 from ..ir.types import ScalarType, Type, UnknownType, VectorType
-from ..isa.history import unwritten
+from ..isa.history import said, unwritten
 from .branches import block_heads, branch_text
 from .custom_text import custom_text
 from .dictionaries import print_attributes, print_float, print_symbol
@@ -54,10 +54,8 @@ class Printer:
     def _language(self) -> Attrs:
         """The version of the text, where a reader of the present one would understand something else."""
         changed = unwritten(PRESENT)
-        for op in self.program.walk():
-            for key, _ in changed.get(op.name, ()):
-                if key not in op.attrs:
-                    return ((KEY, self.program.language or LANGUAGES[0]),)
+        if any(op.name in changed and said(op.name, op.attrs, changed) for op in self.program.walk()):
+            return ((KEY, self.program.language or LANGUAGES[0]),)
         return ()
 
     def _functions(self, indent: str, child: int | None) -> Iterator[str]:

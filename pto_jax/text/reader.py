@@ -8,7 +8,7 @@ from ..errors import Span
 from ..ir.languages import KEY, LANGUAGES, PRESENT, Language, language as _language
 from ..ir.program import Attrs, AttrValue, Op, Region, Value
 from ..ir.types import Type
-from ..isa.history import unwritten
+from ..isa.history import said, unwritten
 from .dictionaries import DictionaryReader
 from .lexer import Cursor
 from .scope import Mention, Scopes
@@ -52,11 +52,10 @@ class Reader(ABC):
 
     def completed(self, name: str, found: dict[str, AttrValue]) -> tuple[Attrs, tuple[str, ...]]:
         """The attributes of an instruction, with those that the version says unwritten, and their names."""
-        more = self._unwritten.get(name, ())
-        implied = tuple(key for key, _ in more if key not in found)
-        if implied:
-            found = {**dict(more), **found}
-        return tuple(sorted(found.items())), implied
+        more = said(name, found, self._unwritten) if name in self._unwritten else None
+        if more:
+            found = {**more, **found}
+        return tuple(sorted(found.items())), tuple(more or ())
 
     @abstractmethod
     def statement(self) -> Op:

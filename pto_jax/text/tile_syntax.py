@@ -79,9 +79,11 @@ def _clause(reader: Reader, head: TileOp, *, written: bool = False) -> list[Tile
         elif c.kind is not Kind.COLON:
             c.unexpected("a value '%name', ':' and types, or ')'")
         if c.accept(Kind.COLON):
-            more = _clause_types(reader, head, operands[typed:], written)
+            part = operands[typed:]
+            more = _clause_types(reader, head, part, written)
+            operands[typed:] = part
             typed = len(operands)
-            if c.kind is Kind.BARE_IDENT and not written:
+            if not written:
                 operands = parameter_clauses(reader, head, operands)
             if not more:
                 break

@@ -11,8 +11,9 @@ import pytest
 import pto_jax as pto
 from pto_jax import isa, oracle
 from pto_jax.ir.languages import LANGUAGES, PRESENT, Language
-from pto_jax.ir.types import SaturationMode
+from pto_jax.ir.types import HistByte, SaturationMode
 from pto_jax.isa.history import changes, unwritten
+from pto_jax.isa.irregular import counted_byte
 from pto_jax.text import parse, print_program
 
 TILE, NARROW = "!pto.tile_buf<vec, 1x32xi32>", "!pto.tile_buf<vec, 1x32xui8>"
@@ -113,6 +114,26 @@ def test_one_table_has_every_default_that_changed() -> None:
         for a in i.attributes
         for d in a.unwritten
     }
-    assert listed == declared == {("tcvt", "2026-08")}
+    assert listed == declared == {("tcvt", "2026-08"), ("thistogram", "2026-08")}
     assert unwritten(LANGUAGES[0]) == {}
-    assert unwritten(PRESENT) == {"tcvt": (("sat_mode", SaturationMode.OFF),)}
+    assert unwritten(PRESENT) == {
+        "tcvt": (("sat_mode", SaturationMode.OFF, ()),),
+        "thistogram": (("byte", HistByte.BYTE_1, ("isMSB",)),),
+    }
+
+
+@pytest.mark.parametrize(
+    ("attributes", "language", "byte"),
+    [
+        ("", "2026-08", 1),
+        ("", "2026-04", 3),
+        (" {byte = 2 : i32}", "2026-08", 2),
+        (" {isMSB = true}", "2026-08", 3),
+    ],
+)
+def test_a_histogram_counts_the_byte_of_its_version(attributes: str, language: Language, byte: int) -> None:
+    src, idx = "!pto.tile_buf<vec, 4x32xui32>", "!pto.tile_buf<vec, 8x32xui8>"
+    text = f"pto.thistogram ins(%s, %i : {src}, {idx}) outs(%d : !pto.tile_buf<vec, 4x256xui32>){attributes}"
+    op = next(pto.parse(text, language=language).walk())
+    assert counted_byte(32, op.attrs) == byte
+    assert pto.parse(str(pto.parse(text, language=language))) == pto.parse(text, language=language)
