@@ -34,7 +34,7 @@ from . import (
     reduce_expand_index as reduce_expand_index,
     tile_scalar as tile_scalar,
 )
-from .machine.control_flow import varying_axes as varying_axes
+from .machine.attempts import varying_axes as varying_axes
 from .machine.grid import disjoint_parts as disjoint_parts
 from .machine.planning import Accesses as Accesses, accesses as accesses, near as near, plan as plan
 from .machine.program import JaxMachine as JaxMachine

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -16,20 +16,32 @@ from pto_jax.ir.dtypes import DType
 from .region import flush
 from .rules import Context
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int32, Shaped, UInt
+
+    from .arrays import Flat
+
 #: ``combine(context, dtype, old, new)``: the words that stay where new words meet old ones.
-Combine: TypeAlias = Callable[[Context, DType, Array, Array], Array]
+Combine: TypeAlias = "Callable[[Context, DType, Flat, Flat], Flat]"
 
 
-def add(c: Context, dtype: DType, old: Array, new: Array) -> Array:
+def add(
+    c: Context, dtype: DType, old: UInt[Array, "*shape"], new: UInt[Array, "*shape"]
+) -> UInt[Array, "*shape"]:
     """Words of the sums, in the element type: one rounding, integers wrap."""
     a = c.semantics.arithmetic(dtype)
-    total = a.add(a.num(flush(c, old, dtype)), a.num(flush(c, new, dtype)))
-    return flush(c, a.out(total), dtype)
+    total = a.add(a.decode(flush(c, old, dtype)), a.decode(flush(c, new, dtype)))
+    return flush(c, a.encode(total), dtype)
 
 
 def accumulate(
-    c: Context, dtype: DType, buffer: Array, where: Array, new: Array, combine: Combine = add
-) -> Array:
+    c: Context,
+    dtype: DType,
+    buffer: Flat,
+    where: Int32[Array, " lanes"],
+    new: UInt[Array, " lanes"],
+    combine: Combine = add,
+) -> Flat:
     """The buffer with every lane combined with its element, one after another where they share one.
 
     ``where`` and ``new`` are flat; positions at the buffer's end or beyond are not written. Lanes are
@@ -40,15 +52,22 @@ def accumulate(
 
 
 @partial(jax.jit, static_argnums=(0, 1, 5))
-def _accumulate(c: Context, dtype: DType, buffer: Array, where: Array, new: Array, combine: Combine) -> Array:
+def _accumulate(
+    c: Context,
+    dtype: DType,
+    buffer: Flat,
+    where: Int32[Array, " lanes"],
+    new: UInt[Array, " lanes"],
+    combine: Combine,
+) -> Flat:
     beyond = np.int32(buffer.shape[0])
     positions, order, first = _sorted(where)
     words = new[order]
 
-    def going(carry: tuple[Array, Array]) -> Array:
+    def going(carry: tuple[Bool[Array, " lanes"], Flat]) -> Bool[Array, ""]:
         return jnp.any(carry[0])
 
-    def step(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+    def step(carry: tuple[Bool[Array, " lanes"], Flat]) -> tuple[Bool[Array, " lanes"], Flat]:
         turn, current = carry
         target = jnp.where(turn, positions, beyond)
         old = current.at[target].get(mode="fill", fill_value=0)
@@ -58,7 +77,7 @@ def _accumulate(c: Context, dtype: DType, buffer: Array, where: Array, new: Arra
     return lax.while_loop(going, step, (first & (positions < beyond), varying(buffer, new, where)))[1]
 
 
-def varying(buffer: Array, *operands: Array) -> Array:
+def varying(buffer: Flat, *operands: Shaped[Array, "..."]) -> Flat:
     """The buffer as a loop's carry: one that varies over a mesh as results of the operands do."""
     for operand in operands:
         nothing = jnp.max(operand ^ operand, initial=operand.dtype.type(0))
@@ -66,7 +85,7 @@ def varying(buffer: Array, *operands: Array) -> Array:
     return buffer
 
 
-def overwrite(buffer: Array, where: Array, new: Array) -> Array:
+def overwrite(buffer: Flat, where: Int32[Array, " lanes"], new: UInt[Array, " lanes"]) -> Flat:
     """The buffer with every lane stored; the last one stays where several share an element."""
     positions, order, first = _sorted(where)
     last = jnp.concatenate([first[1:], jnp.ones(1, np.bool_)])
@@ -74,11 +93,13 @@ def overwrite(buffer: Array, where: Array, new: Array) -> Array:
     return buffer.at[target].set(new[order], mode="drop")
 
 
-def _iota(flat: Array) -> Array:
+def _iota(flat: Shaped[Array, " lanes"]) -> Int32[Array, " lanes"]:
     return lax.iota(np.int32, flat.shape[0])
 
 
-def _sorted(where: Array) -> tuple[Array, Array, Array]:
+def _sorted(
+    where: Int32[Array, " lanes"],
+) -> tuple[Int32[Array, " lanes"], Int32[Array, " lanes"], Bool[Array, " lanes"]]:
     """Positions in order, the lanes they belong to, and whether a place is the first one of its position."""
     positions, order = lax.sort((where, _iota(where)), num_keys=1, is_stable=True)
     first = jnp.concatenate([jnp.ones(1, np.bool_), positions[1:] != positions[:-1]])

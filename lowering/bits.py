@@ -8,7 +8,7 @@ runs inside a scoped 64-bit context.
 from __future__ import annotations
 
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -17,6 +17,9 @@ from jax import Array, lax
 from pto_jax.ir.dtypes import BF16, F16, F32, DType
 from pto_jax.ir.types import RoundMode
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float32, Float64, Int, Shaped, UInt, UInt8, UInt16, UInt32
+
 U32 = np.uint32
 _ABS = U32(0x7FFFFFFF)
 _SIGN = U32(0x80000000)
@@ -24,12 +27,16 @@ _INF = U32(0x7F800000)
 _EVEN = lax.RoundingMethod.TO_NEAREST_EVEN
 
 
-def widen(words: Array) -> Array:
+def widen(words: UInt[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     """Unsigned words zero-extended to 32 bits."""
     return lax.convert_element_type(words, U32)
 
 
-def where(mask: Array, x: Array | np.number[Any], y: Array | np.number[Any]) -> Array:
+def where(
+    mask: Bool[Array, "*#shape"],
+    x: Shaped[Array, "*#shape"] | np.number[Any],
+    y: Shaped[Array, "*#shape"] | np.number[Any],
+) -> Shaped[Array, "*shape"]:
     """``jnp.where`` for a bool mask and two operands of one type, of shapes that broadcast.
 
     It is traced as what it becomes and not as a function of its own, which every program would pay for
@@ -39,13 +46,13 @@ def where(mask: Array, x: Array | np.number[Any], y: Array | np.number[Any]) -> 
     return lax.select(_spread(mask, shape), _spread(x, shape), _spread(y, shape))
 
 
-def _spread(v: Array | np.number[Any], shape: tuple[int, ...]) -> Array:
+def _spread(v: Shaped[Array, "..."] | np.number[Any], shape: tuple[int, ...]) -> Shaped[Array, "..."]:
     if isinstance(v, Array) and v.shape == shape:
         return v
     return lax.broadcast_in_dim(v, shape, range(len(shape) - np.ndim(v), len(shape)))
 
 
-def decode32(b: Array) -> Array:
+def decode32(b: UInt32[Array, "*shape"]) -> Float64[Array, "*shape"]:
     """float64 value of float32 words, subnormals and signed zeros included."""
     magnitude = lax.bitwise_and(b, _ABS)
     # Below the normal range the magnitude is the fraction.
@@ -56,23 +63,28 @@ def decode32(b: Array) -> Array:
     return lax.select(lax.ne(b, magnitude), lax.neg(value), value)
 
 
-def encode32(r: Array) -> Array:
+def encode32(r: Float64[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     """float32 words nearest to float64 values, ties to even, canonical NaN."""
     return _encoded(r, lax.convert_element_type(r, np.float32), _subnormal(r), _is_tiny(r))
 
 
-def settle32(r: Array) -> Array:
+def settle32(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     """float64 values rounded to the float32 grid, staying float64."""
     return _settled(lax.convert_element_type(r, np.float32), _subnormal(r), _is_tiny(r))
 
 
-def round32(r: Array) -> tuple[Array, Array]:
+def round32(r: Float64[Array, "*shape"]) -> tuple[UInt32[Array, "*shape"], Float64[Array, "*shape"]]:
     """:func:`encode32` and :func:`settle32` of the same values, which share most of their work."""
     single, subnormal, tiny = lax.convert_element_type(r, np.float32), _subnormal(r), _is_tiny(r)
     return _encoded(r, single, subnormal, tiny), _settled(single, subnormal, tiny)
 
 
-def _encoded(r: Array, single: Array, subnormal: Array, tiny: Array) -> Array:
+def _encoded(
+    r: Float64[Array, "*shape"],
+    single: Float32[Array, "*shape"],
+    subnormal: Float64[Array, "*shape"],
+    tiny: Bool[Array, "*shape"],
+) -> UInt32[Array, "*shape"]:
     nearest = lax.bitcast_convert_type(single, np.uint32)
     whole = lax.convert_element_type(lax.abs(subnormal), np.int32)
     low = lax.bitwise_or(lax.bitcast_convert_type(whole, np.uint32), lax.bitwise_and(nearest, _SIGN))
@@ -80,17 +92,19 @@ def _encoded(r: Array, single: Array, subnormal: Array, tiny: Array) -> Array:
     return lax.select(lax.ne(r, r), lax.full_like(words, F32.canonical_nan), words)
 
 
-def _settled(single: Array, subnormal: Array, tiny: Array) -> Array:
+def _settled(
+    single: Float32[Array, "*shape"], subnormal: Float64[Array, "*shape"], tiny: Bool[Array, "*shape"]
+) -> Float64[Array, "*shape"]:
     small = lax.mul(subnormal, np.float64(2.0**-149))
     return lax.select(tiny, small, lax.convert_element_type(single, np.float64))
 
 
-def _subnormal(r: Array) -> Array:
+def _subnormal(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     """Multiples of the smallest float32 subnormal nearest to values below the normal range."""
     return lax.round(lax.mul(r, np.float64(2.0**149)), _EVEN)
 
 
-def _is_tiny(r: Array) -> Array:
+def _is_tiny(r: Float64[Array, "*shape"]) -> Bool[Array, "*shape"]:
     return lax.lt(lax.abs(r), np.float64(2.0**-126))
 
 
@@ -99,7 +113,7 @@ def dtype_sign(dtype: DType) -> np.unsignedinteger:
     return dtype.word.type(1 << (dtype.bits - 1))
 
 
-def ordered(words: Array, dtype: DType) -> Array:
+def ordered(words: UInt[Array, "*shape"], dtype: DType) -> Int[Array, "*shape"]:
     """Signed integers in the order of the words' values, equal for both zeros."""
     signed = np.dtype(f"i{words.dtype.itemsize}")
     if dtype.is_integer:
@@ -111,13 +125,13 @@ def ordered(words: Array, dtype: DType) -> Array:
     return lax.sub(lax.bitwise_xor(magnitude, negative), negative)
 
 
-def is_nan(words: Array, dtype: DType) -> Array:
+def is_nan(words: UInt[Array, "*shape"], dtype: DType) -> Bool[Array, "*shape"]:
     """Which words of a float format with infinities encode a NaN, bool of the words' shape."""
     infinity = words.dtype.type(((1 << dtype.exponent) - 1) << dtype.mantissa)
     return lax.gt(lax.bitwise_and(words, ~dtype_sign(dtype)), infinity)
 
 
-def odd32(r: Array) -> Array:
+def odd32(r: Float64[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     """float32 words of float64 values rounded to odd, NaN canonical.
 
     A second rounding to a narrower format is then as if it were the only one.
@@ -130,7 +144,7 @@ def odd32(r: Array) -> Array:
     return jnp.where(inexact, towards | U32(1), words)
 
 
-def f16_to_f32(h: Array) -> Array:
+def f16_to_f32(h: UInt16[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     """float32 words of float16 words (exact; NaN payloads shift along)."""
     w = widen(h)
     sign = (w & U32(0x8000)) << U32(16)
@@ -144,7 +158,7 @@ def f16_to_f32(h: Array) -> Array:
     return out | sign
 
 
-def f32_to_f16(u: Array) -> Array:
+def f32_to_f16(u: UInt32[Array, "*shape"]) -> UInt16[Array, "*shape"]:
     """float16 words of float32 words, nearest even, overflow to infinity, canonical NaN."""
     sign = (u >> U32(16)) & U32(0x8000)
     a = u & _ABS
@@ -161,20 +175,20 @@ def f32_to_f16(u: Array) -> Array:
     return lax.convert_element_type(code, np.uint16)
 
 
-def f32_to_bf16(u: Array) -> Array:
+def f32_to_bf16(u: UInt32[Array, "*shape"]) -> UInt16[Array, "*shape"]:
     """bfloat16 words of float32 words, nearest even, canonical NaN."""
     code = (u + U32(0x7FFF) + ((u >> U32(16)) & U32(1))) >> U32(16)
     code = jnp.where((u & _ABS) > _INF, U32(BF16.canonical_nan), code)
     return lax.convert_element_type(code, np.uint16)
 
 
-def bf16_to_f32(h: Array) -> Array:
+def bf16_to_f32(h: UInt16[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     """float32 words (uint32) of bfloat16 words (uint16), exact; NaN payloads are kept."""
     return widen(h) << U32(16)
 
 
 @cache
-def value_table(dtype: DType) -> np.ndarray:
+def value_table(dtype: DType) -> Float64[np.ndarray, " codes"]:
     """float64 value of every code of a format of at most 8 bits."""
     codes = np.arange(1 << dtype.bits)
     if dtype.name == "hif8":
@@ -209,7 +223,7 @@ def _hif8_value(code: int) -> float:
     return sign * 2.0**e * (1 + m / (1 << fraction))
 
 
-def decode(words: Array, dtype: DType) -> Array:
+def decode(words: UInt[Array, "*shape"], dtype: DType) -> Float64[Array, "*shape"]:
     """float64 value of the words of any float format."""
     match dtype.name:
         case "f32":
@@ -224,7 +238,7 @@ def decode(words: Array, dtype: DType) -> Array:
     return table[index]
 
 
-def to_single(words: Array, dtype: DType) -> Array:
+def to_single(words: UInt[Array, "*shape"], dtype: DType) -> UInt32[Array, "*shape"]:
     """float32 words of the words of any float format (exact, NaN stays NaN)."""
     match dtype.name:
         case "f32":
@@ -238,7 +252,9 @@ def to_single(words: Array, dtype: DType) -> Array:
     return jnp.asarray(table)[index]
 
 
-def narrow(single: Array, dtype: DType, mode: RoundMode = RoundMode.RINT, saturate: bool = False) -> Array:
+def narrow(
+    single: UInt32[Array, "*shape"], dtype: DType, mode: RoundMode = RoundMode.RINT, saturate: bool = False
+) -> UInt[Array, "*shape"]:
     """Words of a float format from float32 words, one rounding in the given mode.
 
     Overflow and infinities become infinity (or NaN where the format has none), the largest finite
@@ -282,7 +298,12 @@ def _limits(dtype: DType) -> tuple[int, int | None]:
     return infinity - 1, infinity
 
 
-def _round_shift(significand: Array, shift: Array, sign: Array, mode: RoundMode) -> Array:
+def _round_shift(
+    significand: UInt32[Array, "*shape"],
+    shift: UInt32[Array, "*shape"],
+    sign: UInt32[Array, "*shape"],
+    mode: RoundMode,
+) -> UInt32[Array, "*shape"]:
     """``significand >> shift`` rounded by mode (``sign`` is 1 for negative values)."""
     quotient = significand >> shift
     rest = significand & ((U32(1) << shift) - U32(1))
@@ -304,7 +325,7 @@ def _round_shift(significand: Array, shift: Array, sign: Array, mode: RoundMode)
 
 
 @cache
-def _hif8_thresholds() -> tuple[np.ndarray, np.ndarray]:
+def _hif8_thresholds() -> tuple[UInt32[np.ndarray, " midpoints"], UInt8[np.ndarray, " codes"]]:
     """float32 bits of the midpoints between neighbouring magnitudes, and the codes in value order."""
     values = np.array([_hif8_value(c) for c in range(128)])
     codes = np.flatnonzero(np.isfinite(values))
@@ -314,7 +335,7 @@ def _hif8_thresholds() -> tuple[np.ndarray, np.ndarray]:
     return midpoints.view(np.uint32), codes.astype(np.uint8)
 
 
-def _nearest_hif8(single: Array, mode: RoundMode, saturate: bool) -> Array:
+def _nearest_hif8(single: UInt32[Array, "*shape"], mode: RoundMode, saturate: bool) -> UInt8[Array, "*shape"]:
     """The nearest HiFloat8 code; ties go away from zero under ROUND, else to the even code."""
     midpoints, codes = (jnp.asarray(t) for t in _hif8_thresholds())
     a = single & _ABS
@@ -331,7 +352,7 @@ def _nearest_hif8(single: Array, mode: RoundMode, saturate: bool) -> Array:
     return jnp.where(a > _INF, np.uint8(0x80), code)
 
 
-def _narrow_e8m0(single: Array) -> Array:
+def _narrow_e8m0(single: UInt32[Array, "*shape"]) -> UInt8[Array, "*shape"]:
     """Codes of the nearest power of two of float32 words; ties go to the even exponent code.
 
     Zero gives 2^-127; negative values, values nearer to 2^128, infinities and NaN give NaN.
@@ -345,7 +366,7 @@ def _narrow_e8m0(single: Array) -> Array:
     return lax.convert_element_type(jnp.where(bad, U32(0xFF), code), np.uint8)
 
 
-def encode(r: Array, dtype: DType, saturate: bool = False) -> Array:
+def encode(r: Float64[Array, "*shape"], dtype: DType, saturate: bool = False) -> UInt[Array, "*shape"]:
     """Words of float64 values, one rounding to nearest even."""
     if dtype == F32:
         return encode32(r)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -12,10 +14,13 @@ from pto_jax.isa.rules.conversions import Conversion
 
 from . import bits, formulas
 
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Int, Integer, UInt, UInt32
+
 _METHOD = lax.RoundingMethod
 
 
-def round_whole(v: Array, mode: RoundMode) -> Array:
+def round_whole(v: Float64[Array, "*shape"], mode: RoundMode) -> Float64[Array, "*shape"]:
     """float64 values rounded to whole numbers; ODD is nearest with ties to the odd one."""
     match mode:
         case RoundMode.ROUND:
@@ -35,7 +40,7 @@ def round_whole(v: Array, mode: RoundMode) -> Array:
             return lax.round(v, _METHOD.TO_NEAREST_EVEN)
 
 
-def to_float64(words: Array, dtype: DType) -> Array:
+def to_float64(words: UInt[Array, "*shape"], dtype: DType) -> Float64[Array, "*shape"]:
     """Float64 values of words, of their shape.
 
     64-bit integers that do not fit are rounded to odd, so that a later rounding to a narrower type is as if
@@ -58,7 +63,7 @@ def to_float64(words: Array, dtype: DType) -> Array:
     return jnp.where(native < 0, -odd, odd) if dtype.is_signed else odd
 
 
-def integer(words: Array, dtype: DType) -> Array:
+def integer(words: UInt[Array, "*shape"], dtype: DType) -> Integer[Array, "*shape"]:
     """Integer words as native integers (4-bit elements sign-extended to int8)."""
     if dtype.bits == 4:
         low = lax.bitcast_convert_type(words << np.uint8(4), np.int8)
@@ -66,12 +71,12 @@ def integer(words: Array, dtype: DType) -> Array:
     return lax.bitcast_convert_type(words, dtype.numpy)
 
 
-def integer_words(value: Array, dtype: DType) -> Array:
+def integer_words(value: Integer[Array, "*shape"], dtype: DType) -> UInt[Array, "*shape"]:
     """Native integers as words of the type, low bits kept."""
     return lax.convert_element_type(value, dtype.word)
 
 
-def clamp_to_int(whole: Array, dtype: DType, nan: int) -> Array:
+def clamp_to_int(whole: Float64[Array, "*shape"], dtype: DType, nan: int) -> UInt[Array, "*shape"]:
     """Whole float64 values to an integer type with exact limits; NaN gives ``nan``."""
     low, high = np.float64(dtype.min_int), np.float64(dtype.max_int)
     wide = np.uint64 if dtype.name == "u64" else np.int64
@@ -98,7 +103,9 @@ def _lowest(dtype: DType) -> float:
     return float(dtype.min_int) if dtype.is_integer else -largest(dtype)
 
 
-def simulated(words: Array, src: DType, dst: DType, mode: RoundMode, saturate: bool) -> Array:
+def simulated(
+    words: UInt[Array, "*shape"], src: DType, dst: DType, mode: RoundMode, saturate: bool
+) -> UInt[Array, "*shape"]:
     """Words of ``dst`` converted from those of ``src`` as the CPU simulator does it.
 
     Saturation clamps the source value to the range both types share, before the conversion; NaN
@@ -130,7 +137,7 @@ def simulated(words: Array, src: DType, dst: DType, mode: RoundMode, saturate: b
     return bits.encode(value, dst, saturate=saturate)
 
 
-def cast(words: Array, src: DType, dst: DType) -> Array:
+def cast(words: UInt[Array, "*shape"], src: DType, dst: DType) -> UInt[Array, "*shape"]:
     """Words of ``dst`` by a plain C++ conversion.
 
     Floats truncate to integers, everything else rounds once, to even.
@@ -142,7 +149,9 @@ def cast(words: Array, src: DType, dst: DType) -> Array:
     return simulated(words, src, dst, RoundMode.TRUNC, saturate=False)
 
 
-def _simulated_integer(words: Array, src: DType, dst: DType, saturate: bool) -> Array:
+def _simulated_integer(
+    words: UInt[Array, "*shape"], src: DType, dst: DType, saturate: bool
+) -> UInt[Array, "*shape"]:
     if dst.name == "i4" or saturate:
         value = lax.convert_element_type(integer(words, src), np.float64)
         low, high = max(src.min_int, dst.min_int), min(src.max_int, dst.max_int)
@@ -152,7 +161,7 @@ def _simulated_integer(words: Array, src: DType, dst: DType, saturate: bool) -> 
     return integer_words(integer(words, src), dst)
 
 
-def _host_cast(whole: Array, dst: DType) -> Array:
+def _host_cast(whole: Float64[Array, "*shape"], dst: DType) -> Integer[Array, "*shape"]:
     """The simulator's u8 goes through 64 bits, other types as C++ casts on its host."""
     if dst.name == "u8":
         fits = lax.abs(whole) < np.float64(2.0**63)
@@ -160,7 +169,9 @@ def _host_cast(whole: Array, dst: DType) -> Array:
     return formulas.c_cast(whole, dst)
 
 
-def hardware(words: Array, src: DType, dst: DType, how: Conversion, mode: RoundMode, saturate: bool) -> Array:
+def hardware(
+    words: UInt[Array, "*shape"], src: DType, dst: DType, how: Conversion, mode: RoundMode, saturate: bool
+) -> UInt[Array, "*shape"]:
     """Words of ``dst`` converted from those of ``src`` by the tables of a2a3 and a5."""
     rounding = how.rounding(mode)
     if src.is_integer and dst.is_integer:
@@ -187,7 +198,7 @@ def hardware(words: Array, src: DType, dst: DType, how: Conversion, mode: RoundM
     return bits.narrow(exact, dst, rounding or RoundMode.RINT, saturate)
 
 
-def _saturated(whole: Array, wide: type[np.signedinteger]) -> Array:
+def _saturated(whole: Float64[Array, "*shape"], wide: type[np.signedinteger]) -> Int[Array, "*shape"]:
     limits = np.iinfo(wide)
     inside = (whole > np.float64(limits.min)) & (whole < np.float64(limits.max))
     value = lax.convert_element_type(jnp.where(inside, whole, 0), wide)
@@ -195,7 +206,7 @@ def _saturated(whole: Array, wide: type[np.signedinteger]) -> Array:
     return jnp.where(whole <= np.float64(limits.min), wide(limits.min), value)
 
 
-def _to_single(value: Array, mode: RoundMode) -> Array:
+def _to_single(value: Float64[Array, "*shape"], mode: RoundMode) -> UInt32[Array, "*shape"]:
     """float32 words of float64 values, rounded by mode."""
     words = bits.encode32(value)
     if mode in (RoundMode.RINT, RoundMode.NONE, RoundMode.ODD):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 from jax import Array, lax
@@ -13,7 +14,12 @@ from . import formulas
 from .formulas import Arithmetic
 from .numerics import Integer, Num
 from .region import choice, elementwise, numeric
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from jaxtyping import Float
+
+    from .arrays import Words
 
 
 def _arithmetic(name: str, operation: str) -> None:
@@ -27,47 +33,47 @@ for _name in ("add", "sub", "mul", "div"):
 
 
 @rule("tmax")
-def _tmax(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tmax(c: Context, inputs: Inputs) -> Outputs:
     return choice(c, inputs, "src0", "src1", CmpMode.LT)
 
 
 @rule("tmin")
-def _tmin(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tmin(c: Context, inputs: Inputs) -> Outputs:
     return choice(c, inputs, "src0", "src1", CmpMode.GT)
 
 
 @elementwise("tand", "src0", "src1")
-def _tand(c: Context, x: Array, y: Array) -> Array:
+def _tand(c: Context, x: Words, y: Words) -> Words:
     return x & y
 
 
 @elementwise("tor", "src0", "src1")
-def _tor(c: Context, x: Array, y: Array) -> Array:
+def _tor(c: Context, x: Words, y: Words) -> Words:
     return x | y
 
 
 @elementwise("txor", "src0", "src1")
-def _txor(c: Context, x: Array, y: Array) -> Array:
+def _txor(c: Context, x: Words, y: Words) -> Words:
     return x ^ y
 
 
 @elementwise("tnot", "src")
-def _tnot(c: Context, x: Array) -> Array:
+def _tnot(c: Context, x: Words) -> Words:
     return ~x
 
 
 @elementwise("tshl", "src0", "src1")
-def _tshl(c: Context, x: Array, y: Array) -> Array:
+def _tshl(c: Context, x: Words, y: Words) -> Words:
     return formulas.shift_left(c.arithmetic(), x, y)
 
 
 @elementwise("tshr", "src0", "src1")
-def _tshr(c: Context, x: Array, y: Array) -> Array:
+def _tshr(c: Context, x: Words, y: Words) -> Words:
     return formulas.shift_right(c.arithmetic(), x, y)
 
 
 @elementwise("trem", "src0", "src1")
-def _trem(c: Context, x: Array, y: Array) -> Array:
+def _trem(c: Context, x: Words, y: Words) -> Words:
     return formulas.floored_remainder(c.arithmetic(), x, y)
 
 
@@ -77,7 +83,7 @@ def _tfmod(a: Arithmetic, x: Num, y: Num) -> Num:
 
 
 @elementwise("tpow", "base", "exp")
-def _tpow(c: Context, x: Array, y: Array) -> Array:
+def _tpow(c: Context, x: Words, y: Words) -> Words:
     a = c.arithmetic()
     if isinstance(a, Integer):
         return formulas.integer_power(a, x, y)
@@ -85,24 +91,24 @@ def _tpow(c: Context, x: Array, y: Array) -> Array:
 
 
 @elementwise("tabs", "src")
-def _tabs(c: Context, x: Array) -> Array:
+def _tabs(c: Context, x: Words) -> Words:
     a = c.arithmetic()
     negative = a.compare_words(CmpMode.LT, x, x.dtype.type(0))
     return jnp.where(negative, formulas.negate(a, x), x)
 
 
 @elementwise("tneg", "src")
-def _tneg(c: Context, x: Array) -> Array:
+def _tneg(c: Context, x: Words) -> Words:
     return formulas.negate(c.arithmetic(), x)
 
 
 @elementwise("trelu", "src")
-def _trelu(c: Context, x: Array) -> Array:
+def _trelu(c: Context, x: Words) -> Words:
     a = c.arithmetic()
     return jnp.where(a.compare_words(CmpMode.LT, x, x.dtype.type(0)), x.dtype.type(0), x)
 
 
-def _function(name: str, function: Callable[[Array], Array]) -> None:
+def _function(name: str, function: Callable[[Float[Array, "..."]], Float[Array, "..."]]) -> None:
     @numeric(name, "src")
     def formula(a: Arithmetic, x: Num) -> Num:
         return formulas.function(a, function, x)

@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import lax
 
 from pto_jax.ir.types import CmpMode, RoundMode, SaturationMode
 from pto_jax.isa.rules.conversions import conversion
 
 from . import convert, masks
 from .region import flush, mask, merge, operand, read, sizes
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
 
 
 @rule("tcmp")
-def _tcmp(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tcmp(c: Context, inputs: Inputs) -> Outputs:
     a, mode = c.arithmetic("src0"), c.attrs["cmpMode"]
     assert isinstance(mode, CmpMode)
     source = masks.lanes(inputs, "src0")
@@ -26,7 +26,7 @@ def _tcmp(c: Context, inputs: Inputs) -> dict[str, Array]:
 
 
 @rule("tsel")
-def _tsel(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tsel(c: Context, inputs: Inputs) -> Outputs:
     x, y = read(c, inputs, "src0"), read(c, inputs, "src1")
     words = read(c, inputs, "mask", over="mask")
     chosen = (
@@ -38,7 +38,7 @@ def _tsel(c: Context, inputs: Inputs) -> dict[str, Array]:
 
 
 @rule("tcvt")
-def _tcvt(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tcvt(c: Context, inputs: Inputs) -> Outputs:
     """Hardware iterates over dst's valid region, the simulator over src's."""
     src, dst, mode = c.dtype("src"), c.dtype("dst"), c.attrs["rmode"]
     given = c.attrs["sat_mode"]

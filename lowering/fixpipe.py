@@ -3,30 +3,32 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-
-from jax import Array
+from typing import TYPE_CHECKING
 
 from .layout import move
 from .layout_extract import extract, insert
 from .memory import tstore
-from .rules import Context, GlobalMemory, Inputs, memory_rule, rule
+from .rules import Context, GlobalMemory, Inputs, Output, memory_rule, rule
+
+if TYPE_CHECKING:
+    from .arrays import Flat
 
 
 @rule("tmov.fp")
-def _move(c: Context, inputs: Inputs) -> Mapping[str, Array]:
+def _move(c: Context, inputs: Inputs) -> Mapping[str, Output]:
     return move(c, inputs)
 
 
 @rule("textract_fp")
-def _extract(c: Context, inputs: Inputs) -> Mapping[str, Array]:
+def _extract(c: Context, inputs: Inputs) -> Mapping[str, Output]:
     return extract(c, inputs)
 
 
 @rule("tinsert_fp")
-def _insert(c: Context, inputs: Inputs) -> Mapping[str, Array]:
+def _insert(c: Context, inputs: Inputs) -> Mapping[str, Output]:
     return insert(c, inputs)
 
 
 @memory_rule("tstore_fp")
-def _store(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array:
+def _store(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     return tstore(c, inputs, memory)

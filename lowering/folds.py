@@ -8,7 +8,7 @@ fold itself needs no masks: x + -0 and x * 1 leave every x as it is.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Literal, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,10 +19,15 @@ from pto_jax.ir.dtypes import F32, DType
 from . import bits, formulas
 from .numerics import ExactFloat, FastFloat, Float, Real
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float64, Int, Int32, Shaped, UInt
+
 Operation: TypeAlias = Literal["add", "mul"]
 
 
-def mask_lines(lines: Array, size: Array | int, fill: np.integer[Any]) -> Array:
+def mask_lines(
+    lines: Shaped[Array, "lines lanes"], size: Int32[Array, ""] | int, fill: np.integer[Any]
+) -> Shaped[Array, "_ lanes"]:
     """The lines before ``size``, ``fill`` in the others; a known size cuts them off instead."""
     if isinstance(size, int):
         return lines if size >= lines.shape[0] else lines[:size]
@@ -37,20 +42,24 @@ def identity(operation: Operation, dtype: DType) -> np.unsignedinteger[Any]:
     return dtype.word.type(dtype.bias << dtype.mantissa if dtype.is_float else 1)
 
 
-def left_fold(a: Float, source: Float, operation: Operation, lines: Array) -> Array:
+def left_fold(
+    a: Float, source: Float, operation: Operation, lines: UInt[Array, "lines lanes"]
+) -> UInt[Array, " lanes"]:
     """``+0 + line0 + line1 ...`` or ``1 * line0 * line1 ...``, rounded to ``a``'s type after every step.
 
     The lines are words of ``source``: values of the whole tile would have to be kept, which takes longer
     than decoding line by line. Under fast numerics order and roundings are XLA's choice.
     """
     if isinstance(a, FastFloat):
-        values = a.single(source.num(lines))
-        return a.out((jnp.sum if operation == "add" else jnp.prod)(values, axis=0))
+        values = a.single(source.decode(lines))
+        return a.encode((jnp.sum if operation == "add" else jnp.prod)(values, axis=0))
     assert isinstance(source, ExactFloat)
     step = _step(a, operation)
     count = np.int32(lines.shape[0])
 
-    def fold(state: tuple[Array, Array]) -> tuple[Array, Array]:
+    def fold(
+        state: tuple[Int32[Array, ""], Float64[Array, " lanes"]],
+    ) -> tuple[Int32[Array, ""], Float64[Array, " lanes"]]:
         i, total = state
         line = lax.dynamic_index_in_dim(lines, i, 0, keepdims=False, allow_negative_indices=False)
         return lax.add(i, np.int32(1)), step(total, bits.decode(line, source.dtype))
@@ -62,11 +71,11 @@ def left_fold(a: Float, source: Float, operation: Operation, lines: Array) -> Ar
     elif count:
         # One line per iteration: unrolled bodies take longer to compile and run slower on a CPU.
         _, total = lax.while_loop(lambda state: lax.lt(state[0], count), fold, start)
-    words = a.out(Real(total))
+    words = a.encode(Real(total))
     return positive_zero(words, a.dtype) if operation == "add" else words
 
 
-def _start(lines: Array, operation: Operation) -> Array:
+def _start(lines: UInt[Array, "lines lanes"], operation: Operation) -> Float64[Array, " lanes"]:
     """The identity in every lane, derived from an input: shard_map tracks over which axes a carry varies.
 
     Sums start from -0 because XLA takes +0 + x for x; :func:`positive_zero` makes up for it.
@@ -79,34 +88,38 @@ def _start(lines: Array, operation: Operation) -> Array:
     return lax.bitcast_convert_type(lax.bitwise_or(blank, value.view(np.uint64)), np.float64)
 
 
-def positive_zero(words: Array, dtype: DType) -> Array:
+def positive_zero(words: UInt[Array, "*shape"], dtype: DType) -> UInt[Array, "*shape"]:
     """What adding to +0 leaves: -0 as +0, everything else as it is."""
     return bits.where(lax.eq(words, bits.dtype_sign(dtype)), words.dtype.type(0), words)
 
 
-def _step(a: ExactFloat, operation: Operation) -> Callable[[Array, Array], Array]:
+def _step(
+    a: ExactFloat, operation: Operation
+) -> Callable[[Float64[Array, " lanes"], Float64[Array, " lanes"]], Float64[Array, " lanes"]]:
     """One operation on float64 values on the grid of ``a``'s type, rounded back to that grid."""
     if a.dtype != F32:
-        return lambda x, y: a.step(getattr(a, operation)(Real(x), Real(y))).value
+        return lambda x, y: a.round_to_type(getattr(a, operation)(Real(x), Real(y))).value
     if operation == "mul":
         return lambda x, y: bits.settle32(lax.mul(x, y))
     return lambda x, y: _settle_sum(lax.add(x, y))
 
 
-def _settle_sum(r: Array) -> Array:
+def _settle_sum(r: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
     """:func:`bits.settle32` for sums: below the normal range they are on the grid already."""
     normal = lax.convert_element_type(lax.convert_element_type(r, np.float32), np.float64)
     return lax.select(lax.lt(lax.abs(r), np.float64(2.0**-126)), r, normal)
 
 
-def integer_fold(operation: Operation, lines: Array) -> Array:
+def integer_fold(operation: Operation, lines: UInt[Array, "lines lanes"]) -> UInt[Array, " lanes"]:
     """Words of the sum or product modulo 2^bits; its order does not matter."""
     combine, start = (lax.add, 0) if operation == "add" else (lax.mul, 1)
     total: Array = lax.reduce(lines, lines.dtype.type(start), combine, (0,))
     return total
 
 
-def tree_sum(a: Float, lines: Array, size: Array | int, odd: Literal["first", "last"]) -> Array:
+def tree_sum(
+    a: Float, lines: UInt[Array, "lines lanes"], size: Int32[Array, ""] | int, odd: Literal["first", "last"]
+) -> UInt[Array, " lanes"]:
     """Words of the sum of the first ``size`` lines: neighbouring pairs, then pairs of those sums.
 
     At every level an odd last line is added to the first or the last sum. A single line is copied when
@@ -127,11 +140,13 @@ def tree_sum(a: Float, lines: Array, size: Array | int, odd: Literal["first", "l
         lines = jnp.where(count > 1, sums, lines[: sums.shape[0]])
         count = jnp.where(count > 1, half, count)
     if odd == "last":
-        alone = positive_zero(a.out(a.num(alone)), a.dtype)
+        alone = positive_zero(a.encode(a.decode(alone)), a.dtype)
     return jnp.where(single, alone, lines[0])
 
 
-def first_extreme(lines: Array, dtype: DType, largest: bool, size: Array | int) -> tuple[Array, Array]:
+def first_extreme(
+    lines: UInt[Array, "lines lanes"], dtype: DType, largest: bool, size: Int32[Array, ""] | int
+) -> tuple[Int32[Array, " lanes"], UInt[Array, " lanes"]]:
     """Line number (int32) and word of the first strict extreme of the first ``size`` lines.
 
     A NaN in line 0 stays the extreme, no other NaN becomes one, and zeros of both signs are equal. Line 0
@@ -155,7 +170,9 @@ def first_extreme(lines: Array, dtype: DType, largest: bool, size: Array | int) 
     return index, word
 
 
-def _best(keys: Array, lines: Array, dtype: DType) -> tuple[Array, Array, Array]:
+def _best(
+    keys: Int[Array, "lines lanes"], lines: UInt[Array, "lines lanes"], dtype: DType
+) -> tuple[Int[Array, " lanes"], Int32[Array, " lanes"], Bool[Array, " lanes"]]:
     """The largest key, the first line that has it, and that line's sign bit.
 
     One reduction finds all three where a wider integer holds them: the key above the position counted
@@ -180,7 +197,9 @@ def _best(keys: Array, lines: Array, dtype: DType) -> tuple[Array, Array, Array]
     return key, index, lax.eq(lax.bitwise_and(low, np.int32(1)), np.int32(1))
 
 
-def _unordered(keys: Array, negative: Array, dtype: DType) -> Array:
+def _unordered(
+    keys: Int[Array, " lanes"], negative: Bool[Array, " lanes"], dtype: DType
+) -> UInt[Array, " lanes"]:
     """The words with the given keys of :func:`bits.ordered` and signs (NaN apart)."""
     sign = bits.dtype_sign(dtype)
     if dtype.is_integer:
@@ -190,7 +209,7 @@ def _unordered(keys: Array, negative: Array, dtype: DType) -> Array:
     return lax.bitwise_or(magnitude, bits.where(negative, sign, sign.dtype.type(0)))
 
 
-def pick(lines: Array, index: Array) -> Array:
+def pick(lines: UInt[Array, "lines lanes"], index: Int32[Array, "..."]) -> UInt[Array, " lanes"]:
     """The word of line ``index[lane]`` in every lane."""
     line = lax.broadcasted_iota(np.int32, lines.shape, 0)
     zero = lines.dtype.type(0)

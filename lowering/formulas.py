@@ -7,6 +7,7 @@ broadcast, where nothing else is said.
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,90 +19,103 @@ from pto_jax.ir.types import CmpMode, RoundMode
 from . import bits
 from .numerics import ExactFloat, Float, Integer, Num, Real, SoftwareDivision
 
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Int, Shaped, UInt, UInt32
+
+    from .arrays import Floats, Integers
+
 Arithmetic = Float | Integer
 
 
-def binary(a: Arithmetic, operation: str, x: Array, y: Array) -> Array:
+def binary(
+    a: Arithmetic, operation: str, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]
+) -> UInt[Array, "*shape"]:
     """One of add, sub, mul, div, rounded to the element type."""
-    return a.out(getattr(a, operation)(a.num(x), a.num(y)))
+    return a.encode(getattr(a, operation)(a.decode(x), a.decode(y)))
 
 
-def maximum(a: Arithmetic, x: Array, y: Array) -> Array:
+def maximum(a: Arithmetic, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]) -> UInt[Array, "*shape"]:
     """``x`` unless ``x < y``: the first operand wins ties and unordered pairs."""
     return jnp.where(a.compare_words(CmpMode.LT, x, y), y, x)
 
 
-def minimum(a: Arithmetic, x: Array, y: Array) -> Array:
+def minimum(a: Arithmetic, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]) -> UInt[Array, "*shape"]:
     """``x`` unless ``x > y``."""
     return jnp.where(a.compare_words(CmpMode.GT, x, y), y, x)
 
 
-def negate(a: Arithmetic, x: Array) -> Array:
+def negate(a: Arithmetic, x: UInt[Array, "*shape"]) -> UInt[Array, "*shape"]:
     """Unary minus: flips a float's sign bit, wraps integers."""
     if isinstance(a, Integer):
-        return a.out(-a.num(x))
+        return a.encode(-a.decode(x))
     return x ^ bits.dtype_sign(a.dtype)
 
 
-def positive(a: Arithmetic, x: Array) -> Array:
+def positive(a: Arithmetic, x: UInt[Array, "*shape"]) -> UInt[Array, "*shape"]:
     """The ReLU of fused instructions: ``x > 0 ? x : +0``, so NaN and -0 become +0."""
     return jnp.where(a.compare_words(CmpMode.GT, x, x.dtype.type(0)), x, x.dtype.type(0))
 
 
-def leaky(a: Arithmetic, x: Array, slope: Array) -> Array:
+def leaky(a: Arithmetic, x: UInt[Array, "*#shape"], slope: UInt[Array, "*#shape"]) -> UInt[Array, "*shape"]:
     """``x > 0 ? x : x * slope``."""
-    product = a.out(a.mul(a.num(x), a.num(slope)))
+    product = a.encode(a.mul(a.decode(x), a.decode(slope)))
     return jnp.where(a.compare_words(CmpMode.GT, x, x.dtype.type(0)), x, product)
 
 
-def chain(a: Arithmetic, first: str, x: Array, y: Array, z: Array) -> Array:
+def chain(
+    a: Arithmetic, first: str, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"], z: UInt[Array, "*#shape"]
+) -> UInt[Array, "*shape"]:
     """``(x first y) + z``; 16-bit floats keep float32 in between and round once."""
-    return a.out(a.add(getattr(a, first)(a.num(x), a.num(y)), a.num(z)))
+    return a.encode(a.add(getattr(a, first)(a.decode(x), a.decode(y)), a.decode(z)))
 
 
-def _shift_operands(a: Integer, x: Array, y: Array) -> tuple[Array, Array]:
+def _shift_operands(
+    a: Integer, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]
+) -> tuple[Integers, Integers]:
     """Value and count after C++ promotion; the count is taken modulo the promoted width."""
-    value, count = a.widen(a.num(x)), a.widen(a.num(y))
+    value, count = a.widen(a.decode(x)), a.widen(a.decode(y))
     limit = value.dtype.type(value.dtype.itemsize * 8 - 1)
     return value, jnp.broadcast_to(count & limit, value.shape)
 
 
-def shift_left(a: Arithmetic, x: Array, y: Array) -> Array:
+def shift_left(a: Arithmetic, x: UInt[Array, "*shape"], y: UInt[Array, "*#shape"]) -> UInt[Array, "*shape"]:
     """Words of ``x << y`` in the promoted width (32 bits or more), the count modulo it; low bits are kept."""
     assert isinstance(a, Integer)
     value, count = _shift_operands(a, x, y)
-    return a.out(a.narrow(lax.shift_left(value, count)))
+    return a.encode(a.narrow(lax.shift_left(value, count)))
 
 
-def shift_right(a: Arithmetic, x: Array, y: Array) -> Array:
+def shift_right(a: Arithmetic, x: UInt[Array, "*shape"], y: UInt[Array, "*#shape"]) -> UInt[Array, "*shape"]:
     """Words of ``x >> y`` in the promoted width, the count modulo it; signed types extend the sign."""
     assert isinstance(a, Integer)
     value, count = _shift_operands(a, x, y)
     shift = lax.shift_right_arithmetic if a.dtype.is_signed else lax.shift_right_logical
-    return a.out(a.narrow(shift(value, count)))
+    return a.encode(a.narrow(shift(value, count)))
 
 
-def floored_remainder(a: Arithmetic, x: Array, y: Array) -> Array:
+def floored_remainder(
+    a: Arithmetic, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]
+) -> UInt[Array, "*shape"]:
     """Remainder with the divisor's sign: the truncated one, plus the divisor where signs differ.
 
     Where integers are divided by a routine it stays the truncated one.
     """
-    u, v, zero = a.num(x), a.num(y), a.const(0)
+    u, v, zero = a.decode(x), a.decode(y), a.const(0)
     r = a.fmod(u, v)
     if isinstance(a, SoftwareDivision):
-        return a.out(r)
+        return a.encode(r)
     differ = a.compare(CmpMode.GE, u, zero) != a.compare(CmpMode.GE, v, zero)
     adjust = differ & a.compare(CmpMode.NE, r, zero)
-    return jnp.where(adjust, a.out(a.add(a.num(a.out(r)), v)), a.out(r))
+    return jnp.where(adjust, a.encode(a.add(a.decode(a.encode(r)), v)), a.encode(r))
 
 
-def integer_power(a: Integer, x: Array, y: Array) -> Array:
+def integer_power(a: Integer, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]) -> UInt[Array, "*shape"]:
     """Exact power modulo 2^bits; a negative exponent gives 0 except for bases 1 and -1.
 
     Exponents are read as signed in 64-bit types.
     """
     x, y = jnp.broadcast_arrays(x, y)
-    base = a.num(x)
+    base = a.decode(x)
     assert isinstance(base, Array)
     one = a.const(1)
     signed = lax.bitcast_convert_type(y, np.dtype(f"i{a.dtype.bits // 8}"))
@@ -109,7 +123,7 @@ def integer_power(a: Integer, x: Array, y: Array) -> Array:
     # The loop carry starts from an input: shard_map tracks over which axes a value varies.
     power, square = (base & a.const(0)) | one, base
 
-    def step(i: Array, carry: tuple[Array, Array]) -> tuple[Array, Array]:
+    def step(i: Int[Array, ""], carry: tuple[Integers, Integers]) -> tuple[Integers, Integers]:
         power, square = carry
         bit = (y >> i.astype(y.dtype)) & y.dtype.type(1)
         return jnp.where(bit != 0, power * square, power), square * square
@@ -121,22 +135,24 @@ def integer_power(a: Integer, x: Array, y: Array) -> Array:
     inverse = jnp.where(
         base == one, one, jnp.where((base == minus_one), jnp.where(odd, minus_one, one), a.const(0))
     )
-    return a.out(jnp.where(negative, inverse, power))
+    return a.encode(jnp.where(negative, inverse, power))
 
 
-def host_power(a: Integer, x: Array, y: Array) -> Array:
+def host_power(a: Integer, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]) -> UInt[Array, "*shape"]:
     """Integer power as the simulator's tpows has it: the float64 power of the operands, cast back.
 
     The power is the correctly rounded one: exact in 64 bits below 2^64, an approximation above, where
     the cast cannot hold it anyway.
     """
     x, y = jnp.broadcast_arrays(x, y)
-    base, exponent = (lax.convert_element_type(a.num(w), np.float64) for w in (x, y))
+    base, exponent = (lax.convert_element_type(a.decode(w), np.float64) for w in (x, y))
     magnitude, one, limit = lax.abs(base), np.float64(1), np.float64(2.0**64)
     count = lax.convert_element_type(lax.abs(exponent), np.uint64)
     whole = lax.convert_element_type(jnp.where(magnitude < limit, magnitude, 0), np.uint64)
 
-    def step(i: Array, carry: tuple[Array, ...]) -> tuple[Array, ...]:
+    def step(
+        i: Int[Array, ""], carry: tuple[Shaped[Array, "*shape"], ...]
+    ) -> tuple[Shaped[Array, "*shape"], ...]:
         exact, exact_square, rough, rough_square = carry
         bit = (count >> i.astype(np.uint64)) & np.uint64(1) != 0
         exact = jnp.where(bit, exact * exact_square, exact)
@@ -154,10 +170,10 @@ def host_power(a: Integer, x: Array, y: Array) -> Array:
     inverse = jnp.where(magnitude == 0, np.float64(np.inf), jnp.where(magnitude == one, one, 0))
     power = jnp.where(exponent < 0, inverse, power)
     odd = (count & np.uint64(1)) != 0
-    return a.out(c_cast(jnp.where((base < 0) & odd, -power, power), a.dtype))
+    return a.encode(c_cast(jnp.where((base < 0) & odd, -power, power), a.dtype))
 
 
-def c_pow(x: Array, y: Array) -> Array:
+def c_pow(x: Floats, y: Floats) -> Floats:
     """``pow`` of floats with the C library's special cases, which XLA does not promise."""
     x, y = jnp.broadcast_arrays(x, y)
     one, zero, inf = x.dtype.type(1), x.dtype.type(0), x.dtype.type(np.inf)
@@ -173,7 +189,7 @@ def c_pow(x: Array, y: Array) -> Array:
     return jnp.where(ones, one, result)
 
 
-def reciprocal_root(x: Array) -> Array:
+def reciprocal_root(x: Floats) -> Floats:
     """``1 / sqrt(x)``, in float64 as the root of the reciprocal.
 
     XLA rewrites the quotient to ``rsqrt``, which GPUs approximate. In float64 either form rounds to the
@@ -188,12 +204,12 @@ def reciprocal_root(x: Array) -> Array:
     return lax.select(lax.eq(x, lax.full_like(x, 0)), inverse, root)
 
 
-def float_power(a: Float, x: Array, y: Array) -> Array:
+def float_power(a: Float, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]) -> UInt[Array, "*shape"]:
     """Words of :func:`c_pow` of the values of words ``x`` and ``y``, rounded once to the element type."""
-    return a.out(a.evaluate(c_pow, a.num(x), a.num(y)))
+    return a.encode(a.evaluate(c_pow, a.decode(x), a.decode(y)))
 
 
-def function(a: Arithmetic, f: Callable[[Array], Array], x: Num) -> Num:
+def function(a: Arithmetic, f: Callable[[Floats], Floats], x: Num) -> Num:
     """A float64 function rounded once; integers go through float64 and truncate."""
     if isinstance(a, Integer):
         assert not isinstance(x, Real)
@@ -201,7 +217,7 @@ def function(a: Arithmetic, f: Callable[[Array], Array], x: Num) -> Num:
     return a.evaluate(f, x)
 
 
-def c_cast(value: Array, dtype: DType) -> Array:
+def c_cast(value: Float64[Array, "*#shape"], dtype: DType) -> Integers:
     """float64 to integer as the simulator's host does it.
 
     Types below 32 bits and i32 go through a 32-bit conversion, u32 through a 64-bit one; what does not
@@ -219,22 +235,26 @@ def c_cast(value: Array, dtype: DType) -> Array:
     return inside(converted, dtype.numpy)
 
 
-def saturating(a: Arithmetic, operation: str, x: Array, y: Array) -> Array:
+def saturating(
+    a: Arithmetic, operation: str, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]
+) -> UInt[Array, "*shape"]:
     """Two-source add or sub clamped to the type's range; floats clamp infinities, NaN stays."""
     if isinstance(a, Integer):
         return _saturating_integer(a, operation, x, y)
-    total = getattr(a, operation)(a.num(x), a.num(y))
+    total = getattr(a, operation)(a.decode(x), a.decode(y))
     if a.dtype.bits < 16:
         return bits.narrow(a.words32(total), a.dtype, RoundMode.RINT, saturate=True)
-    words = a.out(total)
+    words = a.encode(total)
     sign = bits.dtype_sign(a.dtype)
     infinity = words.dtype.type(((1 << a.dtype.exponent) - 1) << a.dtype.mantissa)
     largest = infinity - words.dtype.type(1)
     return jnp.where((words & ~sign) == infinity, (words & sign) | largest, words)
 
 
-def _saturating_integer(a: Integer, operation: str, x: Array, y: Array) -> Array:
-    u, v = a.num(x), a.num(y)
+def _saturating_integer(
+    a: Integer, operation: str, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]
+) -> UInt[Array, "*shape"]:
+    u, v = a.decode(x), a.decode(y)
     total = getattr(a, operation)(u, v)
     assert isinstance(u, Array) and isinstance(v, Array)
     low, high = a.const(a.dtype.min_int), a.const(a.dtype.max_int)
@@ -245,41 +265,43 @@ def _saturating_integer(a: Integer, operation: str, x: Array, y: Array) -> Array
     else:
         over = total < u if operation == "add" else u < v
         clamped = high if operation == "add" else low
-    return a.out(jnp.where(over, clamped, total))
+    return a.encode(jnp.where(over, clamped, total))
 
 
-def to_float(a: Float, value: Array) -> Num:
+def to_float(a: Float, value: Integers) -> Num:
     """An integer array as a float32 number, rounded to nearest even."""
     if isinstance(a, ExactFloat):
         wide = lax.convert_element_type(value, np.float64)
-        return a.num(bits.encode32(wide))
+        return a.decode(bits.encode32(wide))
     return lax.convert_element_type(value, np.float32)
 
 
-def narrow(single: Array, dtype: DType, saturate: bool = False) -> Array:
+def narrow(single: UInt32[Array, "*shape"], dtype: DType, saturate: bool = False) -> UInt[Array, "*shape"]:
     """float32 words converted to another float type, nearest even."""
     return single if dtype == F32 else bits.narrow(single, dtype, saturate=saturate)
 
 
-def relu_convert(a: Arithmetic, target: DType, operation: str, x: Array, y: Array) -> Array:
+def relu_convert(
+    a: Arithmetic, target: DType, operation: str, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]
+) -> UInt[Array, "*shape"]:
     """The fused add/sub, ReLU (x > 0 ? x : +0, NaN kept) and saturating narrowing conversion.
 
     Float sums are rounded to the source type first; 16-bit integer sums are not wrapped.
     """
     if isinstance(a, Integer):
-        wide = a.widen(a.num(x))
-        other = a.widen(a.num(y))
+        wide = a.widen(a.decode(x))
+        other = a.widen(a.decode(y))
         total = wide + other if operation == "add" else wide - other
         clamped = jnp.clip(total, np.int32(0), np.int32(target.max_int))
         return lax.convert_element_type(clamped, target.word)
     words = binary(a, operation, x, y)
-    number = a.num(words)
+    number = a.decode(words)
     negative = a.compare(CmpMode.LE, number, a.const(0))
     clamped = jnp.where(negative, words.dtype.type(0), words)
     if target == F16:
         return bits.narrow(clamped, F16, RoundMode.RINT, saturate=True)
     assert target == I8, target
-    value = a.single(a.num(clamped))
+    value = a.single(a.decode(clamped))
     value = jnp.where(value != value, value.dtype.type(0), value)
     whole = lax.round(value, lax.RoundingMethod.TO_NEAREST_EVEN)
     return lax.convert_element_type(jnp.minimum(whole, value.dtype.type(127)), target.word)

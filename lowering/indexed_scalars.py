@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,9 +13,14 @@ from pto_jax.interpreter import Scalar
 from pto_jax.ir.dtypes import DType
 from pto_jax.ir.types import TileType, element_offset
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int32, Shaped
+
+    from .arrays import Flat, Word
+
 
 @lru_cache(maxsize=1024)
-def storage_order(t: TileType) -> np.ndarray:
+def storage_order(t: TileType) -> Int32[np.ndarray, " positions"]:
     """The logical element at every position of a tile's storage, int32 [positions].
 
     Elements are counted row by row; a position that holds none has the tile's number of elements.
@@ -26,14 +32,14 @@ def storage_order(t: TileType) -> np.ndarray:
     return order
 
 
-def outside(position: Scalar, size: int) -> Array | bool:
+def outside(position: Scalar, size: int) -> Bool[Array, ""] | bool:
     """Whether a position is not one of ``size`` elements."""
     if isinstance(position, int):
         return not 0 <= position < size
     return jnp.asarray((position < 0) | (position >= size))
 
 
-def _index(position: Scalar, size: int) -> Array:
+def _index(position: Scalar, size: int) -> Int32[Array, ""]:
     """An int32 position; ``size`` for every position outside."""
     if isinstance(position, int):
         return jnp.asarray(np.int32(position if 0 <= position < size else size))
@@ -42,12 +48,12 @@ def _index(position: Scalar, size: int) -> Array:
     return lax.convert_element_type(jnp.where(inside, wide, np.int64(size)), np.int32)
 
 
-def read(flat: Array, position: Scalar) -> Array:
+def read(flat: Flat, position: Scalar) -> Word:
     """One word; zero outside."""
     return flat.at[_index(position, flat.shape[0])].get(mode="fill", fill_value=0)
 
 
-def write(flat: Array, position: Scalar, word: Array) -> Array:
+def write(flat: Flat, position: Scalar, word: Word) -> Flat:
     """The words with one replaced; as they are for a position outside."""
     return flat.at[_index(position, flat.shape[0])].set(word, mode="drop")
 
@@ -62,6 +68,6 @@ def in_tile(t: TileType, position: Scalar) -> Scalar:
     return jnp.asarray(order).at[_index(position, len(order))].get(mode="fill", fill_value=t.elements)
 
 
-def as_scalar(word: Array, dtype: DType) -> Array:
+def as_scalar(word: Word, dtype: DType) -> Shaped[Array, ""]:
     """A word as a scalar of the program."""
     return lax.bitcast_convert_type(word, np.dtype(dtype.numpy))

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
-from numpy.typing import NDArray
 
 from pto_jax.ir.dtypes import I32, DType
 from pto_jax.ir.types import PrintFormat
@@ -19,7 +19,12 @@ from . import bits, convert
 from .irregular_storage import iota, scalar, source
 from .masks import lanes
 from .region import fit, flush, merge, sizes
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from jaxtyping import Int32, UInt, UInt32
+
+    from .arrays import Size, Words
 
 _U32 = np.uint32
 
@@ -27,19 +32,19 @@ _U32 = np.uint32
 
 
 @rule("tci")
-def _tci(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tci(c: Context, inputs: Inputs) -> Outputs:
     """The valid rows of dst do not matter."""
     t, a, old = c.tile("dst"), c.arithmetic(), lanes(inputs, "dst")
     start, number = flush(c, scalar(inputs, "start"), t.dtype), iota(t.shape, 1)
     steps = convert.cast(lax.bitcast_convert_type(number, _U32), I32, t.dtype)
     combine = a.sub if c.attrs["descending"] else a.add
-    new = flush(c, a.out(combine(a.num(start), a.num(steps))), t.dtype)
+    new = flush(c, a.encode(combine(a.decode(start), a.decode(steps))), t.dtype)
     inside = (iota(t.shape, 0) == 0) & (number < sizes(t, old)[1])
     return {"dst": jnp.where(inside, new, old.words)}
 
 
 @rule("ttri")
-def _ttri(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _ttri(c: Context, inputs: Inputs) -> Outputs:
     t = c.tile("dst")
     d = t.dtype
     wide = lax.convert_element_type(
@@ -57,7 +62,9 @@ _LANES = 64
 _CHUNK = 4 * _LANES
 
 
-def advance(counter: Sequence[Array], by: Array) -> list[Array]:
+def advance(
+    counter: Sequence[UInt32[Array, "*#shape"]], by: UInt32[Array, "*#shape"]
+) -> list[UInt32[Array, "*#shape"]]:
     """A 128-bit counter (four uint32 words, lowest first) plus 32-bit numbers."""
     result, carry = [], by
     for word in counter:
@@ -67,13 +74,17 @@ def advance(counter: Sequence[Array], by: Array) -> list[Array]:
     return result
 
 
-def _high_low(x: Array, factor: int) -> tuple[Array, Array]:
+def _high_low(
+    x: UInt32[Array, "*shape"], factor: int
+) -> tuple[UInt32[Array, "*shape"], UInt32[Array, "*shape"]]:
     """Both halves of a 64-bit product."""
     product = lax.convert_element_type(x, np.uint64) * np.uint64(factor)
     return lax.convert_element_type(product >> np.uint64(32), _U32), x * _U32(factor)
 
 
-def philox(counter: Sequence[Array], key: Sequence[Array], rounds: int) -> list[Array]:
+def philox(
+    counter: Sequence[UInt32[Array, "*#shape"]], key: Sequence[UInt32[Array, "*#shape"]], rounds: int
+) -> list[UInt32[Array, "*#shape"]]:
     """The four words of the Philox-4x32 blocks of counters."""
     c0, c1, c2, c3 = counter
     k0, k1 = key
@@ -86,7 +97,7 @@ def philox(counter: Sequence[Array], key: Sequence[Array], rounds: int) -> list[
 
 
 @rule("trandom")
-def _trandom(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _trandom(c: Context, inputs: Inputs) -> Outputs:
     t = c.tile("dst")
     rows, cols = t.shape
     words = {
@@ -115,13 +126,13 @@ def _trandom(c: Context, inputs: Inputs) -> dict[str, Array]:
 _BINS = 256
 
 
-def _byte(words: Array, number: int) -> Array:
+def _byte(words: UInt[Array, "*shape"], number: int) -> Int32[Array, "*shape"]:
     shifted = words >> words.dtype.type(8 * number)
     return lax.convert_element_type(shifted & words.dtype.type(0xFF), np.int32)
 
 
 @rule("thistogram")
-def _thistogram(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _thistogram(c: Context, inputs: Inputs) -> Outputs:
     t, src, filters = c.tile("dst"), c.tile("src"), c.tile("idx")
     words, old = lanes(inputs, "src").words, lanes(inputs, "dst").words
     v_row, v_col = sizes(src, lanes(inputs, "src"))
@@ -159,18 +170,16 @@ def _text(word: np.generic, d: DType, width: int, digits: int) -> str:
     return f"{float(value):{width}.{digits}f}" if d.bits == 32 else f"{float(value):g}"
 
 
-def _show(
-    d: DType, width: int, digits: int, words: NDArray[np.generic], rows: np.int32, cols: np.int32
-) -> None:
+def _show(d: DType, width: int, digits: int, words: Words, rows: Size, cols: Size) -> None:
     """Print a tile on the host."""
-    words = np.asarray(words)[: max(int(rows), 0), : max(int(cols), 0)]
+    shown = np.asarray(words)[: max(int(rows), 0), : max(int(cols), 0)]
     lines = [f"TPRINT {int(rows)}x{int(cols)}"]
-    lines += [" ".join(_text(word, d, width, digits) for word in row) for row in words]
+    lines += [" ".join(_text(word, d, width, digits) for word in row) for row in shown]
     print("\n".join(lines), flush=True)
 
 
 @rule("tprint")
-def _tprint(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tprint(c: Context, inputs: Inputs) -> Outputs:
     """Printing by the host when the values are there; no outputs.
 
     JAX promises no order, neither between the tiles of a batch nor between prints.

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import lax
 
 from pto_jax.ir.types import CmpMode, GatherAxis
 
@@ -12,11 +14,14 @@ from .irregular_storage import flat, inside, iota, pattern, positions, scalar, s
 from .machine import storage
 from .masks import lanes
 from .region import fit, flush, merge, sizes
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from .arrays import Words
 
 
 @rule("tgather")
-def _tgather(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tgather(c: Context, inputs: Inputs) -> Outputs:
     if c.has("indices"):
         return {"dst": _by_index(c, inputs)}
     if c.has("kValue"):
@@ -26,7 +31,7 @@ def _tgather(c: Context, inputs: Inputs) -> dict[str, Array]:
     return {"dst": _packed(c, inputs)}
 
 
-def _by_index(c: Context, inputs: Inputs) -> Array:
+def _by_index(c: Context, inputs: Inputs) -> Words:
     """Indices address the source's storage, whatever of it is valid."""
     words = lanes(inputs, "src").words.reshape(-1)
     index = source(c, inputs, "indices", c.tile("dst").shape)
@@ -34,7 +39,7 @@ def _by_index(c: Context, inputs: Inputs) -> Array:
     return merge(c, inputs, words.at[where].get(mode="fill", fill_value=0))
 
 
-def _packed(c: Context, inputs: Inputs) -> Array:
+def _packed(c: Context, inputs: Inputs) -> Words:
     """The picked elements of all valid rows, from the start of dst's storage on."""
     n, k = pattern(c)
     v_row, v_col = sizes(c.tile("src"), lanes(inputs, "src"))
@@ -47,7 +52,7 @@ def _packed(c: Context, inputs: Inputs) -> Array:
     return storage.to_logical(jnp.where(place < v_row * per_row, taken, old), c.tile("dst"))
 
 
-def _picked_rows(c: Context, inputs: Inputs) -> Array:
+def _picked_rows(c: Context, inputs: Inputs) -> Words:
     n, k = pattern(c)
     t, old = c.tile("dst"), lanes(inputs, "dst").words
     picked = lanes(inputs, "src").words[int(k) :: int(n)]
@@ -56,7 +61,7 @@ def _picked_rows(c: Context, inputs: Inputs) -> Array:
     return jnp.where(written, fit(picked, t.shape, old.dtype.type(0)), old)
 
 
-def _matches(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _matches(c: Context, inputs: Inputs) -> Outputs:
     """Numbers of the matching elements, packed at the start of each row, and how many they are."""
     t, src, a = c.tile("dst"), c.tile("src"), c.arithmetic("src")
     mode, offset = c.attrs["cmpMode"], c.attrs.get("offset") or 0

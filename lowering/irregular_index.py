@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import lax
 
 from pto_jax.ir.types import ScatterAxis
 
@@ -12,13 +14,16 @@ from .irregular_storage import flat, inside, iota, pattern, positions, source
 from .machine import storage
 from .masks import lanes
 from .region import fit, merge, sizes
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from .arrays import Words
 
 _BLOCK_BYTES = 32
 
 
 @rule("tgatherb")
-def _tgatherb(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tgatherb(c: Context, inputs: Inputs) -> Outputs:
     """Whole blocks only on the simulator, the valid part of a last block on hardware."""
     t, old = c.tile("dst"), lanes(inputs, "dst")
     size = t.dtype.word_bits // 8
@@ -41,7 +46,7 @@ def _tgatherb(c: Context, inputs: Inputs) -> dict[str, Array]:
 
 
 @rule("tscatter")
-def _tscatter(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tscatter(c: Context, inputs: Inputs) -> Outputs:
     """Hardware clears the whole destination first."""
     old = lanes(inputs, "dst").words
     if c.profile != "cpu_sim":
@@ -52,7 +57,7 @@ def _tscatter(c: Context, inputs: Inputs) -> dict[str, Array]:
     return {"dst": jnp.where(inside(c, inputs, "dst"), spread(c, inputs), old)}
 
 
-def _scattered(c: Context, inputs: Inputs, old: Array) -> Array:
+def _scattered(c: Context, inputs: Inputs, old: Words) -> Words:
     """The destination's words after the scatter, [rows, cols].
 
     The writer with the highest row-major number wins: the maximum does not depend on the order in which a
@@ -68,7 +73,7 @@ def _scattered(c: Context, inputs: Inputs, old: Array) -> Array:
     return storage.to_logical(jnp.where(writers >= np.int32(0), new, stored), t)
 
 
-def _elements(c: Context, inputs: Inputs) -> Array:
+def _elements(c: Context, inputs: Inputs) -> Words:
     """Columns that fit the pattern take the source's elements in order, the others 0.
 
     The simulator's order runs on through the whole source, except where every column fits.
@@ -84,7 +89,7 @@ def _elements(c: Context, inputs: Inputs) -> Array:
     return jnp.where(column % n == k, taken, words.dtype.type(0))
 
 
-def _rows(c: Context, inputs: Inputs) -> Array:
+def _rows(c: Context, inputs: Inputs) -> Words:
     """Rows that fit the pattern take the source's rows in order, the others 0."""
     (n, k), t = pattern(c), c.tile("dst")
     words = source(c, inputs, "src", (-(-t.rows // int(n)), t.cols))

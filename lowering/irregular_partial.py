@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
-from jax import Array
 
 from pto_jax.ir.types import CmpMode
 from pto_jax.isa.irregular_partial import SRC0_WINS
@@ -15,22 +15,25 @@ from .irregular_storage import inside
 from .masks import lanes
 from .numerics import Float, Integer
 from .region import fit, flush, merge
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from .arrays import Mask, Words
 
 
-def _words(c: Context, inputs: Inputs, name: str) -> Array:
+def _words(c: Context, inputs: Inputs, name: str) -> Words:
     """A source's stored words over the destination's lanes."""
     words = lanes(inputs, name).words
     return fit(words, c.tile("dst").shape, words.dtype.type(0))
 
 
-def _either(second: Array, y: Array) -> Array:
+def _either(second: Mask, y: Words) -> Words:
     return jnp.where(second, y, y.dtype.type(0))
 
 
-def _partial(name: str, combine: Callable[[Float | Integer, Array, Array], Array]) -> None:
+def _partial(name: str, combine: Callable[[Float | Integer, Words, Words], Words]) -> None:
     @rule(name)
-    def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
+    def apply(c: Context, inputs: Inputs) -> Outputs:
         shape, d = c.tile("dst").shape, c.dtype("dst")
         first, second = (inside(c, inputs, n, shape) for n in ("src0", "src1"))
         x, y = (_words(c, inputs, n) for n in ("src0", "src1"))
@@ -47,7 +50,7 @@ _partial("tpartmin", formulas.minimum)
 
 def _partial_arg(name: str, mode: CmpMode) -> None:
     @rule(name)
-    def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
+    def apply(c: Context, inputs: Inputs) -> Outputs:
         """The value tiles' regions decide for the index tiles too."""
         shape, d, a = c.tile("dst").shape, c.dtype("dst"), c.arithmetic()
         first, second = (inside(c, inputs, n, shape) for n in ("src0", "src1"))
@@ -63,7 +66,7 @@ def _partial_arg(name: str, mode: CmpMode) -> None:
         }
 
 
-def _first_wins(profile: str, a: Float | Integer, mode: CmpMode, x: Array, y: Array) -> Array:
+def _first_wins(profile: str, a: Float | Integer, mode: CmpMode, x: Words, y: Words) -> Mask:
     match SRC0_WINS[profile]:
         case "better":
             return a.compare_words(mode, x, y)

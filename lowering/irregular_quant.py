@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -14,10 +16,15 @@ from .irregular_storage import inside, iota, source
 from .masks import lanes
 from .numerics import Integer
 from .region import fit, flush, merge, sizes
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt32
+
+    from .arrays import Words
 
 
-def _row_parameter(c: Context, inputs: Inputs, name: str, rows: int) -> Array:
+def _row_parameter(c: Context, inputs: Inputs, name: str, rows: int) -> UInt32[Array, "rows 1"]:
     """Column 0 of a parameter tile over ``rows`` rows [rows, 1]; its last valid row serves all after it."""
     last = sizes(c.tile(name), lanes(inputs, name))[0] - np.int32(1)
     row = jnp.maximum(jnp.minimum(iota((rows, 1), 0), last), np.int32(0))
@@ -26,32 +33,32 @@ def _row_parameter(c: Context, inputs: Inputs, name: str, rows: int) -> Array:
 
 
 @rule("tquant")
-def _tquant(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tquant(c: Context, inputs: Inputs) -> Outputs:
     src, t, a = c.tile("src"), c.tile("dst"), c.semantics.arithmetic(F32)
     assert not isinstance(a, Integer)
     old = lanes(inputs, "dst").words
     x = flush(c, lanes(inputs, "src").words, F32)
-    value = a.mul(a.num(x), a.num(_row_parameter(c, inputs, "scale", src.rows)))
+    value = a.mul(a.decode(x), a.decode(_row_parameter(c, inputs, "scale", src.rows)))
     if c.has("offset"):
-        value = a.add(value, a.num(_row_parameter(c, inputs, "offset", src.rows)))
-    single = a.num(flush(c, a.out(value), F32)) if c.semantics.subnormals == "flush" else value
+        value = a.add(value, a.decode(_row_parameter(c, inputs, "offset", src.rows)))
+    single = a.decode(flush(c, a.encode(value), F32)) if c.semantics.subnormals == "flush" else value
     wide = lax.convert_element_type(a.single(single), np.float64)
     codes = convert.clamp_to_int(convert.round_whole(wide, RoundMode.RINT), t.dtype, 0)
     return {"dst": jnp.where(inside(c, inputs, "src", t.shape), fit(codes, t.shape, np.uint8(0)), old)}
 
 
 @rule("tdequant")
-def _tdequant(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tdequant(c: Context, inputs: Inputs) -> Outputs:
     t, d, a = c.tile("dst"), c.dtype("dst"), c.arithmetic()
     last = sizes(c.tile("scale"), lanes(inputs, "scale"))[1] - np.int32(1)
     column = jnp.maximum(jnp.minimum(iota((1, t.cols), 1), last), np.int32(0))
 
-    def parameter(name: str) -> Array:
+    def parameter(name: str) -> Words:
         words = source(c, inputs, name, t.shape)
         found = jnp.take_along_axis(words, jnp.broadcast_to(column, t.shape), axis=1)
         return flush(c, convert.cast(flush(c, found, F32), F32, d), d)
 
     code = convert.cast(source(c, inputs, "src", t.shape), c.dtype("src"), d)
-    difference = a.sub(a.num(code), a.num(parameter("offset")))
-    new = flush(c, a.out(a.mul(difference, a.num(parameter("scale")))), d)
+    difference = a.sub(a.decode(code), a.decode(parameter("offset")))
+    new = flush(c, a.encode(a.mul(difference, a.decode(parameter("scale")))), d)
     return {"dst": merge(c, inputs, new)}

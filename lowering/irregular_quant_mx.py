@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,7 +18,12 @@ from .machine import storage
 from .masks import lanes
 from .numerics import Integer
 from .region import fit, flush, sizes
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt, UInt8, UInt32
+
+    from .arrays import Size, Words
 
 _U32 = np.uint32
 _ABS, _INF = _U32(0x7FFFFFFF), _U32(0x7F800000)
@@ -33,13 +38,13 @@ class _Groups(NamedTuple):
     [lines, elements].
     """
 
-    largest: Array
-    exponent: Array
-    factor: Array
-    codes: Array
+    largest: UInt32[Array, "lines groups"]
+    exponent: UInt8[Array, "lines groups"]
+    factor: UInt32[Array, "lines groups"]
+    codes: UInt8[Array, "lines elements"]
 
 
-def _largest(single: Array, alg: MxQuantAlg) -> Array:
+def _largest(single: UInt32[Array, "lines groups 32"], alg: MxQuantAlg) -> UInt32[Array, "lines groups"]:
     """float32 words of the largest magnitude of each group [lines, groups, 32]."""
     magnitude = single & _ABS
     if alg == MxQuantAlg.OCP_MX_FP4_E2M1:
@@ -52,12 +57,12 @@ def _largest(single: Array, alg: MxQuantAlg) -> Array:
     return found
 
 
-def _maximum(words: Array) -> Array:
+def _maximum(words: UInt32[Array, "lines groups 32"]) -> UInt32[Array, "lines groups"]:
     found: Array = lax.reduce(words, _U32(0), lax.max, (2,))
     return found
 
 
-def _exponent(c: Context, largest: Array, alg: MxQuantAlg) -> Array:
+def _exponent(c: Context, largest: UInt32[Array, "*shape"], alg: MxQuantAlg) -> UInt32[Array, "*shape"]:
     """The shared exponents (biased by 127) as 32-bit words; 255 where the magnitude is NaN."""
     nan = largest > _INF
     if alg not in _NV:
@@ -67,7 +72,7 @@ def _exponent(c: Context, largest: Array, alg: MxQuantAlg) -> Array:
     a = c.semantics.arithmetic(F32)
     assert not isinstance(a, Integer)
     inverse = np.float32(1) / np.float32(6 if alg in FP4_ALGS else 448)
-    scaled = a.out(a.mul(a.num(largest), a.const(float(inverse))))
+    scaled = a.encode(a.mul(a.decode(largest), a.const(float(inverse))))
     field, mantissa = scaled >> _U32(23), scaled & _MANTISSA
     stays = (field == _U32(254)) | ((field == _U32(0)) & (mantissa <= _U32(0x400000)))
     up = (mantissa != _U32(0)) & ~stays
@@ -75,13 +80,13 @@ def _exponent(c: Context, largest: Array, alg: MxQuantAlg) -> Array:
     return jnp.where(nan, _U32(255), exponent)
 
 
-def _factor(exponent: Array, largest: Array) -> Array:
+def _factor(exponent: UInt32[Array, "*shape"], largest: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     """2^(127 - exponent), subnormal for 254; the magnitude itself where the exponent is 255."""
     field = jnp.where(exponent < _U32(254), (_U32(254) - exponent) << _U32(23), _U32(0x400000))
     return jnp.where(exponent == _U32(255), largest, field)
 
 
-def _encode(single: Array, alg: MxQuantAlg) -> Array:
+def _encode(single: UInt32[Array, "*shape"], alg: MxQuantAlg) -> UInt8[Array, "*shape"]:
     """Codes of float32 words: nearest, ties to even, clamped to the largest finite value."""
     magnitude = single & _ABS
     if alg in FP4_ALGS:
@@ -95,7 +100,7 @@ def _encode(single: Array, alg: MxQuantAlg) -> Array:
     return jnp.where(magnitude < _U32(0x3A800000), sign, codes)
 
 
-def _quantise(c: Context, words: Array, alg: MxQuantAlg) -> _Groups:
+def _quantise(c: Context, words: UInt[Array, "lines elements"], alg: MxQuantAlg) -> _Groups:
     """Words [lines, elements] of the source, grouped along the second axis."""
     a, d = c.semantics.arithmetic(F32), c.dtype("src")
     assert not isinstance(a, Integer)
@@ -104,7 +109,7 @@ def _quantise(c: Context, words: Array, alg: MxQuantAlg) -> _Groups:
     largest = _largest(single, alg)
     exponent = _exponent(c, largest, alg)
     factor = _factor(exponent, largest)
-    scaled = flush(c, a.out(a.mul(a.num(single), a.num(factor[:, :, None]))), F32)
+    scaled = flush(c, a.encode(a.mul(a.decode(single), a.decode(factor[:, :, None]))), F32)
     if d == BF16 and alg in FP4_ALGS:
         scaled = bits.bf16_to_f32(bits.f32_to_bf16(scaled))
     codes = _encode(scaled, alg).reshape(lines, elements)
@@ -112,7 +117,7 @@ def _quantise(c: Context, words: Array, alg: MxQuantAlg) -> _Groups:
 
 
 @rule("tquant.mx", "tquant_dn")
-def _tquant_mx(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tquant_mx(c: Context, inputs: Inputs) -> Outputs:
     """Groups run over the static extent of the grouped axis, and so do the codes."""
     alg, src, t = c.attrs["mx_alg"], c.tile("src"), c.tile("dst")
     assert isinstance(alg, MxQuantAlg)
@@ -131,7 +136,7 @@ def _tquant_mx(c: Context, inputs: Inputs) -> dict[str, Array]:
     return {"dst": jnp.where(written, fit(codes, t.shape, np.uint8(0)), old), **results}
 
 
-def _place_rows(c: Context, inputs: Inputs, found: _Groups, rows: Array) -> dict[str, Array]:
+def _place_rows(c: Context, inputs: Inputs, found: _Groups, rows: Size) -> Outputs:
     """Group g of row r: exponent at (r, g), the others at element r * groups + g."""
     groups, t, old = found.exponent.shape[1], c.tile("exp"), lanes(inputs, "exp").words
     count = rows * np.int32(groups)
@@ -142,7 +147,7 @@ def _place_rows(c: Context, inputs: Inputs, found: _Groups, rows: Array) -> dict
     return results | {"exp": jnp.where(written, fit(found.exponent, t.shape, np.uint8(0)), old)}
 
 
-def _place_columns(c: Context, inputs: Inputs, found: _Groups, cols: Array) -> dict[str, Array]:
+def _place_columns(c: Context, inputs: Inputs, found: _Groups, cols: Size) -> Outputs:
     """Group g of column j: exponent at (g, j), the others at element g * (valid columns) + j."""
     groups, t, old = found.exponent.shape[1], c.tile("exp"), lanes(inputs, "exp").words
     results = {n: _store_dense(c, inputs, n, w.T, cols) for n, w in _converted(c, found)}
@@ -155,13 +160,15 @@ def _place_columns(c: Context, inputs: Inputs, found: _Groups, cols: Array) -> d
     return results | {"exp": jnp.where(written, fit(exponents, t.shape, np.uint8(0)), old)}
 
 
-def _converted(c: Context, found: _Groups) -> list[tuple[str, Array]]:
+def _converted(c: Context, found: _Groups) -> list[tuple[str, UInt[Array, "lines groups"]]]:
     """Magnitudes and factors in the element types of their tiles."""
     pairs = (("max", found.largest), ("scaling", found.factor))
     return [(n, convert.cast(w, F32, c.dtype(n))) for n, w in pairs]
 
 
-def _store_dense(c: Context, inputs: Inputs, name: str, values: Array, cols: Array) -> Array:
+def _store_dense(
+    c: Context, inputs: Inputs, name: str, values: UInt[Array, "groups columns"], cols: Size
+) -> Words:
     """A tile whose storage begins with the first ``cols`` columns of ``values``, row by row."""
     old = flat(c, inputs, name)
     place, divisor = iota(old.shape, 0), jnp.maximum(cols, np.int32(1))

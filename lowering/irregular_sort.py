@@ -7,7 +7,7 @@ two halves of the index. Values are compared as integer keys: XLA's float compar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,11 +20,14 @@ from . import bits
 from .irregular_storage import iota, scalar, source
 from .masks import lanes
 from .region import all_ones, fit, flush, sizes
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int, Int32, UInt, UInt32
 
 
 @rule("tsort32")
-def _tsort32(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tsort32(c: Context, inputs: Inputs) -> Outputs:
     t, src, idx = c.tile("dst"), c.tile("src"), c.tile("idx")
     old = lanes(inputs, "dst").words
     v_row, v_col = sizes(src, lanes(inputs, "src"))
@@ -48,7 +51,7 @@ def _tsort32(c: Context, inputs: Inputs) -> dict[str, Array]:
     return {"dst": jnp.where(written, new, old)}
 
 
-def _descending(words: Array, d: DType) -> Array:
+def _descending(words: UInt[Array, "*shape"], d: DType) -> Int[Array, "*shape"]:
     """Keys that ascend as values descend; positive NaNs first, negative ones last, each kind equal."""
     keys = bits.ordered(words, d)
     if d.is_float:
@@ -57,7 +60,7 @@ def _descending(words: Array, d: DType) -> Array:
     return ~keys
 
 
-def _records(words: Array, index: Array) -> Array:
+def _records(words: UInt[Array, "*lead n"], index: UInt32[Array, "*lead n"]) -> UInt[Array, "*lead _"]:
     """[..., n] values and indices as [..., n * elements per record]."""
     if words.dtype.itemsize * 2 == RECORD_BYTES:
         parts = [words, index]
@@ -80,15 +83,15 @@ class _Merge(NamedTuple):
     At most ``limit`` records are taken, and the lists start over in the next group after ``group`` of them.
     """
 
-    begin: Array
-    length: Array
-    limit: Array
-    group: Array | None = None
+    begin: Int32[Array, " lists"]
+    length: Int32[Array, " lists"]
+    limit: Int32[Array, ""]
+    group: Int32[Array, ""] | None = None
     exhausted: bool = False
 
 
 @rule("tmrgsort")
-def _tmrgsort(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tmrgsort(c: Context, inputs: Inputs) -> Outputs:
     d, several = c.dtype("dst"), c.has("src1")
     size = slots(d.bits)
     names = [n for n in _LISTS if c.has(n)]
@@ -107,7 +110,7 @@ def _tmrgsort(c: Context, inputs: Inputs) -> dict[str, Array]:
     return result
 
 
-def _list(c: Context, inputs: Inputs, name: str, size: int) -> Array:
+def _list(c: Context, inputs: Inputs, name: str, size: int) -> UInt[Array, "records size"]:
     """The records of a list, one per row; its valid rows do not matter."""
     t, words = c.tile(name), lanes(inputs, name).words
     if c.semantics.out_of_region == "ones":
@@ -117,7 +120,9 @@ def _list(c: Context, inputs: Inputs, name: str, size: int) -> Array:
     return words[0, : count * size].reshape(count, size)
 
 
-def _several(c: Context, inputs: Inputs, names: Sequence[str], lists: Sequence[Array]) -> _Merge:
+def _several(
+    c: Context, inputs: Inputs, names: Sequence[str], lists: Sequence[UInt[Array, "_ size"]]
+) -> _Merge:
     size = np.int32(slots(c.dtype("dst").bits))
     begin = np.cumsum([0, *(len(x) for x in lists[:-1])]).astype(np.int32)
     valid = [sizes(c.tile(n), lanes(inputs, n))[1] // size for n in names]
@@ -139,7 +144,9 @@ def _blocks(c: Context, inputs: Inputs, size: int) -> _Merge:
     return _Merge(begin, jnp.broadcast_to(block, (4,)), limit, group)
 
 
-def _merged(values: Array, d: DType, job: _Merge, count: int) -> tuple[Array, Array]:
+def _merged(
+    values: UInt[Array, " records"], d: DType, job: _Merge, count: int
+) -> tuple[Int32[Array, " count"], Int32[Array, " lists"]]:
     """Positions of ``count`` records in merged order, -1 where there is none, and the records taken per list.
 
     The lists may hold anything, so the result is defined step by step: the first list that has a
@@ -152,7 +159,9 @@ def _merged(values: Array, d: DType, job: _Merge, count: int) -> tuple[Array, Ar
         challenger = jnp.where(nan, keys.dtype.type(np.iinfo(keys.dtype).min), keys)
         incumbent = jnp.where(nan, keys.dtype.type(np.iinfo(keys.dtype).max), keys)
 
-    def step(carry: tuple[Array, Array], number: Array) -> tuple[tuple[Array, Array], Array]:
+    def step(
+        carry: tuple[Int32[Array, " lists"], Bool[Array, ""]], number: Int32[Array, ""]
+    ) -> tuple[tuple[Int32[Array, " lists"], Bool[Array, ""]], Int32[Array, ""]]:
         taken, stopped = carry
         begin = job.begin
         if job.group is not None:
@@ -174,7 +183,9 @@ def _merged(values: Array, d: DType, job: _Merge, count: int) -> tuple[Array, Ar
     return order, taken
 
 
-def _greatest(left: Array, challenger: Array, incumbent: Array) -> tuple[Array, Array]:
+def _greatest(
+    left: Bool[Array, " lists"], challenger: Int[Array, " lists"], incumbent: Int[Array, " lists"]
+) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
     """The list whose record goes next, and whether there is one."""
     best, found, value = lax.convert_element_type(left[0], np.int32) * np.int32(0), left[0], incumbent[0]
     for i in range(1, left.shape[0]):

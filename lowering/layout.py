@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -11,11 +13,14 @@ from pto_jax.ir.dtypes import DType
 from . import bits, convert
 from .quantise import has_relu, through
 from .region import merge, read
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, UInt
 
 
 @rule("tmov")
-def move(c: Context, inputs: Inputs) -> dict[str, Array]:
+def move(c: Context, inputs: Inputs) -> Outputs:
     """A logical copy; differing element types convert as a C++ cast does.
 
     The simulator moves with a scalar parameter as without one.
@@ -29,7 +34,7 @@ def move(c: Context, inputs: Inputs) -> dict[str, Array]:
     return {"dst": merge(c, inputs, new)}
 
 
-def _negative(words: Array, dtype: DType) -> Array:
+def _negative(words: UInt[Array, "*shape"], dtype: DType) -> Bool[Array, "*shape"]:
     """Values below zero: neither NaN nor -0."""
     if dtype.is_float:
         return bits.decode(words, dtype) < np.float64(0)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 from jax import Array, lax
 
@@ -10,10 +12,13 @@ from .irregular_storage import inside, positions, scalar, source
 from .masks import lanes
 from .quantise import through
 from .region import all_ones, merge
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from jaxtyping import Int32
 
 
-def _start(c: Context, inputs: Inputs, name: str) -> tuple[Array, Array]:
+def _start(c: Context, inputs: Inputs, name: str) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
     """Row and column offset as int32; what is not inside the tile ``name`` is its size."""
     t = c.tile(name)
     row, col = (
@@ -24,7 +29,7 @@ def _start(c: Context, inputs: Inputs, name: str) -> tuple[Array, Array]:
 
 
 @rule("textract")
-def extract(c: Context, inputs: Inputs) -> dict[str, Array]:
+def extract(c: Context, inputs: Inputs) -> Outputs:
     """The window of src from (indexRow, indexCol) on, all bits set outside src.
 
     Of a convolution tile it is a window of its img2col.
@@ -39,7 +44,7 @@ def extract(c: Context, inputs: Inputs) -> dict[str, Array]:
 
 
 @rule("tinsert")
-def insert(c: Context, inputs: Inputs) -> dict[str, Array]:
+def insert(c: Context, inputs: Inputs) -> Outputs:
     """What is valid in src is written; nothing outside dst is."""
     t, src = c.tile("dst"), c.tile("src")
     new, start = through(c, inputs, lanes(inputs, "src").words, t.dtype), _start(c, inputs, "dst")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
 
 from pto_jax.ir.types import Loc
 
@@ -12,7 +11,7 @@ from .irregular_storage import inside, iota
 from .masks import lanes
 from .memory import pad_word
 from .region import fit, sizes
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
 
 
 def _pad(c: Context) -> np.unsignedinteger:
@@ -24,7 +23,7 @@ def _pad(c: Context) -> np.unsignedinteger:
 
 
 @rule("tfillpad", "tfillpad_inplace", "tfillpad_expand")
-def _tfillpad(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tfillpad(c: Context, inputs: Inputs) -> Outputs:
     """The simulator fills all of dst, hardware the rows that are valid in it; nothing if dst is empty."""
     t, old = c.tile("dst"), lanes(inputs, "dst").words
     words = lanes(inputs, "src").words

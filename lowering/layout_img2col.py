@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
+from typing import TYPE_CHECKING, cast
 
 import jax.numpy as jnp
 import numpy as np
@@ -16,7 +16,12 @@ from pto_jax.isa.layout_img2col import IMG2COL_STATE
 from .irregular_storage import iota, positions, scalar
 from .masks import lanes
 from .region import all_ones, merge, sizes
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int32, UInt
+
+    from .arrays import Flat, Words
 
 # -- conversions of layout ---------------------------------------------------------------------------
 
@@ -39,7 +44,9 @@ _LOGICAL = "gNnCcdhw"
 Extents = tuple[int, int, int, int, int, int]
 
 
-def unpacked(words: Array, layout: GlobalLayout, shape: tuple[int, ...]) -> Array:
+def unpacked(
+    words: Words, layout: GlobalLayout, shape: tuple[int, ...]
+) -> UInt[Array, "groups images channels depth height width"]:
     """[groups, images, channels, depth, height, width] of a tile's elements."""
     stored = _STORED[layout]
     extents = dict(zip(stored, shape, strict=True))
@@ -52,7 +59,9 @@ def unpacked(words: Array, layout: GlobalLayout, shape: tuple[int, ...]) -> Arra
     return x.reshape(joined)
 
 
-def packed(x: Array, conv: Conv) -> tuple[Array, np.ndarray]:
+def packed(
+    x: UInt[Array, "groups images channels depth height width"], conv: Conv
+) -> tuple[Flat, Bool[np.ndarray, " elements"]]:
     """The elements of a tile in storage order, and which of them ``x`` has; the others are zero."""
     size = _extents(conv, x.shape)
     logical = (size["g"], size["N"] * size["n"], size["C"] * size["c"], size["d"], size["h"], size["w"])
@@ -78,7 +87,7 @@ def _extents(conv: Conv, given: tuple[int, ...]) -> dict[str, int]:
     return size | {"C": shape[0] // (groups * depth * height * width)}
 
 
-def transposed(c: Context, inputs: Inputs) -> Array:
+def transposed(c: Context, inputs: Inputs) -> Words:
     """A tile in the layout of dst; elements of dst that src does not have stay."""
     old, src = lanes(inputs, "dst"), lanes(inputs, "src")
     source, target = c.tile("src").conv, c.tile("dst").conv
@@ -93,7 +102,7 @@ def transposed(c: Context, inputs: Inputs) -> Array:
 BOX_IMAGES = 16
 
 
-def extracted(c: Context, inputs: Inputs) -> Array:
+def extracted(c: Context, inputs: Inputs) -> Words:
     """Whole boxes of weights, from the box that the offsets lie in; beyond the tile all ones."""
     t, src, old = c.tile("dst"), c.tile("src"), lanes(inputs, "dst")
     assert src.conv is not None
@@ -158,7 +167,7 @@ def _image(c: Context) -> Image:
 
 
 @rule("timg2col")
-def _timg2col(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _timg2col(c: Context, inputs: Inputs) -> Outputs:
     """Row m is a place of the filter, column k an element under it."""
     t, d = c.tile("dst"), c.tile("src").dtype
     image = _image(c)
@@ -191,7 +200,7 @@ def _timg2col(c: Context, inputs: Inputs) -> dict[str, Array]:
     return {"dst": merge(c, inputs, jnp.where(hit, found, pad))}
 
 
-def _position(c: Context, inputs: Inputs, name: str) -> Array | np.int32:
+def _position(c: Context, inputs: Inputs, name: str) -> Int32[Array, ""] | np.int32:
     """A position, of which the instruction has 16 bits."""
     if not c.has(name):
         return np.int32(0)
@@ -199,7 +208,7 @@ def _position(c: Context, inputs: Inputs, name: str) -> Array | np.int32:
     return lax.convert_element_type(word & word.dtype.type(0xFFFF), np.int32)
 
 
-def _mixed(number: Array, bases: tuple[int, ...]) -> tuple[Array, ...]:
+def _mixed(number: Int32[Array, "*shape"], bases: tuple[int, ...]) -> tuple[Int32[Array, "*shape"], ...]:
     """The digits of a number in mixed base, highest first; the highest is not bounded."""
     digits = []
     for base in reversed(bases):

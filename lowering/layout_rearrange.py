@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -10,11 +12,16 @@ from . import convert, layout_img2col
 from .irregular_storage import inside, iota, source
 from .masks import lanes
 from .region import fit, merge, read, sizes
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from jaxtyping import Int32, Int64, UInt
+
+    from .arrays import Words
 
 
 @rule("ttrans")
-def _ttrans(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _ttrans(c: Context, inputs: Inputs) -> Outputs:
     """What is valid in src is written, wherever that falls in dst."""
     if c.tile("src").conv is not None:
         return {"dst": layout_img2col.transposed(c, inputs)}
@@ -27,14 +34,16 @@ def _ttrans(c: Context, inputs: Inputs) -> dict[str, Array]:
 # -- concatenation -----------------------------------------------------------------------------------
 
 
-def joined(first: Array, second: Array, count: Array) -> Array:
+def joined(
+    first: UInt[Array, "rows _"], second: UInt[Array, "rows _"], count: Int32[Array, ""]
+) -> UInt[Array, "rows _"]:
     """The leading ``count`` columns of ``first``, then ``second``; as wide as both together."""
     line = jnp.pad(first, ((0, 0), (0, second.shape[1])))
     return lax.dynamic_update_slice(line, second, (np.int32(0), count))
 
 
 @rule("tconcat")
-def _tconcat(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tconcat(c: Context, inputs: Inputs) -> Outputs:
     if c.has("src0Idx"):
         return _by_counts(c, inputs)
     t, old = c.tile("dst"), lanes(inputs, "dst").words
@@ -46,7 +55,7 @@ def _tconcat(c: Context, inputs: Inputs) -> dict[str, Array]:
 
 
 @rule("tconcatidx")
-def _tconcatidx(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tconcatidx(c: Context, inputs: Inputs) -> dict[str, Words]:
     """Counts are cut to what is valid of their source, and to the room in dst."""
     t, old = c.tile("dst"), lanes(inputs, "dst").words
     v_row, v_col = sizes(t, lanes(inputs, "dst"))
@@ -64,20 +73,20 @@ def _tconcatidx(c: Context, inputs: Inputs) -> dict[str, Array]:
     return {"dst": jnp.where((row < v_row) & (column < first + counts[1]), new, old)}
 
 
-def _stored(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Array:
+def _stored(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Words:
     """A tile's words over ``shape``, whatever of it is valid."""
     words = lanes(inputs, name).words
     return fit(words, shape, words.dtype.type(0))
 
 
-def _count(c: Context, words: Array, name: str) -> Array:
+def _count(c: Context, words: UInt[Array, "*shape"], name: str) -> Int64[Array, "*shape"]:
     """The columns of a source that its stated bytes of the index type stand for, as int64."""
     d = c.dtype(f"{name}Idx")
     wide = lax.convert_element_type(convert.integer(words, d), np.int64)
     return jnp.clip(wide // np.int64(d.word_bits // 8), np.int64(0), np.int64(c.tile(name).cols))
 
 
-def _by_counts(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _by_counts(c: Context, inputs: Inputs) -> Outputs:
     """Every row has its own two counts, in column 0 of the index tiles."""
     t, old, d = c.tile("dst"), lanes(inputs, "dst").words, c.dtype("src0Idx")
     v_row, v_col = sizes(t, lanes(inputs, "dst"))
@@ -107,7 +116,7 @@ def _by_counts(c: Context, inputs: Inputs) -> dict[str, Array]:
 
 
 @rule("tinterleave")
-def _tinterleave(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tinterleave(c: Context, inputs: Inputs) -> Outputs:
     """The stream of both sources' columns in turn; dst0 has its first half, dst1 its second."""
     t = c.tile("dst0")
     rows, count = t.rows, sizes(t, lanes(inputs, "dst0"))[1]
@@ -123,7 +132,7 @@ def _tinterleave(c: Context, inputs: Inputs) -> dict[str, Array]:
 
 
 @rule("tdeinterleave")
-def _tdeinterleave(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tdeinterleave(c: Context, inputs: Inputs) -> Outputs:
     """Even columns to dst0, odd columns to dst1; two sources are read one after the other."""
     t = c.tile("dst0")
     stream = source(c, inputs, "src0", (t.rows, c.tile("src0").cols))
@@ -141,6 +150,6 @@ def _tdeinterleave(c: Context, inputs: Inputs) -> dict[str, Array]:
 
 
 @rule("tpack")
-def _tpack(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tpack(c: Context, inputs: Inputs) -> Outputs:
     """Bits are cut, no value is converted."""
     return {"dst": merge(c, inputs, lax.convert_element_type(read(c, inputs, "src"), c.dtype("dst").word))}

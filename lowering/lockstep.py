@@ -16,7 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -27,6 +27,14 @@ from pto_jax.ir.types import TileType
 
 from .rules import RULES, Context, Lanes
 
+if TYPE_CHECKING:
+    from jaxtyping import Int, Int32, UInt32
+
+    from .arrays import Words
+
+#: The words of one register, and of several or of those of several programs.
+Register: TypeAlias = "UInt32[Array, ' words']"
+Registers: TypeAlias = "UInt32[Array, '*programs registers words']"
 #: Registers that an instruction names, and scalars that it has at most.
 SLOTS, SCALARS = 4, 2
 
@@ -51,10 +59,10 @@ class Programs(NamedTuple):
     uint32 [n, steps, SCALARS]; ``sizes`` int32 [n, registers, 2], valid rows and columns.
     """
 
-    opcodes: Array
-    slots: Array
-    scalars: Array
-    sizes: Array
+    opcodes: Int32[Array | np.ndarray, "*n steps"]
+    slots: Int32[Array | np.ndarray, "*n steps slots"]
+    scalars: UInt32[Array | np.ndarray, "*n steps scalars"]
+    sizes: Int32[Array | np.ndarray, "*n registers 2"]
 
 
 def words_needed(t: TileType) -> int:
@@ -72,7 +80,7 @@ def _is_packed(t: TileType) -> bool:
     return t.dtype.word_bits == 8 and t.elements >= 512 and t.elements % 2 == 0
 
 
-def take_tile(words: Array, t: TileType) -> Array:
+def take_tile(words: Register, t: TileType) -> Words:
     """The element words [rows, cols] of a tile held in a register [words]."""
     used = words[: words_needed(t)]
     if _is_packed(t):
@@ -80,7 +88,7 @@ def take_tile(words: Array, t: TileType) -> Array:
     return lax.convert_element_type(used, t.dtype.word).reshape(t.shape)
 
 
-def put_tile(tile: Array, t: TileType, register: Array) -> Array:
+def put_tile(tile: Words, t: TileType, register: Register) -> Register:
     """A register [words] with its leading words replaced by a tile's element words [rows, cols]."""
     if _is_packed(t):
         pairs = lax.convert_element_type(tile, np.uint16).reshape(-1, 2)
@@ -92,8 +100,8 @@ def put_tile(tile: Array, t: TileType, register: Array) -> Array:
     return lax.concatenate((words, register[words.shape[0] :]), 0)
 
 
-#: ``(operands [SLOTS, words], sizes [SLOTS, 2], scalars [SCALARS]) -> destination [words]``
-Step: TypeAlias = Callable[[Array, Array, Array], Array]
+#: ``(operands, their valid sizes, scalars) -> destination``: what one opcode computes.
+Step: TypeAlias = "Callable[[Registers, Int32[Array, 'operands 2'], UInt32[Array, ' scalars']], Register]"
 
 
 def step(branch: Branch | None) -> Step:
@@ -103,7 +111,11 @@ def step(branch: Branch | None) -> Step:
     context = branch.context
     rule = RULES[context.instruction]
 
-    def run(operands: Array, sizes: Array, scalars: Array) -> Array:
+    def run(
+        operands: Registers,
+        sizes: Int32[Array, "operands 2"],
+        scalars: UInt32[Array, " scalars"],
+    ) -> Register:
         inputs: dict[str, Lanes | Array] = {}
         for i, name in enumerate(branch.tiles):
             words = take_tile(operands[i], context.tile(name))
@@ -117,11 +129,11 @@ def step(branch: Branch | None) -> Step:
     return run
 
 
-def run_switched(branches: tuple[Branch | None, ...], program: Programs, registers: Array) -> Array:
+def run_switched(branches: tuple[Branch | None, ...], program: Programs, registers: Registers) -> Registers:
     """The registers [registers, words] after one program. Call inside the 64-bit scope."""
     steps = [step(b) for b in branches]
 
-    def execute(i: Array, registers: Array) -> Array:
+    def execute(i: Int[Array, ""], registers: Registers) -> Registers:
         opcode, slots, scalars = (
             lax.dynamic_index_in_dim(a, i, 0, keepdims=False)
             for a in (program.opcodes, program.slots, program.scalars)
@@ -133,7 +145,11 @@ def run_switched(branches: tuple[Branch | None, ...], program: Programs, registe
     return _loop(program.opcodes.shape[0], execute, registers)
 
 
-def _loop(count: int | Array, body: Callable[[Array, Array], Array], registers: Array) -> Array:
+def _loop(
+    count: int | Int32[Array, ""],
+    body: Callable[[Int[Array, ""], Registers], Registers],
+    registers: Registers,
+) -> Registers:
     done: Array = lax.fori_loop(np.int32(0), jnp.asarray(count, np.int32), body, registers)
     return done
 
@@ -141,13 +157,13 @@ def _loop(count: int | Array, body: Callable[[Array, Array], Array], registers: 
 class _Blocks(NamedTuple):
     """The programs of one step, sorted by opcode: where each opcode's programs and its blocks begin."""
 
-    order: Array
-    begin: Array
-    first: Array
-    total: Array
+    order: Int32[Array, " n"]
+    begin: Int32[Array, " edges"]
+    first: Int32[Array, " edges"]
+    total: Int32[Array, ""]
 
 
-def _blocks(opcodes: Array, kinds: int, size: int) -> _Blocks:
+def _blocks(opcodes: Int32[Array, " n"], kinds: int, size: int) -> _Blocks:
     order = lax.convert_element_type(jnp.argsort(opcodes, stable=True), np.int32)
     edges = jnp.searchsorted(opcodes[order], jnp.arange(kinds + 1, dtype=np.int32))
     begin = lax.convert_element_type(edges, np.int32)
@@ -157,8 +173,11 @@ def _blocks(opcodes: Array, kinds: int, size: int) -> _Blocks:
 
 
 def run_grouped(
-    branches: tuple[Branch | None, ...], programs: Programs, registers: Array, size: int = 16
-) -> Array:
+    branches: tuple[Branch | None, ...],
+    programs: Programs,
+    registers: Registers,
+    size: int = 16,
+) -> Registers:
     """The registers [n, registers, words] after n programs; blocks have ``size`` programs.
 
     Call inside the 64-bit scope.
@@ -166,14 +185,14 @@ def run_grouped(
     steps = [jax.vmap(step(b)) for b in branches]
     n = programs.opcodes.shape[0]
 
-    def execute(i: Array, registers: Array) -> Array:
+    def execute(i: Int[Array, ""], registers: Registers) -> Registers:
         opcodes, slots, scalars = (
             lax.dynamic_index_in_dim(a, i, 1, keepdims=False)
             for a in (programs.opcodes, programs.slots, programs.scalars)
         )
         blocks = _blocks(opcodes, len(branches), size)
 
-        def block(b: Array, registers: Array) -> Array:
+        def block(b: Int[Array, ""], registers: Registers) -> Registers:
             opcode = jnp.searchsorted(blocks.first, b, side="right").astype(np.int32) - np.int32(1)
             place = blocks.begin[opcode] + (b - blocks.first[opcode]) * np.int32(size)
             place = place + jnp.arange(size, dtype=np.int32)

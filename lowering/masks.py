@@ -7,6 +7,8 @@ physical source and reflows it over the mask's valid columns, and tsel reads one
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -17,6 +19,11 @@ from . import region
 from .numerics import Integer
 from .rules import Context, Inputs, Lanes
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int32, UInt
+
+    from .arrays import Mask, Words
+
 
 def lanes(inputs: Inputs, name: str) -> Lanes:
     """The words and valid sizes of the tile operand ``name``."""
@@ -25,15 +32,15 @@ def lanes(inputs: Inputs, name: str) -> Lanes:
     return lanes
 
 
-def _cols(shape: tuple[int, ...]) -> Array:
+def _cols(shape: tuple[int, ...]) -> Int32[Array, "..."]:
     return lax.broadcasted_iota(np.int32, shape, len(shape) - 1)
 
 
-def _rows(shape: tuple[int, ...]) -> Array:
+def _rows(shape: tuple[int, ...]) -> Int32[Array, "..."]:
     return lax.broadcasted_iota(np.int32, shape, 0)
 
 
-def pack(flags: Array, dtype: np.dtype) -> Array:
+def pack(flags: Mask, dtype: np.dtype) -> UInt[Array, "rows words"]:
     """Boolean [rows, cols] packed into words [rows, ceil(cols / W)]."""
     width = dtype.itemsize * 8
     rows, cols = flags.shape
@@ -45,7 +52,7 @@ def pack(flags: Array, dtype: np.dtype) -> Array:
     return packed
 
 
-def unpack(words: Array, shape: tuple[int, int]) -> Array:
+def unpack(words: UInt[Array, "mask_rows mask_cols"], shape: tuple[int, int]) -> Mask:
     """Row-aligned mask words as boolean [rows, cols]."""
     width = words.dtype.itemsize * 8
     rows, cols = shape
@@ -56,7 +63,7 @@ def unpack(words: Array, shape: tuple[int, int]) -> Array:
     return flags
 
 
-def store_rows(c: Context, inputs: Inputs, flags: Array) -> Array:
+def store_rows(c: Context, inputs: Inputs, flags: Bool[Array, "src_rows src_cols"]) -> Words:
     """Row r of the flags into the leading words of mask row r."""
     t, source = c.tile("dst"), lanes(inputs, "src0")
     old = lanes(inputs, "dst").words
@@ -74,20 +81,22 @@ def store_rows(c: Context, inputs: Inputs, flags: Array) -> Array:
     return jnp.where(written, packed, cleared)
 
 
-def near(c: Context, mode: CmpMode, x: Array, y: Array) -> Array:
+def near(
+    c: Context, mode: CmpMode, x: UInt[Array, "*#lanes"], y: UInt[Array, "*#lanes"]
+) -> Bool[Array, "*lanes"]:
     """The simulator's tcmps compares EQ and NE in float64 with a tolerance of 1e-9."""
     a = c.arithmetic("src0")
     if isinstance(a, Integer):
-        u, v = (lax.convert_element_type(a.num(w), np.float64) for w in (x, y))
+        u, v = (lax.convert_element_type(a.decode(w), np.float64) for w in (x, y))
     else:
-        u, v = (lax.convert_element_type(a.single(a.num(w)), np.float64) for w in (x, y))
+        u, v = (lax.convert_element_type(a.single(a.decode(w)), np.float64) for w in (x, y))
     distance = lax.abs(u - v)
     if mode == CmpMode.EQ:
         return distance < np.float64(1e-9)
     return (u != u) | (v != v) | (distance > np.float64(1e-9))
 
 
-def reflow(c: Context, inputs: Inputs, flags: Array) -> Array:
+def reflow(c: Context, inputs: Inputs, flags: Bool[Array, "src_rows src_cols"]) -> Words:
     """One byte stream over all physical source rows, dealt out over the mask's valid columns."""
     t, old = c.tile("dst"), lanes(inputs, "dst").words
     cols = flags.shape[1] // 8
@@ -102,7 +111,7 @@ def reflow(c: Context, inputs: Inputs, flags: Array) -> Array:
     return jnp.where(inside, lax.convert_element_type(picked, old.dtype), old.dtype.type(0))
 
 
-def stream_bits(c: Context, inputs: Inputs, mask: Array) -> Array:
+def stream_bits(c: Context, inputs: Inputs, mask: UInt[Array, "mask_rows mask_cols"]) -> Mask:
     """Selection bits as the simulator's tsel reads them, bool of the destination's shape [rows, cols].
 
     Bit n of one stream over the valid region is that of its n-th lane, a byte per mask element; rows that the

@@ -7,7 +7,7 @@ destination is written, whatever its own valid region.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,12 +22,17 @@ from .bits import dtype_sign
 from .masks import lanes
 from .products import Precision
 from .region import all_ones, fit, flush, mask
-from .rules import Context, Inputs, Lanes, rule
+from .rules import Context, Inputs, Lanes, Outputs, rule
+
+if TYPE_CHECKING:
+    from jaxtyping import Int32, UInt, UInt32
+
+    from .arrays import Mask, Words
 
 #: Computes the finished sums [m, n] as words of the destination's type.
-Product: TypeAlias = Callable[[Context, Inputs], Array]
+Product: TypeAlias = "Callable[[Context, Inputs], UInt32[Array, 'M N']]"
 #: A valid size: static or traced.
-Size: TypeAlias = int | Array
+Size: TypeAlias = "int | Int32[Array, '']"
 
 _PRECISIONS = {F32: Precision(46, exact=False), BF16: Precision(14, exact=True)}
 #: float16 and 8-bit floats: the smallest product is far above the subnormal range of float32.
@@ -55,20 +60,20 @@ class Extents(NamedTuple):
         return m, k, n
 
 
-def _size(static: int | None, traced: Array | None) -> Size:
+def _size(static: int | None, traced: Int32[Array, ""] | None) -> Size:
     size = traced if static is None else static
     assert size is not None
     return size
 
 
-def within(c: Context, inputs: Inputs, shape: tuple[int, int], rows: Size, cols: Size) -> Array | None:
+def within(c: Context, inputs: Inputs, shape: tuple[int, int], rows: Size, cols: Size) -> Mask | None:
     """Lanes of ``shape`` in the first ``rows`` and ``cols``, or None when that is every lane."""
     static = (s if isinstance(s, int) else None for s in (rows, cols))
     traced = (None if isinstance(s, int) else s for s in (rows, cols))
     return mask(c.tile("dst").with_valid(*static), Lanes(lanes(inputs, "dst").words, *traced), shape)
 
 
-def fetch(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Array:
+def fetch(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Words:
     """A source's words over ``shape``, with the profile's fill outside its valid region."""
     t, source = c.tile(name), lanes(inputs, name)
     words, fill = source.words, all_ones(t.dtype)
@@ -78,7 +83,7 @@ def fetch(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Arra
     return flush(c, fit(words, shape, fill), t.dtype)
 
 
-def _factors(c: Context, inputs: Inputs) -> tuple[Array, Array]:
+def _factors(c: Context, inputs: Inputs) -> tuple[UInt[Array, "M K"], UInt[Array, "K N"]]:
     """Words of a [m, k] and b [k, n]; products from K on are -0, which leaves every sum as it is.
 
     Types without a -0, or too narrow for sums of -0, take +0.
@@ -93,7 +98,7 @@ def _factors(c: Context, inputs: Inputs) -> tuple[Array, Array]:
     return x, y if right is None else jnp.where(right, y, y.dtype.type(0))
 
 
-def _product(c: Context, inputs: Inputs) -> Array:
+def _product(c: Context, inputs: Inputs) -> UInt32[Array, "M N"]:
     x, y = _factors(c, inputs)
     left, right = c.dtype("a"), c.dtype("b")
     if left.is_integer:
@@ -109,7 +114,7 @@ def _product(c: Context, inputs: Inputs) -> Array:
     return products.fold(x, y, _PRECISIONS.get(left, _NARROW))
 
 
-def _integer_product(c: Context, x: Array, y: Array) -> Array:
+def _integer_product(c: Context, x: UInt[Array, "M K"], y: UInt[Array, "K N"]) -> UInt32[Array, "M N"]:
     """int8 products summed modulo 2^32; the order does not matter."""
     total = lax.dot_general(
         lax.bitcast_convert_type(x, c.dtype("a").numpy),
@@ -120,7 +125,7 @@ def _integer_product(c: Context, x: Array, y: Array) -> Array:
     return lax.bitcast_convert_type(total, np.uint32)
 
 
-def _shortened(c: Context, words: Array) -> Array:
+def _shortened(c: Context, words: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     """float32 operands rounded to the short format while an f32 mode is on."""
     mode, mantissa = c.attrs.get(ROUNDING_STATE), SHORT_MANTISSA.get(c.semantics.profile.name)
     if mode is None or mantissa is None or c.dtype("a") != F32:
@@ -134,7 +139,7 @@ def _shortened(c: Context, words: Array) -> Array:
     return jnp.where(is_nan, words, rounded)
 
 
-def _write_corner(c: Context, inputs: Inputs, total: Array) -> Array:
+def _write_corner(c: Context, inputs: Inputs, total: UInt[Array, "M N"]) -> Words:
     """``total`` in the M x N corner of the destination, its old words elsewhere."""
     t, old = c.tile("dst"), lanes(inputs, "dst").words
     size = Extents.of(c, inputs)
@@ -143,25 +148,25 @@ def _write_corner(c: Context, inputs: Inputs, total: Array) -> Array:
     return total if inside is None else jnp.where(inside, total, old)
 
 
-def _add(c: Context, x: Array, y: Array) -> Array:
+def _add(c: Context, x: UInt[Array, "*#shape"], y: UInt[Array, "*#shape"]) -> UInt[Array, "*shape"]:
     """The sum rounded to the destination's type."""
     a = c.arithmetic()
-    return flush(c, a.out(a.add(a.num(x), a.num(y))), a.dtype)
+    return flush(c, a.encode(a.add(a.decode(x), a.decode(y))), a.dtype)
 
 
-def plain(c: Context, inputs: Inputs, product: Product) -> dict[str, Array]:
+def plain(c: Context, inputs: Inputs, product: Product) -> Outputs:
     """A product alone."""
     return {"dst": _write_corner(c, inputs, flush(c, product(c, inputs), c.dtype("dst")))}
 
 
-def accumulated(c: Context, inputs: Inputs, product: Product) -> dict[str, Array]:
+def accumulated(c: Context, inputs: Inputs, product: Product) -> Outputs:
     """A product added to an accumulator."""
     total = flush(c, product(c, inputs), c.dtype("dst"))
     acc = fetch(c, inputs, "acc" if c.has("acc") else "dst", (total.shape[0], total.shape[1]))
     return {"dst": _write_corner(c, inputs, _add(c, acc, total))}
 
 
-def biased(c: Context, inputs: Inputs, product: Product) -> dict[str, Array]:
+def biased(c: Context, inputs: Inputs, product: Product) -> Outputs:
     """A product with a row added to each of its rows."""
     t = c.tile("dst")
     total = _write_corner(c, inputs, flush(c, product(c, inputs), t.dtype))
@@ -171,15 +176,15 @@ def biased(c: Context, inputs: Inputs, product: Product) -> dict[str, Array]:
 
 
 @rule("tmatmul", "tgemv")
-def _plain(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _plain(c: Context, inputs: Inputs) -> Outputs:
     return plain(c, inputs, _product)
 
 
 @rule("tmatmul.acc", "tgemv.acc")
-def _accumulated(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _accumulated(c: Context, inputs: Inputs) -> Outputs:
     return accumulated(c, inputs, _product)
 
 
 @rule("tmatmul.bias", "tgemv.bias")
-def _biased(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _biased(c: Context, inputs: Inputs) -> Outputs:
     return biased(c, inputs, _product)

@@ -7,6 +7,8 @@ window or the buffer read zero and are not written.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -19,6 +21,11 @@ from . import atomics, masks, memory_convolution, quantise, region
 from .machine import addresses
 from .memory_layouts import Placed, Window, fetch, within
 from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int32, Int64
+
+    from .arrays import Flat, Mask, Words
 
 
 def pad_word(dtype: DType, pad: Pad, profile: str) -> np.unsignedinteger:
@@ -52,7 +59,7 @@ def window_of(c: Context, view: View, tile: str) -> Placed:
     return memory_convolution.converted(view, layout, conv)
 
 
-def is_inside(t: TileType, window: Placed, buffer: Array) -> bool:
+def is_inside(t: TileType, window: Placed, buffer: Flat) -> bool:
     """Whether a transfer of the tile's valid region is known to stay in the window and in the buffer."""
     block = window.block()
     if t.v_row is None or t.v_col is None or block is None or not block.within(buffer):
@@ -60,7 +67,7 @@ def is_inside(t: TileType, window: Placed, buffer: Array) -> bool:
     return block.rows >= t.v_row and block.cols >= t.v_col
 
 
-def exceeded(t: TileType, lanes: Lanes, window: Placed) -> Array:
+def exceeded(t: TileType, lanes: Lanes, window: Placed) -> Bool[Array, ""]:
     """Whether a transfer has more lanes than the window has elements for."""
     sizes, limits = region.sizes(t, lanes), map(addresses.wide, window.lanes())
     larger = [lax.convert_element_type(n, np.int64) > m for n, m in zip(sizes, limits, strict=True)]
@@ -68,7 +75,7 @@ def exceeded(t: TileType, lanes: Lanes, window: Placed) -> Array:
     return jnp.asarray(some & (larger[0] | larger[1]))
 
 
-def transferred(t: TileType, lanes: Lanes, window: Placed) -> tuple[Array, Array]:
+def transferred(t: TileType, lanes: Lanes, window: Placed) -> tuple[Int64[Array, ""], Int64[Array, ""]]:
     """The first and the last element of the buffer that a transfer of the valid region addresses."""
     moved: Scalar = True
     for number, limit in zip(np.indices(t.shape, np.int64, sparse=True), window.lanes(), strict=True):
@@ -78,7 +85,7 @@ def transferred(t: TileType, lanes: Lanes, window: Placed) -> tuple[Array, Array
 
 
 @memory_rule("tload")
-def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array:
+def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     """The new words of the destination tile."""
     t, dst, buffer = c.tile("dst"), masks.lanes(inputs, "dst"), memory.buffer
     _require_in_bounds(c, "dst", dst, memory)
@@ -111,7 +118,7 @@ def _require_in_bounds(c: Context, tile: str, lanes: Lanes, memory: GlobalMemory
     memory.require_elements(allowed, *transferred(t, lanes, window))
 
 
-def _tail(t: TileType, lanes: Lanes) -> Array:
+def _tail(t: TileType, lanes: Lanes) -> Mask:
     """Lanes from the end of each valid row (column, in column-major tiles) to the next 32 bytes."""
     block = np.int32(max(1, 32 * 8 // t.dtype.storage_bits))
     row, col = region.sizes(t, lanes)
@@ -123,7 +130,7 @@ def _tail(t: TileType, lanes: Lanes) -> Array:
 
 
 @memory_rule("tstore")
-def tstore(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array:
+def tstore(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     """The buffer with the tile's valid region written through the window, or added to what is there."""
     view, buffer, src = memory.view, memory.buffer, masks.lanes(inputs, "src")
     _require_in_bounds(c, "src", src, memory)
@@ -139,7 +146,7 @@ def tstore(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array:
     return total
 
 
-def put(t: TileType, src: Lanes, window: Placed, buffer: Array) -> Array:
+def put(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Flat:
     """The buffer with words of the tile's valid region (elements of the buffer) written."""
     stored = _put_block(t, src, window, buffer)
     if stored is not None:
@@ -151,13 +158,13 @@ def put(t: TileType, src: Lanes, window: Placed, buffer: Array) -> Array:
     return buffer.at[where].set(words, mode="drop")
 
 
-def targets(t: TileType, src: Lanes, window: Placed, buffer: Array) -> Array:
+def targets(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Int32[Array, "rows cols"]:
     """int32 buffer positions of the tile's lanes; the buffer's size where nothing is written."""
     where, inside = within(window.addresses(t.shape), buffer), region.mask(t, src)
     return where if inside is None else jnp.where(inside, where, np.int32(buffer.shape[0]))
 
 
-def _put_block(t: TileType, src: Lanes, window: Placed, buffer: Array) -> Array | None:
+def _put_block(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Flat | None:
     """A store through a block as slice updates; None when it is not one."""
     block = window.block()
     if block is None or not block.within(buffer) or not block.fits(t.shape):

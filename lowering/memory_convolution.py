@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,6 +16,11 @@ from pto_jax.ir.types import GlobalLayout
 
 from .machine.addresses import NEAR, Positions, begin, distance, wide
 from .memory_layouts import RANK, Block, positive
+
+if TYPE_CHECKING:
+    from jaxtyping import Int64
+
+    from .arrays import Words
 
 #: Dimensions of a window: g n c d h w as usual.
 _WINDOWS = {GlobalLayout.NHWC: "gnhwc", GlobalLayout.NCHW: "gnchw", GlobalLayout.NCDHW: "ncdhw"}
@@ -57,7 +63,7 @@ class Converted:
         """Never a block: always None."""
         return None
 
-    def addresses(self, shape: tuple[int, int]) -> Array | np.ndarray:
+    def addresses(self, shape: tuple[int, int]) -> Int64[Array, "rows cols"] | Int64[np.ndarray, "rows cols"]:
         """Places without a source have the address of the window's first element."""
         start, index = begin(self.offset, tuple(self.strides.values())), self._indices()
         further: Positions = np.int64(0)
@@ -68,7 +74,7 @@ class Converted:
         placed: Array | np.ndarray = where.reshape(shape)
         return placed
 
-    def filled(self, fetched: Array, old: Array) -> Array:
+    def filled(self, fetched: Words, old: Words) -> Words:
         """The tile's words: what the window has, zero to the end of a block of channels, else as before."""
         inside, written = (jnp.asarray(m).reshape(old.shape) for m in self._kinds(self._indices()))
         return jnp.where(inside, fetched, jnp.where(written, old.dtype.type(0), old))

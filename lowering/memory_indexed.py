@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,6 +19,11 @@ from .machine.addresses import NEAR, begin, distance, product, reach, wide
 from .masks import lanes
 from .memory_layouts import RANK, positive, within
 from .rules import Context, GlobalMemory, Inputs, memory_rule
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int, Int32, Int64, UInt, UInt64
+
+    from .arrays import Flat, Mask, Words
 
 #: Numbers from here on address nothing: buffers are smaller.
 BEYOND = np.uint64(NEAR)
@@ -40,7 +46,7 @@ class Table:
         nz = profile == "a2a3" and view.layout == GlobalLayout.NZ
         return Table(begin(view.offset, strides), (1,) * lead + view.shape, strides, nz)
 
-    def capacity(self, profile: str, pick: Coalesce) -> Array:
+    def capacity(self, profile: str, pick: Coalesce) -> UInt64[Array, ""]:
         """How many rows or elements indices may name, uint64."""
         if pick == Coalesce.ELEM:
             extents = self.shape
@@ -50,7 +56,9 @@ class Table:
             extents = self.shape[2:4] if self.nz else self.shape[:4]
         return lax.convert_element_type(jnp.asarray(wide(product(extents)), np.int64), np.uint64)
 
-    def positions(self, pick: Coalesce, n: Array, cols: Array) -> Array:
+    def positions(
+        self, pick: Coalesce, n: UInt64[Array, "*#lanes"], cols: Int64[Array, "*#lanes"]
+    ) -> Int64[Array, "..."]:
         """Buffer positions of the lanes of rows or elements ``n``, int64."""
         number = lax.convert_element_type(jnp.minimum(n, BEYOND), np.int64)
         if self.nz:
@@ -60,7 +68,9 @@ class Table:
         further = distance(number, self.strides[3]) + distance(cols, self.strides[4])
         return jnp.asarray(self.base + further)
 
-    def _blocked(self, pick: Coalesce, number: Array, cols: Array) -> Array:
+    def _blocked(
+        self, pick: Coalesce, number: Int64[Array, "*#lanes"], cols: Int64[Array, "*#lanes"]
+    ) -> Int64[Array, "..."]:
         d0, d1, _, d3, d4 = (wide(positive(n)) for n in self.shape)
         rows = number
         if pick == Coalesce.ELEM:
@@ -71,7 +81,7 @@ class Table:
         return jnp.asarray(self.base + sum(map(distance, indices, self.strides)))
 
 
-def _numbers(c: Context, inputs: Inputs, pick: Coalesce, shape: tuple[int, int]) -> Array:
+def _numbers(c: Context, inputs: Inputs, pick: Coalesce, shape: tuple[int, int]) -> UInt64[Array, "_ _"]:
     """The indices as unsigned numbers: one per row, or one per lane of ``shape``."""
     dtype = c.dtype("indexes")
     if pick == Coalesce.ROW:
@@ -93,15 +103,15 @@ class Places:
     ``rows`` are the positions of the elements that have the indices as numbers.
     """
 
-    where: Array
-    moved: Array
-    rows: Array
+    where: Int64[Array, "rows cols"]
+    moved: Mask
+    rows: Int64[Array, "rows cols"]
 
-    def reach(self) -> tuple[Array, Array]:
+    def reach(self) -> tuple[Int64[Array, ""], Int64[Array, ""]]:
         """The first and the last position that is addressed, int64; the last one is less where none is."""
         return reach(self.where, self.moved)
 
-    def targets(self, buffer: Array) -> Array:
+    def targets(self, buffer: Flat) -> Int32[Array, "rows cols"]:
         """int32 positions; the buffer's size for lanes that reach no element of it."""
         return jnp.where(self.moved, within(self.where, buffer), np.int32(buffer.shape[0]))
 
@@ -135,7 +145,7 @@ def _picked(c: Context, data: str) -> Coalesce:
 
 
 @memory_rule("mgather")
-def mgather(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array:
+def mgather(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     """The new words of the destination tile; elements outside the buffer read zero."""
     at = places(c, inputs, memory, "dst", _picked(c, "dst"))
     found = memory.buffer.at[at.targets(memory.buffer)].get(mode="fill", fill_value=0)
@@ -143,7 +153,7 @@ def mgather(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array:
 
 
 @memory_rule("mscatter")
-def mscatter(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array:
+def mscatter(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     """The buffer after the stores, lane after lane in row-major order."""
     buffer, pick = memory.buffer, _picked(c, "src")
     at = places(c, inputs, memory, "src", pick)
@@ -161,19 +171,23 @@ def mscatter(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array:
     return atomics.accumulate(c, dtype, buffer, where, words, combine)
 
 
-def largest(c: Context, dtype: DType, old: Array, new: Array) -> Array:
+def largest(
+    c: Context, dtype: DType, old: UInt[Array, "*shape"], new: UInt[Array, "*shape"]
+) -> UInt[Array, "*shape"]:
     """The new word where it is above the old one; a NaN is above nothing and nothing is above it."""
     old, new = region.flush(c, old, dtype), region.flush(c, new, dtype)
     return jnp.where(_below(dtype, old, new), new, old)
 
 
-def smallest(c: Context, dtype: DType, old: Array, new: Array) -> Array:
+def smallest(
+    c: Context, dtype: DType, old: UInt[Array, "*shape"], new: UInt[Array, "*shape"]
+) -> UInt[Array, "*shape"]:
     """The new word where it is below the old one."""
     old, new = region.flush(c, old, dtype), region.flush(c, new, dtype)
     return jnp.where(_below(dtype, new, old), new, old)
 
 
-def _below(dtype: DType, a: Array, b: Array) -> Array:
+def _below(dtype: DType, a: UInt[Array, "*shape"], b: UInt[Array, "*shape"]) -> Bool[Array, "*shape"]:
     if dtype.is_float:
         return bits.decode(a, dtype) < bits.decode(b, dtype)
     return convert.integer(a, dtype) < convert.integer(b, dtype)
@@ -182,15 +196,15 @@ def _below(dtype: DType, a: Array, b: Array) -> Array:
 def _one_by_one(
     c: Context,
     dtype: DType,
-    buffer: Array,
-    where: Array,
-    compared: Array,
-    new: Array,
+    buffer: Flat,
+    where: Int32[Array, " lanes"],
+    compared: Int32[Array, " lanes"],
+    new: UInt[Array, " lanes"],
     combine: atomics.Combine,
-) -> Array:
+) -> Flat:
     """Every lane in order combines with the element at ``compared`` and goes to the one at ``where``."""
 
-    def step(i: Array, current: Array) -> Array:
+    def step(i: Int[Array, ""], current: Flat) -> Flat:
         old = current.at[compared[i]].get(mode="fill", fill_value=0)
         return current.at[where[i]].set(combine(c, dtype, old, new[i]), mode="drop")
 

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from math import prod
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -27,6 +27,11 @@ from .machine import slices, storage
 from .machine.addresses import begin, distance, product, wide
 from .masks import lanes
 from .rules import Context, GlobalMemory, Inputs, memory_rule
+
+if TYPE_CHECKING:
+    from jaxtyping import Int32, Int64, UInt
+
+    from .arrays import Flat, Words
 
 RANK = 5
 #: Bytes of the innermost dimension of blocked layouts.
@@ -87,7 +92,7 @@ class Placed(Protocol):
         Dynamic extents count with the largest values that they can have.
         """
 
-    def addresses(self, shape: tuple[int, int]) -> Array | np.ndarray:
+    def addresses(self, shape: tuple[int, int]) -> Int64[Array, "rows cols"] | Int64[np.ndarray, "rows cols"]:
         """Buffer positions of the lanes of a tile shape, int64 [rows, cols]; -1 beyond the window.
 
         A NumPy array where everything is static.
@@ -139,7 +144,7 @@ class Window:
         rows, cols = (product(tuple(self.shape[axis] for axis in axes)) for axes in self.axes)
         return rows, cols
 
-    def addresses(self, shape: tuple[int, int]) -> Array | np.ndarray:
+    def addresses(self, shape: tuple[int, int]) -> Int64[Array, "rows cols"] | Int64[np.ndarray, "rows cols"]:
         """Buffer positions of the lanes of a tile shape, int64 [rows, cols]; -1 beyond the window.
 
         A NumPy array where everything is static.
@@ -255,11 +260,11 @@ class Block:
         """Whether the block is no larger than a tile."""
         return self.rows <= shape[0] and self.cols <= shape[1]
 
-    def within(self, buffer: Array) -> bool:
+    def within(self, buffer: Flat) -> bool:
         """Whether the block is inside a flat buffer."""
         return bool(self.begin >= 0 and self.end <= buffer.shape[0])
 
-    def read(self, flat: Array) -> Array:
+    def read(self, flat: UInt[Array, " span"]) -> Words:
         """[rows, cols] of the ``span`` elements of the block."""
         for extent, stride in self.runs:
             flat = _resized(flat, extent * stride).reshape(*flat.shape[:-1], extent, stride)
@@ -267,7 +272,7 @@ class Block:
         parts = lax.slice_in_dim(flat, 0, 1, axis=len(extents)).reshape(extents)
         return parts.transpose(self.back).reshape(self.rows, self.cols)
 
-    def written(self, words: Array, flat: Array | None = None) -> Array:
+    def written(self, words: Words, flat: UInt[Array, " span"] | None = None) -> UInt[Array, " _"]:
         """The ``span`` elements of the block after [rows, cols] are written.
 
         ``flat`` has the gaps of one that is not dense.
@@ -287,7 +292,9 @@ def _meets(window: Window, shape: tuple[int, int]) -> bool:
     return bool(np.unique(where).size != where.size)
 
 
-def _interleaved(words: Array, old: Array, runs: Sequence[Run]) -> Array:
+def _interleaved(
+    words: UInt[Array, "..."], old: UInt[Array, "*lead length"], runs: Sequence[Run]
+) -> UInt[Array, "*lead length"]:
     """``old`` [..., length] with ``words`` [..., *extents] at the places the runs name."""
     if not runs:
         return jnp.concatenate([words[..., None], old[..., 1:]], axis=-1)
@@ -298,7 +305,7 @@ def _interleaved(words: Array, old: Array, runs: Sequence[Run]) -> Array:
     return jnp.concatenate([new[..., :length], old[..., extent * stride :]], axis=-1)
 
 
-def _resized(flat: Array, size: int) -> Array:
+def _resized(flat: UInt[Array, "*lead _"], size: int) -> UInt[Array, "*lead _"]:
     """The last dimension cropped, or extended with zeros."""
     have = flat.shape[-1]
     if have >= size:
@@ -311,7 +318,9 @@ def positive(n: Scalar) -> Scalar:
     return max(n, 1) if isinstance(n, int) else jnp.maximum(n, 1)
 
 
-def within(where: Array | np.ndarray, buffer: Array) -> Array:
+def within(
+    where: Int64[Array, "*shape"] | Int64[np.ndarray, "*shape"], buffer: Flat
+) -> Int32[Array, "*shape"]:
     """int32 positions; those outside the buffer become its size, which gathers and scatters skip."""
     size = np.int64(buffer.shape[0])
     where = jnp.asarray(where, np.int64)
@@ -319,7 +328,7 @@ def within(where: Array | np.ndarray, buffer: Array) -> Array:
     return lax.convert_element_type(lax.select(outside, lax.full_like(where, size), where), np.int32)
 
 
-def fetch(buffer: Array, window: Placed, shape: tuple[int, int]) -> Array:
+def fetch(buffer: Flat, window: Placed, shape: tuple[int, int]) -> Words:
     """The window's elements on a tile shape; lanes beyond the window or the buffer are zero."""
     fill = buffer.dtype.type(0)
     block = window.block()
@@ -333,7 +342,7 @@ def fetch(buffer: Array, window: Placed, shape: tuple[int, int]) -> Array:
 
 
 @memory_rule("tprefetch")
-def tprefetch(c: Context, inputs: Inputs, memory: GlobalMemory) -> Array | None:
+def tprefetch(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words | None:
     """The simulator's linear copy: neither the window's strides nor the tile's layout count."""
     if c.profile != "cpu_sim":
         return None

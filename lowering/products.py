@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache, partial
-from typing import Any
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -30,6 +30,9 @@ from pto_jax.ir.dtypes import F32
 
 from . import bits
 from .words import x64
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float, Float32, Float64, Int, Shaped, UInt32
 
 U32 = np.uint32
 #: Multiplications of a batch from which the native way repays its checks and its compile time.
@@ -55,7 +58,12 @@ class Precision:
     exact: bool
 
 
-def fold(x: Array, y: Array, precision: Precision, wide: tuple[Array, Array] | None = None) -> Array:
+def fold(
+    x: UInt32[Array, "M K"],
+    y: UInt32[Array, "K N"],
+    precision: Precision,
+    wide: tuple[Float64[Array, "M K"], Float64[Array, "K N"]] | None = None,
+) -> UInt32[Array, "M N"]:
     """float32 words [M, N] of the fold over float32 words x [M, K] and y [K, N].
 
     ``wide`` are the operands as float64 where float32 words cannot hold them all; a word stands for an
@@ -67,17 +75,19 @@ def fold(x: Array, y: Array, precision: Precision, wide: tuple[Array, Array] | N
 
 
 @cache
-def _batched(precision: Precision) -> Callable[..., Array]:
+def _batched(precision: Precision) -> Callable[..., UInt32[Array, "batch M N"]]:
     """The fold of batches; a further vmap only makes the batch larger."""
 
     @custom_vmap
-    def run(*operands: Array) -> Array:
+    def run(*operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
         # A user's vmap of a jitted kernel comes here outside of the 64-bit scope.
         with x64():
             return _evaluate(precision, *operands)
 
     @run.def_vmap
-    def _(axis_size: int, batched: Sequence[bool], *operands: Array) -> tuple[Array, bool]:
+    def _(
+        axis_size: int, batched: Sequence[bool], *operands: Shaped[Array, "..."]
+    ) -> tuple[UInt32[Array, "..."], bool]:
         whole = (
             o if has else jnp.broadcast_to(o, (axis_size, *o.shape))
             for o, has in zip(operands, batched, strict=True)
@@ -88,7 +98,7 @@ def _batched(precision: Precision) -> Callable[..., Array]:
     return run
 
 
-def _evaluate(precision: Precision, *operands: Array) -> Array:
+def _evaluate(precision: Precision, *operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
     (batch, m, k), n = operands[0].shape, operands[1].shape[2]
     if 0 in (batch, m, k, n):
         return jnp.zeros((batch, m, n), U32)
@@ -100,13 +110,13 @@ def _evaluate(precision: Precision, *operands: Array) -> Array:
     return result
 
 
-def _careful(precision: Precision, *operands: Array) -> Array:
+def _careful(precision: Precision, *operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
     """The fold in float64, rounded to the float32 grid after every step."""
     x, y = operands[2:] if len(operands) > 2 else (bits.decode32(o) for o in operands)
     rows, columns = x.transpose(2, 0, 1), y.transpose(1, 0, 2)
     add = lax.add if precision.exact else odd_sum
 
-    def step(k: Array, total: Array) -> Array:
+    def step(k: Int[Array, ""], total: Float64[Array, "batch M N"]) -> Float64[Array, "batch M N"]:
         u = lax.dynamic_index_in_dim(rows, k, 0, keepdims=False, allow_negative_indices=False)
         v = lax.dynamic_index_in_dim(columns, k, 0, keepdims=False, allow_negative_indices=False)
         return bits.settle32(add(u[:, :, None] * v[:, None, :], total))
@@ -116,11 +126,11 @@ def _careful(precision: Precision, *operands: Array) -> Array:
     return bits.encode32(lax.fori_loop(np.int32(0), np.int32(rows.shape[0]), step, start))
 
 
-def _zero(x: Array) -> Array:
+def _zero(x: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     return jnp.where(x == x, np.float64(0), np.float64(0))
 
 
-def odd_sum(x: Array, y: Array) -> Array:
+def odd_sum(x: Float64[Array, "*shape"], y: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     """The float64 sum ``x + y`` rounded to odd.
 
     Rounding it to float32 is then as if it were the only rounding.
@@ -135,7 +145,7 @@ def odd_sum(x: Array, y: Array) -> Array:
     return jnp.where((error != 0) & (error == error), odd, t)
 
 
-def _native(precision: Precision, *operands: Array) -> Array:
+def _native(precision: Precision, *operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
     """XLA's product, in steps over the batch, each with a canary; failed steps are done again."""
     batch, n = operands[0].shape[0], operands[1].shape[2]
     m, k = operands[0].shape[1:]
@@ -144,15 +154,19 @@ def _native(precision: Precision, *operands: Array) -> Array:
     columns = operands[1].shape[2]
     size = min(batch, max(1, STEP_WORK // (m * k * columns)))
 
-    def store(out: Array, at: Array, words: Array) -> Array:
+    def store(
+        out: UInt32[Array, "batch M N"], at: Int[Array, ""], words: UInt32[Array, "part M _"]
+    ) -> UInt32[Array, "batch M N"]:
         return lax.dynamic_update_slice_in_dim(out, words[:, :, :n], at, 0)
 
-    def step(i: Array, out: Array) -> Array:
+    def step(i: Int[Array, ""], out: UInt32[Array, "batch M N"]) -> UInt32[Array, "batch M N"]:
         at = jnp.minimum(i * np.int32(size), np.int32(batch - size))
         part = partial(_part, operands, at, size)
         words, right = _attempt(precision, part())
 
-        def again(carry: tuple[Array, Array]) -> tuple[Array, Array]:
+        def again(
+            carry: tuple[UInt32[Array, "batch M N"], Bool[Array, ""]],
+        ) -> tuple[UInt32[Array, "batch M N"], Bool[Array, ""]]:
             return store(carry[0], at, _careful(precision, *part())), jnp.ones_like(carry[1])
 
         # A loop of no or one turn: its carry is updated in place, the result of a cond is copied.
@@ -164,11 +178,15 @@ def _native(precision: Precision, *operands: Array) -> Array:
     return done
 
 
-def _part(operands: Sequence[Array], at: Array, size: int) -> tuple[Array, ...]:
+def _part(
+    operands: Sequence[Shaped[Array, "..."]], at: Int[Array, ""], size: int
+) -> tuple[Shaped[Array, "..."], ...]:
     return tuple(lax.dynamic_slice_in_dim(o, at, size, 0) for o in operands)
 
 
-def _attempt(precision: Precision, operands: Sequence[Array]) -> tuple[Array, Array]:
+def _attempt(
+    precision: Precision, operands: Sequence[Shaped[Array, "part _ _"]]
+) -> tuple[UInt32[Array, "part M N"], Bool[Array, ""]]:
     """Words of XLA's products, and whether they are known to be the fold's."""
     x, y = operands[:2]
     *canary, expected = _canary(x.shape[1], x.shape[2], y.shape[2])
@@ -183,7 +201,7 @@ def _attempt(precision: Precision, operands: Sequence[Array]) -> tuple[Array, Ar
     return _tidy(words[:-1]), right
 
 
-def dot(x: Array, y: Array) -> Array:
+def dot(x: Float[Array, "*batch m k"], y: Float[Array, "*batch k n"]) -> Float32[Array, "*batch m n"]:
     """XLA's product of the last two axes, batched over the others, accumulated in float32."""
     lead = tuple(range(x.ndim - 2))
     axes = (((x.ndim - 1,), (y.ndim - 2,)), (lead, lead))
@@ -193,14 +211,14 @@ def dot(x: Array, y: Array) -> Array:
     return product
 
 
-def _tidy(words: Array) -> Array:
+def _tidy(words: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
     """NaNs canonical; the fold, which starts from +0 and never underflows here, has no -0."""
     magnitude = words & U32(0x7FFFFFFF)
     words = jnp.where(magnitude == U32(0), U32(0), words)
     return jnp.where(magnitude > U32(0x7F800000), U32(F32.canonical_nan), words)
 
 
-def _exponent(words: Array) -> Array:
+def _exponent(words: UInt32[Array, "batch _ _"]) -> UInt32[Array, ""]:
     """A lower bound of the exponent fields of the nonzero words; 255 if there are none."""
     keys = (words << U32(1)) - U32(1)
     # A reduction is a scalar loop, minima of slices are vector instructions.
@@ -214,7 +232,7 @@ def _exponent(words: Array) -> Array:
 
 
 @lru_cache(maxsize=64)
-def _canary(m: int, k: int, n: int) -> tuple[np.ndarray[Any, Any], ...]:
+def _canary(m: int, k: int, n: int) -> tuple[UInt32[np.ndarray, "_ _"], ...]:
     """float32 words of two matrices and of their fold.
 
     Elements are 15-bit integers: products need 30 bits, and float64 holds every sum exactly.

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import lru_cache
+from typing import TYPE_CHECKING
 
 import jax
 import jax.numpy as jnp
@@ -34,6 +35,11 @@ from .numerics import Integer
 from .region import flush
 from .rules import Context, Inputs
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float64, Int32, UInt, UInt16, UInt32, UInt64
+
+    from .arrays import Words
+
 U32, U64, F64 = np.uint32, np.uint64, np.float64
 
 
@@ -42,7 +48,7 @@ def has_relu(c: Context) -> bool:
     return c.attrs.get("reluPreMode") == ReluPreMode.NORMAL_RELU
 
 
-def relu(words: Array, dtype: DType) -> Array:
+def relu(words: UInt[Array, "*shape"], dtype: DType) -> UInt[Array, "*shape"]:
     """Values above zero, else zero: NaN becomes zero, and so does -0."""
     if dtype.is_float:
         positive = bits.decode(words, dtype) > F64(0)
@@ -52,13 +58,13 @@ def relu(words: Array, dtype: DType) -> Array:
     return jnp.where(positive, words, dtype.word.type(0))
 
 
-def plain(c: Context, words: Array, dst: DType) -> Array:
+def plain(c: Context, words: UInt[Array, "*shape"], dst: DType) -> UInt[Array, "*shape"]:
     """A conversion without parameters: what is not above zero becomes +0 first, where that is asked."""
     src = c.dtype("src")
     return convert.cast(relu(words, src) if has_relu(c) else words, src, dst)
 
 
-def parameters(c: Context, words: Array, name: str) -> Array:
+def parameters(c: Context, words: UInt[Array, "*shape"], name: str) -> UInt64[Array, "*shape"]:
     """The 64-bit parameter words that an operand holds."""
     d = c.dtype(name)
     if d.bits != 64:
@@ -67,11 +73,11 @@ def parameters(c: Context, words: Array, name: str) -> Array:
     return words
 
 
-def _field(quant: Array, bit: int, width: int) -> Array:
+def _field(quant: UInt64[Array, "*shape"], bit: int, width: int) -> UInt64[Array, "*shape"]:
     return (quant >> U64(bit)) & U64((1 << width) - 1)
 
 
-def _scale(quant: Array, short: bool) -> Array:
+def _scale(quant: UInt64[Array, "*shape"], short: bool) -> UInt32[Array, "*shape"]:
     """float32 words of the scales."""
     low = lax.convert_element_type(quant, U32)
     if not short:
@@ -84,7 +90,9 @@ def _scale(quant: Array, short: bool) -> Array:
     return jnp.where(exponent == U32(0), lowest, jnp.where(exponent == U32(0xFF), beyond, normal))
 
 
-def quantise(c: Context, words: Array, quant: Array, dst: DType, *, vector: bool) -> Array:
+def quantise(
+    c: Context, words: UInt[Array, "*#shape"], quant: UInt64[Array, "*#shape"], dst: DType, *, vector: bool
+) -> UInt[Array, "*shape"]:
     """Words of the source as words of ``dst``; ``quant`` are 64-bit words that broadcast to the source.
 
     ``vector`` is the form with a word per column. Element types without a mode are only converted.
@@ -99,10 +107,10 @@ def quantise(c: Context, words: Array, quant: Array, dst: DType, *, vector: bool
     assert not isinstance(a, Integer)
     single = words if src == F32 else bits.encode32(convert.to_float64(words, src))
     # In flush mode elements are flushed; the scale is a field of a word and has a value of its own.
-    y = a.mul(a.num(flush(c, single, F32)), a.num(_scale(quant, mode.short)))
+    y = a.mul(a.decode(flush(c, single, F32)), a.decode(_scale(quant, mode.short)))
     if mode.rule == "byte":
         offset = lax.convert_element_type(_field(quant, OFFSET_BIT, OFFSET_WIDTH), F64)
-        total = a.single(a.add(y, a.num(bits.encode32(offset))))
+        total = a.single(a.add(y, a.decode(bits.encode32(offset))))
         signed = _field(quant, SIGNED_BIT, 1) == U64(1)
         return _byte(c, lax.convert_element_type(total, F64), signed, dst)
     value = _limited(c, mode, bits.decode32(a.words32(y)), dst)
@@ -111,7 +119,9 @@ def quantise(c: Context, words: Array, quant: Array, dst: DType, *, vector: bool
     return flush(c, bits.encode(value, dst), dst)
 
 
-def _shifted(c: Context, words: Array, quant: Array) -> Array:
+def _shifted(
+    c: Context, words: UInt32[Array, "*#shape"], quant: UInt64[Array, "*#shape"]
+) -> UInt16[Array, "*shape"]:
     """Arithmetic shift to the right, then the low 16 bits."""
     distance = lax.convert_element_type(_field(quant, SHIFT_BIT, SHIFT_WIDTH), np.int32) + np.int32(1)
     native = lax.bitcast_convert_type(words, np.int32)
@@ -122,7 +132,9 @@ def _shifted(c: Context, words: Array, quant: Array) -> Array:
     return lax.bitcast_convert_type(low, np.uint16)
 
 
-def _byte(c: Context, value: Array, signed: Array, dst: DType) -> Array:
+def _byte(
+    c: Context, value: Float64[Array, "*#shape"], signed: Bool[Array, "*#shape"], dst: DType
+) -> UInt[Array, "*shape"]:
     """Values rounded to even and clamped to 8 bits, whose signedness the parameter word gives."""
     whole = convert.round_whole(value, RoundMode.RINT)
     low, high = jnp.where(signed, F64(-128), F64(0)), jnp.where(signed, F64(127), F64(255))
@@ -133,7 +145,9 @@ def _byte(c: Context, value: Array, signed: Array, dst: DType) -> Array:
     return convert.integer_words(code, dst)
 
 
-def _limited(c: Context, mode: QuantMode, value: Array, dst: DType) -> Array:
+def _limited(
+    c: Context, mode: QuantMode, value: Float64[Array, "*shape"], dst: DType
+) -> Float64[Array, "*shape"]:
     """Finite values clamped to the range of ``dst``, infinities where mode or control bit say so."""
     # bfloat16 is limited as float32, so that the rounding may still overflow.
     limit = convert.largest(F32 if dst == BF16 else dst)
@@ -148,12 +162,12 @@ def _limited(c: Context, mode: QuantMode, value: Array, dst: DType) -> Array:
 def through(
     c: Context,
     inputs: Inputs,
-    words: Array,
+    words: Words,
     dst: DType,
     *,
-    first: Array | None = None,
+    first: Int32[Array, ""] | None = None,
     by_row: bool = False,
-) -> Array:
+) -> Words:
     """Words of src as words of ``dst``, quantised where the form has parameters.
 
     ``first`` is the column of src (by default 0) that column 0 of ``words`` is; ``by_row`` takes the
@@ -168,7 +182,7 @@ def through(
     return plain(c, words, dst)
 
 
-def _line(c: Context, inputs: Inputs, count: int, first: Array | None) -> Array:
+def _line(c: Context, inputs: Inputs, count: int, first: Int32[Array, ""] | None) -> UInt64[Array, " count"]:
     """``count`` parameter words of row 0 of the fp tile; those beyond the tile are all ones."""
     extent = count if first is None else count + c.tile("src").cols
     line = source(c, inputs, "fp", (1, extent))[0]
@@ -177,7 +191,7 @@ def _line(c: Context, inputs: Inputs, count: int, first: Array | None) -> Array:
     return parameters(c, line, "fp")
 
 
-def stored(c: Context, inputs: Inputs, dst: DType) -> Array:
+def stored(c: Context, inputs: Inputs, dst: DType) -> Words:
     """What a store of src writes to global memory of another element type.
 
     The simulator converts from every place, hardware from accumulators; other transfers copy bits.
@@ -190,10 +204,10 @@ def stored(c: Context, inputs: Inputs, dst: DType) -> Array:
 
 
 @lru_cache(maxsize=1024)
-def _jitted(c: Context, dst: DType) -> Callable[[Inputs], Array]:
+def _jitted(c: Context, dst: DType) -> Callable[[Inputs], Words]:
     by_row = indexed_by_row(c.tile("src"), c.profile)
 
-    def convert_words(inputs: Inputs) -> Array:
+    def convert_words(inputs: Inputs) -> Words:
         return through(c, inputs, lanes(inputs, "src").words, dst, by_row=by_row)
 
     return jax.jit(convert_words)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,14 +14,19 @@ from pto_jax.ir.dtypes import F32, DType
 from . import bits, convert, folds, formulas, masks
 from .numerics import Integer
 from .region import all_ones, fit, flush, mask, merge, operand, sizes
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt
+
+    from .arrays import Mask, Size, Words
 
 #: What is reduced: every row into column 0, or every column into row 0.
 Along: TypeAlias = Literal["row", "col"]
 _BOTH: tuple[Along, ...] = ("row", "col")
 
 
-def source_lines(c: Context, inputs: Inputs, along: Along) -> tuple[Array, Array | int]:
+def source_lines(c: Context, inputs: Inputs, along: Along) -> tuple[UInt[Array, "lines lanes"], Size | int]:
     """The source's words with the reduced axis first, and how many of these lines are valid."""
     lanes, t = masks.lanes(inputs, "src"), c.tile("src")
     static, traced = (t.v_col, lanes.v_col) if along == "row" else (t.v_row, lanes.v_row)
@@ -32,8 +37,13 @@ def source_lines(c: Context, inputs: Inputs, along: Along) -> tuple[Array, Array
 
 
 def store_line(
-    c: Context, inputs: Inputs, along: Along, line: Array, name: str = "dst", unless_empty: bool = True
-) -> Array:
+    c: Context,
+    inputs: Inputs,
+    along: Along,
+    line: UInt[Array, " places"],
+    name: str = "dst",
+    unless_empty: bool = True,
+) -> Words:
     """The destination with ``line`` in column 0 over the source's valid rows (row 0, valid columns).
 
     The destination's own valid region does not matter. Where there is nothing to reduce the result of
@@ -48,7 +58,7 @@ def store_line(
 
 def _line_mask(
     c: Context, inputs: Inputs, along: Along, shape: tuple[int, int], unless_empty: bool
-) -> Array | None:
+) -> Mask | None:
     """Where a line of results goes on a tile shape; None where that is everywhere."""
     source, lanes = c.tile("src"), masks.lanes(inputs, "src")
     kept, reduced = source.valid if along == "row" else source.valid[::-1]
@@ -66,7 +76,7 @@ def _line_mask(
 
 def _accumulation(name: str, along: Along, operation: folds.Operation) -> None:
     @rule(name)
-    def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
+    def apply(c: Context, inputs: Inputs) -> Outputs:
         dst = c.dtype("dst")
         wide = along == "row" and operation == "add" and dst.is_float
         result = _accumulate(c, inputs, along, operation, F32 if wide else dst)
@@ -74,7 +84,9 @@ def _accumulation(name: str, along: Along, operation: folds.Operation) -> None:
         return {"dst": store_line(c, inputs, along, result, unless_empty=c.profile != "cpu_sim")}
 
 
-def _accumulate(c: Context, inputs: Inputs, along: Along, operation: folds.Operation, total: DType) -> Array:
+def _accumulate(
+    c: Context, inputs: Inputs, along: Along, operation: folds.Operation, total: DType
+) -> UInt[Array, " lanes"]:
     """Words of the sum or product of the source's lines, accumulated in the type ``total``."""
     a, source = c.semantics.arithmetic(total), c.dtype("src")
     lines, size = source_lines(c, inputs, along)
@@ -96,7 +108,7 @@ for _along in _BOTH:
 
 def _extreme(name: str, along: Along, largest: bool) -> None:
     @rule(name)
-    def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
+    def apply(c: Context, inputs: Inputs) -> Outputs:
         source, dst = c.dtype("src"), c.dtype("dst")
         lines, size = source_lines(c, inputs, along)
         _, found = folds.first_extreme(lines, source, largest, size)
@@ -112,7 +124,7 @@ for _along in _BOTH:
 
 
 @rule("tpairreducesum")
-def _tpairreducesum(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tpairreducesum(c: Context, inputs: Inputs) -> Outputs:
     """The simulator clears the whole destination first and adds 0 to a column without a partner."""
     a, t, lanes = c.arithmetic(), c.tile("dst"), masks.lanes(inputs, "dst")
     cols, simulated = sizes(t, lanes)[1], c.profile == "cpu_sim"
@@ -131,17 +143,17 @@ def _tpairreducesum(c: Context, inputs: Inputs) -> dict[str, Array]:
     return {"dst": new if inside is None else jnp.where(inside, new, zero)}
 
 
-def first_column(c: Context, inputs: Inputs, name: str) -> Array:
+def first_column(c: Context, inputs: Inputs, name: str) -> UInt[Array, "rows 1"]:
     """Column 0 of a source over dst's rows [rows, 1], filled as the profile says where it is not valid."""
     return _first(c, inputs, name, (c.tile("dst").rows, 1))
 
 
-def first_row(c: Context, inputs: Inputs, name: str) -> Array:
+def first_row(c: Context, inputs: Inputs, name: str) -> UInt[Array, "1 cols"]:
     """Row 0 of a source over dst's columns [1, cols]."""
     return _first(c, inputs, name, (1, c.tile("dst").cols))
 
 
-def _first(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Array:
+def _first(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Words:
     lanes, t = masks.lanes(inputs, name), c.tile(name)
     words = fit(lanes.words, shape, all_ones(t.dtype))
     if c.semantics.out_of_region != "ones":
@@ -150,9 +162,9 @@ def _first(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Arr
     return words if inside is None else jnp.where(inside, words, all_ones(t.dtype))
 
 
-def _expansion(name: str, take: Callable[[Context, Inputs, str], Array]) -> None:
+def _expansion(name: str, take: Callable[[Context, Inputs, str], Words]) -> None:
     @rule(name)
-    def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
+    def apply(c: Context, inputs: Inputs) -> Outputs:
         """Equal types move bits; the simulator also casts."""
         source, dst = c.dtype("src"), c.dtype("dst")
         words = take(c, inputs, "src")

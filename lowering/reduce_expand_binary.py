@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -12,17 +13,22 @@ from . import formulas, masks
 from .numerics import Float, Integer, Num, Real
 from .reduce_expand import first_row
 from .region import all_ones, carried, computed, fit, flush, mask, merge, operand, sizes
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt
+
+    from .arrays import Words
 
 #: A formula on two numbers, and a selection by the words of two operands.
-Formula = Callable[[Float | Integer, Num, Num], Num]
-Selection = Callable[[Float | Integer, Array, Array], Array]
+Formula: TypeAlias = Callable[[Float | Integer, Num, Num], Num]
+Selection: TypeAlias = "Callable[[Float | Integer, UInt[Array, '...'], UInt[Array, '...']], Words]"
 
 
 def _exponential(a: Float | Integer, x: Num, y: Num) -> Num:
     """exp(x - y); the difference is rounded to the element type first."""
     assert not isinstance(a, Integer)
-    return a.evaluate(jnp.exp, a.step(a.sub(x, y)))
+    return a.evaluate(jnp.exp, a.round_to_type(a.sub(x, y)))
 
 
 def _named(operation: str) -> Formula:
@@ -36,7 +42,7 @@ _FORMULAS: Mapping[str, Formula] = {
 _SELECTIONS: Mapping[str, Selection] = {"max": formulas.maximum, "min": formulas.minimum}
 
 
-def _repeated(c: Context, inputs: Inputs, name: str) -> Array:
+def _repeated(c: Context, inputs: Inputs, name: str) -> UInt[Array, "rows _"]:
     """A source's words over dst's lanes, or one column of it: columns are taken modulo its valid columns.
 
     A whole tile, a column of scalars and a block of 32 bytes are the same rule.
@@ -61,25 +67,29 @@ def _repeated(c: Context, inputs: Inputs, name: str) -> Array:
     return jnp.take(words, column % period, axis=1, mode="clip")
 
 
-def _row_operands(c: Context, inputs: Inputs) -> tuple[Array, Array]:
+def _row_operands(c: Context, inputs: Inputs) -> tuple[UInt[Array, "rows _"], UInt[Array, "rows _"]]:
     return _repeated(c, inputs, "src0"), _repeated(c, inputs, "src1")
 
 
-def _column_operands(c: Context, inputs: Inputs) -> tuple[Array, Array]:
+def _column_operands(c: Context, inputs: Inputs) -> tuple[Words, UInt[Array, "1 cols"]]:
     return operand(c, inputs, "src0"), flush(c, first_row(c, inputs, "src1"), c.dtype("src1"))
 
 
-def _arithmetic_rule(name: str, words: Callable[[Context, Inputs], tuple[Array, Array]], f: Formula) -> None:
+def _arithmetic_rule(
+    name: str, words: Callable[[Context, Inputs], tuple[UInt[Array, "..."], UInt[Array, "..."]]], f: Formula
+) -> None:
     @rule(name)
-    def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
+    def apply(c: Context, inputs: Inputs) -> Outputs:
         a, given = c.arithmetic(), zip(("src0", "src1"), words(c, inputs), strict=True)
         known = ((carried(c, inputs, name), w) for name, w in given)
-        return computed(c, inputs, f(a, *(a.num(w) if v is None else Real(v) for v, w in known)))
+        return computed(c, inputs, f(a, *(a.decode(w) if v is None else Real(v) for v, w in known)))
 
 
-def _selection_rule(name: str, words: Callable[[Context, Inputs], tuple[Array, Array]], f: Selection) -> None:
+def _selection_rule(
+    name: str, words: Callable[[Context, Inputs], tuple[UInt[Array, "..."], UInt[Array, "..."]]], f: Selection
+) -> None:
     @rule(name)
-    def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
+    def apply(c: Context, inputs: Inputs) -> Outputs:
         new = f(c.arithmetic(), *words(c, inputs))
         return {"dst": merge(c, inputs, flush(c, new, c.dtype("dst")))}
 

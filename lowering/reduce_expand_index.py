@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from jax import Array, lax
+from jax import lax
 
 from . import folds
 from .reduce_expand import Along, source_lines, store_line
 from .region import flush
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
 
 
 def _positions(name: str, along: Along, largest: bool) -> None:
     @rule(name)
-    def apply(c: Context, inputs: Inputs) -> dict[str, Array]:
+    def apply(c: Context, inputs: Inputs) -> Outputs:
         source, unless_empty = c.dtype("src"), c.profile != "cpu_sim"
         lines, size = source_lines(c, inputs, along)
         index, value = folds.first_extreme(lines, source, largest, size)

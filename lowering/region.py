@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax.numpy as jnp
 import numpy as np
@@ -14,10 +14,15 @@ from pto_jax.ir.types import CmpMode, TileType
 
 from . import bits
 from .numerics import ExactFloat, Num, Real
-from .rules import VALUE, Context, Inputs, Lanes, rule
+from .rules import VALUE, Context, Inputs, Lanes, Outputs, rule
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped, UInt
+
+    from .arrays import Mask, Size, Values, Word, Words
 
 
-def sizes(t: TileType, lanes: Lanes) -> tuple[Array, Array]:
+def sizes(t: TileType, lanes: Lanes) -> tuple[Size, Size]:
     """The tile's valid rows and columns as int32 scalars."""
     rows = jnp.asarray(np.int32(t.v_row)) if t.v_row is not None else lanes.v_row
     cols = jnp.asarray(np.int32(t.v_col)) if t.v_col is not None else lanes.v_col
@@ -25,7 +30,7 @@ def sizes(t: TileType, lanes: Lanes) -> tuple[Array, Array]:
     return rows, cols
 
 
-def mask(t: TileType, lanes: Lanes, shape: tuple[int, int] | None = None) -> Array | None:
+def mask(t: TileType, lanes: Lanes, shape: tuple[int, int] | None = None) -> Mask | None:
     """Lanes inside the tile's valid region over ``shape``, or None when that is every lane."""
     shape = shape or t.shape
     parts = []
@@ -45,7 +50,9 @@ def mask(t: TileType, lanes: Lanes, shape: tuple[int, int] | None = None) -> Arr
     return jnp.broadcast_to(parts[0] if len(parts) == 1 else parts[0] & parts[1], shape)
 
 
-def fit(words: Array, shape: tuple[int, int], fill: np.generic) -> Array:
+def fit(
+    words: Shaped[Array, "height width"], shape: tuple[int, int], fill: np.generic
+) -> Shaped[Array, "rows cols"]:
     """The words cropped or extended with ``fill`` to another physical shape."""
     rows, cols = words.shape
     if (rows, cols) == shape:
@@ -55,7 +62,7 @@ def fit(words: Array, shape: tuple[int, int], fill: np.generic) -> Array:
     return jnp.pad(words, missing, constant_values=fill)
 
 
-def read(context: Context, inputs: Inputs, name: str, over: str = "dst") -> Array:
+def read(context: Context, inputs: Inputs, name: str, over: str = "dst") -> Words | Word:
     """A source's words over the destination's lanes, with the profile's fill outside its valid region.
 
     Scalars come back as they are (0-d words).
@@ -79,12 +86,12 @@ def all_ones(dtype: DType) -> np.unsignedinteger[Any]:
     return word
 
 
-def operand(context: Context, inputs: Inputs, name: str, over: str = "dst") -> Array:
+def operand(context: Context, inputs: Inputs, name: str, over: str = "dst") -> Words | Word:
     """:func:`read` for instructions that compute: in flush mode subnormals come as signed zeros."""
     return flush(context, read(context, inputs, name, over), context.dtype(name))
 
 
-def flush(context: Context, words: Array, dtype: DType) -> Array:
+def flush(context: Context, words: UInt[Array, "*shape"], dtype: DType) -> UInt[Array, "*shape"]:
     """Subnormal floats replaced by zeros of their sign, in flush mode only."""
     if context.semantics.subnormals == "keep" or not dtype.is_float or dtype.bits < 16:
         return words
@@ -94,7 +101,9 @@ def flush(context: Context, words: Array, dtype: DType) -> Array:
     return jnp.where((words & field) == word(0), words & sign, words)
 
 
-def merge(context: Context, inputs: Inputs, new: Array, name: str = "dst", region: str = "dst") -> Array:
+def merge(
+    context: Context, inputs: Inputs, new: UInt[Array, "..."], name: str = "dst", region: str = "dst"
+) -> Words:
     """``new`` inside a region, the destination's old words elsewhere."""
     old = inputs[name]
     assert isinstance(old, Lanes)
@@ -106,14 +115,14 @@ def merge(context: Context, inputs: Inputs, new: Array, name: str = "dst", regio
 
 
 #: Computes a destination's numbers from the numbers of the operands: ``formula(arithmetic, *numbers)``.
-NumberFormula = Callable[..., Num]
+NumberFormula: TypeAlias = Callable[..., Num]
 
 
 def numeric(name: str, *reads: str) -> Callable[[NumberFormula], NumberFormula]:
     """Register an arithmetic rule over dst's valid region; values are carried where that is possible."""
 
     def register(formula: NumberFormula) -> NumberFormula:
-        def apply(context: Context, inputs: Inputs) -> dict[str, Array]:
+        def apply(context: Context, inputs: Inputs) -> Outputs:
             numbers = (number(context, inputs, n) for n in reads if context.has(n))
             result = formula(context.arithmetic(), *numbers)
             return computed(context, inputs, result)
@@ -126,18 +135,18 @@ def numeric(name: str, *reads: str) -> Callable[[NumberFormula], NumberFormula]:
     return register
 
 
-def computed(context: Context, inputs: Inputs, result: Num) -> dict[str, Array]:
+def computed(context: Context, inputs: Inputs, result: Num) -> Outputs:
     """The outputs of an instruction whose destination holds numbers."""
     a = context.arithmetic()
     if not _carries(context, inputs):
-        return {"dst": merge(context, inputs, flush(context, a.out(result), context.dtype("dst")))}
+        return {"dst": merge(context, inputs, flush(context, a.encode(result), context.dtype("dst")))}
     assert isinstance(a, ExactFloat)
     words, value = a.words_and_value(result)
     shape = context.tile("dst").shape
     return {"dst": merge(context, inputs, words), VALUE + "dst": jnp.broadcast_to(value, shape)}
 
 
-def choice(context: Context, inputs: Inputs, first: str, second: str, mode: CmpMode) -> dict[str, Array]:
+def choice(context: Context, inputs: Inputs, first: str, second: str, mode: CmpMode) -> Outputs:
     """Outputs of a rule: the second operand where ``first mode second`` holds, else the first."""
     a = context.arithmetic()
     u, v = (carried(context, inputs, n) for n in (first, second))
@@ -163,10 +172,10 @@ def _carries(context: Context, inputs: Inputs) -> bool:
 def number(context: Context, inputs: Inputs, name: str) -> Num:
     """A source as numbers over the destination's lanes: its carried value, else its decoded words."""
     value = carried(context, inputs, name)
-    return context.arithmetic(name).num(operand(context, inputs, name)) if value is None else Real(value)
+    return context.arithmetic(name).decode(operand(context, inputs, name)) if value is None else Real(value)
 
 
-def carried(context: Context, inputs: Inputs, name: str) -> Array | None:
+def carried(context: Context, inputs: Inputs, name: str) -> Values | None:
     """The values of a source over the destination's lanes, where they are known."""
     lanes = inputs[name]
     if not isinstance(lanes, Lanes) or lanes.value is None:
@@ -177,7 +186,7 @@ def carried(context: Context, inputs: Inputs, name: str) -> Array | None:
 
 
 #: Computes a destination's words lane by lane from the words of the operands it names.
-Formula = Callable[..., Array]
+Formula: TypeAlias = "Callable[..., Words]"
 
 
 def elementwise(name: str, *reads: str, moves: bool = False) -> Callable[[Formula], Formula]:
@@ -187,7 +196,7 @@ def elementwise(name: str, *reads: str, moves: bool = False) -> Callable[[Formul
     """
 
     def register(formula: Formula) -> Formula:
-        def apply(context: Context, inputs: Inputs) -> dict[str, Array]:
+        def apply(context: Context, inputs: Inputs) -> Outputs:
             fetch = read if moves else operand
             result = formula(context, *(fetch(context, inputs, n) for n in reads if context.has(n)))
             if not moves:

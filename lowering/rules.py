@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
 import jax
 import numpy as np
@@ -28,6 +28,11 @@ from pto_jax.isa.common import divides_in_software
 from pto_jax.profiles import OutOfRegion, Profile, Subnormals
 
 from .numerics import Float, Integer, Numerics, SoftwareDivision, arithmetic
+
+if TYPE_CHECKING:
+    from jaxtyping import Float64, Int64, UInt
+
+    from .arrays import Flat, Size, Values, Word, Words
 
 
 @dataclass(frozen=True)
@@ -53,14 +58,18 @@ class Lanes(NamedTuple):
     a chain of instructions then rounds once per step instead of encoding and decoding.
     """
 
-    words: Array
-    v_row: Array | None = None
-    v_col: Array | None = None
-    value: Array | None = None
+    words: Words
+    v_row: Size | None = None
+    v_col: Size | None = None
+    value: Values | None = None
 
 
 #: Tiles and scalars (0-d words) by declared operand name.
-Inputs: TypeAlias = Mapping[str, "Lanes | Array"]
+Inputs: TypeAlias = "Mapping[str, Lanes | Word]"
+#: New words of a destination, or values (:data:`VALUE`).
+Output: TypeAlias = "UInt[Array, '...'] | Float64[Array, '...']"
+#: The results of a rule by name.
+Outputs: TypeAlias = "dict[str, Output]"
 
 
 @dataclass(frozen=True)
@@ -116,7 +125,7 @@ class Context:
 #: Prefix of a result that is the value of a destination's words, not the words.
 VALUE = "value of "
 
-Rule: TypeAlias = Callable[[Context, Inputs], Mapping[str, Array]]
+Rule: TypeAlias = "Callable[[Context, Inputs], Mapping[str, Output]]"
 RULES: dict[str, Rule] = {}
 
 
@@ -149,10 +158,10 @@ class GlobalMemory:
     """
 
     view: View
-    buffer: Array
+    buffer: Flat
     require: Require | None = None
 
-    def require_elements(self, allowed: str, first: Array, last: Array) -> None:
+    def require_elements(self, allowed: str, first: Int64[Array, ""], last: Int64[Array, ""]) -> None:
         """The run-time rule that the elements from ``first`` to ``last`` (int64) are in the buffer."""
         if self.require is not None:
             outside = (first < np.int64(0)) | (last >= np.int64(self.buffer.shape[0]))
@@ -161,11 +170,11 @@ class GlobalMemory:
 
 
 #: Gives the new words of the destination, which is a tile or the buffer; None where nothing is written.
-MemoryRule: TypeAlias = Callable[[Context, Inputs, GlobalMemory], "Array | None"]
+MemoryRule: TypeAlias = "Callable[[Context, Inputs, GlobalMemory], Words | Flat | None]"
 MEMORY_RULES: dict[str, MemoryRule] = {}
 
 
-_MemoryRule = TypeVar("_MemoryRule", bound=MemoryRule)
+_MemoryRule = TypeVar("_MemoryRule", bound="MemoryRule")
 
 
 def memory_rule(*names: str) -> Callable[[_MemoryRule], _MemoryRule]:
@@ -186,11 +195,11 @@ def _require_new(name: str) -> None:
 
 
 @lru_cache(maxsize=8192)
-def jitted(context: Context) -> Callable[[Inputs], Mapping[str, Array]]:
+def jitted(context: Context) -> Callable[[Inputs], Mapping[str, Output]]:
     """The rule of a context as one jitted function."""
     fn = RULES[context.instruction]
 
-    def run(inputs: Inputs) -> Mapping[str, Array]:
+    def run(inputs: Inputs) -> Mapping[str, Output]:
         return fn(context, inputs)
 
     run.__name__ = f"pto_{context.instruction}"

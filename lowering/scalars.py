@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -18,20 +19,25 @@ from . import bits, convert
 from .numerics import Float, Integer
 from .rules import Semantics
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Shaped, UInt
+
+    from .arrays import Floats, Integers, Word
+
 
 def native(dtype: DType) -> np.dtype:
     """Array type of a scalar; ``index`` has 64 bits."""
     return np.dtype(dtype.numpy)
 
 
-def to_native(value: Scalar, dtype: DType) -> Array:
+def to_native(value: Scalar, dtype: DType) -> Shaped[Array, ""]:
     """A Python number or traced scalar as an array of its type."""
     if isinstance(value, bool | int | float):
         return jnp.asarray(np.asarray(value).astype(native(dtype)))
     return lax.convert_element_type(value, native(dtype))
 
 
-def to_word(value: Scalar, dtype: DType) -> Array:
+def to_word(value: Scalar, dtype: DType) -> Word:
     """A scalar as a 0-d raw word of its element type."""
     if isinstance(value, bool | int | float):
         if dtype.is_integer:
@@ -42,7 +48,9 @@ def to_word(value: Scalar, dtype: DType) -> Array:
     return lax.bitcast_convert_type(lax.convert_element_type(value, dtype.numpy), dtype.word)
 
 
-def compute(semantics: Semantics, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Array:
+def compute(
+    semantics: Semantics, name: str, args: Sequence[Scalar], source: DType, result: DType
+) -> Shaped[Array, ""]:
     """One ``arith`` operation; raises NotExecutableError for operations this version lacks."""
     operation, _, predicate = name.removeprefix("arith.").partition(".")
     if operation == "select":
@@ -72,15 +80,15 @@ _COMPARE: dict[CmpMode, Callable[[Array, Array], Array]] = {
 }  # fmt: skip
 
 
-def _compare_integers(predicate: str, x: Array, y: Array) -> Array:
+def _compare_integers(predicate: str, x: Shaped[Array, ""], y: Shaped[Array, ""]) -> Bool[Array, ""]:
     if predicate.startswith("u"):
         x, y = _unsigned(x), _unsigned(y)
     return _COMPARE[_ORDER[predicate[-2:]]](x, y)
 
 
-def _compare_floats(predicate: str, a: Float, x: Array, y: Array) -> Array:
+def _compare_floats(predicate: str, a: Float, x: Word, y: Word) -> Bool[Array, ""]:
     """``o`` predicates are false and ``u`` predicates true where an operand is NaN."""
-    u, v = a.num(x), a.num(y)
+    u, v = a.decode(x), a.decode(y)
     unordered = a.is_nan(u) | a.is_nan(v)
     match predicate:
         case "true" | "false":
@@ -93,13 +101,13 @@ def _compare_floats(predicate: str, a: Float, x: Array, y: Array) -> Array:
     return holds | unordered if predicate[0] == "u" else holds & ~unordered
 
 
-def _unsigned(x: Array) -> Array:
+def _unsigned(x: Shaped[Array, ""]) -> UInt[Array, ""]:
     if x.dtype == np.bool_:
         return lax.convert_element_type(x, np.uint8)
     return lax.bitcast_convert_type(x, np.dtype(f"u{x.dtype.itemsize}"))
 
 
-def _integer(operation: str, values: Sequence[Array], source: DType) -> Array:
+def _integer(operation: str, values: Sequence[Shaped[Array, ""]], source: DType) -> Shaped[Array, ""]:
     """An integer operation in the source type; booleans are computed in a byte, of which bit 0 counts."""
     target = native(source)
     if source == I1 or operation in _UNSIGNED:
@@ -110,15 +118,15 @@ def _integer(operation: str, values: Sequence[Array], source: DType) -> Array:
     return found if found.dtype == target else lax.bitcast_convert_type(found, target)
 
 
-def _floor(x: Array, y: Array) -> Array:
+def _floor(x: Integers, y: Integers) -> Integers:
     return _divide(x, y, towards=-1)
 
 
-def _ceil(x: Array, y: Array) -> Array:
+def _ceil(x: Integers, y: Integers) -> Integers:
     return _divide(x, y, towards=1)
 
 
-def _divide(x: Array, y: Array, towards: int) -> Array:
+def _divide(x: Integers, y: Integers, towards: int) -> Integers:
     """The quotient rounded down (-1) or up (1); what XLA gives for a division by zero."""
     zero = x.dtype.type(0)
     quotient, rest = lax.div(x, y), lax.rem(x, y)
@@ -129,10 +137,12 @@ def _divide(x: Array, y: Array, towards: int) -> Array:
     return lax.select(lax.bitwise_and(inexact, other_side), next_one, quotient)
 
 
-def _shift(shift: Callable[[Array, Array], Array]) -> Callable[[Array, Array], Array]:
+def _shift(
+    shift: Callable[[Shaped[Array, ""], Shaped[Array, ""]], Shaped[Array, ""]],
+) -> Callable[[Shaped[Array, ""], Shaped[Array, ""]], Shaped[Array, ""]]:
     """The count is taken modulo the width, as instructions take it."""
 
-    def apply(x: Array, y: Array) -> Array:
+    def apply(x: Integers, y: Integers) -> Integers:
         return shift(x, y & y.dtype.type(x.dtype.itemsize * 8 - 1))
 
     return apply
@@ -164,13 +174,13 @@ _INTEGER: dict[str, Callable[[Array, Array], Array]] = {
 }
 
 
-def _binary(operation: str, a: Float, x: Array, y: Array) -> Array:
-    return a.out(getattr(a, operation)(a.num(x), a.num(y)))
+def _binary(operation: str, a: Float, x: Word, y: Word) -> Word:
+    return a.encode(getattr(a, operation)(a.decode(x), a.decode(y)))
 
 
-def _extreme(mode: CmpMode, keeps_nan: bool, a: Float, x: Array, y: Array) -> Array:
+def _extreme(mode: CmpMode, keeps_nan: bool, a: Float, x: Word, y: Word) -> Word:
     """The operand that ``mode`` prefers; of two zeros the one with the preferred sign."""
-    u, v = a.num(x), a.num(y)
+    u, v = a.decode(x), a.decode(y)
     zeros = x & y if mode == CmpMode.GT else x | y
     chosen = jnp.where(a.compare(CmpMode.EQ, u, v), zeros, jnp.where(a.compare(mode, u, v), x, y))
     if keeps_nan:
@@ -179,7 +189,7 @@ def _extreme(mode: CmpMode, keeps_nan: bool, a: Float, x: Array, y: Array) -> Ar
     return jnp.where(a.is_nan(u), y, jnp.where(a.is_nan(v), x, chosen))
 
 
-def _negated(a: Float, x: Array) -> Array:
+def _negated(a: Float, x: Word) -> Word:
     return x ^ a.dtype.word.type(1 << (a.dtype.bits - 1))
 
 
@@ -197,32 +207,32 @@ _FLOAT: dict[str, Callable[..., Array]] = {
 }
 
 
-def _resize(x: Array, result: DType) -> Array:
+def _resize(x: Shaped[Array, ""], result: DType) -> Shaped[Array, ""]:
     resized: Array = lax.convert_element_type(x, native(result))
     return resized
 
 
-def _extend(x: Array, source: DType, result: DType) -> Array:
+def _extend(x: Shaped[Array, ""], source: DType, result: DType) -> Shaped[Array, ""]:
     wide = _resize(x, result)
     return -wide if source == I1 else wide
 
 
-def _extend_unsigned(x: Array, source: DType, result: DType) -> Array:
+def _extend_unsigned(x: Shaped[Array, ""], source: DType, result: DType) -> Shaped[Array, ""]:
     return _resize(_unsigned(x), result)
 
 
-def _truncate(x: Array, source: DType, result: DType) -> Array:
+def _truncate(x: Shaped[Array, ""], source: DType, result: DType) -> Shaped[Array, ""]:
     if result == I1:
         return lax.ne(x & x.dtype.type(1), x.dtype.type(0))
     return _resize(x, result)
 
 
-def _refloat(x: Array, source: DType, result: DType) -> Array:
+def _refloat(x: Floats, source: DType, result: DType) -> Floats:
     words = lax.bitcast_convert_type(x, source.word)
     return lax.bitcast_convert_type(bits.encode(bits.decode(words, source), result), result.numpy)
 
 
-def _to_float(x: Array, result: DType) -> Array:
+def _to_float(x: Shaped[Array, ""], result: DType) -> Floats:
     """Integers of the array's own type, rounded once."""
     if x.dtype == np.bool_:
         x = lax.convert_element_type(x, np.uint8)
@@ -231,7 +241,7 @@ def _to_float(x: Array, result: DType) -> Array:
     return lax.bitcast_convert_type(bits.encode(value, result), result.numpy)
 
 
-def _to_integer(x: Array, source: DType, result: DType, signed: bool) -> Array:
+def _to_integer(x: Floats, source: DType, result: DType, signed: bool) -> Shaped[Array, ""]:
     """Truncated and clamped to the signed or unsigned range; NaN gives zero."""
     value = bits.decode(lax.bitcast_convert_type(x, source.word), source)
     width = native(result).itemsize * 8
@@ -240,7 +250,7 @@ def _to_integer(x: Array, source: DType, result: DType, signed: bool) -> Array:
     return _truncate(lax.bitcast_convert_type(words, target.numpy), target, result)
 
 
-def _bitcast(x: Array, source: DType, result: DType) -> Array:
+def _bitcast(x: Shaped[Array, ""], source: DType, result: DType) -> Shaped[Array, ""]:
     return lax.bitcast_convert_type(x, native(result))
 
 

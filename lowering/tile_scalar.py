@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
-from jax import Array
 
 from pto_jax.ir.dtypes import BF16
 from pto_jax.ir.types import CmpMode, Loc
@@ -12,7 +13,10 @@ from . import formulas, masks
 from .formulas import Arithmetic
 from .numerics import Integer, Num
 from .region import elementwise, mask, merge, numeric, operand, read
-from .rules import Context, Inputs, rule
+from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from .arrays import Word, Words
 
 
 def _arithmetic(name: str, operation: str) -> None:
@@ -26,7 +30,7 @@ for _name in ("add", "sub", "mul"):
 
 
 @elementwise("tdivs", "src", "scalar")
-def _tdivs(c: Context, x: Array, s: Array) -> Array:
+def _tdivs(c: Context, x: Words, s: Word) -> Words:
     """The operand order of the text decides which one is divided."""
     if c.form[0] == "scalar":
         x, s = s, x
@@ -34,41 +38,41 @@ def _tdivs(c: Context, x: Array, s: Array) -> Array:
 
 
 @elementwise("tmaxs", "src", "scalar")
-def _tmaxs(c: Context, x: Array, s: Array) -> Array:
+def _tmaxs(c: Context, x: Words, s: Word) -> Words:
     return formulas.maximum(c.arithmetic(), x, s)
 
 
 @elementwise("tmins", "src", "scalar")
-def _tmins(c: Context, x: Array, s: Array) -> Array:
+def _tmins(c: Context, x: Words, s: Word) -> Words:
     return formulas.minimum(c.arithmetic(), x, s)
 
 
 @elementwise("tands", "src", "scalar")
-def _tands(c: Context, x: Array, s: Array) -> Array:
+def _tands(c: Context, x: Words, s: Word) -> Words:
     return x & s
 
 
 @elementwise("tors", "src", "scalar")
-def _tors(c: Context, x: Array, s: Array) -> Array:
+def _tors(c: Context, x: Words, s: Word) -> Words:
     return x | s
 
 
 @elementwise("txors", "src", "scalar")
-def _txors(c: Context, x: Array, s: Array) -> Array:
+def _txors(c: Context, x: Words, s: Word) -> Words:
     return x ^ s
 
 
 @elementwise("tshls", "src", "scalar")
-def _tshls(c: Context, x: Array, s: Array) -> Array:
+def _tshls(c: Context, x: Words, s: Word) -> Words:
     return formulas.shift_left(c.arithmetic(), x, s)
 
 
 @elementwise("tshrs", "src", "scalar")
-def _tshrs(c: Context, x: Array, s: Array) -> Array:
+def _tshrs(c: Context, x: Words, s: Word) -> Words:
     return formulas.shift_right(c.arithmetic(), x, s)
 
 
-def _unless_zero(c: Context, s: Array, result: Array, old: Array) -> Array:
+def _unless_zero(c: Context, s: Word, result: Words, old: Words) -> Words:
     """The simulator leaves the destination alone when the scalar divisor is zero."""
     if c.profile != "cpu_sim":
         return result
@@ -77,18 +81,18 @@ def _unless_zero(c: Context, s: Array, result: Array, old: Array) -> Array:
 
 
 @elementwise("trems", "src", "scalar", "dst")
-def _trems(c: Context, x: Array, s: Array, old: Array) -> Array:
+def _trems(c: Context, x: Words, s: Word, old: Words) -> Words:
     return _unless_zero(c, s, formulas.floored_remainder(c.arithmetic(), x, s), old)
 
 
 @elementwise("tfmods", "src", "scalar", "dst")
-def _tfmods(c: Context, x: Array, s: Array, old: Array) -> Array:
+def _tfmods(c: Context, x: Words, s: Word, old: Words) -> Words:
     a = c.arithmetic()
-    return _unless_zero(c, s, a.out(a.fmod(a.num(x), a.num(s))), old)
+    return _unless_zero(c, s, a.encode(a.fmod(a.decode(x), a.decode(s))), old)
 
 
 @elementwise("tpows", "base", "exp")
-def _tpows(c: Context, x: Array, s: Array) -> Array:
+def _tpows(c: Context, x: Words, s: Word) -> Words:
     """Integers go through a float64 power on the simulator; hardware multiplies exactly."""
     a = c.arithmetic()
     if not isinstance(a, Integer):
@@ -99,28 +103,28 @@ def _tpows(c: Context, x: Array, s: Array) -> Array:
 
 
 @elementwise("tlrelu", "src", "scalar")
-def _tlrelu(c: Context, x: Array, slope: Array) -> Array:
+def _tlrelu(c: Context, x: Words, slope: Word) -> Words:
     return formulas.leaky(c.arithmetic(), x, slope)
 
 
 @elementwise("taxpy", "src", "scalar", "dst")
-def _taxpy(c: Context, x: Array, s: Array, old: Array) -> Array:
+def _taxpy(c: Context, x: Words, s: Word, old: Words) -> Words:
     """Words of ``dst + src * scalar``.
 
     The product is rounded to the source type first, except bf16 into bf16.
     """
     source, a = c.arithmetic("src"), c.arithmetic()
-    product = source.mul(source.num(x), source.num(s))
+    product = source.mul(source.decode(x), source.decode(s))
     if isinstance(source, Integer) and isinstance(a, Integer):
-        wide = source.widen(source.num(x)) * source.widen(source.num(s))
-        return a.out(a.narrow(wide + a.widen(a.num(old))))
+        wide = source.widen(source.decode(x)) * source.widen(source.decode(s))
+        return a.encode(a.narrow(wide + a.widen(a.decode(old))))
     if not (c.dtype("src") == c.dtype("dst") == BF16):
-        product = source.step(product)
-    return a.out(a.add(a.num(old), product))
+        product = source.round_to_type(product)
+    return a.encode(a.add(a.decode(old), product))
 
 
 @rule("texpands")
-def _texpands(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _texpands(c: Context, inputs: Inputs) -> Outputs:
     """Hardware fills the whole physical tile when it is a Mat tile."""
     value = read(c, inputs, "scalar")
     t = c.tile("dst")
@@ -140,7 +144,7 @@ _with_scalar_first("tsubsc", "sub")
 
 
 @rule("tcmps")
-def _tcmps(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tcmps(c: Context, inputs: Inputs) -> Outputs:
     a, mode = c.arithmetic("src0"), c.attrs["cmpMode"]
     assert isinstance(mode, CmpMode)
     source = masks.lanes(inputs, "src0")
@@ -157,7 +161,7 @@ def _tcmps(c: Context, inputs: Inputs) -> dict[str, Array]:
 
 
 @rule("tsels")
-def _tsels(c: Context, inputs: Inputs) -> dict[str, Array]:
+def _tsels(c: Context, inputs: Inputs) -> Outputs:
     x, s = read(c, inputs, "src"), read(c, inputs, "scalar")
     words = read(c, inputs, "mask", over="mask")
     return {"dst": merge(c, inputs, jnp.where(masks.unpack(words, c.tile("dst").shape), x, s))}

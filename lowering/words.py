@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax
 import numpy as np
 from jax import Array, lax
 
+if TYPE_CHECKING:
+    from jaxtyping import Shaped, UInt
 
-def from_words(words: Array, like: np.dtype[Any]) -> Array:
+
+def from_words(words: UInt[Array, "*shape"], like: np.dtype[Any]) -> Shaped[Array, "*shape"]:
     """Raw words as an array of the given type. Call inside the 64-bit scope."""
     return words if words.dtype == like else lax.bitcast_convert_type(words, like)
 

@@ -7,7 +7,7 @@ sums are kept where they cannot come back by wrapping.
 from __future__ import annotations
 
 from functools import partial
-from typing import TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 import jax
 import jax.numpy as jnp
@@ -19,8 +19,11 @@ from pto_jax.ir.dtypes import INDEX
 
 from ..scalars import to_native
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Int64
+
 #: Positions or distances of elements, int64.
-Positions: TypeAlias = "Array | np.ndarray | np.integer"
+Positions: TypeAlias = "Int64[Array, '...'] | Int64[np.ndarray, '...'] | np.int64"
 #: Elements of a buffer are nearer than this.
 NEAR = 1 << 31
 #: Run-time strides are kept within this: tiles have fewer than 2**20 rows or columns.
@@ -56,7 +59,7 @@ def followed(base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
     return product if isinstance(base, int) and base == 0 else lax.add(wide(base), product)
 
 
-def _kept(n: Scalar, limit: int) -> Array:
+def _kept(n: Scalar, limit: int) -> Int64[Array, ""]:
     return lax.clamp(np.int64(-limit), to_native(n, INDEX), np.int64(limit))
 
 
@@ -78,7 +81,9 @@ def advanced(base: Scalar, index: Scalar, stride: Scalar) -> Scalar:
 
 
 @partial(jax.jit, static_argnums=(0, 1))
-def _advanced(start: int | None, step: int | None, index: Array, *unknown: Array) -> Array:
+def _advanced(
+    start: int | None, step: int | None, index: Int64[Array, ""], *unknown: Int64[Array, ""]
+) -> Int64[Array, ""]:
     """The base and the stride are given as numbers where they are known: those are cheap to compare with."""
     given = list(unknown)
     base = np.int64(start) if start is not None else given.pop(0)
@@ -95,7 +100,7 @@ def _advanced(start: int | None, step: int | None, index: Array, *unknown: Array
     return lax.select(inside, total, lax.full_like(total, NOWHERE))
 
 
-def _multiple(index: Array, step: int) -> tuple[Array, Array]:
+def _multiple(index: Int64[Array, ""], step: int) -> tuple[Int64[Array, ""], Bool[Array, ""]]:
     """``index * step``, and whether that is in 64 bits."""
     if step == 1:
         return index, lax.ne(index, np.int64(NOWHERE))
@@ -109,7 +114,7 @@ def _truncated(n: int, divisor: int) -> int:
     return abs(n) // abs(divisor) * (1 if (n < 0) == (divisor < 0) else -1)
 
 
-def _product(index: Array, stride: Array) -> tuple[Array, Array]:
+def _product(index: Int64[Array, ""], stride: Int64[Array, ""]) -> tuple[Int64[Array, ""], Bool[Array, ""]]:
     """The product of two numbers that only execution knows, and whether that is in 64 bits."""
     product = index * stride
     divisor = jnp.where(lax.eq(stride, np.int64(0)), np.int64(1), stride)
@@ -169,7 +174,9 @@ def product(extents: tuple[Scalar, ...]) -> Scalar:
     return found
 
 
-def reach(where: Positions, moved: Array | np.ndarray | bool = True) -> tuple[Array, Array]:
+def reach(
+    where: Positions, moved: Bool[Array, "..."] | Bool[np.ndarray, "..."] | bool = True
+) -> tuple[Int64[Array, ""], Int64[Array, ""]]:
     """The first and the last of some positions; the last one is less where there is none."""
     limits = np.iinfo(np.int64)
     positions = jnp.asarray(where, np.int64)

@@ -2,14 +2,13 @@
 
 Such a region is a function of everything it changes: memory cells, global buffers, handles of the names
 around it, the values it hands on, and the flags of its run-time rules. What that is shows when the region
-is executed; an attempt that assumed too little raises :class:`_Retry`, and the next one assumes more.
+is executed; an attempt that assumed too little raises :class:`Retry`, and the next one assumes more.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -20,168 +19,23 @@ from jax import Array, lax
 
 from pto_jax.analysis.constant_folding import scalar_dtype
 from pto_jax.errors import Diagnostic, NotExecutableError
-from pto_jax.interpreter import UNSETTLED, Frame, Operand, Scalar, TileRef
+from pto_jax.interpreter import Frame, Operand, Scalar, TileRef
 from pto_jax.ir.dtypes import I1, INDEX, DType
 from pto_jax.ir.program import Op
 from pto_jax.ir.types import ScalarType
 
 from ..scalars import to_native
-from . import predicted_writes
+from .attempts import Attempts, Effects, Retry, alike
 from .shapes import Hole, Shape, fill, fits, join, leaves, opened
 from .storage import Carried, slot_of
 from .tile_memory import Site, Snapshot, TileMemory
 
 if TYPE_CHECKING:
+    from jaxtyping import Int64
+
     from pto_jax.interpreter.machine import Arm, Before, Body
 
-Key: TypeAlias = tuple[int, str]
-
-
-class _Retry(Exception):
-    """The region changes more than was assumed; ``ends`` is what it hands on, ``which`` one it is.
-
-    Only the exception holds arrays of the trace that it ends: nothing of a trace that is used outlives it.
-    """
-
-    def __init__(self, ends: tuple[Operand, ...], which: int = 0) -> None:
-        self.ends, self.which = ends, which
-
-
-@dataclass
-class Effects:
-    """What a region changes, as far as the attempts so far have shown."""
-
-    cells: dict[str, None] = field(default_factory=dict)
-    buffers: dict[str, None] = field(default_factory=dict)
-    names: dict[Key, Shape] = field(default_factory=dict)
-    modes: dict[str, None] = field(default_factory=dict)
-    complete: bool = True
-
-    def expect(self, holds: bool) -> None:
-        """Note whether an assumption holds: an attempt is complete only where all do."""
-        self.complete = self.complete and holds
-
-    def note(
-        self,
-        machine: TileMemory,
-        frame: Frame,
-        before: Snapshot,
-        saved: list[dict[str, Operand]],
-        entry: Snapshot,
-    ) -> None:
-        """Add what changed since ``before``; ``complete`` tells whether all of it was assumed.
-
-        Storage that a region makes for its own values is nobody else's: only its contents may leave.
-        """
-        own = machine.ending_with(frame.op)
-        for known, now, old in (
-            (self.cells, machine.cells, before.cells),
-            (self.buffers, machine.buffers, before.buffers),
-        ):
-            for key, words in now.items():
-                changed = key not in old or old[key] is not words
-                if changed and key not in known and (key in entry.cells or key not in own):
-                    known[key] = None
-                    self.complete = False
-        for mode, value in frame.modes.items():
-            if value != saved[0][mode] and mode not in self.modes:
-                self.modes[mode] = None
-                self.complete = False
-        for name, operand in frame.changed(saved).items():
-            shape = self.names.get(name, saved[name[0]][name[1]])
-            if name not in self.names or not fits(operand, shape):
-                self.names[name] = join(shape, operand)
-                self.complete = False
-
-    def leaves(self, machine: TileMemory, frame: Frame) -> list[Array]:
-        """The arrays that carry what the region changes, in the order in which :meth:`restore` takes them."""
-        found = [machine.cells[k] for k in self.cells] + [machine.buffers[k] for k in self.buffers]
-        return found + [leaf for key, shape in self.names.items() for leaf in leaves(frame[key], shape)]
-
-    def restore(self, machine: TileMemory, frame: Frame, data: Iterator[Array]) -> None:
-        """Make the data what the region has changed; modes it changes are not known where it begins."""
-        for mode in self.modes:
-            frame.modes[mode] = UNSETTLED
-        for key in self.cells:
-            machine.set_cell(key, next(data))
-        for key in self.buffers:
-            machine.buffers[key] = next(data)
-        for name, shape in self.names.items():
-            frame[name] = fill(machine, shape, data)
-
-
-@dataclass
-class Attempts:
-    """The state around a region, restored before every attempt to trace it."""
-
-    machine: TileMemory
-    frame: Frame
-    effects: Effects = field(default_factory=Effects)
-
-    def __post_init__(self) -> None:
-        cells, buffers = predicted_writes.changes(self.machine, self.frame)
-        self.effects.cells.update(dict.fromkeys(cells))
-        self.effects.buffers.update(dict.fromkeys(buffers))
-        self.memory = self.entry = Snapshot.of(self.machine)
-        self.names = self.frame.save()
-        self.flags = list(self.machine.violations)
-
-    def rewind(self) -> None:
-        """Back to the beginning, with every cell there that the region is known to change."""
-        self.memory.restore(self.machine)
-        self.frame.restore(self.names)
-        self.machine.violations[:] = self.flags
-        for key in self.effects.cells:
-            self.machine.touch(key)
-        self.effects.complete = True
-        self.entry = Snapshot.of(self.machine)
-
-    @contextmanager
-    def traced(self) -> Iterator[None]:
-        """The trace of a region: its arrays do not outlive it."""
-        self._begin()
-        try:
-            yield
-        finally:
-            self._begin()
-
-    def _begin(self) -> None:
-        self.entry.restore(self.machine)
-        self.frame.restore(self.names)
-        self.machine.violations.clear()
-
-    def leave(self, sites: Sequence[Site], data: Iterator[Array]) -> None:
-        """After the region: its run-time rules join those found before."""
-        self.machine.violations[:] = [*self.flags, *(site.filled(data) for site in sites)]
-
-    def handed(self, operands: Sequence[Operand]) -> tuple[Operand, ...]:
-        """Operands that leave the region; tiles made inside it take their contents along."""
-        machine, outside = self.machine, self.entry.cells
-
-        def carried(operand: Operand) -> Operand:
-            slot = slot_of(operand.storage) if isinstance(operand, TileRef) else None
-            if slot is not None:
-                key = slot.cell.key
-                if key in machine.temporaries and key not in outside:
-                    return replace(operand, storage=Carried(operand.type, machine.words(operand)))
-            return operand
-
-        return tuple(map(carried, operands))
-
-
-def varying_axes(x: Array) -> frozenset[str]:
-    """The mesh axes an array varies over inside shard_map."""
-    return frozenset(jax.typeof(x).manual_axis_type.varying)
-
-
-def _alike(machine: TileMemory, found: Sequence[Array]) -> list[Array]:
-    """Arrays that vary over the same mesh axes, as both ends of a loop or branch must."""
-
-    def varied(x: Array) -> Array:
-        missing = machine.axes - varying_axes(x)
-        return lax.pcast(x, tuple(missing), to="varying") if missing else x
-
-    return [varied(jnp.asarray(x)) for x in found]
+    from ..arrays import Leaf
 
 
 def _dtypes(op: Op, count: int) -> list[DType]:
@@ -197,7 +51,7 @@ def branch(machine: TileMemory, frame: Frame, condition: Scalar, arms: Sequence[
     sites: list[list[Site]] = [[], []]
     shape = _scalars(frame.op)
 
-    def run(which: int) -> list[Array]:
+    def run(which: int) -> list[Leaf]:
         with attempts.traced():
             before, names = Snapshot.of(machine), frame.save()
             results = attempts.handed(arms[which]())
@@ -207,20 +61,20 @@ def branch(machine: TileMemory, frame: Frame, condition: Scalar, arms: Sequence[
             effects.expect(len(shape or ()) == len(results) and all(map(fits, results, shape or ())))
             sites[which] = found
             if not effects.complete or shape is None:
-                raise _Retry(results, which)
+                raise Retry(results, which)
             data = effects.leaves(machine, frame)
             data += [leaf for r, s in zip(results, shape, strict=True) for leaf in leaves(r, s)]
             for i, own in enumerate(sites):
                 kept = machine.violations if i == which else [site.unbroken() for site in own]
                 data += [leaf for v in kept for leaf in v.data]
-            return _alike(machine, data)
+            return alike(machine, data)
 
     def handed(which: int) -> tuple[Operand, ...] | None:
         """What an arm hands on, None where all that it changes is known."""
         attempts.rewind()
         try:
             jax.eval_shape(partial(run, which))
-        except _Retry as retry:
+        except Retry as retry:
             return retry.ends
         return None
 
@@ -229,7 +83,7 @@ def branch(machine: TileMemory, frame: Frame, condition: Scalar, arms: Sequence[
         attempts.rewind()
         try:
             leaving = iter(lax.cond(predicate, partial(run, 0), partial(run, 1)))
-        except _Retry as retry:
+        except Retry as retry:
             # An arm is traced after the one before it is found to be complete.
             ends = [retry.ends, handed(1) if retry.which == 0 else None]
             shape = _joined(frame.op, shape, [e for e in ends if e is not None])
@@ -260,7 +114,8 @@ def _scalars(op: Op) -> tuple[Shape, ...] | None:
 
 #: Runs a loop over flat data: the step maps trip and data, ``position`` is where the first value that the
 #: loop carries stands in the data.
-Runner: TypeAlias = Callable[[Callable[[Array, list[Array]], list[Array]], list[Array], int], list[Array]]
+Step: TypeAlias = "Callable[[Int64[Array, ''], list[Leaf]], list[Leaf]]"
+Runner: TypeAlias = "Callable[[Step, list[Leaf], int], list[Leaf]]"
 
 
 def loop(
@@ -269,10 +124,8 @@ def loop(
     """``lax.fori_loop`` over the trips."""
     count = np.int64(trips) if isinstance(trips, int) else to_native(trips, INDEX)
 
-    def run(
-        step: Callable[[Array, list[Array]], list[Array]], data: list[Array], position: int
-    ) -> list[Array]:
-        found: list[Array] = lax.fori_loop(np.int64(0), count, step, data)
+    def run(step: Step, data: list[Leaf], position: int) -> list[Leaf]:
+        found: list[Leaf] = lax.fori_loop(np.int64(0), count, step, data)
         return found
 
     return _looped(machine, frame, inits, _dtypes(frame.op, len(inits)), body, run)
@@ -293,11 +146,9 @@ def repeat(
 
     stopped = jnp.zeros((), bool)
 
-    def run(
-        step: Callable[[Array, list[Array]], list[Array]], data: list[Array], position: int
-    ) -> list[Array]:
+    def run(step: Step, data: list[Leaf], position: int) -> list[Leaf]:
         nonlocal stopped
-        zero = _alike(machine, [jnp.zeros((), np.int64)])[0]
+        zero = alike(machine, [jnp.zeros((), np.int64)])[0]
         trips, found = lax.while_loop(
             lambda state: state[1][position] & (state[0] < machine.max_steps),
             lambda state: (state[0] + np.int64(1), step(*state)),
@@ -328,7 +179,7 @@ def _looped(
     sites: list[Site] = []
     in_place = False
 
-    def step(trip: Array, data: list[Array]) -> list[Array]:
+    def step(trip: Int64[Array, ""], data: list[Leaf]) -> list[Leaf]:
         nonlocal sites, in_place
         with attempts.traced():
             given = iter(data)
@@ -346,12 +197,12 @@ def _looped(
             effects.expect(known == sites)
             effects.expect(all(map(fits, ends, shape)))
             if not effects.complete:
-                raise _Retry(ends)
+                raise Retry(ends)
             found = effects.leaves(machine, frame)
             found += [leaf for e, s in zip(ends, shape, strict=True) for leaf in leaves(e, s)]
             for site, new in zip(sites, machine.violations, strict=True):
                 found += new.after(site.filled(given)).data
-            return _alike(machine, found)
+            return alike(machine, found)
 
     while True:
         attempts.rewind()
@@ -360,8 +211,8 @@ def _looped(
         data += [leaf for i, s in zip(starts, shape, strict=True) for leaf in leaves(i, s)]
         data += [leaf for site in sites for leaf in site.unbroken().data]
         try:
-            data = run(step, _alike(machine, data), position)
-        except _Retry as retry:
+            data = run(step, alike(machine, data), position)
+        except Retry as retry:
             starts = [_by_value(machine, i, e) for i, e in zip(starts, retry.ends, strict=True)]
             shape = [
                 join(s if fits(i, s) else opened(i, d), e, d)

@@ -27,7 +27,11 @@ from .ranges import Range
 from .tile_memory import Site, Snapshot, TileMemory
 
 if TYPE_CHECKING:
+    from jaxtyping import Int32, Int64, UInt
+
     from pto_jax.interpreter.machine import Arm, Before, Body, RunBlock
+
+    from ..arrays import Flat, Leaf
 
 #: Operations, and elements of windows, of all blocks together up to which the proof is tried.
 MAX_OPERATIONS = 20_000
@@ -195,7 +199,9 @@ def side_by_side(
     around, flags = Snapshot.of(machine), list(machine.violations)
     sites: list[Site] = []
 
-    def block(number: Array, starts: Mapping[str, Array]) -> tuple[dict[str, Array], list[Array]]:
+    def block(
+        number: Int64[Array, ""], starts: Mapping[str, Int32[Array, ""]]
+    ) -> tuple[dict[str, Leaf], list[Leaf]]:
         machine.violations.clear()
         own = {b: jax.lax.dynamic_slice(around.buffers[b], (starts[b],), (p.size,)) for b, p in parts.items()}
         machine.buffers.update(own)
@@ -215,7 +221,7 @@ def side_by_side(
         machine.buffers[name] = _assembled(machine.buffers[name], results[name].reshape(-1), part)
 
 
-def _moved(operand: Operand, starts: Mapping[str, Array]) -> Operand:
+def _moved(operand: Operand, starts: Mapping[str, Int32[Array, ""]]) -> Operand:
     """A pointer or view into a block's part of its buffer."""
     if not isinstance(operand, Pointer | View) or operand.buffer not in starts:
         return operand
@@ -223,7 +229,7 @@ def _moved(operand: Operand, starts: Mapping[str, Array]) -> Operand:
     return replace(operand, offset=operand.offset - start)
 
 
-def _assembled(old: Array, parts: Array, part: Part) -> Array:
+def _assembled(old: Flat, parts: UInt[Array, " _"], part: Part) -> Flat:
     n = len(part.targets)
     whole = n == old.shape[0] == parts.shape[0] and np.array_equal(part.sources, np.arange(n))
     if whole:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import partial
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -21,6 +22,9 @@ from ..rules import MEMORY_RULES, RULES, VALUE, Context, GlobalMemory, Inputs, L
 from ..words import from_words
 from .tile_memory import TileMemory, Violation
 
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Shaped
+
 
 @dataclass
 class InstructionMachine(TileMemory):
@@ -30,7 +34,7 @@ class InstructionMachine(TileMemory):
     as XLA drops whichever of the two nobody reads.
     """
 
-    def execute(self, execution: Execution) -> dict[str, Array]:
+    def execute(self, execution: Execution) -> dict[str, Shaped[Array, "..."]]:
         """Execute an instruction and write its destinations; returns vectors outside tile memory by name.
 
         Raises NotExecutableError for an instruction without a rule.
@@ -60,7 +64,7 @@ class InstructionMachine(TileMemory):
         elif words is not None:
             self.buffers[view.buffer] = words
 
-    def _compute(self, e: Execution) -> dict[str, Array]:
+    def _compute(self, e: Execution) -> dict[str, Shaped[Array, "..."]]:
         """Execute an instruction on tiles and scalars."""
         context = self.context(e)
         if self.checks:
@@ -119,7 +123,7 @@ def scalar_dtype(e: Execution, operand: Operand) -> DType:
     return e.tile(reference).type.dtype
 
 
-def region_rules(e: Execution, profile: ProfileName) -> list[tuple[str, str, Array | bool]]:
+def region_rules(e: Execution, profile: ProfileName) -> list[tuple[str, str, Bool[Array, ""] | bool]]:
     """Run-time rules on valid regions: (rule, what is allowed, broken?)."""
     tiles = {n: ref for n, ref in e.operands.items() if isinstance(ref, TileRef)}
     sizes = {n: (ref.v_row, ref.v_col) for n, ref in tiles.items()}

@@ -14,6 +14,8 @@ from pto_jax.ir.program import Op
 from .program import JaxMachine
 
 if TYPE_CHECKING:
+    from jaxtyping import Shaped
+
     from pto_jax.interpreter import Operand
 
 
@@ -51,7 +53,7 @@ class ObservedMachine(JaxMachine):
         if self.observer is not None:
             self.observer.block(self)
 
-    def execute(self, execution: Execution) -> dict[str, Array]:
+    def execute(self, execution: Execution) -> dict[str, Shaped[Array, "..."]]:
         """Execute an instruction; the observer looks before it and after it."""
         if self.observer is None:
             return super().execute(execution)

@@ -25,6 +25,8 @@ from .storage import Window
 from .tile_memory import BLOCK
 
 if TYPE_CHECKING:
+    from jaxtyping import Shaped
+
     from pto_jax.interpreter.machine import After, Arm, Before, Body, RunBlock
 
 #: Operations up to which a loop of known length is written out in a traced program.
@@ -97,7 +99,7 @@ class JaxMachine(InstructionMachine):
     def show(self, op: Op, format: str, value: Scalar, dtype: DType) -> None:
         """Print a scalar at once where it is known, else when the compiled program runs."""
 
-        def show(value: np.generic) -> None:
+        def show(value: Shaped[Array, ""]) -> None:
             print(printed(format, value.item()), flush=True)
 
         if self.known(value) is not None or isinstance(value, float):
@@ -148,7 +150,7 @@ class JaxMachine(InstructionMachine):
         else:
             self.loop(Frame(place), grid, (), body)
 
-    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Array:
+    def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Shaped[Array, ""]:
         """The element at a position in a tile's storage, an array of shape ().
 
         Positions outside the tile break the run-time rule ``offset-range``.
@@ -171,7 +173,7 @@ class JaxMachine(InstructionMachine):
         new = indexed_scalars.write(words.reshape(-1), at, scalars.to_word(value, ref.type.dtype))
         self.write(ref, new.reshape(words.shape))
 
-    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Array:
+    def load(self, op: Op, pointer: Pointer, dtype: DType) -> Shaped[Array, ""]:
         """The element of global memory that a pointer is at, an array of shape ().
 
         Offsets outside the buffer break the run-time rule ``offset-range``.

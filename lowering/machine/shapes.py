@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +22,11 @@ from pto_jax.ir.types import TileType
 from .. import scalars
 from .storage import Carried, Slot, Window
 from .tile_memory import TileMemory
+
+if TYPE_CHECKING:
+    from jaxtyping import Int64
+
+    from ..arrays import Leaf
 
 
 @dataclass(frozen=True)
@@ -165,7 +170,7 @@ def _numbers_fit(place: Any, shape: Any) -> bool:
     return not isinstance(shape, Slot) or (fits(place.address, shape.address) and place.step >= shape.step)
 
 
-def leaves(operand: Operand, shape: Shape) -> list[Array]:
+def leaves(operand: Operand, shape: Shape) -> list[Leaf]:
     """The data of an operand that fits the shape."""
     if isinstance(shape, Hole):
         return [scalars.to_native(operand, shape.dtype)]
@@ -184,7 +189,7 @@ def leaves(operand: Operand, shape: Shape) -> list[Array]:
     return []
 
 
-def _place_leaves(place: Any, shape: Any) -> list[Array]:
+def _place_leaves(place: Any, shape: Any) -> list[Leaf]:
     options = _options(shape)
     found: list[Array] = []
     if isinstance(shape, Choice):
@@ -195,7 +200,7 @@ def _place_leaves(place: Any, shape: Any) -> list[Array]:
     return found
 
 
-def _numbers_of(place: Any, shape: Any) -> list[Array]:
+def _numbers_of(place: Any, shape: Any) -> list[Leaf]:
     """The data of one storage; of none at all, if another one is handed on."""
     if isinstance(shape, Words):
         blank = jnp.zeros(shape.type.shape, shape.type.dtype.word)
@@ -209,12 +214,12 @@ def _numbers_of(place: Any, shape: Any) -> list[Array]:
     return []
 
 
-def _place_numbers(given: Sequence[Scalar], shapes: Sequence[Shape]) -> list[Array]:
+def _place_numbers(given: Sequence[Scalar], shapes: Sequence[Shape]) -> list[Leaf]:
     pairs = zip(given, shapes, strict=True)
     return [scalars.to_native(n, INDEX) for n, shape in pairs if isinstance(shape, Hole)]
 
 
-def _index(place: Any, options: Sequence[Any]) -> Array:
+def _index(place: Any, options: Sequence[Any]) -> Int64[Array, ""]:
     positions = [_position(p, options) for p in _options(place)]
     assert None not in positions
     numbers = [np.int64(p) for p in positions if p is not None]
@@ -225,7 +230,7 @@ def _index(place: Any, options: Sequence[Any]) -> Array:
     return chosen
 
 
-def fill(machine: TileMemory, shape: Shape, data: Iterator[Array]) -> Operand:
+def fill(machine: TileMemory, shape: Shape, data: Iterator[Leaf]) -> Operand:
     """The operand of a shape with this data."""
     if isinstance(shape, Hole):
         return next(data)
@@ -245,13 +250,13 @@ def fill(machine: TileMemory, shape: Shape, data: Iterator[Array]) -> Operand:
     return shape
 
 
-def _fill_place(machine: TileMemory, shape: Any, data: Iterator[Array]) -> Any:
+def _fill_place(machine: TileMemory, shape: Any, data: Iterator[Leaf]) -> Any:
     index = next(data) if isinstance(shape, Choice) else None
     filled = tuple(_fill_option(machine, option, data) for option in _options(shape))
     return filled[0] if index is None else Choice(index, filled)
 
 
-def _fill_option(machine: TileMemory, shape: Any, data: Iterator[Array]) -> Any:
+def _fill_option(machine: TileMemory, shape: Any, data: Iterator[Leaf]) -> Any:
     if isinstance(shape, Words):
         return machine.temporary(shape.type, next(data))
     if isinstance(shape, Slot):
@@ -263,5 +268,5 @@ def _fill_option(machine: TileMemory, shape: Any, data: Iterator[Array]) -> Any:
     return shape
 
 
-def _filled(shape: Shape, data: Iterator[Array]) -> Scalar:
+def _filled(shape: Shape, data: Iterator[Leaf]) -> Scalar:
     return next(data) if isinstance(shape, Hole) else shape

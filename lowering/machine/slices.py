@@ -6,6 +6,8 @@ these never do.
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -14,8 +16,13 @@ from pto_jax.interpreter import Scalar
 
 from .addresses import wide
 
+if TYPE_CHECKING:
+    from jaxtyping import Int32, Int64, UInt
 
-def read(flat: Array, start: Scalar, count: int) -> Array:
+    from ..arrays import Flat, Words
+
+
+def read(flat: Flat, start: Scalar, count: int) -> UInt[Array, " count"]:
     """``count`` elements from ``start`` on; no more than the array has."""
     size = flat.shape[0]
     if isinstance(start, int) and 0 <= start <= size - count:
@@ -26,7 +33,7 @@ def read(flat: Array, start: Scalar, count: int) -> Array:
     return lax.dynamic_slice(padded, (places,), (count,), allow_negative_indices=False)
 
 
-def write(flat: Array, part: Array, start: Scalar) -> Array:
+def write(flat: Flat, part: UInt[Array, " part"], start: Scalar) -> Flat:
     """The array with the elements of a part, no longer than it, from ``start`` on."""
     size, count = flat.shape[0], part.shape[0]
     if isinstance(start, int) and 0 <= start <= size - count:
@@ -44,7 +51,7 @@ def write(flat: Array, part: Array, start: Scalar) -> Array:
     )
 
 
-def _places(start: Array, size: int, count: int) -> tuple[Array, Array]:
+def _places(start: Int64[Array, ""], size: int, count: int) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
     """Where a slice moved inside begins, and where the slice that was meant begins, both int32.
 
     The second is counted in three slices of ``count`` elements side by side, of which the moved one is the
@@ -57,7 +64,7 @@ def _places(start: Array, size: int, count: int) -> tuple[Array, Array]:
     return inside, places
 
 
-def read_window(whole: Array, starts: tuple[Scalar, Scalar], shape: tuple[int, int]) -> Array:
+def read_window(whole: Words, starts: tuple[Scalar, Scalar], shape: tuple[int, int]) -> UInt[Array, "_ _"]:
     """The elements [rows, cols] of a matrix from a row and a column on."""
     if _is_inside(starts, shape, whole.shape):
         return lax.dynamic_slice(whole, [np.int32(n) for n in starts], shape)
@@ -65,7 +72,7 @@ def read_window(whole: Array, starts: tuple[Scalar, Scalar], shape: tuple[int, i
     return lax.dynamic_slice(padded, _padded(starts, shape, whole), shape, allow_negative_indices=False)
 
 
-def write_window(whole: Array, words: Array, starts: tuple[Scalar, Scalar]) -> Array:
+def write_window(whole: Words, words: UInt[Array, "_ _"], starts: tuple[Scalar, Scalar]) -> Words:
     """The matrix with the words [rows, cols] from a row and a column on."""
     if _is_inside(starts, words.shape, whole.shape):
         return lax.dynamic_update_slice(whole, words, [np.int32(n) for n in starts])
@@ -82,7 +89,7 @@ def _is_inside(starts: tuple[Scalar, Scalar], shape: tuple[int, ...], whole: tup
     )
 
 
-def _padded(starts: tuple[Scalar, Scalar], shape: tuple[int, ...], whole: Array) -> list[Array]:
+def _padded(starts: tuple[Scalar, Scalar], shape: tuple[int, ...], whole: Words) -> list[Int32[Array, ""]]:
     """Starts in a matrix with room for a window around it."""
     pairs = zip(starts, shape, whole.shape, strict=True)
     near = [lax.clamp(np.int64(-size), wide(a), np.int64(n)) + np.int64(size) for a, size, n in pairs]

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -22,6 +23,11 @@ from pto_jax.ir.types import Loc, SLayout, TileType
 from pto_jax.profiles import Profile
 
 from . import addresses, slices
+
+if TYPE_CHECKING:
+    from jaxtyping import UInt
+
+    from ..arrays import Flat, Words
 
 
 @dataclass(frozen=True)
@@ -67,7 +73,7 @@ class Carried:
     """Storage made on the way: its contents, where they are handed on."""
 
     type: TileType
-    words: Array
+    words: Words
 
 
 @dataclass(frozen=True)
@@ -83,7 +89,7 @@ class Window:
         """Row and column in the tile."""
         return self.row, self.col
 
-    def take(self, whole: Array, t: TileType) -> Array:
+    def take(self, whole: UInt[Array, "whole_rows whole_cols"], t: TileType) -> Words:
         """The window's words [rows, cols] of type ``t``, of the words of the whole tile."""
         line = self._line(whole)
         if line is None:
@@ -94,7 +100,7 @@ class Window:
         found = jnp.pad(found, (0, rows * pitch - span)).reshape(rows, pitch)[:, :cols]
         return found if self._by_row else found.T
 
-    def put(self, whole: Array, words: Array) -> Array:
+    def put(self, whole: Words, words: UInt[Array, "_ _"]) -> Words:
         """The words of the whole tile after the window's words [rows, cols] are written."""
         line = self._line(whole)
         if line is None:
@@ -113,10 +119,10 @@ class Window:
     def _by_row(self) -> bool:
         return self.tile.type.layout == "ND"
 
-    def _flat(self, whole: Array) -> Array:
+    def _flat(self, whole: Words) -> Flat:
         return (whole if self._by_row else whole.T).reshape(-1)
 
-    def _line(self, whole: Array) -> tuple[int, Scalar] | None:
+    def _line(self, whole: Words) -> tuple[int, Scalar] | None:
         """Pitch and first element of a window as a part of the tile's storage, where its place is not known.
 
         A window that leaves its tile to the side goes on in the next line, as its addresses do.
@@ -222,7 +228,7 @@ def _cell(space: Loc, group: Sequence[Placement]) -> Cell:
     return Cell(key, None, begin, begin + -(-(end - begin) // step) * step, width)
 
 
-def initial(cell: Cell, profile: Profile) -> Array:
+def initial(cell: Cell, profile: Profile) -> UInt[Array, "..."]:
     """What a cell holds before anything is written."""
     dtype = np.dtype(f"u{cell.width // 8}")
     shape = cell.logical.shape if cell.logical else ((cell.end - cell.begin) * 8 // cell.width,)
@@ -237,7 +243,7 @@ def sees_logical(slot: Slot, t: TileType) -> bool:
     return not slot.loose and slot.cell.logical is not None and seen_alike(slot.cell.logical, t)
 
 
-def load(state: Mapping[str, Array], slot: Slot, t: TileType) -> Array:
+def load(state: Mapping[str, UInt[Array, "..."]], slot: Slot, t: TileType) -> Words:
     """Logical words [rows, cols] of a tile."""
     if sees_logical(slot, t):
         return state[slot.cell.key]
@@ -247,7 +253,7 @@ def load(state: Mapping[str, Array], slot: Slot, t: TileType) -> Array:
     return to_logical(regroup(part, t.dtype.word_bits), t)
 
 
-def store(state: dict[str, Array], slot: Slot, t: TileType, words: Array) -> None:
+def store(state: dict[str, UInt[Array, "..."]], slot: Slot, t: TileType, words: Words) -> None:
     """Write logical words [rows, cols] of a tile."""
     if sees_logical(slot, t):
         state[slot.cell.key] = words
@@ -270,7 +276,7 @@ def _unit(slot: Slot, t: TileType) -> int:
     return unit
 
 
-def _flat(state: Mapping[str, Array], slot: Slot, unit: int, count: int) -> Array:
+def _flat(state: Mapping[str, UInt[Array, "..."]], slot: Slot, unit: int, count: int) -> Flat:
     """The words of a cell in memory order, for a loose slot at least as many as a tile takes."""
     words = state[slot.cell.key]
     if slot.cell.logical is not None:
@@ -288,7 +294,7 @@ def _first(slot: Slot, unit: int) -> Scalar:
     return (address - slot.cell.begin) * 8 // unit
 
 
-def regroup(words: Array, width: int) -> Array:
+def regroup(words: Flat, width: int) -> UInt[Array, " _"]:
     """Flat little-endian words regrouped to another width."""
     have = words.dtype.itemsize * 8
     target = np.dtype(f"u{width // 8}")
@@ -299,7 +305,7 @@ def regroup(words: Array, width: int) -> Array:
     return lax.bitcast_convert_type(words.reshape(-1, width // have), target)
 
 
-def to_logical(flat: Array, t: TileType) -> Array:
+def to_logical(flat: Flat, t: TileType) -> Words:
     """Physical element order to [rows, cols]; packed elements are unpacked one per word."""
     if t.dtype.packed:
         flat = jnp.stack([flat & np.uint8(0xF), flat >> np.uint8(4)], axis=-1).reshape(-1)
@@ -315,7 +321,7 @@ def to_logical(flat: Array, t: TileType) -> Array:
     return boxes.transpose(row_outer, row_inner, col_outer, col_inner).reshape(rows, cols)
 
 
-def to_physical(words: Array, t: TileType) -> Array:
+def to_physical(words: Words, t: TileType) -> Flat:
     """[rows, cols] to physical element order; the inverse of :func:`to_logical`."""
     rows, cols = t.shape
     if not t.boxed:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -20,6 +21,11 @@ from pto_jax.isa.rules.memory import ALIGNMENT
 from ..rules import Lanes, Semantics
 from . import storage
 from .storage import Carried, Cell, Plan, Slot, Window
+
+if TYPE_CHECKING:
+    from jaxtyping import Bool, Float64, Int64, UInt
+
+    from ..arrays import Flat, Leaf, Size, Values, Words
 
 #: Name of the operation that stands for the blocks of a launch.
 BLOCK = "block"
@@ -37,7 +43,7 @@ class Site:
     found: str
     count: int
 
-    def filled(self, data: Iterator[Array]) -> Violation:
+    def filled(self, data: Iterator[Leaf]) -> Violation:
         """The violation with these data."""
         broken = next(data)
         values = tuple(next(data) for _ in range(self.count))
@@ -58,9 +64,9 @@ class Violation:
     op: Op
     rule: str
     allowed: str
-    broken: Array
+    broken: Bool[Array, "..."]
     found: str = ""
-    values: tuple[Array, ...] = ()
+    values: tuple[Int64[Array, "..."], ...] = ()
 
     @property
     def site(self) -> Site:
@@ -68,7 +74,7 @@ class Violation:
         return Site(self.op, self.rule, self.allowed, self.found, len(self.values))
 
     @property
-    def data(self) -> list[Array]:
+    def data(self) -> list[Leaf]:
         """The arrays: the flag, then the numbers of the message."""
         return [self.broken, *self.values]
 
@@ -97,9 +103,9 @@ class TileMemory:
 
     semantics: Semantics
     plan: Plan
-    buffers: dict[str, Array]
-    cells: dict[str, Array] = field(default_factory=dict)
-    values: dict[str, Array] = field(default_factory=dict)
+    buffers: dict[str, Flat]
+    cells: dict[str, UInt[Array, "..."]] = field(default_factory=dict)
+    values: dict[str, Float64[Array, "..."]] = field(default_factory=dict)
     packed: dict[str, bool] = field(default_factory=dict)
     temporaries: set[str] = field(default_factory=set)
     of_block: set[str] = field(default_factory=set)
@@ -114,7 +120,7 @@ class TileMemory:
     _own_keys: dict[tuple[str, int], str] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
 
-    def bind_buffer(self, name: str, dtype: DType, words: Array) -> None:
+    def bind_buffer(self, name: str, dtype: DType, words: Flat) -> None:
         """Make an argument's flat words a global-memory buffer, one element per word."""
         self.packed[name] = dtype.packed
         if dtype.packed:
@@ -148,7 +154,7 @@ class TileMemory:
         numbers = tuple(lax.convert_element_type(jnp.asarray(n), np.int64) for n in values)
         self.violations.append(Violation(op, rule, allowed, jnp.asarray(broken, bool), found, numbers))
 
-    def stop(self, op: Op, rule: str, allowed: str, stopped: Array) -> None:
+    def stop(self, op: Op, rule: str, allowed: str, stopped: Bool[Array, ""]) -> None:
         """Note that execution ended early, whether or not run-time rules are checked."""
         self.violations.append(Violation(op, rule, allowed, stopped))
 
@@ -166,7 +172,7 @@ class TileMemory:
         self.temporaries.add(slot.cell.key)
         return slot
 
-    def temporary(self, type: TileType, words: Array, name: str = "carried") -> Slot:
+    def temporary(self, type: TileType, words: Words, name: str = "carried") -> Slot:
         """Storage of a value that control flow or a pipe handed on."""
         slot = self._own(self._key(name), type)
         self.temporaries.add(slot.cell.key)
@@ -189,7 +195,7 @@ class TileMemory:
             self.require(op, "address", allowed, broken, "address {}", (address,))
         return self._touch(slot)
 
-    def adopt(self, name: str, type: TileType, words: Array) -> Slot:
+    def adopt(self, name: str, type: TileType, words: Words) -> Slot:
         """Storage of a tile that is an argument."""
         slot = self._own(self._key(name), type)
         self.cells[slot.cell.key] = words
@@ -225,15 +231,15 @@ class TileMemory:
         """The tile, the row and the column that a window begins at; None for other handles."""
         return (ref.storage.tile, *ref.storage.starts) if isinstance(ref.storage, Window) else None
 
-    def contents(self, ref: TileRef) -> Array:
+    def contents(self, ref: TileRef) -> Words:
         """The words of a whole tile, [rows, cols]."""
         return self.words(ref)
 
-    def receive(self, op: Op, name: str, type: TileType, contents: Array) -> Slot:
+    def receive(self, op: Op, name: str, type: TileType, contents: Words) -> Slot:
         """New storage that holds the words [rows, cols]."""
         return self.temporary(type, contents, name)
 
-    def concatenate(self, parts: Sequence[Array], axis: int) -> Array:
+    def concatenate(self, parts: Sequence[UInt[Array, "_ _"]], axis: int) -> UInt[Array, "_ _"]:
         """Word arrays joined along an axis."""
         return jnp.concatenate(parts, axis)
 
@@ -251,7 +257,7 @@ class TileMemory:
         """The cells that nothing reads after the regions of an operation that made them."""
         return self.temporaries | self.of_block if op.name == BLOCK else self.temporaries
 
-    def words(self, ref: TileRef) -> Array:
+    def words(self, ref: TileRef) -> Words:
         """The words of a tile, [rows, cols], wherever they are."""
         if isinstance(ref.storage, Choice):
             choices = [self.words(with_storage(ref, option)) for option in ref.storage.options]
@@ -289,7 +295,7 @@ class TileMemory:
         if key not in self.cells:
             self.cells[key] = storage.initial(self._layout[key], self.semantics.profile)
 
-    def set_cell(self, key: str, words: Array) -> None:
+    def set_cell(self, key: str, words: UInt[Array, "..."]) -> None:
         """Replace a cell's words; values known besides the old ones are dropped."""
         self.cells[key] = words
         self.values.pop(key, None)
@@ -301,7 +307,7 @@ class TileMemory:
         value = self.values.get(slot.cell.key) if carried and isinstance(slot, Slot) else None
         return Lanes(self.words(ref), _traced(ref.v_row), _traced(ref.v_col), value)
 
-    def write(self, ref: TileRef, words: Array, value: Array | None = None) -> None:
+    def write(self, ref: TileRef, words: Words, value: Values | None = None) -> None:
         """Replace the words [rows, cols] of a tile; ``value`` has a float32 tile's values, where known."""
         if isinstance(ref.storage, Window):
             whole = self.words(ref.storage.tile)
@@ -319,9 +325,9 @@ class TileMemory:
 class Snapshot:
     """A machine's arrays at one moment."""
 
-    cells: dict[str, Array]
-    buffers: dict[str, Array]
-    values: dict[str, Array]
+    cells: dict[str, UInt[Array, "..."]]
+    buffers: dict[str, UInt[Array, "..."]]
+    values: dict[str, Float64[Array, "..."]]
 
     @classmethod
     def of(cls, machine: TileMemory) -> Snapshot:
@@ -348,7 +354,7 @@ def _pitched(op: Op) -> NotExecutableError:
     return NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="window"))
 
 
-def _traced(size: Scalar) -> Array | None:
+def _traced(size: Scalar) -> Size | None:
     if isinstance(size, int | np.integer):
         return None
     limits = np.iinfo(np.int32)

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable
 from numbers import Integral, Real
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeAlias
 
 from ..ir.dtypes import F32, I1, I64, INDEX, DType
 from ..ir.program import AttrValue
@@ -43,6 +44,18 @@ _COMPARE: dict[str, tuple[str, str, str]] = {
 _I1 = ScalarType(I1)
 
 
+_Operator: TypeAlias = "Callable[[Scalar, Any], Scalar]"
+
+
+def _operators(symbol: str) -> tuple[_Operator, _Operator]:
+    """The methods of an operator: with the scalar on the left, and on the right."""
+    return (lambda a, b: binary(symbol, a, b)), (lambda a, b: binary(symbol, b, a))
+
+
+def _comparison(symbol: str) -> _Operator:
+    return lambda a, b: compare(symbol, a, b)
+
+
 class Scalar(Handle):
     """A number of the program: ``index``, an integer, a float or a truth value.
 
@@ -61,71 +74,17 @@ class Scalar(Handle):
 
     type: ScalarType
 
-    def __add__(self, other: Any) -> Scalar:
-        return binary("+", self, other)
-
-    def __radd__(self, other: Any) -> Scalar:
-        return binary("+", other, self)
-
-    def __sub__(self, other: Any) -> Scalar:
-        return binary("-", self, other)
-
-    def __rsub__(self, other: Any) -> Scalar:
-        return binary("-", other, self)
-
-    def __mul__(self, other: Any) -> Scalar:
-        return binary("*", self, other)
-
-    def __rmul__(self, other: Any) -> Scalar:
-        return binary("*", other, self)
-
-    def __floordiv__(self, other: Any) -> Scalar:
-        return binary("//", self, other)
-
-    def __rfloordiv__(self, other: Any) -> Scalar:
-        return binary("//", other, self)
-
-    def __truediv__(self, other: Any) -> Scalar:
-        return binary("/", self, other)
-
-    def __rtruediv__(self, other: Any) -> Scalar:
-        return binary("/", other, self)
-
-    def __mod__(self, other: Any) -> Scalar:
-        return binary("%", self, other)
-
-    def __rmod__(self, other: Any) -> Scalar:
-        return binary("%", other, self)
-
-    def __and__(self, other: Any) -> Scalar:
-        return binary("&", self, other)
-
-    def __rand__(self, other: Any) -> Scalar:
-        return binary("&", other, self)
-
-    def __or__(self, other: Any) -> Scalar:
-        return binary("|", self, other)
-
-    def __ror__(self, other: Any) -> Scalar:
-        return binary("|", other, self)
-
-    def __xor__(self, other: Any) -> Scalar:
-        return binary("^", self, other)
-
-    def __rxor__(self, other: Any) -> Scalar:
-        return binary("^", other, self)
-
-    def __lshift__(self, other: Any) -> Scalar:
-        return binary("<<", self, other)
-
-    def __rlshift__(self, other: Any) -> Scalar:
-        return binary("<<", other, self)
-
-    def __rshift__(self, other: Any) -> Scalar:
-        return binary(">>", self, other)
-
-    def __rrshift__(self, other: Any) -> Scalar:
-        return binary(">>", other, self)
+    __add__, __radd__ = _operators("+")
+    __sub__, __rsub__ = _operators("-")
+    __mul__, __rmul__ = _operators("*")
+    __floordiv__, __rfloordiv__ = _operators("//")
+    __truediv__, __rtruediv__ = _operators("/")
+    __mod__, __rmod__ = _operators("%")
+    __and__, __rand__ = _operators("&")
+    __or__, __ror__ = _operators("|")
+    __xor__, __rxor__ = _operators("^")
+    __lshift__, __rlshift__ = _operators("<<")
+    __rshift__, __rrshift__ = _operators(">>")
 
     def __neg__(self) -> Scalar:
         return negative(self)
@@ -133,24 +92,12 @@ class Scalar(Handle):
     def __invert__(self) -> Scalar:
         return binary("^", self, True if self.type.dtype.name == "i1" else -1)
 
-    def __lt__(self, other: Any) -> Scalar:
-        return compare("<", self, other)
-
-    def __le__(self, other: Any) -> Scalar:
-        return compare("<=", self, other)
-
-    def __gt__(self, other: Any) -> Scalar:
-        return compare(">", self, other)
-
-    def __ge__(self, other: Any) -> Scalar:
-        return compare(">=", self, other)
-
-    def __eq__(self, other: Any) -> Scalar:  # type: ignore[override]
-        return compare("==", self, other)
-
-    def __ne__(self, other: Any) -> Scalar:  # type: ignore[override]
-        return compare("!=", self, other)
-
+    __lt__ = _comparison("<")
+    __le__ = _comparison("<=")
+    __gt__ = _comparison(">")
+    __ge__ = _comparison(">=")
+    __eq__ = _comparison("==")  # type: ignore[assignment]
+    __ne__ = _comparison("!=")  # type: ignore[assignment]
     __hash__ = object.__hash__
 
     def __bool__(self) -> NoReturn:

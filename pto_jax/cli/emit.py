@@ -6,7 +6,7 @@ import argparse
 
 from ..errors import ArgumentError
 from ..profiles import PROFILE_NAMES
-from .options import Adder
+from .options import Adder, of_command
 
 
 def add(command: Adder) -> None:
@@ -52,21 +52,7 @@ def _emit(args: argparse.Namespace) -> int:
             raise ArgumentError(f"--{name} is {getattr(args, name)}; 0 or more is needed")
     if args.count is not None and args.count < 1:
         raise ArgumentError(f"--count is {args.count}; 1 or more is needed")
-    report = emit(
-        EmitOptions(
-            files=tuple(args.files),
-            inputs=args.inputs,
-            entry=args.entry,
-            grid=args.grid,
-            seed=args.seed,
-            start=args.start,
-            count=args.count,
-            presets=tuple(args.preset or ()),
-            profile=args.profile,
-            out=args.out,
-            cpp=args.cpp,
-            vectors=args.vectors,
-        )
-    )
+    presets = tuple(args.preset or ())
+    report = emit(of_command(EmitOptions, args, files=tuple(args.files), presets=presets))
     print(report.text())
     return report.status

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from ..campaign.devices import contract
 from ..errors import ArgumentError, FileError
 from ..profiles import PROFILE_NAMES
-from .options import Adder
+from .options import Adder, of_command
 
 if TYPE_CHECKING:
     from ..campaign.fuzz.plan import Plan
@@ -146,24 +146,18 @@ def _plan(args: argparse.Namespace) -> Plan:
     programs = _programs(args)
     lockstep = args.lockstep or _is_plain(args)
     reference, tested = _machines(args, lockstep)
-    return Plan(
-        seed=args.seed,
-        start=args.start,
-        count=args.count,
+    return of_command(
+        Plan,
+        args,
         batch=args.batch or batch_of(lockstep, reference),
         reference=reference,
         tested=tested,
         profiles=tuple(dict.fromkeys(args.profile or ())),
         presets=() if programs or lockstep else _presets(args.preset, reference, tested),
         programs=programs,
-        entry=args.entry,
-        grid=args.grid,
         lockstep=lockstep,
         opcodes=opcodes_of(lockstep, reference),
         failures=args.failures or None,
-        shrink_seconds=args.shrink_seconds,
-        case_timeout=args.case_timeout,
-        dut_timeout=args.dut_timeout,
     )
 
 

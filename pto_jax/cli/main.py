@@ -29,6 +29,7 @@ from .options import (
     Watch,
     add_language,
     build_level,
+    of_command,
     scalar,
 )
 
@@ -221,7 +222,13 @@ def _parser() -> argparse.ArgumentParser:
     add_language(sub)
 
     sub = command("conformance", _conformance, "Run test vectors and count results per instruction.")
-    sub.add_argument("paths", nargs="+", metavar="PATH", help="vector file, or a folder of them")
+    sub.add_argument("paths", nargs="*", metavar="PATH", help="vector file, or a folder of them")
+    sub.add_argument(
+        "--st",
+        metavar="DIR",
+        help="run the assembler's system tests in a folder; their own Python scripts are executed",
+    )
+    sub.add_argument("--only", metavar="TEXT", help="with --st: tests and cases whose name has it")
     profile(sub, default="cpu_sim")
     sub.add_argument("--json", metavar="OUT", help="write every result as JSON")
     sub.add_argument(
@@ -274,25 +281,8 @@ def _run(args: argparse.Namespace) -> int:
     if (args.file is None) == (args.example is None):
         raise ArgumentError("give either a FILE or --example NAME")
     watching = args.trace is not None or args.stop is not None
-    run(
-        RunOptions(
-            file=args.file,
-            example=args.example,
-            entry=args.entry,
-            profile=args.profile,
-            numerics=args.numerics,
-            inputs=args.inputs,
-            outputs=args.outputs,
-            dump_state=args.dump_state,
-            seed=args.seed,
-            grid=args.grid,
-            partial_launch=args.partial_launch,
-            max_steps=args.max_steps,
-            watch=Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None,
-            sanitize=args.sanitize,
-            language=args.language,
-        )
-    )
+    watch = Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
+    run(of_command(RunOptions, args, watch=watch))
     return ACCEPTED
 
 
@@ -300,24 +290,8 @@ def _diff(args: argparse.Namespace) -> int:
     from .diff import DiffOptions, diff
 
     scalars = dict(scalar(text) for text in args.arg)
-    equal = diff(
-        DiffOptions(
-            before=args.before,
-            after=args.after,
-            count=args.count,
-            seed=args.seed,
-            inputs=args.inputs,
-            profile=args.profile,
-            numerics=args.numerics,
-            grid=args.grid,
-            partial_launch=args.partial_launch,
-            scalars=scalars,
-            failures=args.failures,
-            entry=args.entry,
-            language=args.language,
-            language_after=args.language_after or args.language,
-        )
-    )
+    after = args.language_after or args.language
+    equal = diff(of_command(DiffOptions, args, scalars=scalars, language_after=after))
     return ACCEPTED if equal else REJECTED
 
 
@@ -364,7 +338,24 @@ def _fmt(args: argparse.Namespace) -> int:
 def _conformance(args: argparse.Namespace) -> int:
     from .conformance import conformance
 
+    if args.st is not None:
+        return _system_tests(args)
+    if not args.paths or args.only is not None:
+        raise ArgumentError("conformance: allowed: PATH... of vectors, or --st DIR [--only TEXT]")
     return conformance(args)
+
+
+def _system_tests(args: argparse.Namespace) -> int:
+    from ..campaign.st.run import executor, run_system_tests
+    from ..files import write_text
+
+    if args.paths:
+        raise ArgumentError(f"conformance --st: {args.paths[0]}: allowed: one folder, after --st")
+    outcome = run_system_tests(args.st, executor(args.executor), only=args.only)
+    print(outcome.summary())
+    if args.json:
+        write_text(args.json, outcome.to_json() + "\n")
+    return ACCEPTED if outcome.ok else REJECTED
 
 
 def _isa(args: argparse.Namespace) -> int:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import ArgumentError
 from ..ir.languages import LANGUAGES, PRESENT, Language
@@ -13,6 +14,7 @@ from ..ir.languages import LANGUAGES, PRESENT, Language
 if TYPE_CHECKING:
     from ..debug.tracer import Detail
 
+T = TypeVar("T")
 #: ``uses``: where undefined data matters; ``strict``: every instruction that computes with it.
 SanitizeMode = Literal["uses", "strict"]
 ACCEPTED, REJECTED, USAGE, INTERRUPTED = 0, 1, 2, 130
@@ -95,3 +97,9 @@ class RunOptions:
     watch: Watch | None = None
     sanitize: SanitizeMode | None = None
     language: Language | None = None
+
+
+def of_command(cls: type[T], args: argparse.Namespace, **given: Any) -> T:
+    """The dataclass ``cls`` of what is given, and of the arguments that have the names of its fields."""
+    names = inspect.signature(cls).parameters
+    return cls(**{name: getattr(args, name) for name in names if hasattr(args, name)} | given)

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ..ir.dtypes import DType
 from ..ir.program import Op, Value
 from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType
+from .machine import After, Arm, Before, Body, RunBlock
 from .memrefs import memref_view
 from .operands import Buffer, Execution, Operand, Pointer, Scalar, TileRef, View
 from .scope import Frame, Scope
-
-if TYPE_CHECKING:
-    from .machine import After, Arm, Before, Body, RunBlock
 
 
 class Unknown:

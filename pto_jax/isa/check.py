@@ -5,18 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
 from types import MappingProxyType
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 from ..errors import Diagnostic, Span, VerifyError
+from ..ir.program import AttrValue, Op, Value
 from ..ir.types import GlobalLayout, MemRefType, TileType, Type, UnknownType
 from ..profiles import Profile
 from .bind import Bound, accepts, bind
 from .declare import Attribute, Constraint, Instruction, Operand, Site
 from .rules.constraints import element_type
 from .rules.tile_legality import check_type, describe, tile_of_memref
-
-if TYPE_CHECKING:
-    from ..ir.program import AttrValue, Op, Value
 
 Valid: TypeAlias = tuple[int | None, int | None]
 _NOTHING: Mapping[str, Valid] = MappingProxyType({})

@@ -46,15 +46,22 @@ BINARY = (DST, SRC0, SRC1)
 TILE_SCALAR = (DST, SRC, SCALAR)
 
 
-def precision(function: str) -> Attribute:
-    """The attribute that selects the algorithm of a function, as ``div`` or ``exp``."""
-    return Attribute(
-        "precision",
-        Precision,
-        Precision.DEFAULT,
-        "algorithm on A5; no effect on the other profiles",
-        ("precisionType", "precision"),
-        mnemonic=f"{function}_precision",
+PRECISION = Attribute(
+    "precision",
+    Precision,
+    Precision.DEFAULT,
+    "algorithm on A5; no effect on the other profiles",
+    ("precisionType", "precision"),
+)
+
+
+def _of_function(attribute: Attribute, name: str, cls: InstructionClass) -> Attribute:
+    """The attribute of an instruction: the assembler calls precisions by the function that has them."""
+    if attribute is not PRECISION:
+        return attribute
+    function = name.removeprefix("t").removeprefix("rowexpand").removeprefix("colexpand")
+    return replace(
+        attribute, mnemonic=f"{function.removesuffix('s' if cls == 'tile_scalar' else '')}_precision"
     )
 
 
@@ -118,6 +125,19 @@ def divides_in_software(profile: str, d: DType) -> bool:
     return profile == "a5" and d.is_integer and d.bits == 64
 
 
+class TileParts(Facts, total=False):
+    """What :func:`tile_instruction` takes by name, as builders of families hand it on."""
+
+    type_vars: tuple[str, ...]
+    attributes: tuple[Attribute, ...]
+    forms: tuple[tuple[str, ...], ...]
+    domain: Domain
+    reads: tuple[str, ...] | None
+    extra: tuple[Constraint, ...]
+    sources: tuple[str, ...]
+    sampler: Sampler | None
+
+
 def tile_instruction(
     name: str,
     summary: str,
@@ -172,7 +192,7 @@ def tile_instruction(
         operands,
         types,
         type_vars,
-        attributes,
+        tuple(_of_function(a, name, cls) for a in attributes),
         (*checks, *extra),
         forms,
         domain,

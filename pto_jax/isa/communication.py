@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..ir.dtypes import F32, I1, I32
 from ..ir.modes import CollectiveEngine, NotifyOp, ReduceOp, WaitCmp
+from ..ir.program import AttrValue
 from ..ir.types import AtomicType, Loc, OpaqueType, PartitionViewType, ScalarType, TileType, Type
 from .assembly import AS_DECLARED, Assembly
 from .changes import form
@@ -25,9 +25,6 @@ from .rules.handles import Shown, handle, handle_operand
 from .rules.typesets import table
 from .sync_config import required
 from .traits import Effect, Order
-
-if TYPE_CHECKING:
-    from ..ir.program import AttrValue
 
 GROUP = OpaqueType("group")
 _VIEW = PartitionViewType((4, 64), F32)
@@ -188,7 +185,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "signal = value, or signal += value as one atomic step.",
         (gm("signal", note="remote flag"), Operand("value", "in", "scalar", "i32")),
         (("signal", "value"),),
-        (Shown({"signal": _FLAGS, "value": ScalarType(I32)}, ("signal", "value"), {"op": NotifyOp.SET}),),
+        (Shown({"signal": _FLAGS, "value": ScalarType(I32)}, attrs={"op": NotifyOp.SET}),),
         (Attribute("op", NotifyOp, None, "set or atomic add", ("notifyOp", "op")),),
         (required("op"), _integers("signal"), _integers("value"), known_extents("signal")),
         effects=(Effect("write", "global", "signal"),),

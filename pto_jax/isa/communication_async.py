@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ..ir.dtypes import F32, I1, I8, U8
 from ..ir.modes import DmaEngine
@@ -22,12 +21,10 @@ from ..ir.types import (
 from ..profiles import Profile
 from .declare import Attribute, AttrMap, Constraint, Finding, Instruction, Operand, Site
 from .rules.communication import DIALECT, comm, engine, equal_elements, gm, staging
-from .rules.constraints import fixed_type, place
+from .rules.constraints import fixed_type, place, size
+from .rules.forbid import Types, forbid, give
 from .rules.handles import Shown, handle, handle_operand, number_in
 from .traits import Effect, Order
-
-if TYPE_CHECKING:
-    pass
 
 SESSION, EVENT = OpaqueType("async_session"), OpaqueType("async_event")
 _FLAT = MemRefType((128,), F32, AddressSpace.GM)
@@ -42,49 +39,46 @@ def _dims(t: Type | None) -> tuple[int | None, ...] | None:
 def _flat(*names: str) -> Constraint:
     """Asynchronous copies move one run of elements whose number the types say."""
 
-    def check(site: Site) -> Iterator[Finding]:
-        for name in names:
-            dims = _dims(site.types.get(name))
-            if dims is None:
-                continue
-            if None in dims or any(d != 1 for d in dims[:-1]):
-                shape = "x".join("?" if d is None else str(d) for d in dims)
-                yield name, f"{name} has shape {shape}; allowed: one dimension of known extent"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
         for name in names:
             t = types[name]
             if isinstance(t, MemRefType | TensorViewType | PartitionViewType):
                 types[name] = replace(t, dims=(4, 32))
         return True
 
-    return Constraint("flat", f"{', '.join(names)} are flat", check, source=DIALECT, breaks=breaks)
+    @forbid("flat", f"{', '.join(names)} are flat", source=DIALECT, invalid_if=breaks)
+    def rule(site: Site) -> Iterator[Finding]:
+        for name in names:
+            dims = _dims(site.types.get(name))
+            if dims is not None and (None in dims or any(d != 1 for d in dims[:-1])):
+                shape = "x".join(size(d) for d in dims)
+                yield name, f"{name} has shape {shape}; allowed: one dimension of known extent"
+
+    return rule
 
 
-def _equal_shapes() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        dst, src = _dims(site.types.get("dst")), _dims(site.types.get("src"))
-        if dst is not None and src is not None and dst != src:
-            yield "src", f"src has shape {src}, dst has {dst}; allowed: equal shapes"
+@forbid(
+    "shape-equal",
+    "src and dst have one shape",
+    source=DIALECT,
+    invalid_if=give("src", MemRefType((64,), F32, AddressSpace.GM)),
+)
+def _equal_shapes(site: Site) -> Iterator[Finding]:
+    dst, src = _dims(site.types.get("dst")), _dims(site.types.get("src"))
+    if dst is not None and src is not None and dst != src:
+        yield "src", f"src has shape {src}, dst has {dst}; allowed: equal shapes"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types["src"] = MemRefType((64,), F32, AddressSpace.GM)
-        return True
 
-    return Constraint("shape-equal", "src and dst have one shape", check, source=DIALECT, breaks=breaks)
-
-
-def _scratch_bytes() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t = site.tile("scratch")
-        if t is not None and t.bytes < 8:
-            yield "scratch", f"scratch has {t.bytes} bytes; allowed: at least 8"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types["scratch"] = MemRefType((4,), I8, AddressSpace.VEC)
-        return True
-
-    return Constraint("scratch-size", "scratch has at least 8 bytes", check, source=DIALECT, breaks=breaks)
+@forbid(
+    "scratch-size",
+    "scratch has at least 8 bytes",
+    source=DIALECT,
+    invalid_if=give("scratch", MemRefType((4,), I8, AddressSpace.VEC)),
+)
+def _scratch_bytes(site: Site) -> Iterator[Finding]:
+    t = site.tile("scratch")
+    if t is not None and t.bytes < 8:
+        yield "scratch", f"scratch has {t.bytes} bytes; allowed: at least 8"
 
 
 def _async_copy(name: str, summary: str) -> Instruction:
@@ -107,7 +101,7 @@ def _async_copy(name: str, summary: str) -> Instruction:
         (
             equal_elements("dst", "src"),
             _flat("dst", "src"),
-            _equal_shapes(),
+            _equal_shapes,
             handle("session", "async_session", DIALECT),
             handle("event", "async_event", DIALECT),
         ),
@@ -146,13 +140,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             handle_operand("session", out=True),
         ),
         (("scratch", "workspace"),),
-        (
-            Shown(
-                {"scratch": _SCRATCH, "workspace": _WORKSPACE, "session": SESSION},
-                ("scratch", "workspace"),
-                {"sync_id": 0},
-            ),
-        ),
+        (Shown({"scratch": _SCRATCH, "workspace": _WORKSPACE, "session": SESSION}, attrs={"sync_id": 0}),),
         (
             Attribute("sync_id", int, None, "flag of the session"),
             Attribute("block_bytes", int, None, "bytes of one piece"),
@@ -162,7 +150,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (
             place((staging("scratch"),), (Loc.VEC,), ("cpu_sim", "a2a3", "a5")),
-            _scratch_bytes(),
+            _scratch_bytes,
             fixed_type("workspace", (I8.name, U8.name), ("cpu_sim", "a2a3", "a5"), DIALECT),
             number_in("sync_id", lambda n: 0 <= n <= 7, "0 to 7", 8, DIALECT),
             number_in("block_bytes", lambda n: n > 0, "more than 0", 0, DIALECT),

@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Callable, Container, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
+from ..ir.program import AttrValue, Op, Value
 from ..ir.types import GlobalLayout, Loc, Pipe, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .assembly import AS_DECLARED, Assembly
@@ -28,9 +29,6 @@ from .operands import (
 )
 from .semantics import EXACT, Accuracy, Formula, InPlace, Lanes, Moves
 from .traits import PLAIN, Access, Effect, Resource, Traits
-
-if TYPE_CHECKING:
-    from ..ir.program import AttrValue, Op, Value
 
 
 @dataclass(frozen=True)
@@ -69,6 +67,14 @@ class Site:
         """The type of a tile operand, None when it is absent or not given."""
         t = self.types.get(name)
         return t if isinstance(t, TileType) else None
+
+    def region(self, name: str) -> tuple[int | None, int | None]:
+        """Valid rows and columns of a tile operand, each where it is known."""
+        return self.valid.get(name, (None, None))
+
+    def named(self, *names: str) -> Iterator[tuple[str, TileType]]:
+        """Those of some operands that are present and tiles, in the order of the names."""
+        return ((name, t) for name in names if (t := self.tile(name)) is not None)
 
     def tiles(self, *roles: Role) -> Iterator[tuple[str, TileType]]:
         """Tile operands that are present and typed, optionally of some roles only."""

@@ -6,6 +6,7 @@ conversion in :mod:`.elementwise_select`.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Unpack
 
 from .assembly import Assembly, segments
@@ -16,6 +17,7 @@ from .common import (
     HEADER_LISTS,
     ONE_ULP,
     PAGES,
+    PRECISION,
     SCRATCH_OPTIONAL,
     SHIFT_COUNTS,
     SIMULATOR_SAME_TYPE,
@@ -23,7 +25,7 @@ from .common import (
     SOFTWARE_REMAINDER,
     SRC,
     UNARY,
-    precision,
+    TileParts,
     tile_instruction,
 )
 from .declare import Contradiction, Decision, Instruction, Operand
@@ -39,19 +41,9 @@ from .rules.typesets import (
     INTS,
     SIMULATED,
     STANDARD,
-    Row,
     table,
 )
-from .semantics import (
-    POSITIVE_NORMALS,
-    QUOTIENT,
-    Facts,
-    Formula,
-    Range,
-    correctly_rounded,
-    of_two,
-    within,
-)
+from .semantics import POSITIVE_NORMALS, QUOTIENT, Formula, Range, correctly_rounded, of_two, within
 
 TMP = Operand("tmp", "tmp", optional=True, dtype=None, note="scratch of A2/A3; ignored elsewhere")
 _A5_BY_TYPE = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16", "i8", "u8", "i64", "u64")
@@ -106,7 +98,7 @@ TADD = tile_instruction(
 )
 
 
-def _arithmetic(
+def _lanes(
     name: str,
     summary: str,
     semantics: str,
@@ -114,55 +106,22 @@ def _arithmetic(
     a2a3: tuple[str, ...],
     a5: tuple[str, ...],
     *decisions: Decision,
-    has_precision: bool = False,
-    **facts: Unpack[Facts],
+    operands: tuple[Operand, ...] = BINARY,
+    **parts: Unpack[TileParts],
 ) -> Instruction:
-    return tile_instruction(
-        name,
-        summary,
-        semantics,
-        BINARY,
-        table(cpu_sim, a2a3, a5),
-        attributes=(precision(name.removeprefix("t")),) if has_precision else (),
-        decisions=decisions,
-        **facts,
-    )
+    types = table(cpu_sim, a2a3, a5)
+    return tile_instruction(name, summary, semantics, operands, types, decisions=decisions, **parts)
+
+
+_unary = partial(_lanes, operands=UNARY)
+_function = partial(_unary, attributes=(PRECISION,))
 
 
 def _bitwise(name: str, word: str, formula: str) -> Instruction:
     text = f"{formula} on the raw bits"
-    facts: Facts = {"formulas": (Formula(formula, shown=text),)}
+    parts: TileParts = {"formulas": (Formula(formula, shown=text),)}
     bits = (*INT32, *FLOATS)
-    return _arithmetic(name, f"Bitwise {word}.", f"dst = {text}.", INTS, bits, bits, **facts)
-
-
-def _remainder(
-    name: str,
-    summary: str,
-    semantics: str,
-    *,
-    has_tmp: bool,
-    a2a3: Row,
-    a5: Row,
-    **facts: Unpack[Facts],
-) -> Instruction:
-    facts["divisor"] = ("src1",)
-    return tile_instruction(
-        name,
-        summary,
-        semantics,
-        (*BINARY, TMP) if has_tmp else BINARY,
-        table(STANDARD, a2a3, a5),
-        attributes=(precision(name.removeprefix("t")),),
-        extra=(
-            same_as("tmp", "dst", ("a2a3",), HEADERS),
-            scratch("tmp", tmp_of_remainder, "one row and two mask blocks per 64 columns", HEADERS),
-        )
-        if has_tmp
-        else (),
-        decisions=(DIVISION_TRAPS, *((SOFTWARE_REMAINDER, SCRATCH_OPTIONAL) if has_tmp else ())),
-        **facts,
-    )
+    return _lanes(name, f"Bitwise {word}.", f"dst = {text}.", INTS, bits, bits, **parts)
 
 
 #: The real power of positive numbers, of moderate size.
@@ -171,7 +130,7 @@ POWER = within(ONE_ULP, Range(-3, 3, signed=False), Range(-3, 2))
 
 _TWO_SOURCES = (
     TADD,
-    _arithmetic(
+    _lanes(
         "tsub",
         "Lane-wise difference.",
         "dst = src0 - src1 in the element type; rounding and wrapping as tadd.",
@@ -181,7 +140,7 @@ _TWO_SOURCES = (
         FP8_SIMULATED,
         formulas=(of_two("sub"),),
     ),
-    _arithmetic(
+    _lanes(
         "tmul",
         "Lane-wise product.",
         "dst = src0 * src1 in the element type; integers keep the low bits.",
@@ -191,7 +150,7 @@ _TWO_SOURCES = (
         FP8_SIMULATED,
         formulas=(of_two("mul"),),
     ),
-    _arithmetic(
+    _lanes(
         "tdiv",
         "Lane-wise quotient.",
         "dst = src0 / src1; floats are IEEE (x/0 = inf, 0/0 = NaN), integers truncate toward zero.",
@@ -199,12 +158,12 @@ _TWO_SOURCES = (
         HALVES,
         A5_DIVISION,
         DIVISION_TRAPS,
-        has_precision=True,
+        attributes=(PRECISION,),
         formulas=(of_two("div"),),
         accuracy=QUOTIENT,
         divisor=("src1",),
     ),
-    _arithmetic(
+    _lanes(
         "tmax",
         "Lane-wise maximum.",
         "dst = src1 where src0 < src1, else src0; signed or unsigned by element type.",
@@ -214,7 +173,7 @@ _TWO_SOURCES = (
         NAN_FIRST,
         formulas=(of_two("max"),),
     ),
-    _arithmetic(
+    _lanes(
         "tmin",
         "Lane-wise minimum.",
         "dst = src1 where src1 < src0, else src0; signed or unsigned by element type.",
@@ -239,7 +198,7 @@ _TWO_SOURCES = (
         decisions=(SCRATCH_OPTIONAL,),
         formulas=(Formula("src0 ^ src1", shown="src0 ^ src1 on the raw bits"),),
     ),
-    _arithmetic(
+    _lanes(
         "tshl",
         "Shift left by a count per lane.",
         "dst = src0 << src1, low bits kept.",
@@ -250,7 +209,7 @@ _TWO_SOURCES = (
         formulas=(Formula("src0 << src1"),),
         shift_count="src1",
     ),
-    _arithmetic(
+    _lanes(
         "tshr",
         "Shift right by a count per lane.",
         "dst = src0 >> src1; arithmetic for signed types, logical for unsigned ones.",
@@ -261,24 +220,37 @@ _TWO_SOURCES = (
         formulas=(Formula("src0 >> src1"),),
         shift_count="src1",
     ),
-    _remainder(
+    _lanes(
         "trem",
         "Floored remainder: the result has the divisor's sign.",
         "r = truncated remainder; where r != 0 and the operands' signs differ, r += src1; dst = r.",
-        has_tmp=True,
-        a2a3=("f32", "i32"),
-        a5=A5_DIVISION,
+        STANDARD,
+        ("f32", "i32"),
+        A5_DIVISION,
+        DIVISION_TRAPS,
+        SOFTWARE_REMAINDER,
+        SCRATCH_OPTIONAL,
+        operands=(*BINARY, TMP),
+        attributes=(PRECISION,),
+        extra=(
+            same_as("tmp", "dst", ("a2a3",), HEADERS),
+            scratch("tmp", tmp_of_remainder, "one row and two mask blocks per 64 columns", HEADERS),
+        ),
+        divisor=("src1",),
         formulas=(Formula("rem(src0, src1)"),),
         # The simulator reads the divisor again after it wrote the truncated remainder.
         in_place={"cpu_sim": ("src0",)},
     ),
-    _remainder(
+    _lanes(
         "tfmod",
         "Truncated remainder: the result has the dividend's sign.",
         "dst = src0 - trunc(src0 / src1) * src1, exactly for floats.",
-        has_tmp=False,
-        a2a3=("f32",),
-        a5=("f32", "f16", "i32", "u32", "i16", "u16"),
+        STANDARD,
+        ("f32",),
+        ("f32", "f16", "i32", "u32", "i16", "u16"),
+        DIVISION_TRAPS,
+        attributes=(PRECISION,),
+        divisor=("src1",),
         formulas=(Formula("fmod(src0, src1)"),),
     ),
     tile_instruction(
@@ -289,8 +261,8 @@ _TWO_SOURCES = (
         "floats as C pow.",
         (DST, Operand("base", "in"), Operand("exp", "in"), TMP),
         table(STANDARD, _A2A3_POWER, _A5_POWER),
-        attributes=(precision("pow"),),
-        extra=(precision_types(), scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
+        attributes=(PRECISION,),
+        extra=(precision_types, scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
         decisions=(
             SCRATCH_OPTIONAL,
             Decision(
@@ -305,29 +277,6 @@ _TWO_SOURCES = (
         positive=("base", "exp"),
     ),
 )
-
-
-def _unary(
-    name: str,
-    summary: str,
-    semantics: str,
-    cpu_sim: tuple[str, ...],
-    a2a3: tuple[str, ...],
-    a5: tuple[str, ...],
-    *decisions: Decision,
-    has_precision: bool = True,
-    **facts: Unpack[Facts],
-) -> Instruction:
-    return tile_instruction(
-        name,
-        summary,
-        semantics,
-        UNARY,
-        table(cpu_sim, a2a3, a5),
-        attributes=(precision(name.removeprefix("t")),) if has_precision else (),
-        decisions=decisions,
-        **facts,
-    )
 
 
 _INTEGER_FUNCTIONS = Decision(
@@ -346,7 +295,6 @@ _ONE_SOURCE = (
         (*FLOATS, "i32", "i16", "i8"),
         HALVES,
         ("f32", "f16", "i32", "i16", "i8"),
-        has_precision=False,
         formulas=(Formula("-src if src < 0 else src"),),
     ),
     _unary(
@@ -356,7 +304,6 @@ _ONE_SOURCE = (
         STANDARD,
         A2A3_ARITHMETIC,
         _A5_MUL,
-        has_precision=False,
         formulas=(Formula("-src"),),
     ),
     _unary(
@@ -366,7 +313,6 @@ _ONE_SOURCE = (
         INTS,
         INT32,
         INT32,
-        has_precision=False,
         formulas=(Formula("~src"),),
     ),
     _unary(
@@ -376,10 +322,9 @@ _ONE_SOURCE = (
         STANDARD,
         ("f32", "f16", "i32"),
         ("f32", "f16", "i32"),
-        has_precision=False,
         formulas=(Formula("0 if src < 0 else src"),),
     ),
-    _unary(
+    _function(
         "texp",
         "Exponential.",
         "dst = e^src; overflow gives inf, exp(-inf) = 0.",
@@ -390,7 +335,7 @@ _ONE_SOURCE = (
         formulas=(Formula("exp(src)"),),
         accuracy=within(ONE_ULP, Range(-14, 3.2)),
     ),
-    _unary(
+    _function(
         "tlog",
         "Natural logarithm.",
         "dst = ln(src); ln(0) = -inf, negative values give NaN.",
@@ -402,7 +347,7 @@ _ONE_SOURCE = (
         accuracy=within(ONE_ULP, POSITIVE_NORMALS),
         positive=("src",),
     ),
-    _unary(
+    _function(
         "tsqrt",
         "Square root.",
         "dst = sqrt(src), correctly rounded.",
@@ -419,7 +364,7 @@ _ONE_SOURCE = (
         "dst = 1 / sqrt(src), rounded once from the exact value.",
         (DST, SRC, TMP),
         table(HALVES, HALVES, HALVES),
-        attributes=(precision("rsqrt"),),
+        attributes=(PRECISION,),
         decisions=(
             Decision(
                 "A2/A3 has an approximate form without tmp and an accurate one with tmp.",
@@ -432,7 +377,7 @@ _ONE_SOURCE = (
         positive=("src",),
         assembly=Assembly(generic=segments("src dst tmp")),
     ),
-    _unary(
+    _function(
         "trecip",
         "Reciprocal.",
         "dst = 1 / src in the element type; integers truncate, so the result is 0 except for +-1.",

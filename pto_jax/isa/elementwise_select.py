@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from ..ir.dtypes import I32
 from ..ir.types import CmpMode, RoundMode, SaturationMode, Type
 from ..profiles import Profile
 from .assembly import Assembly, segments
 from .changes import DIALECT, Default
 from .common import DST, MASK_DST, PAGES, SCRATCH_OPTIONAL, SIMULATOR_VALUES, SRC0, SRC1, tile_instruction
-from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import element_type, equal_valid, fixed_type, in_vec, row_major
 from .rules.conversions import Conversion, conversions
+from .rules.forbid import Types, forbid
 from .rules.regions import equal_shape, mask_holds, mask_receives
 from .rules.typesets import STANDARD, Rows, pairs, table
 from .semantics import Formula
@@ -35,43 +37,26 @@ def rows_by_mask(masks: tuple[str, ...], types: tuple[str, ...]) -> Rows:
     return tuple((m, t) for m in masks for t in types)
 
 
-def equality_only() -> Constraint:
-    """A2/A3 compares i32 for equality only."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        d, mode = element_type(site.types.get("src0")), site.attrs.get("cmpMode")
-        if (
-            d is not None
-            and d.name == "i32"
-            and isinstance(mode, CmpMode)
-            and mode not in (CmpMode.EQ, CmpMode.NE)
-        ):
-            yield (
-                "src0",
-                f"i32 compared with {mode.name}, which A2/A3 computes as EQ; allowed on a2a3: EQ, NE",
-            )
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        if (d := element_type(types.get("src0"))) is None or d.name != "i32":
-            return False
-        attrs["cmpMode"] = CmpMode.LT
-        return True
-
-    return Constraint(
-        "i32-equality",
-        "i32 is compared with EQ or NE",
-        check,
-        ("a2a3",),
-        source="page tcmp (A2/A3 implementation checks)",
-        breaks=breaks,
-    )
+def _less(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    attrs["cmpMode"] = CmpMode.LT
+    return element_type(types.get("src0")) == I32
 
 
-_CMP_OPERANDS = (
-    MASK_DST,
-    SRC0,
-    SRC1,
+@forbid(
+    "i32-equality",
+    "i32 is compared with EQ or NE",
+    ("a2a3",),
+    source="page tcmp (A2/A3 implementation checks)",
+    invalid_if=_less,
 )
+def equality_only(site: Site) -> Iterator[Finding]:
+    """A2/A3 compares i32 for equality only."""
+    d, mode = element_type(site.types.get("src0")), site.attrs.get("cmpMode")
+    if d == I32 and isinstance(mode, CmpMode) and mode not in (CmpMode.EQ, CmpMode.NE):
+        yield "src0", f"i32 compared with {mode.name}, which A2/A3 computes as EQ; allowed on a2a3: EQ, NE"
+
+
+_CMP_OPERANDS = (MASK_DST, SRC0, SRC1)
 
 TCMP = tile_instruction(
     "tcmp",
@@ -89,7 +74,7 @@ TCMP = tile_instruction(
     type_vars=("M", "T"),
     attributes=(CMP_MODE,),
     domain="src0",
-    extra=(equality_only(), *mask_receives("dst", "src0", ("cpu_sim", "a2a3", "a5"))),
+    extra=(equality_only, *mask_receives("dst", "src0", ("cpu_sim", "a2a3", "a5"))),
     decisions=(
         MASK_TYPES,
         Decision(
@@ -145,80 +130,67 @@ def _pairs_of(profile_name: str) -> Rows:
     return tuple((d, s) for s, d in conversions(profile_name))
 
 
-def _row(site: Site) -> tuple[str, Conversion] | None:
-    s, d = element_type(site.types.get("src")), element_type(site.types.get("dst"))
-    if s is None or d is None:
-        return None
-    row = conversions(site.profile.name).get((s.name, d.name))
-    return None if row is None else (f"{s} to {d} on {site.profile.name}", row)
-
-
-def _saturation_effect(site: Site) -> Iterator[Finding]:
-    where, given = _row(site), site.attrs.get("sat_mode")
-    if where is None or not isinstance(given, SaturationMode) or "sat_mode" in site.op.implied:
-        return
-    text, row = where
-    acts = row.saturation(given, tmp="tmp" in site.types)
-    if acts is not None and acts != given:
-        yield "dst", f"sat_mode {given.name} has no effect for {text}, which acts as {acts.name}"
-
-
-def _rounding_effect(site: Site) -> Iterator[Finding]:
-    where, given = _row(site), site.attrs.get("rmode")
-    if where is None or not isinstance(given, RoundMode) or given in (RoundMode.NONE, RoundMode.RINT):
-        return
-    text, row = where
-    if row.modes and given not in row.modes and row.fallback is not None:
-        listed = ", ".join(m.name for m in row.modes)
-        yield (
-            "dst",
-            f"rmode {given.name} acts as {row.fallback.name} for {text}; modes with an effect: {listed}",
-        )
-
-
-def _breaks_saturation(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    s, d = element_type(types.get("src")), element_type(types.get("dst"))
-    if s is None or d is None:
-        return False
-    row = conversions(profile.name)[s.name, d.name]
-    if row.saturation_selectable or row.selectable_with_tmp or row.default_saturation is None:
+def _break_saturation(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    row = _pair(types, profile)
+    if row is None or row.saturation_selectable or row.selectable_with_tmp or row.default_saturation is None:
         return False
     attrs["sat_mode"] = SaturationMode(1 - row.default_saturation)
     return True
 
 
-def _breaks_rounding(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+def _pair(types: Mapping[str, Type], profile: Profile) -> Conversion | None:
     s, d = element_type(types.get("src")), element_type(types.get("dst"))
-    if s is None or d is None:
-        return False
-    row = conversions(profile.name)[s.name, d.name]
-    if not row.modes or RoundMode.ODD in row.modes or row.fallback is None:
-        return False
-    attrs["rmode"] = RoundMode.ODD
-    return True
+    return None if s is None or d is None else conversions(profile.name).get((s.name, d.name))
 
 
-_EFFECTS = (
-    Constraint(
-        "saturation-effect",
-        "a saturation mode that has an effect for the pair",
-        _saturation_effect,
-        severity="warning",
-        source="pto-isa headers (tcvt)",
-        on_lanes=False,
-        breaks=_breaks_saturation,
-    ),
-    Constraint(
-        "rounding-effect",
-        "a rounding mode that the pair honours",
-        _rounding_effect,
-        ("a2a3", "a5"),
-        severity="warning",
-        source="pto-isa headers (tcvt)",
-        on_lanes=False,
-        breaks=_breaks_rounding,
-    ),
+@forbid(
+    "saturation-effect",
+    "a saturation mode that has an effect for the pair",
+    severity="warning",
+    source="pto-isa headers (tcvt)",
+    on_lanes=False,
+    invalid_if=_break_saturation,
 )
+def _saturation_effect(site: Site) -> Iterator[Finding]:
+    row, given = _pair(site.types, site.profile), site.attrs.get("sat_mode")
+    if row is None or not isinstance(given, SaturationMode) or "sat_mode" in site.op.implied:
+        return
+    acts = row.saturation(given, tmp="tmp" in site.types)
+    if acts is not None and acts != given:
+        yield "dst", f"sat_mode {given.name} has no effect for {_where(site)}, which acts as {acts.name}"
+
+
+def _break_rounding(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    row = _pair(types, profile)
+    attrs["rmode"] = RoundMode.ODD
+    return row is not None and bool(row.modes) and RoundMode.ODD not in row.modes and row.fallback is not None
+
+
+@forbid(
+    "rounding-effect",
+    "a rounding mode that the pair honours",
+    ("a2a3", "a5"),
+    severity="warning",
+    source="pto-isa headers (tcvt)",
+    on_lanes=False,
+    invalid_if=_break_rounding,
+)
+def _rounding_effect(site: Site) -> Iterator[Finding]:
+    row, given = _pair(site.types, site.profile), site.attrs.get("rmode")
+    if row is None or not isinstance(given, RoundMode) or given in (RoundMode.NONE, RoundMode.RINT):
+        return
+    if row.modes and given not in row.modes and row.fallback is not None:
+        acts = f"acts as {row.fallback.name} for {_where(site)}"
+        yield (
+            "dst",
+            f"rmode {given.name} {acts}; modes with an effect: {', '.join(m.name for m in row.modes)}",
+        )
+
+
+def _where(site: Site) -> str:
+    s, d = element_type(site.types.get("src")), element_type(site.types.get("dst"))
+    return f"{s} to {d} on {site.profile.name}"
+
 
 _CVT_OPERANDS = (
     Operand("dst", "out", dtype="D"),
@@ -250,7 +222,8 @@ TCVT = tile_instruction(
     extra=(
         equal_shape("src", "dst", ("cpu_sim", "a2a3", "a5"), "page tcvt (common constraints)"),
         equal_valid(("src", "dst"), "page tcvt (common constraints)"),
-        *_EFFECTS,
+        _saturation_effect,
+        _rounding_effect,
     ),
     decisions=(
         SCRATCH_OPTIONAL,

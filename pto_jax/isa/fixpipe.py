@@ -214,7 +214,7 @@ TSTORE_FP = Instruction(
         type_row(_STORE_OPERANDS, ("T", "S"), _STORES),
         place((_SRC,), (_ACC,), HARDWARE),
         accumulated_layouts({"a2a3": (), "a5": ()}),
-        accumulator_extent(),
+        accumulator_extent,
         atomic_types(HARDWARE),
         window_fits("src", "dst"),
         layout_pair("src", "dst"),

@@ -7,9 +7,9 @@ in :mod:`.irregular_quant`, partially valid operands in :mod:`.irregular_partial
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING
 
 from ..ir.dtypes import F32, I32, U8, U32, dtype
+from ..ir.program import AttrValue
 from ..ir.types import BLayout, HistByte, PrintFormat, ScalarType, TileType, Type
 from ..profiles import Profile
 from .assembly import Assembly
@@ -18,10 +18,10 @@ from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import HEADERS, element_type, fixed_type, in_vec, type_row
 from .rules.extents import columns
+from .rules.forbid import Types, forbid
 from .rules.irregular import (
     A5_AND_SIMULATOR,
     Want,
-    matches,
     one_of,
     plain,
     room,
@@ -33,9 +33,6 @@ from .rules.irregular import (
 from .rules.typesets import STANDARD, rows, table
 from .samples.operations import Sample
 from .traits import Effect, Traits
-
-if TYPE_CHECKING:
-    from ..ir.program import AttrValue
 
 _INTS = ("i32", "u32", "i16", "u16")
 _BINS = 256
@@ -213,20 +210,31 @@ def _source_bits(site: Site) -> int | None:
     return d.bits if d is not None and d.bits in (16, 32) else None
 
 
-def _check_byte(site: Site) -> Iterator[Finding]:
+def _breaks_byte(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    attrs["byte"] = HistByte.BYTE_3
+    return dtype_bits(types["src"]) == 16
+
+
+@forbid("byte-exists", "the counted byte is a byte of the element", invalid_if=_breaks_byte)
+def _byte_exists(site: Site) -> Iterator[Finding]:
     bits = _source_bits(site)
     if bits is not None and counted_byte(bits, site.attrs) * 8 >= bits:
         byte = counted_byte(bits, site.attrs)
         yield "src", f"byte is {byte.name}, src has {bits // 8} bytes; allowed: a byte of the element"
 
 
-def _breaks_byte(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    d = element_type(types.get("src"))
-    attrs["byte"] = HistByte.BYTE_3
-    return d is not None and d.bits == 16
+def _breaks_filter(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    types["idx"] = TileType(U8, 5, 32)
+    return counted_byte(dtype_bits(types["src"]), attrs) != HistByte.BYTE_3
 
 
-def _check_filter(site: Site) -> Iterator[Finding]:
+@forbid(
+    "filter-layout",
+    "idx holds one filter byte per row (16-bit sources) or one row per filter byte (32-bit)",
+    ("a5",),
+    invalid_if=_breaks_filter,
+)
+def _filter_layout(site: Site) -> Iterator[Finding]:
     bits, idx, src = _source_bits(site), site.tile("idx"), site.tile("src")
     if bits is None or idx is None or src is None:
         return
@@ -239,35 +247,31 @@ def _check_filter(site: Site) -> Iterator[Finding]:
         yield "idx", f"idx is {idx}; allowed for this byte on a5: row_major {filtered}x{src.cols}"
 
 
-def _breaks_filter(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    types["idx"] = TileType(U8, 5, 32)
-    return counted_byte(dtype_bits(types["src"]), attrs) != HistByte.BYTE_3
-
-
 def dtype_bits(t: Type) -> int:
     """Width of a value's elements, 0 where it has none."""
     d = element_type(t)
     return 0 if d is None else d.bits
 
 
-def _check_filter_rows(site: Site) -> Iterator[Finding]:
+def _breaks_filter_rows(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    types["idx"] = TileType(U8, 1, 32)
+    return counted_byte(dtype_bits(types["src"]), attrs) == HistByte.BYTE_0
+
+
+@forbid("filter-rows", "idx has a row for every filter byte", ("cpu_sim",), invalid_if=_breaks_filter_rows)
+def _filter_rows(site: Site) -> Iterator[Finding]:
     bits, idx = _source_bits(site), site.tile("idx")
     if bits is None or idx is None:
         return
     byte = counted_byte(bits, site.attrs)
-    src_rows = site.valid.get("src", (None, None))[0] or 0
+    src_rows = site.region("src")[0] or 0
     wanted = (0 if byte == HistByte.BYTE_1 else src_rows) if bits == 16 else 3 - byte
     if idx.rows < wanted:
         yield "idx", f"idx has {idx.rows} rows; allowed for this byte: at least {wanted} filter bytes"
 
 
-def _breaks_filter_rows(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    types["idx"] = TileType(U8, 1, 32)
-    return counted_byte(dtype_bits(types["src"]), attrs) == HistByte.BYTE_0
-
-
 def _bins(site: Site) -> Want:
-    return site.valid.get("src", (None, None))[0], _BINS
+    return site.region("src")[0], _BINS
 
 
 def _histogram_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -319,22 +323,10 @@ THISTOGRAM = tile_instruction(
     extra=(
         fixed_type("dst", ("u32",), A5_AND_SIMULATOR, HEADERS),
         fixed_type("idx", ("u8",), A5_AND_SIMULATOR, HEADERS),
-        matches("byte-exists", "the counted byte is a byte of the element", _check_byte, _breaks_byte),
+        _byte_exists,
         room("dst", _bins, "256 bins for each valid row of src"),
-        matches(
-            "filter-layout",
-            "idx holds one filter byte per row (16-bit sources) or one row per filter byte (32-bit)",
-            _check_filter,
-            _breaks_filter,
-            ("a5",),
-        ),
-        matches(
-            "filter-rows",
-            "idx has a row for every filter byte",
-            _check_filter_rows,
-            _breaks_filter_rows,
-            ("cpu_sim",),
-        ),
+        _filter_layout,
+        _filter_rows,
     ),
     decisions=(
         Decision(

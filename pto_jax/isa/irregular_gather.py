@@ -14,8 +14,9 @@ from .declare import Attribute, AttrMap, Decision, Extent, Finding, Instruction,
 from .elementwise_select import CMP_MODE
 from .rules.constraints import HARDWARE, HEADERS, element_type, in_vec, same_element
 from .rules.extents import OPEN
-from .rules.irregular import matches, one_block, plain, retyped, row_cols, sample, scratch_bytes
-from .rules.irregular_patterns import MASK_PATTERN, breaks_pattern_given, period, picked
+from .rules.forbid import Types, edit, forbid, give, one_block, retype
+from .rules.irregular import plain, row_cols, sample, scratch_bytes
+from .rules.irregular_patterns import MASK_PATTERN, period, picked, with_or_without_pattern
 from .rules.regions import covers
 from .rules.typesets import BYTE_FLOATS, INT32, STANDARD, table
 from .samples.operations import Sample
@@ -78,7 +79,8 @@ def gather_form(site: Site) -> str:
     return "index" if "indices" in site.values else "compare" if "kValue" in site.values else "mask"
 
 
-def _check_gather_types(site: Site) -> Iterator[Finding]:
+@forbid("types", "element types of the form on the profile", invalid_if=retype("src", "i4"))
+def _gather_types(site: Site) -> Iterator[Finding]:
     src, dst = element_type(site.types.get("src")), element_type(site.types.get("dst"))
     if src is None or dst is None:
         return
@@ -89,10 +91,8 @@ def _check_gather_types(site: Site) -> Iterator[Finding]:
         legal = list(_COMPARED.get(site.profile.name, ()))
     if src.name not in legal:
         listed = ", ".join(legal) or "nothing (the form does not exist there)"
-        yield (
-            "src",
-            f"src has element type {src}; allowed in the {form} form on {site.profile.name}: {listed}",
-        )
+        where = f"in the {form} form on {site.profile.name}"
+        yield "src", f"src has element type {src}; allowed {where}: {listed}"
     elif form == "compare":
         if dst.name not in ("i32", "u32"):
             yield "dst", f"dst has element type {dst}; allowed for indices that are written: i32, u32"
@@ -102,11 +102,8 @@ def _check_gather_types(site: Site) -> Iterator[Finding]:
         yield "dst", f"dst has element type {dst}, src has {src}; allowed: element types of one size"
 
 
-def _breaks_gather_types(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    return retyped("src", "i4")(types, attrs, profile)
-
-
-def _check_mask_given(site: Site) -> Iterator[Finding]:
+@forbid("mask-given", "maskPattern with a single source only", invalid_if=with_or_without_pattern)
+def _mask_given(site: Site) -> Iterator[Finding]:
     form, pattern = gather_form(site), site.attrs.get("maskPattern")
     if form == "mask" and pattern is None:
         yield "src", "a single source without maskPattern; allowed: maskPattern, or indices, or a threshold"
@@ -114,7 +111,14 @@ def _check_mask_given(site: Site) -> Iterator[Finding]:
         yield "src", f"maskPattern in the {form} form; allowed with a single source only"
 
 
-def _check_counts(site: Site) -> Iterator[Finding]:
+def _breaks_counts(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    if types.pop("cdst", None) is None:
+        types["cdst"] = TileType(I32, 1, 8)
+    return True
+
+
+@forbid("counts-given", "cdst in the comparison form only", invalid_if=_breaks_counts)
+def _counts_given(site: Site) -> Iterator[Finding]:
     compare = gather_form(site) == "compare"
     if compare != ("cdst" in site.values):
         found = "dst and cdst" if "cdst" in site.values else "dst alone"
@@ -125,15 +129,18 @@ def _check_counts(site: Site) -> Iterator[Finding]:
         yield "cdst", f"cdst has element type {cdst}, dst has {dst}; allowed: one element type for both"
 
 
-def _breaks_counts(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    if "cdst" in types:
-        del types["cdst"]
-    else:
-        types["cdst"] = TileType(I32, 1, 8)
-    return True
+def _breaks_relation(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    attrs["cmpMode"] = CmpMode.LE
+    return "cdst" in types
 
 
-def _check_relation(site: Site) -> Iterator[Finding]:
+@forbid(
+    "compare-mode",
+    "the comparison form compares with EQ or GT, integers on a2a3 with EQ",
+    HARDWARE,
+    invalid_if=_breaks_relation,
+)
+def _compare_mode(site: Site) -> Iterator[Finding]:
     if gather_form(site) != "compare":
         return
     mode, src = site.attrs.get("cmpMode"), element_type(site.types.get("src"))
@@ -144,25 +151,20 @@ def _check_relation(site: Site) -> Iterator[Finding]:
         yield "src", f"{src} compared with GT; allowed on a2a3: EQ"
 
 
-def _breaks_relation(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    attrs["cmpMode"] = CmpMode.LE
-    return "cdst" in types
-
-
-def _check_threshold(site: Site) -> Iterator[Finding]:
+@forbid(
+    "scalar-type",
+    "the threshold has the element type of src",
+    HARDWARE,
+    invalid_if=give("kValue", ScalarType(BF16)),
+)
+def _threshold(site: Site) -> Iterator[Finding]:
     k, src = element_type(site.types.get("kValue")), element_type(site.types.get("src"))
     if k is not None and src is not None and not same_element(k, src):
         yield "kValue", f"kValue has type {k}, src has element type {src}; allowed: a scalar of type {src}"
 
 
-def _breaks_threshold(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    if "kValue" not in types:
-        return False
-    types["kValue"] = ScalarType(BF16)
-    return True
-
-
-def _check_index_type(site: Site) -> Iterator[Finding]:
+@forbid("indices-type", "integer indices of the profile", invalid_if=retype("indices", "f32"))
+def _index_type(site: Site) -> Iterator[Finding]:
     d, src = element_type(site.types.get("indices")), element_type(site.types.get("src"))
     if d is None:
         return
@@ -170,34 +172,31 @@ def _check_index_type(site: Site) -> Iterator[Finding]:
     if src is not None and src.bits == 64:
         allowed = allowed[:2]
     if d.name not in allowed:
-        yield (
-            "indices",
-            f"indices have element type {d}; allowed on {site.profile.name}: {', '.join(allowed)}",
-        )
+        listed = f"on {site.profile.name}: {', '.join(allowed)}"
+        yield "indices", f"indices have element type {d}; allowed {listed}"
 
 
-def _check_dense(site: Site) -> Iterator[Finding]:
+def _breaks_dense(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    if "cdst" in types or attrs.get("axis") == GatherAxis.GATHER_COL:
+        return False
+    return edit("dst", lambda t: t.with_valid(t.v_row, t.cols - 1))(types, attrs, profile)
+
+
+@forbid("dense", "all columns of dst are valid where results are packed", HARDWARE, invalid_if=_breaks_dense)
+def _dense(site: Site) -> Iterator[Finding]:
     """Packed results run on through dst's storage, so its rows must be valid to the end."""
     if gather_form(site) == "compare":
         return
     axis, dst = site.attrs.get("axis"), site.tile("dst")
-    cols = site.valid.get("dst", (None, None))[1]
+    cols = site.region("dst")[1]
     if gather_form(site) == "mask" and axis != GatherAxis.GATHER_ROW:
         return
     if dst is not None and cols is not None and cols != dst.cols:
         yield "dst", f"dst has {cols} valid columns of {dst.cols}; allowed: all columns valid"
 
 
-def _breaks_dense(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    t = types["dst"]
-    if not isinstance(t, TileType) or "cdst" in types or attrs.get("axis") == GatherAxis.GATHER_COL:
-        return False
-    types["dst"] = t.with_valid(t.v_row, t.cols - 1)
-    return True
-
-
 def _packed(site: Site) -> int | None:
-    pattern, (r, c) = site.attrs.get("maskPattern"), site.valid.get("src", (None, None))
+    pattern, (r, c) = site.attrs.get("maskPattern"), site.region("src")
     if not isinstance(pattern, MaskPattern) or r is None or c is None:
         return None
     if site.attrs.get("axis") == GatherAxis.GATHER_COL:
@@ -205,7 +204,12 @@ def _packed(site: Site) -> int | None:
     return r * picked(pattern, c)
 
 
-def _check_packed(site: Site) -> Iterator[Finding]:
+def _breaks_packed(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    return "maskPattern" in attrs and one_block("dst")(types, attrs, profile)
+
+
+@forbid("mask-room", "dst has room for the picked elements", invalid_if=_breaks_packed)
+def _mask_room(site: Site) -> Iterator[Finding]:
     dst, count = site.tile("dst"), _packed(site)
     if gather_form(site) != "mask" or dst is None or count is None:
         return
@@ -215,10 +219,6 @@ def _check_packed(site: Site) -> Iterator[Finding]:
             yield "dst", f"dst is {dst.rows}x{dst.cols}; allowed: room for {count} picked rows of {cols}"
     elif dst.elements < count:
         yield "dst", f"dst has {dst.elements} elements; allowed: room for {count} picked ones"
-
-
-def _breaks_packed(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    return "maskPattern" in attrs and one_block("dst")(types, attrs, profile)
 
 
 def _gather_scratch(site: Site) -> int | None:
@@ -306,40 +306,16 @@ TGATHER = replace(
     TGATHER,
     sampler=_gather_samples,
     constraints=(
-        matches(
-            "types", "element types of the form on the profile", _check_gather_types, _breaks_gather_types
-        ),
-        matches(
-            "scalar-type",
-            "the threshold has the element type of src",
-            _check_threshold,
-            _breaks_threshold,
-            HARDWARE,
-        ),
+        _gather_types,
+        _threshold,
         in_vec(_GATHER_OPERANDS),
         plain(("dst", "src", "cdst", "indices"), HARDWARE),
-        matches(
-            "indices-type", "integer indices of the profile", _check_index_type, retyped("indices", "f32")
-        ),
-        matches(
-            "mask-given", "maskPattern with a single source only", _check_mask_given, breaks_pattern_given
-        ),
-        matches("counts-given", "cdst in the comparison form only", _check_counts, _breaks_counts),
-        matches(
-            "compare-mode",
-            "the comparison form compares with EQ or GT, integers on a2a3 with EQ",
-            _check_relation,
-            _breaks_relation,
-            HARDWARE,
-        ),
-        matches(
-            "dense",
-            "all columns of dst are valid where results are packed",
-            _check_dense,
-            _breaks_dense,
-            HARDWARE,
-        ),
-        matches("mask-room", "dst has room for the picked elements", _check_packed, _breaks_packed),
+        _index_type,
+        _mask_given,
+        _counts_given,
+        _compare_mode,
+        _dense,
+        _mask_room,
         *covers(("indices",), "dst"),
         scratch_bytes("tmp", _gather_scratch, "indices and comparison results"),
     ),

@@ -14,8 +14,9 @@ from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, fixed_type, in_vec, size
-from .rules.irregular import Want, matches, plain, retyped, room, row_cols, sample
-from .rules.irregular_patterns import MASK_PATTERN, breaks_pattern_given, period, picked
+from .rules.forbid import Types, edit, forbid, retype
+from .rules.irregular import Want, plain, room, row_cols, sample
+from .rules.irregular_patterns import MASK_PATTERN, period, picked, with_or_without_pattern
 from .rules.regions import covers
 from .rules.typesets import FLOATS, INT32, STANDARD, table
 from .samples.operations import Sample
@@ -31,7 +32,7 @@ _SIZES_1_2_4 = (*FLOATS, *INT32)
 
 
 def _offsets(site: Site) -> Want:
-    dst, (r, c) = site.tile("dst"), site.valid.get("dst", (None, None))
+    dst, (r, c) = site.tile("dst"), site.region("dst")
     if dst is None or c is None:
         return r, None
     blocks = c * dst.dtype.bits // 256 if site.profile.name == "cpu_sim" else -(-c * dst.dtype.bits // 256)
@@ -93,7 +94,12 @@ _SCATTER_OPERANDS = (
 )
 
 
-def _check_scatter_index(site: Site) -> Iterator[Finding]:
+@forbid(
+    "indexes-type",
+    "integer offsets; on hardware of 4 bytes for 4- and 8-byte data, else of 2",
+    invalid_if=retype("indexes", "f32"),
+)
+def _index_type(site: Site) -> Iterator[Finding]:
     d, src = element_type(site.types.get("indexes")), element_type(site.types.get("src"))
     if d is None or src is None:
         return
@@ -106,17 +112,28 @@ def _check_scatter_index(site: Site) -> Iterator[Finding]:
         yield "indexes", f"indexes have element type {d}; allowed for {src}: i{wanted}, u{wanted}"
 
 
-def _check_scatter_mask(site: Site) -> Iterator[Finding]:
+@forbid("mask-given", "either indexes or maskPattern", invalid_if=with_or_without_pattern)
+def _mask_given(site: Site) -> Iterator[Finding]:
     pattern = site.attrs.get("maskPattern")
     if ("indexes" in site.values) == (pattern is not None):
         found = "neither indexes nor" if pattern is None else "both indexes and"
         yield "src", f"{found} maskPattern; allowed: one of them"
 
 
-def _check_spread(site: Site) -> Iterator[Finding]:
+def _breaks_spread(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    fewer = edit("src", lambda t: t.with_valid(t.rows, t.cols - 1))
+    return "maskPattern" in attrs and fewer(types, attrs, profile)
+
+
+@forbid(
+    "mask-region",
+    "the valid region of src are the places of dst that the pattern picks",
+    invalid_if=_breaks_spread,
+)
+def _mask_region(site: Site) -> Iterator[Finding]:
     """The picked places of dst are as many as src has elements."""
     pattern = site.attrs.get("maskPattern")
-    (rs, cs), (rd, cd) = site.valid.get("src", (None, None)), site.valid.get("dst", (None, None))
+    (rs, cs), (rd, cd) = site.region("src"), site.region("dst")
     if not isinstance(pattern, MaskPattern) or "indexes" in site.values:
         return
     over_rows = site.attrs.get("axis") == ScatterAxis.SCATTER_COL
@@ -126,35 +143,21 @@ def _check_spread(site: Site) -> Iterator[Finding]:
         else (rd, None if cd is None else picked(pattern, cd))
     )
     if any(h is not None and w is not None and h != w for h, w in zip((rs, cs), wanted, strict=True)):
-        yield (
-            "src",
-            f"src has valid region {size(rs)}x{size(cs)}; allowed: the {size(wanted[0])}x{size(wanted[1])} "
-            f"places of dst that {pattern.name} picks",
-        )
+        places = f"{size(wanted[0])}x{size(wanted[1])} places of dst that {pattern.name} picks"
+        yield "src", f"src has valid region {size(rs)}x{size(cs)}; allowed: the {places}"
 
 
-def _breaks_spread(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    t = types["src"]
-    if "maskPattern" not in attrs or not isinstance(t, TileType):
+def _breaks_mask_size(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    if "maskPattern" not in attrs:
         return False
-    types["src"] = t.with_valid(t.rows, t.cols - 1)
-    return True
+    return all(retype(name, "i64")(types, attrs, profile) for name in ("src", "dst"))
 
 
-def _check_mask_size(site: Site) -> Iterator[Finding]:
+@forbid("mask-size", "the mask form spreads types of 2 or 4 bytes", SIMULATOR, invalid_if=_breaks_mask_size)
+def _mask_size(site: Site) -> Iterator[Finding]:
     d = element_type(site.types.get("src"))
     if d is not None and "indexes" not in site.values and d.bits not in (16, 32):
         yield "src", f"src has element type {d}; allowed in the mask form on cpu_sim: types of 2 or 4 bytes"
-
-
-def _breaks_mask_size(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    if "maskPattern" not in attrs:
-        return False
-    for name in ("src", "dst"):
-        t = types[name]
-        assert isinstance(t, TileType)
-        types[name] = replace(t, dtype=dtype("i64"))
-    return True
 
 
 def _scatter_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -203,26 +206,10 @@ TSCATTER = tile_instruction(
     ),
     placement=(in_vec(_SCATTER_OPERANDS), plain(("dst", "src", "indexes"), HARDWARE)),
     extra=(
-        matches(
-            "indexes-type",
-            "integer offsets; on hardware of 4 bytes for 4- and 8-byte data, else of 2",
-            _check_scatter_index,
-            retyped("indexes", "f32"),
-        ),
-        matches("mask-given", "either indexes or maskPattern", _check_scatter_mask, breaks_pattern_given),
-        matches(
-            "mask-size",
-            "the mask form spreads types of 2 or 4 bytes",
-            _check_mask_size,
-            _breaks_mask_size,
-            SIMULATOR,
-        ),
-        matches(
-            "mask-region",
-            "the valid region of src are the places of dst that the pattern picks",
-            _check_spread,
-            _breaks_spread,
-        ),
+        _index_type,
+        _mask_given,
+        _mask_size,
+        _mask_region,
         *covers(("src",), "indexes"),
     ),
     decisions=(

@@ -10,9 +10,10 @@ from ..ir.dtypes import dtype
 from ..ir.types import TileType, Type
 from ..profiles import Profile
 from .common import SIMULATOR_VALUES, tile_instruction
-from .declare import Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site
+from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, in_vec, row_major, size
 from .rules.extents import LARGER
+from .rules.forbid import Types, edit, forbid
 from .rules.irregular import row_cols, sample
 from .rules.regions import covers, equal_shape
 from .rules.typesets import FLOATS, INT32, INTS, Rows, TypeTable, pairs, table
@@ -30,47 +31,40 @@ NEITHER_VALID = Decision(
 )
 
 
-def _part_regions() -> Constraint:
-    """On hardware the larger source is valid exactly where the destination is."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        regions = [site.valid.get(n, (None, None)) for n in ("dst", "src0", "src1")]
-        if any(n is None for region in regions for n in region):
-            return
-        sizes = dict(zip(("dst", "src0", "src1"), regions, strict=True))
-        if _broken(sizes, {}):
-            found = " and ".join(f"{size(r)}x{size(c)}" for r, c in regions[1:])
-            (r, c) = regions[0]
-            yield (
-                "src0",
-                f"the valid regions of src0 and src1 are {found}; allowed: one equal to the "
-                f"{size(r)}x{size(c)} of dst, the other within it",
-            )
-
-    def breaks(types: dict[str, Type], attrs: Any, profile: Profile) -> bool:
-        for name in ("src0", "src1", "src0Idx", "src1Idx"):
-            t = types.get(name)
-            if isinstance(t, TileType):
-                types[name] = t.with_valid(t.rows - 1, t.cols)
-        return True
-
-    return Constraint(
-        "part-region",
-        "one source is valid exactly where dst is, the other within it",
-        check,
-        HARDWARE,
-        stage="run-time",
-        source=HEADERS,
-        breaks=breaks,
-        region=RegionRule("custom", ("dst", "src0", "src1"), _broken),
-    )
-
-
 def _broken(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType]) -> Any:
     (r, c), (r0, c0), (r1, c1) = (sizes[n] for n in ("dst", "src0", "src1"))
     differ0, differ1 = (r0 != r) | (c0 != c), (r1 != r) | (c1 != c)
     exceed = (r0 > r) | (c0 > c) | (r1 > r) | (c1 > c)
     return (differ0 & differ1) | exceed
+
+
+def _both_shorter(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    for name in ("src0", "src1", "src0Idx", "src1Idx"):
+        edit(name, lambda t: t.with_valid(t.rows - 1, t.cols))(types, attrs, profile)
+    return True
+
+
+@forbid(
+    "part-region",
+    "one source is valid exactly where dst is, the other within it",
+    HARDWARE,
+    stage="run-time",
+    invalid_if=_both_shorter,
+    region=RegionRule("custom", ("dst", "src0", "src1"), _broken),
+)
+def _part_region(site: Site) -> Iterator[Finding]:
+    """On hardware the larger source is valid exactly where the destination is."""
+    regions = [site.region(n) for n in ("dst", "src0", "src1")]
+    if any(n is None for region in regions for n in region):
+        return
+    if _broken(dict(zip(("dst", "src0", "src1"), regions, strict=True)), {}):
+        found = " and ".join(f"{size(r)}x{size(c)}" for r, c in regions[1:])
+        (r, c) = regions[0]
+        yield (
+            "src0",
+            f"the valid regions of src0 and src1 are {found}; allowed: one equal to the "
+            f"{size(r)}x{size(c)} of dst, the other within it",
+        )
 
 
 def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -93,7 +87,7 @@ def _partial(
         cls="irregular",
         reads=(),
         placement=(in_vec(operands), row_major(operands)),
-        extra=(_part_regions(),),
+        extra=(_part_region,),
         decisions=(NEITHER_VALID, *decisions),
         sampler=_samples,
         formulas=(of_two(operation),),
@@ -184,7 +178,7 @@ def _partial_arg(name: str, relation: str, summary: str) -> Instruction:
         reads=(),
         placement=(in_vec(_ARG_OPERANDS), row_major(_ARG_OPERANDS)),
         extra=(
-            _part_regions(),
+            _part_region,
             *(rule for v, i in _PAIRED for rule in _beside(v, i)),
         ),
         decisions=(
@@ -202,7 +196,7 @@ def _partial_arg(name: str, relation: str, summary: str) -> Instruction:
 
 def _beside(value: str, index: str) -> tuple[Constraint, ...]:
     """An index tile has the shape of its value tile; on hardware a lane for each of its valid ones."""
-    same = replace(equal_shape(value, index, SIMULATOR, HEADERS), rule=f"{index}-shape")
+    same = equal_shape(value, index, SIMULATOR, HEADERS, f"{index}-shape")
     enough = replace(covers((index,), value)[0], rule=f"{index}-lanes", profiles=HARDWARE)
     return same, enough
 

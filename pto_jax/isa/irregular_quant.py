@@ -9,9 +9,10 @@ from ..ir.types import BLayout, QuantType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
 from .assembly import Assembly, segments
 from .common import SIMULATOR_VALUES, tile_instruction
-from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .declare import Attribute, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import HARDWARE, HEADERS, element_type, fixed_type, in_vec, row_major
-from .rules.irregular import Want, matches, room, row_cols, sample, scratch_bytes
+from .rules.forbid import assign, forbid
+from .rules.irregular import Want, room, row_cols, sample, scratch_bytes
 from .rules.typesets import FLOATS, Rows, pairs
 from .samples.operations import Sample
 
@@ -31,7 +32,13 @@ _INT8_OPERANDS = (
 QUANT_TYPE = Attribute("quant_type", QuantType, QuantType.INT8_SYM, "INT8_SYM or INT8_ASYM")
 
 
-def _check_quant_type(site: Site) -> Iterator[Finding]:
+@forbid(
+    "quant-type",
+    "INT8_SYM with an i8 dst and no offset, INT8_ASYM with a u8 dst and an offset",
+    source="PTOAS verifier; pto-isa headers",
+    invalid_if=assign(quant_type=QuantType.MXFP8),
+)
+def _quant_type(site: Site) -> Iterator[Finding]:
     kind, d = site.attrs.get("quant_type"), element_type(site.types.get("dst"))
     if not isinstance(kind, QuantType) or kind not in (QuantType.INT8_SYM, QuantType.INT8_ASYM):
         found = kind.name if isinstance(kind, QuantType) else kind
@@ -47,13 +54,8 @@ def _check_quant_type(site: Site) -> Iterator[Finding]:
         yield "offset" if not asymmetric else None, f"found {found} offset; allowed: {allowed}"
 
 
-def _breaks_quant_type(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    attrs["quant_type"] = QuantType.MXFP8
-    return True
-
-
 def _source_region(site: Site) -> Want:
-    return site.valid.get("src", (None, None))
+    return site.region("src")
 
 
 def _source_bytes(site: Site) -> int | None:
@@ -92,13 +94,7 @@ TQUANT = tile_instruction(
     attributes=(QUANT_TYPE,),
     placement=(in_vec(_INT8_OPERANDS), row_major((_INT8_OPERANDS[0], _SOURCE), ("a2a3",))),
     extra=(
-        matches(
-            "quant-type",
-            "INT8_SYM with an i8 dst and no offset, INT8_ASYM with a u8 dst and an offset",
-            _check_quant_type,
-            _breaks_quant_type,
-            source="PTOAS verifier; pto-isa headers",
-        ),
+        _quant_type,
         fixed_type("scale", ("f32",), PROFILE_NAMES, HEADERS),
         fixed_type("offset", ("f32",), PROFILE_NAMES, HEADERS),
         room("dst", _source_region, "the valid region of src"),
@@ -146,7 +142,7 @@ _DEQUANT_OPERANDS = (
 
 
 def _parameters(site: Site) -> Want:
-    return site.valid.get("dst", (None, None))[0], 1
+    return site.region("dst")[0], 1
 
 
 def _dequant_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:

@@ -12,7 +12,8 @@ from .common import SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import HEADERS, element_type, fixed_type, in_vec
 from .rules.extents import OPEN
-from .rules.irregular import A5_AND_SIMULATOR, Want, matches, one_block, one_of, plain, retyped, room, sample
+from .rules.forbid import Types, assign, forbid, one_block, retile, retype
+from .rules.irregular import A5_AND_SIMULATOR, Want, one_of, plain, room, sample
 from .rules.regions import equal_shape
 from .rules.typesets import FLOATS, Rows, pairs
 from .samples.operations import Sample
@@ -50,7 +51,13 @@ _MX_VALUES = (
 )
 
 
-def _check_format(site: Site) -> Iterator[Finding]:
+@forbid(
+    "mx-format",
+    "an FP8 algorithm with 8-bit codes, FP4 with f4e2m1x2",
+    A5_AND_SIMULATOR,
+    invalid_if=assign(mx_alg=MxQuantAlg.HIF4),
+)
+def _format(site: Site) -> Iterator[Finding]:
     alg, d = site.attrs.get("mx_alg"), element_type(site.types.get("dst"))
     if not isinstance(alg, MxQuantAlg) or d is None:
         return
@@ -61,39 +68,38 @@ def _check_format(site: Site) -> Iterator[Finding]:
         yield "dst", f"dst has element type {d} with {alg.name}; allowed: {wanted}"
 
 
-def _breaks_format(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    attrs["mx_alg"] = MxQuantAlg.HIF4
-    return True
-
-
-def _check_groups(site: Site) -> Iterator[Finding]:
-    t, along_rows = site.tile("src"), _along_rows(site)
-    if t is None:
-        return
-    extent, what = (t.rows, "rows") if along_rows else (t.cols, "columns")
-    if extent % GROUP:
-        yield "src", f"src has {extent} {what}; allowed: a multiple of {GROUP}, the group size"
-
-
 def _along_rows(site: Site) -> bool:
     return site.instruction.name == "tquant_dn" or site.attrs.get("grp_axis") == 0
 
 
-def _breaks_groups(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+def _breaks_groups(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     if "interleave" in attrs:
         return False
     for name in ("src", "dst"):
-        t = types[name]
-        assert isinstance(t, TileType)
-        types[name] = replace(t, rows=24, v_row=24)
+        retile(name, rows=24, v_row=24)(types, attrs, profile)
     if types["exp"] == TileType(U8, 8, 32):
         attrs["grp_axis"], types["exp"] = 0, TileType(U8, 1, 64)
     return True
 
 
+@forbid(
+    "group-size",
+    "whole groups of 32 along the grouped axis",
+    A5_AND_SIMULATOR,
+    invalid_if=_breaks_groups,
+)
+def _group_size(site: Site) -> Iterator[Finding]:
+    t = site.tile("src")
+    if t is None:
+        return
+    extent, what = (t.rows, "rows") if _along_rows(site) else (t.cols, "columns")
+    if extent % GROUP:
+        yield "src", f"src has {extent} {what}; allowed: a multiple of {GROUP}, the group size"
+
+
 def _groups(site: Site) -> Want:
     """Rows and columns of one exponent per group."""
-    src, (rows, cols) = site.tile("src"), site.valid.get("src", (None, None))
+    src, (rows, cols) = site.tile("src"), site.region("src")
     if src is None:
         return None, None
     if not _along_rows(site):
@@ -105,40 +111,58 @@ def _groups(site: Site) -> Want:
     return src.rows // GROUP, cols
 
 
-def _breaks_exponents(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+def _breaks_exponents(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     t = types["exp"]
-    if not isinstance(t, TileType) or t.rows <= 2:
-        return one_block("exp")(types, attrs, profile)
-    types["exp"] = replace(t, rows=2, v_row=2)
-    return True
+    tall = isinstance(t, TileType) and t.rows > 2
+    return (retile("exp", rows=2, v_row=2) if tall else one_block("exp"))(types, attrs, profile)
 
 
 def _flat_room(name: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t, src, (rows, cols) = site.tile(name), site.tile("src"), site.valid.get("src", (None, None))
+    @forbid(f"{name}-room", f"{name} has an element per group", A5_AND_SIMULATOR, invalid_if=one_block(name))
+    def rule(site: Site) -> Iterator[Finding]:
+        t, src, (rows, cols) = site.tile(name), site.tile("src"), site.region("src")
         if t is None or src is None:
             return
         count = src.rows // GROUP * (cols or 0) if _along_rows(site) else (rows or 0) * (src.cols // GROUP)
         if t.elements < count:
             yield name, f"{name} has {t.elements} elements; allowed: at least {count}, one per group"
 
-    return matches(f"{name}-room", f"{name} has an element per group", check, one_block(name))
+    return rule
 
 
 def _scratch_type(name: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid(
+        f"{name}-type",
+        f"{name} has element type f32, on a5 also that of src",
+        A5_AND_SIMULATOR,
+        invalid_if=retype(name, "u8"),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         d, s = element_type(site.types.get(name)), element_type(site.types.get("src"))
         allowed = {"f32"} | ({s.name} if s is not None and site.profile.name == "a5" else set())
         if d is not None and d.name not in allowed:
             listed = " or ".join(sorted(allowed))
             yield name, f"{name} has element type {d}; allowed on {site.profile.name}: {listed}"
 
-    return matches(
-        f"{name}-type", f"{name} has element type f32, on a5 also that of src", check, retyped(name, "u8")
-    )
+    return rule
 
 
-def _check_interleave(site: Site) -> Iterator[Finding]:
+def _breaks_interleave(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    t = types["src"]
+    attrs["interleave"] = True
+    if not isinstance(t, TileType) or (t.rows % 64 == 0 and profile.name == "a5"):
+        return False
+    types["exp"] = TileType(U8, t.rows // GROUP, 4 * t.cols)
+    return True
+
+
+@forbid(
+    "interleave",
+    "interleave on a5 with whole pairs of groups",
+    A5_AND_SIMULATOR,
+    invalid_if=_breaks_interleave,
+)
+def _interleave(site: Site) -> Iterator[Finding]:
     src = site.tile("src")
     if not site.attrs.get("interleave") or src is None:
         return
@@ -146,15 +170,6 @@ def _check_interleave(site: Site) -> Iterator[Finding]:
         yield None, "interleave on cpu_sim; allowed on a5 only"
     elif src.rows % 64 or (site.valid["src"][0] or 0) % 64:
         yield "src", f"src has {src.rows} rows; allowed with interleave: whole pairs of groups (64 rows)"
-
-
-def _breaks_interleave(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    t = types["src"]
-    attrs["interleave"] = True
-    if not isinstance(t, TileType) or (t.rows % 64 == 0 and profile.name == "a5"):
-        return False
-    types["exp"] = TileType(U8, t.rows // GROUP, 4 * t.cols)
-    return True
 
 
 def _mx_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -184,32 +199,17 @@ def _mx_sample(instruction: Instruction, profile: Profile, d: str, s: str, alg: 
     return sample(instruction, ("src",), types, attrs)
 
 
-def _mx_rules() -> tuple[Constraint, ...]:
-    return (
-        matches(
-            "mx-format",
-            "an FP8 algorithm with 8-bit codes, FP4 with f4e2m1x2",
-            _check_format,
-            _breaks_format,
-            A5_AND_SIMULATOR,
-        ),
-        fixed_type("exp", ("u8",), A5_AND_SIMULATOR, HEADERS),
-        replace(_scratch_type("max"), profiles=A5_AND_SIMULATOR),
-        replace(_scratch_type("scaling"), profiles=A5_AND_SIMULATOR),
-        equal_shape("src", "dst", A5_AND_SIMULATOR, HEADERS),
-        matches(
-            "group-size",
-            "whole groups of 32 along the grouped axis",
-            _check_groups,
-            _breaks_groups,
-            A5_AND_SIMULATOR,
-        ),
-        room("exp", _groups, "an exponent per group", A5_AND_SIMULATOR, breaks=_breaks_exponents),
-        replace(_flat_room("max"), profiles=A5_AND_SIMULATOR),
-        replace(_flat_room("scaling"), profiles=A5_AND_SIMULATOR),
-    )
-
-
+_MX_RULES = (
+    _format,
+    fixed_type("exp", ("u8",), A5_AND_SIMULATOR, HEADERS),
+    _scratch_type("max"),
+    _scratch_type("scaling"),
+    equal_shape("src", "dst", A5_AND_SIMULATOR, HEADERS),
+    _group_size,
+    room("exp", _groups, "an exponent per group", A5_AND_SIMULATOR, invalid_if=_breaks_exponents),
+    _flat_room("max"),
+    _flat_room("scaling"),
+)
 _MX_PLACES = (
     in_vec(_MX_OPERANDS, A5_AND_SIMULATOR),
     plain(tuple(o.name for o in _MX_OPERANDS), A5_AND_SIMULATOR),
@@ -262,7 +262,7 @@ TQUANT_MX = tile_instruction(
     reads=(),
     attributes=(MX_ALG, Attribute("grp_axis", int, 1, "1: groups along columns, 0: along rows")),
     placement=_MX_PLACES,
-    extra=(*_mx_rules(), replace(one_of("grp_axis", (0, 1), HEADERS), profiles=A5_AND_SIMULATOR)),
+    extra=(*_MX_RULES, one_of("grp_axis", (0, 1), HEADERS, A5_AND_SIMULATOR)),
     decisions=_MX_DECISIONS,
     sampler=_mx_samples,
     sized_by=("dst",),
@@ -282,16 +282,7 @@ TQUANT_DN = tile_instruction(
     reads=(),
     attributes=(MX_ALG, Attribute("interleave", bool, False, "exponents of group pairs side by side; a5")),
     placement=_MX_PLACES,
-    extra=(
-        *_mx_rules(),
-        matches(
-            "interleave",
-            "interleave on a5 with whole pairs of groups",
-            _check_interleave,
-            _breaks_interleave,
-            A5_AND_SIMULATOR,
-        ),
-    ),
+    extra=(*_MX_RULES, _interleave),
     decisions=_MX_DECISIONS,
     sampler=_mx_samples,
     sized_by=("dst",),

@@ -17,7 +17,8 @@ from .common import PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Decision, Extent, Finding, Instruction, Operand, Site, Size, Sources
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
 from .rules.extents import JOINED
-from .rules.irregular import Want, matches, one_block, plain, room, sample, scratch_bytes, shrunk, single_row
+from .rules.forbid import Types, edit, forbid, one_block, shrunk
+from .rules.irregular import Want, plain, room, sample, scratch_bytes, single_row
 from .rules.typesets import HALVES, STANDARD, table
 from .samples.operations import Sample
 
@@ -53,32 +54,36 @@ _SORT_OPERANDS = (
 
 def _records(site: Site) -> Want:
     src = site.tile("src")
-    rows, cols = site.valid.get("src", (None, None))
+    rows, cols = site.region("src")
     return rows, None if src is None or cols is None else slots(src.dtype.bits) * cols
 
 
-def _check_index_lanes(site: Site) -> Iterator[Finding]:
-    idx, (rows, cols) = site.tile("idx"), site.valid.get("src", (None, None))
+@forbid("idx-lanes", "idx has an index for every valid element of src", invalid_if=one_block("idx"))
+def _index_lanes(site: Site) -> Iterator[Finding]:
+    idx, (rows, cols) = site.tile("idx"), site.region("src")
     if idx is None:
         return
     one_row = site.profile.name != "cpu_sim" and site.valid["idx"][0] == 1
     if idx.cols < (cols or 0) or (idx.rows < (rows or 0) and not one_row):
-        yield (
-            "idx",
-            f"idx is {idx.rows}x{idx.cols}; allowed: an index for each of the {size(rows)}x{size(cols)} "
-            "valid elements of src"
-            + ("" if site.profile.name == "cpu_sim" else ", or one valid row of them for all rows"),
-        )
+        or_one = "" if site.profile.name == "cpu_sim" else ", or one valid row of them for all rows"
+        allowed = f"an index for each of the {size(rows)}x{size(cols)} valid elements of src{or_one}"
+        yield "idx", f"idx is {idx.rows}x{idx.cols}; allowed: {allowed}"
 
 
-def _check_tail(site: Site) -> Iterator[Finding]:
-    cols = site.valid.get("src", (None, None))[1]
+@forbid(
+    "tail-needs-tmp",
+    "without tmp the valid columns of src are a multiple of 32",
+    HARDWARE,
+    invalid_if=shrunk("src", cols=1),
+)
+def _tail(site: Site) -> Iterator[Finding]:
+    cols = site.region("src")[1]
     if cols is not None and cols % BLOCK and "tmp" not in site.values:
         yield "src", f"src has {cols} valid columns and tmp is missing; allowed without it: multiples of 32"
 
 
 def _sort_scratch(site: Site) -> int | None:
-    src, cols = site.tile("src"), site.valid.get("src", (None, None))[1]
+    src, cols = site.tile("src"), site.region("src")[1]
     if src is None or cols is None:
         return None
     width = src.dtype.bits // 8
@@ -117,12 +122,7 @@ TSORT32 = tile_instruction(
     extra=(
         fixed_type("idx", ("u32",), ("cpu_sim", "a2a3", "a5"), HEADERS),
         same_as("tmp", "src", HARDWARE, HEADERS),
-        matches(
-            "idx-lanes",
-            "idx has an index for every valid element of src",
-            _check_index_lanes,
-            one_block("idx"),
-        ),
+        _index_lanes,
         room("dst", _records, "the records of all valid elements of src", severity="warning"),
         replace(
             equal_valid(("src", "idx"), "public CPU simulator"),
@@ -131,13 +131,7 @@ TSORT32 = tile_instruction(
             profiles=SIMULATOR,
             severity="warning",
         ),
-        matches(
-            "tail-needs-tmp",
-            "without tmp the valid columns of src are a multiple of 32",
-            _check_tail,
-            shrunk("src", cols=1),
-            HARDWARE,
-        ),
+        _tail,
         scratch_bytes("tmp", _sort_scratch, "a row padded to whole blocks"),
     ),
     decisions=(
@@ -197,47 +191,49 @@ def _several(site: Site) -> bool:
     return "src1" in site.values
 
 
-def _check_executed(site: Site) -> Iterator[Finding]:
-    if _several(site) != ("executed" in site.values):
-        what = "several lists" if _several(site) else "one list"
-        allowed = "dst and the counts, vector<4xi16>" if _several(site) else "dst only"
-        yield (
-            "executed" if not _several(site) else None,
-            f"{what} of records; allowed destinations: {allowed}",
-        )
-
-
-def _breaks_executed(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    if "executed" in types:
-        del types["executed"]
-    else:
+def _breaks_executed(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    if types.pop("executed", None) is None:
         types["executed"] = EXECUTED
     return True
 
 
+@forbid(
+    "executed-given",
+    "the counts are a destination exactly where several lists are merged",
+    source="PTOAS verifier; pto_instr.hpp",
+    invalid_if=_breaks_executed,
+)
+def _executed_given(site: Site) -> Iterator[Finding]:
+    if _several(site) and "executed" not in site.values:
+        yield None, "several lists of records; allowed destinations: dst and the counts, vector<4xi16>"
+    if not _several(site) and "executed" in site.values:
+        yield "executed", "one list of records; allowed destinations: dst only"
+
+
 def _single_source(site: Site) -> Want:
-    return 1, None if _several(site) else site.valid.get("dst", (None, None))[1]
+    return 1, None if _several(site) else site.region("dst")[1]
 
 
-def _breaks_source_room(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    t = types["dst"]
-    if "src1" in types or not isinstance(t, TileType):
-        return False
-    types["dst"] = TileType(t.dtype, 1, 2 * t.cols)
-    return True
+def _breaks_source_room(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    wide = edit("dst", lambda t: TileType(t.dtype, 1, 2 * t.cols))
+    return "src1" not in types and wide(types, attrs, profile)
 
 
-def _check_blocks(site: Site) -> Iterator[Finding]:
-    length, cols = site.constant("blockLen"), site.valid.get("src0", (None, None))[1]
+@forbid(
+    "block-length",
+    "blockLen is a positive multiple of 64, and src0 has 1 to 255 whole groups of four blocks",
+    HARDWARE,
+    invalid_if=shrunk("src0", cols=2),
+)
+def _block_length(site: Site) -> Iterator[Finding]:
+    length, cols = site.constant("blockLen"), site.region("src0")[1]
     if length is None:
         return
     if length < 1 or length % 64:
         yield "blockLen", f"blockLen is {length}; allowed: a positive multiple of 64"
     elif cols is not None and not (cols and cols % (4 * length) == 0 and cols // (4 * length) <= 255):
-        yield (
-            "src0",
-            f"src0 has {cols} valid columns with blocks of {length}; allowed: 1 to 255 groups of four blocks",
-        )
+        found = f"src0 has {cols} valid columns with blocks of {length}"
+        yield "src0", f"{found}; allowed: 1 to 255 groups of four blocks"
 
 
 def _merge_scratch(site: Site) -> int | None:
@@ -280,26 +276,14 @@ TMRGSORT = tile_instruction(
     placement=(in_vec(_MERGE_OPERANDS), plain(("dst", *_LISTS))),
     extra=(
         single_row(("dst", *_LISTS)),
-        matches(
-            "executed-given",
-            "the counts are a destination exactly where several lists are merged",
-            _check_executed,
-            _breaks_executed,
-            source="PTOAS verifier; pto_instr.hpp",
-        ),
+        _executed_given,
         room(
             "src0",
             _single_source,
             "the blocks that are merged into the valid columns of dst",
-            breaks=_breaks_source_room,
+            invalid_if=_breaks_source_room,
         ),
-        matches(
-            "block-length",
-            "blockLen is a positive multiple of 64, and src0 has 1 to 255 whole groups of four blocks",
-            _check_blocks,
-            shrunk("src0", cols=2),
-            HARDWARE,
-        ),
+        _block_length,
         scratch_bytes("tmp", _merge_scratch, "all source lists"),
     ),
     decisions=(

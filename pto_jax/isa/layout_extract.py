@@ -12,7 +12,7 @@ from .assembly import Assembly
 from .changes import form
 from .common import SIMULATOR_VALUES, tile_instruction
 from .declare import AttrMap, Constraint, Contradiction, Decision, Finding, Instruction, Operand, Role, Site
-from .layout_img2col import CONV_WINDOW, WEIGHTS, weight_windows
+from .layout_img2col import CONV_WINDOW, weight_windows, weights
 from .memory_convolution import conv_tiles
 from .rules.constraints import HARDWARE, SIMULATOR
 from .rules.extents import OPEN
@@ -31,7 +31,8 @@ from .rules.fixpipe import (
     same_layouts,
 )
 from .rules.fixpipe_words import WORD, word_type
-from .rules.irregular import matches, sample
+from .rules.forbid import Types, edit, forbid, retile, retype
+from .rules.irregular import sample
 from .rules.issue import inserted, moved
 from .rules.layout_moves import cube_layouts
 from .rules.quantisation import MOVED_PLAIN, MOVED_QUANTISED, SIMULATED_SCALAR
@@ -82,24 +83,19 @@ def _rows(site: Site) -> Rows:
     return site.instruction.types[site.profile.name]
 
 
-def _check_equal(site: Site) -> Iterator[Finding]:
+def _breaks_equal(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    src = types["src"]
+    if not isinstance(src, TileType) or src.loc == Loc.ACC or src.dtype.name != "f32":
+        return False
+    return retype("dst", "f16")(types, attrs, profile)
+
+
+@forbid("types-converted", "one element type unless src is an acc tile", invalid_if=_breaks_equal)
+def _types_converted(site: Site) -> Iterator[Finding]:
     dst, src = site.tile("dst"), site.tile("src")
     if dst is not None and src is not None and src.loc != Loc.ACC and src.dtype != dst.dtype:
-        yield (
-            "src",
-            f"src has element type {src.dtype}, dst has {dst.dtype}; allowed: one element type, unless "
-            "src is an acc tile",
-        )
-
-
-def _breaks_equal(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    dst, src = types["dst"], types["src"]
-    if not isinstance(dst, TileType) or not isinstance(src, TileType):
-        return False
-    if src.loc == Loc.ACC or src.dtype.name != "f32":
-        return False
-    types["dst"] = dst.with_dtype(dtype("f16"))
-    return True
+        found = f"src has element type {src.dtype}, dst has {dst.dtype}"
+        yield "src", f"{found}; allowed: one element type, unless src is an acc tile"
 
 
 _STARTS = ("indexRow", "indexCol")
@@ -107,39 +103,47 @@ _STARTS = ("indexRow", "indexCol")
 _WINDOWS = (("src", "dst", _STARTS), ("dst", "src", _STARTS))
 
 
-def _check_window(site: Site) -> Iterator[Finding]:
-    """The window lies in the larger tile."""
+def _breaks_window(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    dst, src = types["dst"], types["src"]
+    if not isinstance(dst, TileType) or not isinstance(src, TileType) or dst.rows == src.rows:
+        return False
+    name, large = ("dst", src) if dst.rows < src.rows else ("src", dst)
+    return retile(name, rows=large.rows, v_row=large.rows)(types, attrs, profile)
+
+
+@forbid("window", "the window lies in the larger tile", stage="run-time", invalid_if=_breaks_window)
+def _window_inside(site: Site) -> Iterator[Finding]:
     small, large, starts = _WINDOWS[site.instruction.name.startswith("textract")]
-    t, sizes = site.tile(large), site.valid.get(small, (None, None))
+    t, sizes = site.tile(large), site.region(small)
     if t is None or t.conv is not None:
         return
     for axis, name in enumerate(starts):
         start, n, limit = site.constant(name), sizes[axis], t.shape[axis]
         unit = ("rows", "columns")[axis]
         if start is not None and (start < 0 or start + (n or 0) > limit):
-            yield (
-                large,
-                f"the window takes {n} {unit} from {start} on, {large} has {limit}; allowed: a window "
-                f"within {large}",
-            )
-
-
-def _breaks_window(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    dst, src = types["dst"], types["src"]
-    if not isinstance(dst, TileType) or not isinstance(src, TileType) or dst.rows == src.rows:
-        return False
-    name, small, large = ("dst", dst, src) if dst.rows < src.rows else ("src", src, dst)
-    types[name] = replace(small, rows=large.rows, v_row=large.rows)
-    return True
+            found = f"the window takes {n} {unit} from {start} on, {large} has {limit}"
+            yield large, f"{found}; allowed: a window within {large}"
 
 
 def window_inside(extracts: bool) -> Constraint:
     """The window lies in the larger tile, as far as its place is known."""
-    found = matches("window", "the window lies in the larger tile", _check_window, _breaks_window)
-    return replace(found, stage="run-time", window=_WINDOWS[extracts])
+    return replace(_window_inside, window=_WINDOWS[extracts])
 
 
-def _check_aligned(site: Site) -> Iterator[Finding]:
+def _breaks_aligned(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    def bytewise(t: TileType) -> TileType | None:
+        return t.with_dtype(dtype("i8")) if t.loc == Loc.VEC and t.dtype.bits == 32 else None
+
+    return all(edit(name, bytewise)(types, attrs, profile) for name in ("dst", "src"))
+
+
+@forbid(
+    "aligned",
+    "windows between vec tiles start at a multiple of 32 bytes",
+    HARDWARE,
+    invalid_if=_breaks_aligned,
+)
+def _aligned(site: Site) -> Iterator[Finding]:
     dst, src, col = site.tile("dst"), site.tile("src"), site.constant("indexCol")
     if dst is None or src is None or col is None:
         return
@@ -152,15 +156,6 @@ def _check_aligned(site: Site) -> Iterator[Finding]:
             f"the window starts at column {col} of {src.dtype}, {col * src.dtype.storage_bits // 8} bytes; "
             f"allowed on {site.profile.name}: a multiple of 32 bytes, unless it is a single element",
         )
-
-
-def _breaks_aligned(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    for name in ("dst", "src"):
-        t = types[name]
-        if not isinstance(t, TileType) or t.loc != Loc.VEC or t.dtype.bits != 32:
-            return False
-        types[name] = t.with_dtype(dtype("i8"))
-    return True
 
 
 def _plain_types(name: str, row: Row) -> dict[str, Type]:
@@ -271,29 +266,18 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
         forms=(("src", "indexRow", "indexCol"), ("src", "preQuantScalar", "indexRow", "indexCol")),
         domain="custom",
         placement=(
-            matches(
-                "types-converted",
-                "one element type unless src is an acc tile",
-                _check_equal,
-                _breaks_equal,
-            ),
+            _types_converted,
             paths(PATHS[name]),
             accumulated_types(MOVED_PLAIN, MOVED_QUANTISED, known=_rows),
             accumulated_layouts({"a2a3": ("NZ",), "a5": ("NZ", "ND")}),
-            accumulator_only(),
-            same_layouts(),
-            *((cube_layouts(),) if name == "textract" else ()),
+            accumulator_only,
+            same_layouts,
+            *((cube_layouts,) if name == "textract" else ()),
             dual_mode(("a5",)),
-            word_type(),
-            *((WEIGHTS, conv_tiles("src", (Loc.MAT,), SIMULATOR)) if name == "textract" else ()),
+            word_type,
+            *((weights, conv_tiles("src", (Loc.MAT,), SIMULATOR)) if name == "textract" else ()),
             window_inside(extracts=name == "textract"),
-            matches(
-                "aligned",
-                "windows between vec tiles start at a multiple of 32 bytes",
-                _check_aligned,
-                _breaks_aligned,
-                HARDWARE,
-            ),
+            _aligned,
         ),
         decisions=_MATRIX_DECISIONS,
         sampler=_samples,

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 
 from ..ir.dtypes import dtype
-from ..ir.types import BLayout, Loc, Pad, SLayout, TileType, Type
+from ..ir.types import BLayout, Loc, Pad, SLayout, TileType
 from ..profiles import Profile
-from .common import DST, OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, tile_instruction
+from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, tile_instruction
 from .declare import Attribute, AttrMap, Constraint, Contradiction, Decision, Finding, Instruction, Site
 from .rules.constraints import HARDWARE, HEADERS
-from .rules.irregular import matches, row_cols, sample
+from .rules.forbid import Types, as_columns, edit, forbid
+from .rules.irregular import row_cols, sample
 from .rules.regions import equal_shape
 from .rules.typesets import FLOATS, INT32, table
 from .samples.operations import Sample
@@ -21,15 +22,7 @@ _TYPES = table(_MOVED, _MOVED, _MOVED)
 _PADS = (Pad.ZERO, Pad.MAX, Pad.MIN)
 
 
-def _check_pad(site: Site) -> Iterator[Finding]:
-    dst = site.tile("dst")
-    if dst is None or dst.loc == Loc.MAT or site.attrs.get("padValue") is not None:
-        return
-    if dst.pad == Pad.NULL:
-        yield "dst", "dst has pad null; allowed: pad zero, max or min, or the attribute padValue"
-
-
-def _breaks_pad(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+def _breaks_pad(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     t = types["dst"]
     if not isinstance(t, TileType) or t.loc == Loc.MAT:
         return False
@@ -38,62 +31,63 @@ def _breaks_pad(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> boo
     return True
 
 
-def _check_place(site: Site) -> Iterator[Finding]:
-    for name, t in site.tiles():
-        mat = t.loc == Loc.MAT and site.instruction.name == "tfillpad" and t.layout == "NZ"
-        if not mat and not (t.loc == Loc.VEC and t.layout == "ND"):
-            layout = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}"
-            also = " (or mat in NZ order)" if site.instruction.name == "tfillpad" else ""
-            yield (
-                name,
-                f"{name} is a {t.loc.name.lower()} tile, {layout}; allowed on {site.profile.name}: vec, "
-                f"row_major with none_box{also}",
-            )
+@forbid("pad-given", "dst has a pad value", invalid_if=_breaks_pad)
+def _pad_given(site: Site) -> Iterator[Finding]:
+    dst = site.tile("dst")
+    if dst is None or dst.loc == Loc.MAT or site.attrs.get("padValue") is not None:
+        return
+    if dst.pad == Pad.NULL:
+        yield "dst", "dst has pad null; allowed: pad zero, max or min, or the attribute padValue"
 
 
-def _breaks_place(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    for name in ("dst", "src"):
-        t = types[name]
-        if not isinstance(t, TileType) or t.loc == Loc.MAT:
-            return False
-        types[name] = replace(t, loc=Loc.MAT)
-    return True
+def _place(moved: Callable[[TileType], TileType | None]) -> Constraint:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        return all(edit(name, moved)(types, attrs, profile) for name in ("dst", "src"))
+
+    @forbid(
+        "place",
+        "vec tiles in row_major order, for tfillpad mat tiles in NZ order too",
+        HARDWARE,
+        invalid_if=breaks,
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        for name, t in site.tiles():
+            mat = t.loc == Loc.MAT and site.instruction.name == "tfillpad" and t.layout == "NZ"
+            if not mat and not (t.loc == Loc.VEC and t.layout == "ND"):
+                layout = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}"
+                also = " (or mat in NZ order)" if site.instruction.name == "tfillpad" else ""
+                yield (
+                    name,
+                    f"{name} is a {t.loc.name.lower()} tile, {layout}; allowed on {site.profile.name}: vec, "
+                    f"row_major with none_box{also}",
+                )
+
+    return rule
 
 
-def _check_one_place(site: Site) -> Iterator[Finding]:
+def _in_mat(t: TileType) -> TileType | None:
+    return None if t.loc == Loc.MAT else replace(t, loc=Loc.MAT)
+
+
+@forbid("one-place", "src and dst in one place", ("cpu_sim",), invalid_if=edit("src", _in_mat))
+def _one_place(site: Site) -> Iterator[Finding]:
     dst, src = site.tile("dst"), site.tile("src")
     if dst is not None and src is not None and dst.loc != src.loc:
         found = f"src is a {src.loc.name.lower()} tile, dst a {dst.loc.name.lower()} tile"
         yield "src", f"{found}; allowed: both in one place"
 
 
-def _breaks_one_place(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    t = types["src"]
-    if not isinstance(t, TileType) or profile.name != "cpu_sim" or t.loc == Loc.MAT:
-        return False
-    types["src"] = replace(t, loc=Loc.MAT)
-    return True
-
-
-def _larger() -> Constraint:
+@forbid(
+    "dst-room",
+    "dst is at least as large as src",
+    invalid_if=edit("src", lambda t: replace(t, rows=4 * t.rows)),
+)
+def _larger(site: Site) -> Iterator[Finding]:
     """The destination holds the whole source."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        dst, src = site.tile("dst"), site.tile("src")
-        if dst is not None and src is not None and (dst.rows < src.rows or dst.cols < src.cols):
-            yield (
-                "dst",
-                f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}; allowed: dst at least as large",
-            )
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types["src"]
-        if not isinstance(t, TileType):
-            return False
-        types["src"] = replace(t, rows=4 * t.rows)
-        return True
-
-    return matches("dst-room", "dst is at least as large as src", check, breaks)
+    dst, src = site.tile("dst"), site.tile("src")
+    if dst is not None and src is not None and (dst.rows < src.rows or dst.cols < src.cols):
+        found = f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}"
+        yield "dst", f"{found}; allowed: dst at least as large"
 
 
 def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -162,17 +156,9 @@ def _fill(name: str, summary: str, shape: Constraint) -> Instruction:
             Attribute("padValue", int, None, "bits of a pad value of one's own", ("padValue", "pad_value")),
         ),
         placement=(
-            matches(
-                "place",
-                "vec tiles in row_major order, for tfillpad mat tiles in NZ order too",
-                _check_place,
-                _breaks_place if name != "tfillpad" else _breaks_layout,
-                HARDWARE,
-            ),
-            matches(
-                "one-place", "src and dst in one place", _check_one_place, _breaks_one_place, ("cpu_sim",)
-            ),
-            matches("pad-given", "dst has a pad value", _check_pad, _breaks_pad),
+            _place(as_columns if name == "tfillpad" else _in_mat),
+            _one_place,
+            _pad_given,
             shape,
         ),
         decisions=_DECISIONS,
@@ -180,20 +166,11 @@ def _fill(name: str, summary: str, shape: Constraint) -> Instruction:
     )
 
 
-def _breaks_layout(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    for operand in (DST, SRC):
-        t = types[operand.name]
-        if not isinstance(t, TileType) or t.rows * t.dtype.storage_bits % 256 or t.boxed:
-            return False
-        types[operand.name] = replace(t, blayout=BLayout.COL_MAJOR)
-    return True
-
-
 _EQUAL = equal_shape("dst", "src", ("cpu_sim", "a2a3", "a5"), HEADERS)
 TFILLPAD = _fill("tfillpad", "Copy, and fill everything outside the source's valid region.", _EQUAL)
 TFILLPAD_INPLACE = _fill(
     "tfillpad_inplace", "Fill everything outside the source's valid region of one storage.", _EQUAL
 )
-TFILLPAD_EXPAND = _fill("tfillpad_expand", "Copy into a larger tile, and fill the rest of it.", _larger())
+TFILLPAD_EXPAND = _fill("tfillpad_expand", "Copy into a larger tile, and fill the rest of it.", _larger)
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TFILLPAD, TFILLPAD_INPLACE, TFILLPAD_EXPAND)

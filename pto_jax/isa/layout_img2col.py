@@ -9,20 +9,20 @@ from math import prod
 from ..ir.convolution import Conv, Geometry, block_channels
 from ..ir.dtypes import INDEX, DType, dtype
 from ..ir.modes import FmatrixMode
-from ..ir.types import BLayout, GlobalLayout, Loc, Pipe, ScalarType, SLayout, TileType, Type, conv_tile
+from ..ir.types import BLayout, GlobalLayout, Loc, Pipe, ScalarType, SLayout, TileType, conv_tile
 from ..profiles import Profile
 from .common import SIMULATOR_VALUES
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .memory_convolution import CONV_TYPES
 from .rules.constraints import HEADERS, place, same_types, type_row
 from .rules.extents import OPEN
-from .rules.irregular import matches, sample
+from .rules.forbid import Types, edit, forbid, retile
+from .rules.irregular import sample
 from .rules.typesets import FLOATS, INT32, TypeTable, rows
 from .samples.operations import Sample
 from .traits import Effect, Traits
 
 _G = GlobalLayout
-_Types = dict[str, Type]
 #: Layouts that ttrans converts, source first.
 CONVERSIONS = (
     (_G.NCHW, _G.NC1HWC0),
@@ -75,7 +75,15 @@ def _expected(src: Conv, target: GlobalLayout, c0: int, n0: int) -> tuple[int, .
     return (-(-s[1] // c0) * prod(s[2:]), -(-s[0] // n0), n0, c0)
 
 
-def _check_conversion(site: Site) -> Iterator[Finding]:
+def _larger(t: TileType) -> TileType | None:
+    if t.conv is None:
+        return None
+    return conv_tile(t.dtype, replace(t.conv, shape=(t.conv.shape[0] + 1, *t.conv.shape[1:])), t.loc)
+
+
+@forbid("conversion", "convolution layouts that convert", invalid_if=edit("dst", _larger))
+def conversion(site: Site) -> Iterator[Finding]:
+    """Convolution tiles have layouts that convert, and shapes that go with each other."""
     dst, src = site.tile("dst"), site.tile("src")
     if dst is None or src is None or (dst.conv is None and src.conv is None):
         return
@@ -98,17 +106,6 @@ def _check_conversion(site: Site) -> Iterator[Finding]:
         yield "dst", f"dst is {'x'.join(map(str, dst.conv.shape))}; allowed for src {src}: {listed}"
 
 
-def _breaks_conversion(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-    t = types.get("dst")
-    if not isinstance(t, TileType) or t.conv is None:
-        return False
-    types["dst"] = conv_tile(t.dtype, replace(t.conv, shape=(t.conv.shape[0] + 1, *t.conv.shape[1:])), t.loc)
-    return True
-
-
-CONVERSION = matches("conversion", "convolution layouts that convert", _check_conversion, _breaks_conversion)
-
-
 def converted(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     """A conversion of convolution tiles per pair of layouts, and per width of elements."""
     shapes = {
@@ -126,7 +123,7 @@ def converted(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         dims = tuple(n or c0 for n in shapes[pair])
         src = Conv(pair[0], dims)
         dst = Conv(pair[1], _expected(src, pair[1], c0, _ROWS_OF_WEIGHTS))
-        types: _Types = {"src": conv_tile(d, src, Loc.VEC), "dst": conv_tile(d, dst, Loc.VEC)}
+        types: Types = {"src": conv_tile(d, src, Loc.VEC), "dst": conv_tile(d, dst, Loc.VEC)}
         yield sample(instruction, ("src",), types)
 
 
@@ -146,7 +143,15 @@ def weight_boxes(t: TileType) -> tuple[int, int]:
     return conv.elements // (cols * _ROWS_OF_WEIGHTS * block_channels(t.dtype)), cols
 
 
-def _check_weights(site: Site) -> Iterator[Finding]:
+@forbid(
+    "weights",
+    "fractal_z weights go to right tiles in ZN",
+    invalid_if=edit(
+        "src", lambda t: None if t.conv is None else replace(t, conv=replace(t.conv, layout=_G.NCHW))
+    ),
+)
+def weights(site: Site) -> Iterator[Finding]:
+    """Convolution tiles that a window is taken of hold weights, and go to right tiles."""
     dst, src = site.tile("dst"), site.tile("src")
     if dst is None or src is None or src.conv is None:
         return
@@ -161,27 +166,13 @@ def _check_weights(site: Site) -> Iterator[Finding]:
     for axis, name, box, limit in ((0, "indexRow", c0, rows), (1, "indexCol", 16, cols)):
         start, n = site.constant(name), site.valid["dst"][axis]
         if start is not None and (start < 0 or start // box - (-(n or 0) // box) > limit):
-            yield (
-                name,
-                f"the window takes {n} from {start} on in boxes of {box}, src has {limit} boxes there; "
-                "allowed: a window within src",
-            )
-
-
-def _breaks_weights(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-    t, src = types["dst"], types["src"]
-    if not isinstance(t, TileType) or not isinstance(src, TileType) or src.conv is None:
-        return False
-    types["src"] = replace(src, conv=replace(src.conv, layout=_G.NCHW))
-    return True
-
-
-WEIGHTS = matches("weights", "fractal_z weights go to right tiles in ZN", _check_weights, _breaks_weights)
+            found = f"the window takes {n} from {start} on in boxes of {box}, src has {limit} boxes there"
+            yield name, f"{found}; allowed: a window within src"
 
 
 def weight_windows(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     """Windows of weights, one per width of elements."""
-    index: _Types = {"indexRow": ScalarType(INDEX), "indexCol": ScalarType(INDEX)}
+    index: Types = {"indexRow": ScalarType(INDEX), "indexCol": ScalarType(INDEX)}
     for name, shape in (("f32", (4, 2, 16)), ("f16", (2, 1, 2, 32)), ("i8", (3, 2, 16))):
         d = dtype(name)
         c0 = block_channels(d)
@@ -207,17 +198,16 @@ _TABLE: TypeTable = {
 }
 
 
-def _breaks_types(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+def _breaks_types(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     other = dtype("u8" if profile.name == "a2a3" else "f8e4m3")
-    for name in ("dst", "src"):
-        t = types[name]
-        if not isinstance(t, TileType) or t.dtype.bits != 8:
-            return False
-        types[name] = t.with_dtype(other)
-    return True
+    of_a_byte = [
+        edit(n, lambda t: t.with_dtype(other) if t.dtype.bits == 8 else None) for n in ("dst", "src")
+    ]
+    return all(e(types, attrs, profile) for e in of_a_byte)
 
 
-def _check_image(site: Site) -> Iterator[Finding]:
+@forbid("image", "src is a feature map in mat", invalid_if=retile("src", loc=Loc.VEC))
+def _image(site: Site) -> Iterator[Finding]:
     src = site.tile("src")
     if src is None:
         return
@@ -225,31 +215,30 @@ def _check_image(site: Site) -> Iterator[Finding]:
         yield "src", f"src is {src}; allowed: a convolution tile of nc1hwc0 or ndc1hwc0 in mat"
 
 
-def _breaks_image(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-    t = types["src"]
-    if not isinstance(t, TileType):
-        return False
-    types["src"] = replace(t, loc=Loc.VEC)
-    return True
+def _other_order(t: TileType) -> TileType:
+    return replace(t, blayout=BLayout.ROW_MAJOR if t.blayout == BLayout.COL_MAJOR else BLayout.COL_MAJOR)
 
 
-def _check_left(site: Site) -> Iterator[Finding]:
+@forbid("layout", "dst is NZ, on a2a3 ZZ", invalid_if=edit("dst", _other_order))
+def _left_layout(site: Site) -> Iterator[Finding]:
     t = site.tile("dst")
     want = "ZZ" if site.profile.name == "a2a3" else "NZ"
     if t is not None and (t.loc == Loc.LEFT and t.layout != want):
         yield "dst", f"dst has layout {t.layout}; allowed on {site.profile.name}: {want}"
 
 
-def _breaks_left(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-    t = types["dst"]
-    if not isinstance(t, TileType):
-        return False
-    other = BLayout.ROW_MAJOR if t.blayout == BLayout.COL_MAJOR else BLayout.COL_MAJOR
-    types["dst"] = replace(t, blayout=other)
-    return True
+def _large_filter(t: TileType) -> TileType | None:
+    if t.conv is None:
+        return None
+    return replace(t, conv=replace(t.conv, geometry=replace(t.conv.geometry, filter=(50, 1))))
 
 
-def _check_geometry(site: Site) -> Iterator[Finding]:
+@forbid(
+    "geometry",
+    "the filter fits the padded image, posM and posK take 16 bits",
+    invalid_if=edit("src", _large_filter),
+)
+def _geometry(site: Site) -> Iterator[Finding]:
     src = site.tile("src")
     for name in ("posM", "posK"):
         at = site.constant(name)
@@ -267,19 +256,8 @@ def _check_geometry(site: Site) -> Iterator[Finding]:
         (width, left + right, g.filter[1], g.dilation[1], "columns"),
     ):
         if n + pads < step * (f - 1) + 1:
-            yield (
-                "src",
-                f"the filter takes {step * (f - 1) + 1} {what} of an image of {n} with {pads} of padding; "
-                "allowed: a filter no larger than the padded image",
-            )
-
-
-def _breaks_geometry(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-    t = types["src"]
-    if not isinstance(t, TileType) or t.conv is None:
-        return False
-    types["src"] = replace(t, conv=replace(t.conv, geometry=replace(t.conv.geometry, filter=(50, 1))))
-    return True
+            found = f"the filter takes {step * (f - 1) + 1} {what} of an image of {n} with {pads} of padding"
+            yield "src", f"{found}; allowed: a filter no larger than the padded image"
 
 
 def _left(d: DType, profile: Profile, v_row: int = 16, v_col: int = 32) -> TileType:
@@ -292,7 +270,7 @@ def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     geometry = Geometry(
         filter=(2, 3), stride=(1, 2), dilation=(2, 1), padding=(1, 0, 1, 2), pad_value=0x7F, channels=5
     )
-    index: _Types = {"posM": ScalarType(INDEX), "posK": ScalarType(INDEX)}
+    index: Types = {"posM": ScalarType(INDEX), "posK": ScalarType(INDEX)}
     for i, (name,) in enumerate(instruction.types[profile.name]):
         d = dtype(name)
         c0 = block_channels(d)
@@ -301,7 +279,7 @@ def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         dst = _left(d, profile, 13, 2 * c0 + 3)
         yield sample(instruction, ("src",), {"src": src, "dst": dst}, mode)
     deep = conv_tile(dtype("f16"), Conv(_G.NDC1HWC0, (1, 2, 2, 3, 4, 16), replace(geometry, channels=0)))
-    types: _Types = {"src": deep, "dst": _left(dtype("f16"), profile), **index}
+    types: Types = {"src": deep, "dst": _left(dtype("f16"), profile), **index}
     yield sample(instruction, ("src", "posM", "posK"), types, constants={"posM": (3,), "posK": (16,)})
 
 
@@ -336,14 +314,9 @@ TIMG2COL = Instruction(
         same_types((_DST, _SRC)),
         replace(type_row(_OPERANDS, ("T",), _TABLE), breaks=_breaks_types),
         place((_DST,), (Loc.LEFT,), ("cpu_sim", "a2a3", "a5")),
-        matches("image", "src is a feature map in mat", _check_image, _breaks_image),
-        matches("layout", "dst is NZ, on a2a3 ZZ", _check_left, _breaks_left),
-        matches(
-            "geometry",
-            "the filter fits the padded image, posM and posK take 16 bits",
-            _check_geometry,
-            _breaks_geometry,
-        ),
+        _image,
+        _left_layout,
+        _geometry,
     ),
     (("src",), ("src", "posM", "posK")),
     "dst",

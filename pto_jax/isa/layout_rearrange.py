@@ -6,21 +6,21 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..ir.dtypes import dtype
-from ..ir.types import Loc, TileType, Type
+from ..ir.types import Loc, TileType
 from ..profiles import Profile
 from .changes import new
 from .common import DST, SIMULATOR_VALUES, SRC0, SRC1, UNARY, tile_instruction
 from .declare import AttrMap, Contradiction, Decision, Finding, Instruction, Operand, Site
-from .layout_img2col import CONV_TRANSPOSITION, CONVERSION, converted
+from .layout_img2col import CONV_TRANSPOSITION, conversion, converted
 from .memory_convolution import conv_tiles
 from .rules.constraints import HEADERS, SIMULATOR, element_type, equal_valid, in_vec, row_major
 from .rules.extents import JOINED, TRANSPOSED, UNWOVEN, like
-from .rules.irregular import matches, retyped, row_cols, sample
-from .rules.layout import columns_sum, equal_rows, even_columns, halves, mirrored
+from .rules.forbid import Types, forbid, retile, retype
+from .rules.irregular import row_cols, sample
+from .rules.layout import columns_fit, columns_sum, equal_rows, even_columns, halves, mirrored
 from .rules.typesets import FLOATS, INT32, Rows, pairs, table
 from .samples.operations import Sample
 
-_Types = dict[str, Type]
 _MOVED = (*FLOATS, *INT32)
 #: Types of one byte that a5 moves as raw bits.
 _BYTES = ("f8e4m3", "f8e5m2", "hif8", "f8e8m0")
@@ -51,7 +51,7 @@ TTRANS = tile_instruction(
     cls="layout",
     domain="custom",
     placement=(in_vec(UNARY), row_major(UNARY)),
-    extra=(mirrored(), CONVERSION, conv_tiles("src", (Loc.VEC,), SIMULATOR)),
+    extra=(mirrored, conversion, conv_tiles("src", (Loc.VEC,), SIMULATOR)),
     decisions=(
         Decision(
             "The page prints the instruction without tmp, the C++ interface has it; which is legal?",
@@ -87,22 +87,16 @@ _CONCAT = (
 )
 
 
-def _check_rows(site: Site) -> Iterator[Finding]:
-    rows = site.valid.get("dst", (None, None))[0]
+@forbid("rows", "every tile has the valid rows of dst", invalid_if=retile("src1", rows=1, v_row=None))
+def _rows(site: Site) -> Iterator[Finding]:
+    rows = site.region("dst")[0]
     for name, t in site.tiles():
         if name != "dst" and rows is not None and t.rows < rows:
             yield name, f"{name} has {t.rows} rows; allowed: at least the {rows} valid rows of dst"
 
 
-def _breaks_rows(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-    t = types["src1"]
-    if not isinstance(t, TileType):
-        return False
-    types["src1"] = replace(t, rows=1, v_row=None)
-    return True
-
-
-def _check_index_type(site: Site) -> Iterator[Finding]:
+@forbid("counts-type", "one integer type for all counts", invalid_if=retype("src1Idx", "f32"))
+def _counts_type(site: Site) -> Iterator[Finding]:
     first = element_type(site.types.get("src0Idx"))
     for name in ("src0Idx", "src1Idx", "dstIdx"):
         d = element_type(site.types.get(name))
@@ -111,23 +105,22 @@ def _check_index_type(site: Site) -> Iterator[Finding]:
             yield name, f"{name} has element type {d}; allowed: one type for all counts, of {listed}"
 
 
-def _check_counts_given(site: Site) -> Iterator[Finding]:
+def _breaks_counts_given(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    types["dstIdx"] = TileType(dtype("i32"), 8, 8, v_col=1)
+    return "src0Idx" not in types
+
+
+@forbid("counts-given", "dstIdx with counts only", invalid_if=_breaks_counts_given)
+def _counts_given(site: Site) -> Iterator[Finding]:
     if "dstIdx" in site.types and "src0Idx" not in site.types:
         yield "dstIdx", "dstIdx without counts of the sources; allowed: with src0Idx and src1Idx only"
-
-
-def _breaks_counts_given(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-    if "src0Idx" in types:
-        return False
-    types["dstIdx"] = TileType(dtype("i32"), 8, 8, v_col=1)
-    return True
 
 
 def _concatenated(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     for i, (name,) in enumerate(instruction.types[profile.name]):
         d = dtype(name)
         tile, dst = TileType(d, 8, row_cols(d)), TileType(d, 8, row_cols(d, 2))
-        given: _Types = {"src0": tile, "src1": tile, "dst": dst}
+        given: Types = {"src0": tile, "src1": tile, "dst": dst}
         yield sample(instruction, ("src0", "src1"), given)
         index = dtype(_INDEX_TYPES[i % len(_INDEX_TYPES)])
         counts = TileType(index, 8, row_cols(index), v_col=1)
@@ -155,14 +148,12 @@ TCONCAT = tile_instruction(
     domain="custom",
     placement=(in_vec(_CONCAT), row_major(_CONCAT)),
     extra=(
-        matches("rows", "every tile has the valid rows of dst", _check_rows, _breaks_rows),
-        matches(
-            "counts-type", "one integer type for all counts", _check_index_type, retyped("src1Idx", "f32")
-        ),
-        matches("counts-given", "dstIdx with counts only", _check_counts_given, _breaks_counts_given),
-        equal_rows(),
-        columns_sum(exact=True),
-        columns_sum(exact=False),
+        _rows,
+        _counts_type,
+        _counts_given,
+        equal_rows,
+        columns_sum,
+        columns_fit,
     ),
     decisions=(
         Contradiction(
@@ -199,12 +190,13 @@ def _concatenated_by(instruction: Instruction, profile: Profile) -> Iterator[Sam
     for i, (name,) in enumerate(instruction.types[profile.name]):
         d, index = dtype(name), dtype(("i8", "i16", "i32")[i % 3])
         counts = TileType(index, 8, row_cols(index), v_col=1)
-        types: _Types = dict.fromkeys(("src0", "src1"), TileType(d, 8, row_cols(d)))
+        types: Types = dict.fromkeys(("src0", "src1"), TileType(d, 8, row_cols(d)))
         types |= {"src0Idx": counts, "src1Idx": counts, "dst": TileType(d, 8, row_cols(d, 2))}
         yield sample(instruction, ("src0", "src1", "src0Idx", "src1Idx"), types)
 
 
-def _check_counts(site: Site) -> Iterator[Finding]:
+@forbid("counts", "counts of i8, i16 or i32, and equal valid rows", invalid_if=retype("src1Idx", "f32"))
+def _counts(site: Site) -> Iterator[Finding]:
     rows = site.valid.get("dst", (None, None))[0]
     for name in ("src0", "src1", "src0Idx", "src1Idx"):
         found = site.valid.get(name, (None, None))
@@ -230,14 +222,7 @@ TCONCATIDX = tile_instruction(
     cls="layout",
     domain="custom",
     placement=(in_vec(_CONCAT_BY), row_major(_CONCAT_BY)),
-    extra=(
-        matches(
-            "counts",
-            "counts of i8, i16 or i32, and equal valid rows",
-            _check_counts,
-            retyped("src1Idx", "f32"),
-        ),
-    ),
+    extra=(_counts,),
     decisions=(
         Decision(
             "The manual calls the counts columns, pto-isa divides them. Which are they?",
@@ -266,7 +251,7 @@ def _woven(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     for i, (name,) in enumerate(instruction.types.get(profile.name, ())):
         d = dtype(name)
         tile, wide = TileType(d, 8, row_cols(d)), TileType(d, 8, row_cols(d, 2))
-        given: _Types = dict.fromkeys(("src0", "src1", "dst0", "dst1"), tile)
+        given: Types = dict.fromkeys(("src0", "src1", "dst0", "dst1"), tile)
         yield sample(instruction, ("src0", "src1"), given)
         if instruction.name == "tdeinterleave" and i % 3 == 0:
             yield sample(instruction, ("src0",), {"src0": wide, "dst0": tile, "dst1": tile})
@@ -283,7 +268,7 @@ TINTERLEAVE = tile_instruction(
     cls="layout",
     domain="custom",
     placement=(in_vec(_FOUR), row_major(_FOUR)),
-    extra=(equal_valid(("dst0", "dst1", "src0", "src1"), HEADERS), even_columns()),
+    extra=(equal_valid(("dst0", "dst1", "src0", "src1"), HEADERS), even_columns),
     decisions=(
         _TEXT_ORDER,
         Decision(
@@ -317,7 +302,7 @@ TDEINTERLEAVE = tile_instruction(
     domain="custom",
     forms=(("src0", "src1"), ("src0",)),
     placement=(in_vec(_UNWOVEN), row_major(_UNWOVEN)),
-    extra=(equal_valid(("dst0", "dst1", "src1"), HEADERS), halves(), even_columns()),
+    extra=(equal_valid(("dst0", "dst1", "src1"), HEADERS), halves, even_columns),
     decisions=(
         _TEXT_ORDER,
         Decision(

@@ -15,7 +15,7 @@ from .common import HEADER_LISTS, OUT_OF_REGION, SIMULATOR_VALUES, TYPES_BY_HEAD
 from .declare import Attribute, Constraint, Decision, Instruction, Operand, Sampler
 from .rules.constraints import same_types, type_row
 from .rules.extents import PRODUCT
-from .rules.matrix import ROLES, bias_rules, common, one_row
+from .rules.matrix import BIAS_RULES, ROLES, common, one_row
 from .rules.typesets import Row, Rows, TypeTable
 from .samples.operations import Sample
 from .traits import Effect, Traits
@@ -176,8 +176,8 @@ def product(
     checks = (
         *((same_types(operands),) if ACC in sources or BIAS in sources else ()),
         *common(strict, vector=vector),
-        *((one_row(),) if vector else ()),
-        *(bias_rules() if BIAS in sources else ()),
+        *((one_row,) if vector else ()),
+        *(BIAS_RULES if BIAS in sources else ()),
         *extra,
     )
     return Instruction(

@@ -6,7 +6,7 @@ from ..profiles import PROFILE_NAMES
 from .declare import Decision, Instruction, Operand
 from .matrix import ACC, BIAS, PAIRS_F8, A, B, product
 from .rules.constraints import fixed_type
-from .rules.matrix import scale_rules
+from .rules.matrix import SCALE_RULES
 from .rules.matrix_scales import with_printed_scales
 from .rules.typesets import NIBBLE_FLOATS, Rows, TypeTable
 
@@ -49,7 +49,7 @@ _DECISIONS = (_ORDER, _SCALES, _SCALE_TILES, _SPECIAL_CODES, _PROFILES)
 _RULES = (
     fixed_type("a_scale", ("f8e8m0",), PROFILE_NAMES, "page tmatmul-mx"),
     fixed_type("b_scale", ("f8e8m0",), PROFILE_NAMES, "page tmatmul-mx"),
-    *scale_rules(),
+    *SCALE_RULES,
 )
 _SUM = "sum over k < K of a({i}, k) * b(k, j) * a_scale({i}, k / 32) * b_scale(k / 32, j)"
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.dtypes import dtype
-from ..ir.types import GlobalLayout, Loc, Pipe, Type
-from ..profiles import Profile
+from ..ir.dtypes import F32
+from ..ir.types import GlobalLayout, Loc, Pipe
+from ..profiles import PROFILE_NAMES, Profile
 from .assembly import Assembly, segments
 from .changes import form
 from .common import PAGES, SIMULATOR_VALUES
@@ -16,14 +16,16 @@ from .memory_layouts import (
     LAYOUT_DECISIONS,
     LAYOUT_TEXT,
     layout_pair,
+    other_size,
     scale_types,
     wide_integers,
     window_fits,
 )
-from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place, type_row, with_dtype
+from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place, type_row
 from .rules.fixpipe import RELU, SATURATE, ST_PHASE, accumulated_layouts, accumulated_types, accumulator_only
 from .rules.fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores
 from .rules.fixpipe_words import WORD, word_type
+from .rules.forbid import Types, forbid, retype
 from .rules.issue import stored
 from .rules.quantisation import STORED_PLAIN, STORED_QUANTISED
 from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, STANDARD, TypeTable, table
@@ -42,62 +44,45 @@ TSTORE = "tstore"
 
 def _elements_match(tile: str, view: str, *, converts: bool) -> Constraint:
     """A transfer copies bits: elements of one size; an accumulator store may convert."""
+    only = " (only accumulator tiles are converted)" if converts else ""
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid(
+        "element-size",
+        f"elements of {tile} and {view} have one size",
+        source=f"{PAGES}; {HEADERS}",
+        invalid_if=other_size(view, HARDWARE if converts else PROFILE_NAMES),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         t, d = site.tile(tile), element_type(site.types.get(view))
         if t is None or d is None or t.dtype.storage_bits == d.storage_bits:
             return
         if converts and (t.loc in _QUANTISED_LOCS or site.profile.name == "cpu_sim"):
             return
-        yield (
-            view,
-            f"{view} has element type {d}, {tile} has {t.dtype}; allowed: elements of one size"
-            + (" (only accumulator tiles are converted)" if converts else ""),
-        )
+        yield view, f"{view} has element type {d}, {tile} has {t.dtype}; allowed: elements of one size{only}"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        if converts and profile.name == "cpu_sim":
-            return False
-        d = element_type(types[view])
-        types[view] = with_dtype(types[view], dtype("f32" if d is None or d.storage_bits != 32 else "f16"))
-        return True
-
-    return Constraint(
-        "element-size",
-        f"elements of {tile} and {view} have one size",
-        check,
-        source=f"{PAGES}; {HEADERS}",
-        breaks=breaks,
-    )
+    return rule
 
 
 def _reinterprets(tile: str, view: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        return element_type(types[view]) == F32 and retype(view, "i32")(types, attrs, profile)
+
+    @forbid(
+        "reinterprets",
+        f"{tile} and {view} have one element type",
+        severity="warning",
+        invalid_if=breaks,
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         t, d = site.tile(tile), element_type(site.types.get(view))
         if t is None or d is None or t.dtype == d or t.dtype.storage_bits != d.storage_bits:
             return
         if t.dtype.is_integer and d.is_integer:
             return
-        yield (
-            view,
-            f"{view} has element type {d}, {tile} has {t.dtype}; the bits are copied, no value is converted",
-        )
+        found = f"{view} has element type {d}, {tile} has {t.dtype}"
+        yield view, f"{found}; the bits are copied, no value is converted"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        d = element_type(types[view])
-        if d is None or d.name != "f32":
-            return False
-        types[view] = with_dtype(types[view], dtype("i32"))
-        return True
-
-    return Constraint(
-        "reinterprets",
-        f"{tile} and {view} have one element type",
-        check,
-        severity="warning",
-        source=HEADERS,
-        breaks=breaks,
-    )
+    return rule
 
 
 _LOAD_OPERANDS = (
@@ -214,9 +199,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             conv_tiles("src", (Loc.MAT,), SIMULATOR),
             accumulated_types(STORED_PLAIN, STORED_QUANTISED),
             accumulated_layouts({"a2a3": (), "a5": ()}),
-            accumulator_extent(),
-            accumulator_only(),
-            word_type(),
+            accumulator_extent,
+            accumulator_only,
+            word_type,
             atomic_types(),
         ),
         (("src",), ("src", "preQuantScalar")),

@@ -7,10 +7,10 @@ from dataclasses import replace
 from math import prod
 
 from ..ir.convolution import Conv, block_channels
-from ..ir.types import GlobalLayout, Loc, TileType, Type
-from ..profiles import PROFILE_NAMES, Profile, ProfileName
-from .declare import AttrMap, Constraint, Finding, Site
-from .rules.constraints import HEADERS
+from ..ir.types import GlobalLayout, Loc, TileType
+from ..profiles import PROFILE_NAMES, ProfileName
+from .declare import Constraint, Finding, Site
+from .rules.forbid import edit, forbid
 from .rules.typesets import FLOATS, INT32
 
 Dims = tuple[int | None, ...]
@@ -118,8 +118,16 @@ def conv_tiles(
     tile: str, locs: tuple[Loc, ...], profiles: tuple[ProfileName, ...] = PROFILE_NAMES
 ) -> Constraint:
     """Convolution tiles have one of few element types, and a place."""
+    words = " or ".join(p.name.lower() for p in locs)
+    elsewhere = next(p for p in (Loc.VEC, Loc.MAT) if p not in locs)
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid(
+        "conv-tiles",
+        f"convolution tiles of {', '.join(CONV_TYPES)} in {words}",
+        profiles,
+        invalid_if=edit(tile, lambda t: None if t.conv is None else replace(t, loc=elsewhere)),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         t = site.tile(tile)
         if t is None or t.conv is None:
             return
@@ -127,21 +135,6 @@ def conv_tiles(
             allowed = ", ".join(CONV_TYPES)
             yield tile, f"{tile} is a convolution tile of {t.dtype}; allowed: {allowed}"
         if t.loc not in locs:
-            words = " or ".join(p.name.lower() for p in locs)
             yield tile, f"{tile} is a convolution tile in {t.loc.name.lower()}; allowed: {words}"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types.get(tile)
-        if not isinstance(t, TileType) or t.conv is None:
-            return False
-        types[tile] = replace(t, loc=next(p for p in (Loc.VEC, Loc.MAT) if p not in locs))
-        return True
-
-    return Constraint(
-        "conv-tiles",
-        f"convolution tiles of {', '.join(CONV_TYPES)} in {' or '.join(p.name.lower() for p in locs)}",
-        check,
-        profiles,
-        source=HEADERS,
-        breaks=breaks,
-    )
+    return rule

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from ..ir.dtypes import dtype
+from ..ir.program import AttrValue
 from ..ir.types import (
     BLayout,
     Coalesce,
@@ -39,9 +39,6 @@ from .rules.memory_indexed import (
 from .rules.typesets import BYTE_FLOATS, FLOATS, INT32, INTS, SIMULATED, TypeTable, table
 from .samples.operations import Sample
 from .traits import Effect, Traits
-
-if TYPE_CHECKING:
-    from ..ir.program import AttrValue
 
 _PAGES = "pages MGATHER and MSCATTER"
 TYPES: TypeTable = table(SIMULATED, (*INT32, *FLOATS), (*INT32, *FLOATS, *BYTE_FLOATS))
@@ -229,7 +226,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "which element stays at an index that occurs twice; the last one in both cases",
             ),
         ),
-        (*_constraints(_STORE, "src", "dst"), atomic_types(), atomic_conflict()),
+        (*_constraints(_STORE, "src", "dst"), atomic_types, atomic_conflict),
         (("src", "indexes"),),
         "src",
         Pipe.MTE3,

@@ -16,14 +16,14 @@ from ..ir.types import (
     SLayout,
     TensorViewType,
     TileType,
-    Type,
 )
-from ..profiles import Profile
+from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .assembly import Assembly
 from .common import PAGES, SIMULATOR_VALUES
-from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .declare import Attribute, AttrMap, Breaker, Constraint, Decision, Finding, Instruction, Operand, Site
 from .memory_convolution import CONV_LOADED, CONV_STORED, Dims, conv_fits, expected_window, five, times
-from .rules.constraints import HEADERS, element_type, place, size, type_row, with_dtype
+from .rules.constraints import HEADERS, element_type, place, size, type_row
+from .rules.forbid import Types, assign, edit, forbid, retype
 from .rules.typesets import STANDARD, table
 from .samples.operations import Sample
 
@@ -139,8 +139,10 @@ def window_shape(dims: Dims, layout: GlobalLayout | None) -> tuple[int | None, i
 
 def layout_pair(tile: str, view: str) -> Constraint:
     """The layouts of window and tile are a pair the profile transfers."""
+    wrong = assign(layout=GlobalLayout.HIF4_A_ZZ)
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid("layouts", f"layouts of {view} and {tile} that the profile connects", invalid_if=wrong)
+    def rule(site: Site) -> Iterator[Finding]:
         t, layout = site.tile(tile), view_layout(site, view)
         if t is not None and t.conv is not None:
             message = _conv_pair(site, tile, t, view, t.conv.layout if layout is None else layout)
@@ -151,17 +153,7 @@ def layout_pair(tile: str, view: str) -> Constraint:
         if message:
             yield view, message
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs["layout"] = GlobalLayout.HIF4_A_ZZ
-        return True
-
-    return Constraint(
-        "layouts",
-        f"layouts of {view} and {tile} that the profile connects",
-        check,
-        source=HEADERS,
-        breaks=breaks,
-    )
+    return rule
 
 
 def _conv_pair(site: Site, tile: str, t: TileType, view: str, layout: GlobalLayout) -> str:
@@ -200,8 +192,10 @@ def _one_line(t: TileType, layout: GlobalLayout) -> bool:
 
 def scale_types(tile: str) -> Constraint:
     """Layouts of block scales hold block scales, in boxes of 32 bytes."""
+    bytewise = edit(tile, lambda t: t.with_dtype(dtype("i8")) if t.fractal == 32 else None)
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid("scales", "MX layouts: f8e8m0 with fractal 32", ("a5",), invalid_if=bytewise)
+    def rule(site: Site) -> Iterator[Finding]:
         t, layout = site.tile(tile), view_layout(site, "src")
         if t is None or layout not in MX:
             return
@@ -212,57 +206,47 @@ def scale_types(tile: str) -> Constraint:
                 f"{layout.name.lower()} on {site.profile.name}: f8e8m0 and 32",
             )
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types[tile]
-        if not isinstance(t, TileType) or t.fractal != 32:
-            return False
-        types[tile] = t.with_dtype(dtype("i8"))
-        return True
+    return rule
 
-    return Constraint(
-        "scales", "MX layouts: f8e8m0 with fractal 32", check, ("a5",), source=HEADERS, breaks=breaks
-    )
+
+def other_size(view: str, profiles: tuple[ProfileName, ...] = PROFILE_NAMES) -> Breaker:
+    """The elements of a view have another size, on some profiles."""
+
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        d = element_type(types[view])
+        other = "f32" if d is None or d.storage_bits != 32 else "f16"
+        return profile.name in profiles and retype(view, other)(types, attrs, profile)
+
+    return breaks
 
 
 def same_size(tile: str, view: str) -> Constraint:
     """Elements of tile and window have one size."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid("element-size", f"elements of {tile} and {view} have one size", invalid_if=other_size(view))
+    def rule(site: Site) -> Iterator[Finding]:
         t, d = site.tile(tile), element_type(site.types.get(view))
         if t is not None and d is not None and t.dtype.storage_bits != d.storage_bits:
-            yield (
-                view,
-                f"{view} has element type {d}, {tile} has {t.dtype}; allowed: elements of one size",
-            )
+            yield view, f"{view} has element type {d}, {tile} has {t.dtype}; allowed: elements of one size"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        d = element_type(types[view])
-        types[view] = with_dtype(types[view], dtype("f32" if d is None or d.storage_bits != 32 else "f16"))
-        return True
+    return rule
 
-    return Constraint(
-        "element-size", f"elements of {tile} and {view} have one size", check, source=HEADERS, breaks=breaks
-    )
+
+def _wide_in_boxes(t: TileType) -> TileType | None:
+    wide = t.dtype.bits == 64
+    return replace(t, slayout=SLayout.ROW_MAJOR, blayout=BLayout.COL_MAJOR) if wide else None
 
 
 def wide_integers(tile: str) -> Constraint:
     """64-bit integers keep their layout on A2/A3."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid("wide-layout", "64-bit tiles are not boxed", ("a2a3",), invalid_if=edit(tile, _wide_in_boxes))
+    def rule(site: Site) -> Iterator[Finding]:
         t = site.tile(tile)
         if t is not None and t.dtype.bits == 64 and t.boxed:
             yield tile, f"{tile} has {t.dtype} in layout {t.layout}; allowed on a2a3: none_box"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types[tile]
-        if not isinstance(t, TileType) or t.dtype.bits != 64:
-            return False
-        types[tile] = replace(t, slayout=SLayout.ROW_MAJOR, blayout=BLayout.COL_MAJOR)
-        return True
-
-    return Constraint(
-        "wide-layout", "64-bit tiles are not boxed", check, ("a2a3",), source=HEADERS, breaks=breaks
-    )
+    return rule
 
 
 def window_fits(tile: str, view: str) -> Constraint:
@@ -271,7 +255,23 @@ def window_fits(tile: str, view: str) -> Constraint:
     Windows of block scales may be larger than the valid region, which need not be whole blocks.
     """
 
-    def check(site: Site) -> Iterator[Finding]:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        v = types[view]
+        if not isinstance(v, PartitionViewType):
+            return False
+        axis = next((i for i, d in enumerate(v.dims) if d is not None and d > 1), None)
+        if axis is None:
+            return False
+        types[view] = replace(v, dims=(*v.dims[:axis], (v.dims[axis] or 0) - 1, *v.dims[axis + 1 :]))
+        return True
+
+    @forbid(
+        "window-size",
+        f"{view} has the shape of the valid region of {tile}, where both are static",
+        source=f"{PAGES}; PTOAS verifier",
+        invalid_if=breaks,
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         t, v = site.types.get(tile), site.types.get(view)
         if not isinstance(t, TileType) or not isinstance(v, PartitionViewType | TensorViewType):
             return
@@ -299,23 +299,7 @@ def window_fits(tile: str, view: str) -> Constraint:
         if shaped and None not in (rows, cols) and (rows, cols) != (t.v_row, t.v_col):
             yield view, _told(view, rows, cols, tile, t, "equal rows and columns")
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        v = types[view]
-        if not isinstance(v, PartitionViewType):
-            return False
-        axis = next((i for i, d in enumerate(v.dims) if d is not None and d > 1), None)
-        if axis is None:
-            return False
-        types[view] = replace(v, dims=(*v.dims[:axis], (v.dims[axis] or 0) - 1, *v.dims[axis + 1 :]))
-        return True
-
-    return Constraint(
-        "window-size",
-        f"{view} has the shape of the valid region of {tile}, where both are static",
-        check,
-        source=f"{PAGES}; PTOAS verifier",
-        breaks=breaks,
-    )
+    return rule
 
 
 def _told(view: str, rows: int | None, cols: int | None, tile: str, t: TileType, allowed: str) -> str:

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 
 from ..ir.dtypes import F16, F32, INDEX, U8, dtype
-from ..ir.types import AddressSpace, Loc, Pipe, PtrType, ScalarType, TileType, Type
+from ..ir.types import AddressSpace, Loc, PtrType, ScalarType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.constraints import element_type, place, same_element, with_dtype
-from .rules.handles import Shown, sampler
+from .rules.constraints import element_type, place, same_element
+from .rules.forbid import Types, forbid, give, retile, retype
+from .rules.handles import Shown, custom
 from .traits import Effect, Traits
 
 _DIALECT = "PTOAS dialect definition and verifier"
@@ -37,127 +39,74 @@ TSETVAL = "tsetval"
 
 
 def _one_element(memory: str, value: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        s, t = element_type(site.types.get(memory)), element_type(site.types.get(value))
-        if s is not None and t is not None and not same_element(s, t):
-            yield (
-                value,
-                f"{value} has type {t}, {memory} has element type {s}; allowed: {s} (no implicit conversion)",
-            )
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types[value] = ScalarType(F16)
-        return True
-
-    return Constraint(
+    @forbid(
         "types-equal",
         f"{value} has the element type of {memory}",
-        check,
         source=_DIALECT,
-        breaks=breaks,
+        invalid_if=give(value, ScalarType(F16)),
     )
+    def rule(site: Site) -> Iterator[Finding]:
+        s, t = element_type(site.types.get(memory)), element_type(site.types.get(value))
+        if s is not None and t is not None and not same_element(s, t):
+            found = f"{value} has type {t}, {memory} has element type {s}"
+            yield value, f"{found}; allowed: {s} (no implicit conversion)"
+
+    return rule
 
 
 def _whole_words(memory: str, value: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        return all(retype(name, "i4")(types, attrs, profile) for name in (memory, value))
+
+    @forbid(
+        "element-size",
+        "elements of 8 bits and more",
+        source="a scalar of the text has a type of 8 bits and more",
+        invalid_if=breaks,
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         d = element_type(site.types.get(memory))
         if d is not None and d.bits < 8:
             yield memory, f"{memory} has element type {d}; allowed: types of 8 bits and more"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        for name in (memory, value):
-            types[name] = with_dtype(types[name], dtype("i4"))
-        return True
-
-    return Constraint(
-        "element-size",
-        "elements of 8 bits and more",
-        check,
-        source="a scalar of the text has a type of 8 bits and more",
-        breaks=breaks,
-    )
+    return rule
 
 
-def _offset_type() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        d = element_type(site.types.get("offset"))
-        if d is not None and d != INDEX and (not d.is_integer or d.bits < 8):
-            yield "offset", f"offset has type {d}; allowed: index, or an integer"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types["offset"] = ScalarType(F32)
-        return True
-
-    return Constraint("offset-type", "an index", check, source=_DIALECT, breaks=breaks)
+@forbid("offset-type", "an index", source=_DIALECT, invalid_if=retype("offset", "f32"))
+def _offset_type(site: Site) -> Iterator[Finding]:
+    d = element_type(site.types.get("offset"))
+    if d is not None and d != INDEX and (not d.is_integer or d.bits < 8):
+        yield "offset", f"offset has type {d}; allowed: index, or an integer"
 
 
 def _in_tile(tile: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
+    one_row = retile(tile, rows=1, v_row=1)
+
+    @forbid("offset-range", "an element of the tile", source=_SOURCES[0], invalid_if=one_row)
+    def rule(site: Site) -> Iterator[Finding]:
         t, offset = site.tile(tile), site.constant("offset")
         if t is not None and offset is not None and not 0 <= offset < t.elements:
-            yield (
-                "offset",
-                f"offset {offset} in a tile of {t.elements} elements; allowed: 0 to {t.elements - 1}",
-            )
+            found = f"offset {offset} in a tile of {t.elements} elements"
+            yield "offset", f"{found}; allowed: 0 to {t.elements - 1}"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types[tile]
-        if not isinstance(t, TileType):
-            return False
-        types[tile] = replace(t, rows=1, v_row=1)
-        return True
-
-    return Constraint("offset-range", "an element of the tile", check, source=_SOURCES[0], breaks=breaks)
+    return rule
 
 
-def _global() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        p = site.types.get("ptr")
-        if isinstance(p, PtrType) and p.space != AddressSpace.GM:
-            yield "ptr", f"ptr points to {p.space.name.lower()}; allowed: gm"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        old = types["ptr"]
-        if not isinstance(old, PtrType):
-            return False
-        types["ptr"] = replace(old, space=AddressSpace.VEC)
-        return True
-
-    return Constraint(
-        "pointer-space", "a pointer into global memory", check, source=_SOURCES[0], breaks=breaks
+def _into_vec(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    old = types["ptr"]
+    return isinstance(old, PtrType) and give("ptr", replace(old, space=AddressSpace.VEC))(
+        types, attrs, profile
     )
 
 
-def _access(
-    name: str,
-    summary: str,
-    semantics: str,
-    operands: tuple[Operand, ...],
-    form: tuple[str, ...],
-    shown: tuple[Shown, ...],
-    constraints: tuple[Constraint, ...],
-    decisions: tuple[Decision, ...],
-    effects: tuple[Effect, ...],
-) -> Instruction:
-    return Instruction(
-        name,
-        "sync_config",
-        summary,
-        semantics,
-        operands,
-        {},
-        (),
-        (),
-        constraints,
-        (form,),
-        "none",
-        Pipe.S,
-        decisions=decisions,
-        sources=_SOURCES,
-        syntax="tile" if name == TSETVAL else "custom",
-        sampler=sampler(*shown),
-        traits=Traits(effects=effects),
-    )
+@forbid("pointer-space", "a pointer into global memory", source=_SOURCES[0], invalid_if=_into_vec)
+def _global(site: Site) -> Iterator[Finding]:
+    p = site.types.get("ptr")
+    if isinstance(p, PtrType) and p.space != AddressSpace.GM:
+        yield "ptr", f"ptr points to {p.space.name.lower()}; allowed: gm"
+
+
+_access = partial(custom, sources=_SOURCES)
 
 
 def _shown_tile(name: str, value: str, form: tuple[str, ...], tile: TileType, offset: int) -> Shown:
@@ -180,55 +129,58 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Read one element of a tile as a scalar.",
         "result = element number offset of the tile's storage, as a bit copy.",
         (Operand("src", "in", dtype=None), _OFFSET, Operand("result", "out", "scalar", None)),
-        ("src", "offset"),
+        (("src", "offset"),),
         tuple(_shown_tile("src", "result", ("src", "offset"), t, o) for t, o in _TILES),
-        (
+        constraints=(
             place((Operand("src", "in"),), (Loc.VEC,), PROFILE_NAMES),
             _one_element("src", "result"),
             _whole_words("src", "result"),
-            _offset_type(),
+            _offset_type,
             _in_tile("src"),
         ),
-        (_STORAGE, _OUTSIDE),
-        (Effect("read", "tile", "src", indexed=True),),
+        decisions=(_STORAGE, _OUTSIDE),
+        traits=Traits((Effect("read", "tile", "src", indexed=True),)),
     ),
     _access(
         TSETVAL,
         "Write a scalar to one element of a tile.",
         "Element number offset of the tile's storage = val, as a bit copy; every other element stays.",
         (Operand("dst", "inout", dtype=None), _OFFSET, Operand("val", "in", "scalar", None)),
-        ("offset", "val"),
+        (("offset", "val"),),
         tuple(_shown_tile("dst", "val", ("offset", "val"), t, o) for t, o in _TILES),
-        (
+        constraints=(
             place((Operand("dst", "inout"),), (Loc.VEC,), PROFILE_NAMES),
             _one_element("dst", "val"),
             _whole_words("dst", "val"),
-            _offset_type(),
+            _offset_type,
             _in_tile("dst"),
         ),
-        (_STORAGE, _OUTSIDE),
-        (Effect("read", "tile", "dst", indexed=True), Effect("write", "tile", "dst", indexed=True)),
+        decisions=(_STORAGE, _OUTSIDE),
+        traits=Traits(
+            (Effect("read", "tile", "dst", indexed=True), Effect("write", "tile", "dst", indexed=True))
+        ),
+        syntax="tile",
     ),
     _access(
         "load_scalar",
         "Read one element of global memory.",
         "result = ptr[offset], as a bit copy; offset counts elements.",
         (_PTR, _OFFSET, Operand("result", "out", "scalar", None)),
-        ("ptr", "offset"),
+        (("ptr", "offset"),),
         tuple(_shown_memory(("ptr", "offset"), d) for d in ("f32", "i32")),
-        (_one_element("ptr", "result"), _whole_words("ptr", "result"), _offset_type(), _global()),
-        (_OUTSIDE,),
-        (Effect("read", "global", "ptr", indexed=True),),
+        constraints=(_one_element("ptr", "result"), _whole_words("ptr", "result"), _offset_type, _global),
+        decisions=(_OUTSIDE,),
+        traits=Traits((Effect("read", "global", "ptr", indexed=True),)),
     ),
     _access(
         "store_scalar",
         "Write one element of global memory.",
         "ptr[offset] = value, as a bit copy; offset counts elements.",
         (Operand("value", "in", "scalar", None), _PTR, _OFFSET),
-        ("value", "ptr", "offset"),
+        (("value", "ptr", "offset"),),
         tuple(_shown_memory(("value", "ptr", "offset"), d) for d in ("f32", "i32")),
-        (_one_element("ptr", "value"), _whole_words("ptr", "value"), _offset_type(), _global()),
-        (_OUTSIDE,),
-        (Effect("write", "global", "ptr", indexed=True),),
+        constraints=(_one_element("ptr", "value"), _whole_words("ptr", "value"), _offset_type, _global),
+        decisions=(_OUTSIDE,),
+        traits=Traits((Effect("write", "global", "ptr", indexed=True),)),
     ),
 )

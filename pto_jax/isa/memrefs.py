@@ -2,183 +2,128 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
+from functools import partial
 
-from ..ir.dtypes import F16, F32, INDEX
+from ..ir.dtypes import F16, INDEX
 from ..ir.types import (
     AddressSpace,
     GlobalLayout,
     MemRefType,
     PartitionViewType,
-    Pipe,
     ScalarType,
     TensorViewType,
     Type,
 )
 from ..profiles import Profile
-from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.constraints import element_type, same_element, size
-from .rules.handles import Shown, sampler
+from .declare import Attribute, AttrMap, Breaker, Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules.constraints import one_element, size
+from .rules.forbid import Types, forbid, give, retype
+from .rules.handles import Shown, custom
 from .rules.tile_legality import tile_of_memref
-from .traits import PLAIN, Alias, Placement, Traits
+from .traits import Alias, Placement, Traits
 from .views import extents
 
 _MLIR, _DIALECT = "MLIR memref dialect", "PTOAS dialect definition and programs"
 _INDEX = ScalarType(INDEX)
 
 
+def _other_memref(name: str, change: Callable[[MemRefType], Type]) -> Breaker:
+    """The operand is another memref, where it is one."""
+
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types[name]
+        return isinstance(t, MemRefType) and give(name, change(t))(types, attrs, profile)
+
+    return breaks
+
+
 def _local(name: str) -> Constraint:
     """A memref that stands for a tile: in an on-chip buffer, with constant extents, and it fits."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid(
+        "local-memref",
+        "a memref of an on-chip buffer that it fits into",
+        source=_DIALECT,
+        invalid_if=_other_memref(name, lambda t: replace(t, space=AddressSpace.GM)),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         t = site.values[name].type if name in site.values else None
         if not isinstance(t, MemRefType):
             return
         tile = tile_of_memref(t)
         if tile is None or not tile.elements:
             where = "no space" if t.space is None else t.space.name.lower()
-            yield (
-                name,
-                f"{t} in {where}; allowed: constant extents in vec, mat, left, right, acc, bias, scaling",
-            )
+            allowed = "constant extents in vec, mat, left, right, acc, bias, scaling"
+            yield name, f"{t} in {where}; allowed: {allowed}"
             return
         capacity = site.profile.capacity[tile.loc]
         if tile.bytes > capacity:
-            place = tile.loc.name.lower()
-            yield (
-                name,
-                f"{t} has {tile.bytes} bytes; allowed in the {place} buffer of "
-                f"{site.profile.name}: {capacity}",
-            )
+            buffer = f"the {tile.loc.name.lower()} buffer of {site.profile.name}"
+            yield name, f"{t} has {tile.bytes} bytes; allowed in {buffer}: {capacity}"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types[name]
-        types[name] = replace(t, space=AddressSpace.GM) if isinstance(t, MemRefType) else t
-        return True
-
-    return Constraint(
-        "local-memref",
-        "a memref of an on-chip buffer that it fits into",
-        check,
-        source=_DIALECT,
-        breaks=breaks,
-    )
+    return rule
 
 
-def _element_kept(a: str, b: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        s, t = element_type(site.types.get(a)), element_type(site.types.get(b))
-        if s is not None and t is not None and not same_element(s, t):
-            yield b, f"{b} has element type {t}, {a} has {s}; allowed: one element type for both"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types[b]
-        if not isinstance(t, MemRefType | PartitionViewType):
-            return False
-        types[b] = replace(t, dtype=F32 if t.dtype != F32 else F16)
-        return True
-
-    return Constraint("types-equal", f"{a} and {b} have one element type", check, source=_MLIR, breaks=breaks)
-
-
-def _recast() -> Constraint:
+@forbid(
+    "extents",
+    "sizes and strides agree with the type",
+    source=_MLIR,
+    invalid_if=_other_memref("result", lambda t: replace(t, dims=(3, *t.dims[1:]))),
+)
+def _recast(site: Site) -> Iterator[Finding]:
     """Sizes and strides are one per dimension and agree with the type."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        t = site.types.get("result")
-        if not isinstance(t, MemRefType):
-            return
-        if len(site.op.group("offsets")) != 1:
-            yield "offsets", f"{len(site.op.group('offsets'))} offsets; allowed: 1"
-        strides = t.strides or (None,) * len(t.dims)
-        for group, written in (("sizes", t.dims), ("strides", strides)):
-            given = site.numbers(group)
-            if len(given) != len(t.dims):
-                yield group, f"{len(given)} {group} for rank {len(t.dims)}; allowed: {len(t.dims)}"
-                continue
-            for i, (n, w) in enumerate(zip(given, written, strict=True)):
-                if n is not None and w is not None and n != w:
-                    yield group, f"{group}[{i}] = {n}, the type says {w}; allowed: equal numbers"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types["result"]
-        types["result"] = replace(t, dims=(3, *t.dims[1:])) if isinstance(t, MemRefType) else t
-        return True
-
-    return Constraint("extents", "sizes and strides agree with the type", check, source=_MLIR, breaks=breaks)
+    t = site.types.get("result")
+    if not isinstance(t, MemRefType):
+        return
+    if len(site.op.group("offsets")) != 1:
+        yield "offsets", f"{len(site.op.group('offsets'))} offsets; allowed: 1"
+    strides = t.strides or (None,) * len(t.dims)
+    for group, written in (("sizes", t.dims), ("strides", strides)):
+        given = site.numbers(group)
+        if len(given) != len(t.dims):
+            yield group, f"{len(given)} {group} for rank {len(t.dims)}; allowed: {len(t.dims)}"
+            continue
+        for i, (n, w) in enumerate(zip(given, written, strict=True)):
+            if n is not None and w is not None and n != w:
+                yield group, f"{group}[{i}] = {n}, the type says {w}; allowed: equal numbers"
 
 
-def _fixed_window() -> Constraint:
+def _other_window(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    t = types["result"]
+    if isinstance(t, PartitionViewType):
+        types["result"] = replace(t, dims=(3, *t.dims[1:]))
+    return True
+
+
+@forbid("window", "a window inside the view", source=_DIALECT, invalid_if=_other_window)
+def _fixed_window(site: Site) -> Iterator[Finding]:
     """A window with constant sizes: they are those of the result, and it lies in the view."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        sizes, view = site.attrs.get("sizes"), site.values.get("view")
-        result = site.types.get("result")
-        dims = result.dims if isinstance(result, PartitionViewType) else None
-        if not isinstance(sizes, tuple) or view is None:
-            return
-        if dims is not None and dims != sizes:
-            shown = "x".join(size(d) for d in dims)
-            yield (
-                "result",
-                f"the sizes are {'x'.join(map(str, sizes))}, the type says {shown}; allowed: equal sizes",
-            )
-        offsets = site.numbers("offsets")
-        source = site.shapes.get(view.name) or extents(site.types.get("view"), len(sizes)) or ()
-        if len(offsets) != len(sizes) or (source and len(source) != len(sizes)):
-            ranks = f"{len(offsets)} offsets and {len(sizes)} sizes of a view of rank {len(source)}"
-            yield "offsets", f"{ranks}; allowed: one of each per dimension"
-            return
-        for i, (extent, start, n) in enumerate(zip(source, offsets, sizes, strict=False)):
-            if start is None or not isinstance(n, int):
-                continue
-            if start < 0 or (extent is not None and start + n > extent):
-                yield (
-                    "offsets",
-                    f"dimension {i}: window [{start}, {start + n}) of an extent of {size(extent)}; allowed: "
-                    "a window inside the view",
-                )
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types["result"]
-        types["result"] = replace(t, dims=(3, *t.dims[1:])) if isinstance(t, PartitionViewType) else t
-        return True
-
-    return Constraint("window", "a window inside the view", check, source=_DIALECT, breaks=breaks)
+    sizes, view = site.attrs.get("sizes"), site.values.get("view")
+    result = site.types.get("result")
+    dims = result.dims if isinstance(result, PartitionViewType) else None
+    if not isinstance(sizes, tuple) or view is None:
+        return
+    if dims is not None and dims != sizes:
+        shown = "x".join(size(d) for d in dims)
+        found = f"the sizes are {'x'.join(map(str, sizes))}, the type says {shown}"
+        yield "result", f"{found}; allowed: equal sizes"
+    offsets = site.numbers("offsets")
+    source = site.shapes.get(view.name) or extents(site.types.get("view"), len(sizes)) or ()
+    if len(offsets) != len(sizes) or (source and len(source) != len(sizes)):
+        ranks = f"{len(offsets)} offsets and {len(sizes)} sizes of a view of rank {len(source)}"
+        yield "offsets", f"{ranks}; allowed: one of each per dimension"
+        return
+    for i, (extent, start, n) in enumerate(zip(source, offsets, sizes, strict=False)):
+        if start is None or not isinstance(n, int):
+            continue
+        if start < 0 or (extent is not None and start + n > extent):
+            found = f"dimension {i}: window [{start}, {start + n}) of an extent of {size(extent)}"
+            yield "offsets", f"{found}; allowed: a window inside the view"
 
 
-def _declared(
-    name: str,
-    summary: str,
-    semantics: str,
-    operands: tuple[Operand, ...],
-    form: tuple[str, ...],
-    constraints: tuple[Constraint, ...],
-    shown: Shown,
-    attributes: tuple[Attribute, ...] = (),
-    decisions: tuple[Decision, ...] = (),
-    traits: Traits = PLAIN,
-) -> Instruction:
-    return Instruction(
-        name,
-        "sync_config",
-        summary,
-        semantics,
-        operands,
-        {},
-        (),
-        attributes,
-        constraints,
-        (form,),
-        "none",
-        Pipe.S,
-        decisions=decisions,
-        sources=(_MLIR, _DIALECT),
-        syntax="custom",
-        sampler=sampler(shown),
-        traits=traits,
-    )
+_declared = partial(custom, sources=(_MLIR, _DIALECT))
 
 
 def _numbers(name: str, note: str) -> Operand:
@@ -186,6 +131,7 @@ def _numbers(name: str, note: str) -> Operand:
 
 
 _VEC = MemRefType((16, 16), F16, AddressSpace.VEC)
+_VIEW, _WINDOW = TensorViewType((32, 64), F16), PartitionViewType((16, 32), F16)
 _FLAT = MemRefType((256,), F16, AddressSpace.GM)
 _ROWS = MemRefType((16, 16), F16, AddressSpace.GM, (16, 1), None)
 
@@ -196,10 +142,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "A handle to storage of its own, row-major; leading dimensions are rows, the last one columns. "
         "Contents are undefined until written.",
         (Operand("result", "out", dtype=None),),
-        (),
-        (_local("result"),),
-        Shown({"result": _VEC}, ()),
+        ((),),
+        (Shown({"result": _VEC}),),
         (Attribute("alignment", int, None, "bytes; no effect on values"),),
+        (_local("result"),),
         (
             Decision(
                 "Does every execution inside a loop give a new place?",
@@ -214,9 +160,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "End the life of a local memref.",
         "No effect on values; the memref is not used afterwards.",
         (Operand("memref", "in", dtype=None),),
-        ("memref",),
-        (_local("memref"),),
-        Shown({"memref": _VEC}, ("memref",)),
+        (("memref",),),
+        (Shown({"memref": _VEC}),),
+        constraints=(_local("memref"),),
     ),
     _declared(
         "memref.reinterpret_cast",
@@ -229,16 +175,16 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _numbers("sizes", "one per dimension"),
             _numbers("strides", "one per dimension, in elements"),
         ),
-        ("source", "offsets", "sizes", "strides"),
-        (_element_kept("source", "result"), _recast()),
-        Shown(
-            {"source": _FLAT, "offsets": _INDEX, "sizes": _INDEX, "strides": _INDEX, "result": _ROWS},
-            ("source", "offsets", "sizes", "strides"),
-            {},
-            {"offsets": (0,), "sizes": (16, 16), "strides": (16, 1)},
-            grouped=True,
+        (("source", "offsets", "sizes", "strides"),),
+        (
+            Shown(
+                {"source": _FLAT, "offsets": _INDEX, "sizes": _INDEX, "strides": _INDEX, "result": _ROWS},
+                constants={"offsets": (0,), "sizes": (16, 16), "strides": (16, 1)},
+                grouped=True,
+            ),
         ),
         (Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
+        (one_element("source", "result", _MLIR, retype("result", "f32", "f16")), _recast),
         traits=Traits(alias=Alias("result", "source", "global", "moved")),
     ),
     _declared(
@@ -250,20 +196,17 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("view", "in", "gm", None),
             _numbers("offsets", "one per dimension"),
         ),
-        ("view", "offsets"),
-        (_element_kept("view", "result"), _fixed_window()),
-        Shown(
-            {
-                "view": TensorViewType((32, 64), F16),
-                "offsets": _INDEX,
-                "result": PartitionViewType((16, 32), F16),
-            },
-            ("view", "offsets"),
-            {"sizes": (16, 32)},
-            {"offsets": (16, 32)},
-            grouped=True,
+        (("view", "offsets"),),
+        (
+            Shown(
+                {"view": _VIEW, "offsets": _INDEX, "result": _WINDOW},
+                attrs={"sizes": (16, 32)},
+                constants={"offsets": (16, 32)},
+                grouped=True,
+            ),
         ),
         (Attribute("sizes", tuple, None, "extents of the window"),),
+        (one_element("view", "result", _MLIR, retype("result", "f32", "f16")), _fixed_window),
         (
             Decision(
                 "Programs write pto.subview for windows of tiles too; which is meant?",

@@ -18,6 +18,8 @@ _DIALECT = "PTOAS dialect definition and verifier (August 2026)"
 _SLOT = TileType(F16, 16, 16)
 _MULTI = MultiTileType(_SLOT, 2)
 _INDEX = ScalarType(INDEX)
+#: What the assembler keeps for its own planning.
+RESERVED = "pto.multi_buffer_addrs"
 _AXES = (("valid_row", "v_row", 0), ("valid_col", "v_col", 1))
 #: Places whose tiles begin at multiples of 512 bytes; those of the others begin at multiples of 32.
 _CUBE = frozenset({Loc.LEFT, Loc.RIGHT, Loc.ACC})
@@ -82,6 +84,18 @@ def _slots() -> Constraint:
     return Constraint(
         "slot-type", "slots of whole bytes without padding", check, source=_DIALECT, breaks=breaks
     )
+
+
+def _unplanned() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        if RESERVED in site.attrs:
+            yield None, f"the attribute {RESERVED}, which a memory planner sets; allowed: addr = %address"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        attrs[RESERVED] = (0, 512)
+        return True
+
+    return Constraint("reserved-attribute", f"no {RESERVED}", check, source=_DIALECT, breaks=breaks)
 
 
 def _address() -> Constraint:
@@ -201,7 +215,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("result", "out", "handle", None),
         ),
         tuple(tuple(p for i, p in enumerate(_PARTS) if mask & (1 << i)) for mask in range(1 << len(_PARTS))),
-        (_kind("result"), _slots(), _valid(), _address()),
+        (_kind("result"), _slots(), _valid(), _address(), _unplanned()),
         sampler(
             Shown({"result": _MULTI}, (), grouped=True),
             Shown(

@@ -5,15 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, Literal, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 from ..ir.dtypes import DType, dtype
+from ..ir.program import AttrValue, Symbol
 from ..ir.types import TileType, VectorType
 from .changes import Default
 from .semantics import Holds
-
-if TYPE_CHECKING:
-    from ..ir.program import AttrValue, Symbol
 
 Role = Literal["out", "in", "inout", "tmp"]
 #: ``vector`` is a vector of four elements outside tile memory (``vector<4xi16>``).

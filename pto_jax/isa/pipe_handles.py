@@ -58,7 +58,7 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
     ]
     types: dict[str, Type] = {**dict.fromkeys(local, ScalarType(I32)), "result": PIPE}
     attributes = [DIR_MASK, SLOT_SIZE, SLOT_NUM, FLAG_BASE, NOSPLIT]
-    rules = [*RING_NUMBERS, peer_address(), handle("result", "pipe", DIALECT)]
+    rules = [*RING_NUMBERS, peer_address, handle("result", "pipe", DIALECT)]
     ring: dict[str, AttrValue] = {"dir_mask": 3, "slot_size": 1024, "slot_num": 4, "flag_base": 0}
     if through_memory:
         operands = [
@@ -69,7 +69,7 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
         forms = (("gm_addr",), *(("gm_addr", *f) for f in forms))
         types["gm_addr"] = PtrType(F32)
         attributes.append(Attribute("local_slot_num", int, None, "slots in local memory, at most slot_num"))
-        rules.append(local_slots())
+        rules.append(local_slots)
     one = {k: v for k, v in types.items() if k != "peer_local_addr"}
     return pipe_instruction(
         name,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ..ir.dtypes import F16, F32, I64, INDEX
 from ..ir.types import (
@@ -10,19 +11,17 @@ from ..ir.types import (
     Loc,
     MemRefType,
     PartitionViewType,
-    Pipe,
     PtrType,
     ScalarType,
     TensorViewType,
     TileType,
-    Type,
 )
-from ..profiles import PROFILE_NAMES, Profile
-from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.constraints import element_type, fixed_type, same_element
-from .rules.handles import Shown, sampler
+from .declare import Decision, Finding, Instruction, Operand, Site
+from .rules.constraints import one_element
+from .rules.forbid import forbid, give, retype
+from .rules.handles import Shown, custom
 from .rules.memory import ALIGNMENT
-from .traits import PLAIN, Alias, Placement, Traits
+from .traits import Alias, Placement, Traits
 from .views import dimension
 
 _DIALECT = "PTOAS dialect definition"
@@ -44,83 +43,45 @@ _INTERNAL = Decision(
 )
 
 
-def _one_element(a: str, b: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        s, t = element_type(site.types.get(a)), element_type(site.types.get(b))
-        if s is not None and t is not None and not same_element(s, t):
-            yield b, f"{b} has element type {t}, {a} has {s}; allowed: one element type for both"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        old = types[b]
-        if not isinstance(old, PtrType):
-            return False
-        types[b] = PtrType(F16, old.space)
-        return True
-
-    return Constraint(
-        "types-equal", f"{a} and {b} have one element type", check, source=_DIALECT, breaks=breaks
-    )
+@forbid(
+    "pointer-space",
+    "the pointer is into the tile's memory",
+    source=_SOURCES[0],
+    invalid_if=give("result", PtrType(F32, AddressSpace.MAT)),
+)
+def _space_of_tile(site: Site) -> Iterator[Finding]:
+    t, p = site.tile("tile"), site.types.get("result")
+    if t is None or not isinstance(p, PtrType) or _SPACES.get(t.loc) == p.space:
+        return
+    place = t.loc.name.lower()
+    yield "result", f"result points to {p.space.name.lower()}, the tile is in {place}; allowed: {place}"
 
 
-def _space_of_tile() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t, p = site.tile("tile"), site.types.get("result")
-        if t is None or not isinstance(p, PtrType) or _SPACES.get(t.loc) == p.space:
-            return
-        place = t.loc.name.lower()
-        yield "result", f"result points to {p.space.name.lower()}, the tile is in {place}; allowed: {place}"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types["result"] = PtrType(F32, AddressSpace.MAT)
-        return True
-
-    return Constraint(
-        "pointer-space", "the pointer is into the tile's memory", check, source=_SOURCES[0], breaks=breaks
-    )
+@forbid("address-aligned", f"addresses are multiples of {ALIGNMENT} bytes", source=_DIALECT)
+def _aligned(site: Site) -> Iterator[Finding]:
+    for value in site.numbers("addrs"):
+        if value is not None and value % ALIGNMENT:
+            yield "addrs", f"address {value} (0x{value:x}); allowed: a multiple of {ALIGNMENT} bytes"
 
 
-def _aligned() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        for value in site.numbers("addrs"):
-            if value is not None and value % ALIGNMENT:
-                yield "addrs", f"address {value} (0x{value:x}); allowed: a multiple of {ALIGNMENT} bytes"
+@forbid(
+    "cast",
+    "an address, or pointers to one space",
+    source=_DIALECT,
+    invalid_if=give("result", ScalarType(F32)),
+)
+def _cast_pair(site: Site) -> Iterator[Finding]:
+    a, b = site.types.get("addr"), site.types.get("result")
+    if a is None or b is None:
+        return
+    numbers = [isinstance(t, ScalarType) and t.dtype.name in ("i64", "u64") for t in (a, b)]
+    one_space = isinstance(a, PtrType) and isinstance(b, PtrType) and a.space == b.space
+    mixed = any(numbers) and any(isinstance(t, PtrType) for t in (a, b))
+    if not (one_space or mixed):
+        yield "result", f"{a} to {b}; allowed: i64 to or from a pointer, or pointers to one space"
 
-    return Constraint(
-        "address-aligned", f"addresses are multiples of {ALIGNMENT} bytes", check, source=_DIALECT
-    )
 
-
-def _instruction(
-    name: str,
-    summary: str,
-    semantics: str,
-    operands: tuple[Operand, ...],
-    forms: tuple[tuple[str, ...], ...],
-    shown: tuple[Shown, ...],
-    constraints: tuple[Constraint, ...],
-    not_executed: Decision | None = None,
-    traits: Traits = PLAIN,
-) -> Instruction:
-    return Instruction(
-        name,
-        "sync_config",
-        summary,
-        semantics,
-        operands,
-        {},
-        (),
-        (),
-        constraints,
-        forms,
-        "none",
-        Pipe.S,
-        decisions=() if not_executed is None else (not_executed,),
-        sources=_SOURCES,
-        syntax="custom",
-        executable=not_executed is None,
-        sampler=sampler(*shown),
-        traits=traits,
-    )
+_instruction = partial(custom, sources=_SOURCES)
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -134,8 +95,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("result", "out", "scalar", None),
         ),
         (("view", "idx"),),
-        (Shown({"view": _VIEW, "idx": _INDEX, "result": _INDEX}, ("view", "idx"), {}, {"idx": (1,)}),),
-        (dimension(),),
+        (Shown({"view": _VIEW, "idx": _INDEX, "result": _INDEX}, constants={"idx": (1,)}),),
+        constraints=(dimension,),
     ),
     _instruction(
         "tensor_view_addr",
@@ -144,10 +105,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Operand("view", "in", "gm", None), Operand("result", "out", "ptr", None)),
         (("view",),),
         (
-            Shown({"view": _VIEW, "result": PtrType(F32)}, ("view",)),
-            Shown({"view": _WINDOW, "result": PtrType(F32)}, ("view",)),
+            Shown({"view": _VIEW, "result": PtrType(F32)}),
+            Shown({"view": _WINDOW, "result": PtrType(F32)}),
         ),
-        (_one_element("view", "result"),),
+        constraints=(one_element("view", "result", _DIALECT, retype("result", "f16")),),
         traits=Traits(alias=Alias("result", "view", "global")),
     ),
     _instruction(
@@ -156,20 +117,26 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result points to byte 0 of the tile.",
         (Operand("tile", "in", dtype=None), Operand("result", "out", "ptr", None)),
         (("tile",),),
-        (Shown({"tile": TileType(F32, 16, 64), "result": PtrType(F32, AddressSpace.VEC)}, ("tile",)),),
-        (_one_element("tile", "result"), _space_of_tile()),
-        _VECTOR_SCOPE,
-        Traits(alias=Alias("result", "tile")),
+        (Shown({"tile": TileType(F32, 16, 64), "result": PtrType(F32, AddressSpace.VEC)}),),
+        constraints=(one_element("tile", "result", _DIALECT, retype("result", "f16")), _space_of_tile),
+        decisions=(_VECTOR_SCOPE,),
+        executable=False,
+        traits=Traits(alias=Alias("result", "tile")),
     ),
     _instruction(
         "castptr",
-        "Pointer at an integer address.",
-        "result points to the byte address addr.",
-        (Operand("addr", "in", "scalar", None), Operand("result", "out", "ptr", None)),
+        "Pointer at an integer address, the address of a pointer, or a pointer to another type.",
+        "The byte address stays.",
+        (Operand("addr", "in", "event", None), Operand("result", "out", "event", None)),
         (("addr",),),
-        (Shown({"addr": _ADDRESS, "result": PtrType(F32, AddressSpace.VEC)}, ("addr",)),),
-        (fixed_type("addr", ("i64", "u64"), PROFILE_NAMES, _SOURCES[0]),),
-        _VECTOR_SCOPE,
+        (
+            Shown({"addr": _ADDRESS, "result": PtrType(F32, AddressSpace.VEC)}, ("addr",)),
+            Shown({"addr": PtrType(F32, AddressSpace.VEC), "result": _ADDRESS}, ("addr",)),
+            Shown({"addr": PtrType(F32), "result": PtrType(F16)}, ("addr",)),
+        ),
+        constraints=(_cast_pair,),
+        decisions=(_VECTOR_SCOPE,),
+        executable=False,
     ),
     _instruction(
         "pointer_cast",
@@ -185,15 +152,14 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Shown(
                 {"addrs": _ADDRESS, "valid_row": _INDEX, "valid_col": _INDEX, "result": _LOCAL},
-                ("addrs", "valid_row", "valid_col"),
-                {},
-                {"addrs": (0, 4096), "valid_row": (16,), "valid_col": (60,)},
+                constants={"addrs": (0, 4096), "valid_row": (16,), "valid_col": (60,)},
                 grouped=True,
             ),
-            Shown({"addrs": _ADDRESS, "result": _LOCAL}, ("addrs",), {}, {"addrs": (8192,)}, grouped=True),
+            Shown({"addrs": _ADDRESS, "result": _LOCAL}, constants={"addrs": (8192,)}, grouped=True),
         ),
-        (_aligned(),),
-        _INTERNAL,
-        Traits(placement=Placement("result", "addrs")),
+        constraints=(_aligned,),
+        decisions=(_INTERNAL,),
+        executable=False,
+        traits=Traits(placement=Placement("result", "addrs")),
     ),
 )

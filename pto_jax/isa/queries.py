@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ir.dtypes import F32, I64
-from ..ir.types import ScalarType, Type
-from ..profiles import Profile
-from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from ..ir.types import ScalarType
+from .declare import Attribute, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import element_type
+from .rules.forbid import forbid, retype
 from .rules.handles import Shown
 from .sync_config import required
 from .sync_handles import config
@@ -26,6 +26,13 @@ GET_BLOCK_IDX = "get_block_idx"
 GET_BLOCK_NUM = "get_block_num"
 
 
+@forbid("result-type", "result is i64 or index", source=_PAGE, invalid_if=retype("result", "f32"))
+def _number(site: Site) -> Iterator[Finding]:
+    d = element_type(site.types.get("result"))
+    if d is not None and d.name not in ("i64", "index"):
+        yield "result", f"result has type {d}; allowed: i64, index"
+
+
 def _query(name: str, summary: str, semantics: str, number: LaunchNumber) -> Instruction:
     return config(
         name,
@@ -33,24 +40,11 @@ def _query(name: str, summary: str, semantics: str, number: LaunchNumber) -> Ins
         semantics,
         (Operand("result", "out", "scalar", None),),
         ((),),
-        (Shown({"result": _I64}, ()),),
-        constraints=(_number("result", ("i64", "index")),),
+        (Shown({"result": _I64}),),
+        constraints=(_number,),
         decisions=(_ORDER,),
         traits=Traits(launch=number),
     )
-
-
-def _number(name: str, allowed: tuple[str, ...]) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        d = element_type(site.types.get(name))
-        if d is not None and d.name not in allowed:
-            yield name, f"{name} has type {d}; allowed: {', '.join(allowed)}"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types[name] = ScalarType(F32)
-        return True
-
-    return Constraint(f"{name}-type", f"{name} is {' or '.join(allowed)}", check, source=_PAGE, breaks=breaks)
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -74,7 +68,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Writes the scalar in the format; nothing in memory changes.",
         (Operand("scalar", "in", "scalar", None),),
         (("scalar",),),
-        (Shown({"scalar": ScalarType(F32)}, ("scalar",), {"format": "%f"}),),
+        (Shown({"scalar": ScalarType(F32)}, attrs={"format": "%f"}),),
         (Attribute("format", str, None, "text with one conversion"),),
         (required("format"),),
         traits=Traits(effects=(Effect("write", "host"),)),
@@ -85,7 +79,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Execution ends with an error.",
         (),
         ((),),
-        (Shown({}, ()),),
+        (Shown({}),),
         traits=Traits(effects=(Effect("write", "host"),)),
     ),
 )

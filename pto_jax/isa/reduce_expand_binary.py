@@ -6,13 +6,13 @@ from dataclasses import replace
 from typing import Unpack
 
 from ..profiles import PROFILE_NAMES
-from .common import BINARY, DIVISION_TRAPS, ONE_ULP, SIMULATOR_VALUES, precision, tile_instruction
+from .common import BINARY, DIVISION_TRAPS, ONE_ULP, PRECISION, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, Contradiction, Decision, Instruction, Operand
 from .elementwise import NAN_FIRST
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec
 from .rules.extents import LARGER
 from .rules.reduce_expand import first_line_covers, row_major_only, vector_room
-from .rules.reduce_expand_modes import ROW_BROADCAST, TMP_SIZE, uses_hidden_scratch
+from .rules.reduce_expand_modes import ROW_BROADCAST, tmp_size, uses_hidden_scratch
 from .rules.regions import covers
 from .rules.typesets import HALVES, table
 from .samples.reduce_expand import column_broadcasts, row_broadcasts
@@ -130,7 +130,7 @@ def _row(
         forms=(("src0", "src1"), ("src0", "src1", "tmp")),
         reads=(),
         placement=(in_vec(BINARY), row_major_only(("dst",), PROFILE_NAMES, _PAGE)),
-        extra=(*ROW_BROADCAST, TMP_SIZE),
+        extra=(*ROW_BROADCAST, tmp_size),
         decisions=(_MODES, _TEMPLATE, _BOTH_MATCH, _TMP_RULES, _HIDDEN, *decisions),
         sources=tuple(dict.fromkeys((f"page pto.{name}", _PAGE, "pto-isa headers", SIMULATOR_VALUES))),
         sampler=row_broadcasts,
@@ -187,7 +187,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         _A5,
         DIVISION_TRAPS,
         _NO_INTEGERS,
-        attributes=(precision("div"),),
+        attributes=(PRECISION,),
         accuracy=_QUOTIENT,
         divisor=("src1",),
         # Either source may be the expanded one.
@@ -207,7 +207,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         _A5,
         DIVISION_TRAPS,
         _NO_INTEGERS,
-        attributes=(precision("div"),),
+        attributes=(PRECISION,),
         accuracy=_QUOTIENT,
         divisor=("src1",),
     ),

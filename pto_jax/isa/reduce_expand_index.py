@@ -16,6 +16,7 @@ from .elementwise import TMP
 from .reduce_expand import WHOLE_SOURCE
 from .rules.constraints import HARDWARE, HEADERS, in_vec, same_as, with_dtype
 from .rules.extents import COLUMN, ROW
+from .rules.forbid import edit, forbid
 from .rules.reduce_expand import column_vector, equal_extent, filled_source, holds, no_boxes, plain
 from .rules.regions import scratch
 from .rules.typesets import STANDARD, Rows, pairs
@@ -71,7 +72,24 @@ def _index_type(along: Along) -> Constraint:
             return (*_WORDS, *_HALF_WORDS) if src.dtype.bits == 16 else _WORDS
         return {8: (), 16: _HALF_WORDS}.get(src.dtype.bits, _WORDS)
 
-    def check(site: Site) -> Iterator[Finding]:
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        dst, src = types.get("dst"), types.get("src")
+        if not isinstance(dst, TileType) or not isinstance(src, TileType):
+            return False
+        if "dstVal" not in types:
+            types["dst"] = with_dtype(dst, dtype("i16"))
+            return src.dtype.bits == 16 and (dst.rows if dst.cols == 1 else dst.cols) % 16 == 0
+        types["dst"] = with_dtype(dst, dtype("i32"))
+        return along == "col" and src.dtype.bits == 16
+
+    @forbid(
+        "index-type",
+        "positions are i32 or u32 alone; next to 16-bit values also (columns: only) i16 or u16",
+        HARDWARE,
+        source=_PAGE,
+        invalid_if=breaks,
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         dst, src = site.tile("dst"), site.tile("src")
         if dst is None or src is None:
             return
@@ -84,68 +102,37 @@ def _index_type(along: Along) -> Constraint:
         legal = allowed(src, valued=valued)
         if dst.dtype.name not in legal:
             form = "with values" if valued else "without values"
-            yield (
-                "dst",
-                (
-                    f"positions of type {dst.dtype} in {src.dtype} {form}; allowed on {site.profile.name}: "
-                    + (", ".join(legal) or "the form without values")
-                ),
-            )
+            listed = ", ".join(legal) or "the form without values"
+            found = f"positions of type {dst.dtype} in {src.dtype} {form}"
+            yield "dst", f"{found}; allowed on {site.profile.name}: {listed}"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        dst, src = types.get("dst"), types.get("src")
-        if not isinstance(dst, TileType) or not isinstance(src, TileType):
-            return False
-        if "dstVal" not in types:
-            types["dst"] = with_dtype(dst, dtype("i16"))
-            return src.dtype.bits == 16 and (dst.rows if dst.cols == 1 else dst.cols) % 16 == 0
-        types["dst"] = with_dtype(dst, dtype("i32"))
-        return along == "col" and src.dtype.bits == 16
-
-    return Constraint(
-        "index-type",
-        "positions are i32 or u32 alone; next to 16-bit values also (columns: only) i16 or u16",
-        check,
-        HARDWARE,
-        source=_PAGE,
-        breaks=breaks,
-    )
+    return rule
 
 
-def _one_row() -> Constraint:
+def _several_rows(sizes: Sizes, types: Any) -> Any:
+    return sizes["dst"][0] != 1
+
+
+@forbid(
+    "one-row",
+    "dst and dstVal have one valid row",
+    HARDWARE,
+    stage="run-time",
+    source=f"{_PAGE}; {HEADERS}",
+    invalid_if=edit("dst", lambda t: TileType(t.dtype, 2, t.cols)),
+    region=RegionRule("custom", ("dst",), _several_rows),
+)
+def _one_row(site: Site) -> Iterator[Finding]:
     """Results of columns lie in a tile with one valid row."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        for name in ("dst", "dstVal"):
-            rows = site.valid.get(name, (None, None))[0]
-            if rows not in (None, 1):
-                yield name, f"{name} has {rows} valid rows; allowed: 1"
-
-    def broken(sizes: Sizes, types: Any) -> Any:
-        return sizes["dst"][0] != 1
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types.get("dst")
-        if not isinstance(t, TileType):
-            return False
-        types["dst"] = TileType(t.dtype, 2, t.cols, blayout=BLayout.ROW_MAJOR)
-        return True
-
-    return Constraint(
-        "one-row",
-        "dst and dstVal have one valid row",
-        check,
-        HARDWARE,
-        stage="run-time",
-        source=f"{_PAGE}; {HEADERS}",
-        breaks=breaks,
-        region=RegionRule("custom", ("dst",), broken),
-    )
+    for name in ("dst", "dstVal"):
+        rows = site.region(name)[0]
+        if rows not in (None, 1):
+            yield name, f"{name} has {rows} valid rows; allowed: 1"
 
 
 def _stages(site: Site) -> tuple[int, int] | None:
     """Rows and columns of the scratch tile of A2/A3's row form, a value-position pair per repeat."""
-    src, (rows, cols), tmp = site.tile("src"), site.valid.get("src", (None, None)), site.tile("tmp")
+    src, (rows, cols), tmp = site.tile("src"), site.region("src"), site.tile("tmp")
     if src is None or tmp is None or rows is None or cols is None or tmp.blayout == BLayout.COL_MAJOR:
         return None
     repeat, unit = 2048 // src.dtype.bits, 256 // src.dtype.bits
@@ -167,7 +154,7 @@ def _counters(site: Site) -> tuple[int, int] | None:
 
     They are used as one run, so more rows do as well.
     """
-    src, tmp, cols = site.tile("src"), site.tile("tmp"), site.valid.get("src", (None, None))[1]
+    src, tmp, cols = site.tile("src"), site.tile("tmp"), site.region("src")[1]
     if src is None or tmp is None or cols is None:
         return None
     repeat, unit = 2048 // src.dtype.bits, 256 // src.dtype.bits
@@ -200,7 +187,7 @@ def _positions(along: Along, extreme: Literal["max", "min"]) -> Instruction:
             no_boxes(("src",)),
             plain(("dst", "dstVal"), PROFILE_NAMES),
         )
-        extra = (holds(("dst",), "cols"), equal_extent(("src", "dst", "dstVal"), "cols"), _one_row())
+        extra = (holds(("dst",), "cols"), equal_extent(("src", "dst", "dstVal"), "cols"), _one_row)
         a2a3 = ("f16", "f32", "u16", "u32")
         a5 = ("i8", "u8", "i16", "u16", "i32", "u32", "f16", "f32")
         size = scratch("tmp", _counters, "the counters of a row", f"page tcolarg{extreme} (tmp)")
@@ -222,7 +209,7 @@ def _positions(along: Along, extreme: Literal["max", "min"]) -> Instruction:
         extra=(
             *extra,
             _index_type(along),
-            filled_source("cols" if along == "row" else "rows"),
+            filled_source("cols" if along == "row" else "rows", positions=True),
             same_as("tmp", "src", ("a2a3",), HEADERS),
             size,
         ),

@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Literal
 
 from ..ir.dtypes import F16, F32, INDEX, dtype
-from ..ir.types import AddressSpace, BLayout, Loc, MemRefType, Pipe, ScalarType, SLayout, TileType, Type
-from ..profiles import Profile
+from ..ir.types import AddressSpace, BLayout, Loc, MemRefType, ScalarType, SLayout, TileType
+from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .declare import (
     Attribute,
     AttrMap,
@@ -20,8 +20,9 @@ from .declare import (
     Operand,
     Site,
 )
-from .rules.constraints import SIMULATOR, size
-from .rules.handles import Shown, sampler
+from .rules.constraints import HARDWARE, SIMULATOR, size
+from .rules.forbid import Types, edit, forbid, retile
+from .rules.handles import Shown, custom
 from .traits import Alias, Traits
 
 _PAGE, _DIALECT = "PTO ISA page of the instruction", "PTOAS dialect definition and verifier"
@@ -34,10 +35,21 @@ _Edit = Callable[[TileType], TileType]
 BITCAST = "bitcast"
 
 
-def _pair(rule: str, statement: str, test: _Test, edit: _Edit, source: str = _DIALECT) -> Constraint:
+def _pair(
+    rule: str,
+    statement: str,
+    test: _Test,
+    change: _Edit,
+    source: str = _DIALECT,
+    profiles: tuple[ProfileName, ...] = PROFILE_NAMES,
+) -> Constraint:
     """A rule on a tile and the handle that sees it: ``tile`` and ``result``, or ``src`` and ``dst``."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        return edit("result" if "result" in types else "dst", change)(types, attrs, profile)
+
+    @forbid(rule, statement, profiles, source=source, invalid_if=breaks)
+    def pair(site: Site) -> Iterator[Finding]:
         src = site.tile("tile" if "tile" in site.types else "src")
         seen = "result" if "result" in site.types else "dst"
         dst = site.tile(seen)
@@ -45,13 +57,7 @@ def _pair(rule: str, statement: str, test: _Test, edit: _Edit, source: str = _DI
         if found is not None:
             yield seen, found
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        name = "result" if "result" in types else "dst"
-        t = types[name]
-        types[name] = edit(t) if isinstance(t, TileType) else t
-        return types[name] != t
-
-    return Constraint(rule, statement, check, source=source, breaks=breaks)
+    return pair
 
 
 def _one_place(a: TileType, b: TileType) -> str | None:
@@ -105,77 +111,54 @@ _PLACE = _pair("alias-space", "both lie in one place", _one_place, lambda t: rep
 # -- windows -----------------------------------------------------------------------------------------
 
 
-def _window_parts() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        sizes, offsets = site.attrs.get("sizes"), site.numbers("offsets")
-        if not isinstance(sizes, tuple) or len(sizes) != 2 or len(offsets) != 2:
-            count = len(sizes) if isinstance(sizes, tuple) else 0
-            yield None, f"{len(offsets)} offset(s) and {count} size(s); allowed: two of each"
-            return
-        t = site.tile("tile")
-        for axis, (start, n) in enumerate(zip(offsets, sizes, strict=True)):
-            if t is None or not isinstance(n, int):
-                continue
-            limit, unit = t.shape[axis], ("rows", "columns")[axis]
-            if n > limit or (start is not None and not 0 <= start <= limit - n):
-                where = f" from {start} on" if start is not None else ""
-                yield "tile", f"the window takes {n} {unit}{where} of {limit}; allowed: a window of the tile"
-
-    return Constraint("window", "a window inside the tile", check, source=_DIALECT)
+@forbid("window", "a window inside the tile", source=_DIALECT)
+def _window_parts(site: Site) -> Iterator[Finding]:
+    sizes, offsets = site.attrs.get("sizes"), site.numbers("offsets")
+    if not isinstance(sizes, tuple) or len(sizes) != 2 or len(offsets) != 2:
+        count = len(sizes) if isinstance(sizes, tuple) else 0
+        yield None, f"{len(offsets)} offset(s) and {count} size(s); allowed: two of each"
+        return
+    t = site.tile("tile")
+    for axis, (start, n) in enumerate(zip(offsets, sizes, strict=True)):
+        if t is None or not isinstance(n, int):
+            continue
+        limit, unit = t.shape[axis], ("rows", "columns")[axis]
+        if n > limit or (start is not None and not 0 <= start <= limit - n):
+            where = f" from {start} on" if start is not None else ""
+            yield "tile", f"the window takes {n} {unit}{where} of {limit}; allowed: a window of the tile"
 
 
-def _window_boxes() -> Constraint:
+@forbid(
+    "window-boxes",
+    "whole boxes, and all columns (row_major) or rows (col_major)",
+    source=_DIALECT,
+    invalid_if=retile("tile", slayout=SLayout.ROW_MAJOR),
+)
+def _window_boxes(site: Site) -> Iterator[Finding]:
     """A window of a boxed tile consists of whole boxes and keeps the outer order's full extent."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        t, sizes, offsets = site.tile("tile"), site.attrs.get("sizes"), site.numbers("offsets")
-        if t is None or not t.boxed or not isinstance(sizes, tuple) or len(offsets) != 2 or len(sizes) != 2:
-            return
-        for axis, (start, n) in enumerate(zip(offsets, sizes, strict=True)):
-            box, unit = t.box[axis], ("row", "column")[axis]
-            if isinstance(n, int) and (n % box or (start is not None and start % box)):
-                yield (
-                    "tile",
-                    f"{n} {unit}s from {size(start)} on in boxes of {box}; allowed: whole boxes",
-                )
-            full = (t.blayout == BLayout.ROW_MAJOR) == (axis == 1)
-            if full and (n != t.shape[axis] or start != 0):
-                yield (
-                    "tile",
-                    f"a part of the {unit}s of a {t.blayout.name.lower()} boxed tile; allowed: all "
-                    f"{t.shape[axis]} from a constant 0 on",
-                )
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types["tile"]
-        types["tile"] = replace(t, slayout=SLayout.ROW_MAJOR) if isinstance(t, TileType) else t
-        return True
-
-    return Constraint(
-        "window-boxes",
-        "whole boxes, and all columns (row_major) or rows (col_major)",
-        check,
-        source=_DIALECT,
-        breaks=breaks,
-    )
+    t, sizes, offsets = site.tile("tile"), site.attrs.get("sizes"), site.numbers("offsets")
+    if t is None or not t.boxed or not isinstance(sizes, tuple) or len(offsets) != 2 or len(sizes) != 2:
+        return
+    for axis, (start, n) in enumerate(zip(offsets, sizes, strict=True)):
+        box, unit = t.box[axis], ("row", "column")[axis]
+        if isinstance(n, int) and (n % box or (start is not None and start % box)):
+            yield "tile", f"{n} {unit}s from {size(start)} on in boxes of {box}; allowed: whole boxes"
+        full = (t.blayout == BLayout.ROW_MAJOR) == (axis == 1)
+        if full and (n != t.shape[axis] or start != 0):
+            found = f"a part of the {unit}s of a {t.blayout.name.lower()} boxed tile"
+            yield "tile", f"{found}; allowed: all {t.shape[axis]} from a constant 0 on"
 
 
-def _subview_window() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        src, sizes = site.tile("src"), site.valid.get("dst", (None, None))
-        for axis, name in enumerate(("rowIdx", "colIdx")):
-            start, n = site.constant(name), sizes[axis]
-            limit = src.shape[axis] if src is not None else None
-            if start is not None and limit is not None and (start < 0 or start + (n or 0) > limit):
-                unit = ("rows", "columns")[axis]
-                yield (
-                    "src",
-                    f"the window takes {n} {unit} from {start} on of {limit}; allowed: a window of src",
-                )
-
-    return Constraint(
-        "window", "the valid region of dst lies in src from the indices on", check, source=_PAGE
-    )
+@forbid("window", "the valid region of dst lies in src from the indices on", source=_PAGE)
+def _subview_window(site: Site) -> Iterator[Finding]:
+    src, sizes = site.tile("src"), site.region("dst")
+    for axis, name in enumerate(("rowIdx", "colIdx")):
+        start, n = site.constant(name), sizes[axis]
+        limit = src.shape[axis] if src is not None else None
+        if start is not None and limit is not None and (start < 0 or start + (n or 0) > limit):
+            unit = ("rows", "columns")[axis]
+            found = f"the window takes {n} {unit} from {start} on of {limit}"
+            yield "src", f"{found}; allowed: a window of src"
 
 
 def _same_order(a: TileType, b: TileType) -> str | None:
@@ -199,24 +182,19 @@ def _alias(
     cls: InstructionClass = "sync_config",
     forms: tuple[tuple[str, ...], ...] = (),
 ) -> Instruction:
-    return Instruction(
+    return custom(
         name,
-        cls,
         summary,
         semantics,
         operands,
-        {},
-        (),
+        forms or (form,),
+        shown,
         attributes,
         constraints,
-        forms or (form,),
-        "none",
-        Pipe.S,
-        decisions=decisions,
+        decisions,
+        Traits(alias=Alias(operands[0].name, operands[1].name, part=part)),
         sources=_SOURCES,
-        syntax="custom",
-        sampler=sampler(*shown),
-        traits=Traits(alias=Alias(operands[0].name, operands[1].name, part=part)),
+        cls=cls,
     )
 
 
@@ -248,20 +226,18 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 lambda t: replace(t, rows=2 * t.rows, v_row=2 * t.rows),
             ),
             _pair("alias-boxes", "both are boxed, or neither is", _both_boxed, _boxes),
-            replace(
-                _pair(
-                    "alias-types",
-                    "two float types or two integer types",
-                    _numbers_alike,
-                    lambda t: t.with_dtype(dtype("i32" if t.dtype.is_float else "f32")),
-                    "public CPU simulator",
-                ),
-                profiles=SIMULATOR,
+            _pair(
+                "alias-types",
+                "two float types or two integer types",
+                _numbers_alike,
+                lambda t: t.with_dtype(dtype("i32" if t.dtype.is_float else "f32")),
+                "public CPU simulator",
+                SIMULATOR,
             ),
         ),
         (
-            Shown({"tile": _COLUMN, "result": TileType(F32, 1, 16)}, ("tile",)),
-            Shown({"tile": _TILE, "result": TileType(F32, 32, 32)}, ("tile",)),
+            Shown({"tile": _COLUMN, "result": TileType(F32, 1, 16)}),
+            Shown({"tile": _TILE, "result": TileType(F32, 32, 32)}),
         ),
         cls="layout",
         decisions=(
@@ -299,8 +275,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         (
-            Shown({"tile": _TILE, "result": _TILE.with_dtype(dtype("i32"))}, ("tile",)),
-            Shown({"tile": _TILE, "result": _TILE.with_dtype(F16)}, ("tile",)),
+            Shown({"tile": _TILE, "result": _TILE.with_dtype(dtype("i32"))}),
+            Shown({"tile": _TILE, "result": _TILE.with_dtype(F16)}),
         ),
     ),
     _alias(
@@ -310,13 +286,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "pitch it keeps.",
         (_tile("result", out=True), _tile("tile"), _index("offsets")),
         ("tile", "offsets"),
-        (_window_parts(), _window_boxes()),
+        (_window_parts, _window_boxes),
         (
             Shown(
                 {"tile": _TILE, "offsets": _INDEX, "result": replace(_TILE, cols=32, v_col=32)},
-                ("tile", "offsets"),
-                {"sizes": (16, 32)},
-                {"offsets": (0, 32)},
+                attrs={"sizes": (16, 32)},
+                constants={"offsets": (0, 32)},
                 grouped=True,
             ),
         ),
@@ -339,18 +314,13 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ("src", "rowIdx", "colIdx"),
         (
             _PLACE,
-            _subview_window(),
-            replace(
-                _pair("alias-order", "one element type and one layout", _same_order, _boxes, _PAGE),
-                profiles=("a2a3", "a5"),
-            ),
+            _subview_window,
+            _pair("alias-order", "one element type and one layout", _same_order, _boxes, _PAGE, HARDWARE),
         ),
         (
             Shown(
                 {"src": _TILE, "dst": _TILE.with_valid(8, 32), "rowIdx": _INDEX, "colIdx": _INDEX},
-                ("src", "rowIdx", "colIdx"),
-                {},
-                {"rowIdx": (8,), "colIdx": (32,)},
+                constants={"rowIdx": (8,), "colIdx": (32,)},
             ),
         ),
         part="window",
@@ -376,12 +346,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ("source",),
         (),
         (
-            Shown({"source": _LOCAL, "result": _LOCAL}, ("source",), grouped=True),
+            Shown({"source": _LOCAL, "result": _LOCAL}, grouped=True),
             Shown(
                 {"source": _LOCAL, "result": _LOCAL, "valid_row": _INDEX, "valid_col": _INDEX},
-                ("source", "valid_row", "valid_col"),
-                {},
-                {"valid_row": (8,), "valid_col": (16,)},
+                constants={"valid_row": (8,), "valid_col": (16,)},
                 grouped=True,
             ),
         ),

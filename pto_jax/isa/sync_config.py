@@ -10,24 +10,14 @@ from dataclasses import replace
 from enum import IntEnum
 
 from ..ir.dtypes import I64
-from ..ir.types import Loc, Pipe, PipeEventType, ScalarType, TileType, Type
-from ..profiles import Profile
+from ..ir.types import Loc, Pipe, PipeEventType, ScalarType
 from .assembly import AS_DECLARED, Assembly
-from .declare import (
-    Attribute,
-    AttrMap,
-    Check,
-    Constraint,
-    Decision,
-    Finding,
-    Instruction,
-    Operand,
-    Sampler,
-    Site,
-)
+from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules.forbid import edit, forbid, retile
+from .rules.handles import Shown, custom
 from .rules.memory import address_rules
 from .rules.sync import core_flag, event_range, required as required, token_range, two_pipes
-from .samples.operations import NUMBER, ROWS, TILE, fixed
+from .samples.operations import NUMBER, ROWS, TILE
 from .traits import Alias, Order, Placement, Traits
 
 _PAGES = ("PTO ISA page of the instruction", "PTOAS dialect definition")
@@ -49,33 +39,28 @@ def _sync(
     constraints: tuple[Constraint, ...] = (),
     operands: tuple[Operand, ...] = (),
     forms: tuple[tuple[str, ...], ...] = ((),),
+    shown: tuple[Shown, ...] = (),
     *,
     order: Order,
     assembly: Assembly = AS_DECLARED,
-    sampler: Sampler | None = None,
 ) -> Instruction:
-    return Instruction(
+    return custom(
         name,
-        "sync_config",
         summary,
         semantics,
         operands,
-        {},
-        (),
+        forms,
+        shown,
         attributes,
         constraints,
-        forms,
-        "none",
-        Pipe.S,
-        decisions=(NO_VALUE_EFFECT,),
+        (NO_VALUE_EFFECT,),
+        Traits(order=order),
         sources=_PAGES,
-        syntax="custom",
-        traits=Traits(order=order),
         assembly=assembly,
-        sampler=sampler,
     )
 
 
+_I64 = ScalarType(I64)
 _SRC_OP = Attribute("src_op", PipeEventType, None, "producer class", ("src_op",))
 _DST_OP = Attribute("dst_op", PipeEventType, None, "consumer class", ("dst_op",))
 _OP_TYPE = Attribute("op_type", PipeEventType, None, "operation class", ("op_type",))
@@ -90,73 +75,51 @@ _BUF = Attribute("buf", int, None, "buffer token", ("buf", "buf_id"))
 _MODE = Attribute("mode", int, 0, "token mode")
 
 
-def _buffer_profile() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        yield None, "buffer tokens are an A5 feature and have no effect on a2a3"
-
-    return Constraint(
-        "profile",
-        "profiles a5 and cpu_sim",
-        check,
-        ("a2a3",),
-        severity="warning",
-        source=_PAGES[1],
-        on_lanes=False,
-    )
+@forbid("profile", "profiles a5 and cpu_sim", ("a2a3",), severity="warning", source=_PAGES[1], on_lanes=False)
+def _buffer_profile(site: Site) -> Iterator[Finding]:
+    yield None, "buffer tokens are an A5 feature and have no effect on a2a3"
 
 
-def _alias_rules() -> tuple[Constraint, Constraint]:
-    def space(site: Site) -> Iterator[Finding]:
-        dst, src = site.tile("dst"), site.tile("src")
-        if dst is not None and src is not None and dst.loc != src.loc:
-            yield (
-                "dst",
-                f"dst is a {dst.loc.name.lower()} tile, src a {src.loc.name.lower()} tile; allowed: "
-                "one place",
-            )
-
-    def fits(site: Site) -> Iterator[Finding]:
-        dst, src = site.tile("dst"), site.tile("src")
-        if dst is not None and src is not None and dst.bytes > src.bytes:
-            yield "dst", f"dst needs {dst.bytes} bytes, src has {src.bytes}; allowed: at most those of src"
-
-    def move(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types["dst"]
-        types["dst"] = replace(t, loc=Loc.MAT) if isinstance(t, TileType) else t
-        return True
-
-    def grow(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types["dst"]
-        types["dst"] = replace(t, rows=t.rows * 4) if isinstance(t, TileType) else t
-        return True
-
-    return (
-        Constraint("alias-space", "dst and src lie in one place", space, source=_PAGES[0], breaks=move),
-        Constraint("alias-size", "dst has at most the bytes of src", fits, source=_PAGES[0], breaks=grow),
-    )
+@forbid(
+    "alias-space",
+    "dst and src lie in one place",
+    source=_PAGES[0],
+    invalid_if=retile("dst", loc=Loc.MAT),
+)
+def _alias_space(site: Site) -> Iterator[Finding]:
+    dst, src = site.tile("dst"), site.tile("src")
+    if dst is not None and src is not None and dst.loc != src.loc:
+        found = f"dst is a {dst.loc.name.lower()} tile, src a {src.loc.name.lower()} tile"
+        yield "dst", f"{found}; allowed: one place"
 
 
-def _same_type(a: str, b: str) -> Check:
-    def check(site: Site) -> Iterator[Finding]:
-        s, t = site.tile(a), site.tile(b)
-        if s is not None and t is not None and (s.shape, s.dtype, s.loc) != (t.shape, t.dtype, t.loc):
-            yield b, f"{b} is {t}, {a} is {s}; allowed: the same tile type"
+@forbid(
+    "alias-size",
+    "dst has at most the bytes of src",
+    source=_PAGES[0],
+    invalid_if=edit("dst", lambda t: replace(t, rows=t.rows * 4)),
+)
+def _alias_size(site: Site) -> Iterator[Finding]:
+    dst, src = site.tile("dst"), site.tile("src")
+    if dst is not None and src is not None and dst.bytes > src.bytes:
+        yield "dst", f"dst needs {dst.bytes} bytes, src has {src.bytes}; allowed: at most those of src"
 
-    return check
 
-
-def _widen(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    t = types.get("result")
-    if not isinstance(t, TileType):
-        return False
-    types["result"] = replace(t, rows=t.rows * 2)
-    return True
+@forbid(
+    "types-equal",
+    "the result has the type of the tile",
+    source=_PAGES[1],
+    invalid_if=edit("result", lambda t: replace(t, rows=t.rows * 2)),
+)
+def _same_type(site: Site) -> Iterator[Finding]:
+    s, t = site.tile("tile"), site.tile("result")
+    if s is not None and t is not None and (s.shape, s.dtype, s.loc) != (t.shape, t.dtype, t.loc):
+        yield "result", f"result is {t}, tile is {s}; allowed: the same tile type"
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
-    Instruction(
+    custom(
         "tassign",
-        "sync_config",
         "Bind a tile to a byte address of its memory space.",
         "The handle denotes the bytes [addr, addr + size) of the tile's space from here on; contents stay.",
         (
@@ -164,22 +127,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("tile", "in", dtype=None, conv=True),
             Operand("addr", "in", "scalar", None, note="bytes"),
         ),
-        {},
-        (),
-        (),
-        (
-            *address_rules("tile"),
-            Constraint(
-                "types-equal",
-                "the result has the type of the tile",
-                _same_type("tile", "result"),
-                source=_PAGES[1],
-                breaks=_widen,
-            ),
-        ),
         (("tile", "addr"),),
-        "none",
-        Pipe.S,
+        (Shown({"tile": TILE, "addr": _I64, "result": TILE}, constants={"addr": (0x1000,)}),),
+        constraints=(*address_rules("tile"), _same_type),
         decisions=(
             Decision(
                 "Is binding a no-op where a tool places tiles itself?",
@@ -188,9 +138,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         sources=_PAGES,
-        syntax="custom",
         traits=Traits(placement=Placement("tile", "addr", allocates=False)),
-        sampler=fixed({"tile": TILE, "addr": ScalarType(I64), "result": TILE}, {"addr": (0x1000,)}),
     ),
     _sync(
         TSYNC,
@@ -202,19 +150,14 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         order=Order("wait", "operation"),
         assembly=Assembly(argument="op"),
     ),
-    Instruction(
+    custom(
         TALIAS,
-        "sync_config",
         "Second handle over the storage of a tile.",
         "dst denotes src's bytes through dst's own type; nothing moves.",
         (Operand("dst", "out", dtype=None), Operand("src", "in", dtype=None)),
-        {},
-        (),
-        (),
-        _alias_rules(),
         (("src",),),
-        "none",
-        Pipe.S,
+        (Shown({"src": TILE, "dst": replace(TILE, rows=ROWS // 2, v_row=ROWS // 2)}),),
+        constraints=(_alias_space, _alias_size),
         decisions=(
             Decision(
                 "The instruction is listed but neither declared nor implemented.",
@@ -223,8 +166,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         sources=("Tile Instruction Set overview",),
+        syntax="tile",
         traits=Traits(alias=Alias("dst", "src")),
-        sampler=fixed({"src": TILE, "dst": replace(TILE, rows=ROWS // 2, v_row=ROWS // 2)}, {}),
     ),
     _sync(
         "record_event",
@@ -265,8 +208,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             (required("src", "dst"), two_pipes("pipes-differ", "src", "dst")),
             (replace(_ID, optional=False),),
             (("id",),),
+            (Shown({"id": NUMBER}, attrs={"src": Pipe.MTE2, "dst": Pipe.V}, constants={"id": (0,)}),),
             order=order,
-            sampler=fixed({"id": NUMBER}, {"id": (0,)}, {"src": Pipe.MTE2, "dst": Pipe.V}),
         )
         for name, summary, order in (
             ("set_flag_dyn", "Set a flag with a run-time identifier.", Order("signal", "flag")),
@@ -311,7 +254,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             summary,
             "Orders operations that use one buffer token.",
             (_KEY, _BUF, _MODE),
-            (required("op_type", "buf"), token_range(), _buffer_profile()),
+            (required("op_type", "buf"), token_range(), _buffer_profile),
             order=order,
         )
         for name, summary, order in (

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ir.dtypes import F32, I64, INDEX
-from ..ir.types import MemRefType, OpaqueType, PartitionViewType, PtrType, ScalarType, Type
-from ..profiles import PROFILE_NAMES, Profile
+from ..ir.types import MemRefType, OpaqueType, PartitionViewType, PtrType, ScalarType
+from ..profiles import PROFILE_NAMES
 from .changes import form
-from .declare import AttrMap, Constraint, Finding, Instruction, Operand, Site
+from .declare import Finding, Instruction, Operand, Site
 from .rules.constraints import fixed_type
+from .rules.forbid import forbid, give
 from .rules.handles import Shown, handle, handle_operand
 from .sync_handles import config
 from .traits import Effect, Traits
@@ -18,49 +19,45 @@ _PAGE, _HEADERS = "PTO ISA page of the instruction", "pto-isa headers; PTOAS dia
 _EVENTS, _INDEX = OpaqueType("eventid_array", "4"), ScalarType(INDEX)
 
 
-def _event_index() -> Constraint:
+@forbid(
+    "event-index",
+    "an index inside the array",
+    source=_HEADERS,
+    invalid_if=give("array", OpaqueType("eventid_array", "0")),
+)
+def _event_index(site: Site) -> Iterator[Finding]:
     """A constant index lies inside the array."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        t, index = site.types.get("array"), site.constant("index")
-        if not isinstance(t, OpaqueType) or not t.params.isdigit() or index is None:
-            return
-        if not 0 <= index < int(t.params):
-            yield "index", f"index {index} of {t.params} events; allowed: 0 to {int(t.params) - 1}"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types["array"] = OpaqueType("eventid_array", "0")
-        return True
-
-    return Constraint("event-index", "an index inside the array", check, source=_HEADERS, breaks=breaks)
+    t, index = site.types.get("array"), site.constant("index")
+    if not isinstance(t, OpaqueType) or not t.params.isdigit() or index is None:
+        return
+    if not 0 <= index < int(t.params):
+        yield "index", f"index {index} of {t.params} events; allowed: 0 to {int(t.params) - 1}"
 
 
-def _array_size() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t = site.types.get("result")
-        counted = isinstance(t, OpaqueType) and t.name == _EVENTS.name
-        if isinstance(t, OpaqueType) and counted and (not t.params.isdigit() or int(t.params) < 1):
-            yield "result", f"the array has {t.params or 'no'} events; allowed: 1 or more"
+@forbid(
+    "event-count",
+    "an array of 1 or more events",
+    source=_HEADERS,
+    invalid_if=give("result", OpaqueType("eventid_array", "0")),
+)
+def _array_size(site: Site) -> Iterator[Finding]:
+    t = site.types.get("result")
+    counted = isinstance(t, OpaqueType) and t.name == _EVENTS.name
+    if isinstance(t, OpaqueType) and counted and (not t.params.isdigit() or int(t.params) < 1):
+        yield "result", f"the array has {t.params or 'no'} events; allowed: 1 or more"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types["result"] = OpaqueType("eventid_array", "0")
-        return True
 
-    return Constraint("event-count", "an array of 1 or more events", check, source=_HEADERS, breaks=breaks)
-
-
-def _flat_region() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t = site.types.get("src")
-        dims = t.dims if isinstance(t, PartitionViewType | MemRefType) else ()
-        if any(d != 1 for d in dims[:-1]):
-            yield "src", f"src has {len(dims)} dimensions; allowed: a packed one-dimensional region"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types["src"] = PartitionViewType((16, 16), F32)
-        return True
-
-    return Constraint("flat", "src is a packed one-dimensional region", check, source=_PAGE, breaks=breaks)
+@forbid(
+    "flat",
+    "src is a packed one-dimensional region",
+    source=_PAGE,
+    invalid_if=give("src", PartitionViewType((16, 16), F32)),
+)
+def _flat_region(site: Site) -> Iterator[Finding]:
+    t = site.types.get("src")
+    dims = t.dims if isinstance(t, PartitionViewType | MemRefType) else ()
+    if any(d != 1 for d in dims[:-1]):
+        yield "src", f"src has {len(dims)} dimensions; allowed: a packed one-dimensional region"
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -70,7 +67,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Later cross-core signals use it.",
         (Operand("ffts", "in", "memory", None, note="flags in global memory"),),
         (("ffts",),),
-        (Shown({"ffts": MemRefType((256,), I64)}, ("ffts",)), Shown({"ffts": PtrType(I64)}, ("ffts",))),
+        (Shown({"ffts": MemRefType((256,), I64)}), Shown({"ffts": PtrType(I64)})),
         constraints=(fixed_type("ffts", ("i64", "u64", "i8"), PROFILE_NAMES, _HEADERS),),
         changes=(form("a memref", "a pointer to i64 or i8"),),
         traits=Traits(effects=(Effect("write", "mode"),)),
@@ -81,8 +78,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Its elements are 0 until they are set.",
         (handle_operand("result", out=True),),
         ((),),
-        (Shown({"result": _EVENTS}, ()),),
-        constraints=(handle("result", "eventid_array", _HEADERS), _array_size()),
+        (Shown({"result": _EVENTS}),),
+        constraints=(handle("result", "eventid_array", _HEADERS), _array_size),
     ),
     config(
         "eventid_array_get",
@@ -94,12 +91,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("result", "out", "scalar", None),
         ),
         (("array", "index"),),
-        (
-            Shown(
-                {"array": _EVENTS, "index": _INDEX, "result": _INDEX}, ("array", "index"), {}, {"index": (3,)}
-            ),
-        ),
-        constraints=(handle("array", "eventid_array", _HEADERS), _event_index()),
+        (Shown({"array": _EVENTS, "index": _INDEX, "result": _INDEX}, constants={"index": (3,)}),),
+        constraints=(handle("array", "eventid_array", _HEADERS), _event_index),
         traits=Traits(effects=(Effect("read", "events", "array", indexed=True),)),
     ),
     config(
@@ -114,13 +107,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (("array", "index", "value"),),
         (
             Shown(
-                {"array": _EVENTS, "index": _INDEX, "value": _INDEX},
-                ("array", "index", "value"),
-                {},
-                {"index": (0,), "value": (2,)},
+                {"array": _EVENTS, "index": _INDEX, "value": _INDEX}, constants={"index": (0,), "value": (2,)}
             ),
         ),
-        constraints=(handle("array", "eventid_array", _HEADERS), _event_index()),
+        constraints=(handle("array", "eventid_array", _HEADERS), _event_index),
         traits=Traits(effects=(Effect("write", "events", "array", indexed=True),)),
     ),
     config(
@@ -139,10 +129,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                     "src": PartitionViewType((1, 256), F32),
                     "context": OpaqueType("prefetch_context"),
                     "event": OpaqueType("async_event"),
-                },
-                ("src", "context"),
+                }
             ),
         ),
-        constraints=(_flat_region(), handle("event", "async_event", _PAGE)),
+        constraints=(_flat_region, handle("event", "async_event", _PAGE)),
     ),
 )

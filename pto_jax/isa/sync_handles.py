@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ..ir.convolution import Conv, Geometry, read_config
 from ..ir.dtypes import F16, F32, I32, INDEX, dtype
@@ -18,20 +19,20 @@ from ..ir.types import (
     ScalarType,
     SLayout,
     TileType,
-    Type,
     conv_tile,
 )
 from ..profiles import PROFILE_NAMES, Profile
-from .changes import DIALECT, Change, form
-from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .changes import DIALECT, form
+from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import fixed_type, place
-from .rules.handles import Shown, handle, only_on, sampler
+from .rules.forbid import Types, forbid, give
+from .rules.handles import Shown, custom, handle, only_on
 from .rules.pipe_scales import PIPE_NUMBER, out_type, payload, result_known
 from .rules.sync import barrier_memory
 from .rules.typesets import SIMULATED, STANDARD, table
 from .samples.operations import Sample
 from .sync_config import NO_VALUE_EFFECT
-from .traits import PLAIN, Effect, Order, Traits
+from .traits import Effect, Order, Traits
 
 _SOURCES = ("PTO ISA page of the instruction", "pto-isa headers; PTOAS dialect definition")
 _SETS_MODE = Traits(effects=(Effect("write", "mode"),))
@@ -67,74 +68,34 @@ _QUANT_STATE = Decision(
 _QUANT_FORM = form("the scale alone, with out_type", "(%scale : type) {id = N}, the number of a pipe")
 
 
-def config(
-    name: str,
-    summary: str,
-    semantics: str,
-    operands: tuple[Operand, ...],
-    forms: tuple[tuple[str, ...], ...],
-    shown: tuple[Shown, ...],
-    attributes: tuple[Attribute, ...] = (),
-    constraints: tuple[Constraint, ...] = (),
-    decisions: tuple[Decision, ...] = (NO_VALUE_EFFECT,),
-    traits: Traits = PLAIN,
-    changes: tuple[Change, ...] = (),
-) -> Instruction:
-    """The declaration of an instruction of the class sync_config, which has a syntax of its own.
-
-    ``shown`` are its sample operations.
-    """
-    return Instruction(
-        name,
-        "sync_config",
-        summary,
-        semantics,
-        operands,
-        {},
-        (),
-        attributes,
-        constraints,
-        forms,
-        "none",
-        Pipe.S,
-        decisions=decisions,
-        sources=_SOURCES,
-        syntax="custom",
-        sampler=sampler(*shown),
-        traits=traits,
-        changes=changes,
-    )
+#: Declares an instruction of the class sync_config, which has a syntax of its own.
+config = partial(custom, sources=_SOURCES, decisions=(NO_VALUE_EFFECT,))
 
 
-def _config_text() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t = site.types.get("config")
-        found = read_config(t.params) if isinstance(t, OpaqueType) else ""
-        if isinstance(found, str) and found:
-            yield "config", found
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        if "config" in types:
-            types["config"] = OpaqueType("fmatrix_config", "filter=0.5")
-        return "config" in types
-
-    return Constraint("config", "parameters of a geometry", check, source=_HEADERS, breaks=breaks)
+@forbid(
+    "config",
+    "parameters of a geometry",
+    source=_HEADERS,
+    invalid_if=give("config", OpaqueType("fmatrix_config", "filter=0.5")),
+)
+def _config_text(site: Site) -> Iterator[Finding]:
+    t = site.types.get("config")
+    found = read_config(t.params) if isinstance(t, OpaqueType) else ""
+    if isinstance(found, str) and found:
+        yield "config", found
 
 
-def _geometry_given() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t = site.tile("tile")
-        if t is not None and t.conv is None:
-            yield "tile", f"tile is {t}, which carries no geometry; the registers keep what they hold"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        if "tile" in types:
-            types["tile"] = TileType(F16, 16, 16, loc=Loc.MAT)
-        return "tile" in types
-
-    return Constraint(
-        "geometry", "a convolution tile", check, severity="warning", source=_HEADERS, breaks=breaks
-    )
+@forbid(
+    "geometry",
+    "a convolution tile",
+    severity="warning",
+    source=_HEADERS,
+    invalid_if=give("tile", TileType(F16, 16, 16, loc=Loc.MAT)),
+)
+def _geometry_given(site: Site) -> Iterator[Finding]:
+    t = site.tile("tile")
+    if t is not None and t.conv is None:
+        yield "tile", f"tile is {t}, which carries no geometry; the registers keep what they hold"
 
 
 def _convolution(name: str, summary: str, semantics: str, decisions: tuple[Decision, ...]) -> Instruction:
@@ -168,73 +129,66 @@ def _convolution(name: str, summary: str, semantics: str, decisions: tuple[Decis
                 ("mode", "fmatrixMode"),
             ),
         ),
-        (handle("config", "fmatrix_config", _PAGE), _config_text(), _geometry_given()),
-        decisions,
-        _SETS_MODE,
+        (handle("config", "fmatrix_config", _PAGE), _config_text, _geometry_given),
+        decisions=decisions,
+        traits=_SETS_MODE,
     )
 
 
-def _soft_barrier() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        soft = site.attrs.get("mode") == SyncMode.SOFT
-        if soft and "workspace" not in site.values:
-            yield None, "mode is SOFT and workspace is missing; allowed: a workspace of i32 counters"
-        if not soft and "workspace" in site.values:
-            yield "workspace", "workspace is given; allowed: only with mode SOFT"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs["mode"] = SyncMode.HARD if "workspace" in types else SyncMode.SOFT
-        attrs["core"] = CoreType.AIV_ONLY
-        return True
-
-    return Constraint(
-        "barrier-workspace", "a workspace exactly in mode SOFT", check, source=_HEADERS, breaks=breaks
-    )
+def _other_mode(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    attrs["mode"] = SyncMode.HARD if "workspace" in types else SyncMode.SOFT
+    attrs["core"] = CoreType.AIV_ONLY
+    return True
 
 
-def _barrier_cores() -> Constraint:
-    allowed = {
-        SyncMode.HARD: (CoreType.AIV_ONLY, CoreType.AIC_ONLY),
-        SyncMode.SOFT: (CoreType.AIV_ONLY, CoreType.MIX),
-    }
-
-    def check(site: Site) -> Iterator[Finding]:
-        mode, core = site.attrs.get("mode"), site.attrs.get("core")
-        if isinstance(mode, SyncMode) and isinstance(core, CoreType) and core not in allowed[mode]:
-            names = ", ".join(c.name for c in allowed[mode])
-            yield None, f"core is {core.name} in mode {mode.name}; allowed on a5: {names}"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs["core"] = CoreType.AIC_ONLY if attrs.get("mode") == SyncMode.SOFT else CoreType.MIX
-        return True
-
-    return Constraint(
-        "barrier-cores",
-        "hard: AIV_ONLY, AIC_ONLY; soft: AIV_ONLY, MIX",
-        check,
-        ("a5",),
-        severity="warning",
-        source=f"{_HEADERS}; the assembler takes every combination",
-        breaks=breaks,
-        on_lanes=False,
-    )
+@forbid("barrier-workspace", "a workspace exactly in mode SOFT", source=_HEADERS, invalid_if=_other_mode)
+def _soft_barrier(site: Site) -> Iterator[Finding]:
+    soft = site.attrs.get("mode") == SyncMode.SOFT
+    if soft and "workspace" not in site.values:
+        yield None, "mode is SOFT and workspace is missing; allowed: a workspace of i32 counters"
+    if not soft and "workspace" in site.values:
+        yield "workspace", "workspace is given; allowed: only with mode SOFT"
 
 
-def _scale_places() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        for name, places in (("dst", _SCALE_PLACES), ("src", (Loc.LEFT, Loc.RIGHT))):
-            t = site.tile(name)
-            if t is not None and t.loc not in places:
-                words = ", ".join(p.name.lower() for p in places)
-                yield name, f"{name} is a {t.loc.name.lower()} tile; allowed: {words}"
+_CORES = {
+    SyncMode.HARD: (CoreType.AIV_ONLY, CoreType.AIC_ONLY),
+    SyncMode.SOFT: (CoreType.AIV_ONLY, CoreType.MIX),
+}
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types["dst"] = TileType(F16, 16, 16)
-        return True
 
-    return Constraint(
-        "location", "src in left or right, dst in a place for scales", check, source=_HEADERS, breaks=breaks
-    )
+def _other_core(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    attrs["core"] = CoreType.AIC_ONLY if attrs.get("mode") == SyncMode.SOFT else CoreType.MIX
+    return True
+
+
+@forbid(
+    "barrier-cores",
+    "hard: AIV_ONLY, AIC_ONLY; soft: AIV_ONLY, MIX",
+    ("a5",),
+    severity="warning",
+    source=f"{_HEADERS}; the assembler takes every combination",
+    invalid_if=_other_core,
+    on_lanes=False,
+)
+def _barrier_cores(site: Site) -> Iterator[Finding]:
+    mode, core = site.attrs.get("mode"), site.attrs.get("core")
+    if isinstance(mode, SyncMode) and isinstance(core, CoreType) and core not in _CORES[mode]:
+        names = ", ".join(c.name for c in _CORES[mode])
+        yield None, f"core is {core.name} in mode {mode.name}; allowed on a5: {names}"
+
+
+@forbid(
+    "location",
+    "src in left or right, dst in a place for scales",
+    source=_HEADERS,
+    invalid_if=give("dst", TileType(F16, 16, 16)),
+)
+def _scale_location(site: Site) -> Iterator[Finding]:
+    for name, places in (("dst", _SCALE_PLACES), ("src", (Loc.LEFT, Loc.RIGHT))):
+        t = site.tile(name)
+        if t is not None and t.loc not in places:
+            words = ", ".join(p.name.lower() for p in places)
+            yield name, f"{name} is a {t.loc.name.lower()} tile; allowed: {words}"
 
 
 def _scale_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -278,10 +232,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Attribute("mode", SyncMode, SyncMode.HARD, "hardware flags or polling"),
         ),
         (
-            _soft_barrier(),
+            _soft_barrier,
             fixed_type("workspace", ("i32",), PROFILE_NAMES, _HEADERS),
             barrier_memory(),
-            _barrier_cores(),
+            _barrier_cores,
         ),
         traits=Traits(order=Order("barrier", "cores")),
         changes=(
@@ -333,8 +287,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             PIPE_NUMBER,
         ),
         (result_known(), out_type(), fixed_type("scale", ("f32",), PROFILE_NAMES, _PAGE)),
-        (_QUANT_STATE,),
-        _SETS_MODE,
+        decisions=(_QUANT_STATE,),
+        traits=_SETS_MODE,
         changes=(_QUANT_FORM,),
     ),
     config(
@@ -346,8 +300,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Shown({"fp": TileType(dtype("u64"), 1, 16, loc=Loc.SCALING)}, ("fp",)),),
         (PIPE_NUMBER,),
         (place((Operand("fp", "in", "tile", None),), (Loc.SCALING,), PROFILE_NAMES), payload()),
-        (_QUANT_STATE,),
-        _SETS_MODE,
+        decisions=(_QUANT_STATE,),
+        traits=_SETS_MODE,
         changes=(_QUANT_FORM,),
     ),
     Instruction(
@@ -359,7 +313,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         _SCALED_TYPES,
         ("T",),
         (),
-        (only_on(("cpu_sim", "a5"), _PAGE), _scale_places()),
+        (only_on(("cpu_sim", "a5"), _PAGE), _scale_location),
         (("src",),),
         "none",
         Pipe.S,

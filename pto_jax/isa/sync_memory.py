@@ -103,9 +103,9 @@ def _flag(name: str, summary: str, order: Order, last_a5: int, decision: Decisio
             Attribute("ffts_mode", int, None, "mode of the flags"),
         ),
         (required("pipe"), flag_pipe(), _flag_number(most)),
-        (NO_VALUE_EFFECT, decision),
-        Traits(order=order),
-        (new(),),
+        decisions=(NO_VALUE_EFFECT, decision),
+        traits=Traits(order=order),
+        changes=(new(),),
     )
 
 
@@ -147,9 +147,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (Attribute("space", AddressSpace, None, "memory whose lines are meant"),),
         (_global_only(),),
-        (_COHERENT,),
-        Traits(order=Order("signal", "cores")),
-        (new(),),
+        decisions=(_COHERENT,),
+        traits=Traits(order=Order("signal", "cores")),
+        changes=(new(),),
     ),
     config(
         "fence.barrier_all",
@@ -160,9 +160,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Shown({}, (), {"scope": FenceScope.GM}), Shown({}, (), {"scope": FenceScope.ALL})),
         (Attribute("scope", FenceScope, None, "memory whose writes are completed"),),
         (required("scope"),),
-        (_COHERENT,),
-        Traits(order=Order("barrier", "pipe")),
-        (new(),),
+        decisions=(_COHERENT,),
+        traits=Traits(order=Order("barrier", "pipe")),
+        changes=(new(),),
     ),
     _flag("set_intra_block", "Signal the cores of the block.", Order("signal", "core"), 31, _PAIRS),
     _flag("wait_intra_block", "Wait for the cores of the block.", Order("wait", "core"), 31, _PAIRS),

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.types import Pipe, RoundMode, Type
-from ..profiles import Profile
-from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Site
-from .samples.operations import Sample
+from ..ir.types import RoundMode
+from .declare import Attribute, Decision, Finding, Instruction, Site
+from .rules.forbid import assign, forbid
+from .rules.handles import Shown, custom
 from .sync_config import required
 from .traits import Effect, Traits
 
@@ -32,46 +32,37 @@ _SIMULATOR = Decision(
 )
 
 
-def _rounding_rule() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        mode = site.attrs.get("mode")
-        if isinstance(mode, RoundMode) and mode not in _ROUNDINGS:
-            yield None, f"mode is {mode.name}; allowed: {', '.join(m.name for m in _ROUNDINGS)}"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs["mode"] = RoundMode.FLOOR
-        return True
-
-    return Constraint("rounding", "mode is CAST_ROUND or CAST_RINT", check, source=_SOURCES[1], breaks=breaks)
-
-
-def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
-    for enable, mode in ((True, RoundMode.ROUND), (False, RoundMode.RINT)):
-        yield Sample(instruction, {}, (), {"enable": enable, "mode": mode})
+@forbid(
+    "rounding",
+    "mode is CAST_ROUND or CAST_RINT",
+    source=_SOURCES[1],
+    invalid_if=assign(mode=RoundMode.FLOOR),
+)
+def _rounding(site: Site) -> Iterator[Finding]:
+    mode = site.attrs.get("mode")
+    if isinstance(mode, RoundMode) and mode not in _ROUNDINGS:
+        yield None, f"mode is {mode.name}; allowed: {', '.join(m.name for m in _ROUNDINGS)}"
 
 
 def _mode(name: str, short: str) -> Instruction:
-    return Instruction(
+    modes = ((True, RoundMode.ROUND), (False, RoundMode.RINT))
+    return custom(
         name,
-        "sync_config",
         f"Switch the {short} mode of multiplications on or off.",
         "From here on multiplications round each f32 operand to the short format first; products and sums "
         "stay f32. Both modes are one state.",
         (),
-        {},
-        (),
+        ((),),
+        tuple(Shown({}, attrs={"enable": enable, "mode": mode}) for enable, mode in modes),
         (
             Attribute("enable", bool, None, "on or off"),
             Attribute("mode", RoundMode, RoundMode.ROUND, "rounding of the operands"),
         ),
-        (required("enable"), _rounding_rule()),
-        ((),),
-        "none",
-        Pipe.S,
-        decisions=(_WIDTH, _ROUNDING, _SIMULATOR),
+        (required("enable"), _rounding),
+        (_WIDTH, _ROUNDING, _SIMULATOR),
+        Traits(effects=(Effect("write", "mode"),)),
         sources=_SOURCES,
-        sampler=_samples,
-        traits=Traits(effects=(Effect("write", "mode"),)),
+        syntax="tile",
     )
 
 

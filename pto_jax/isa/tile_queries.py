@@ -52,6 +52,21 @@ def _global() -> Constraint:
     return Constraint("pointer-space", "a pointer to global memory", check, source=_DIALECT, breaks=breaks)
 
 
+def _pointee() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        t = site.types.get("result")
+        if isinstance(t, PtrType) and (t.dtype == INDEX or t.dtype.bits < 8):
+            yield "result", f"a pointer to {t.dtype}; allowed: element types of 8 bits and more, not index"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        if not isinstance(types["result"], PtrType):
+            return False
+        types["result"] = PtrType(INDEX)
+        return True
+
+    return Constraint("pointee", "elements of a size that memory has", check, source=_DIALECT, breaks=breaks)
+
+
 def _tile() -> Operand:
     return Operand("tile", "in", dtype=None)
 
@@ -82,7 +97,11 @@ def _address(name: str, summary: str, semantics: str, source: str) -> Instructio
         (Operand(source, "in", kinds[source], None), Operand("result", "out", made, None)),  # type: ignore[arg-type]
         ((source,),),
         (Shown(types, (source,)),),
-        constraints=(fixed_type(number, ("i64",), PROFILE_NAMES, _DIALECT), _global()),
+        constraints=(
+            fixed_type(number, ("i64",), PROFILE_NAMES, _DIALECT),
+            _global(),
+            *((_pointee(),) if made == "ptr" else ()),
+        ),
         decisions=(_ADDRESSES,),
     )
     return replace(declared, executable=False)

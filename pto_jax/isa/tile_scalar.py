@@ -14,6 +14,7 @@ from .common import (
     MASK_DST,
     OPEN_DST,
     PAGES,
+    PRECISION,
     SCALAR,
     SCRATCH_OPTIONAL,
     SHIFT_COUNTS,
@@ -23,10 +24,10 @@ from .common import (
     SRC0,
     SRC1,
     TILE_SCALAR,
-    precision,
+    TileParts,
     tile_instruction,
 )
-from .declare import Attribute, Constraint, Contradiction, Decision, Instruction, Operand, Site
+from .declare import Constraint, Contradiction, Decision, Instruction, Operand, Site
 from .elementwise import NAN_FIRST, POWER, TMP
 from .elementwise_select import CMP_MODE, HARDWARE_MASKS, MASK_TYPES, READ_MASKS, equality_only, rows_by_mask
 from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, place, row_major, same_as
@@ -43,7 +44,7 @@ from .rules.typesets import (
     pairs,
     table,
 )
-from .semantics import QUOTIENT, Facts, Formula, of_two
+from .semantics import QUOTIENT, Formula, of_two
 
 _EVERYWHERE: tuple[ProfileName, ...] = ("cpu_sim", "a2a3", "a5")
 _A5_BY_TYPE = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16", "i8", "u8", "i64", "u64")
@@ -70,11 +71,7 @@ def _with_scalar(
     *decisions: Decision,
     simulator: str = _VEC,
     operands: tuple[Operand, ...] = TILE_SCALAR,
-    attributes: tuple[Attribute, ...] = (),
-    forms: tuple[tuple[str, ...], ...] = (),
-    extra: tuple[Constraint, ...] = (),
-    type_vars: tuple[str, ...] = ("T",),
-    **facts: Unpack[Facts],
+    **parts: Unpack[TileParts],
 ) -> Instruction:
     return tile_instruction(
         name,
@@ -83,13 +80,9 @@ def _with_scalar(
         operands,
         types,
         cls="tile_scalar",
-        type_vars=type_vars,
-        attributes=attributes,
-        forms=forms,
         placement=_placement(operands, simulator),
-        extra=extra,
         decisions=decisions,
-        **facts,
+        **parts,
     )
 
 
@@ -184,7 +177,7 @@ _ARITHMETIC = (
             "Exact integer division, sources unchanged; the effect is documented.",
             SIMULATOR_VALUES,
         ),
-        attributes=(precision("div"),),
+        attributes=(PRECISION,),
         forms=(("src", "scalar"), ("scalar", "src")),
         simulator=_VEC_ROW_MAJOR,
         formulas=(Formula("first / second"),),
@@ -263,7 +256,7 @@ _ARITHMETIC = (
         _ZERO_SCALAR,
         SOFTWARE_REMAINDER,
         operands=(*TILE_SCALAR, TMP),
-        attributes=(precision("rem"),),
+        attributes=(PRECISION,),
         extra=(scratch("tmp", _row_of_dst, "one row of dst's valid columns", HEADERS),),
         formulas=(Formula("rem(src, scalar)"),),
         divisor=("scalar",),
@@ -274,7 +267,7 @@ _ARITHMETIC = (
         "As tfmod with the scalar as divisor.",
         table(STANDARD, ("f32",), ("f32", "f16", "i32", "u32", "i16", "u16")),
         _ZERO_SCALAR,
-        attributes=(precision("fmod"),),
+        attributes=(PRECISION,),
         formulas=(Formula("fmod(src, scalar)"),),
         divisor=("scalar",),
     ),
@@ -285,8 +278,8 @@ _ARITHMETIC = (
         table(STANDARD, ("f32", *INT32), ("f32", "f16", "bf16", *INT32)),
         SCRATCH_OPTIONAL,
         operands=(DST, Operand("base", "in"), Operand("exp", "in", "scalar"), TMP),
-        attributes=(precision("pow"),),
-        extra=(precision_types(), scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
+        attributes=(PRECISION,),
+        extra=(precision_types, scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
         simulator=_VEC_ROW_MAJOR,
         formulas=(Formula("pow(base, exp)", shown="base ^ exp"),),
         accuracy=POWER,
@@ -382,7 +375,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         type_vars=("M", "T"),
         attributes=(CMP_MODE,),
         domain="src0",
-        extra=(equality_only(), *mask_receives("dst", "src0", HARDWARE)),
+        extra=(equality_only, *mask_receives("dst", "src0", HARDWARE)),
         decisions=(
             MASK_TYPES,
             Decision(

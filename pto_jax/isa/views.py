@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ..ir.dtypes import F32, I64
-from ..ir.types import GlobalLayout, PartitionViewType, Pipe, PtrType, ScalarType, TensorViewType, Type
-from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Sampler, Site
-from .rules.constraints import element_type, same_element, size
+from ..ir.types import GlobalLayout, PartitionViewType, PtrType, ScalarType, TensorViewType, Type
+from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules.constraints import one_element, size
+from .rules.forbid import forbid
+from .rules.handles import Shown, custom
 from .rules.memory import address_rules
-from .samples.operations import COLS, NUMBER, ROWS, TILE, VIEW, WINDOW, fixed
-from .traits import PLAIN, Alias, Placement, Traits
+from .samples.operations import COLS, NUMBER, ROWS, TILE, VIEW, WINDOW
+from .traits import Alias, Placement, Traits
 
 _SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
 #: Names that those who build operations use.
@@ -35,53 +38,38 @@ def extents(t: Type | None, count: int) -> tuple[int | None, ...] | None:
     return (None,) * count if count > 1 and t.dims == (count,) else t.dims
 
 
-def _same_element(a: str, b: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        s, t = element_type(site.types.get(a)), element_type(site.types.get(b))
-        if s is not None and t is not None and not same_element(s, t):
-            yield b, f"{b} has element type {t}, {a} has {s}; allowed: one element type for both"
-
-    return Constraint("types-equal", f"{a} and {b} have one element type", check, source=_SOURCES[1])
-
-
-def _valid_given() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t = site.tile("result")
-        if t is None:
-            return
-        for operand, field, extent in (("valid_row", "v_row", t.v_row), ("valid_col", "v_col", t.v_col)):
-            given = operand in site.values
-            if given and extent is not None:
-                yield (
-                    operand,
-                    f"{operand} is given and the type says {field}={extent}; allowed: only with {field}=?",
-                )
-            if not given and extent is None:
-                yield (
-                    operand,
-                    f"the type says {field}=? and {operand} is not given; allowed: {operand} = %value",
-                )
-
-    return Constraint(
-        "valid-operands", "valid_row and valid_col exactly where the type says ?", check, source=_SOURCES[1]
-    )
+@forbid("valid-operands", "valid_row and valid_col exactly where the type says ?", source=_SOURCES[1])
+def _valid_given(site: Site) -> Iterator[Finding]:
+    t = site.tile("result")
+    if t is None:
+        return
+    for operand, field, extent in (("valid_row", "v_row", t.v_row), ("valid_col", "v_col", t.v_col)):
+        given = operand in site.values
+        if given and extent is not None:
+            found = f"{operand} is given and the type says {field}={extent}"
+            yield operand, f"{found}; allowed: only with {field}=?"
+        if not given and extent is None:
+            found = f"the type says {field}=? and {operand} is not given"
+            yield operand, f"{found}; allowed: {operand} = %value"
 
 
 def _valid_range(tile: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid("valid-range", "valid sizes between 0 and the physical sizes", source=_SOURCES[1])
+    def rule(site: Site) -> Iterator[Finding]:
         t = site.tile(tile)
         for operand, limit in (("valid_row", t.rows if t else 0), ("valid_col", t.cols if t else 0)):
             value = site.constant(operand)
             if t is not None and value is not None and not 0 <= value <= limit:
                 yield operand, f"{operand} = {value}; allowed: 0 to {limit}"
 
-    return Constraint(
-        "valid-range", "valid sizes between 0 and the physical sizes", check, source=_SOURCES[1]
-    )
+    return rule
 
 
 def _ranks(view: str, result: str, groups: tuple[str, ...]) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
+    statement = f"one of {', '.join(groups)} per dimension, rank 1 to {MAX_RANK}"
+
+    @forbid("ranks", statement, source=_SOURCES[1])
+    def rule(site: Site) -> Iterator[Finding]:
         dims = extents(site.types.get(result), len(site.op.group(groups[0])))
         if dims is None:
             return
@@ -96,15 +84,14 @@ def _ranks(view: str, result: str, groups: tuple[str, ...]) -> Constraint:
             if count != rank:
                 yield group, f"{count} {group} for rank {rank}; allowed: {rank}"
 
-    return Constraint(
-        "ranks", f"one of {', '.join(groups)} per dimension, rank 1 to {MAX_RANK}", check, source=_SOURCES[1]
-    )
+    return rule
 
 
 def _extents(result: str, group: str) -> Constraint:
     """Static extents of the type agree with constant operands; no extent is negative."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid("extents", f"{group} agree with the static extents of the type", source=_SOURCES[1])
+    def rule(site: Site) -> Iterator[Finding]:
         numbers = site.numbers(group)
         dims = extents(site.types.get(result), len(numbers)) or ()
         for i, (dim, value) in enumerate(zip(dims, numbers, strict=False)):
@@ -113,87 +100,62 @@ def _extents(result: str, group: str) -> Constraint:
             elif value is not None and value < 0:
                 yield group, f"{group}[{i}] = {value}; allowed: 0 or more"
 
-    return Constraint(
-        "extents", f"{group} agree with the static extents of the type", check, source=_SOURCES[1]
-    )
+    return rule
 
 
-def _window() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        view = site.values.get("view")
-        t = site.types.get("result")
-        if view is None or not isinstance(t, PartitionViewType):
-            return
-        extents = site.shapes.get(view.name, ())
-        sizes = [s if s is not None else d for s, d in zip(site.numbers("sizes"), t.dims, strict=False)]
-        for i, (extent, offset, length) in enumerate(
-            zip(extents, site.numbers("offsets"), sizes, strict=False)
-        ):
-            if offset is not None and offset < 0:
-                yield "offsets", f"offsets[{i}] = {offset}; allowed: 0 or more"
-            elif None not in (extent, offset, length) and offset + length > extent:  # type: ignore[operator]
-                yield (
-                    "offsets",
-                    f"dimension {i}: window [{offset}, {offset + length}) of an extent of {extent}; "  # type: ignore[operator]
-                    "allowed: a window inside the view",
-                )
-
-    return Constraint("window", "a window inside the view", check, source=_SOURCES[1])
+@forbid("window", "a window inside the view", source=_SOURCES[1])
+def _window(site: Site) -> Iterator[Finding]:
+    view = site.values.get("view")
+    t = site.types.get("result")
+    if view is None or not isinstance(t, PartitionViewType):
+        return
+    extents = site.shapes.get(view.name, ())
+    sizes = [s if s is not None else d for s, d in zip(site.numbers("sizes"), t.dims, strict=False)]
+    for i, (extent, offset, length) in enumerate(zip(extents, site.numbers("offsets"), sizes, strict=False)):
+        if offset is not None and offset < 0:
+            yield "offsets", f"offsets[{i}] = {offset}; allowed: 0 or more"
+        elif extent is not None and offset is not None and length is not None and offset + length > extent:
+            found = f"dimension {i}: window [{offset}, {offset + length}) of an extent of {extent}"
+            yield "offsets", f"{found}; allowed: a window inside the view"
 
 
-def _layout_agrees() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        layout, strides = site.attrs.get("layout"), site.numbers("strides")
-        shape = site.numbers("shape")
-        if not isinstance(layout, GlobalLayout) or len(strides) < 2 or len(shape) != len(strides):
-            return
-        unit = {GlobalLayout.ND: -1, GlobalLayout.DN: -2}.get(layout)
-        if unit is None or strides[unit] in (None, 1) or shape[unit] in (None, 1):
-            return
-        yield (
-            "strides",
-            f"layout {layout.name.lower()} with strides {', '.join(size(s) for s in strides)}; the "
-            "layout means a "
-            f"stride of 1 in the {'last' if unit == -1 else 'second last'} dimension",
-        )
-
-    return Constraint(
-        "view-layout",
-        "strides that agree with an explicit layout",
-        check,
-        severity="warning",
-        source=_SOURCES[1],
-        on_lanes=False,
-    )
+@forbid(
+    "view-layout",
+    "strides that agree with an explicit layout",
+    severity="warning",
+    source=_SOURCES[1],
+    on_lanes=False,
+)
+def _layout_agrees(site: Site) -> Iterator[Finding]:
+    layout, strides = site.attrs.get("layout"), site.numbers("strides")
+    shape = site.numbers("shape")
+    if not isinstance(layout, GlobalLayout) or len(strides) < 2 or len(shape) != len(strides):
+        return
+    unit = {GlobalLayout.ND: -1, GlobalLayout.DN: -2}.get(layout)
+    if unit is None or strides[unit] in (None, 1) or shape[unit] in (None, 1):
+        return
+    found = f"layout {layout.name.lower()} with strides {', '.join(size(s) for s in strides)}"
+    where = "last" if unit == -1 else "second last"
+    yield "strides", f"{found}; the layout means a stride of 1 in the {where} dimension"
 
 
-def dimension() -> Constraint:
+@forbid("dimension", "a dimension of the view", source=_SOURCES[1])
+def dimension(site: Site) -> Iterator[Finding]:
     """A constant index names a dimension of the view."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        view, idx = site.values.get("view"), site.constant("idx")
-        t = site.types.get("view")
-        static = t.dims if isinstance(t, TensorViewType | PartitionViewType) else ()
-        rank = len(site.shapes.get(view.name, static)) if view is not None else 0
-        if idx is not None and rank and not 0 <= idx < rank:
-            yield "idx", f"dimension {idx} of a view of rank {rank}; allowed: 0 to {rank - 1}"
-
-    return Constraint("dimension", "a dimension of the view", check, source=_SOURCES[1])
+    view, idx = site.values.get("view"), site.constant("idx")
+    t = site.types.get("view")
+    static = t.dims if isinstance(t, TensorViewType | PartitionViewType) else ()
+    rank = len(site.shapes.get(view.name, static)) if view is not None else 0
+    if idx is not None and rank and not 0 <= idx < rank:
+        yield "idx", f"dimension {idx} of a view of rank {rank}; allowed: 0 to {rank - 1}"
 
 
-def _dynamic_tile() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t = site.tile("tile")
-        if t is not None and (t.v_row is not None or t.v_col is not None):
-            yield (
-                "tile",
-                f"the tile's type has valid region {size(t.v_row)}x{size(t.v_col)}; allowed: v_row=? "
-                "and v_col=?",
-            )
-
-    return Constraint(
-        "valid-dynamic", "a tile whose type says v_row=? and v_col=?", check, source=_SOURCES[1]
-    )
+@forbid("valid-dynamic", "a tile whose type says v_row=? and v_col=?", source=_SOURCES[1])
+def _dynamic_tile(site: Site) -> Iterator[Finding]:
+    t = site.tile("tile")
+    if t is not None and (t.v_row is not None or t.v_col is not None):
+        found = f"the tile's type has valid region {size(t.v_row)}x{size(t.v_col)}"
+        yield "tile", f"{found}; allowed: v_row=? and v_col=?"
 
 
 _ALLOC_PARTS = ("addr", "valid_row", "valid_col")
@@ -202,37 +164,8 @@ _ALLOC_FORMS = tuple(
 )
 
 
-def _view(
-    name: str,
-    summary: str,
-    semantics: str,
-    operands: tuple[Operand, ...],
-    forms: tuple[tuple[str, ...], ...],
-    constraints: tuple[Constraint, ...],
-    attributes: tuple[Attribute, ...] = (),
-    decisions: tuple[Decision, ...] = (),
-    traits: Traits = PLAIN,
-    sampler: Sampler | None = None,
-) -> Instruction:
-    return Instruction(
-        name,
-        "sync_config",
-        summary,
-        semantics,
-        operands,
-        {},
-        (),
-        attributes,
-        constraints,
-        forms,
-        "none",
-        Pipe.S,
-        decisions=decisions,
-        sources=_SOURCES,
-        syntax="custom",
-        traits=traits,
-        sampler=sampler,
-    )
+_PTR = PtrType(F32)
+_view = partial(custom, sources=_SOURCES)
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -247,7 +180,21 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("result", "out", dtype=None, conv=True),
         ),
         _ALLOC_FORMS,
-        (_valid_given(), _valid_range("result"), *address_rules("result")),
+        (
+            Shown(
+                {
+                    "addr": ScalarType(I64),
+                    "valid_row": NUMBER,
+                    "valid_col": NUMBER,
+                    "result": TILE.with_valid(None, None),
+                },
+                _ALLOC_PARTS,
+                {},
+                {"addr": (0x1000,), "valid_row": (ROWS,), "valid_col": (COLS - 1,)},
+                grouped=True,
+            ),
+        ),
+        constraints=(_valid_given, _valid_range("result"), *address_rules("result")),
         decisions=(
             Decision(
                 "What does a fresh tile hold?",
@@ -262,16 +209,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         traits=Traits(placement=Placement("result", "addr")),
-        sampler=fixed(
-            {
-                "addr": ScalarType(I64),
-                "valid_row": NUMBER,
-                "valid_col": NUMBER,
-                "result": TILE.with_valid(None, None),
-            },
-            {"addr": (0x1000,), "valid_row": (ROWS,), "valid_col": (COLS - 1,)},
-            grouped=True,
-        ),
     ),
     _view(
         MAKE_TENSOR_VIEW,
@@ -285,18 +222,20 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (("ptr", "shape", "strides"),),
         (
-            _same_element("ptr", "result"),
-            _ranks("ptr", "result", ("shape", "strides")),
-            _extents("result", "shape"),
-            _layout_agrees(),
+            Shown(
+                {"ptr": _PTR, "shape": NUMBER, "strides": NUMBER, "result": VIEW},
+                constants={"shape": (ROWS, COLS), "strides": (COLS, 1)},
+                grouped=True,
+            ),
         ),
         (Attribute("layout", GlobalLayout, None, "layout hint; absent: inferred from the strides"),),
-        traits=Traits(alias=Alias("result", "ptr", "global")),
-        sampler=fixed(
-            {"ptr": PtrType(F32), "shape": NUMBER, "strides": NUMBER, "result": VIEW},
-            {"shape": (ROWS, COLS), "strides": (COLS, 1)},
-            grouped=True,
+        (
+            one_element("ptr", "result", _SOURCES[1]),
+            _ranks("ptr", "result", ("shape", "strides")),
+            _extents("result", "shape"),
+            _layout_agrees,
         ),
+        traits=Traits(alias=Alias("result", "ptr", "global")),
     ),
     _view(
         PARTITION_VIEW,
@@ -310,10 +249,17 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (("view", "offsets", "sizes"),),
         (
-            _same_element("view", "result"),
+            Shown(
+                {"view": VIEW, "offsets": NUMBER, "sizes": NUMBER, "result": WINDOW},
+                constants={"offsets": (0, 0), "sizes": (ROWS, COLS)},
+                grouped=True,
+            ),
+        ),
+        constraints=(
+            one_element("view", "result", _SOURCES[1]),
             _ranks("view", "result", ("offsets", "sizes")),
             _extents("result", "sizes"),
-            _window(),
+            _window,
         ),
         decisions=(
             Decision(
@@ -330,11 +276,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         traits=Traits(alias=Alias("result", "view", "global", "window")),
-        sampler=fixed(
-            {"view": VIEW, "offsets": NUMBER, "sizes": NUMBER, "result": WINDOW},
-            {"offsets": (0, 0), "sizes": (ROWS, COLS)},
-            grouped=True,
-        ),
     ),
     _view(
         "get_tensor_view_dim",
@@ -342,8 +283,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result = extent of dimension idx.",
         (Operand("view", "in", "gm", None), _index("idx"), Operand("result", "out", "scalar", None)),
         (("view", "idx"),),
-        (dimension(),),
-        sampler=fixed({"view": VIEW, "idx": NUMBER, "result": NUMBER}, {"idx": (0,)}),
+        (Shown({"view": VIEW, "idx": NUMBER, "result": NUMBER}, constants={"idx": (0,)}),),
+        constraints=(dimension,),
     ),
     _view(
         "set_validshape",
@@ -351,12 +292,14 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "The handle's valid region is valid_row x valid_col from here on; payload and place stay.",
         (Operand("tile", "in", dtype=None), _index("valid_row"), _index("valid_col")),
         (("tile", "valid_row", "valid_col"),),
-        (_dynamic_tile(), _valid_range("tile")),
-        traits=Traits(resizes="tile"),
-        sampler=fixed(
-            {"tile": TILE.with_valid(None, None), "valid_row": NUMBER, "valid_col": NUMBER},
-            {"valid_row": (ROWS,), "valid_col": (1,)},
+        (
+            Shown(
+                {"tile": TILE.with_valid(None, None), "valid_row": NUMBER, "valid_col": NUMBER},
+                constants={"valid_row": (ROWS,), "valid_col": (1,)},
+            ),
         ),
+        constraints=(_dynamic_tile, _valid_range("tile")),
+        traits=Traits(resizes="tile"),
     ),
     _view(
         ADDPTR,
@@ -364,8 +307,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result = ptr + offset elements.",
         (Operand("ptr", "in", "ptr", None), _index("offset"), Operand("result", "out", "ptr", None)),
         (("ptr", "offset"),),
-        (_same_element("ptr", "result"),),
+        (Shown({"ptr": _PTR, "offset": NUMBER, "result": _PTR}, constants={"offset": (COLS,)}),),
+        constraints=(one_element("ptr", "result", _SOURCES[1]),),
         traits=Traits(alias=Alias("result", "ptr", "global", "moved")),
-        sampler=fixed({"ptr": PtrType(F32), "offset": NUMBER, "result": PtrType(F32)}, {"offset": (COLS,)}),
     ),
 )

@@ -11,12 +11,13 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
 from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
 from ..interpreter.abstract import AbstractMachine, Unknown
+from ..interpreter.machine import After, Arm, Before, Body
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.program import Op
 from ..ir.types import AtomicType
@@ -24,9 +25,6 @@ from ..isa.effects import traits_of
 from .numbers import Flags, Integers, Lanes, address, aligned, compute, is_integer, settled, spread, wrap
 from .operands import merged, unsettled
 from .windows import Whole, Windows, differs, moved, whole_view
-
-if TYPE_CHECKING:
-    from ..interpreter.machine import After, Arm, Before, Body
 
 T = TypeVar("T")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from ..interpreter import (
     printed,
     step_by_step,
 )
+from ..interpreter.machine import After, Arm, Before, Body, RunBlock
 from ..interpreter.operands import Buffer as GlobalBuffer
 from ..ir.dtypes import DType
 from ..ir.program import Op, Value
@@ -59,9 +60,6 @@ from . import (
 from .numbers import Array
 from .step import RULES, Policy, Step, not_executable, scalar_word
 from .storage import Buffer, Place, Window, map_of, read_words, storage_size, write_words
-
-if TYPE_CHECKING:
-    from ..interpreter.machine import After, Arm, Before, Body, RunBlock
 
 
 class ReferenceMachine:

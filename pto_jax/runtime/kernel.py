@@ -23,16 +23,8 @@ from ..api import resolve_profile
 from ..errors import ArgumentError, Diagnostic, VerifyError
 from ..ir.dtypes import DType
 from ..ir.program import Function, Program, short_list
-from ..ir.types import (
-    Type,
-    UnknownType,
-)
-from ..lowering import (
-    MAX_STEPS,
-    Accesses,
-    Semantics,
-    accesses,
-)
+from ..ir.types import Type, UnknownType
+from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
 from ..lowering.machine.observed import Observer
 from ..lowering.words import x64
 from ..profiles import Profile, profile as find_profile

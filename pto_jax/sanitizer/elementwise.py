@@ -3,46 +3,14 @@
 from __future__ import annotations
 
 from .lanes import bit_by_bit, conjunction, disjunction, divided, lanewise, shifted
-from .step import ShadowStep, shadow_rule
+from .step import sharing
 
-_PLAIN = "tadd tsub tmul tmax tmin tpow tabs tneg trelu texp tlog tsqrt trsqrt".split()
-
-
-@shadow_rule(*_PLAIN)
-def _lanes(step: ShadowStep) -> None:
-    lanewise(step)
-
-
-@shadow_rule("tdiv", "trem", "tfmod")
-def _divide(step: ShadowStep) -> None:
-    divided(step, "src1")
-
-
-@shadow_rule("trecip")
-def _reciprocal(step: ShadowStep) -> None:
-    divided(step, "src")
-
-
-@shadow_rule("tshl", "tshr")
-def _shift(step: ShadowStep) -> None:
-    shifted(step, "src1")
-
-
-@shadow_rule("tand")
-def _and(step: ShadowStep) -> None:
-    conjunction(step, "src0", "src1")
-
-
-@shadow_rule("tor")
-def _or(step: ShadowStep) -> None:
-    disjunction(step, "src0", "src1")
-
-
-@shadow_rule("txor")
-def _xor(step: ShadowStep) -> None:
-    bit_by_bit(step, "src0", "src1")
-
-
-@shadow_rule("tnot")
-def _not(step: ShadowStep) -> None:
-    bit_by_bit(step, "src")
+_sharing = sharing(__name__)
+_sharing("tadd tsub tmul tmax tmin tpow tabs tneg trelu texp tlog tsqrt trsqrt", lanewise)
+_sharing("tdiv trem tfmod", divided, "src1")
+_sharing("trecip", divided, "src")
+_sharing("tshl tshr", shifted, "src1")
+_sharing("tand", conjunction, "src0", "src1")
+_sharing("tor", disjunction, "src0", "src1")
+_sharing("txor", bit_by_bit, "src0", "src1")
+_sharing("tnot", bit_by_bit, "src")

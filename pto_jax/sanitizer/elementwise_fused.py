@@ -3,12 +3,8 @@
 from __future__ import annotations
 
 from .lanes import lanewise
-from .step import ShadowStep, shadow_rule
+from .step import sharing
 
-
-@shadow_rule(
-    "tprelu", "taddrelu", "tsubrelu", "tmuladddst", "tfusedmuladd", "tfusedmuladdrelu", "taddc", "tsubc"
-)
-@shadow_rule("taddreluconv", "tsubreluconv", "tadddeqrelu")
-def _lanes(step: ShadowStep) -> None:
-    lanewise(step)
+_sharing = sharing(__name__)
+_sharing("tprelu tsubrelu tmuladddst tfusedmuladd tfusedmuladdrelu taddc tsubc", lanewise)
+_sharing("taddrelu taddreluconv tsubreluconv tadddeqrelu", lanewise)

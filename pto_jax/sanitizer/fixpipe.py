@@ -5,24 +5,10 @@ from __future__ import annotations
 from .layout import move
 from .layout_extract import extract, insert
 from .memory import store
-from .step import ShadowStep, shadow_rule
+from .step import sharing
 
-
-@shadow_rule("tmov.fp")
-def _move(step: ShadowStep) -> None:
-    move(step)
-
-
-@shadow_rule("textract_fp")
-def _extract(step: ShadowStep) -> None:
-    extract(step)
-
-
-@shadow_rule("tinsert_fp")
-def _insert(step: ShadowStep) -> None:
-    insert(step)
-
-
-@shadow_rule("tstore_fp")
-def _store(step: ShadowStep) -> None:
-    store(step)
+_sharing = sharing(__name__)
+_sharing("tmov.fp", move)
+_sharing("textract_fp", extract)
+_sharing("tinsert_fp", insert)
+_sharing("tstore_fp", store)

@@ -10,10 +10,6 @@ from .step import ShadowStep, shadow_rule
 
 
 @shadow_rule("tmov")
-def _move(step: ShadowStep) -> None:
-    move(step)
-
-
 def move(step: ShadowStep) -> None:
     """A copy, or a conversion lane by lane."""
     if is_plain(step):

@@ -11,10 +11,6 @@ from .step import ShadowStep, shadow_rule
 
 
 @shadow_rule("textract")
-def _extract(step: ShadowStep) -> None:
-    extract(step)
-
-
 def extract(step: ShadowStep) -> None:
     """The destination takes a window of the source."""
     if step.type("src").conv is not None or is_plain(step):
@@ -25,10 +21,6 @@ def extract(step: ShadowStep) -> None:
 
 
 @shadow_rule("tinsert")
-def _insert(step: ShadowStep) -> None:
-    insert(step)
-
-
 def insert(step: ShadowStep) -> None:
     """A window of the destination takes the source."""
     if is_plain(step):

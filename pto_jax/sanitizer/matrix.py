@@ -12,10 +12,6 @@ from .step import ShadowStep, shadow_rule
 
 
 @shadow_rule("tmatmul", "tmatmul.acc", "tmatmul.bias", "tgemv", "tgemv.acc", "tgemv.bias")
-def _product(step: ShadowStep) -> None:
-    product(step)
-
-
 def product(step: ShadowStep) -> None:
     """A product, added to an accumulator or with a bias where the instruction says so."""
     m, k, n = extents(step)

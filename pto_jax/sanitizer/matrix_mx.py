@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from .matrix import product
-from .step import ShadowStep, shadow_rule
+from .step import sharing
 
-
-@shadow_rule("tmatmul.mx", "tmatmul.mx.acc", "tmatmul.mx.bias", "tgemv.mx", "tgemv.mx.acc", "tgemv.mx.bias")
-def _product(step: ShadowStep) -> None:
-    product(step)
+_sharing = sharing(__name__)
+_sharing("tmatmul.mx tmatmul.mx.acc tmatmul.mx.bias tgemv.mx tgemv.mx.acc tgemv.mx.bias", product)

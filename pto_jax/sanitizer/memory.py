@@ -36,10 +36,6 @@ def _load(step: ShadowStep) -> None:
 
 
 @shadow_rule("tstore")
-def _store(step: ShadowStep) -> None:
-    store(step)
-
-
 def store(step: ShadowStep) -> None:
     """The valid region goes to global memory, converted and added where the instruction says so."""
     view, region = view_of(step, "dst"), step.valid("src")

@@ -6,12 +6,15 @@ from ..ir.types import Loc
 from ..oracle.numbers import decode
 from .lanes import bit_by_bit, conjunction, disjunction, divided, lanewise, shifted
 from .masks import compare, select
-from .step import ShadowStep, shadow_rule
+from .step import ShadowStep, shadow_rule, sharing
 
-
-@shadow_rule("tadds", "tsubs", "tmuls", "tmaxs", "tmins", "tlrelu", "taddsc", "tsubsc", "tpows", "taxpy")
-def _lanes(step: ShadowStep) -> None:
-    lanewise(step)
+_sharing = sharing(__name__)
+_sharing("tadds tsubs tmuls tmaxs tmins tlrelu taddsc tsubsc tpows taxpy", lanewise)
+_sharing("tshls tshrs", shifted, "scalar")
+_sharing("tands", conjunction, "src", "scalar")
+_sharing("tors", disjunction, "src", "scalar")
+_sharing("txors", bit_by_bit, "src", "scalar")
+_sharing("tcmps", compare)
 
 
 @shadow_rule("tdivs")
@@ -26,31 +29,6 @@ def _remainder(step: ShadowStep) -> None:
     if step.policy.simulator and not step.is_integer() and not decode(divisor, step.dtype()).any():
         return
     divided(step, "scalar")
-
-
-@shadow_rule("tshls", "tshrs")
-def _shift(step: ShadowStep) -> None:
-    shifted(step, "scalar")
-
-
-@shadow_rule("tands")
-def _and(step: ShadowStep) -> None:
-    conjunction(step, "src", "scalar")
-
-
-@shadow_rule("tors")
-def _or(step: ShadowStep) -> None:
-    disjunction(step, "src", "scalar")
-
-
-@shadow_rule("txors")
-def _xor(step: ShadowStep) -> None:
-    bit_by_bit(step, "src", "scalar")
-
-
-@shadow_rule("tcmps")
-def _compare(step: ShadowStep) -> None:
-    compare(step)
 
 
 @shadow_rule("tsels")

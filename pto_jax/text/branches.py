@@ -71,13 +71,13 @@ def read_blocks(reader: Reader, first: list[Op]) -> Op:
     c = reader.cursor
     start = c.start
     labels, regions = [""], [Region(tuple(first))]
-    while c.kind is Kind.CARET_IDENT:
+    while c.at(Kind.CARET_IDENT):
         at = c.start
         label = c.take()[1:]
         if label in labels:
             c.fail(f"found a second block ^{label}; allowed: one of each name", start=at, end=c.last_end)
         args: list[Value] = []
-        if c.kind is Kind.L_PAREN:
+        if c.at(Kind.L_PAREN):
             opened = c.start
             c.advance()
             args = c.listed(reader.argument, Kind.R_PAREN)
@@ -91,11 +91,11 @@ def read_blocks(reader: Reader, first: list[Op]) -> Op:
         regions.append(Region(tuple(ops), tuple(args)))
     for op in (op for region in regions for op in region.ops):
         targets = op.attrs.get("targets")
-        for label in targets if op.name in (BRANCH, BRANCH_IF) and isinstance(targets, tuple) else ():
-            if label not in labels[1:]:
+        for target in targets if op.name in (BRANCH, BRANCH_IF) and isinstance(targets, tuple) else ():
+            if target not in labels[1:]:
                 position = reader.position(op.span) if op.span is not None else start
                 known = ", ".join(f"^{n}" for n in labels[1:])
-                c.fail(f"found a branch to the unknown block ^{label}; known: {known}", start=position)
+                c.fail(f"found a branch to the unknown block ^{target}; known: {known}", start=position)
     return Op(
         GRAPH, regions=tuple(regions), attributes=(("labels", tuple(labels)),), span=c.span(start, c.last_end)
     )

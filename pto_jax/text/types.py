@@ -7,6 +7,7 @@ passes over a known one without looking at its tokens.
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 
 from ..ir.dtypes import DType, find_dtype
 from ..ir.types import (
@@ -145,7 +146,12 @@ class TypeReader(ShapeReader):
         elif name == "ptr":
             found = self._pointer()
         elif name in _LOCAL:
-            found = {MULTI: self._multi, ARRAY: self._array, STRUCT: self._struct}[name]()
+            readers: dict[str, Callable[[], Type]] = {
+                MULTI: self._multi,
+                ARRAY: self._array,
+                STRUCT: self._struct,
+            }
+            found = readers[name]()
         else:
             found = self._view(name)
         c.close(Kind.GREATER, opened)

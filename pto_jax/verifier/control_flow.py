@@ -46,8 +46,8 @@ def end_finding(region: Region, parent: Op | None) -> Diagnostic | None:
 
 def _block_end(region: Region, allowed: Sequence[str], parent: Op | None) -> Diagnostic | None:
     """A block ends with a branch or a return, and has no other one."""
-    *before, last = (None, *region.ops)
-    wrong = next((op for op in before if op is not None and traits_of(op).terminator), None)
+    last = region.ops[-1] if region.ops else None
+    wrong = next((op for op in region.ops[:-1] if traits_of(op).terminator), None)
     if wrong is None and last is not None and last.name in allowed:
         return None
     place = wrong or last or parent

@@ -45,6 +45,7 @@ def function_findings(program: Program, level: int | None, auto_sync: bool) -> I
     yield from _call_cycles(program)
     for function in program.functions:
         yield from _signature(function)
+        yield from _peers(program, function)
         yield from _kernel(function)
         yield from _manual_buffers(program, function)
         for op in function.walk():
@@ -108,6 +109,16 @@ def _signature(function: Function) -> Iterator[Diagnostic]:
     if struct is not None:
         message = f"@{function.name} returns {struct}; allowed: a structure is used where it is declared"
         yield _error("direct", message, function.span)
+
+
+def _peers(program: Program, function: Function) -> Iterator[Diagnostic]:
+    """A function of another child module that a buffer is imported from is a public one."""
+    for op in function.walk() if program.children else ():
+        peer = op.attrs.get("peer_func")
+        target = program.function(peer.name) if isinstance(peer, Symbol) else None
+        if target is not None and target.private and target.child != function.child:
+            message = f"@{target.name} is private in another child module; allowed: a public function"
+            yield _error("peer-function", message, op.span, op.name)
 
 
 def _call_cycles(program: Program) -> Iterator[Diagnostic]:

@@ -82,7 +82,8 @@ def samples() -> list[Row]:
 @cache
 def test_programs() -> tuple[list[Row], list[Row]]:
     """Files with builds that accept, and files with builds that reject."""
-    accepting, rejecting = [], []
+    accepting: list[Row] = []
+    rejecting: list[Row] = []
     for path in _files(LIT):
         judged = [(b, judge(b)) for b in lit_builds(path)]
         for fails, rows in ((False, accepting), (True, rejecting)):

@@ -10,11 +10,12 @@ from tests.mutation import code
 from tests.mutation.campaign import campaign, verdict
 from tests.mutation.mutants import Mutant, TableError, applied, read_table, table
 
-#: Modules that compute nothing of their own, or that only another machine executes (``lockstep``).
+#: Modules that compute nothing of their own, or that the campaign does not execute: another machine
+#: (``lockstep``), other numerics.
 _NOTHING_TO_CHANGE = set(
-    "fixpipe lockstep rules words indexed_scalars irregular_partial layout_img2col memory_convolution "
-    "scalars machine.grid machine.instructions machine.observed machine.planning machine.ranges "
-    "machine.shapes".split()
+    "arrays fixpipe lockstep numbers numerics numerics_fast rules words indexed_scalars irregular_partial "
+    "layout_img2col memory_convolution scalars machine.attempts machine.grid machine.instructions "
+    "machine.observed machine.planning machine.ranges machine.shapes".split()
 )
 
 
@@ -38,7 +39,8 @@ def test_the_campaign_kills_every_mutant() -> None:
 
 
 def test_a_mutant_is_put_in_place_and_taken_back() -> None:
-    mutant = Mutant("x", "formulas", "total = getattr(a, operation)(a.num(x), a.num(y))", "total = 1 / 0")
+    text = "total = getattr(a, operation)(a.decode(x), a.decode(y))"
+    mutant = Mutant("x", "formulas", text, "total = 1 / 0")
     before = formulas.saturating.__code__
     with applied(mutant):
         assert formulas.saturating.__code__ is not before
@@ -60,7 +62,7 @@ def test_watched_code_tells_the_statements_it_executes() -> None:
         ("no such text", "0 times"),
         ("return", "times in region.py"),
         ("from . import bits", "more than one statement"),
-        ("Formula = Callable[..., Array]", "more than one statement"),
+        ("NumberFormula: TypeAlias = Callable[..., Num]", "more than one statement"),
     ],
 )
 def test_edits_outside_of_one_statement_are_refused(old: str, message: str) -> None:

@@ -65,9 +65,9 @@ def branch(yes: str, no: str = "") -> str:
     return f"scf.if %c {{\n{yes}}}" + (f" else {{\n{no}}}\n" if no else "\n")
 
 
-def hazards(body: str, level: int | None = 3, **options: bool) -> list[Diagnostic]:
+def hazards(body: str, level: int | None = 3, auto_sync: bool = False) -> list[Diagnostic]:
     program = parse(HEAD + body + "return\n}", "p.pto")
-    return [d for d in verify(program, "a5", level=level, **options) if d.rule == "hazard"]
+    return [d for d in verify(program, "a5", level=level, auto_sync=auto_sync) if d.rule == "hazard"]
 
 
 TO_V, TO_STORE, BACK = sync("MTE2", "V"), sync("V", "MTE3"), sync("MTE3", "MTE2")

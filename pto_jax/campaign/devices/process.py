@@ -92,10 +92,17 @@ class Ended:
 
 
 def execute(
-    words: Sequence[str], folder: Path, limit: float, progress: Callable[[], object] | None = None
+    words: Sequence[str],
+    folder: Path,
+    limit: float,
+    progress: Callable[[], object] | None = None,
+    *,
+    inside: bool = False,
+    variables: Mapping[str, str] | None = None,
 ) -> Ended:
     """Execute a command in the caller's working directory, with its error stream kept in a folder.
 
+    ``inside``: in that folder, and with what it prints kept too. ``variables`` are added to the environment.
     It hangs when it takes ``limit`` seconds, or where ``progress`` is given, when that value does not change
     for as long. DeviceError where the command cannot be started.
 
@@ -107,8 +114,10 @@ def execute(
             process = subprocess.Popen(
                 words,
                 stdin=subprocess.DEVNULL,
-                stdout=subprocess.DEVNULL,
+                stdout=errors if inside else subprocess.DEVNULL,
                 stderr=errors,
+                cwd=folder if inside else None,
+                env={**os.environ, **(variables or {})},
                 start_new_session=True,
             )
         except OSError as error:

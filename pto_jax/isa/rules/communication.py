@@ -4,20 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
-from ...ir.dtypes import F16
-from ...ir.types import Pipe, Type
-from ...profiles import Profile, ProfileName
+from ...profiles import Profile
 from ..assembly import AS_DECLARED, Assembly
 from ..changes import Change
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from ..traits import Effect, Order, Resource, Traits
-from .constraints import element_type, with_dtype
-from .handles import NOT_EXECUTED, Shown, sampler
-
-if TYPE_CHECKING:
-    pass
+from .elements import element_type
+from .forbid import Types, forbid, retype
+from .handles import NOT_EXECUTED, Shown, custom
+from .typesets import TypeTable
 
 SOURCES = ("PTO ISA communication pages", "pto_comm_inst.hpp; PTOAS dialect definition and verifier")
 PAGE, DIALECT = SOURCES
@@ -34,7 +30,7 @@ def comm(
     attributes: tuple[Attribute, ...] = (),
     constraints: tuple[Constraint, ...] = (),
     decisions: tuple[Decision, ...] = (),
-    types: Mapping[ProfileName, tuple[tuple[str, ...], ...]] | None = None,
+    types: TypeTable | None = None,
     *,
     effects: tuple[Effect, ...] = (),
     order: Order | None = None,
@@ -54,26 +50,22 @@ def comm(
         for o in operands
         if o.kind in _MEMORY and o.name not in listed
     )
-    return Instruction(
+    return custom(
         name,
-        "communication",
         summary,
         semantics,
         operands,
-        types or {},
-        ("T",) if types else (),
+        forms,
+        shown,
         attributes,
         constraints,
-        forms,
-        "none",
-        Pipe.S,
-        decisions=(*decisions, NOT_EXECUTED),
+        (*decisions, NOT_EXECUTED),
+        Traits((*derived, *effects), order=order),
         sources=SOURCES,
-        syntax="custom",
+        cls="communication",
+        types=types,
         executable=False,
-        sampler=sampler(*shown),
         assembly=assembly,
-        traits=Traits((*derived, *effects), order=order),
         changes=changes,
     )
 
@@ -91,20 +83,18 @@ def staging(name: str, *, optional: bool = False, note: str = "") -> Operand:
 def equal_elements(*names: str) -> Constraint:
     """All operands that are present have one element type."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        return retype([n for n in names if n in types][-1], "f16")(types, attrs, profile)
+
+    @forbid("types-equal", f"{', '.join(names)} have one element type", source=PAGE, invalid_if=breaks)
+    def rule(site: Site) -> Iterator[Finding]:
         found = {n: element_type(site.types.get(n)) for n in names}
         first = next((d for d in found.values() if d is not None), None)
         for name, d in found.items():
             if d is not None and first is not None and d != first:
                 yield name, f"{name} has element type {d}, {names[0]} has {first}; allowed: one element type"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        last = [n for n in names if n in types][-1]
-        types[last] = with_dtype(types[last], F16)
-        return True
-
-    words = f"{', '.join(names)} have one element type"
-    return Constraint("types-equal", words, check, source=PAGE, breaks=breaks)
+    return rule
 
 
 def engine(cls: type[IntEnum]) -> Attribute:

@@ -6,14 +6,14 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
 from ...ir.dtypes import dtype
-from ...ir.types import AccToVecMode, BLayout, Loc, MemRefType, ReluPreMode, SLayout, StPhase, TileType, Type
+from ...ir.types import AccToVecMode, BLayout, Loc, MemRefType, ReluPreMode, SLayout, StPhase, TileType
 from ...profiles import Profile, ProfileName
 from ..declare import Attribute, AttrMap, Constraint, Finding, Site
-from .constraints import HARDWARE, HEADERS, element_type, with_dtype
+from .constraints import HARDWARE, HEADERS, element_type
 from .fixpipe_words import VERIFIER
+from .forbid import Types, edit, forbid, retype
 from .typesets import Rows
 
-_Types = dict[str, Type]
 Paths = Mapping[ProfileName, tuple[tuple[Loc, Loc], ...]]
 PairTable = Mapping[ProfileName, Rows]
 DUAL = (AccToVecMode.DUAL_MODE_SPLIT_M, AccToVecMode.DUAL_MODE_SPLIT_N)
@@ -71,10 +71,18 @@ def ends(site: Site) -> tuple[TileType, TileType] | None:
     return None if src is None or dst is None else (src, dst)
 
 
+_SOURCE = f"{HEADERS}; {VERIFIER}"
+
+
 def paths(table: Paths) -> Constraint:
     """Places of source and destination that have a data path."""
+    pathless = {Loc.VEC: Loc.BIAS, Loc.MAT: Loc.ACC}
 
-    def check(site: Site) -> Iterator[Finding]:
+    def elsewhere(t: TileType) -> TileType | None:
+        return replace(t, loc=pathless[t.loc]) if t.loc in pathless else None
+
+    @forbid("path", "places with a data path", HARDWARE, source=_SOURCE, invalid_if=edit("dst", elsewhere))
+    def rule(site: Site) -> Iterator[Finding]:
         found, known = ends(site), table.get(site.profile.name)
         if found is None or known is None or (found[0].loc, found[1].loc) in known:
             return
@@ -82,21 +90,7 @@ def paths(table: Paths) -> Constraint:
         where = f"src is a {found[0].loc.name.lower()} tile, dst a {found[1].loc.name.lower()} tile"
         yield "src", f"{where}; allowed on {site.profile.name}: {listed}"
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types["dst"]
-        if not isinstance(t, TileType) or t.loc not in (Loc.VEC, Loc.MAT):
-            return False
-        types["dst"] = replace(t, loc=Loc.BIAS if t.loc == Loc.VEC else Loc.ACC)
-        return True
-
-    return Constraint(
-        "path",
-        "places with a data path",
-        check,
-        HARDWARE,
-        source=f"{HEADERS}; {VERIFIER}",
-        breaks=breaks,
-    )
+    return rule
 
 
 def accumulated_types(
@@ -107,7 +101,25 @@ def accumulated_types(
     Pairs outside ``known`` are the business of the rule on the type table.
     """
 
-    def check(site: Site) -> Iterator[Finding]:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        src = types["src"]
+        if not isinstance(src, TileType) or src.loc != Loc.ACC:
+            return False
+        word = "preQuantScalar" in types or "fp" in types
+        legal = (quantising if word else plain)[profile.name]
+        for other in (*plain[profile.name], *quantising[profile.name], ("u32", "f32"), ("u32", "i32")):
+            if other not in legal and other[1] == src.dtype.name:
+                return retype(target, other[0])(types, attrs, profile)
+        return False
+
+    @forbid(
+        "acc-types",
+        "element types that the accumulator's data path converts between",
+        HARDWARE,
+        source=_SOURCE,
+        invalid_if=breaks,
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         src, d = site.tile("src"), element_type(site.types.get(target))
         if src is None or d is None or src.loc != Loc.ACC:
             return
@@ -118,32 +130,10 @@ def accumulated_types(
         if pair not in legal and not _unsigned_twin(pair, legal):
             how = "with" if quantised(site) else "without"
             listed = ", ".join(f"{s} to {t}" for t, s in legal)
-            yield (
-                target,
-                f"an acc tile of {src.dtype} becomes {d}; allowed {how} quantisation on {site.profile.name}: "
-                f"{listed}",
-            )
+            where = f"{how} quantisation on {site.profile.name}"
+            yield target, f"an acc tile of {src.dtype} becomes {d}; allowed {where}: {listed}"
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        src, d = types["src"], types[target]
-        if not isinstance(src, TileType) or src.loc != Loc.ACC:
-            return False
-        word = "preQuantScalar" in types or "fp" in types
-        legal = (quantising if word else plain)[profile.name]
-        for other in (*plain[profile.name], *quantising[profile.name], ("u32", "f32"), ("u32", "i32")):
-            if other not in legal and other[1] == src.dtype.name:
-                types[target] = with_dtype(d, dtype(other[0]))
-                return True
-        return False
-
-    return Constraint(
-        "acc-types",
-        "element types that the accumulator's data path converts between",
-        check,
-        HARDWARE,
-        source=f"{HEADERS}; {VERIFIER}",
-        breaks=breaks,
-    )
+    return rule
 
 
 def _unsigned_twin(pair: tuple[str, str], legal: Rows) -> bool:
@@ -154,7 +144,15 @@ def _unsigned_twin(pair: tuple[str, str], legal: Rows) -> bool:
 def accumulated_layouts(targets: Mapping[ProfileName, tuple[str, ...]]) -> Constraint:
     """Accumulators are NZ; destinations have one of some layouts."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid(
+        "acc-layout",
+        "an acc tile is NZ; from acc, dst is NZ of 512 bytes on a2a3, and on a5 also ND or DN where the "
+        "instruction stores rows or columns",
+        HARDWARE,
+        source=_SOURCE,
+        invalid_if=edit("src", lambda t: replace(t, blayout=BLayout.ROW_MAJOR) if t.loc == Loc.ACC else None),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         src, dst = written(site, "src"), written(site, "dst")
         if src is None or src.loc != Loc.ACC:
             return
@@ -163,173 +161,125 @@ def accumulated_layouts(targets: Mapping[ProfileName, tuple[str, ...]]) -> Const
         to_vec = dst is not None and dst.loc == Loc.VEC
         legal = targets["a5" if to_vec else site.profile.name]
         if dst is not None and dst.layout not in legal:
-            yield "dst", f"dst has layout {dst.layout}; allowed from acc on {site.profile.name}: {_or(legal)}"
+            where = f"from acc on {site.profile.name}"
+            yield "dst", f"dst has layout {dst.layout}; allowed {where}: {' or '.join(legal)}"
         elif dst is not None and site.profile.name == "a2a3" and not to_vec and dst.fractal != 512:
             yield "dst", f"dst has fractal {dst.fractal}; allowed from acc on a2a3: 512"
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types["src"]
-        if not isinstance(t, TileType) or t.loc != Loc.ACC:
-            return False
-        types["src"] = replace(t, blayout=BLayout.ROW_MAJOR)
-        return True
-
-    return Constraint(
-        "acc-layout",
-        "an acc tile is NZ; from acc, dst is NZ of 512 bytes on a2a3, and on a5 also ND or DN where the "
-        "instruction stores rows or columns",
-        check,
-        HARDWARE,
-        source=f"{HEADERS}; {VERIFIER}",
-        breaks=breaks,
-    )
+    return rule
 
 
-def _or(names: tuple[str, ...]) -> str:
-    return " or ".join(names)
+def _from_accumulator_to_vec(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    src, dst = types["src"], types["dst"]
+    if not isinstance(src, TileType) or not isinstance(dst, TileType) or src.loc != Loc.ACC:
+        return False
+    types["dst"] = replace(dst, loc=Loc.VEC)
+    return True
 
 
-def unlisted_path() -> Constraint:
+@forbid(
+    "acc-to-vec",
+    "moves from acc to mat; acc to vec is an assembler's extension on a2a3",
+    ("a2a3",),
+    severity="warning",
+    source=_SOURCE,
+    invalid_if=_from_accumulator_to_vec,
+    on_lanes=False,
+)
+def unlisted_path(site: Site) -> Iterator[Finding]:
     """A2/A3 has no header for a move from acc to vec; assemblers accept it."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        found = ends(site)
-        if found is not None and (found[0].loc, found[1].loc) == (Loc.ACC, Loc.VEC):
-            yield (
-                "src",
-                "src is an acc tile, dst a vec tile; allowed, but the A2/A3 headers have no such move",
-            )
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        src, dst = types["src"], types["dst"]
-        if not isinstance(src, TileType) or not isinstance(dst, TileType):
-            return False
-        types["dst"] = replace(dst, loc=Loc.VEC)
-        return src.loc == Loc.ACC
-
-    return Constraint(
-        "acc-to-vec",
-        "moves from acc to mat; acc to vec is an assembler's extension on a2a3",
-        check,
-        ("a2a3",),
-        severity="warning",
-        source=f"{HEADERS}; {VERIFIER}",
-        breaks=breaks,
-        on_lanes=False,
-    )
+    found = ends(site)
+    if found is not None and (found[0].loc, found[1].loc) == (Loc.ACC, Loc.VEC):
+        yield "src", "src is an acc tile, dst a vec tile; allowed, but the A2/A3 headers have no such move"
 
 
-def accumulator_only(profiles: tuple[ProfileName, ...] = HARDWARE) -> Constraint:
+def _clamped(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    t = types["src"]
+    attrs["reluPreMode"] = ReluPreMode.NORMAL_RELU
+    return isinstance(t, TileType) and t.loc != Loc.ACC
+
+
+@forbid(
+    "acc-only",
+    "quantisation and ReLU with acc tiles only, accToVecMode from acc to vec only",
+    HARDWARE,
+    source=_SOURCE,
+    invalid_if=_clamped,
+)
+def accumulator_only(site: Site) -> Iterator[Finding]:
     """Quantisation, ReLU and vector-core routing exist for accumulator tiles."""
+    t, dst = site.tile("src"), site.tile("dst")
+    if t is None:
+        return
+    place = t.loc.name.lower()
+    if t.loc != Loc.ACC:
+        for name in ("preQuantScalar", "fp"):
+            if name in site.values:
+                yield name, f"a {place} tile with {name}; allowed: an acc tile"
+        if site.attrs.get("reluPreMode") == ReluPreMode.NORMAL_RELU:
+            yield "src", f"a {place} tile with reluPreMode normal_relu; allowed: an acc tile"
+    routed = site.attrs.get("accToVecMode") is not None
+    if routed and dst is not None and (t.loc, dst.loc) != (Loc.ACC, Loc.VEC):
+        found = f"{place} to {dst.loc.name.lower()}"
+        yield "src", f"accToVecMode is given for a move {found}; allowed: acc to vec"
 
-    def check(site: Site) -> Iterator[Finding]:
-        t, dst = site.tile("src"), site.tile("dst")
-        if t is None:
-            return
-        place = t.loc.name.lower()
-        if t.loc != Loc.ACC:
-            for name in ("preQuantScalar", "fp"):
-                if name in site.values:
-                    yield name, f"a {place} tile with {name}; allowed: an acc tile"
-            if site.attrs.get("reluPreMode") == ReluPreMode.NORMAL_RELU:
-                yield "src", f"a {place} tile with reluPreMode normal_relu; allowed: an acc tile"
-        routed = site.attrs.get("accToVecMode") is not None and dst is not None
-        if routed and dst is not None and (t.loc, dst.loc) != (Loc.ACC, Loc.VEC):
-            found = f"{place} to {dst.loc.name.lower()}"
-            yield "src", f"accToVecMode is given for a move {found}; allowed: acc to vec"
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types["src"]
-        if not isinstance(t, TileType) or t.loc == Loc.ACC:
-            return False
-        attrs["reluPreMode"] = ReluPreMode.NORMAL_RELU
-        return True
-
-    return Constraint(
-        "acc-only",
-        "quantisation and ReLU with acc tiles only, accToVecMode from acc to vec only",
-        check,
-        profiles,
-        source=f"{HEADERS}; {VERIFIER}",
-        breaks=breaks,
-    )
+def _quantised_to_both(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    attrs["accToVecMode"] = AccToVecMode.DUAL_MODE_SPLIT_M
+    words = {"fp", "preQuantScalar"} & set(types)
+    return bool(words) and _from_accumulator_to_vec(types, attrs, profile)
 
 
 def dual_mode(profiles: tuple[ProfileName, ...] = HARDWARE) -> Constraint:
     """Splitting an accumulator over two vector cores neither quantises nor transposes."""
 
-    def check(site: Site) -> Iterator[Finding]:
-        mode, dst = site.attrs.get("accToVecMode"), site.tile("dst")
-        if mode not in DUAL or dst is None:
-            return
-        name = str(getattr(mode, "name", mode)).lower()
-        if quantised(site):
-            yield (
-                None,
-                f"accToVecMode {name} with quantisation; allowed: single_mode_vec0 or single_mode_vec1",
-            )
-        shown = written(site, "dst")
-        if shown is not None and shown.layout == "DN":
-            yield "dst", f"accToVecMode {name} into layout DN; allowed: ND or NZ"
-        cols = site.valid.get("src", (None, None))[1]
-        split_n = mode == AccToVecMode.DUAL_MODE_SPLIT_N
-        if split_n and dst.dtype.bits == 32 and cols is not None and cols % 32:
-            yield (
-                "src",
-                f"src has {cols} valid columns with accToVecMode {name}; allowed with elements of 4 bytes: a "
-                "multiple of 32",
-            )
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        src, dst = types["src"], types["dst"]
-        if not isinstance(src, TileType) or not isinstance(dst, TileType):
-            return False
-        if src.loc != Loc.ACC or not {"fp", "preQuantScalar"} & set(types):
-            return False
-        types["dst"] = replace(dst, loc=Loc.VEC)
-        attrs["accToVecMode"] = AccToVecMode.DUAL_MODE_SPLIT_M
-        return True
-
-    return Constraint(
+    @forbid(
         "dual-mode",
         "dual modes without quantisation, into ND or NZ, split_n of 4-byte elements in multiples of 32 "
         "columns",
-        check,
         profiles,
-        source=f"{HEADERS}; {VERIFIER}",
-        breaks=breaks,
+        source=_SOURCE,
+        invalid_if=_quantised_to_both,
     )
-
-
-def same_layouts() -> Constraint:
-    """Windows between vec tiles keep the layout."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        src, dst = written(site, "src"), written(site, "dst")
-        if src is None or dst is None or (src.loc, dst.loc) != (Loc.VEC, Loc.VEC):
+    def rule(site: Site) -> Iterator[Finding]:
+        mode, dst = site.attrs.get("accToVecMode"), site.tile("dst")
+        if mode not in DUAL or dst is None:
             return
-        if src.layout != dst.layout or src.layout not in ("ND", "NZ"):
-            yield (
-                "src",
-                f"src has layout {src.layout}, dst has {dst.layout}; allowed between vec tiles on "
-                f"{site.profile.name}: both ND or both NZ",
-            )
+        found = f"accToVecMode {str(getattr(mode, 'name', mode)).lower()}"
+        if quantised(site):
+            yield None, f"{found} with quantisation; allowed: single_mode_vec0 or single_mode_vec1"
+        shown = written(site, "dst")
+        if shown is not None and shown.layout == "DN":
+            yield "dst", f"{found} into layout DN; allowed: ND or NZ"
+        cols = site.region("src")[1]
+        split_n = mode == AccToVecMode.DUAL_MODE_SPLIT_N
+        if split_n and dst.dtype.bits == 32 and cols is not None and cols % 32:
+            what = f"src has {cols} valid columns with {found}"
+            yield "src", f"{what}; allowed with elements of 4 bytes: a multiple of 32"
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types["src"]
-        if not isinstance(t, TileType) or t.loc != Loc.VEC or t.boxed:
-            return False
-        types["src"] = replace(t, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
-        return True
+    return rule
 
-    return Constraint(
-        "window-layout",
-        "windows between vec tiles: both ND or both NZ",
-        check,
-        HARDWARE,
-        source=HEADERS,
-        breaks=breaks,
-    )
+
+def _as_nz(t: TileType) -> TileType | None:
+    """A vec tile in NZ order."""
+    unboxed = t.loc == Loc.VEC and not t.boxed
+    return replace(t, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR) if unboxed else None
+
+
+@forbid(
+    "window-layout",
+    "windows between vec tiles: both ND or both NZ",
+    HARDWARE,
+    invalid_if=edit("src", _as_nz),
+)
+def same_layouts(site: Site) -> Iterator[Finding]:
+    """Windows between vec tiles keep the layout."""
+    src, dst = written(site, "src"), written(site, "dst")
+    if src is None or dst is None or (src.loc, dst.loc) != (Loc.VEC, Loc.VEC):
+        return
+    if src.layout != dst.layout or src.layout not in ("ND", "NZ"):
+        found = f"src has layout {src.layout}, dst has {dst.layout}"
+        yield "src", f"{found}; allowed between vec tiles on {site.profile.name}: both ND or both NZ"
 
 
 def accumulator(d: str, rows: int = 16, cols: int = 32) -> TileType:

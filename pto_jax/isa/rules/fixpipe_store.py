@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 from ...ir.dtypes import dtype
-from ...ir.types import AtomicType, Loc, PartitionViewType, ReluPreMode, ScalarType, TileType, Type
+from ...ir.program import AttrValue
+from ...ir.types import AtomicType, Loc, PartitionViewType, ReluPreMode, ScalarType, TileType
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import Attribute, AttrMap, Constraint, Finding, Instruction, Site
 from ..samples.operations import Sample
 from .constraints import HARDWARE, HEADERS, element_type
 from .fixpipe import accumulator, parameters
 from .fixpipe_words import VERIFIER
+from .forbid import Types, forbid
 from .quantisation import SIMULATED_SCALAR, STORED_PLAIN, STORED_QUANTISED
 from .typesets import STANDARD
 
-if TYPE_CHECKING:
-    from ...ir.program import AttrValue
-
-_Types = dict[str, Type]
 #: Most columns that the accumulator's store path transfers.
 MOST_COLUMNS = 4095
 _HARDWARE_ADDS = ("f16", "f32", "i16", "i32", "i8", "bf16")
@@ -34,61 +31,51 @@ ATOMIC = Attribute(
 )
 
 
+def _added(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    d = element_type(types["dst"])
+    attrs["atomicType"] = AtomicType.ATOMIC_ADD
+    return d is not None and d.name not in ADDS[profile.name]
+
+
 def atomic_types(profiles: tuple[ProfileName, ...] = PROFILE_NAMES) -> Constraint:
     """Element types of the window that an atomic store can add to."""
+    statement = f"atomic_add on {', '.join(_HARDWARE_ADDS)}; on cpu_sim on every integer and f32, f16, bf16"
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid("atomic-type", statement, profiles, invalid_if=_added)
+    def rule(site: Site) -> Iterator[Finding]:
         d, allowed = element_type(site.types.get("dst")), ADDS[site.profile.name]
         if site.attrs.get("atomicType") == AtomicType.ATOMIC_ADD and d is not None and d.name not in allowed:
             yield "dst", f"atomic_add on {d}; allowed on {site.profile.name}: {', '.join(allowed)}"
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        d = element_type(types["dst"])
-        if d is None or d.name in ADDS[profile.name]:
-            return False
-        attrs["atomicType"] = AtomicType.ATOMIC_ADD
-        return True
-
-    return Constraint(
-        "atomic-type",
-        f"atomic_add on {', '.join(_HARDWARE_ADDS)}; on cpu_sim on every integer and f32, f16, bf16",
-        check,
-        profiles,
-        source=HEADERS,
-        breaks=breaks,
-    )
+    return rule
 
 
-def accumulator_extent() -> Constraint:
+def _wide(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    t, view = types["src"], types["dst"]
+    if not isinstance(t, TileType) or t.loc != Loc.ACC or not isinstance(view, PartitionViewType):
+        return False
+    types["src"] = replace(t, rows=1, cols=MOST_COLUMNS + 1, v_row=1, v_col=16)
+    types["dst"] = replace(view, dims=(1, 16))
+    return True
+
+
+@forbid(
+    "acc-columns",
+    f"acc tiles of at most {MOST_COLUMNS} columns",
+    HARDWARE,
+    source=f"{HEADERS}; {VERIFIER}",
+    invalid_if=_wide,
+)
+def accumulator_extent(site: Site) -> Iterator[Finding]:
     """An accumulator's store path has a limited number of columns."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        t = site.tile("src")
-        if t is not None and t.loc == Loc.ACC and t.cols > MOST_COLUMNS:
-            yield "src", f"src has {t.cols} columns; allowed from acc on {site.profile.name}: {MOST_COLUMNS}"
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t, view = types["src"], types["dst"]
-        if not isinstance(t, TileType) or t.loc != Loc.ACC or not isinstance(view, PartitionViewType):
-            return False
-        many = MOST_COLUMNS + 1
-        types["src"] = replace(t, rows=1, cols=many, v_row=1, v_col=16)
-        types["dst"] = replace(view, dims=(1, 16))
-        return True
-
-    return Constraint(
-        "acc-columns",
-        f"acc tiles of at most {MOST_COLUMNS} columns",
-        check,
-        HARDWARE,
-        source=f"{HEADERS}; {VERIFIER}",
-        breaks=breaks,
-    )
+    t = site.tile("src")
+    if t is not None and t.loc == Loc.ACC and t.cols > MOST_COLUMNS:
+        yield "src", f"src has {t.cols} columns; allowed from acc on {site.profile.name}: {MOST_COLUMNS}"
 
 
 def used_words(site: Site) -> int | None:
     """How many parameter words a store reads: one per column, on cpu_sim one per row of a col_major tile."""
-    t, (rows, cols) = site.tile("src"), site.valid.get("src", (None, None))
+    t, (rows, cols) = site.tile("src"), site.region("src")
     return rows if t is not None and indexed_by_row(t, site.profile.name) else cols
 
 
@@ -124,5 +111,5 @@ def _relu(index: int) -> dict[str, AttrValue]:
     return {"reluPreMode": ReluPreMode(index % 2)}
 
 
-def _stored(pair: tuple[str, ...]) -> _Types:
+def _stored(pair: tuple[str, ...]) -> Types:
     return {"dst": PartitionViewType((16, 32), dtype(pair[0])), "src": accumulator(pair[1])}

@@ -4,15 +4,29 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import Literal
 
-from ...ir.types import OpaqueType, Type
+from ...ir.program import AttrValue
+from ...ir.types import OpaqueType, Pipe, Type
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
-from ..declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Sampler, Site
+from ..assembly import AS_DECLARED, Assembly
+from ..changes import Change
+from ..declare import (
+    Attribute,
+    Constraint,
+    Decision,
+    Finding,
+    Instruction,
+    InstructionClass,
+    Operand,
+    PipeRule,
+    Sampler,
+    Site,
+)
 from ..samples.operations import Sample
-
-if TYPE_CHECKING:
-    from ...ir.program import AttrValue
+from ..traits import PLAIN, Traits
+from .forbid import assign, forbid, give
+from .typesets import TypeTable
 
 #: Why an instruction has no execution.
 NOT_EXECUTED = Decision(
@@ -26,48 +40,41 @@ def number_in(
     name: str, allowed: Callable[[int], bool], words: str, wrong: int, source: str, rule: str = ""
 ) -> Constraint:
     """An integer attribute has one of some values; ``wrong`` is one it must not have."""
+    invalid = assign(**{name: wrong})
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid(rule or name.replace("_", "-"), f"{name}: {words}", source=source, invalid_if=invalid)
+    def number(site: Site) -> Iterator[Finding]:
         value = site.attrs.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and not allowed(value):
             yield None, f"{name} = {value}; allowed: {words}"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs[name] = wrong
-        return True
-
-    return Constraint(rule or name.replace("_", "-"), f"{name}: {words}", check, source=source, breaks=breaks)
+    return number
 
 
 def handle(name: str, opaque: str, source: str) -> Constraint:
     """An operand or result is a handle of one kind."""
+    other = give(name, OpaqueType("event" if opaque != "event" else "pipe"))
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid(f"{name}-handle", f"{name} is a !pto.{opaque}", source=source, invalid_if=other)
+    def rule(site: Site) -> Iterator[Finding]:
         t = site.types.get(name)
         if isinstance(t, OpaqueType) and t.name != opaque:
             yield name, f"{name} is {t}; allowed: !pto.{opaque}"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        if name not in types:
-            return False
-        types[name] = OpaqueType("event" if opaque != "event" else "pipe")
-        return True
-
-    return Constraint(f"{name}-handle", f"{name} is a !pto.{opaque}", check, source=source, breaks=breaks)
+    return rule
 
 
 def only_on(profiles: tuple[ProfileName, ...], source: str) -> Constraint:
     """An instruction that other profiles do not have, whatever its element types."""
-    words = " and ".join(profiles)
+    words, others = " and ".join(profiles), tuple(p for p in PROFILE_NAMES if p not in profiles)
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid(
+        "types", f"profile {words}", others, source=source, invalid_if=lambda types, attrs, profile: False
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         yield None, f"the profile {site.profile.name} does not have the instruction; allowed: {words}"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        return False
-
-    others = tuple(p for p in PROFILE_NAMES if p not in profiles)
-    return Constraint("types", f"profile {words}", check, others, source=source, breaks=breaks)
+    return rule
 
 
 def handle_operand(name: str, *, out: bool = False, note: str = "") -> Operand:
@@ -77,10 +84,13 @@ def handle_operand(name: str, *, out: bool = False, note: str = "") -> Operand:
 
 @dataclass(frozen=True)
 class Shown:
-    """One sample operation: operand types, sources in order, attributes, constants, and where it is legal."""
+    """One sample operation: operand types, attributes, constants, and where it is legal.
+
+    ``form`` lists its sources in order; None: those of ``types``, in that order.
+    """
 
     types: Mapping[str, Type]
-    form: tuple[str, ...]
+    form: tuple[str, ...] | None = None
     attrs: Mapping[str, AttrValue] = field(default_factory=dict)
     constants: Mapping[str, tuple[int, ...]] = field(default_factory=dict)
     grouped: bool = False
@@ -93,6 +103,60 @@ def sampler(*shown: Shown) -> Sampler:
     def samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         for s in shown:
             if profile.name in s.profiles:
-                yield Sample(instruction, s.types, s.form, s.attrs, s.constants, s.grouped)
+                form = s.form
+                if form is None:
+                    form = tuple(n for n in s.types if instruction.operand(n).role != "out")
+                yield Sample(instruction, s.types, form, s.attrs, s.constants, s.grouped)
 
     return samples
+
+
+def custom(
+    name: str,
+    summary: str,
+    semantics: str,
+    operands: tuple[Operand, ...],
+    forms: tuple[tuple[str, ...], ...],
+    shown: tuple[Shown, ...] = (),
+    attributes: tuple[Attribute, ...] = (),
+    constraints: tuple[Constraint, ...] = (),
+    decisions: tuple[Decision, ...] = (),
+    traits: Traits = PLAIN,
+    *,
+    sources: tuple[str, ...],
+    cls: InstructionClass = "sync_config",
+    types: TypeTable | None = None,
+    pipe: Pipe = Pipe.S,
+    pipe_rule: PipeRule | None = None,
+    executable: bool = True,
+    assembly: Assembly = AS_DECLARED,
+    syntax: Literal["tile", "custom"] = "custom",
+    changes: tuple[Change, ...] = (),
+) -> Instruction:
+    """The declaration of an instruction that computes no tile, most of them with a syntax of their own.
+
+    ``shown`` are its sample operations; without any there is one of its attributes alone.
+    """
+    return Instruction(
+        name,
+        cls,
+        summary,
+        semantics,
+        operands,
+        types or {},
+        ("T",) if types else (),
+        attributes,
+        constraints,
+        forms,
+        "none",
+        pipe,
+        decisions,
+        sources,
+        syntax,
+        executable,
+        sampler(*shown) if shown else None,
+        traits=traits,
+        pipe_rule=pipe_rule,
+        assembly=assembly,
+        changes=changes,
+    )

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ...ir.types import MaskPattern, Type
+from ...ir.types import MaskPattern
 from ...profiles import Profile
 from ..declare import Attribute, AttrMap
+from .forbid import Types
 
 MASK_PATTERN = Attribute(
     "maskPattern",
@@ -43,10 +44,8 @@ def picked(pattern: MaskPattern, count: int) -> int:
     return (count + n - 1 - k) // n
 
 
-def breaks_pattern_given(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-    """Takes a pattern away, or adds one."""
-    if "maskPattern" in attrs:
-        del attrs["maskPattern"]
-    else:
+def with_or_without_pattern(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    """The operation has no pattern where it had one, and one where it had none."""
+    if attrs.pop("maskPattern", None) is None:
         attrs["maskPattern"] = MaskPattern.P1111
     return True

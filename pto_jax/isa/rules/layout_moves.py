@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from ...ir.dtypes import dtype
+from ...ir.dtypes import F32, dtype
 from ...ir.types import AccToVecMode, BLayout, Loc, ReluPreMode, ScalarType, SLayout, TileType, Type
 from ...profiles import Profile, ProfileName
-from ..declare import AttrMap, Constraint, Finding, Instruction, Site
+from ..declare import AttrMap, Breaker, Finding, Instruction, Site
 from ..memory import MOVED
 from ..samples.operations import Sample
-from .constraints import HARDWARE, with_dtype
+from .constraints import HARDWARE
 from .fixpipe import accumulator, boxed, ends, parameters, written
-from .irregular import matches, sample
+from .forbid import Types, edit, forbid, retype
+from .irregular import sample
 from .quantisation import MOVED_PLAIN, MOVED_QUANTISED
 from .typesets import Rows
 
-_Types = dict[str, Type]
 _MAT, _VEC, _ACC = Loc.MAT, Loc.VEC, Loc.ACC
 PATHS: Mapping[ProfileName, tuple[tuple[Loc, Loc], ...]] = {
     "a2a3": (
@@ -44,39 +44,32 @@ _CUBE_PATHS = ((_MAT, Loc.LEFT), (_MAT, Loc.RIGHT), (_VEC, _MAT))
 _UNITS = {Loc.BIAS: 64, Loc.SCALING: 128}
 
 
-def breaks_moved_types(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+def breaks_moved_types(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     """Make both tiles of a move i4; False where the profile moves i4, or a tile is not in vec memory."""
-    dst, src = types["dst"], types["src"]
-    places = [t.loc for t in (dst, src) if isinstance(t, TileType)]
+    places = [t.loc for t in (types["dst"], types["src"]) if isinstance(t, TileType)]
     if ("i4",) in MOVED[profile.name] or places != [_VEC, _VEC]:
         return False
-    types["dst"], types["src"] = with_dtype(dst, dtype("i4")), with_dtype(src, dtype("i4"))
-    return True
+    return all(retype(name, "i4")(types, attrs, profile) for name in ("dst", "src"))
 
 
-def equal_types() -> Constraint:
+@forbid(
+    "types-equal",
+    "one element type, unless from acc or into bias",
+    HARDWARE,
+    invalid_if=retype("src", "f16", "f32"),
+)
+def equal_types(site: Site) -> Iterator[Finding]:
     """The tiles have one element type, except from an accumulator and into the bias buffer."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        found = ends(site)
-        if found is None or found[0].loc == _ACC or found[1].loc == Loc.BIAS:
-            return
-        src, dst = found
-        if src.dtype != dst.dtype:
-            yield (
-                "src",
-                f"src has element type {src.dtype}, dst has {dst.dtype}; allowed from "
-                f"{src.loc.name.lower()} to {dst.loc.name.lower()}: one element type (tcvt converts)",
-            )
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types["src"]
-        if not isinstance(t, TileType):
-            return False
-        types["src"] = with_dtype(t, dtype("f16" if t.dtype.name != "f16" else "f32"))
-        return True
-
-    return matches("types-equal", "one element type, unless from acc or into bias", check, breaks, HARDWARE)
+    found = ends(site)
+    if found is None or found[0].loc == _ACC or found[1].loc == Loc.BIAS:
+        return
+    src, dst = found
+    if src.dtype != dst.dtype:
+        yield (
+            "src",
+            f"src has element type {src.dtype}, dst has {dst.dtype}; allowed from "
+            f"{src.loc.name.lower()} to {dst.loc.name.lower()}: one element type (tcvt converts)",
+        )
 
 
 def _into(path: tuple[Loc, Loc], profile: Profile) -> Rows | None:
@@ -93,116 +86,104 @@ def _into(path: tuple[Loc, Loc], profile: Profile) -> Rows | None:
     return None
 
 
-def place_types() -> Constraint:
-    """Element types that the buffers next to the cube take."""
+def _both_into_scaling(change: Callable[[TileType], TileType]) -> Breaker:
+    """Source and destination of a move into the scaling buffer change alike."""
 
-    def check(site: Site) -> Iterator[Finding]:
-        found = ends(site)
-        if found is None:
-            return
-        src, dst = found
-        pair, legal = (dst.dtype.name, src.dtype.name), _into((src.loc, dst.loc), site.profile)
-        # Differing types are reported once, by the rule on equal types.
-        if legal is None or pair in legal or (pair[0] != pair[1] and dst.loc != Loc.BIAS):
-            return
-        listed = ", ".join(s if s == d else f"{s} to {d}" for d, s in legal)
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        dst = types["dst"]
+        if not isinstance(dst, TileType) or dst.loc != Loc.SCALING:
+            return False
+        return all(edit(name, change)(types, attrs, profile) for name in ("src", "dst"))
+
+    return breaks
+
+
+@forbid(
+    "place-types",
+    "element types of the destination's buffer: bias i32 or f32, scaling 64-bit words, scales f8e8m0",
+    HARDWARE,
+    invalid_if=_both_into_scaling(lambda t: t.with_dtype(F32)),
+)
+def place_types(site: Site) -> Iterator[Finding]:
+    """Element types that the buffers next to the cube take."""
+    found = ends(site)
+    if found is None:
+        return
+    src, dst = found
+    pair, legal = (dst.dtype.name, src.dtype.name), _into((src.loc, dst.loc), site.profile)
+    # Differing types are reported once, by the rule on equal types.
+    if legal is None or pair in legal or (pair[0] != pair[1] and dst.loc != Loc.BIAS):
+        return
+    listed = ", ".join(s if s == d else f"{s} to {d}" for d, s in legal)
+    yield (
+        "dst",
+        f"{src.dtype} moves to {dst.dtype} in {dst.loc.name.lower()}; allowed from "
+        f"{src.loc.name.lower()} on {site.profile.name}: {listed}",
+    )
+
+
+@forbid(
+    "shape-equal",
+    "equal rows and columns; on a5 from mat",
+    HARDWARE,
+    invalid_if=edit("src", lambda t: None if t.rows == 1 else replace(t, rows=t.rows * 2)),
+)
+def equal_shapes(site: Site) -> Iterator[Finding]:
+    """The tiles have equal physical rows and columns; on a5 only from mat."""
+    found = ends(site)
+    if found is None or found[0].shape == found[1].shape:
+        return
+    src, dst = found
+    if site.profile.name == "a5" and src.loc != _MAT:
+        return
+    rows, cols = site.valid["dst"]
+    if src.rows >= (rows or 0) and src.cols >= (cols or 0):
         yield (
-            "dst",
-            f"{src.dtype} moves to {dst.dtype} in {dst.loc.name.lower()}; allowed from "
-            f"{src.loc.name.lower()} on {site.profile.name}: {listed}",
+            "src",
+            f"src is {src.rows}x{src.cols}, dst is {dst.rows}x{dst.cols}; allowed from "
+            f"{src.loc.name.lower()} on {site.profile.name}: equal rows and columns",
         )
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        src, dst = types["src"], types["dst"]
-        if not isinstance(src, TileType) or not isinstance(dst, TileType) or dst.loc != Loc.SCALING:
-            return False
-        types["src"], types["dst"] = src.with_dtype(dtype("f32")), dst.with_dtype(dtype("f32"))
-        return True
 
-    statement = (
-        "element types of the destination's buffer: bias i32 or f32, scaling 64-bit words, scales f8e8m0"
-    )
-    return matches("place-types", statement, check, breaks, HARDWARE)
+def _nn(t: TileType) -> TileType | None:
+    cube = t.loc in (Loc.LEFT, Loc.RIGHT)
+    return replace(t, blayout=BLayout.COL_MAJOR, slayout=SLayout.COL_MAJOR) if cube else None
 
 
-def equal_shapes() -> Constraint:
-    """The tiles have equal physical rows and columns; on a5 only from mat."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        found = ends(site)
-        if found is None or found[0].shape == found[1].shape:
-            return
-        src, dst = found
-        if site.profile.name == "a5" and src.loc != _MAT:
-            return
-        rows, cols = site.valid["dst"]
-        if src.rows >= (rows or 0) and src.cols >= (cols or 0):
-            yield (
-                "src",
-                f"src is {src.rows}x{src.cols}, dst is {dst.rows}x{dst.cols}; allowed from "
-                f"{src.loc.name.lower()} on {site.profile.name}: equal rows and columns",
-            )
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types["src"]
-        if not isinstance(t, TileType) or t.rows == 1:
-            return False
-        types["src"] = replace(t, rows=t.rows * 2)
-        return True
-
-    return matches("shape-equal", "equal rows and columns; on a5 from mat", check, breaks, HARDWARE)
-
-
-def cube_layouts() -> Constraint:
+@forbid("cube-layout", "left NZ or ZZ, right ZN, from NZ or row_major", HARDWARE, invalid_if=edit("dst", _nn))
+def cube_layouts(site: Site) -> Iterator[Finding]:
     """Layouts of the cube's operands."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        src, dst = written(site, "src"), written(site, "dst")
-        if dst is None or dst.loc not in (Loc.LEFT, Loc.RIGHT):
-            return
-        legal = {Loc.LEFT: ("NZ", "ZZ"), Loc.RIGHT: ("ZN",)}[dst.loc]
-        if dst.layout not in legal:
-            yield (
-                "dst",
-                f"dst has layout {dst.layout}; allowed in {dst.loc.name.lower()}: {' or '.join(legal)}",
-            )
-        if src is not None and src.layout in ("DN", "NN") and src.rows > 1:
-            yield "src", f"src has layout {src.layout}; allowed into {dst.loc.name.lower()}: NZ or row_major"
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types["dst"]
-        if not isinstance(t, TileType) or t.loc not in (Loc.LEFT, Loc.RIGHT):
-            return False
-        types["dst"] = replace(t, blayout=BLayout.COL_MAJOR, slayout=SLayout.COL_MAJOR)
-        return True
-
-    return matches("cube-layout", "left NZ or ZZ, right ZN, from NZ or row_major", check, breaks, HARDWARE)
+    src, dst = written(site, "src"), written(site, "dst")
+    if dst is None or dst.loc not in (Loc.LEFT, Loc.RIGHT):
+        return
+    legal = {Loc.LEFT: ("NZ", "ZZ"), Loc.RIGHT: ("ZN",)}[dst.loc]
+    if dst.layout not in legal:
+        yield (
+            "dst",
+            f"dst has layout {dst.layout}; allowed in {dst.loc.name.lower()}: {' or '.join(legal)}",
+        )
+    if src is not None and src.layout in ("DN", "NN") and src.rows > 1:
+        yield "src", f"src has layout {src.layout}; allowed into {dst.loc.name.lower()}: NZ or row_major"
 
 
-def small_buffers() -> Constraint:
+@forbid(
+    "small-buffer",
+    "bias and scaling: one row, of a multiple of 64 and of 128 bytes",
+    HARDWARE,
+    invalid_if=_both_into_scaling(lambda t: replace(t, cols=4, v_col=4)),
+)
+def small_buffers(site: Site) -> Iterator[Finding]:
     """The bias and scaling buffers take one row of whole units."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        found = ends(site)
-        if found is None or found[1].loc not in _UNITS:
-            return
-        src, dst = found
-        place, unit = dst.loc.name.lower(), _UNITS[dst.loc]
-        if src.rows != 1:
-            yield "src", f"src has {src.rows} rows; allowed into {place}: 1"
-        taken = dst.cols * dst.dtype.storage_bits // 8
-        if taken % unit:
-            yield "dst", f"a row of dst takes {taken} bytes; allowed in {place}: a multiple of {unit}"
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        src, dst = types["src"], types["dst"]
-        if not isinstance(src, TileType) or not isinstance(dst, TileType) or dst.loc != Loc.SCALING:
-            return False
-        types["src"], types["dst"] = (replace(t, cols=4, v_col=4) for t in (src, dst))
-        return True
-
-    statement = "bias and scaling: one row, of a multiple of 64 and of 128 bytes"
-    return matches("small-buffer", statement, check, breaks, HARDWARE)
+    found = ends(site)
+    if found is None or found[1].loc not in _UNITS:
+        return
+    src, dst = found
+    place, unit = dst.loc.name.lower(), _UNITS[dst.loc]
+    if src.rows != 1:
+        yield "src", f"src has {src.rows} rows; allowed into {place}: 1"
+    taken = dst.cols * dst.dtype.storage_bits // 8
+    if taken % unit:
+        yield "dst", f"a row of dst takes {taken} bytes; allowed in {place}: a multiple of {unit}"
 
 
 def samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:

@@ -7,10 +7,9 @@ from dataclasses import replace
 
 from ...ir.dtypes import F16
 from ...ir.types import BLayout, Loc, TileType, Type
-from ...profiles import Profile
-from ..declare import AttrMap, Constraint, Finding, Instruction, Site
+from ..declare import Constraint, Finding, Instruction, Site
+from .forbid import forbid, give
 
-_DIALECT = "PTOAS verifier and programs"
 _SCALED = {"a_scale": "a", "b_scale": "b"}
 #: Where the scales of a product have defined storage.
 SCALE_PLACES = (Loc.SCALELEFT, Loc.SCALERIGHT)
@@ -46,36 +45,31 @@ def _tolerant(rule: Constraint) -> Constraint:
     return replace(rule, check=check)
 
 
-def _abstract() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        for name in printed_scales(site):
-            t = site.tile(name)
-            yield (
-                name,
-                f"{name} is {t}, the form compilers print: its scales have no defined storage and the "
-                "product is not portable; allowed, and executable with f8e8m0 in scaleleft and scaleright",
-            )
+@forbid(
+    "scale-form",
+    "scales of f8e8m0 in scaleleft and scaleright; a warning for scaling tiles as compilers print them",
+    ("cpu_sim", "a5"),
+    severity="warning",
+    source="PTOAS verifier and programs",
+    invalid_if=lambda types, attrs, profile: give("a_scale", _printed(types["a"]))(types, attrs, profile),
+)
+def _scale_form(site: Site) -> Iterator[Finding]:
+    for name in printed_scales(site):
+        yield (
+            name,
+            f"{name} is {site.tile(name)}, the form compilers print: its scales have no defined storage and "
+            "the product is not portable; allowed, and executable with f8e8m0 in scaleleft and scaleright",
+        )
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        a = types.get("a")
-        if not isinstance(a, TileType):
-            return False
-        types["a_scale"] = replace(a, loc=Loc.SCALING, dtype=F16, blayout=BLayout.ROW_MAJOR)
-        return True
 
-    return Constraint(
-        "scale-form",
-        "scales of f8e8m0 in scaleleft and scaleright; a warning for scaling tiles as compilers print them",
-        check,
-        ("cpu_sim", "a5"),
-        severity="warning",
-        source=_DIALECT,
-        breaks=breaks,
-    )
+def _printed(data: Type) -> Type:
+    """A tile of scales as compilers print it beside the data."""
+    assert isinstance(data, TileType)
+    return replace(data, loc=Loc.SCALING, dtype=F16, blayout=BLayout.ROW_MAJOR)
 
 
 def with_printed_scales(instruction: Instruction) -> Instruction:
     """The declaration that also accepts scale tiles as compilers print them, with a warning."""
     rules = ("location", "layout", "a_scale-type", "b_scale-type", "k-multiple", "scales-cover", "regions")
     made = [_tolerant(c) if c.rule in rules else c for c in instruction.constraints]
-    return replace(instruction, constraints=(*made, _abstract()))
+    return replace(instruction, constraints=(*made, _scale_form))

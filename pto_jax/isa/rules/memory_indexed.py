@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from ...ir.dtypes import dtype
 from ...ir.types import (
     BLayout,
     Coalesce,
@@ -18,13 +17,13 @@ from ...ir.types import (
     SLayout,
     TensorViewType,
     TileType,
-    Type,
 )
-from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ...profiles import Profile, ProfileName
 from ..declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
-from .constraints import HARDWARE, HEADERS, bind_vars, element_type, size, with_dtype
+from .constraints import HARDWARE, HEADERS, bind_vars, element_type, size
+from .forbid import Types, edit, forbid, retype
 
-_Types = dict[str, Type]
+_SOURCE = f"instruction page; {HEADERS}"
 
 
 def coalescing(
@@ -58,27 +57,31 @@ def picked(site: Site, data: str) -> Coalesce:
 def table_type(data: str, table: str) -> Constraint:
     """The table has the element type of the tile."""
 
-    def check(site: Site) -> Iterator[Finding]:
-        yield from bind_vars(site)[1]
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        old = element_type(types[table])
-        types[table] = with_dtype(types[table], dtype("f16" if old != dtype("f16") else "f32"))
-        return True
-
-    return Constraint(
+    @forbid(
         "types-equal",
         f"{table} and {data} have one element type",
-        check,
-        source=f"instruction page; {HEADERS}",
-        breaks=breaks,
+        source=_SOURCE,
+        invalid_if=retype(table, "f16", "f32"),
     )
+    def rule(site: Site) -> Iterator[Finding]:
+        yield from bind_vars(site)[1]
+
+    return rule
 
 
 def index_layout(data: str) -> Constraint:
     """How the words of the index tile may be ordered."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types["indexes"]
+        if not isinstance(t, TileType):
+            return False
+        boxed = TileType(t.dtype, 16, 32, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
+        types["indexes"] = boxed.with_valid(t.v_row, t.v_col)
+        return profile.name != "cpu_sim" or attrs.get("coalesce") == Coalesce.ROW
+
+    @forbid("index-layout", "indexes are not boxed, and row_major on a2a3", invalid_if=breaks)
+    def rule(site: Site) -> Iterator[Finding]:
         t, profile = site.tile("indexes"), site.profile.name
         if t is None or (profile == "cpu_sim" and picked(site, data) == Coalesce.ELEM):
             return
@@ -88,27 +91,20 @@ def index_layout(data: str) -> Constraint:
             wanted = "row_major with none_box" if profile == "a2a3" else "none_box"
             yield "indexes", f"indexes are {found}; allowed on {profile}: {wanted}"
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types["indexes"]
-        if not isinstance(t, TileType):
-            return False
-        boxed = TileType(t.dtype, 16, 32, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
-        types["indexes"] = boxed.with_valid(t.v_row, t.v_col)
-        return profile.name != "cpu_sim" or attrs.get("coalesce") == Coalesce.ROW
-
-    return Constraint(
-        "index-layout",
-        "indexes are not boxed, and row_major on a2a3",
-        check,
-        source=HEADERS,
-        breaks=breaks,
-    )
+    return rule
 
 
 def data_layout(data: str) -> Constraint:
     """How the data tile may be ordered on hardware."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    def boxed(t: TileType) -> TileType | None:
+        whole = t.layout == "ND" and t.rows % 16 == 0
+        return replace(t, blayout=BLayout.ROW_MAJOR, slayout=SLayout.ROW_MAJOR) if whole else None
+
+    @forbid(
+        "layout", f"{data}: ND or NZ on a2a3, unboxed on a5", ("a2a3", "a5"), invalid_if=edit(data, boxed)
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         t, profile = site.tile(data), site.profile.name
         if t is None:
             return
@@ -120,27 +116,30 @@ def data_layout(data: str) -> Constraint:
             wanted = "ND, or NZ with fractal 512" if profile == "a2a3" else "none_box"
             yield data, f"{data} is {found}; allowed on {profile}: {wanted}"
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types[data]
-        if not isinstance(t, TileType) or t.layout != "ND":
-            return False
-        types[data] = replace(t, blayout=BLayout.ROW_MAJOR, slayout=SLayout.ROW_MAJOR)
-        return t.rows % 16 == 0
-
-    return Constraint(
-        "layout",
-        f"{data}: ND or NZ on a2a3, unboxed on a5",
-        check,
-        ("a2a3", "a5"),
-        source=HEADERS,
-        breaks=breaks,
-    )
+    return rule
 
 
 def index_shape(data: str) -> Constraint:
     """One index per row, or one per element; checked again on run-time sizes."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    def fewer(t: TileType) -> TileType | None:
+        return None if not t.v_col or t.v_col < 2 else t.with_valid(t.v_row, t.v_col - 1)
+
+    def broken(sizes: Sizes, types: Mapping[str, TileType]) -> Any:
+        (rows, cols), (r, c) = sizes["indexes"], sizes[data]
+        elements = (rows == r) & (cols == c)
+        row, column = (rows == 1) & (cols == r), (rows == r) & (cols == 1)
+        return (elements | row | column) ^ True
+
+    @forbid(
+        "index-shape",
+        "an index per row in one row or column, or an index per element",
+        stage="run-time",
+        source=_SOURCE,
+        invalid_if=edit("indexes", fewer),
+        region=RegionRule("custom", ("indexes", data), broken),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         index, shape = site.valid.get("indexes"), site.valid.get(data)
         if index is None or shape is None or None in index or None in shape:
             return
@@ -157,35 +156,21 @@ def index_shape(data: str) -> Constraint:
                 f"{data} ({size(shape[0])}x{size(shape[1])}): {words}",
             )
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types["indexes"]
-        if not isinstance(t, TileType) or not t.v_col or t.v_col < 2:
-            return False
-        types["indexes"] = t.with_valid(t.v_row, t.v_col - 1)
-        return True
-
-    def broken(sizes: Sizes, types: Mapping[str, TileType]) -> Any:
-        (rows, cols), (r, c) = sizes["indexes"], sizes[data]
-        elements = (rows == r) & (cols == c)
-        row, column = (rows == 1) & (cols == r), (rows == r) & (cols == 1)
-        return (elements | row | column) ^ True
-
-    return Constraint(
-        "index-shape",
-        "an index per row in one row or column, or an index per element",
-        check,
-        stage="run-time",
-        source=f"instruction page; {HEADERS}",
-        breaks=breaks,
-        region=RegionRule("custom", ("indexes", data), broken),
-    )
+    return rule
 
 
 def index_order(data: str) -> Constraint:
     """The indices of rows are the first words of the index tile's storage."""
 
-    def check(site: Site) -> Iterator[Finding]:
-        t, (rows, cols) = site.tile("indexes"), site.valid.get("indexes", (None, None))
+    @forbid(
+        "index-order",
+        "a row of a row_major tile, or a column of a col_major one",
+        ("cpu_sim", "a5"),
+        severity="warning",
+        invalid_if=edit("indexes", lambda t: TileType(t.dtype, 16, 32, t.v_row, 1) if t.cols == 1 else None),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        t, (rows, cols) = site.tile("indexes"), site.region("indexes")
         if t is None or t.boxed or picked(site, data) != Coalesce.ROW:
             return
         down = rows != 1 and t.cols != 1 and t.blayout == BLayout.ROW_MAJOR
@@ -197,28 +182,14 @@ def index_order(data: str) -> Constraint:
                 f"{t.rows}x{t.cols}: one index per row is read in storage order, beyond the valid region",
             )
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types["indexes"]
-        if not isinstance(t, TileType) or t.cols != 1:
-            return False
-        types["indexes"] = TileType(t.dtype, 16, 32, t.v_row, 1)
-        return True
-
-    return Constraint(
-        "index-order",
-        "a row of a row_major tile, or a column of a col_major one",
-        check,
-        ("cpu_sim", "a5"),
-        severity="warning",
-        source=HEADERS,
-        breaks=breaks,
-    )
+    return rule
 
 
 def table_layout(data: str, table: str) -> Constraint:
     """Which layouts a table has on hardware; an nz table goes with an NZ tile."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid("table-layout", "a table of layout nd; nz for NZ tiles on a2a3", HARDWARE)
+    def rule(site: Site) -> Iterator[Finding]:
         value, t = site.values.get(table), site.tile(data)
         layout = site.layouts.get(value.name) if value is not None else None
         if layout is None or t is None:
@@ -232,16 +203,24 @@ def table_layout(data: str, table: str) -> Constraint:
                 f"{t.layout} order: {wanted.name.lower()}",
             )
 
-    return Constraint(
-        "table-layout", "a table of layout nd; nz for NZ tiles on a2a3", check, HARDWARE, source=HEADERS
-    )
+    return rule
 
 
 def table_width(data: str, table: str) -> Constraint:
     """Rows of the table are as long as those of the tile."""
 
-    def check(site: Site) -> Iterator[Finding]:
-        view, (_, cols) = site.types.get(table), site.valid.get(data, (None, None))
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        view = types[table]
+        if not isinstance(view, PartitionViewType) or attrs.get("coalesce") != Coalesce.ROW:
+            return False
+        types[table] = replace(view, dims=(*view.dims[:-1], (view.dims[-1] or 0) + 1))
+        return True
+
+    @forbid(
+        "table-width", "rows of the table are as long as the tile's valid rows", ("a5",), invalid_if=breaks
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        view, cols = site.types.get(table), site.region(data)[1]
         if not isinstance(view, TensorViewType | PartitionViewType | MemRefType) or not view.dims:
             return
         value = site.values.get(table)
@@ -254,21 +233,7 @@ def table_width(data: str, table: str) -> Constraint:
                 "allowed for one index per row: equal sizes",
             )
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        view = types[table]
-        if not isinstance(view, PartitionViewType) or attrs.get("coalesce") != Coalesce.ROW:
-            return False
-        types[table] = replace(view, dims=(*view.dims[:-1], (view.dims[-1] or 0) + 1))
-        return True
-
-    return Constraint(
-        "table-width",
-        "rows of the table are as long as the tile's valid rows",
-        check,
-        ("a5",),
-        source=HEADERS,
-        breaks=breaks,
-    )
+    return rule
 
 
 #: Element types that a store can combine with the table's element, per profile (absent: every one).
@@ -286,54 +251,46 @@ ATOMIC: Mapping[ProfileName, Mapping[ScatterAtomicOp, tuple[str, ...]]] = {
 }
 
 
-def atomic_types() -> Constraint:
+def _maximum(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    d = element_type(types["dst"])
+    if d is None or d.name in ATOMIC[profile.name][ScatterAtomicOp.MAX] or attrs.get("scatterConflict"):
+        return False
+    attrs["scatterAtomicOp"] = ScatterAtomicOp.MAX
+    attrs.pop("scatterConflict", None)
+    return True
+
+
+@forbid(
+    "atomic-type",
+    "element types that the profile combines in global memory",
+    ("a2a3", "a5"),
+    invalid_if=_maximum,
+)
+def atomic_types(site: Site) -> Iterator[Finding]:
     """Which element types can be combined in global memory."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        op, d, profile = site.attrs.get("scatterAtomicOp"), element_type(site.types.get("dst")), site.profile
-        if not isinstance(op, ScatterAtomicOp) or d is None:
-            return
-        legal = ATOMIC.get(profile.name, {}).get(op)
-        if legal is not None and d.name not in legal:
-            listed = ", ".join(legal) or "nothing"
-            yield "dst", f"{op.name.lower()} on {d}; allowed for it on {profile.name}: {listed}"
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        d = element_type(types["dst"])
-        if d is None or d.name in ATOMIC[profile.name][ScatterAtomicOp.MAX] or attrs.get("scatterConflict"):
-            return False
-        attrs["scatterAtomicOp"] = ScatterAtomicOp.MAX
-        attrs.pop("scatterConflict", None)
-        return True
-
-    return Constraint(
-        "atomic-type",
-        "element types that the profile combines in global memory",
-        check,
-        ("a2a3", "a5"),
-        source=HEADERS,
-        breaks=breaks,
-    )
+    op, d, profile = site.attrs.get("scatterAtomicOp"), element_type(site.types.get("dst")), site.profile
+    if not isinstance(op, ScatterAtomicOp) or d is None:
+        return
+    legal = ATOMIC.get(profile.name, {}).get(op)
+    if legal is not None and d.name not in legal:
+        listed = ", ".join(legal) or "nothing"
+        yield "dst", f"{op.name.lower()} on {d}; allowed for it on {profile.name}: {listed}"
 
 
-def atomic_conflict() -> Constraint:
+def _last(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    attrs["scatterConflict"] = ScatterConflict.LAST
+    return attrs.get("scatterAtomicOp", ScatterAtomicOp.NONE) != ScatterAtomicOp.NONE
+
+
+@forbid(
+    "atomic-conflict",
+    "scatterConflict last without scatterAtomicOp only",
+    source="pto-isa simulator headers (static assertion)",
+    invalid_if=_last,
+)
+def atomic_conflict(site: Site) -> Iterator[Finding]:
     """Combining leaves no conflict to resolve."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        op = site.attrs.get("scatterAtomicOp")
-        if op != ScatterAtomicOp.NONE and site.attrs.get("scatterConflict") == ScatterConflict.LAST:
-            word = op.name.lower() if isinstance(op, ScatterAtomicOp) else op
-            yield None, f"scatterConflict last with scatterAtomicOp {word}; allowed: default"
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        attrs["scatterConflict"] = ScatterConflict.LAST
-        return attrs.get("scatterAtomicOp", ScatterAtomicOp.NONE) != ScatterAtomicOp.NONE
-
-    return Constraint(
-        "atomic-conflict",
-        "scatterConflict last without scatterAtomicOp only",
-        check,
-        PROFILE_NAMES,
-        source="pto-isa simulator headers (static assertion)",
-        breaks=breaks,
-    )
+    op = site.attrs.get("scatterAtomicOp")
+    if op != ScatterAtomicOp.NONE and site.attrs.get("scatterConflict") == ScatterConflict.LAST:
+        word = op.name.lower() if isinstance(op, ScatterAtomicOp) else op
+        yield None, f"scatterConflict last with scatterAtomicOp {word}; allowed: default"

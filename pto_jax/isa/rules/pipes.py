@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
-from ...ir.types import AddressSpace, Loc, Pipe, TileType, Type
-from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ...ir.types import AddressSpace, Loc, Pipe, TileType
+from ...profiles import PROFILE_NAMES, Profile
 from ..assembly import AS_DECLARED, Assembly
 from ..changes import Change
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, PipeRule, Site
 from ..traits import PLAIN, Traits
 from .constraints import place
-from .handles import NOT_EXECUTED, Shown, number_in, sampler
+from .forbid import Types, assign, edit, forbid
+from .handles import NOT_EXECUTED, Shown, custom, number_in
+from .typesets import TypeTable
 
 SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
 PAGE, DIALECT = SOURCES
@@ -45,76 +47,63 @@ RELEASE = Decision(
 )
 
 
-def peer_address() -> Constraint:
+def _other_direction(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    attrs["dir_mask"] = 1 if attrs.get("dir_mask") == 3 else 3
+    return True
+
+
+@forbid(
+    "peer-address",
+    "peer_local_addr exactly with dir_mask = 3",
+    source=DIALECT,
+    invalid_if=_other_direction,
+)
+def peer_address(site: Site) -> Iterator[Finding]:
     """The attribute dir_mask is 3 exactly where the operand peer_local_addr is given."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        both = site.attrs.get("dir_mask") == 3
-        if both and "peer_local_addr" not in site.values:
-            yield (
-                None,
-                "dir_mask is 3 and peer_local_addr is missing; allowed: both addresses with dir_mask 3",
-            )
-        if not both and "peer_local_addr" in site.values:
-            yield "peer_local_addr", "peer_local_addr is given; allowed: only with dir_mask = 3"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs["dir_mask"] = 1 if attrs.get("dir_mask") == 3 else 3
-        return True
-
-    return Constraint(
-        "peer-address", "peer_local_addr exactly with dir_mask = 3", check, source=DIALECT, breaks=breaks
-    )
+    both = site.attrs.get("dir_mask") == 3
+    if both and "peer_local_addr" not in site.values:
+        yield None, "dir_mask is 3 and peer_local_addr is missing; allowed: both addresses with dir_mask 3"
+    if not both and "peer_local_addr" in site.values:
+        yield "peer_local_addr", "peer_local_addr is given; allowed: only with dir_mask = 3"
 
 
-def local_slots() -> Constraint:
+@forbid(
+    "local-slots",
+    "local_slot_num between 1 and slot_num",
+    source=DIALECT,
+    invalid_if=assign(local_slot_num=9),
+)
+def local_slots(site: Site) -> Iterator[Finding]:
     """The attribute local_slot_num is between 1 and slot_num."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        local, slots = site.attrs.get("local_slot_num"), site.attrs.get("slot_num")
-        if isinstance(local, int) and isinstance(slots, int) and not 0 < local <= slots:
-            yield None, f"local_slot_num = {local}; allowed: 1 to slot_num ({slots})"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs["local_slot_num"] = 9
-        return True
-
-    return Constraint(
-        "local-slots", "local_slot_num between 1 and slot_num", check, source=DIALECT, breaks=breaks
-    )
+    local, slots = site.attrs.get("local_slot_num"), site.attrs.get("slot_num")
+    if isinstance(local, int) and isinstance(slots, int) and not 0 < local <= slots:
+        yield None, f"local_slot_num = {local}; allowed: 1 to slot_num ({slots})"
 
 
-def reserved_place() -> Constraint:
+@forbid(
+    "buffer-location",
+    "location is vec or mat",
+    source=DIALECT,
+    invalid_if=assign(location=AddressSpace.ACC),
+)
+def reserved_place(site: Site) -> Iterator[Finding]:
     """The attribute location is vec or mat."""
-    allowed = (AddressSpace.VEC, AddressSpace.MAT)
-
-    def check(site: Site) -> Iterator[Finding]:
-        space = site.attrs.get("location")
-        if isinstance(space, AddressSpace) and space not in allowed:
-            yield None, f"location is {space.name.lower()}; allowed: vec, mat"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs["location"] = AddressSpace.ACC
-        return True
-
-    return Constraint("buffer-location", "location is vec or mat", check, source=DIALECT, breaks=breaks)
+    space = site.attrs.get("location")
+    if isinstance(space, AddressSpace) and space not in (AddressSpace.VEC, AddressSpace.MAT):
+        yield None, f"location is {space.name.lower()}; allowed: vec, mat"
 
 
-def base_given() -> Constraint:
+def _without_base(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    attrs["auto"] = False
+    attrs.pop("base", None)
+    return True
+
+
+@forbid("buffer-base", "base is given where auto is false", source=DIALECT, invalid_if=_without_base)
+def base_given(site: Site) -> Iterator[Finding]:
     """The attribute base is given where auto is false."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        if site.attrs.get("auto") is False and site.attrs.get("base") is None:
-            yield None, "auto is false and base is missing; allowed: base = N without automatic placement"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs["auto"] = False
-        attrs.pop("base", None)
-        return True
-
-    return Constraint(
-        "buffer-base", "base is given where auto is false", check, source=DIALECT, breaks=breaks
-    )
+    if site.attrs.get("auto") is False and site.attrs.get("base") is None:
+        yield None, "auto is false and base is missing; allowed: base = N without automatic placement"
 
 
 def half_given(tile: str) -> Constraint:
@@ -131,7 +120,7 @@ def half_given(tile: str) -> Constraint:
         elif t.loc != Loc.VEC:
             yield "aiv_subblockid", f"aiv_subblockid with a {t.loc.name.lower()} tile; allowed: vec"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
         if "aiv_subblockid" not in types:
             return False
         attrs["split"] = 0
@@ -146,30 +135,24 @@ def half_given(tile: str) -> Constraint:
     )
 
 
-def dynamic_result() -> Constraint:
+def _static_result(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    full = edit("result", lambda t: t.with_valid(t.rows, t.cols))
+    return "valid_row" in types and full(types, attrs, profile)
+
+
+@forbid(
+    "valid-dynamic",
+    "with valid_row and valid_col the result has v_row=? and v_col=?",
+    source=DIALECT,
+    invalid_if=_static_result,
+)
+def dynamic_result(site: Site) -> Iterator[Finding]:
     """Run-time valid sizes need a type that leaves both open, and the other way round."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        t, given = site.tile("result"), [n for n in ("valid_row", "valid_col") if n in site.values]
-        if len(given) == 1:
-            yield given[0], f"{given[0]} is given alone; allowed: both valid sizes or none"
-        if given and t is not None and t.valid != (None, None):
-            yield "result", "valid sizes are given for a type with static ones; allowed: v_row=? and v_col=?"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types["result"]
-        if "valid_row" not in types or not isinstance(t, TileType):
-            return False
-        types["result"] = t.with_valid(t.rows, t.cols)
-        return True
-
-    return Constraint(
-        "valid-dynamic",
-        "with valid_row and valid_col the result has v_row=? and v_col=?",
-        check,
-        source=DIALECT,
-        breaks=breaks,
-    )
+    t, given = site.tile("result"), [n for n in ("valid_row", "valid_col") if n in site.values]
+    if len(given) == 1:
+        yield given[0], f"{given[0]} is given alone; allowed: both valid sizes or none"
+    if given and t is not None and t.valid != (None, None):
+        yield "result", "valid sizes are given for a type with static ones; allowed: v_row=? and v_col=?"
 
 
 def pipe_instruction(
@@ -183,7 +166,7 @@ def pipe_instruction(
     constraints: tuple[Constraint, ...] = (),
     pipe: Pipe = Pipe.S,
     decisions: tuple[Decision, ...] = (),
-    types: Mapping[ProfileName, tuple[tuple[str, ...], ...]] | None = None,
+    types: TypeTable | None = None,
     executable: bool = True,
     *,
     traits: Traits = PLAIN,
@@ -195,26 +178,23 @@ def pipe_instruction(
 
     ``shown`` are its sample operations; one that is not ``executable`` gets the decision that says so.
     """
-    return Instruction(
+    return custom(
         name,
-        "pipes",
         summary,
         semantics,
         operands,
-        types or {},
-        ("T",) if types else (),
+        forms,
+        shown,
         attributes,
         constraints,
-        forms,
-        "none",
-        pipe,
-        decisions=decisions if executable else (*decisions, NOT_EXECUTED),
+        decisions if executable else (*decisions, NOT_EXECUTED),
+        traits,
         sources=SOURCES,
-        syntax="custom",
-        executable=executable,
-        sampler=sampler(*shown),
-        traits=traits,
+        cls="pipes",
+        types=types,
+        pipe=pipe,
         pipe_rule=pipe_rule,
+        executable=executable,
         assembly=assembly,
         changes=changes,
     )

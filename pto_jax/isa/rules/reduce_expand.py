@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Literal
 
-from ...ir.types import BLayout, SLayout, TileType, Type
+from ...ir.types import BLayout, SLayout, TileType
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
-from ..declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
+from ..declare import AttrMap, Breaker, Constraint, Finding, RegionRule, Site, Sizes
 from .advice import row_major_instead
-from .constraints import HARDWARE, HEADERS, no_half, size
+from .constraints import HARDWARE, HEADERS, no_half, non_empty, size
+from .forbid import Types, edit, first_tile, forbid
 
-_Types = dict[str, Type]
+_PAGES = f"instruction pages; {HEADERS}"
 #: Which extent two operands share: valid rows or valid columns.
 Axis = Literal["rows", "cols"]
 _AXES: Mapping[Axis, int] = {"rows": 0, "cols": 1}
@@ -21,24 +22,23 @@ _AXES: Mapping[Axis, int] = {"rows": 0, "cols": 1}
 def plain(names: tuple[str, ...], profiles: tuple[ProfileName, ...] = HARDWARE) -> Constraint:
     """Tiles in ND layout: row_major without boxes."""
 
-    def check(site: Site) -> Iterator[Finding]:
-        for name in names:
-            t = site.tile(name)
-            if t is not None and t.layout != "ND" and not _single_row(t):
-                yield name, f"{name} is {_layout(t)}; allowed on {site.profile.name}: row_major, none_box"
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        return any(b(types, attrs, profile) for b in (_to_columns(names), edit(names[0], _in_boxes)))
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        return _to_columns(types, names) or _to_boxes(types, names[0])
-
-    return Constraint(
+    @forbid(
         "layout",
         f"{', '.join(names)} in ND layout (row_major, none_box)",
-        check,
         profiles,
-        source=f"instruction pages; {HEADERS}",
-        breaks=breaks,
+        source=_PAGES,
+        invalid_if=breaks,
         fix=row_major_instead,
     )
+    def rule(site: Site) -> Iterator[Finding]:
+        for name, t in site.named(*names):
+            if t.layout != "ND" and not _single_row(t):
+                yield name, f"{name} is {_layout(t)}; allowed on {site.profile.name}: row_major, none_box"
+
+    return rule
 
 
 def row_major_only(
@@ -46,24 +46,20 @@ def row_major_only(
 ) -> Constraint:
     """Tiles with blayout row_major; a tile of one row has the same bytes in either order."""
 
-    def check(site: Site) -> Iterator[Finding]:
-        for name in names:
-            t = site.tile(name)
-            if t is not None and t.blayout != BLayout.ROW_MAJOR and not _single_row(t):
-                yield name, f"{name} has blayout col_major; allowed on {site.profile.name}: row_major"
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        return _to_columns(types, names)
-
-    return Constraint(
+    @forbid(
         rule,
         f"{', '.join(names)}: blayout row_major",
-        check,
         profiles,
         source=source,
-        breaks=breaks,
+        invalid_if=_to_columns(names),
         fix=row_major_instead,
     )
+    def row_major(site: Site) -> Iterator[Finding]:
+        for name, t in site.named(*names):
+            if t.blayout != BLayout.ROW_MAJOR and not _single_row(t):
+                yield name, f"{name} has blayout col_major; allowed on {site.profile.name}: row_major"
+
+    return row_major
 
 
 def _single_row(t: TileType) -> bool:
@@ -74,35 +70,41 @@ def _layout(t: TileType) -> str:
     return f"{t.blayout.name.lower()}, {t.slayout.name.lower()}"
 
 
-def _to_columns(types: _Types, names: tuple[str, ...]) -> bool:
-    """Make one of the tiles col_major where its columns stay aligned."""
-    for name in names:
-        t = types.get(name)
-        if isinstance(t, TileType) and t.rows > 1 and t.rows * t.dtype.storage_bits % 256 == 0:
-            types[name] = replace(t, blayout=BLayout.COL_MAJOR)
-            return True
-    return False
+def _to_columns(names: tuple[str, ...]) -> Breaker:
+    """One of the tiles is col_major where its columns stay aligned."""
+
+    def change(t: TileType) -> TileType | None:
+        whole = t.rows > 1 and t.rows * t.dtype.storage_bits % 256 == 0
+        return replace(t, blayout=BLayout.COL_MAJOR) if whole else None
+
+    return first_tile(names, change)
 
 
-def _to_boxes(types: _Types, name: str) -> bool:
-    """Give a tile the inner layout of matrix operands, with rows for whole boxes."""
-    t = types.get(name)
-    if not isinstance(t, TileType) or t.cols * t.dtype.storage_bits % 256:
-        return False
+def _in_boxes(t: TileType) -> TileType | None:
+    """The tile in the inner layout of matrix operands, with rows for whole boxes."""
+    if t.cols * t.dtype.storage_bits % 256:
+        return None
     rows = -(-t.rows // 16) * 16
-    types[name] = replace(t, rows=rows, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
-    return True
+    return replace(t, rows=rows, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
 
 
 def column_vector(names: tuple[str, ...], *, one_valid: bool = False) -> Constraint:
     """Where a value per row is stored: an ND tile, or a col_major one of a single column."""
     nd = "row_major with one valid column" if one_valid else "row_major"
 
-    def check(site: Site) -> Iterator[Finding]:
-        for name in names:
-            t = site.tile(name)
-            if t is None:
-                continue
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types.get(names[0])
+        return isinstance(t, TileType) and t.cols != 1 and _to_columns(names[:1])(types, attrs, profile)
+
+    @forbid(
+        "column-vector",
+        f"{', '.join(names)}: {nd}, or col_major with one column",
+        HARDWARE,
+        source=_PAGES,
+        invalid_if=breaks,
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        for name, t in site.named(*names):
             column = t.layout == "DN" and t.cols == 1
             wide = one_valid and not column and site.valid[name][1] not in (None, 1)
             if (t.layout == "ND" or column) and not wide:
@@ -113,40 +115,17 @@ def column_vector(names: tuple[str, ...], *, one_valid: bool = False) -> Constra
                 f"columns; allowed on {site.profile.name}: {nd}, or col_major with one column (none_box)",
             )
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types.get(names[0])
-        if not isinstance(t, TileType) or t.cols == 1:
-            return False
-        return _to_columns(types, names[:1])
-
-    return Constraint(
-        "column-vector",
-        f"{', '.join(names)}: {nd}, or col_major with one column",
-        check,
-        HARDWARE,
-        source=f"instruction pages; {HEADERS}",
-        breaks=breaks,
-    )
+    return rule
 
 
 def holds(names: tuple[str, ...], axis: Axis) -> Constraint:
     """A vector of results has physical room for every valid row (column) of the source."""
     at = _AXES[axis]
 
-    def short(name: str) -> Callable[[Sizes, Mapping[str, TileType]], Any]:
-        return lambda sizes, types: sizes["src"][at] > types[name].shape[at]
+    def broken(sizes: Sizes, types: Mapping[str, TileType]) -> Any:
+        return sizes["src"][at] > types[names[0]].shape[at]
 
-    def check(site: Site) -> Iterator[Finding]:
-        want = site.valid.get("src", (None, None))[at]
-        for name in names:
-            t = site.tile(name)
-            if t is not None and want is not None and t.shape[at] < want:
-                yield (
-                    name,
-                    (f"{name} has {t.shape[at]} {axis}; allowed: at least the {want} valid {axis} of src"),
-                )
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
         t, src = types.get(names[0]), types.get("src")
         if not isinstance(t, TileType) or not isinstance(src, TileType) or t.layout != "ND":
             return False
@@ -156,14 +135,35 @@ def holds(names: tuple[str, ...], axis: Axis) -> Constraint:
             types["src"] = replace(src, cols=2 * t.cols, v_col=2 * t.cols)
         return True
 
-    return Constraint(
+    @forbid(
         f"holds-{axis}",
         f"{', '.join(names)}: a physical {axis[:-1]} for every valid {axis[:-1]} of src",
-        check,
         source="instruction pages (one result per line of the source)",
-        breaks=breaks,
-        region=RegionRule("custom", ("src", names[0]), short(names[0])),
+        invalid_if=breaks,
+        region=RegionRule("custom", ("src", names[0]), broken),
     )
+    def rule(site: Site) -> Iterator[Finding]:
+        want = site.region("src")[at]
+        for name, t in site.named(*names):
+            if want is not None and t.shape[at] < want:
+                yield (
+                    name,
+                    f"{name} has {t.shape[at]} {axis}; allowed: at least the {want} valid {axis} of src",
+                )
+
+    return rule
+
+
+def _one_line_less(name: str, axis: Axis) -> Breaker:
+    """The tile has one valid row (column) less, but some."""
+
+    def change(t: TileType) -> TileType | None:
+        extent = t.valid[_AXES[axis]]
+        if extent is None or extent < 2:
+            return None
+        return t.with_valid(*((extent - 1, t.v_col) if axis == "rows" else (t.v_row, extent - 1)))
+
+    return edit(name, change)
 
 
 def equal_extent(
@@ -176,36 +176,26 @@ def equal_extent(
     at = _AXES[axis]
     rule: Literal["equal-rows", "equal-cols"] = "equal-rows" if axis == "rows" else "equal-cols"
 
-    def check(site: Site) -> Iterator[Finding]:
-        first = site.valid.get(names[0], (None, None))[at]
-        for name in names[1:]:
-            t, have = site.tile(name), site.valid.get(name, (None, None))[at]
-            # Where the tile is physically too small, the rule on room reports it.
-            if t is None or have is None or first is None or have == first or t.shape[at] < first:
-                continue
-            yield (
-                name,
-                (f"{name} has {have} valid {axis}, {names[0]} has {first}; allowed: equal valid {axis}"),
-            )
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types.get(names[-1])
-        extent = t.valid[at] if isinstance(t, TileType) else None
-        if not isinstance(t, TileType) or extent is None or extent < 2:
-            return False
-        types[names[-1]] = t.with_valid(*((extent - 1, t.v_col) if axis == "rows" else (t.v_row, extent - 1)))
-        return True
-
-    return Constraint(
+    @forbid(
         rule,
         f"{', '.join(names)}: equal valid {axis}",
-        check,
         profiles,
         stage="run-time",
         source=source or f"instruction pages (run-time checks); {HEADERS}",
-        breaks=breaks,
+        invalid_if=_one_line_less(names[-1], axis),
         region=RegionRule(rule, names),
     )
+    def equal(site: Site) -> Iterator[Finding]:
+        first = site.region(names[0])[at]
+        for name, t in site.named(*names[1:]):
+            have = site.region(name)[at]
+            # Where the tile is physically too small, the rule on room reports it.
+            if have is None or first is None or have == first or t.shape[at] < first:
+                continue
+            found = f"{name} has {have} valid {axis}, {names[0]} has {first}"
+            yield name, f"{found}; allowed: equal valid {axis}"
+
+    return equal
 
 
 def first_line_covers(
@@ -214,64 +204,41 @@ def first_line_covers(
     """The vector that is broadcast has a valid element for every valid row (column) of dst."""
     at = _AXES[axis]
 
-    def check(site: Site) -> Iterator[Finding]:
-        want = site.valid.get("dst", (None, None))[at]
-        t, have = site.tile(source_name), site.valid.get(source_name, (None, None))
-        if t is None or want is None or t.shape[at] < want:
-            return
-        lines = have[1 - at]
-        if (have[at] is not None and (have[at] or 0) < want) or (lines == 0 and want > 0):
-            yield (
-                source_name,
-                (
-                    f"{source_name} has the valid region {size(have[0])}x{size(have[1])}; allowed: an "
-                    f"element for each of the {want} valid {axis} of dst"
-                ),
-            )
-
     def broken(sizes: Sizes, types: Mapping[str, TileType]) -> Any:
         have, want = sizes[source_name], sizes["dst"][at]
         return (have[at] < want) | ((have[1 - at] <= 0) & (want > 0))
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types.get(source_name)
-        extent = t.valid[at] if isinstance(t, TileType) else None
-        if not isinstance(t, TileType) or extent is None or extent < 2:
-            return False
-        types[source_name] = t.with_valid(
-            *((extent - 1, t.v_col) if axis == "rows" else (t.v_row, extent - 1))
-        )
-        return True
-
-    return Constraint(
+    @forbid(
         "vector-covers",
         f"{source_name} has a valid element for every valid {axis[:-1]} of dst",
-        check,
         profiles,
         stage="run-time",
         severity=severity,
         source="instruction pages (one scalar per row or column)",
-        breaks=breaks,
+        invalid_if=_one_line_less(source_name, axis),
         region=RegionRule("custom", (source_name, "dst"), broken),
     )
+    def rule(site: Site) -> Iterator[Finding]:
+        want = site.region("dst")[at]
+        t, have = site.tile(source_name), site.region(source_name)
+        if t is None or want is None or t.shape[at] < want:
+            return
+        lines = have[1 - at]
+        if (have[at] is not None and (have[at] or 0) < want) or (lines == 0 and want > 0):
+            found = f"{source_name} has the valid region {size(have[0])}x{size(have[1])}"
+            yield source_name, f"{found}; allowed: an element for each of the {want} valid {axis} of dst"
+
+    return rule
 
 
 def vector_room(source_name: str, axis: Axis) -> Constraint:
     """The vector that is broadcast physically has an element for every valid row (column) of dst."""
     at = _AXES[axis]
 
-    def check(site: Site) -> Iterator[Finding]:
-        want, t = site.valid.get("dst", (None, None))[at], site.tile(source_name)
-        if t is not None and want is not None and t.shape[at] < want:
-            yield (
-                source_name,
-                (f"{source_name} is {t.rows}x{t.cols}; allowed: at least the {want} valid {axis} of dst"),
-            )
-
     def broken(sizes: Sizes, types: Mapping[str, TileType]) -> Any:
         return sizes["dst"][at] > types[source_name].shape[at]
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
         t, dst = types.get(source_name), types.get("dst")
         if not isinstance(t, TileType) or not isinstance(dst, TileType) or t.layout != "ND":
             return False
@@ -283,50 +250,46 @@ def vector_room(source_name: str, axis: Axis) -> Constraint:
                 types[name] = replace(old, cols=2 * old.cols, v_col=2 * old.cols)
         return True
 
-    return Constraint(
+    @forbid(
         f"vector-{axis}",
         f"{source_name} has a physical {axis[:-1]} for every valid {axis[:-1]} of dst",
-        check,
         source="instruction pages (one scalar per row or column)",
-        breaks=breaks,
+        invalid_if=breaks,
         region=RegionRule("custom", (source_name, "dst"), broken),
     )
+    def rule(site: Site) -> Iterator[Finding]:
+        want, t = site.region("dst")[at], site.tile(source_name)
+        if t is not None and want is not None and t.shape[at] < want:
+            found = f"{source_name} is {t.rows}x{t.cols}"
+            yield source_name, f"{found}; allowed: at least the {want} valid {axis} of dst"
+
+    return rule
 
 
-def filled_source(axis: Axis) -> Constraint:
-    """Hardware reduces no tile without rows or columns, and nothing where there are neither.
+def filled_source(axis: Axis, *, positions: bool = False) -> Constraint:
+    """Hardware reduces no tile without rows or columns; without both it does nothing, but for ``positions``.
 
     The sample that breaks it loses the valid lines of ``axis``.
     """
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types.get("src")
-        if not isinstance(t, TileType):
-            return False
-        types["src"] = t.with_valid(*((0, t.v_col) if axis == "rows" else (t.v_row, 0)))
-        return True
-
-    rule = no_half(("src", "dst"), f"instruction pages (run-time checks); {HEADERS}; PTOAS verifier")
-    return replace(rule, profiles=HARDWARE, breaks=breaks)
+    empty = edit("src", lambda t: t.with_valid(*((0, t.v_col) if axis == "rows" else (t.v_row, 0))))
+    source = f"instruction pages (run-time checks); {HEADERS}; PTOAS verifier"
+    rule = non_empty(("src",), source) if positions else no_half(("src", "dst"), source)
+    return replace(rule, profiles=HARDWARE, breaks=empty)
 
 
 def no_boxes(names: tuple[str, ...], profiles: tuple[ProfileName, ...] = PROFILE_NAMES) -> Constraint:
     """Tiles without an inner layout; either block layout."""
 
-    def check(site: Site) -> Iterator[Finding]:
-        for name in names:
-            t = site.tile(name)
-            if t is not None and t.boxed:
-                yield name, f"{name} is {_layout(t)}; allowed on {site.profile.name}: none_box"
-
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        return _to_boxes(types, names[0])
-
-    return Constraint(
+    @forbid(
         "no-boxes",
         f"{', '.join(names)} have slayout none_box",
-        check,
         profiles,
-        source=f"instruction pages; {HEADERS}",
-        breaks=breaks,
+        source=_PAGES,
+        invalid_if=edit(names[0], _in_boxes),
     )
+    def rule(site: Site) -> Iterator[Finding]:
+        for name, t in site.named(*names):
+            if t.boxed:
+                yield name, f"{name} is {_layout(t)}; allowed on {site.profile.name}: none_box"
+
+    return rule

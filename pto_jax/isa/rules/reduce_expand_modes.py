@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 from ...ir.dtypes import DType
-from ...ir.types import BLayout, TileType, Type
+from ...ir.types import BLayout, TileType
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Breaker, Check, Constraint, Finding, RegionRule, RegionTest, Site, Sizes
 from .constraints import HARDWARE, SIMULATOR, size
+from .forbid import Types, edit, forbid
 
 _PAGE = "page pto.trowexpandadd (constraints)"
 _SOURCES = ("src0", "src1")
 _TILES = ("dst", *_SOURCES)
-_Types = dict[str, Type]
 _TileTypes = Mapping[str, TileType]
 Extent = tuple[int | None, int | None]
 
@@ -52,8 +52,8 @@ def _equal(a: Extent, b: Extent) -> bool | None:
 
 def _full(site: Site) -> tuple[bool | None, ...]:
     """For each source whether it has dst's valid region."""
-    dst = site.valid.get("dst", (None, None))
-    return tuple(_equal(site.valid.get(s, (None, None)), dst) for s in _SOURCES)
+    dst = site.region("dst")
+    return tuple(_equal(site.region(s), dst) for s in _SOURCES)
 
 
 def _roles(site: Site) -> tuple[str, str] | None:
@@ -68,7 +68,7 @@ def _roles(site: Site) -> tuple[str, str] | None:
 
 
 def _regions(site: Site) -> str:
-    return ", ".join(f"{n} {_text(site.valid.get(n, (None, None)))}" for n in _TILES)
+    return ", ".join(f"{n} {_text(site.region(n))}" for n in _TILES)
 
 
 def _text(extent: Extent) -> str:
@@ -95,32 +95,41 @@ def _per_role(sizes: Sizes, bad: Mapping[tuple[str, str], Any]) -> Any:
 _ROLES = (("src0", "src1"), ("src1", "src0"))
 
 
-def _rule(
+def _forbid(
     rule: str,
-    allowed: str,
-    check: Check,
+    statement: str,
     test: RegionTest,
-    breaks: Breaker,
+    invalid_if: Breaker,
     *,
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES,
     operands: tuple[str, ...] = _TILES,
-    warning: bool = False,
+    severity: Literal["error", "warning"] = "error",
     source: str = _PAGE,
-) -> Constraint:
-    return Constraint(
+) -> Callable[[Check], Constraint]:
+    """A rule that execution checks again by ``test``."""
+    return forbid(
         rule,
-        allowed,
-        check,
+        statement,
         profiles,
-        "run-time",
-        "warning" if warning else "error",
-        source,
-        breaks,
-        RegionRule("custom", operands, test),
+        source=source,
+        invalid_if=invalid_if,
+        severity=severity,
+        stage="run-time",
+        region=RegionRule("custom", operands, test),
     )
 
 
-def _expanded(types: _Types) -> str:
+def _on_source(change: Callable[[TileType], TileType | None], *, full: bool = False) -> Breaker:
+    """The expanded source of a sample, or the full one, is another tile."""
+
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        name = next(s for s in _SOURCES if (s == _expanded(types)) != full)
+        return edit(name, change)(types, attrs, profile)
+
+    return breaks
+
+
+def _expanded(types: Types) -> str:
     """The expanded source of a sample."""
     dst = types["dst"]
     return next(s for s in _SOURCES if types[s] != dst)
@@ -128,33 +137,22 @@ def _expanded(types: _Types) -> str:
 
 # -- one source has the valid region of dst ---------------------------------------------------------------
 
-
-def _check_neither(site: Site) -> Iterator[Finding]:
-    if _full(site) == (False, False):
-        yield None, f"no source has the valid region of dst ({_regions(site)})"
+_ONE = "exactly one source with dst's valid region"
 
 
 def _neither(sizes: Sizes, types: _TileTypes) -> Any:
     return _differ(sizes["src0"], sizes["dst"]) & _differ(sizes["src1"], sizes["dst"])
 
 
-def _break_neither(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-    dst = types["dst"]
-    if not isinstance(dst, TileType) or dst.v_col is None:
-        return False
-    types["dst"] = dst.with_valid(dst.v_row, dst.v_col - 1)
-    return True
-
-
-def _check_both(site: Site) -> Iterator[Finding]:
-    if _full(site) == (True, True) and site.valid.get("dst") != (0, 0):
-        yield (
-            None,
-            (
-                f"both sources have the valid region of dst ({_regions(site)}); allowed: exactly one. "
-                "The value is that of the lane-wise operation"
-            ),
-        )
+@_forbid(
+    "full-operand",
+    f"{_ONE} (the full operand; the other one is expanded)",
+    _neither,
+    edit("dst", lambda t: None if t.v_col is None else t.with_valid(t.v_row, t.v_col - 1)),
+)
+def _full_operand(site: Site) -> Iterator[Finding]:
+    if _full(site) == (False, False):
+        yield None, f"no source has the valid region of dst ({_regions(site)})"
 
 
 def _both(sizes: Sizes, types: _TileTypes) -> Any:
@@ -163,37 +161,44 @@ def _both(sizes: Sizes, types: _TileTypes) -> Any:
     return _same(sizes["src0"], sizes["dst"]) & _same(sizes["src1"], sizes["dst"]) & filled
 
 
-def _break_both(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
+def _break_both(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     if "tmp" in types:
         return False
     types[_expanded(types)] = types["dst"]
     return True
 
 
+@_forbid("one-full-operand", _ONE, _both, _break_both, profiles=HARDWARE)
+def _one_full_operand(site: Site) -> Iterator[Finding]:
+    if _full(site) == (True, True) and site.valid.get("dst") != (0, 0):
+        yield (
+            None,
+            f"both sources have the valid region of dst ({_regions(site)}); allowed: exactly one. "
+            "The value is that of the lane-wise operation",
+        )
+
+
 # -- the full source is row_major -------------------------------------------------------------------------
 
 
-def _check_full_layout(site: Site) -> Iterator[Finding]:
-    roles = _roles(site)
-    candidates = [roles[0]] if roles else list(_SOURCES) if _full(site) == (True, True) else []
-    tiles = [site.tile(n) for n in candidates]
-    if tiles and all(t is not None and _by_column(t) for t in tiles):
-        yield candidates[0], f"{candidates[0]} has dst's valid region and blayout col_major"
-
-
-def _full_layout(sizes: Sizes, types: _TileTypes) -> Any:
+def _columns(sizes: Sizes, types: _TileTypes) -> Any:
     column = {s: _by_column(types[s]) for s in _SOURCES}
     one = _per_role(sizes, {(full, other): column[full] for full, other in _ROLES})
     return one | (_both(sizes, types) & (column["src0"] and column["src1"]))
 
 
-def _break_full_layout(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-    full = next(s for s in _SOURCES if s != _expanded(types))
-    t = types[full]
-    if not isinstance(t, TileType):
-        return False
-    types[full] = replace(t, blayout=BLayout.COL_MAJOR)
-    return True
+@_forbid(
+    "full-layout",
+    "the source with dst's valid region has blayout row_major",
+    _columns,
+    _on_source(lambda t: replace(t, blayout=BLayout.COL_MAJOR), full=True),
+)
+def _full_layout(site: Site) -> Iterator[Finding]:
+    roles = _roles(site)
+    candidates = [roles[0]] if roles else list(_SOURCES) if _full(site) == (True, True) else []
+    tiles = [site.tile(n) for n in candidates]
+    if tiles and all(t is not None and _by_column(t) for t in tiles):
+        yield candidates[0], f"{candidates[0]} has dst's valid region and blayout col_major"
 
 
 # -- the expanded source is a column, or a block of 32 bytes per row --------------------------------------
@@ -203,24 +208,6 @@ def _vector_columns(t: TileType) -> int:
     return 1 if _by_column(t) else block_columns(t.dtype)
 
 
-def _check_expanded(site: Site) -> Iterator[Finding]:
-    roles = _roles(site)
-    t = site.tile(roles[1]) if roles else None
-    if roles is None or t is None:
-        return
-    have, rows = site.valid[roles[1]], site.valid.get("dst", (None, None))[0]
-    if _equal(have, (rows, _vector_columns(t))) is False:
-        layout = "col_major" if _by_column(t) else "row_major"
-        yield (
-            roles[1],
-            (
-                f"the expanded operand {roles[1]} is {layout} with the valid region {_text(have)}; allowed: "
-                f"{size(rows)} valid rows as in dst, and 1 valid column (col_major: a scalar per row) or "
-                f"{block_columns(t.dtype)} (row_major: a block of 32 bytes per row)"
-            ),
-        )
-
-
 def _misfits(sizes: Sizes, types: _TileTypes) -> Any:
     def misfit(name: str) -> Any:
         return _differ(sizes[name], (sizes["dst"][0], _vector_columns(types[name])))
@@ -228,108 +215,87 @@ def _misfits(sizes: Sizes, types: _TileTypes) -> Any:
     return _per_role(sizes, {(full, other): misfit(other) for full, other in _ROLES})
 
 
-def _break_expanded(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-    name = _expanded(types)
-    t = types[name]
-    if not isinstance(t, TileType) or t.v_row is None:
-        return False
-    types[name] = t.with_valid(t.v_row - 1, t.v_col)
-    return True
+@_forbid(
+    "expanded-operand",
+    "the other source has dst's valid rows, and 1 valid column (col_major) or 32 bytes (row_major)",
+    _misfits,
+    _on_source(lambda t: None if t.v_row is None else t.with_valid(t.v_row - 1, t.v_col)),
+)
+def _expanded_operand(site: Site) -> Iterator[Finding]:
+    roles = _roles(site)
+    t = site.tile(roles[1]) if roles else None
+    if roles is None or t is None:
+        return
+    have, rows = site.valid[roles[1]], site.region("dst")[0]
+    if _equal(have, (rows, _vector_columns(t))) is False:
+        layout = "col_major" if _by_column(t) else "row_major"
+        yield (
+            roles[1],
+            f"the expanded operand {roles[1]} is {layout} with the valid region {_text(have)}; allowed: "
+            f"{size(rows)} valid rows as in dst, and 1 valid column (col_major: a scalar per row) or "
+            f"{block_columns(t.dtype)} (row_major: a block of 32 bytes per row)",
+        )
 
 
 # -- the scratch tile -------------------------------------------------------------------------------------
 
 
-def _check_tmp_mode(site: Site) -> Iterator[Finding]:
+def _in_mode_2(sizes: Sizes, types: _TileTypes) -> Any:
+    return _per_role(sizes, {(full, other): not _by_column(types[other]) for full, other in _ROLES})
+
+
+def _break_tmp_mode(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    def blocks(t: TileType) -> TileType | None:
+        return TileType(t.dtype, t.rows, block_columns(t.dtype)) if _by_column(t) else None
+
+    return "tmp" in types and _on_source(blocks)(types, attrs, profile)
+
+
+@_forbid(
+    "tmp-mode",
+    "tmp only where the expanded operand is col_major (mode 1)",
+    _in_mode_2,
+    _break_tmp_mode,
+    operands=(*_TILES, "tmp"),
+    source="page pto.trowexpandadd (temporary tile)",
+)
+def _tmp_mode(site: Site) -> Iterator[Finding]:
     roles = _roles(site)
     t = site.tile(roles[1]) if roles else None
     if "tmp" in site.values and roles is not None and t is not None and not _by_column(t):
         yield "tmp", f"tmp with a row_major expanded operand {roles[1]} (mode 2)"
 
 
-def _tmp_mode(sizes: Sizes, types: _TileTypes) -> Any:
-    return _per_role(sizes, {(full, other): not _by_column(types[other]) for full, other in _ROLES})
-
-
-def _break_tmp_mode(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-    t = types[_expanded(types)]
-    if "tmp" not in types or not isinstance(t, TileType) or not _by_column(t):
-        return False
-    types[_expanded(types)] = TileType(t.dtype, t.rows, block_columns(t.dtype))
-    return True
-
-
-def _check_tmp_size(site: Site) -> Iterator[Finding]:
-    t, rows = site.tile("tmp"), site.valid.get("dst", (None, None))[0]
-    if t is not None and rows is not None and t.bytes < tmp_bytes(rows):
-        yield (
-            "tmp",
-            (
-                f"tmp has {t.bytes} bytes; allowed for {rows} valid rows of dst: at least {tmp_bytes(rows)} "
-                "(8192 always suffice)"
-            ),
-        )
-
-
-def _tmp_size(sizes: Sizes, types: _TileTypes) -> Any:
+def _too_small(sizes: Sizes, types: _TileTypes) -> Any:
     rows, have = sizes["dst"][0], types["tmp"].bytes
     return ((rows < 256) & (rows > have // 256 * 8)) | ((rows >= 256) & (have < tmp_bytes(256)))
 
 
-def _break_tmp_size(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-    t = types.get("tmp")
-    if not isinstance(t, TileType):
-        return False
-    types["tmp"] = TileType(t.dtype, 1, block_columns(t.dtype))
-    return True
-
-
-_ONE = "exactly one source with dst's valid region"
-_WITH_TMP = (*_TILES, "tmp")
-#: What every row-expanding instruction demands of its sources.
-ROW_BROADCAST: tuple[Constraint, ...] = (
-    _rule(
-        "full-operand",
-        f"{_ONE} (the full operand; the other one is expanded)",
-        _check_neither,
-        _neither,
-        _break_neither,
-    ),
-    _rule("one-full-operand", _ONE, _check_both, _both, _break_both, profiles=HARDWARE),
-    _rule("one-full-operand", _ONE, _check_both, _both, _break_both, profiles=SIMULATOR, warning=True),
-    _rule(
-        "full-layout",
-        "the source with dst's valid region has blayout row_major",
-        _check_full_layout,
-        _full_layout,
-        _break_full_layout,
-    ),
-    _rule(
-        "expanded-operand",
-        "the other source has dst's valid rows, and 1 valid column (col_major) or 32 bytes (row_major)",
-        _check_expanded,
-        _misfits,
-        _break_expanded,
-    ),
-    _rule(
-        "tmp-mode",
-        "tmp only where the expanded operand is col_major (mode 1)",
-        _check_tmp_mode,
-        _tmp_mode,
-        _break_tmp_mode,
-        operands=_WITH_TMP,
-        source="page pto.trowexpandadd (temporary tile)",
-    ),
-)
-TMP_SIZE = _rule(
+@_forbid(
     "tmp-size",
     "tmp holds a 32-byte block per row: ceil(R / 8) * 256 bytes for R < 256 valid rows, else 7680",
-    _check_tmp_size,
-    _tmp_size,
-    _break_tmp_size,
+    _too_small,
+    edit("tmp", lambda t: TileType(t.dtype, 1, block_columns(t.dtype))),
     profiles=("a2a3",),
     operands=("dst", "tmp"),
     source="page pto.trowexpandadd (temporary tile)",
+)
+def tmp_size(site: Site) -> Iterator[Finding]:
+    """The scratch tile of A2/A3 holds a block per row."""
+    t, rows = site.tile("tmp"), site.region("dst")[0]
+    if t is not None and rows is not None and t.bytes < tmp_bytes(rows):
+        allowed = f"at least {tmp_bytes(rows)} (8192 always suffice)"
+        yield "tmp", f"tmp has {t.bytes} bytes; allowed for {rows} valid rows of dst: {allowed}"
+
+
+#: What every row-expanding instruction demands of its sources.
+ROW_BROADCAST: tuple[Constraint, ...] = (
+    _full_operand,
+    _one_full_operand,
+    replace(_one_full_operand, profiles=SIMULATOR, severity="warning"),
+    _full_layout,
+    _expanded_operand,
+    _tmp_mode,
 )
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 
-from ...ir.types import TileType, Type
-from ...profiles import Profile, ProfileName
-from ..declare import AttrMap, Breaker, Constraint, Finding, Site
+from ...ir.types import TileType
+from ...profiles import ProfileName
+from ..declare import Breaker, Constraint, Finding, Site
 from .constraints import HARDWARE, OVERVIEW, SIMULATOR, size
+from .forbid import edit, forbid, retile
 
-_Types = dict[str, Type]
 Extent = tuple[int | None, int | None]
 #: What a lane outside a source's valid region reads as, per profile option.
 OUTSIDE = {
@@ -34,49 +34,48 @@ def covers(sources: tuple[str, ...], domain: str) -> tuple[Constraint, Constrain
 
 
 def _lacks_lanes(site: Site, name: str, domain: str) -> bool:
-    t, (want_r, want_c) = site.tile(name), site.valid.get(domain, (None, None))
+    t, (want_r, want_c) = site.tile(name), site.region(domain)
     return t is not None and (_beyond(t.rows, want_r) or _beyond(t.cols, want_c))
 
 
+def _halve(names: tuple[str, ...]) -> Breaker:
+    """The last of some tiles has a single row."""
+    return edit(names[-1], lambda t: None if t.rows < 2 else replace(t, rows=1, v_row=1))
+
+
 def _physical(sources: tuple[str, ...], domain: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        want_r, want_c = site.valid.get(domain, (None, None))
-        for name in sources:
-            t = site.tile(name)
-            if t is not None and _lacks_lanes(site, name, domain):
+    @forbid(
+        "no-broadcast",
+        f"{', '.join(sources)}: physically at least the valid region of {domain} (no implicit broadcasting)",
+        source=f"{OVERVIEW} (shared constraints)",
+        invalid_if=_halve(sources),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        for name, t in site.named(*sources):
+            if _lacks_lanes(site, name, domain):
                 yield (
                     name,
                     f"{name} is {t.rows}x{t.cols} and has no lane for every element of the valid region "
-                    f"{size(want_r)}x{size(want_c)} of {domain}; allowed: a tile at least that large "
-                    "(no implicit "
-                    "broadcasting: expand it with trowexpand or tcolexpand first)",
+                    f"{_text(site.region(domain))} of {domain}; allowed: a tile at least that large "
+                    "(no implicit broadcasting: expand it with trowexpand or tcolexpand first)",
                 )
 
-    return Constraint(
-        "no-broadcast",
-        f"{', '.join(sources)}: physically at least the valid region of {domain} (no implicit broadcasting)",
-        check,
-        source=f"{OVERVIEW} (shared constraints)",
-        breaks=_halve(sources),
-    )
-
-
-def _halve(names: tuple[str, ...]) -> Breaker:
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types.get(names[-1])
-        if not isinstance(t, TileType) or t.rows < 2:
-            return False
-        types[names[-1]] = replace(t, rows=1, v_row=1)
-        return True
-
-    return breaks
+    return rule
 
 
 def _reads_outside(sources: tuple[str, ...], domain: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        want = site.valid.get(domain, (None, None))
+    @forbid(
+        "region-covers",
+        f"valid regions of {', '.join(sources)} that cover the one of {domain}; other lanes have no "
+        "reliable value",
+        severity="warning",
+        source=f"{OVERVIEW} (valid region model)",
+        invalid_if=edit(sources[-1], lambda t: t.with_valid(t.v_row - 1, t.v_col) if t.v_row else None),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        want = site.region(domain)
         for name in sources:
-            have = site.valid.get(name, (None, None))
+            have = site.region(name)
             if _lacks_lanes(site, name, domain):
                 continue
             if any(h is not None and _beyond(h, w) for h, w in zip(have, want, strict=True)):
@@ -88,22 +87,26 @@ def _reads_outside(sources: tuple[str, ...], domain: str) -> Constraint:
                     f"allowed, but no value may be relied on",
                 )
 
-    return Constraint(
-        "region-covers",
-        f"valid regions of {', '.join(sources)} that cover the one of {domain}; other lanes have no "
-        "reliable value",
-        check,
-        severity="warning",
-        source=f"{OVERVIEW} (valid region model)",
-        breaks=_shrink(sources, -1),
-    )
+    return rule
 
 
 def _differs(sources: tuple[str, ...], domain: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        want = site.valid.get(domain, (None, None))
+    def smaller(t: TileType) -> TileType | None:
+        return None if t.v_row is None or t.v_row < 2 else t.with_valid(t.v_row - 1, t.v_col)
+
+    @forbid(
+        "region-larger",
+        f"valid regions of {', '.join(sources)} no larger than the one of {domain}; further lanes "
+        "are not read",
+        severity="warning",
+        source=OVERVIEW,
+        invalid_if=edit(domain, smaller),
+        on_lanes=False,
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        want = site.region(domain)
         for name in sources:
-            have = site.valid.get(name, (None, None))
+            have = site.region(name)
             pairs = [(h, w) for h, w in zip(have, want, strict=True) if h is not None and w is not None]
             if any(h > w for h, w in pairs) and not any(h < w for h, w in pairs):
                 yield (
@@ -112,63 +115,26 @@ def _differs(sources: tuple[str, ...], domain: str) -> Constraint:
                     f"allowed, the lanes beyond {domain}'s are not read",
                 )
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types.get(domain)
-        if not isinstance(t, TileType) or t.v_row is None or t.v_row < 2:
-            return False
-        types[domain] = t.with_valid(t.v_row - 1, t.v_col)
-        return True
-
-    return Constraint(
-        "region-larger",
-        f"valid regions of {', '.join(sources)} no larger than the one of {domain}; further lanes "
-        "are not read",
-        check,
-        severity="warning",
-        source=OVERVIEW,
-        breaks=breaks,
-        on_lanes=False,
-    )
-
-
-def _shrink(names: tuple[str, ...], by: int) -> Breaker:
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types.get(names[-1])
-        if not isinstance(t, TileType) or t.v_row is None or t.v_row + by < 0:
-            return False
-        types[names[-1]] = t.with_valid(t.v_row + by, t.v_col)
-        return True
-
-    return breaks
+    return rule
 
 
 def _text(extent: Extent) -> str:
     return f"{size(extent[0])}x{size(extent[1])}"
 
 
-def equal_shape(a: str, b: str, profiles: tuple[ProfileName, ...], source: str) -> Constraint:
+def equal_shape(
+    a: str, b: str, profiles: tuple[ProfileName, ...], source: str, rule: str = "shape-equal"
+) -> Constraint:
     """Two tiles have the same physical rows and columns."""
+    taller = edit(b, lambda t: replace(t, rows=t.rows * 2))
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid(rule, f"{a} and {b} have equal rows and columns", profiles, source=source, invalid_if=taller)
+    def equal(site: Site) -> Iterator[Finding]:
         s, t = site.tile(a), site.tile(b)
         if s is not None and t is not None and s.shape != t.shape:
             yield b, f"{b} is {t.rows}x{t.cols}, {a} is {s.rows}x{s.cols}; allowed: equal rows and columns"
 
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types.get(b)
-        if not isinstance(t, TileType):
-            return False
-        types[b] = replace(t, rows=t.rows * 2)
-        return True
-
-    return Constraint(
-        "shape-equal",
-        f"{a} and {b} have equal rows and columns",
-        check,
-        profiles,
-        source=source,
-        breaks=breaks,
-    )
+    return equal
 
 
 def mask_holds(mask: str, domain: str, *, stream: bool) -> tuple[Constraint, ...]:
@@ -177,91 +143,75 @@ def mask_holds(mask: str, domain: str, *, stream: bool) -> tuple[Constraint, ...
     ``stream``: the simulator reads the bits as one stream over the mask's valid columns, eight per
     element; elsewhere (and without it) each row starts at its own mask row.
     """
+    source = "recorded simulator vectors; instruction page (mask encoding)"
+    statement, invalid = f"{mask} has a bit for every valid element of {domain}", _halve((mask,))
 
     def by_rows(site: Site) -> Iterator[Finding]:
-        m, (rows, cols) = site.tile(mask), site.valid.get(domain, (None, None))
+        m, (rows, cols) = site.tile(mask), site.region(domain)
         if m is not None and (_beyond(m.rows, rows) or _beyond(m.cols * m.dtype.bits, cols)):
             yield (
                 mask,
                 f"{mask} is {m.rows}x{m.cols} of {m.dtype}, {m.cols * m.dtype.bits} bits per row; "
-                "allowed: a row of at "
-                f"least {size(cols)} bits for each of the {size(rows)} valid rows of {domain}",
+                f"allowed: a row of at least {size(cols)} bits for each of the {size(rows)} valid rows of "
+                f"{domain}",
             )
 
+    if not stream:
+        return (forbid("mask-holds", statement, source=source, invalid_if=invalid)(by_rows),)
+
+    @forbid("mask-holds", statement, SIMULATOR, source=source, invalid_if=invalid)
     def by_stream(site: Site) -> Iterator[Finding]:
-        m, (rows, cols) = site.tile(mask), site.valid.get(domain, (None, None))
-        per_row = site.valid.get(mask, (None, None))[1]
+        m, (rows, cols) = site.tile(mask), site.region(domain)
+        per_row = site.region(mask)[1]
         if m is None or rows is None or cols is None or per_row is None:
             return
         if m.rows * per_row * 8 < rows * cols:
             yield (
                 mask,
                 f"{mask} holds {m.rows}x{per_row} groups of 8 bits; allowed: at least {rows}x{cols} "
-                "bits, one per "
-                f"valid element of {domain}",
+                f"bits, one per valid element of {domain}",
             )
 
-    source = "recorded simulator vectors; instruction page (mask encoding)"
-    rule, statement = "mask-holds", f"{mask} has a bit for every valid element of {domain}"
-    if not stream:
-        return (Constraint(rule, statement, by_rows, source=source, breaks=_halve((mask,))),)
-    return (
-        Constraint(rule, statement, by_rows, HARDWARE, source=source, breaks=_halve((mask,))),
-        Constraint(rule, statement, by_stream, SIMULATOR, source=source, breaks=_halve((mask,))),
-    )
+    return (forbid("mask-holds", statement, HARDWARE, source=source, invalid_if=invalid)(by_rows), by_stream)
 
 
 def mask_receives(
     mask: str, source_name: str, profiles: tuple[ProfileName, ...]
 ) -> tuple[Constraint, Constraint]:
     """A packed mask that is written has a row for every valid row compared, and room for its bits."""
+    page = "instruction page (mask encoding)"
 
+    @forbid(
+        "mask-rows",
+        f"{mask} has a row for every valid row of {source_name}",
+        profiles,
+        source=page,
+        invalid_if=_halve((mask,)),
+    )
     def rows(site: Site) -> Iterator[Finding]:
-        m, (want, _) = site.tile(mask), site.valid.get(source_name, (None, None))
+        m, (want, _) = site.tile(mask), site.region(source_name)
         if m is not None and _beyond(m.rows, want):
-            yield (
-                mask,
-                f"{mask} has {m.rows} rows; allowed: at least the {size(want)} valid rows of {source_name}",
-            )
+            allowed = f"at least the {size(want)} valid rows of {source_name}"
+            yield mask, f"{mask} has {m.rows} rows; allowed: {allowed}"
 
+    @forbid(
+        "mask-room",
+        f"the valid columns of {mask} hold a bit for every valid column of {source_name}",
+        profiles,
+        severity="warning",
+        source=page,
+        invalid_if=retile(mask, v_col=1),
+    )
     def room(site: Site) -> Iterator[Finding]:
-        m, (_, cols) = site.tile(mask), site.valid.get(source_name, (None, None))
-        words = site.valid.get(mask, (None, None))[1]
+        m, cols, words = site.tile(mask), site.region(source_name)[1], site.region(mask)[1]
         if m is not None and cols is not None and words is not None and words * m.dtype.bits < cols:
             yield (
                 mask,
                 f"{mask} has {words} valid columns of {m.dtype} for the {cols} bits of a row; the "
-                "bits beyond them "
-                "are dropped or land outside the valid region",
+                "bits beyond them are dropped or land outside the valid region",
             )
 
-    def shrink_columns(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        m = types.get(mask)
-        if not isinstance(m, TileType):
-            return False
-        types[mask] = m.with_valid(m.v_row, 1)
-        return True
-
-    page = "instruction page (mask encoding)"
-    return (
-        Constraint(
-            "mask-rows",
-            f"{mask} has a row for every valid row of {source_name}",
-            rows,
-            profiles,
-            source=page,
-            breaks=_halve((mask,)),
-        ),
-        Constraint(
-            "mask-room",
-            f"the valid columns of {mask} hold a bit for every valid column of {source_name}",
-            room,
-            profiles,
-            severity="warning",
-            source=page,
-            breaks=shrink_columns,
-        ),
-    )
+    return rows, room
 
 
 def scratch(
@@ -269,46 +219,32 @@ def scratch(
 ) -> Constraint:
     """The scratch tile A2/A3 uses has at least the valid rows and columns ``needed`` computes."""
 
-    def check(site: Site) -> Iterator[Finding]:
-        t, want = site.tile(name), needed(site)
-        rows, cols = site.valid.get(name, (None, None))
-        if t is None or want is None or rows is None or cols is None:
-            return
-        if rows < want[0] or cols < want[1]:
-            yield (
-                name,
-                f"scratch tile {name} has {rows}x{cols} valid elements; A2/A3 needs {rule_text}: at least "
-                f"{want[0]}x{want[1]}",
-            )
-
-    return Constraint(
+    @forbid(
         "tmp-size",
         f"scratch tile {name} holds {rule_text}",
-        check,
         ("a2a3",),
         severity="warning",
         source=source,
-        breaks=_empty(name),
+        invalid_if=retile(name, v_row=0, v_col=0),
         on_lanes=False,
     )
+    def rule(site: Site) -> Iterator[Finding]:
+        t, want = site.tile(name), needed(site)
+        rows, cols = site.region(name)
+        if t is None or want is None or rows is None or cols is None:
+            return
+        if rows < want[0] or cols < want[1]:
+            found = f"scratch tile {name} has {rows}x{cols} valid elements"
+            yield name, f"{found}; A2/A3 needs {rule_text}: at least {want[0]}x{want[1]}"
+
+    return rule
 
 
 def valid_region(name: str) -> Callable[[Site], tuple[int, int] | None]:
     """The valid rows and columns of a tile, None where they are not known."""
 
     def of(site: Site) -> tuple[int, int] | None:
-        rows, cols = site.valid.get(name, (None, None))
+        rows, cols = site.region(name)
         return None if rows is None or cols is None else (rows, cols)
 
     return of
-
-
-def _empty(name: str) -> Breaker:
-    def breaks(types: _Types, attrs: AttrMap, profile: Profile) -> bool:
-        t = types.get(name)
-        if not isinstance(t, TileType):
-            return False
-        types[name] = t.with_valid(0, 0)
-        return True
-
-    return breaks

@@ -2,26 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from enum import IntEnum
-from typing import TYPE_CHECKING
 
 from ...ir.dtypes import F32, I64, INDEX, U8, DType, dtype, find_dtype
-from ...ir.types import (
-    PartitionViewType,
-    Precision,
-    ScalarType,
-    TensorViewType,
-    TileType,
-    Type,
-)
+from ...ir.program import FRAGMENT, AttrValue, Function, Op, Program, Region, Value, attrs
+from ...ir.types import PartitionViewType, Precision, ScalarType, TensorViewType, TileType, Type
 from ...profiles import Profile
-from ..declare import Attribute, Instruction, Operand, Sample, Sampler
+from ..declare import Attribute, Instruction, Operand, Sample
 from ..rules.constraints import element_type
 from ..rules.typesets import Row
-
-if TYPE_CHECKING:
-    from ...ir.program import AttrValue, Op, Program, Value
 
 __all__ = ["Sample", "legal_samples", "to_program"]
 
@@ -107,22 +97,6 @@ WINDOW = PartitionViewType((ROWS, COLS), F32)
 NUMBER = ScalarType(INDEX)
 
 
-def fixed(
-    types: Mapping[str, Type],
-    constants: Mapping[str, tuple[int, ...]],
-    attributes: Mapping[str, AttrValue] | None = None,
-    *,
-    grouped: bool = False,
-) -> Sampler:
-    """One sample of all operands, the same for every profile: their types, and those that are constants."""
-
-    def samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
-        form = max(instruction.forms, key=len)
-        yield Sample(instruction, types, form, attributes or {}, constants, grouped)
-
-    return samples
-
-
 def to_program(sample: Sample) -> Program:
     """A fragment with the one operation of a sample, its operands as arguments or constants.
 
@@ -132,8 +106,6 @@ def to_program(sample: Sample) -> Program:
     >>> [str(v) for v in to_program(sample).functions[0].args]
     ['%src', '%scalar', '%dst']
     """
-    from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
-
     instruction = sample.instruction
     arguments: list[Value] = []
     ops: list[Op] = []

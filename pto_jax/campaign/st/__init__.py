@@ -1,0 +1,1 @@
+"""System tests of the assembler, run as they are: kernels, generated inputs, their own comparison."""
