@@ -55,7 +55,7 @@ def _tconcat(c: Context, inputs: Inputs) -> Outputs:
 
 
 @rule("tconcatidx")
-def _tconcatidx(c: Context, inputs: Inputs) -> dict[str, Words]:
+def _tconcatidx(c: Context, inputs: Inputs) -> Outputs:
     """Counts are cut to what is valid of their source, and to the room in dst."""
     t, old = c.tile("dst"), lanes(inputs, "dst").words
     v_row, v_col = sizes(t, lanes(inputs, "dst"))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Unpack
@@ -59,7 +60,7 @@ def _of_function(attribute: Attribute, name: str, cls: InstructionClass) -> Attr
     """The attribute of an instruction: the assembler calls precisions by the function that has them."""
     if attribute is not PRECISION:
         return attribute
-    function = name.removeprefix("t").removeprefix("rowexpand").removeprefix("colexpand")
+    function = re.sub("^t(?:(?:row|col)expand)?", "", name)
     return replace(
         attribute, mnemonic=f"{function.removesuffix('s' if cls == 'tile_scalar' else '')}_precision"
     )

@@ -255,6 +255,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             "Orders operations that use one buffer token.",
             (_KEY, _BUF, _MODE),
             (required("op_type", "buf"), token_range(), _buffer_profile),
+            shown=(Shown({}, attrs={"op_type": PipeEventType.TVEC, "buf": 0}),),
             order=order,
         )
         for name, summary, order in (

@@ -17,7 +17,7 @@ from pto_jax.cost.program import cost
 from pto_jax.generate.options import CORES
 from pto_jax.generate.programs import Case, generate
 from pto_jax.generate.state import Input
-from pto_jax.interpreter import Operand, Scope, TileRef, fifo, sync_config
+from pto_jax.interpreter import Operand, Scope, TileRef, fifo, flags
 from pto_jax.interpreter.interpreter import HANDLERS, Waiting
 from pto_jax.ir.dtypes import F32, INDEX
 from pto_jax.ir.program import Op, Region, Value
@@ -329,7 +329,7 @@ def test_cores_wait_where_the_traits_say(monkeypatch: pytest.MonkeyPatch) -> Non
         return Waiting(op, what)
 
     monkeypatch.setattr(fifo, "Waiting", note)
-    monkeypatch.setattr(sync_config, "Waiting", note)
+    monkeypatch.setattr(flags, "Waiting", note)
     for index in range(12):
         case = generate(3, index, CORES)
         Oracle().run(case)
