@@ -262,7 +262,7 @@ class Call:
     def result(self, given: Mapping[str, Any], attributes: Mapping[str, AttrValue]) -> Type | None:
         """The type of the result; None where the operation has none, or an optional one is not asked for."""
         if self.fmt.results != 1:
-            if self.type is not None:
+            if self.type is not None and self.fmt.results == 0:
                 self.wrong("found type=, and the operation has no result")
             return None
         if self.type is not None:

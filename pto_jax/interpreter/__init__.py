@@ -6,11 +6,13 @@ global-memory views, tile handles, control flow, calls.
 
 from . import (
     arith as arith,
+    branches as branches,
     control_flow as control_flow,
     local_storage as local_storage,
     memory_scalar as memory_scalar,
     memrefs as memrefs,
     multi_tiles as multi_tiles,
+    pipe_handles as pipe_handles,
     pipes as pipes,
     pointers as pointers,
     queries as queries,
@@ -19,6 +21,7 @@ from . import (
     sync_config as sync_config,
     sync_events as sync_events,
     sync_handles as sync_handles,
+    sync_memory as sync_memory,
     sync_modes as sync_modes,
     tile_queries as tile_queries,
     views as views,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.program import Function, Op, Region, Symbol
+from ..isa.structure import FUSION
 from .cores import kind_of, meet_inside, section_kind
 from .interpreter import Interpreter, Steps, complete, executes
 from .machine import After, Arm, Before, Machine
@@ -134,7 +135,7 @@ def _switch(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     _bind(op, results, scope)
 
 
-@executes("scf.execute_region")
+@executes("scf.execute_region", FUSION)
 def _execute_region(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     results = yield from interpreter.block(op.regions[0], Scope(scope))
     _bind(op, results, scope)

@@ -31,7 +31,7 @@ from .image_state import ImageState
 from .machine import Machine
 from .operands import Execution, Operand, Scalar, TileRef, View, chosen, with_storage
 from .scope import UNSETTLED, Frame, Scope
-from .windows import require_inside, scalar, window
+from .windows import flat, require_inside, scalar, window
 
 T = TypeVar("T")
 
@@ -85,6 +85,8 @@ class Interpreter:
         self.machine = machine
         self.core = core
         self.shared = shared
+        #: What the blocks of a function that were executed last return.
+        self.returned: tuple[Operand, ...] = ()
         #: What configuration instructions have set.
         self.modes: dict[str, Any] = {ROUNDING_STATE: None, IMG2COL_STATE: ImageState()}
 
@@ -111,9 +113,12 @@ class Interpreter:
     def block(self, region: Region, scope: Scope) -> Steps[tuple[Operand, ...]]:
         """Execute a region's operations; returns the operands of its terminator."""
         for op in region.ops:
-            if traits_of(op).terminator:
+            traits = traits_of(op)
+            if traits.terminator:
                 return tuple(scope[v] for v in op.ins)
             yield from self.step(op, scope)
+            if traits.regions is not None and traits.regions.runs == "graph":
+                return self.returned
         return ()
 
     def step(self, op: Op, scope: Scope) -> Steps[None]:
@@ -176,7 +181,14 @@ class Interpreter:
             self.resolved(execution.op, scope, operand, run)
             return {}
         self._require_windows(execution)
+        if any(o.holds == "positions" for o in execution.instruction.operands):
+            seen = {n: self._flat(execution.op, o) for n, o in execution.operands.items()}
+            execution = replace(execution, operands=seen)
         return self.machine.execute(execution)
+
+    def _flat(self, op: Op, operand: Operand) -> Operand:
+        """A window as the tile that its positions are counted in."""
+        return flat(self.machine, op, operand) if getattr(operand, "pitched", False) else operand
 
     def _require_windows(self, execution: Execution) -> None:
         """Follow the rules on tiles that are windows of others."""

@@ -59,13 +59,15 @@ class View:
 class TileRef:
     """A tile handle: a typed view of storage, with its run-time valid region.
 
-    Handles are values: changing one (``set_validshape``, ``tassign``) leaves copies of it alone.
+    Handles are values: changing one (``set_validshape``, ``tassign``) leaves copies of it alone. The
+    positions that instructions count in a ``pitched`` window are those of the tile it is a window of.
     """
 
     type: TileType
     storage: Hashable
     v_row: Scalar
     v_col: Scalar
+    pitched: bool = field(default=False, compare=False, repr=False)
 
 
 #: A TileRef, View, Pointer or Scalar.

@@ -30,6 +30,8 @@ _KINDS = {
     "event": "an event",
     "vector": "a vector",
     "handle": "a handle",
+    "entry": "a tile or a view of global memory",
+    "memory": "a pointer or a view of global memory",
 }
 
 
@@ -249,16 +251,16 @@ def _types(bound: Bound, profile: Profile, op: Op) -> Iterator[Diagnostic]:
 
 
 def _attributes(instruction: Instruction, op: Op) -> Iterator[Diagnostic]:
+    """Attributes nobody knows are legal text, as everywhere in MLIR; values of known ones are checked."""
     for key, value in op.attributes:
         attribute = instruction.attribute(key)
         if attribute is None:
             known = ", ".join(a.name for a in instruction.attributes) or "none"
-            message, rule = f"unknown attribute {key}; allowed: {known}", "attribute-known"
+            message = f"unknown attribute {key}, which has no effect; known: {known}"
+            yield Diagnostic("warning", message, op.span, instruction.name, None, "attribute-known")
         elif not _fits(attribute, value):
-            message, rule = f"{key} = {value}; allowed: {_values(attribute)}", "attribute-value"
-        else:
-            continue
-        yield Diagnostic("error", message, op.span, instruction.name, None, rule)
+            message = f"{key} = {value}; allowed: {_values(attribute)}"
+            yield Diagnostic("error", message, op.span, instruction.name, None, "attribute-value")
 
 
 def _fits(attribute: Attribute, value: AttrValue) -> bool:

@@ -17,6 +17,7 @@ from ..ir.program import AttrValue, Op, Value
 from ..ir.types import GlobalLayout, Loc, Pipe, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .assembly import AS_DECLARED, Assembly
+from .changes import Change as Change, Default as Default
 from .operands import (
     Attribute as Attribute,
     Extent as Extent,
@@ -107,11 +108,12 @@ class RegionRule:
     """A rule on run-time valid regions in a form an engine can evaluate on traced sizes.
 
     ``equal-valid``, ``equal-rows``, ``equal-cols``: all named operands have the same valid region, or
-    that part of it; ``non-empty``: each of them has at least one valid lane. Operands that an operation
+    that part of it; ``non-empty``: each of them has at least one valid lane; ``no-half``: none of them has
+    valid rows without columns, or columns without rows. Operands that an operation
     leaves out do not take part. ``custom``: what ``test`` says, where all operands are present.
     """
 
-    kind: Literal["equal-valid", "equal-rows", "equal-cols", "non-empty", "custom"]
+    kind: Literal["equal-valid", "equal-rows", "equal-cols", "non-empty", "no-half", "custom"]
     operands: tuple[str, ...]
     test: RegionTest | None = None
 
@@ -132,9 +134,10 @@ class RegionRule:
         if self.test is not None:
             return self.test(sizes, types)
         present = [sizes[n] for n in self.operands if n in sizes]
-        if self.kind == "non-empty":
+        if self.kind in ("non-empty", "no-half"):
             for rows, cols in present:
-                found = found | (rows <= 0) | (cols <= 0)
+                no_row, no_col = rows <= 0, cols <= 0
+                found = found | (no_row | no_col if self.kind == "non-empty" else no_row ^ no_col)
             return found
         for rows, cols in present[1:]:
             if self.kind != "equal-cols":
@@ -281,7 +284,7 @@ class Instruction:
     that stands last in an operation; ``shift_count`` is the source that counts bits. ``positive`` are further
     sources whose positive numbers give a defined result. ``in_place`` says where the destination may be one
     of the sources. ``intrinsic`` is the C++ name where it is not the name in capitals, ``cycles`` the cost
-    where the pages' tables have none.
+    where the pages' tables have none. ``changes`` say what versions of the language changed.
     """
 
     name: str
@@ -312,6 +315,7 @@ class Instruction:
     in_place: InPlace = field(default_factory=dict)
     intrinsic: str = ""
     cycles: Cycles | None = None
+    changes: tuple[Change, ...] = ()
     traits: Traits = PLAIN
     pipe_rule: PipeRule | None = None
     assembly: Assembly = AS_DECLARED

@@ -123,14 +123,30 @@ def flows(op: Op) -> Iterator[tuple[Value, Value]]:
             yield from _pairs(before.args, handed_on(after))
             yield from _pairs(after.args, passed)
             yield from _pairs(op.results, passed)
+        case "graph":
+            yield from _branched(op)
         case _:
             for region in op.regions:
                 yield from _pairs(op.results, handed_on(region))
 
 
+def _branched(op: Op) -> Iterator[tuple[Value, Value]]:
+    """Arguments of blocks with each value that a branch hands them."""
+    labels = op.attrs.get("labels")
+    blocks = dict(zip(labels if isinstance(labels, tuple) else (), op.regions, strict=False))
+    for branch in (region.ops[-1] for region in op.regions if region.ops):
+        targets = branch.attrs.get("targets")
+        for i, label in enumerate(targets if isinstance(targets, tuple) else ()):
+            if label in blocks:
+                yield from _pairs(blocks[label].args, branch.group(f"to{i}"))
+
+
 def handed_on(region: Region) -> tuple[Value, ...]:
-    """The values that a region hands on where it ends."""
+    """The values that a region hands on where it ends; of several blocks, the last one."""
     last = region.ops[-1] if region.ops else None
+    regions = traits_of(last).regions if last is not None else None
+    if last is not None and regions is not None and regions.runs == "graph":
+        return handed_on(last.regions[-1])
     traits = traits_of(last) if last is not None else None
     if last is None or traits is None or not traits.terminator:
         return ()

@@ -187,7 +187,7 @@ def _tile_pair(site: Site, tile: str, t: TileType, view: str, layout: GlobalLayo
 
 def _one_line(t: TileType, layout: GlobalLayout) -> bool:
     """One row or column is the same bytes in either order."""
-    return not t.boxed and 1 in (t.v_row, t.v_col) and layout in (_G.ND, _G.DN)
+    return not t.boxed and 1 in (*t.valid, *t.shape) and layout in (_G.ND, _G.DN)
 
 
 def scale_types(tile: str) -> Constraint:
@@ -279,7 +279,7 @@ def window_fits(tile: str, view: str) -> Constraint:
         if t.conv is not None:
             yield from _conv_window(view, t, v.dims, layout)
             return
-        if site.op.group("offsets") or t.v_row is None or t.v_col is None:
+        if site.op.group("offsets") or t.v_row is None or t.v_col is None or 0 in t.valid:
             return
         rows, cols = window_shape(v.dims, layout)
         if layout in MX:

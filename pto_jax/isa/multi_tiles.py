@@ -19,6 +19,8 @@ _DIALECT = "PTOAS dialect definition and verifier (August 2026)"
 _SLOT = TileType(F16, 16, 16)
 _MULTI = MultiTileType(_SLOT, 2)
 _INDEX = ScalarType(INDEX)
+#: What the assembler keeps for its own planning.
+RESERVED = "pto.multi_buffer_addrs"
 _AXES = (("valid_row", "v_row", 0), ("valid_col", "v_col", 1))
 #: Places whose tiles begin at multiples of 512 bytes; those of the others begin at multiples of 32.
 _CUBE = frozenset({Loc.LEFT, Loc.RIGHT, Loc.ACC})
@@ -75,6 +77,17 @@ def _slots(site: Site) -> Iterator[Finding]:
     for found in check_type(t.slot, site.profile):
         if found.severity == "error":
             yield "result", f"slots of {t.slot}: {found.message}"
+
+
+@forbid(
+    "reserved-attribute",
+    f"no {RESERVED}",
+    source=_DIALECT,
+    invalid_if=lambda types, attrs, profile: attrs.update({RESERVED: (0, 512)}) is None,
+)
+def _unplanned(site: Site) -> Iterator[Finding]:
+    if RESERVED in site.attrs:
+        yield None, f"the attribute {RESERVED}, which a memory planner sets; allowed: addr = %address"
 
 
 @forbid("address-aligned", "slots begin at multiples of 32 bytes (512 for the cube core)", source=_DIALECT)
@@ -161,7 +174,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 grouped=True,
             ),
         ),
-        constraints=(_kind("result"), _slots, _valid, _address),
+        constraints=(_kind("result"), _slots, _valid, _address, _unplanned),
         decisions=(
             Decision(
                 "Where does slot k begin?",

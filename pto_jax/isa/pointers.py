@@ -16,9 +16,8 @@ from ..ir.types import (
     TensorViewType,
     TileType,
 )
-from ..profiles import PROFILE_NAMES
 from .declare import Decision, Finding, Instruction, Operand, Site
-from .rules.constraints import fixed_type, one_element
+from .rules.constraints import one_element
 from .rules.forbid import forbid, give, retype
 from .rules.handles import Shown, custom
 from .rules.memory import ALIGNMENT
@@ -65,6 +64,23 @@ def _aligned(site: Site) -> Iterator[Finding]:
             yield "addrs", f"address {value} (0x{value:x}); allowed: a multiple of {ALIGNMENT} bytes"
 
 
+@forbid(
+    "cast",
+    "an address, or pointers to one space",
+    source=_DIALECT,
+    invalid_if=give("result", ScalarType(F32)),
+)
+def _cast_pair(site: Site) -> Iterator[Finding]:
+    a, b = site.types.get("addr"), site.types.get("result")
+    if a is None or b is None:
+        return
+    numbers = [isinstance(t, ScalarType) and t.dtype.name in ("i64", "u64") for t in (a, b)]
+    one_space = isinstance(a, PtrType) and isinstance(b, PtrType) and a.space == b.space
+    mixed = any(numbers) and any(isinstance(t, PtrType) for t in (a, b))
+    if not (one_space or mixed):
+        yield "result", f"{a} to {b}; allowed: i64 to or from a pointer, or pointers to one space"
+
+
 _instruction = partial(custom, sources=_SOURCES)
 
 
@@ -109,12 +125,16 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     ),
     _instruction(
         "castptr",
-        "Pointer at an integer address.",
-        "result points to the byte address addr.",
-        (Operand("addr", "in", "scalar", None), Operand("result", "out", "ptr", None)),
+        "Pointer at an integer address, the address of a pointer, or a pointer to another type.",
+        "The byte address stays.",
+        (Operand("addr", "in", "event", None), Operand("result", "out", "event", None)),
         (("addr",),),
-        (Shown({"addr": _ADDRESS, "result": PtrType(F32, AddressSpace.VEC)}),),
-        constraints=(fixed_type("addr", ("i64", "u64"), PROFILE_NAMES, _SOURCES[0]),),
+        (
+            Shown({"addr": _ADDRESS, "result": PtrType(F32, AddressSpace.VEC)}, ("addr",)),
+            Shown({"addr": PtrType(F32, AddressSpace.VEC), "result": _ADDRESS}, ("addr",)),
+            Shown({"addr": PtrType(F32), "result": PtrType(F16)}, ("addr",)),
+        ),
+        constraints=(_cast_pair,),
         decisions=(_VECTOR_SCOPE,),
         executable=False,
     ),

@@ -22,7 +22,7 @@ from .common import (
 )
 from .declare import Attribute, Constraint, Decision, Instruction, Operand, Site
 from .elementwise import TMP
-from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec, same_as
+from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec, no_half, same_as
 from .rules.extents import COLUMN, OPEN, ROW
 from .rules.reduce_expand import (
     column_vector,
@@ -61,8 +61,8 @@ FOLD_ORDER = Decision(
 )
 EMPTY_SOURCE = Decision(
     "What does an empty source give?",
-    "Hardware writes nothing (an error where rows are reduced). cpu_sim: a sum is 0, a product 1, a maximum "
-    "the stored first lane, a minimum writes nothing.",
+    "Hardware writes nothing; rows without columns, or columns without rows, are an error. cpu_sim: a sum is "
+    "0, a product 1, a maximum the stored first lane, a minimum writes nothing.",
     f"{HEADERS}; simulator source",
 )
 FIRST_WINS = Decision(
@@ -322,8 +322,8 @@ def _expansion(
 
 _EMPTY_EXPANSION = Decision(
     "Pages disagree on empty regions: an early return or an assertion.",
-    "An empty region of dst writes nothing; a vector without the elements dst needs is an error on a2a3 "
-    "and a5.",
+    "An empty region of dst writes nothing (of trowexpand: 0x0 only); a vector without the elements "
+    "dst needs is an error on a2a3 and a5.",
     PAGES,
 )
 
@@ -336,6 +336,7 @@ _EXPANSIONS = (
             no_boxes(("src",), HARDWARE),
             vector_room("src", "rows"),
             equal_extent(("dst", "src"), "rows", HARDWARE, f"page trowexpand; {HEADERS}"),
+            replace(no_half(("src", "dst"), "PTOAS verifier"), profiles=HARDWARE),
             first_line_covers("src", "rows", SIMULATOR, "warning"),
         ),
         _EMPTY_EXPANSION,

@@ -209,7 +209,7 @@ def _positions(along: Along, extreme: Literal["max", "min"]) -> Instruction:
         extra=(
             *extra,
             _index_type(along),
-            filled_source("cols" if along == "row" else "rows"),
+            filled_source("cols" if along == "row" else "rows", positions=True),
             same_as("tmp", "src", ("a2a3",), HEADERS),
             size,
         ),

@@ -11,6 +11,10 @@ from .traits import PLAIN, Effect, Regions, Traits
 FUNCTION_END = "return"
 #: An integer seen as one of another sign: the same bits.
 CAST = "builtin.unrealized_conversion_cast"
+#: Blocks that branches lead to, in the one operation that a body of several blocks is, and the branches.
+GRAPH, BRANCH, BRANCH_IF = "cf.graph", "cf.br", "cf.cond_br"
+#: A group of operations that a compiler may fuse, executed in its place, and what ends it.
+FUSION, FUSION_END = "fusion_region", "yield"
 _YIELD = ("scf.yield",)
 _END = Traits(terminator=True)
 
@@ -18,6 +22,11 @@ _END = Traits(terminator=True)
 STRUCTURE: Mapping[str, Traits] = {
     "call": Traits(calls=True),
     CAST: PLAIN,
+    FUSION: Traits(regions=Regions("once", (FUSION_END,))),
+    FUSION_END: _END,
+    GRAPH: Traits(regions=Regions("graph", (BRANCH, BRANCH_IF, FUNCTION_END))),
+    BRANCH: _END,
+    BRANCH_IF: _END,
     FUNCTION_END: _END,
     "scf.for": Traits(regions=Regions("for")),
     "scf.while": Traits(regions=Regions("while", ("scf.condition", "scf.yield"))),

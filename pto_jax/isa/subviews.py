@@ -14,6 +14,8 @@ from .rules.forbid import Types, forbid, retile, retype
 from .rules.handles import Shown, custom
 from .traits import Alias, Traits
 
+#: A name that those who look at whole functions use.
+SUBVIEW = "subview"
 _DIALECT = "PTOAS dialect definition and verifier (August 2026)"
 _INDEX = ScalarType(INDEX)
 _TILE = TileType(F32, 16, 64)
@@ -124,7 +126,7 @@ _FORM = ("tile", "offsets")
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
     custom(
-        "subview",
+        SUBVIEW,
         "Window of a tile, with a valid region of its own.",
         "result(r, c) is tile(offsets[0] + r, offsets[1] + c): the same element, in the order of tile, whose "
         "pitch it keeps. The valid region is valid_row x valid_col, else that of the written type, else the "

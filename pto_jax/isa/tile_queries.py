@@ -50,6 +50,18 @@ def _global(site: Site) -> Iterator[Finding]:
         yield None, f"a pointer to {t.space.name.lower()}; allowed: to global memory"
 
 
+@forbid(
+    "pointee",
+    "elements of a size that memory has",
+    source=_DIALECT,
+    invalid_if=give("result", PtrType(INDEX)),
+)
+def _pointee(site: Site) -> Iterator[Finding]:
+    t = site.types.get("result")
+    if isinstance(t, PtrType) and (t.dtype == INDEX or t.dtype.bits < 8):
+        yield "result", f"a pointer to {t.dtype}; allowed: element types of 8 bits and more, not index"
+
+
 def _tile() -> Operand:
     return Operand("tile", "in", dtype=None)
 
@@ -80,7 +92,11 @@ def _address(name: str, summary: str, semantics: str, source: str) -> Instructio
         (Operand(source, "in", kinds[source], None), Operand("result", "out", made, None)),  # type: ignore[arg-type]
         ((source,),),
         (Shown(types, (source,)),),
-        constraints=(fixed_type(number, ("i64",), PROFILE_NAMES, _DIALECT), _global),
+        constraints=(
+            fixed_type(number, ("i64",), PROFILE_NAMES, _DIALECT),
+            _global,
+            *((_pointee,) if made == "ptr" else ()),
+        ),
         decisions=(_ADDRESSES,),
         executable=False,
     )

@@ -85,12 +85,14 @@ class Order:
 class Regions:
     """How an operation executes its regions, and the terminators that end them.
 
-    ``runs``: the one region in its place (``once``), one of the regions (``if``: none where it has no second
-    one; ``switch``), or a loop (``for``: so many times as the bounds say; ``while``: as the first region
-    says). A region beyond the last one that ``ends`` names ends as that one; ``()``: without a terminator.
+    ``runs``: the one region in its place (``once``), the first one and then those that branches lead to
+    (``graph``: each ends with any of the terminators), one of the regions (``if``: none where it has no
+    second one; ``switch``), or a loop (``for``: so many times as the bounds say; ``while``: as the first
+    region says). A region beyond the last one that ``ends`` names ends as that one; ``()``: without a
+    terminator.
     """
 
-    runs: Literal["once", "if", "switch", "for", "while"]
+    runs: Literal["once", "graph", "if", "switch", "for", "while"]
     ends: tuple[str, ...] = ("scf.yield",)
 
     @property
@@ -158,7 +160,7 @@ class Traits:
         >>> Traits(order=Order("wait", "core")).waits, Traits(order=Order("wait", "flag")).waits
         ('flag', '')
         """
-        if self.fifo in ("push", "pop"):
+        if self.fifo in ("allocate", "push", "pop"):
             return "slot"
         if self.order is None or self.order.role == "signal":
             return ""

@@ -14,6 +14,7 @@ _FUSED = ("src0", "dst", "src1")
 _lanewise = lanewise(__name__)
 
 _lanewise("tprelu", _PAIR, lane.leaky)
+_lanewise("taddrelu", _PAIR, lane.add_relu)
 _lanewise("tsubrelu", _PAIR, lane.subtract_relu)
 _lanewise("tmuladddst", ("src0", "src1", "dst"), lane.multiply_add_rounded)
 _lanewise("tfusedmuladd", _FUSED, lane.multiply_add)

@@ -8,4 +8,4 @@ from .step import shadow_rule
 shadow_rule(*"tprelu tsubrelu tmuladddst tfusedmuladd tfusedmuladdrelu taddc tsubc".split())(
     lambda step: lanewise(step)
 )
-shadow_rule("taddreluconv", "tsubreluconv", "tadddeqrelu")(lambda step: lanewise(step))
+shadow_rule("taddrelu", "taddreluconv", "tsubreluconv", "tadddeqrelu")(lambda step: lanewise(step))

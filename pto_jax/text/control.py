@@ -9,6 +9,7 @@ from collections.abc import Callable
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.program import AttrValue, Op, Region, Value
 from ..ir.types import ScalarType, Type, VectorType
+from ..isa.structure import FUSION, FUSION_END
 from .reader import Reader
 from .scope import Mention
 from .tokens import Kind
@@ -266,6 +267,39 @@ def read_index_switch(reader: Reader, results: Results, start: int) -> Op:
     )
 
 
+def read_fusion(reader: Reader, results: Results, start: int) -> Op:
+    """``[%r =] pto.fusion_region { ... pto.yield(%v) : (T) -> () } [: T]``."""
+    c = reader.cursor
+    region = reader.region([])
+    types = [reader.types.read()] if c.accept(Kind.COLON) else []
+    while types and c.accept(Kind.COMMA):
+        types.append(reader.types.read())
+    _need(reader, results, len(types), FUSION, start)
+    _check_yield(reader, region, types, FUSION, FUSION_END)
+    return Op(
+        FUSION,
+        results=_define(reader, results, types),
+        regions=(region,),
+        span=c.span(start, c.last_end),
+    )
+
+
+def read_fusion_end(reader: Reader, results: Results, start: int) -> Op:
+    """``pto.yield(%v) : (T) -> ()``."""
+    c = reader.cursor
+    opened = c.start
+    c.expect(Kind.L_PAREN)
+    mentions = reader.mentions()
+    c.close(Kind.R_PAREN, opened)
+    c.expect(Kind.COLON, "before the types of the values")
+    types = reader.type_list()
+    _count(reader, types, len(mentions), "value", start)
+    c.expect(Kind.ARROW)
+    reader.type_list()
+    ins = tuple(reader.scopes.use(m, t) for m, t in zip(mentions, types, strict=True))
+    return Op(FUSION_END, ins=ins, span=c.span(start, c.last_end))
+
+
 def _check_yield(
     reader: Reader, region: Region, types: list[Type], parent: str, terminator: str = "scf.yield"
 ) -> None:
@@ -280,7 +314,7 @@ def _check_yield(
                 end=c.last_end,
             )
         return
-    given = [v.type for v in (last.ins if terminator == "scf.yield" else last.ins[1:])]
+    given = [v.type for v in (last.ins[1:] if terminator == "scf.condition" else last.ins)]
     if len(given) != len(types) or any(g != t for g, t in zip(given, types, strict=True)):
         found = ", ".join(str(t) for t in given) or "nothing"
         wanted = ", ".join(str(t) for t in types) or "nothing"
@@ -357,6 +391,8 @@ CONTROL: dict[str, Callable[[Reader, Results, int], Op]] = {
     "scf.execute_region": read_execute_region,
     "scf.index_switch": read_index_switch,
     "call": read_call,
+    FUSION: read_fusion,
+    FUSION_END: read_fusion_end,
     "section.cube": read_section("section.cube"),
     "section.vector": read_section("section.vector"),
 }

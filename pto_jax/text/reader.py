@@ -5,8 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from ..errors import Span
-from ..ir.program import Op, Region, Value
+from ..ir.languages import KEY, LANGUAGES, PRESENT, Language, language as _language
+from ..ir.program import Attrs, AttrValue, Op, Region, Value
 from ..ir.types import Type
+from ..isa.history import said, unwritten
 from .dictionaries import DictionaryReader
 from .lexer import Cursor
 from .scope import Mention, Scopes
@@ -21,7 +23,10 @@ class Reader(ABC):
     :class:`.programs.ProgramReader` knows, which puts them together.
     """
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, language: Language | None = None) -> None:
+        self._asked = language
+        self.language: Language = language or PRESENT
+        self._unwritten = unwritten(self.language)
         self.cursor: Cursor = Cursor(text, file)
         self.types: TypeReader = TypeReader(self.cursor)
         self.attributes: DictionaryReader = DictionaryReader(self.types)
@@ -30,9 +35,35 @@ class Reader(ABC):
         #: How many arguments without a name the function has so far.
         self._arguments = 0
 
+    def named_language(self, attributes: dict[str, AttrValue], start: int) -> None:
+        """Take the version out of a module's attributes; it holds where the caller asked for none."""
+        if KEY not in attributes:
+            return
+        name = attributes.pop(KEY)
+        found = _language(name)
+        if found is None:
+            self.cursor.fail(
+                f'found {KEY} = "{name}"; allowed: {", ".join(LANGUAGES)}',
+                start=start,
+                end=self.cursor.last_end,
+            )
+        self.language = self._asked or found
+        self._unwritten = unwritten(self.language)
+
+    def completed(self, name: str, found: dict[str, AttrValue]) -> tuple[Attrs, tuple[str, ...]]:
+        """The attributes of an instruction, with those that the version says unwritten, and their names."""
+        more = said(name, found, self._unwritten) if name in self._unwritten else None
+        if more:
+            found = {**more, **found}
+        return tuple(sorted(found.items())), tuple(more or ())
+
     @abstractmethod
     def statement(self) -> Op:
         """One operation with the names it binds."""
+
+    @abstractmethod
+    def blocks(self, first: list[Op]) -> Op:
+        """The blocks of a body of several, of which the operations of the first one are read."""
 
     def region(self, args: list[tuple[Mention, Type]], *, label: bool = False) -> Region:
         """``{ ... }`` with the given arguments; with ``label`` they stand in ``^name(...):``."""
@@ -51,8 +82,12 @@ class Reader(ABC):
             c.expect(Kind.COLON, "after the block label")
         ops: list[Op] = []
         while c.kind not in (Kind.R_BRACE, Kind.EOF):
+            if c.kind is Kind.CARET_IDENT:
+                ops = [self.blocks(ops)]
+                break
             ops.append(self.statement())
-            self.location()
+            if c.text == "loc":
+                self.location()
         c.close(Kind.R_BRACE, opened)
         self.scopes.pop()
         c.region_ends()

@@ -29,6 +29,7 @@ from ..ir.types import (
 from .attributes import enumeration
 from .conv_type import CONV_NAME, read_conv_tile
 from .lexer import Cursor
+from .micro import is_micro_type, outside
 from .names import suggestion
 from .shapes import Dims, ShapeReader
 from .tile_type import TILE_NAMES, read_tile_body
@@ -125,6 +126,8 @@ class TypeReader(ShapeReader):
         if c.text.startswith("!pto.") and (element := find_dtype(name)) is not None:
             c.advance()
             return ScalarType(element)
+        if c.text.startswith("!pto.") and is_micro_type(name):
+            c.fail(outside(f"the type '{c.text}'"))
         if not c.text.startswith(("!pto.", "pto.")) or name not in known:
             c.fail(f"found the unknown type {c.found()}{suggestion(name, known, '!pto.')}")
         start = c.start

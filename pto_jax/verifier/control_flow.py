@@ -26,6 +26,9 @@ def control_finding(op: Op, constants: Mapping[str, int]) -> Diagnostic | None:
 
 def end_finding(region: Region, parent: Op | None) -> Diagnostic | None:
     """A terminator where no region ends, or another one than the parent needs."""
+    regions = traits_of(parent).regions if parent is not None else None
+    if regions is not None and regions.runs == "graph":
+        return _block_end(region, regions.ends, parent)
     allowed = _terminator(region, parent)
     for i, op in enumerate(region.ops):
         if not traits_of(op).terminator:
@@ -39,6 +42,33 @@ def end_finding(region: Region, parent: Op | None) -> Diagnostic | None:
             continue
         return Diagnostic("error", message, op.span, op.name, rule="terminator")
     return None
+
+
+def _block_end(region: Region, allowed: Sequence[str], parent: Op | None) -> Diagnostic | None:
+    """A block ends with a branch or a return, and has no other one."""
+    last = region.ops[-1] if region.ops else None
+    wrong = next((op for op in region.ops[:-1] if traits_of(op).terminator), None)
+    if wrong is None and last is not None and last.name in allowed:
+        return None
+    place = wrong or last or parent
+    message = f"a block that does not end with {' or '.join(allowed)}"
+    name = place.name if place is not None else None
+    return Diagnostic("error", message, place.span if place is not None else None, name, rule="terminator")
+
+
+def block_findings(graph: Op) -> Iterator[Diagnostic]:
+    """Branches hand the blocks that they lead to what these take."""
+    labels = graph.attrs.get("labels")
+    blocks = dict(zip(labels if isinstance(labels, tuple) else (), graph.regions, strict=False))
+    for op in (op for region in graph.regions for op in region.ops[-1:]):
+        targets = op.attrs.get("targets")
+        for i, label in enumerate(targets if isinstance(targets, tuple) else ()):
+            block = blocks.get(label)
+            given = [v.type for v in op.group(f"to{i}")]
+            wanted = [a.type for a in block.args] if block is not None else []
+            if block is None or len(given) != len(wanted) or not all(map(fits, given, wanted)):
+                message = f"^{label} is given {_listed(given)}; allowed: {_listed(wanted)}"
+                yield Diagnostic("error", message, op.span, op.name, rule="branch")
 
 
 def _terminator(region: Region, parent: Op | None) -> str:

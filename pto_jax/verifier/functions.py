@@ -7,11 +7,14 @@ from collections.abc import Iterator
 
 from ..errors import Diagnostic, Span
 from ..ir.program import Function, Op, Program, Symbol, Value
-from ..ir.types import KernelKind, Loc, MultiTileType, TileType, Type, UnknownType
+from ..ir.types import KernelKind, Loc, MultiTileType, StructType, TileType, Type, UnknownType
 from ..isa.effects import placed, traits_of
+from ..isa.subviews import SUBVIEW
 
 #: Levels of a build: from 3 on the program places its tiles and orders its pipes itself.
 LEVELS = (1, 2, 3)
+#: Attributes of functions that are written for single lanes or threads.
+HELPERS = ("pto.tileop.helper", "pto.simt_entry", "pto.persistent")
 EXPLICIT = 3
 #: Spellings in which an instruction binds its destination.
 BINDING = ("as", "ssa")
@@ -41,10 +44,13 @@ def function_findings(program: Program, level: int | None, auto_sync: bool) -> I
     yield from _entries(program)
     yield from _call_cycles(program)
     for function in program.functions:
+        yield from _signature(function)
+        yield from _peers(program, function)
         yield from _kernel(function)
         yield from _manual_buffers(program, function)
         for op in function.walk():
             yield from _level(program, op, level, auto_sync)
+            yield from _of_argument(program, function, op, level)
 
 
 def _error(rule: str, message: str, span: Span | None, instruction: str | None = None) -> Diagnostic:
@@ -93,6 +99,28 @@ def _entries(program: Program) -> Iterator[Diagnostic]:
             yield _error("entry", message, function.span)
 
 
+def _signature(function: Function) -> Iterator[Diagnostic]:
+    """What no function of tile programs is, or returns."""
+    mark = next((m for m in HELPERS if m in function.attrs), None)
+    if mark is not None:
+        message = f"@{function.name} is marked {mark}: it is not part of tile programs, and not read further"
+        yield _error("tile-program", message, function.span)
+    struct = next((t for t in function.results if isinstance(t, StructType)), None)
+    if struct is not None:
+        message = f"@{function.name} returns {struct}; allowed: a structure is used where it is declared"
+        yield _error("direct", message, function.span)
+
+
+def _peers(program: Program, function: Function) -> Iterator[Diagnostic]:
+    """A function of another child module that a buffer is imported from is a public one."""
+    for op in function.walk() if program.children else ():
+        peer = op.attrs.get("peer_func")
+        target = program.function(peer.name) if isinstance(peer, Symbol) else None
+        if target is not None and target.private and target.child != function.child:
+            message = f"@{target.name} is private in another child module; allowed: a public function"
+            yield _error("peer-function", message, op.span, op.name)
+
+
 def _call_cycles(program: Program) -> Iterator[Diagnostic]:
     """Calls that lead back to the function they are in."""
     calls = {f.name: list(callees(f)) for f in program.functions}
@@ -126,11 +154,10 @@ def _kernel(function: Function) -> Iterator[Diagnostic]:
     for op in function.walk():
         if not _is_section(op):
             continue
-        if isinstance(kind, KernelKind):
+        if isinstance(kind, KernelKind) and traits_of(op).core != kind:
             found = f"in the {kind.name.lower()} kernel @{function.name}"
-            yield _error(
-                "kernel-kind", f"{found}; allowed: in functions without kernel_kind", op.span, op.name
-            )
+            message = f"{found}; allowed: sections of its own kind, or functions without kernel_kind"
+            yield _error("kernel-kind", message, op.span, op.name)
         for inner in op.walk():
             if inner is not op and _is_section(inner):
                 found = f"inside {op.name}; allowed: sections one after another"
@@ -179,6 +206,8 @@ def _allocates(op: Op) -> bool:
 
 
 def _level(program: Program, op: Op, level: int | None, auto_sync: bool) -> Iterator[Diagnostic]:
+    if traits_of(op).fifo == "reserve" and level is not None:
+        yield from _reserved(op, level)
     place, allocates = placed(op), _allocates(op)
     # The address of a local memref is nothing that a program at some level writes.
     a_tile = place is None or isinstance(place[0].type, TileType | MultiTileType)
@@ -195,6 +224,26 @@ def _level(program: Program, op: Op, level: int | None, auto_sync: bool) -> Iter
         if auto_sync:
             found = "beside automatic synchronisation; allowed: without, as it cannot see run-time addresses"
             yield _error("level", found, op.span, op.name)
+
+
+def _of_argument(program: Program, function: Function, op: Op, level: int | None) -> Iterator[Diagnostic]:
+    """At level 3 windows are addresses, which the tiles of a function's arguments do not have yet."""
+    if level == EXPLICIT and op.name == SUBVIEW and not program.fragment and op.ins[0] in function.args:
+        message = f"a window of the argument {op.ins[0]} at level 3; allowed: of a tile that has an address"
+        yield _error("level", message, op.span, op.name)
+
+
+def _reserved(op: Op, level: int) -> Iterator[Diagnostic]:
+    """A tool places buffers below level 3, the program from there on."""
+    auto, based = op.attrs.get("auto"), op.attrs.get("base") is not None
+    if level == EXPLICIT and (auto is not False or not based):
+        found = "auto = true" if auto is not False else "no base"
+        yield _error("level", f"{found} at level 3; allowed: auto = false with base = N", op.span, op.name)
+    elif level < EXPLICIT and (auto is not True or based):
+        found = "auto = false" if auto is not True else "base"
+        yield _error(
+            "level", f"{found} at level {level}; allowed: auto = true without base", op.span, op.name
+        )
 
 
 def call_findings(program: Program, op: Op) -> Iterator[Diagnostic]:

@@ -13,14 +13,15 @@ from ..analysis.lattices import OperandFacts
 from ..analysis.resolve import ResolvedOp, ResolvedProgram, resolve
 from ..errors import Diagnostic, Span
 from ..ir.program import Function, Op, Program, Region, Value
-from ..ir.types import MultiTileType, StructType, TileType, Type
+from ..ir.types import TileType, Type
 from ..isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from ..isa.effects import placed, traits_of
-from ..isa.rules.tile_legality import ALIGNMENT, check_type
-from ..isa.structure import CAST, structural_traits
+from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
+from ..isa.structure import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
-from .control_flow import control_finding, end_finding
+from .control_flow import block_findings, control_finding, end_finding
 from .functions import BINDING, EXPLICIT, call_findings, callees, function_findings, return_findings, same_use
+from .handles import handle_findings
 from .hazards import hazards, is_hand_synchronised
 from .overlaps import Place, Reserved, in_reserved, overlaps
 from .pipes import pipe_findings
@@ -101,7 +102,8 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
                 _check_reserved(function, checkers, sink)
         for finding in (
             *function_findings(program, build.level, build.auto_sync),
-            *pipe_findings(program),
+            *handle_findings(program),
+            *pipe_findings(program, profile),
             *_hazards(resolved, build),
         ):
             sink.add(finding)
@@ -191,6 +193,8 @@ class _Checker:
         self.facts = resolved.facts(function)
         self.sink = sink
         self.types: dict[str, Type] = {}
+        #: The names that the region checked last has defined.
+        self.left: dict[str, Type] = {}
         self.places: list[Place] = []
         self.unplaced: list[Place] = []
         self.reserved: list[Reserved] = []
@@ -198,13 +202,12 @@ class _Checker:
     def run(self) -> None:
         function = self.function
         for value in function.args:
-            self.direct(value, function.span)
             self.define(value, function.span, whole=self.program.fragment)
         self.region(function.body)
         if (
             function.results
             and not function.external
-            and not any(op.name == "return" for op in function.body.ops)
+            and not any(op.name == "return" for op in function.walk())
         ):
             self.error(
                 f"@{function.name} does not return; allowed: return at its end", function.span, rule="return"
@@ -220,12 +223,12 @@ class _Checker:
     ) -> None:
         """Bind a name to its type and check the type itself.
 
-        The rule on whole rows of 32 bytes is one of tiles that are made here (``whole``), not of handles.
+        The rules on whole rows and boxes are rules on tiles that are made here (``whole``), not on handles.
         """
         t = value.type
         self.types[value.name] = t
         for finding in check_type(t, self.profile):
-            if finding.rule == ALIGNMENT and not whole:
+            if finding.rule in (ALIGNMENT, BOXES) and not whole:
                 continue
             where = value.span or span
             self.sink.add(
@@ -240,11 +243,10 @@ class _Checker:
         outer = self.types
         self.types = dict(outer)
         for value in region.args:
-            self.direct(value, value.span)
             self.define(value, value.span)
         for op in region.ops:
             self.op(op)
-        self.types = outer
+        self.left, self.types = self.types, outer
 
     def op(self, op: Op) -> None:
         for value in (*op.ins, *op.outs):
@@ -253,11 +255,11 @@ class _Checker:
         if resolved.instruction is not None:
             self.instruction(resolved, known)
         else:
-            for value in (*op.ins, *op.results):
-                self.direct(value, op.span, op.name)
             self.structure(op, known)
         for region in op.regions:
             self.region(region, op)
+            if op.name == GRAPH:
+                self.types = self.types | self.left
         for value in op.results:
             self.redefined(value, op)
             self.define(value, op.span, op.name, whole=_makes(op))
@@ -294,18 +296,15 @@ class _Checker:
             bound=resolved.bound,
         )
 
-    def direct(self, value: Value, span: Span | None, instruction: str | None = None) -> None:
-        """A value that only the operation that makes it may hand to others."""
-        if isinstance(value.type, MultiTileType | StructType) and not self.program.fragment:
-            made = "multi tiles and structures are used where they are declared, by their own operations only"
-            self.error(f"{value} is {value.type}; allowed: {made}", value.span or span, instruction, "direct")
-
     def structure(self, op: Op, known: OperandFacts) -> None:
         """Check an operation that is no instruction."""
         if op.name.startswith("arith.") or op.name == CAST:
             self.report(arith_finding(op))
         elif op.name.startswith("scf."):
             self.report(control_finding(op, known.numbers))
+        elif op.name == GRAPH:
+            for finding in block_findings(op):
+                self.sink.add(finding)
         elif op.name == "call":
             for finding in call_findings(self.program, op):
                 self.report(finding)

@@ -20,7 +20,7 @@ from pto_jax.sanitizer.step import SHADOW_RULES, shadow_rule
 Table = Mapping[str, Callable[..., Any]]
 
 #: Where the interpreter has what is no instruction: structured control flow, calls, scalar arithmetic.
-CONTROL_FLOW = ("control_flow", "arith")
+CONTROL_FLOW = ("control_flow", "branches", "arith")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Handles of the language of August 2026: windows of tiles, tiles in several buffers, arrays, structures."""
+"""What the language of August 2026 added: windows of tiles, multi tiles, arrays, structures, blocks."""
 
 from __future__ import annotations
 
@@ -45,6 +45,30 @@ def sums(args: Arguments) -> Arrays:
     return {"y": y}
 
 
+def sides(args: Arguments) -> Arrays:
+    y, v = args["y"].copy(), int(args["x"][args["n"]])
+    if args["flag"]:
+        y[int(v < 0)] = 2 * abs(v)
+    y[2] = v // 2 if v > 2 else v
+    return {"y": y}
+
+
+def loop(args: Arguments) -> Arrays:
+    y = args["y"].copy()
+    y[:4] = 2 * args["x"][:4]
+    return {"y": y}
+
+
+def fused(args: Arguments) -> Arrays:
+    return {"y": 2 * (args["x"] + 1)}
+
+
+def positions(args: Arguments) -> Arrays:
+    x, first = args["x"].copy().reshape(-1), 16 * args["r"] + 8
+    x[first + args["k"]] *= 2
+    return {"y": x[first + args["i"]]}
+
+
 CASES = (
     Case(
         "subviews",
@@ -75,5 +99,23 @@ CASES = (
         ({"n": 0, "flag": False}, {"n": 11, "flag": True}, {"n": 16, "flag": False}),
         entry="sums",
         eager=False,
+    ),
+    Case(
+        "blocks",
+        {"x": (4, "i32"), "y": (4, "i32")},
+        sides,
+        tuple({"n": n, "flag": flag} for n, flag in ((0, True), (1, True), (2, False))),
+        entry="sides",
+        values={"x": lambda x: np.array([-3, 4, 1, 0], x.dtype)},
+    ),
+    Case("blocks", {"x": (4, "i32"), "y": (6, "i32")}, loop, entry="loop"),
+    Case("fusion", {"x": (4, 8), "y": (4, 8)}, fused),
+    Case(
+        "subviews",
+        {"x": (4, 16), "i": (1, 8, "i32"), "y": (1, 8)},
+        positions,
+        ({"r": 0, "k": 0}, {"r": 1, "k": 17}),
+        entry="positions",
+        values={"i": lambda i: np.array([[0, 17, 7, 16, 23, 1, 2, 18]], i.dtype)},
     ),
 )

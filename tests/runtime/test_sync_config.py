@@ -92,10 +92,13 @@ def test_every_instruction_of_the_class_is_here() -> None:
     names = {n for n, i in isa.instructions().items() if i.cls == "sync_config"}
     assert names >= set(IDLE) | BINDING
     state = {"set_quant_scalar", "set_quant_vector"}
-    aliases = {"treshape", "subview", "subset", "bitcast", "bind_tile", "tsubview"}
+    aliases = {"treshape", "subview", "global_subview", "subset", "bitcast", "bind_tile", "tsubview"}
     aliases |= {"memref.alloc", "memref.dealloc", "memref.reinterpret_cast"}
     queries = {"get_block_idx", "get_block_num", "get_subblock_idx", "get_subblock_num", "print", "trap"}
-    values = {"tgetval", "tsetval", "load_scalar", "store_scalar"}
+    queries |= {"get_validshape", "tile_valid_rows", "tile_valid_cols", "ptrtoint", "inttoptr"}
+    aliases |= {"alloc_multi_tile", "multi_tile_get", "declare_local_array", "declare_struct"}
+    values = {"local_array_get", "local_array_set", "struct_get", "struct_set"}
+    values |= {"tgetval", "tsetval", "load_scalar", "store_scalar"}
     assert names <= set(IDLE) | BINDING | state | aliases | values | queries
 
 

@@ -112,7 +112,7 @@ def test_empty_sources(check: Check, profile: str) -> None:
         "slayout=none_box, fractal=512, pad=0>"
     )
     text = f"pto.trowsum ins(%s : {empty}) outs(%d : {tile(COLUMN)})"
-    assert rules(check(text, profile)) == {"non-empty"}
+    assert rules(check(text, profile)) == {"no-half"}
     assert check(text, "cpu_sim") == []
 
 

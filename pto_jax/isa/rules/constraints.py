@@ -12,7 +12,7 @@ from ...profiles import Profile, ProfileName
 from ..declare import AttrMap, Breaker, Constraint, Finding, Operand, RegionRule, Site
 from .advice import row_major_instead
 from .elements import element_type as element_type, same_element as same_element, with_dtype as with_dtype
-from .forbid import HEADERS as HEADERS, Types, as_columns, first_tile, forbid, retype, shrunk
+from .forbid import HEADERS as HEADERS, Types, as_columns, edit, first_tile, forbid, retype, shrunk
 from .typesets import Rows, TypeTable
 
 HARDWARE: tuple[ProfileName, ...] = ("a2a3", "a5")
@@ -323,6 +323,26 @@ def non_empty(operands: tuple[str, ...], source: str) -> Constraint:
                     f"{name} has the empty valid region {size(r)}x{size(c)}; allowed: at least one "
                     "row and column",
                 )
+
+    return rule
+
+
+def no_half(operands: tuple[str, ...], source: str) -> Constraint:
+    """The operands have valid lanes, or neither valid rows nor columns; checked again on run-time sizes."""
+
+    @forbid(
+        "no-half",
+        "valid rows and columns, or neither",
+        stage="run-time",
+        source=source,
+        invalid_if=edit(operands[-1], lambda t: t.with_valid(t.v_row, 0)),
+        region=RegionRule("no-half", operands),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        for name in operands:
+            r, c = site.valid.get(name, (1, 1))
+            if (r == 0) != (c == 0) and None not in (r, c):
+                yield name, f"{name} has the valid region {size(r)}x{size(c)}; allowed: 0x0 or no 0"
 
     return rule
 

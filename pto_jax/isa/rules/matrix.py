@@ -226,9 +226,10 @@ def common(strict: tuple[ProfileName, ...], *, vector: bool = False) -> tuple[Co
     """
     lenient = tuple(p for p in PROFILE_NAMES if p not in strict)
     order = (_ordered(None, lenient), _left_order) if lenient else ()
-    non_zero = replace(non_empty(("a", "b"), _PAGE), profiles=HARDWARE)
+    filled = replace(non_empty(("a", "b", "dst"), _PAGE), profiles=HARDWARE)
     fixed = (_ordered(_COL, strict),) if strict else ()
-    return (_placed, *order, *fixed, _shapes(vector), _regions, _largest, non_zero)
+    rows = (filled,) if vector else ()
+    return (_placed, *order, *fixed, _shapes(vector), _regions, _largest, *rows)
 
 
 def _several_rows(sizes: Sizes, types: Mapping[str, TileType]) -> Any:

@@ -10,7 +10,7 @@ from ...ir.types import BLayout, SLayout, TileType
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Breaker, Constraint, Finding, RegionRule, Site, Sizes
 from .advice import row_major_instead
-from .constraints import HARDWARE, HEADERS, non_empty, size
+from .constraints import HARDWARE, HEADERS, no_half, non_empty, size
 from .forbid import Types, edit, first_tile, forbid
 
 _PAGES = f"instruction pages; {HEADERS}"
@@ -266,10 +266,14 @@ def vector_room(source_name: str, axis: Axis) -> Constraint:
     return rule
 
 
-def filled_source(axis: Axis) -> Constraint:
-    """Hardware reduces no empty tile; the sample that breaks it loses the valid lines of ``axis``."""
+def filled_source(axis: Axis, *, positions: bool = False) -> Constraint:
+    """Hardware reduces no tile without rows or columns; without both it does nothing, but for ``positions``.
+
+    The sample that breaks it loses the valid lines of ``axis``.
+    """
     empty = edit("src", lambda t: t.with_valid(*((0, t.v_col) if axis == "rows" else (t.v_row, 0))))
-    rule = non_empty(("src",), f"instruction pages (run-time checks); {HEADERS}")
+    source = f"instruction pages (run-time checks); {HEADERS}; PTOAS verifier"
+    rule = non_empty(("src",), source) if positions else no_half(("src", "dst"), source)
     return replace(rule, profiles=HARDWARE, breaks=empty)
 
 

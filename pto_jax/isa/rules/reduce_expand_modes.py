@@ -156,7 +156,9 @@ def _full_operand(site: Site) -> Iterator[Finding]:
 
 
 def _both(sizes: Sizes, types: _TileTypes) -> Any:
-    return _same(sizes["src0"], sizes["dst"]) & _same(sizes["src1"], sizes["dst"])
+    rows, cols = sizes["dst"]
+    filled = (rows != 0) | (cols != 0)
+    return _same(sizes["src0"], sizes["dst"]) & _same(sizes["src1"], sizes["dst"]) & filled
 
 
 def _break_both(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -168,7 +170,7 @@ def _break_both(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 
 @_forbid("one-full-operand", _ONE, _both, _break_both, profiles=HARDWARE)
 def _one_full_operand(site: Site) -> Iterator[Finding]:
-    if _full(site) == (True, True):
+    if _full(site) == (True, True) and site.valid.get("dst") != (0, 0):
         yield (
             None,
             f"both sources have the valid region of dst ({_regions(site)}); allowed: exactly one. "

@@ -14,8 +14,8 @@ from .advice import aligned, largest
 from .constraints import element_type, size
 
 _BLOCK = 32
-#: The rule on whole blocks in a row or column, which is one of tiles that are made, not of other handles.
-ALIGNMENT = "tile-alignment"
+#: The rules on whole blocks, which are rules on tiles that are made, not on other handles.
+ALIGNMENT, BOXES = "tile-alignment", "tile-boxes"
 #: Element types the overview lists for A5 only; ``f8e8m0`` holds block scales.
 A5_ONLY = frozenset({"f8e4m3", "f8e5m2", "hif8", "f8e8m0", "f4e2m1x2", "f4e1m2x2"})
 
@@ -142,9 +142,7 @@ TYPE_RULES: tuple[TypeRule, ...] = (
         _alignment,
         tolerated=_single_column,
     ),
-    TypeRule(
-        "tile-boxes", "boxed tiles consist of whole boxes; rows are free in vec and MX scale tiles", _boxes
-    ),
+    TypeRule(BOXES, "boxed tiles consist of whole boxes; rows are free in vec and MX scale tiles", _boxes),
     TypeRule(
         "tile-convolution",
         "convolution tiles have a layout of theirs, its number of dimensions and whole blocks of channels",

@@ -1,0 +1,52 @@
+"""Handles that may be used in some places only, whatever instruction uses them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+
+from .. import isa
+from ..errors import Diagnostic, Span
+from ..ir.program import Function, Op, Program, Value
+from ..ir.types import MultiTileType, StructType
+from ..isa.effects import accesses
+from ..isa.tile_queries import INTTOPTR
+
+
+def handle_findings(program: Program) -> Iterator[Diagnostic]:
+    """Multi tiles, structures and pointers made of integers that are used where they must not be."""
+    for function in program.functions:
+        if not program.fragment:
+            yield from _handed_on(function.args, function.span)
+            for op in function.walk():
+                yield from _operation(op)
+        yield from _addresses(function)
+
+
+def _operation(op: Op) -> Iterator[Diagnostic]:
+    if isa.find(op.name) is None:
+        yield from _handed_on((*op.ins, *op.results), op.span, op.name)
+    for region in op.regions:
+        yield from _handed_on(region.args, op.span)
+
+
+def _handed_on(values: Iterable[Value], span: Span | None, name: str | None = None) -> Iterator[Diagnostic]:
+    """Values that only the operation that declares them may hand to others."""
+    for value in values:
+        if isinstance(value.type, MultiTileType | StructType):
+            message = (
+                f"{value} is {value.type}; allowed: multi tiles and structures are used in the function that "
+                "declares them, by their own operations only"
+            )
+            yield Diagnostic("error", message, value.span or span, name, rule="direct")
+
+
+def _addresses(function: Function) -> Iterator[Diagnostic]:
+    """A pointer made of an integer is only the place of a scalar that is loaded or stored."""
+    made: set[str] = set()
+    for op in function.walk():
+        for value in op.ins if made else ():
+            if value.name in made and not any(e.indexed and v == value for e, v in accesses(op)):
+                message = f"{value} is a pointer made of an integer; allowed: to load and store scalars"
+                yield Diagnostic("error", message, value.span or op.span, op.name, rule="integer-pointer")
+        if op.name == INTTOPTR:
+            made.update(v.name for v in op.results)
