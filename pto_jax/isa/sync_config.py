@@ -16,7 +16,7 @@ from .declare import Attribute, Constraint, Decision, Finding, Instruction, Oper
 from .rules.forbid import edit, forbid, retile
 from .rules.handles import Shown, custom
 from .rules.memory import address_rules
-from .rules.sync import core_flag, event_range, required as required, token_range, two_pipes
+from .rules.sync import CORE_FLAG, event_range, required as required, token_range, two_pipes
 from .samples.operations import NUMBER, ROWS, TILE
 from .traits import Alias, Order, Placement, Traits
 
@@ -174,7 +174,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Producer side of a high-level event.",
         "Signals the event once earlier work of src_op is complete.",
         (_SRC_OP, _DST_OP, _EVENT),
-        (required("src_op", "dst_op", "event"), event_range()),
+        (required("src_op", "dst_op", "event"), event_range),
         order=Order("signal", "event"),
     ),
     _sync(
@@ -182,7 +182,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Consumer side of a high-level event.",
         "Holds dst_op until the event was recorded.",
         (_SRC_OP, _DST_OP, _EVENT),
-        (required("src_op", "dst_op", "event"), event_range()),
+        (required("src_op", "dst_op", "event"), event_range),
         order=Order("wait", "event"),
     ),
     *(
@@ -191,7 +191,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             summary,
             "Orders two pipes through a hardware flag.",
             (_SRC_PIPE, _DST_PIPE, _EVENT),
-            (required("src", "dst", "event"), event_range(), two_pipes("pipes-differ", "src", "dst")),
+            (required("src", "dst", "event"), event_range, two_pipes("pipes-differ", "src", "dst")),
             order=order,
         )
         for name, summary, order in (
@@ -238,7 +238,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             summary,
             "Cross-core order; the identifier is an attribute or an operand.",
             (_PIPE, replace(_EVENT, meaning="event identifier"), _FFTS),
-            (required("pipe"), *core_flag()),
+            (required("pipe"), *CORE_FLAG),
             (_ID,),
             ((), ("id",)),
             order=order,
@@ -254,7 +254,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             summary,
             "Orders operations that use one buffer token.",
             (_KEY, _BUF, _MODE),
-            (required("op_type", "buf"), token_range(), _buffer_profile),
+            (required("op_type", "buf"), token_range, _buffer_profile),
             shown=(Shown({}, attrs={"op_type": PipeEventType.TVEC, "buf": 0}),),
             order=order,
         )

@@ -7,10 +7,11 @@ from enum import IntEnum
 
 from ..ir.dtypes import F32, INDEX
 from ..ir.modes import FenceScope
-from ..ir.types import AddressSpace, Pipe, PipeEventType, PtrType, ScalarType, TensorViewType, Type
+from ..ir.types import AddressSpace, Pipe, PipeEventType, PtrType, ScalarType, TensorViewType
 from ..profiles import Profile
 from .changes import DIALECT, new
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules.forbid import Types, assign, forbid
 from .rules.handles import Shown
 from .rules.sync import CORE_PIPES, core_pipes, required
 from .sync_config import NO_VALUE_EFFECT
@@ -32,57 +33,40 @@ _EVENT = Attribute("event", int, None, "number of the flag", ("event", "event_id
 _NUMBER = Operand("id", "in", "index", None, optional=True, note="run-time number")
 
 
-def _global_only() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        space = site.attrs.get("space")
-        if space is None and "addr" not in site.values:
-            yield None, "neither memory nor an address; allowed: all #pto.address_space<gm>, or an address"
-        if isinstance(space, AddressSpace) and space is not AddressSpace.GM:
-            yield None, f"space is {space.name.lower()}; allowed: gm"
-        t = site.types.get("addr")
-        if isinstance(t, PtrType) and t.space is not AddressSpace.GM:
-            yield "addr", f"addr points to {t.space.name.lower()}; allowed: gm"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs["space"] = AddressSpace.VEC
-        return True
-
-    return Constraint("cache-space", "global memory", check, source=DIALECT, breaks=breaks)
+@forbid("cache-space", "global memory", source=DIALECT, invalid_if=assign(space=AddressSpace.VEC))
+def _global_only(site: Site) -> Iterator[Finding]:
+    space = site.attrs.get("space")
+    if space is None and "addr" not in site.values:
+        yield None, "neither memory nor an address; allowed: all #pto.address_space<gm>, or an address"
+    if isinstance(space, AddressSpace) and space is not AddressSpace.GM:
+        yield None, f"space is {space.name.lower()}; allowed: gm"
+    t = site.types.get("addr")
+    if isinstance(t, PtrType) and t.space is not AddressSpace.GM:
+        yield "addr", f"addr points to {t.space.name.lower()}; allowed: gm"
 
 
-def flag_pipe() -> Constraint:
+@forbid("flag-pipe", "pipes FIX, MTE1, MTE2, MTE3, V", source=DIALECT, invalid_if=assign(pipe=Pipe.S))
+def flag_pipe(site: Site) -> Iterator[Finding]:
     """Flags between cores are set by pipes that transfer or compute vectors."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        pipe = site.attrs.get("pipe")
-        if isinstance(pipe, Pipe) and pipe not in CORE_PIPES:
-            yield (
-                None,
-                f"pipe is PIPE_{pipe.name}; allowed: {core_pipes()}",
-            )
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs["pipe"] = Pipe.S
-        return True
-
-    return Constraint("flag-pipe", "pipes FIX, MTE1, MTE2, MTE3, V", check, source=DIALECT, breaks=breaks)
+    pipe = site.attrs.get("pipe")
+    if isinstance(pipe, Pipe) and pipe not in CORE_PIPES:
+        yield None, f"pipe is PIPE_{pipe.name}; allowed: {core_pipes()}"
 
 
 def _flag_number(most: dict[str, int]) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        attrs["event"] = 32
+        return "id" not in types
+
+    @forbid("flag-number", "numbers of flags", source=DIALECT, invalid_if=breaks)
+    def rule(site: Site) -> Iterator[Finding]:
         number, last = site.attrs.get("event"), most[site.profile.name]
         if number is None and "id" not in site.values:
             yield None, "no number; allowed: a number, or a value of type index"
         if isinstance(number, int) and not 0 <= number <= last:
             yield None, f"event {number}; allowed on {site.profile.name}: 0 to {last}"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        if "id" in types:
-            return False
-        attrs["event"] = 32
-        return True
-
-    return Constraint("flag-number", "numbers of flags", check, source=DIALECT, breaks=breaks)
+    return rule
 
 
 def _flag(name: str, summary: str, order: Order, last_a5: int, decision: Decision) -> Instruction:
@@ -102,7 +86,7 @@ def _flag(name: str, summary: str, order: Order, last_a5: int, decision: Decisio
             _EVENT,
             Attribute("ffts_mode", int, None, "mode of the flags"),
         ),
-        (required("pipe"), flag_pipe(), _flag_number(most)),
+        (required("pipe"), flag_pipe, _flag_number(most)),
         decisions=(NO_VALUE_EFFECT, decision),
         traits=Traits(order=order),
         changes=(new(),),
@@ -146,7 +130,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Shown({"addr": TensorViewType((4, 8), F32)}, ("addr",)),
         ),
         (Attribute("space", AddressSpace, None, "memory whose lines are meant"),),
-        (_global_only(),),
+        (_global_only,),
         decisions=(_COHERENT,),
         traits=Traits(order=Order("signal", "cores")),
         changes=(new(),),
