@@ -34,7 +34,6 @@ from ..vectors.compare import Comparison, compare_words
 Array = NDArray[Any]
 #: Inputs tried for one that the program before accepts.
 ATTEMPTS = 60
-_ARRAYS = (GlobalTypes, TileType, VectorType)
 
 
 @dataclass(frozen=True)

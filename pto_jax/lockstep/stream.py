@@ -25,7 +25,6 @@ from .table import Table
 from .values import U32, Array
 
 Mode = Literal["switch", "grouped"]
-MODES: tuple[Mode, ...] = ("switch", "grouped")
 #: Programs that are executed by one call, on each device.
 CHUNK = 4096
 #: Region kinds that are counted, of an instruction's destination.

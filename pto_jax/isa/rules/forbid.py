@@ -123,7 +123,16 @@ def first_tile(names: tuple[str, ...], change: Callable[[TileType], TileType | N
 
 
 def shrunk(name: str, *, rows: int = 0, cols: int = 0) -> Breaker:
-    """The valid region of the tile has fewer rows and columns, but some."""
+    """The valid region of the tile has fewer rows and columns, but some.
+
+    >>> from pto_jax.ir.dtypes import F32
+    >>> from pto_jax.profiles import profile
+    >>> types = {"dst": TileType(F32, 8, 8)}
+    >>> shrunk("dst", rows=1)(types, {}, profile("a5")), types["dst"].valid
+    (True, (7, 8))
+    >>> shrunk("dst", cols=8)(types, {}, profile("a5")), shrunk("src", rows=1)(types, {}, profile("a5"))
+    (False, False)
+    """
 
     def change(t: TileType) -> TileType | None:
         if t.v_row is None or t.v_col is None or t.v_row <= rows or t.v_col <= cols:
