@@ -63,6 +63,15 @@ def _tsubrelu(c: Context, x: Words, y: Words) -> Words:
     return formulas.positive(a, a.encode(a.sub(a.decode(x), a.decode(y))))
 
 
+@elementwise("taddrelu", "src0", "src1")
+def _taddrelu(c: Context, x: Words, y: Words) -> Words:
+    a = c.arithmetic()
+    if isinstance(a, Integer):
+        wide = a.widen(a.decode(x)) + a.widen(a.decode(y))
+        return a.encode(a.narrow(jnp.maximum(wide, np.int32(0))))
+    return formulas.positive(a, a.encode(a.add(a.decode(x), a.decode(y))))
+
+
 def _relu_convert(name: str, operation: str) -> None:
     @elementwise(name, "src0", "src1")
     def formula(c: Context, x: Words, y: Words) -> Words:

@@ -54,6 +54,25 @@ def _tconcat(c: Context, inputs: Inputs) -> Outputs:
     return {"dst": jnp.where(written, new, old)}
 
 
+@rule("tconcatidx")
+def _tconcatidx(c: Context, inputs: Inputs) -> Outputs:
+    """Counts are cut to what is valid of their source, and to the room in dst."""
+    t, old = c.tile("dst"), lanes(inputs, "dst").words
+    v_row, v_col = sizes(t, lanes(inputs, "dst"))
+    room, counts = lax.convert_element_type(v_col, np.int64), []
+    for name in ("src0", "src1"):
+        stated = _count(c, _stored(c, inputs, f"{name}Idx", (t.rows, 1)), name)
+        valid = lax.convert_element_type(sizes(c.tile(name), lanes(inputs, name))[1], np.int64)
+        taken = jnp.minimum(jnp.minimum(stated, valid), room)
+        counts.append(lax.convert_element_type(taken, np.int32))
+        room = room - taken
+    column, row, first = iota(t.shape, 1), iota(t.shape, 0), counts[0]
+    source1 = _stored(c, inputs, "src1", (t.rows, max(t.cols, c.tile("src1").cols)))
+    shifted = jnp.take_along_axis(source1, jnp.maximum(column - first, np.int32(0)), axis=1)
+    new = jnp.where(column < first, _stored(c, inputs, "src0", t.shape), shifted)
+    return {"dst": jnp.where((row < v_row) & (column < first + counts[1]), new, old)}
+
+
 def _stored(c: Context, inputs: Inputs, name: str, shape: tuple[int, int]) -> Words:
     """A tile's words over ``shape``, whatever of it is valid."""
     words = lanes(inputs, name).words

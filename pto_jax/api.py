@@ -6,12 +6,13 @@ from pathlib import Path
 
 from .errors import ArgumentError, Diagnostic, VerifyError
 from .files import read_text
+from .ir.languages import LANGUAGES, Language, language as _language
 from .ir.program import Program
 from .profiles import ARCHITECTURES, Profile, profile as _profile, profile_of_program
 
 
-def load(path: str | Path) -> Program:
-    """Read a program from a file of PTO text.
+def load(path: str | Path, *, language: Language | None = None) -> Program:
+    """Read a program from a file of PTO text, in a version of the language as :func:`parse` does.
 
     Raises FileError when the file cannot be read and ParseError when its text is no program.
 
@@ -19,18 +20,24 @@ def load(path: str | Path) -> Program:
     >>> load(EXAMPLES["vector_add"].path).functions[0].name
     'vector_add'
     """
-    return parse(read_text(path), file=str(path))
+    return parse(read_text(path), file=str(path), language=language)
 
 
-def parse(text: str, file: str = "<text>") -> Program:
+def parse(text: str, file: str = "<text>", *, language: Language | None = None) -> Program:
     """Read a program from text; ``file`` is the name error messages use. ParseError where it is no program.
+
+    ``language`` is the version of the language: by default that of the module's attribute ``pto.language``,
+    else the present one, ``2026-08``. Versions differ in what a text says that leaves something out
+    (``pto-jax isa --changes``). ArgumentError for an unknown one.
 
     >>> [op.name for op in parse("tneg %dst, %src : !pto.tile<16x16xf32>").walk()]
     ['tneg']
     """
     from . import text as reader
 
-    return reader.parse(text, file=file)
+    if language is not None and _language(language) is None:
+        raise ArgumentError(f"language {language!r}; allowed: {', '.join(LANGUAGES)}")
+    return reader.parse(text, file=file, language=language)
 
 
 def verify(

@@ -10,7 +10,7 @@ from typing import Any, TypeAlias
 from ..ir.program import Function, Op, Value
 from ..ir.types import GlobalLayout, PtrType, TileType
 from ..isa import views
-from ..isa.effects import aliased, operands_of, placed, traits_of
+from ..isa.effects import aliased, placed, traits_of
 from ..isa.issue import loc_of
 from .addresses import Bytes, window_of
 from .constant_folding import fold_op
@@ -29,6 +29,8 @@ from .lattices import (
 
 #: The number that an operation yields when others are known, None where it is not.
 Fold: TypeAlias = Callable[[Op, Mapping[str, Any]], Any]
+#: The values of an operation by declared operand name.
+Operands: TypeAlias = Callable[[Op], Mapping[str, Value]]
 
 
 @dataclass(frozen=True)
@@ -74,9 +76,14 @@ class FunctionFacts:
         )
 
 
-def solve(function: Function, entered: Entered = ANYWHERE, fold: Fold = fold_op) -> FunctionFacts:
-    """The facts of a function; ``fold`` computes with the numbers that are known."""
-    problem, facts = _Problem(entered.prefix, fold), Facts()
+def solve(
+    function: Function, operands: Operands, entered: Entered = ANYWHERE, fold: Fold = fold_op
+) -> FunctionFacts:
+    """The facts of a function.
+
+    ``operands`` gives what the operands of its operations stand for; ``fold`` computes with known numbers.
+    """
+    problem, facts = _Problem(entered.prefix, operands, fold), Facts()
     for value in function.args:
         facts.define(value)
         if isinstance(value.type, PtrType):
@@ -101,9 +108,10 @@ def _with_bytes(fact: Fact | None, where: Bytes | None) -> TileFact:
 class _Problem(Forward[Facts]):
     """The dataflow problem of one function; ``solution`` has the facts of every operation's operands."""
 
-    def __init__(self, prefix: str, fold: Fold) -> None:
+    def __init__(self, prefix: str, operands: Operands, fold: Fold) -> None:
         super().__init__()
         self.prefix = prefix
+        self.operands = operands
         self.fold = fold
         self.solution: dict[int, OperandFacts] = {}
         self._placements: dict[int, int] = {}
@@ -120,7 +128,7 @@ class _Problem(Forward[Facts]):
         if traits.placement is not None:
             self._place(op, known, state)
         if traits.resizes is not None and len(op.ins) == 3:
-            _resize(op, traits.resizes, known, state)
+            self._resize(op, traits.resizes, known, state)
         if traits.alias is not None:
             self._alias(op, known, state)
 
@@ -171,6 +179,14 @@ class _Problem(Forward[Facts]):
         valid = (t.v_row if t.v_row is not None else row, t.v_col if t.v_col is not None else col)
         state[handle.name] = TileFact(valid if valid != t.valid else None, where)
 
+    def _resize(self, op: Op, resized: str, known: OperandFacts, state: Facts) -> None:
+        values = self.operands(op)
+        if values:
+            row, col = (known.number(values[n]) for n in ("valid_row", "valid_col"))
+            handle = values[resized]
+            fact = state[handle.name]
+            state[handle.name] = TileFact((row, col), fact.bytes if isinstance(fact, TileFact) else None)
+
     def _order(self, op: Op) -> int:
         """The number of an operation that places a tile; the first pass meets them in the text's order."""
         return self._placements.setdefault(id(op), len(self._placements) + 1)
@@ -202,15 +218,6 @@ def executes(loop: Op, known: OperandFacts) -> bool:
     """Whether a loop with bounds certainly executes its body."""
     lower, upper = (known.number(next(iter(loop.group(name)), None)) for name in ("lb", "ub"))
     return isinstance(lower, int) and isinstance(upper, int) and lower < upper
-
-
-def _resize(op: Op, resized: str, known: OperandFacts, state: Facts) -> None:
-    values = operands_of(op)
-    if values:
-        row, col = (known.number(values[n]) for n in ("valid_row", "valid_col"))
-        handle = values[resized]
-        fact = state[handle.name]
-        state[handle.name] = TileFact((row, col), fact.bytes if isinstance(fact, TileFact) else None)
 
 
 def _extents(op: Op, made: Value, group: str, known: OperandFacts) -> tuple[int | None, ...]:

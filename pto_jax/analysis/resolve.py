@@ -91,6 +91,10 @@ class ResolvedProgram:
             known = self._ops[id(op)] = _resolved(op)
         return known
 
+    def values(self, op: Op) -> Mapping[str, Value]:
+        """The values of an operation by declared operand name; none where they do not fit."""
+        return self.of(op).values
+
     def writes_inside(self, op: Op) -> RegionWrites:
         """What the regions of one of the program's operations write, by the names around them."""
         known = self._regions.get(id(op))
@@ -102,7 +106,7 @@ class ResolvedProgram:
         """What is known of the operands of a function's operations, when it is entered in some way."""
         known = self._facts.get((id(function), entered))
         if known is None:
-            known = self._facts[id(function), entered] = solve(function, entered)
+            known = self._facts[id(function), entered] = solve(function, self.values, entered)
         return known
 
 

@@ -14,6 +14,7 @@ from ..api import load
 from ..campaign.failures import first_difference, new_folder
 from ..errors import ArgumentError
 from ..files import folder_replacing, read_text, save_arrays, write_text
+from ..ir.languages import Language
 from ..runtime.array_files import read_inputs, storable
 
 
@@ -33,11 +34,14 @@ class DiffOptions:
     scalars: Mapping[str, int] | None = None
     failures: str = "."
     entry: str | None = None
+    language: Language | None = None
+    language_after: Language | None = None
 
 
 def diff(options: DiffOptions) -> bool:
     """Compare two programs and say what was found; whether they are equal on every input."""
-    before, after = load(options.before), load(options.after)
+    before = load(options.before, language=options.language)
+    after = load(options.after, language=options.language_after)
     for name, n, least in (("--count", options.count, 1), ("--seed", options.seed, 0)):
         if n < least:
             raise ArgumentError(f"{name} is {n}; {least} or more is needed")
@@ -97,6 +101,8 @@ def _fill(folder: Path, options: DiffOptions, profile: str, failure: Any) -> Non
         f"--numerics {options.numerics} --grid {options.grid}"
         + (f" --entry {shlex.quote(options.entry)}" if options.entry else "")
         + (" --partial-launch" if options.partial_launch else "")
+        + (f" --language {options.language}" if options.language else "")
+        + (f" --language-after {options.language_after}" if options.language_after else "")
     )
     report = {
         "before": options.before,

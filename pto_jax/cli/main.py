@@ -11,15 +11,26 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Callable, Sequence
-from functools import partial
 from typing import TextIO
 
 from .. import __version__
 from ..errors import ArgumentError, Diagnostic, FileError, ParseError, PtoError
 from ..files.terminal import escaping, one_line
+from ..ir.languages import LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import emit, fuzz, options, replay, report
-from .options import ACCEPTED, INTERRUPTED, KEEP_COMPILED, REJECTED, USAGE, RunOptions, Watch, build_level
+from .options import (
+    ACCEPTED,
+    INTERRUPTED,
+    KEEP_COMPILED,
+    REJECTED,
+    USAGE,
+    RunOptions,
+    Watch,
+    add_language,
+    build_level,
+    scalar,
+)
 
 #: Options whose value may be missing, and what they mean without one.
 _WITHOUT_VALUE = {"--trace": "--trace=instructions", "--sanitize": "--sanitize=uses"}
@@ -143,6 +154,7 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument("--example", metavar="NAME", help="a shipped example instead of a file; list: name them")
     sub.add_argument("--entry", metavar="FUNCTION", help="function to execute")
     profile(sub)
+    add_language(sub)
     sub.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="default: exact")
     sub.add_argument("--inputs", metavar="IN.npz", help="one array per argument; generated when missing")
     sub.add_argument("--outputs", metavar="OUT.npz", help="write every buffer the program wrote")
@@ -188,6 +200,8 @@ def _parser() -> argparse.ArgumentParser:
         "--arg", action="append", default=[], metavar="NAME=N", help="value of a scalar argument of BEFORE"
     )
     sub.add_argument("--entry", metavar="FUNCTION", help="function to execute, of both programs")
+    add_language(sub)
+    sub.add_argument("--language-after", choices=LANGUAGES, help="that of AFTER (default: as --language)")
     sub.add_argument("--failures", default=".", metavar="DIR", help="where failure folders go (default: .)")
 
     sub = command("verify", _verify, "Check programs against a hardware profile.")
@@ -199,10 +213,12 @@ def _parser() -> argparse.ArgumentParser:
         "--level", type=build_level, help="build level 1, 2 or 3 (level1 ...); 3 places all tiles"
     )
     sub.add_argument("--auto-sync", action="store_true", help="a tool inserts the synchronisation")
+    add_language(sub)
 
     sub = command("fmt", _fmt, "Print a program, optionally in another spelling.")
     sub.add_argument("file", metavar="FILE")
     sub.add_argument("--form", choices=("as", "ssa", "dps"), help="spelling of the instructions")
+    add_language(sub)
 
     sub = command("conformance", _conformance, "Run test vectors and count results per instruction.")
     sub.add_argument("paths", nargs="*", metavar="PATH", help="vector file, or a folder of them")
@@ -222,13 +238,11 @@ def _parser() -> argparse.ArgumentParser:
         "isa", _isa, "Manual: instructions, tile types, types, grammar, profiles; without NAME the matrix."
     )
     sub.add_argument("instruction", nargs="?", metavar="NAME")
-    sub.add_argument(
-        "--contradictions",
-        dest="page",
-        action="store_const",
-        const="contradictions",
-        help="decisions that public test suites contradict, with both sources",
-    )
+    for page, what in (
+        ("changes", "what versions of the text language changed"),
+        ("contradictions", "decisions that public test suites contradict, with both sources"),
+    ):
+        sub.add_argument(f"--{page}", dest="page", action="store_const", const=page, help=what)
     sub.add_argument("--json", action="store_true", help="print JSON")
 
     sub = command("cost", _cost, "Estimated cycles per instruction and per pipe.")
@@ -241,6 +255,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     profile(sub)
     sub.add_argument("--entry", metavar="FUNCTION", help="function the program starts with")
+    add_language(sub)
     sub.add_argument(
         "--arg",
         action="append",
@@ -273,8 +288,9 @@ def _run(args: argparse.Namespace) -> int:
 def _diff(args: argparse.Namespace) -> int:
     from .diff import DiffOptions, diff
 
-    scalars = dict(_scalar(text) for text in args.arg)
-    equal = diff(options.of_command(DiffOptions, args, scalars=scalars))
+    scalars = dict(scalar(text) for text in args.arg)
+    after = args.language_after or args.language
+    equal = diff(options.of_command(DiffOptions, args, scalars=scalars, language_after=after))
     return ACCEPTED if equal else REJECTED
 
 
@@ -284,7 +300,7 @@ def _verify(args: argparse.Namespace) -> int:
     status = ACCEPTED
     for file in args.files:
         try:
-            program = load(file)
+            program = load(file, language=args.language)
         except ParseError as error:
             print(error)
             status = max(status, REJECTED)
@@ -313,41 +329,19 @@ def _fmt(args: argparse.Namespace) -> int:
     from ..text import print_program
 
     # Text for other tools: written as it is, not as a terminal may see it.
-    write_text("-", print_program(load(args.file), form=args.form).rstrip("\n") + "\n")
+    program = load(args.file, language=args.language)
+    write_text("-", print_program(program, form=args.form).rstrip("\n") + "\n")
     return ACCEPTED
 
 
 def _conformance(args: argparse.Namespace) -> int:
-    from ..files import write_text
-    from ..profiles import profile
-    from ..vectors.conformance import BatchExecutor, Executor, run_conformance
+    from .conformance import conformance
 
     if args.st is not None:
         return _system_tests(args)
     if not args.paths or args.only is not None:
         raise ArgumentError("conformance: allowed: PATH... of vectors, or --st DIR [--only TEXT]")
-    target = profile(args.profile)
-    execute: Executor
-    together: BatchExecutor | None = None
-    if args.executor == "engine":
-        from ..vectors.execute_engine import run_case_engine, run_cases_engine
-
-        execute = partial(run_case_engine, profile=target)
-        together = partial(run_cases_engine, profile=target)
-    else:
-        from ..vectors.execute import run_case_oracle
-
-        execute = partial(run_case_oracle, profile=target)
-    outcome = run_conformance(
-        args.paths,
-        execute,
-        {"profile": args.profile, "executor": args.executor},
-        together,
-    )
-    print(outcome.summary())
-    if args.json:
-        write_text(args.json, outcome.to_json() + "\n")
-    return ACCEPTED if outcome.ok else REJECTED
+    return conformance(args)
 
 
 def _system_tests(args: argparse.Namespace) -> int:
@@ -374,20 +368,11 @@ def _cost(args: argparse.Namespace) -> int:
     from ..api import load
     from ..cost import cost
 
-    program = load(args.file)
-    arguments = dict(_scalar(text) for text in args.arg)
+    program = load(args.file, language=args.language)
+    arguments = dict(scalar(text) for text in args.arg)
     priced = cost(program, args.profile, args.model, entry=args.entry, arguments=arguments)
     print(priced.to_json() if args.json else f"{args.file}: {priced}")
     return ACCEPTED
-
-
-def _scalar(text: str) -> tuple[str, int]:
-    """A scalar argument written ``name=number``."""
-    name, _, number = text.partition("=")
-    try:
-        return name.removeprefix("%"), int(number, 0)
-    except ValueError:
-        raise ArgumentError(f"--arg {text}: allowed: NAME=N with an integer N") from None
 
 
 def _bench(args: argparse.Namespace) -> int:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import ArgumentError
+from ..ir.languages import LANGUAGES, PRESENT, Language
 
 if TYPE_CHECKING:
     from ..debug.tracer import Detail
@@ -47,6 +48,21 @@ class Adder(Protocol):
         """Add the command ``name``, which ``run`` executes and returns the exit status of."""
 
 
+def scalar(text: str) -> tuple[str, int]:
+    """A scalar argument written ``name=number``."""
+    name, _, number = text.partition("=")
+    try:
+        return name.removeprefix("%"), int(number, 0)
+    except ValueError:
+        raise ArgumentError(f"--arg {text}: allowed: NAME=N with an integer N") from None
+
+
+def add_language(sub: argparse.ArgumentParser) -> None:
+    """Define the option that says which version of the language the command's files are in."""
+    default = f"default: the one that the program names, else {PRESENT}"
+    sub.add_argument("--language", choices=LANGUAGES, help=f"version of the text language; {default}")
+
+
 @dataclass(frozen=True)
 class Watch:
     """What is watched: a trace in some detail, and the line to stop before."""
@@ -80,6 +96,7 @@ class RunOptions:
     max_steps: int | None = None
     watch: Watch | None = None
     sanitize: SanitizeMode | None = None
+    language: Language | None = None
 
 
 def of_command(cls: type[T], args: argparse.Namespace, **given: Any) -> T:

@@ -43,7 +43,7 @@ def run(options: RunOptions) -> None:
         print(examples.described())
         return
     example = examples.example(options.example) if options.example is not None else None
-    program = load(example.path if example else str(options.file))
+    program = load(example.path if example else str(options.file), language=options.language)
     if options.sanitize is not None:
         from .sanitize import check_options
 

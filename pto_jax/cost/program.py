@@ -81,7 +81,7 @@ class _Walk:
         if function.name in above:
             self.notes[f"@{function.name} calls itself; the inner call is not counted"] = None
             return []
-        frame = _Frame(function, solve(function, entered, fold))
+        frame = _Frame(function, solve(function, self.resolved.values, entered, fold))
         return self.region(function.body, frame, times, (*above, function.name))
 
     def region(

@@ -46,6 +46,7 @@ class Block:
     depth: int = 0
     queues: dict[tuple[Any, ...], deque[Any]] = field(default_factory=dict)
     flags: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    counts: dict[tuple[Any, ...], int] = field(default_factory=dict)
     changes: int = 0
 
     @property

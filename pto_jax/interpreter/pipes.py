@@ -1,144 +1,142 @@
-"""Pipes between the cube core and the vector cores of a block.
+"""Pipes between the cube core and the vector cores of a block, by number.
 
-A slot is the logical contents of a tile: which memory a FIFO occupies has no effect on values. With
-``split`` 1 or 2 each vector core has one half of the rows or columns, with 0 the first core has all.
+With ``split`` 1 or 2 each vector core has one half of the rows or columns, with 0 the first core has all;
+3 and 4 are 1 and 2 for an odd number of valid rows or columns.
 """
 
 from __future__ import annotations
 
-from collections import deque
 from typing import Any
 
-from ..errors import Diagnostic, NotExecutableError
-from ..ir.program import Op
-from ..ir.types import TileType
-from .cores import Block, Core, Kind
-from .interpreter import Interpreter, Steps, Waiting, executes
-from .operands import Operand, TileRef, region_of
+from .. import isa
+from ..analysis.pipes import End, ends, popped
+from ..ir.dtypes import F32, I32, I64
+from ..ir.modes import PushRelu
+from ..ir.program import Op, Value, attrs
+from ..ir.types import ReluPreMode, ScalarType, TileType
+from ..isa.rules.quantisation import SIGNED_BIT
+from . import fifo
+from .fifo import Ring
+from .interpreter import Interpreter, Steps, executes
+from .operands import Execution, Operand, TileRef, region_of
 from .scope import Scope
 
-#: Buffers and rings have no effect on values; addresses of buffers are numbers nobody computes with.
-_SETUP = ("reserve_buffer", "import_reserved_buffer", "aic_initialize_pipe", "aiv_initialize_pipe")
 
-
-@executes(*_SETUP)
-def _set_up(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+@executes("reserve_buffer", "import_reserved_buffer")
+def _buffer(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """Buffers have no effect on values; their addresses are numbers nobody computes with."""
     for result in op.results:
         scope.bind(result, op.attrs.get("base", 0))
 
 
-@executes("initialize_l2l_pipe", "initialize_l2g2l_pipe")
-def _ring(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    scope.bind(op.results[0], (op.attrs.get("flag_base", 0),))
+@executes("aic_initialize_pipe", "aiv_initialize_pipe")
+def _set_up(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    end = end_at(interpreter, op)
+    key = end.key(1)
+    consumer = None
+    if op.attrs.get("acc_push_epilogue") is not None:
+        consumer = next((t for _, t in popped(interpreter.program, key)), None)
+    memory = scope[end.memory] if end.memory is not None else None
+    scope.bind(fifo.name_of(end.number), fifo.ring_of(op, (key, end.key(2)), memory, consumer))
 
 
-@executes("declare_tile")
-def _declare(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    t = op.results[0].type
-    assert isinstance(t, TileType)
-    scope.bind(op.results[0], TileRef(t, interpreter.machine.fresh(op, op.results[0], t), *region_of(t)))
+def end_at(interpreter: Interpreter, op: Op) -> End:
+    """The end of a pipe that an initialisation of the program sets up."""
+    return next(e for f in interpreter.program.functions for e in ends(f) if e.op is op)
 
 
-@executes("tfree_from_aic", "tfree_from_aiv", "tfree")
-def _free(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    """A slot is a value here: nothing has to be given back."""
+@executes("talloc_to_aiv", "talloc_to_aic")
+def _allocate(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+    result = op.results[0]
+    view = yield from fifo.allocate(interpreter, op, result.type, fifo.ring(op, scope))
+    scope.bind(result, view)
 
 
-@executes("tpush_to_aiv", "tpush_to_aic", "tpush")
+@executes("tpush_to_aiv", "tpush_to_aic")
 def _push(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    tile, ring = _operands(op, scope)
-    if not isinstance(tile, TileRef):
-        raise _refused(op, "a slot in global memory; allowed: a tile")
-    if interpreter.machine.abstract:
+    fifo.own_half(interpreter, op, scope[op.ins[1]] if len(op.ins) > 1 else None)
+    push(interpreter, op, scope[op.ins[0]], fifo.ring(op, scope), scope)
+
+
+def push(interpreter: Interpreter, op: Op, entry: Operand, through: Ring, scope: Scope) -> None:
+    """Push a tile or a slot in global memory through a ring."""
+    if not isinstance(entry, TileRef):
+        fifo.commit(interpreter, op, through)
         return
-    shared, core = _meeting(interpreter, op), interpreter.core
-    _partnered(op, shared, core)
-    split = _split(op)
-    contents = interpreter.machine.contents(tile)
-    if core.kind == "cube":
-        for other in shared.cores:
-            if other.kind == "vector" and (split or other.subblock == 0):
-                part = _half(contents, split, other.subblock) if split else contents
-                _queue(shared, "c2v", ring, other).append(part)
-    elif split or core.subblock == 0:
-        _queue(shared, "v2c", ring, core).append(contents)
-    shared.changes += 1
+    if through.epilogue is not None:
+        entry = _converted(interpreter, op, entry, through, scope)
+    if not interpreter.machine.abstract:
+        fifo.push_tile(interpreter, op, entry, through)
 
 
-@executes("tpop_from_aic", "tpop_from_aiv", "tpop")
+@executes("tpop_from_aic", "tpop_from_aiv")
 def _pop(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
-    target = op.results[0] if op.results else op.ins[0]
-    _, ring = _operands(op, scope)
+    given = {name: scope[op.group(name)[0]] for name, size in op.groups if size}
+    fifo.own_half(interpreter, op, given.get("aiv_subblockid"))
+    sizes = (given.get("valid_row"), given.get("valid_col"))
+    popped = yield from pop(interpreter, op, op.results[0], fifo.ring(op, scope), sizes)
+    scope.bind(op.results[0], popped)
+
+
+def pop(
+    interpreter: Interpreter, op: Op, target: Value, through: Ring, sizes: tuple[Any, Any] = (None, None)
+) -> Steps[Operand]:
+    """The tile or slot that comes out of a ring for a name; ``sizes`` are those that its type leaves open."""
     t = target.type
     if not isinstance(t, TileType):
-        raise _refused(op, "a slot in global memory; allowed: a tile")
-    given = {name: scope[op.group(name)[0]] for name, size in op.groups if size and name.startswith("valid")}
-    sizes = region_of(t, given.get("valid_row"), given.get("valid_col"))
-    contents = None if interpreter.machine.abstract else (yield from _next(interpreter, op, ring, t))
-    ref = TileRef(t, interpreter.machine.receive(op, target.name, t, contents), *sizes)
+        return (yield from fifo.pop_slot(interpreter, op, t, through))
+    valid = region_of(t, *sizes)
+    contents = None
+    if not interpreter.machine.abstract:
+        contents = yield from fifo.pop_tile(interpreter, op, t, through)
+    ref = TileRef(t, interpreter.machine.receive(op, target.name, t, contents), *valid)
     interpreter.machine.region(op, ref)
-    (scope.bind if op.results else scope.update)(target, ref)
+    return ref
 
 
-def _next(interpreter: Interpreter, op: Op, ring: Any, t: TileType) -> Steps[Any]:
-    """The contents of the next slot for a core."""
-    shared, core = _meeting(interpreter, op), interpreter.core
-    _partnered(op, shared, core)
-    if core.kind == "cube":
-        cores = [c for c in shared.cores if c.kind == "vector" and (_split(op) or c.subblock == 0)]
-        queues = [_queue(shared, "v2c", ring, c) for c in cores]
-    else:
-        queues = [_queue(shared, "c2v", ring, core)]
-    while not all(queues):
-        yield Waiting(op, "a tile in the pipe")
-    parts = [queue.popleft() for queue in queues]
-    shared.changes += 1
-    contents = parts[0] if len(parts) == 1 else interpreter.machine.concatenate(parts, _split(op) - 1)
-    if contents.shape != t.shape or contents.dtype != t.dtype.word:
-        found = "x".join(map(str, contents.shape))
-        words = f"{found} words of {contents.dtype.itemsize} bytes"
-        raise _refused(op, f"a slot of {words} for a tile {t}; allowed: equal sizes")
-    return contents
+@executes("tfree_from_aic", "tfree_from_aiv")
+def _free(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    fifo.free(interpreter, op, fifo.ring(op, scope))
 
 
-def _operands(op: Op, scope: Scope) -> tuple[Operand, Any]:
-    """The tile pushed and the ring it goes through; functions without handles have one ring."""
-    named = {v.name: scope[v] for v in op.ins if not op.groups}
-    ring = next((o for o in named.values() if isinstance(o, tuple)), (0,))
-    return next((o for o in named.values() if not isinstance(o, tuple)), None), ring
+# -- accumulators that are converted -----------------------------------------------------------------
 
 
-def _split(op: Op) -> int:
-    split = op.attrs.get("split", 0)
-    assert isinstance(split, int)
-    return int(split)
+def _converted(interpreter: Interpreter, op: Op, tile: TileRef, through: Ring, scope: Scope) -> TileRef:
+    """The tile that an accumulator becomes on its way: a move into a tile of the consumer's type."""
+    epilogue, t = through.epilogue, through.consumer
+    if t is None or epilogue is None:
+        raise fifo.refused(op, "a converting pipe that nobody pops from; allowed: a pop of its tiles")
+    result = Value(f"{op.ins[0].name} in {fifo.name_of(0).name}", t)
+    ref = TileRef(t, interpreter.machine.fresh(op, result, t), tile.v_row, tile.v_col)
+    operands: dict[str, Operand] = {"dst": ref, "src": tile}
+    sources = [Value(op.ins[0].name, tile.type)]
+    if epilogue.quant.name.endswith("_SCALAR"):
+        operands["preQuantScalar"] = _word(interpreter, op, t, scope)
+        sources.append(Value("scale", ScalarType(I64)))
+    elif epilogue.quant.name.endswith("_VEC"):
+        operands["fp"] = fp = _quant(op, scope)
+        sources.append(Value("scale", fp.type))
+    relu = ReluPreMode(int(epilogue.relu is PushRelu.NORMAL_RELU))
+    move = Op("tmov", tuple(sources), (result,), attributes=attrs(reluPreMode=relu), span=op.span)
+    bound = isa.bind(isa.instructions()[move.name], move)
+    execution = Execution(move, bound, operands, bound.attrs)
+    interpreter.machine.execute(execution)
+    return ref
 
 
-def _half(contents: Any, split: int, which: int) -> Any:
-    size = contents.shape[split - 1] // 2
-    part = slice(which * size, (which + 1) * size)
-    return contents[part] if split == 1 else contents[:, part]
+def _word(interpreter: Interpreter, op: Op, t: TileType, scope: Scope) -> Operand:
+    """The parameter word of a scale: its bits, and whether 8-bit results are signed."""
+    bits = interpreter.scalar("arith.bitcast", (_quant(op, scope),), F32, I32)
+    word = interpreter.scalar("arith.extui", (bits,), I32, I64)
+    if t.dtype.name != "i8":
+        return word
+    return interpreter.scalar("arith.ori", (word, 1 << SIGNED_BIT), I64, I64)
 
 
-def _queue(shared: Block, direction: str, ring: Any, core: Core) -> deque[Any]:
-    return shared.queues.setdefault((direction, ring, core.subblock), deque())
-
-
-def _meeting(interpreter: Interpreter, op: Op) -> Block:
-    """The block of a core, which must be known to come here."""
-    if interpreter.machine.depth != interpreter.shared.depth:
-        raise _refused(
-            op, "under control flow that only execution knows; allowed: known conditions and trip counts"
-        )
-    return interpreter.shared
-
-
-def _partnered(op: Op, shared: Block, core: Core) -> None:
-    """A pipe has a core at its other end."""
-    other: Kind = "vector" if core.kind == "cube" else "cube"
-    if not shared.has(other):
-        raise _refused(op, f"a pipe without a {other} core; allowed: a program of both kinds of cores")
-
-
-def _refused(op: Op, found: str) -> NotExecutableError:
-    return NotExecutableError(Diagnostic("error", f"found {found}", op.span, op.name, rule="pipe"))
+def _quant(op: Op, scope: Scope) -> Operand:
+    number = op.attrs.get("id", 0)
+    try:
+        return scope[fifo.scale_of(number)]
+    except KeyError:
+        raise fifo.refused(op, f"no scale for pipe {number}; allowed: one that was set before") from None

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from ..errors import Diagnostic, NotExecutableError
 from ..ir.program import Op
 from ..ir.types import TileType
-from .interpreter import Interpreter, Steps, Waiting, executes
+from .cores import Core
+from .flags import flag_number, set_flags, wait_for_flags
+from .interpreter import Interpreter, Steps, executes
 from .reinterpret import alias
 from .scope import Scope
 
@@ -35,33 +36,23 @@ def _talias(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     alias(interpreter, op, scope)
 
 
-@executes("sync.set", "sync.wait")
-def _flag(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
-    """Flags between the cube core and the vector cores of a block; on one core the order is given.
+@executes("sync.set")
+def _set(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    """A flag of the cube core is seen by every vector core."""
+    number = flag_number(interpreter, op, scope)
+    if number is not None:
+        set_flags(interpreter, number, _others(interpreter))
 
-    A flag of the cube core is seen by every vector core; the cube core waits for all vector cores.
-    """
-    shared, core = interpreter.shared, interpreter.core
-    if interpreter.machine.abstract or not (shared.has("cube") and shared.has("vector")):
-        return
-    event = scope[op.ins[0]] if op.ins else op.attrs["event"]
-    number = interpreter.machine.known(event)
-    if number is None or interpreter.machine.depth != shared.depth:
-        message = (
-            "found a flag between cores under control flow that only execution knows; "
-            "allowed: known conditions, trip counts and events"
-        )
-        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="cores"))
-    cube = core.kind == "cube"
-    others = [c for c in shared.cores if (c.kind == "cube") != cube]
-    if op.name == "sync.set":
-        for other in others:
-            key = (number, core, other)
-            shared.flags[key] = shared.flags.get(key, 0) + 1
-        shared.changes += 1
-        return
-    keys = [(number, other, core) for other in others]
-    while not all(shared.flags.get(key) for key in keys):
-        yield Waiting(op, f"flag {number}")
-    for key in keys:
-        shared.flags[key] -= 1
+
+@executes("sync.wait")
+def _wait(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
+    """The cube core waits for all vector cores."""
+    number = flag_number(interpreter, op, scope)
+    if number is not None:
+        yield from wait_for_flags(interpreter, op, number, _others(interpreter))
+
+
+def _others(interpreter: Interpreter) -> list[Core]:
+    """The cores of the other kind."""
+    cube = interpreter.core.kind == "cube"
+    return [c for c in interpreter.shared.cores if (c.kind == "cube") != cube]

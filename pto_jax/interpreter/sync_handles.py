@@ -7,13 +7,19 @@ from typing import Literal
 from ..ir.modes import FmatrixMode
 from ..ir.program import Op
 from ..isa.layout_img2col import IMG2COL_STATE
+from .fifo import scale_of
 from .interpreter import Interpreter, executes
 from .scope import Scope
 
 
-@executes("syncall", "set_quant_scalar", "set_quant_vector")
+@executes("syncall")
 def _without_effect(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    """Cores of a launch share global memory only, and quantising pushes are not executed."""
+    """Blocks are executed one after another: there is nothing to wait for."""
+
+
+@executes("set_quant_scalar", "set_quant_vector")
+def _set_scale(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    scope.bind(scale_of(op.attrs.get("id", 0)), scope[op.ins[0]])
 
 
 #: What instructions load into the registers of image-to-column.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import NamedTuple
 
 
 class FmatrixMode(IntEnum):
@@ -86,3 +87,54 @@ class GridSpan(IntEnum):
     NONE = 0
     ROW = 1
     COL = 2
+
+
+class PushLayout(IntEnum):
+    """Order of the elements in which an accumulator comes out of a pipe."""
+
+    NZ2ND = 0
+    NZ2DN = 1
+    NZ2NZ = 2
+
+
+class PushQuant(IntEnum):
+    """How the elements of an accumulator are converted on their way into a pipe."""
+
+    NO_CONVERT = 0
+    F32_F16 = 1
+    F32_BF16 = 2
+    REQ8_SCALAR = 3
+    REQ8_VEC = 4
+    DEQF16_SCALAR = 5
+    DEQF16_VEC = 6
+    QF322B8_PRE_SCALAR = 7
+    QF322B8_PRE_VEC = 8
+    QF322F16_PRE_SCALAR = 9
+    QF322BF16_PRE_SCALAR = 10
+    QS322BF16_PRE_SCALAR = 11
+    QS322BF16_PRE_VEC = 12
+    QF322HIF8_PRE_SCALAR = 13
+    QF322FP8_PRE_SCALAR = 14
+
+
+class PushRelu(IntEnum):
+    """What becomes of negative elements on their way into a pipe."""
+
+    NO_RELU = 0
+    NORMAL_RELU = 1
+
+
+class AccPushEpilogue(NamedTuple):
+    """What a pipe does to the accumulators that are pushed into it."""
+
+    layout: PushLayout
+    quant: PushQuant
+    relu: PushRelu
+
+
+class FenceScope(IntEnum):
+    """Memory whose writes a fence completes."""
+
+    GM = 0
+    LOCAL_MEMORY = 1
+    ALL = 2

@@ -15,6 +15,7 @@ from typing import Literal, TypeAlias
 
 from ..errors import Span
 from . import printing
+from .languages import Language
 from .types import Type
 
 #: Spelling an instruction was written in. ``as``: ``%d = tadd %a, %b : T``; ``as_dst``:
@@ -69,7 +70,8 @@ class Op:
     ``alloc_tile``), others with their dialect (``arith.addi``, ``scf.for``, ``return``).
     ``ins`` are the read operands in text order, ``outs`` the destination handles of the
     destination-passing forms, ``results`` the values it binds. Operations with operand lists of
-    variable length name the parts of ``ins`` in ``groups``: ``(("view", 1), ("offsets", 2))``.
+    variable length name the parts of ``ins`` in ``groups``: ``(("view", 1), ("offsets", 2))``. ``implied``
+    names the attributes that the text left out and says all the same, by its version of the language.
     """
 
     name: str
@@ -81,6 +83,7 @@ class Op:
     groups: tuple[tuple[str, int], ...] = ()
     form: Form = field(default="custom", compare=False, repr=False)
     span: Span | None = field(default=None, compare=False, repr=False)
+    implied: tuple[str, ...] = field(default=(), compare=False, repr=False)
 
     @cached_property
     def attrs(self) -> dict[str, AttrValue]:
@@ -179,7 +182,9 @@ class Program:
     A *fragment* is a text without ``func``, as documentation pages print instructions: it has one
     function whose arguments are the unbound names in order of first use, and ``fragment_results``
     names the values it yields (bound results and destination handles, in order). A module of modules has the
-    functions of all its ``children``, of which these are the attributes.
+    functions of all its ``children``, of which these are the attributes. ``language`` is the version that the
+    program's text is in; None for programs that were no text. What a version says without writing it stands
+    in the operations, so that equal programs do the same whatever their version.
     """
 
     functions: tuple[Function, ...]
@@ -187,6 +192,7 @@ class Program:
     fragment: bool = False
     fragment_results: tuple[str, ...] = ()
     has_module: bool = field(default=True, compare=False, repr=False)
+    language: Language | None = field(default=None, compare=False, repr=False)
     source: str = field(default="<text>", compare=False, repr=False)
     children: tuple[Attrs, ...] = ()
 

@@ -22,6 +22,7 @@ CLASSES = (
     "sync_modes",
     "sync_handles",
     "sync_events",
+    "sync_memory",
     "views",
     "memrefs",
     "reinterpret",
@@ -58,6 +59,7 @@ CLASSES = (
     "irregular_quant_mx",
     "irregular_partial",
     "pipes",
+    "pipe_handles",
     "communication",
     "communication_async",
 )

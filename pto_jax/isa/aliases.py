@@ -26,7 +26,10 @@ ALIASES = {
     "get_scale_addr": "tget_scale_addr",
     **{
         f"comm.{name}": name
-        for name in ("tput tget tput_async tget_async tnotify twait ttest tbroadcast treduce".split())
+        for name in (
+            "tput tget tput_async tget_async tnotify twait ttest tbroadcast treduce "
+            "build_async_session wait_async_event test_async_event".split()
+        )
     },
     "comm_tgather": "comm.tgather",
     "comm_tscatter": "comm.tscatter",

@@ -24,7 +24,9 @@ class Assembly:
     other. ``generic`` lists the segments of the generic form; by default each operand is one, sources first.
     In ``ins(...)`` the attributes stand behind the sources where ``inline`` (behind a comma where
     ``inline_comma``), and each operand has its type behind it where ``typed_apart``. ``argument`` is the
-    attribute that is written as ``<value>`` behind the name.
+    attribute that is written as ``<value>`` behind the name. ``with_fp`` is the instruction that one with a
+    clause ``fp %fp : type`` behind its sources is, ``fp_clause`` on that instruction the name that it is
+    written by.
     """
 
     trailing: int | None = None
@@ -35,6 +37,8 @@ class Assembly:
     inline_comma: bool = False
     typed_apart: bool = False
     argument: str = ""
+    with_fp: str = ""
+    fp_clause: str = ""
 
 
 def segments(text: str) -> tuple[Segment, ...]:

@@ -46,6 +46,10 @@ def accepts(operand: Operand, t: Type) -> bool:
             return isinstance(t, ScalarType)
         case "gm":
             return isinstance(t, TensorViewType | PartitionViewType | MemRefType)
+        case "entry":
+            return isinstance(t, TileType | TensorViewType)
+        case "memory":
+            return isinstance(t, PtrType | TensorViewType | PartitionViewType | MemRefType)
         case "ptr":
             return isinstance(t, PtrType | MemRefType)
         case "vector":

@@ -30,6 +30,8 @@ _KINDS = {
     "event": "an event",
     "vector": "a vector",
     "handle": "a handle",
+    "entry": "a tile or a view of global memory",
+    "memory": "a pointer or a view of global memory",
 }
 
 

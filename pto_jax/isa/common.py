@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Unpack
@@ -45,9 +46,25 @@ UNARY = (DST, SRC)
 BINARY = (DST, SRC0, SRC1)
 TILE_SCALAR = (DST, SRC, SCALAR)
 
+
 PRECISION = Attribute(
-    "precision", Precision, Precision.DEFAULT, "algorithm on A5; no effect on the other profiles"
+    "precision",
+    Precision,
+    Precision.DEFAULT,
+    "algorithm on A5; no effect on the other profiles",
+    ("precisionType", "precision"),
 )
+
+
+def _of_function(attribute: Attribute, name: str, cls: InstructionClass) -> Attribute:
+    """The attribute of an instruction: the assembler calls precisions by the function that has them."""
+    if attribute is not PRECISION:
+        return attribute
+    function = re.sub("^t(?:(?:row|col)expand)?", "", name)
+    return replace(
+        attribute, mnemonic=f"{function.removesuffix('s' if cls == 'tile_scalar' else '')}_precision"
+    )
+
 
 PAGES = "PTO ISA instruction pages"
 HEADER_LISTS = "pto-isa headers: type lists of the A2/A3 and A5 backends"
@@ -176,7 +193,7 @@ def tile_instruction(
         operands,
         types,
         type_vars,
-        attributes,
+        tuple(_of_function(a, name, cls) for a in attributes),
         (*checks, *extra),
         forms,
         domain,

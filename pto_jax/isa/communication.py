@@ -3,14 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from ..ir.dtypes import F32, I1, I32
 from ..ir.modes import CollectiveEngine, NotifyOp, ReduceOp, WaitCmp
 from ..ir.program import AttrValue
 from ..ir.types import AtomicType, Loc, OpaqueType, PartitionViewType, ScalarType, TileType, Type
 from .assembly import AS_DECLARED, Assembly
+from .changes import form
 from .declare import Attribute, Constraint, Decision, Instruction, Operand
 from .rules.communication import PAGE, comm, engine, equal_elements, gm, staging
+from .rules.communication_groups import (
+    MEMBERS,
+    equal_extents,
+    group_members,
+    known_extents,
+    second_tile,
+)
 from .rules.constraints import HARDWARE, fixed_type, place, type_row
 from .rules.handles import Shown, handle, handle_operand
 from .rules.typesets import table
@@ -31,6 +40,11 @@ _NAMES = Decision(
     "Tile instructions have the names of these collectives. How do texts tell them apart?",
     "The collectives are called comm.tgather and comm.tscatter, as in their C++ name space.",
     "PTO ISA communication pages (name space pto::comm)",
+)
+
+
+_FORM = form(
+    "names without comm., operands by position", "pto.comm.NAME(..., buf(..), recv(..), group(..) : ..)"
 )
 
 
@@ -59,7 +73,14 @@ def _copy(name: str, summary: str, semantics: str, attributes: tuple[Attribute, 
         forms,
         tuple(Shown({n: types[n] for n in ("dst", *f)}, f) for f in forms),
         attributes,
-        (equal_elements("dst", "src", "staging", "pong"), _in_vec("staging", "pong")),
+        (
+            equal_elements("dst", "src", "staging", "pong"),
+            _in_vec("staging", "pong"),
+            known_extents("dst", "src", open_windows=True),
+            equal_extents("dst", "src"),
+            second_tile("staging"),
+        ),
+        changes=(_FORM,),
     )
 
 
@@ -77,7 +98,7 @@ def _flag_test(name: str, summary: str, semantics: str, *, result: bool) -> Inst
         (form,),
         (Shown(types, form, {"cmp": WaitCmp.EQ}),),
         (Attribute("cmp", WaitCmp, None, "comparison of every flag with the value"),),
-        (required("cmp"), _integers("signal"), _integers("value")),
+        (required("cmp"), _integers("signal"), _integers("value"), known_extents("signal")),
         (
             Decision(
                 "Comparisons of flags and of tiles are numbered differently. Which numbers hold here?",
@@ -86,6 +107,7 @@ def _flag_test(name: str, summary: str, semantics: str, *, result: bool) -> Inst
             ),
         ),
         order=None if result else Order("wait", "signal"),
+        changes=(_FORM,),
     )
 
 
@@ -100,33 +122,45 @@ def _collective(
     given: Mapping[str, AttrValue] | None = None,
 ) -> Instruction:
     """A collective that its root calls on the views of all ranks."""
-    sources = ("group", *(() if view.role == "out" else (view.name,)))
+    plain = () if view.role == "out" else (view.name,)
+    sources = ("group", *plain)
     forms = (sources, (*sources, *tiles), (*sources, *tiles, "pong"))
     types: dict[str, Type] = {"group": GROUP, view.name: _VIEW, **dict.fromkeys((*tiles, "pong"), _STAGING)}
     scratch = tuple(staging(t, optional=True) for t in tiles)
     shown = tuple({n: types[n] for n in types if n in f or n == view.name} for f in forms)
+    listed = (*plain, *tiles, "members")
+    members: dict[str, Type] = {**{n: types[n] for n in (view.name, *tiles)}, "members": _VIEW}
     rules: tuple[Constraint, ...] = (
         handle("group", "group", PAGE),
-        equal_elements(view.name, *tiles, "pong"),
+        equal_elements(view.name, *tiles, "pong", "members"),
         _in_vec(*tiles, "pong"),
+        known_extents(view.name, "members"),
+        second_tile(tiles[-1]),
+        *((second_tile("acc", "recv"),) if "acc" in tiles else ()),
+        group_members(view.name, same_type=name == "tbroadcast"),
     )
     return comm(
         name,
         summary,
         semantics,
         (
-            handle_operand("group", note="views of all ranks, and the root"),
+            replace(handle_operand("group", note="views of all ranks, and the root"), optional=True),
             view,
             *scratch,
             staging("pong", optional=True),
+            MEMBERS,
         ),
-        forms,
-        tuple(Shown(t, f, dict(given or {})) for t, f in zip(shown, forms, strict=True)),
-        (*attributes, engine(CollectiveEngine)),
+        (*forms, listed),
+        (
+            *(Shown(t, f, dict(given or {})) for t, f in zip(shown, forms, strict=True)),
+            Shown(members, listed, {**(given or {}), "root": 0}, grouped=True),
+        ),
+        (*attributes, engine(CollectiveEngine), Attribute("root", int, None, "rank that calls it")),
         (*((required(*given),) if given else ()), *rules),
         decisions,
         effects=(Effect("read" if view.role == "out" else "write", "remote"),),
         assembly=Assembly(trailing=1) if view.role == "out" else AS_DECLARED,
+        changes=(_FORM,),
     )
 
 
@@ -152,10 +186,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (gm("signal", note="remote flag"), Operand("value", "in", "scalar", "i32")),
         (("signal", "value"),),
         (Shown({"signal": _FLAGS, "value": ScalarType(I32)}, attrs={"op": NotifyOp.SET}),),
-        (Attribute("op", NotifyOp, None, "set or atomic add"),),
-        (required("op"), _integers("signal"), _integers("value")),
+        (Attribute("op", NotifyOp, None, "set or atomic add", ("notifyOp", "op")),),
+        (required("op"), _integers("signal"), _integers("value"), known_extents("signal")),
         effects=(Effect("write", "global", "signal"),),
         order=Order("signal", "signal"),
+        changes=(_FORM,),
     ),
     _flag_test(
         "twait", "Wait until every flag compares true.", "Returns once signal cmp value.", result=False
@@ -192,7 +227,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "dst = the elements of all ranks combined by op.",
         gm("dst", "out"),
         ("acc", "recv"),
-        (Attribute("op", ReduceOp, None, "sum, maximum or minimum"),),
+        (Attribute("op", ReduceOp, None, "sum, maximum or minimum", ("reduceOp", "op")),),
         (_ORDER,),
         {"op": ReduceOp.SUM},
     ),

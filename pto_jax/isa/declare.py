@@ -17,6 +17,7 @@ from ..ir.program import AttrValue, Op, Value
 from ..ir.types import GlobalLayout, Loc, Pipe, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
 from .assembly import AS_DECLARED, Assembly
+from .changes import Change as Change, Default as Default
 from .operands import (
     Attribute as Attribute,
     Extent as Extent,
@@ -283,7 +284,7 @@ class Instruction:
     that stands last in an operation; ``shift_count`` is the source that counts bits. ``positive`` are further
     sources whose positive numbers give a defined result. ``in_place`` says where the destination may be one
     of the sources. ``intrinsic`` is the C++ name where it is not the name in capitals, ``cycles`` the cost
-    where the pages' tables have none.
+    where the pages' tables have none. ``changes`` say what versions of the language changed.
     """
 
     name: str
@@ -314,6 +315,7 @@ class Instruction:
     in_place: InPlace = field(default_factory=dict)
     intrinsic: str = ""
     cycles: Cycles | None = None
+    changes: tuple[Change, ...] = ()
     traits: Traits = PLAIN
     pipe_rule: PipeRule | None = None
     assembly: Assembly = AS_DECLARED

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Unpack
 
+from .changes import DIALECT, new
 from .common import (
     ACCUMULATOR,
     BINARY,
@@ -205,6 +206,29 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         accumulates=False,
         # Narrow integers do not wrap between the two steps.
         formulas=(Formula("relu(src0 - src1)", complete=False),),
+    ),
+    tile_instruction(
+        "taddrelu",
+        "Sum, then ReLU.",
+        "t = src0 + src1; dst = t where t > 0, else 0.",
+        BINARY,
+        table(("f32", "f16", "i16"), ("f32", "f16", "i16"), ()),
+        decisions=(
+            _RELU_TO_ZERO,
+            Decision(
+                "The simulator lacks the instruction; is it legal on cpu_sim?",
+                "Yes, with the same formula.",
+                DIALECT,
+            ),
+            Decision(
+                "No page gives the steps. Do narrow integers wrap before or after the ReLU?",
+                "After it, as in tsubrelu: 16-bit sums are compared as exact integers and then wrap.",
+                f"{DIALECT}; {SIMULATOR_VALUES} of tsubrelu",
+            ),
+        ),
+        formulas=(Formula("relu(src0 + src1)", complete=False),),
+        changes=(new("max(src0 + src1, 0) on a2a3"),),
+        sources=(DIALECT,),
     ),
     _relu_convert("taddreluconv", "Sum, ReLU and narrowing conversion.", "+", "page TADDReluConv"),
     _relu_convert(

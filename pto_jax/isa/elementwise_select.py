@@ -8,6 +8,7 @@ from ..ir.dtypes import I32
 from ..ir.types import CmpMode, RoundMode, SaturationMode, Type
 from ..profiles import Profile
 from .assembly import Assembly, segments
+from .changes import DIALECT, Default
 from .common import DST, MASK_DST, PAGES, SCRATCH_OPTIONAL, SIMULATOR_VALUES, SRC0, SRC1, tile_instruction
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import element_type, equal_valid, fixed_type, in_vec, row_major
@@ -151,7 +152,7 @@ def _pair(types: Mapping[str, Type], profile: Profile) -> Conversion | None:
 )
 def _saturation_effect(site: Site) -> Iterator[Finding]:
     row, given = _pair(site.types, site.profile), site.attrs.get("sat_mode")
-    if row is None or not isinstance(given, SaturationMode):
+    if row is None or not isinstance(given, SaturationMode) or "sat_mode" in site.op.implied:
         return
     acts = row.saturation(given, tmp="tmp" in site.types)
     if acts is not None and acts != given:
@@ -209,8 +210,11 @@ TCVT = tile_instruction(
             "sat_mode",
             SaturationMode,
             None,
-            "saturation mode; absent: the default of the pair on the profile",
+            "saturation mode; absent: the default of the pair on the profile, in texts since 2026-08 OFF",
             ("sat_mode", "saturationMode", "saturation_mode", "satmode"),
+            unwritten=(
+                Default("2026-08", SaturationMode.OFF, "the default of the pair on the profile", DIALECT),
+            ),
         ),
     ),
     domain="custom",
@@ -229,8 +233,9 @@ TCVT = tile_instruction(
         ),
         Decision(
             "Which saturation mode holds when none is given?",
-            "cpu_sim: OFF (i4 destinations always clamp). a2a3 and a5: the default of the pair.",
-            f"{SIMULATOR_VALUES}; pto-isa headers (tcvt)",
+            "cpu_sim: OFF (i4 destinations always clamp). a2a3 and a5: the default of the pair. Texts of the "
+            "language since 2026-08 that give none say OFF.",
+            f"{SIMULATOR_VALUES}; pto-isa headers (tcvt); {DIALECT}",
         ),
         Decision(
             "Saturating results the simulator gets wrong (missing limits, overflowing clamps, "

@@ -9,6 +9,7 @@ from ..ir.dtypes import dtype
 from ..ir.types import Loc, Pipe, ReluPreMode, TileType, Type
 from ..profiles import Profile
 from .assembly import Assembly
+from .changes import removed
 from .common import PAGES, REGIONS_MAY_DIFFER, SIMULATOR_VALUES
 from .declare import Constraint, Decision, Instruction, Operand, Role, Site
 from .layout_extract import CORNER, window_inside, windows
@@ -158,6 +159,8 @@ def _moving(
         sampler=_window_samples if operands else _move_samples,
         pipe_rule=moved if role == "out" else inserted,
         sized_by=("src",),
+        assembly=Assembly(fp_clause=name.removesuffix("_fp") if operands else ""),
+        changes=(removed("the form with a clause fp" if operands else "the form with three operands"),),
     )
 
 
@@ -232,6 +235,7 @@ TSTORE_FP = Instruction(
     sampler=stores_by_column,
     traits=Traits(transfer=("src", "dst")),
     pipe_rule=stored,
-    assembly=Assembly(indexed=("src", "fp")),
+    assembly=Assembly(indexed=("src", "fp"), fp_clause="tstore"),
+    changes=(removed("tstore with a clause fp"),),
 )
 INSTRUCTIONS: tuple[Instruction, ...] = (TMOV_FP, TEXTRACT_FP, TINSERT_FP, TSTORE_FP)

@@ -13,6 +13,7 @@ from ..ir.program import AttrValue
 from ..ir.types import BLayout, HistByte, PrintFormat, ScalarType, TileType, Type
 from ..profiles import Profile
 from .assembly import Assembly
+from .changes import DIALECT, Default
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import HEADERS, element_type, fixed_type, in_vec, type_row
@@ -291,6 +292,10 @@ _HISTOGRAM_OPERANDS = (
     Operand("src", "in"),
     Operand("idx", "in", dtype="u8", note="values of the bytes above the counted one"),
 )
+_BYTE = Attribute(
+    "byte", HistByte, None, "byte to count; absent: the one isMSB says, in texts since 2026-08 else byte 1",
+    unwritten=(Default("2026-08", HistByte.BYTE_1, "the highest byte", DIALECT, unless=("isMSB",)),),
+)  # fmt: skip
 _HISTOGRAM_TYPES = table(("u16", "u32"), (), ("u16", "u32"))
 THISTOGRAM = tile_instruction(
     "thistogram",
@@ -305,7 +310,13 @@ THISTOGRAM = tile_instruction(
     cls="irregular",
     domain="custom",
     attributes=(
-        Attribute("byte", HistByte, None, "byte to count; absent: the one isMSB says"),
+        Attribute(
+            "byte",
+            HistByte,
+            None,
+            "byte to count; absent: the one isMSB says, in texts since 2026-08 without isMSB byte 1",
+            unwritten=(Default("2026-08", HistByte.BYTE_1, "the highest byte", DIALECT, unless=("isMSB",)),),
+        ),
         Attribute("isMSB", bool, True, "count the highest byte, else the lowest; ignored beside byte"),
     ),
     placement=(in_vec(_HISTOGRAM_OPERANDS), plain(("dst", "src"))),
@@ -362,7 +373,15 @@ TPRINT = Instruction(
     _PRINT_OPERANDS,
     _PRINT_TYPES,  # type: ignore[arg-type]
     ("T",),
-    (Attribute("format", PrintFormat, PrintFormat.WIDTH8_PRECISION4, "field width and digits"),),
+    (
+        Attribute(
+            "format",
+            PrintFormat,
+            PrintFormat.WIDTH8_PRECISION4,
+            "width and digits",
+            ("printFormat", "format"),
+        ),
+    ),
     (type_row(_PRINT_OPERANDS, ("T",), _PRINT_TYPES),),  # type: ignore[arg-type]
     decisions=(
         Decision(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from ..ir.dtypes import dtype
 from ..ir.types import Loc, TileType
 from ..profiles import Profile
+from .changes import new
 from .common import DST, SIMULATOR_VALUES, SRC0, SRC1, UNARY, tile_instruction
 from .declare import AttrMap, Contradiction, Decision, Finding, Instruction, Operand, Site
 from .layout_img2col import CONV_TRANSPOSITION, conversion, converted
@@ -181,6 +182,59 @@ TCONCAT = tile_instruction(
     sampler=_concatenated,
 )
 
+_CONCAT_BY = tuple(replace(o, optional=False) for o in _CONCAT if o.name != "dstIdx")
+_CONCAT_TYPES = ("i8", "i16", "i32", "f16", "f32", "bf16")
+
+
+def _concatenated_by(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    for i, (name,) in enumerate(instruction.types[profile.name]):
+        d, index = dtype(name), dtype(("i8", "i16", "i32")[i % 3])
+        counts = TileType(index, 8, row_cols(index), v_col=1)
+        types: Types = dict.fromkeys(("src0", "src1"), TileType(d, 8, row_cols(d)))
+        types |= {"src0Idx": counts, "src1Idx": counts, "dst": TileType(d, 8, row_cols(d, 2))}
+        yield sample(instruction, ("src0", "src1", "src0Idx", "src1Idx"), types)
+
+
+@forbid("counts", "counts of i8, i16 or i32, and equal valid rows", invalid_if=retype("src1Idx", "f32"))
+def _counts(site: Site) -> Iterator[Finding]:
+    rows = site.valid.get("dst", (None, None))[0]
+    for name in ("src0", "src1", "src0Idx", "src1Idx"):
+        found = site.valid.get(name, (None, None))
+        if None not in (rows, found[0]) and found[0] != rows:
+            yield name, f"{name} has {found[0]} valid rows, dst has {rows}; allowed: equal ones"
+        if name.endswith("Idx"):
+            t = site.tile(name)
+            if found[1] == 0:
+                yield name, f"{name} has no valid column; allowed: 1 or more"
+            if t is not None and t.dtype.name not in ("i8", "i16", "i32"):
+                yield name, f"{name} has element type {t.dtype}; allowed: i8, i16, i32"
+
+
+TCONCATIDX = tile_instruction(
+    "tconcatidx",
+    "Concatenate the rows of two tiles, with a number of columns per row.",
+    "For each valid row r of dst: the first n0 columns of src0, then the first n1 of src1; other elements "
+    "stay. n0 is src0Idx(r, 0) / s, at most the valid columns of src0 and of dst; n1 is src1Idx(r, 0) / s, "
+    "at most the valid columns of src1 and those that are left of dst; s are the bytes of an element of the "
+    "counts, a negative count is 0.",
+    _CONCAT_BY,
+    table(*(tuple(_CONCAT_TYPES) for _ in range(3))),
+    cls="layout",
+    domain="custom",
+    placement=(in_vec(_CONCAT_BY), row_major(_CONCAT_BY)),
+    extra=(_counts,),
+    decisions=(
+        Decision(
+            "The manual calls the counts columns, pto-isa divides them. Which are they?",
+            "Divided by the bytes of an element of the counts, as in tconcat; the golden script of the "
+            "public sample says so too (counts of 32 for 8 columns of f32).",
+            f"{SIMULATOR_VALUES} of tconcat; PTOAS sample TConcatIdx",
+        ),
+    ),
+    sampler=_concatenated_by,
+    changes=(new("tconcat with counts of columns"),),
+)
+
 # -- interleaving ------------------------------------------------------------------------------------
 
 _DST0, _DST1 = Operand("dst0", "out", extent=UNWOVEN), Operand("dst1", "out", extent=UNWOVEN)
@@ -298,4 +352,4 @@ TPACK = tile_instruction(
     sampler=_packed_samples,
 )
 
-INSTRUCTIONS: tuple[Instruction, ...] = (TTRANS, TCONCAT, TINTERLEAVE, TDEINTERLEAVE, TPACK)
+INSTRUCTIONS: tuple[Instruction, ...] = (TTRANS, TCONCAT, TCONCATIDX, TINTERLEAVE, TDEINTERLEAVE, TPACK)

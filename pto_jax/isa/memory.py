@@ -8,6 +8,7 @@ from ..ir.dtypes import F32
 from ..ir.types import GlobalLayout, Loc, Pipe
 from ..profiles import PROFILE_NAMES, Profile
 from .assembly import Assembly, segments
+from .changes import form
 from .common import PAGES, SIMULATOR_VALUES
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .memory_convolution import CONV_TEXT, conv_tiles
@@ -229,7 +230,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         traits=Traits(transfer=("src", "dst")),
         pipe_rule=stored,
         assembly=Assembly(
-            indexed=("src",), generic=segments("src dst pre_quant_scalar=preQuantScalar"), typed_apart=True
+            indexed=("src",),
+            generic=segments("src dst pre_quant_scalar=preQuantScalar"),
+            typed_apart=True,
+            with_fp="tstore_fp",
         ),
+        changes=(form("tstore_fp", "ins(%src : type fp %fp : type)"),),
     ),
 )

@@ -10,12 +10,14 @@ from typing import Any, Literal, TypeAlias
 from ..ir.dtypes import DType, dtype
 from ..ir.program import AttrValue, Symbol
 from ..ir.types import TileType, VectorType
+from .changes import Default
 from .semantics import Holds
 
 Role = Literal["out", "in", "inout", "tmp"]
 #: ``vector`` is a vector of four elements outside tile memory (``vector<4xi16>``).
-#: ``handle`` is a type without data (``!pto.pipe``).
-OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event", "vector", "handle"]
+#: ``handle`` is a type without data (``!pto.pipe``), ``entry`` a slot of a pipe: a tile, or a view;
+#: ``memory`` global memory as a pointer or a view.
+OperandKind = Literal["tile", "scalar", "gm", "ptr", "index", "event", "vector", "handle", "entry", "memory"]
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,9 @@ class Attribute:
 
     ``type`` is an enumeration, bool, int, str, a list of integers or the name of a function; ``spellings``
     are the keys it is written under in programs (the first is printed). ``of_layout`` marks those that
-    describe a layout and change no value.
+    describe a layout and change no value. ``mnemonic`` is what the assembler calls the enumeration where
+    instructions have one each. ``default`` holds for programs that leave it out, ``unwritten`` for texts of
+    some versions of the language.
     """
 
     name: str
@@ -99,6 +103,8 @@ class Attribute:
     meaning: str = ""
     spellings: tuple[str, ...] = ()
     of_layout: bool = False
+    mnemonic: str = ""
+    unwritten: tuple[Default, ...] = ()
 
     @property
     def keys(self) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ import numpy as np
 
 from ..profiles import ProfileName
 from .assembly import Assembly
+from .changes import Change
 from .rules.typesets import FLOATS
 
 #: Which lanes of the sources a lane of the destination depends on. ``same``: that lane (of an operand that
@@ -298,3 +299,4 @@ class Facts(TypedDict, total=False):
     in_place: InPlace
     assembly: Assembly
     sized_by: tuple[str, ...]
+    changes: tuple[Change, ...]

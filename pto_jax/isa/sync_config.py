@@ -7,15 +7,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from enum import IntEnum
 
 from ..ir.dtypes import I64
 from ..ir.types import Loc, Pipe, PipeEventType, ScalarType
-from ..profiles import Profile
 from .assembly import AS_DECLARED, Assembly
-from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.forbid import Types, assign, edit, forbid, retile
+from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules.forbid import edit, forbid, retile
 from .rules.handles import Shown, custom
 from .rules.memory import address_rules
+from .rules.sync import core_flag, event_range, required as required, token_range, two_pipes
 from .samples.operations import NUMBER, ROWS, TILE
 from .traits import Alias, Order, Placement, Traits
 
@@ -28,55 +29,6 @@ NO_VALUE_EFFECT = Decision(
 #: Names that those who build operations use.
 TSYNC = "tsync"
 TALIAS = "talias"
-
-
-def required(*names: str) -> Constraint:
-    """Attributes without a default that must be given."""
-
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-        attrs.pop(names[-1], None)
-        return True
-
-    @forbid(
-        "attributes-required", f"attributes {', '.join(names)} are given", source=_PAGES[1], invalid_if=breaks
-    )
-    def rule(site: Site) -> Iterator[Finding]:
-        for name in names:
-            if site.attrs.get(name) is None:
-                yield None, f"attribute {name} is missing; allowed: {', '.join(names)} given"
-
-    return rule
-
-
-@forbid("event-range", "event identifiers 0 to 7", source=_PAGES[1], invalid_if=assign(event=8))
-def event_range(site: Site) -> Iterator[Finding]:
-    """Event identifiers run from 0 to 7."""
-    value = site.attrs.get("event")
-    if isinstance(value, int) and value not in range(8):
-        yield None, f"event {value}; allowed: EVENT_ID0 to EVENT_ID7 (0 to 7)"
-
-
-def _one_pipe(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-    attrs["dst"] = attrs["src"]
-    return True
-
-
-@forbid(
-    "pipes-differ",
-    "two different single pipes",
-    severity="warning",
-    source=_PAGES[1],
-    invalid_if=_one_pipe,
-    on_lanes=False,
-)
-def _two_pipes(site: Site) -> Iterator[Finding]:
-    """A flag between a pipe and itself, or on PIPE_ALL, is no synchronisation edge."""
-    src, dst = site.attrs.get("src"), site.attrs.get("dst")
-    if isinstance(src, Pipe) and src == dst:
-        yield None, f"src and dst are both PIPE_{src.name}; allowed: two different pipes"
-    for key, pipe in (("src", src), ("dst", dst)):
-        if pipe == Pipe.ALL:
-            yield None, f"{key} is PIPE_ALL; allowed: a single pipe"
 
 
 def _sync(
@@ -112,6 +64,7 @@ _I64 = ScalarType(I64)
 _SRC_OP = Attribute("src_op", PipeEventType, None, "producer class", ("src_op",))
 _DST_OP = Attribute("dst_op", PipeEventType, None, "consumer class", ("dst_op",))
 _OP_TYPE = Attribute("op_type", PipeEventType, None, "operation class", ("op_type",))
+_KEY = Attribute("op_type", IntEnum, None, "operation class or pipe", ("op_type",))
 _EVENT = Attribute("event", int, None, "event identifier, 0 to 7", ("event", "event_id"))
 _SRC_PIPE = Attribute("src", Pipe, None, "producing pipe", ("src", "src_pipe"))
 _DST_PIPE = Attribute("dst", Pipe, None, "waiting pipe", ("dst", "dst_pipe"))
@@ -221,7 +174,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Producer side of a high-level event.",
         "Signals the event once earlier work of src_op is complete.",
         (_SRC_OP, _DST_OP, _EVENT),
-        (required("src_op", "dst_op", "event"), event_range),
+        (required("src_op", "dst_op", "event"), event_range()),
         order=Order("signal", "event"),
     ),
     _sync(
@@ -229,7 +182,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Consumer side of a high-level event.",
         "Holds dst_op until the event was recorded.",
         (_SRC_OP, _DST_OP, _EVENT),
-        (required("src_op", "dst_op", "event"), event_range),
+        (required("src_op", "dst_op", "event"), event_range()),
         order=Order("wait", "event"),
     ),
     *(
@@ -238,7 +191,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             summary,
             "Orders two pipes through a hardware flag.",
             (_SRC_PIPE, _DST_PIPE, _EVENT),
-            (required("src", "dst", "event"), event_range, _two_pipes),
+            (required("src", "dst", "event"), event_range(), two_pipes("pipes-differ", "src", "dst")),
             order=order,
         )
         for name, summary, order in (
@@ -252,7 +205,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             summary,
             "As the form with a constant identifier.",
             (_SRC_PIPE, _DST_PIPE),
-            (required("src", "dst"), _two_pipes),
+            (required("src", "dst"), two_pipes("pipes-differ", "src", "dst")),
             (replace(_ID, optional=False),),
             (("id",),),
             (Shown({"id": NUMBER}, attrs={"src": Pipe.MTE2, "dst": Pipe.V}, constants={"id": (0,)}),),
@@ -285,7 +238,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             summary,
             "Cross-core order; the identifier is an attribute or an operand.",
             (_PIPE, replace(_EVENT, meaning="event identifier"), _FFTS),
-            (required("pipe"),),
+            (required("pipe"), *core_flag()),
             (_ID,),
             ((), ("id",)),
             order=order,
@@ -300,8 +253,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             name,
             summary,
             "Orders operations that use one buffer token.",
-            (_OP_TYPE, _BUF, _MODE),
-            (required("op_type", "buf"), _buffer_profile),
+            (_KEY, _BUF, _MODE),
+            (required("op_type", "buf"), token_range(), _buffer_profile),
+            shown=(Shown({}, attrs={"op_type": PipeEventType.TVEC, "buf": 0}),),
             order=order,
         )
         for name, summary, order in (

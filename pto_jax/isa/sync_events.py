@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ..ir.dtypes import F32, I64, INDEX
-from ..ir.types import MemRefType, OpaqueType, PartitionViewType, ScalarType
+from ..ir.types import MemRefType, OpaqueType, PartitionViewType, PtrType, ScalarType
 from ..profiles import PROFILE_NAMES
+from .changes import form
 from .declare import Finding, Instruction, Operand, Site
 from .rules.constraints import fixed_type
 from .rules.forbid import forbid, give
@@ -64,10 +65,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "set_ffts",
         "Set the base address of the cross-core flags.",
         "Later cross-core signals use it.",
-        (Operand("ffts", "in", "gm", None, note="flags in global memory"),),
+        (Operand("ffts", "in", "memory", None, note="flags in global memory"),),
         (("ffts",),),
-        (Shown({"ffts": MemRefType((256,), I64)}),),
-        constraints=(fixed_type("ffts", ("i64", "u64"), PROFILE_NAMES, _HEADERS),),
+        (Shown({"ffts": MemRefType((256,), I64)}), Shown({"ffts": PtrType(I64)})),
+        constraints=(fixed_type("ffts", ("i64", "u64", "i8"), PROFILE_NAMES, _HEADERS),),
+        changes=(form("a memref", "a pointer to i64 or i8"),),
         traits=Traits(effects=(Effect("write", "mode"),)),
     ),
     config(

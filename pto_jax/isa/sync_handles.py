@@ -22,13 +22,16 @@ from ..ir.types import (
     conv_tile,
 )
 from ..profiles import PROFILE_NAMES, Profile
+from .changes import DIALECT, form
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import fixed_type, place
-from .rules.forbid import Types, assign, forbid, give
+from .rules.forbid import Types, forbid, give
 from .rules.handles import Shown, custom, handle, only_on
+from .rules.pipe_scales import PIPE_NUMBER, out_type, payload, result_known
+from .rules.sync import barrier_memory
 from .rules.typesets import SIMULATED, STANDARD, table
 from .samples.operations import Sample
-from .sync_config import NO_VALUE_EFFECT, required
+from .sync_config import NO_VALUE_EFFECT
 from .traits import Effect, Order, Traits
 
 _SOURCES = ("PTO ISA page of the instruction", "pto-isa headers; PTOAS dialect definition")
@@ -55,11 +58,14 @@ _REPEAT = Decision(
     "None that is executed: no page says where the further repetitions of timg2col write.",
     "page set_img2col_rpt",
 )
+SET_QUANT_SCALAR, SET_QUANT_VECTOR = "set_quant_scalar", "set_quant_vector"
 _QUANT_STATE = Decision(
     "Which instruction reads the state?",
-    "The quantising push into a pipe, which is not executed.",
-    "pages SET_QUANT_SCALAR, SET_QUANT_VECTOR",
+    "The quantising push into the pipe of the same id; where the type of its results is not given, it "
+    "follows from the tiles that are popped.",
+    f"pages SET_QUANT_SCALAR, SET_QUANT_VECTOR; {DIALECT}",
 )
+_QUANT_FORM = form("the scale alone, with out_type", "(%scale : type) {id = N}, the number of a pipe")
 
 
 #: Declares an instruction of the class sync_config, which has a syntax of its own.
@@ -159,29 +165,16 @@ def _other_core(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     "barrier-cores",
     "hard: AIV_ONLY, AIC_ONLY; soft: AIV_ONLY, MIX",
     ("a5",),
-    source=_HEADERS,
+    severity="warning",
+    source=f"{_HEADERS}; the assembler takes every combination",
     invalid_if=_other_core,
+    on_lanes=False,
 )
 def _barrier_cores(site: Site) -> Iterator[Finding]:
     mode, core = site.attrs.get("mode"), site.attrs.get("core")
     if isinstance(mode, SyncMode) and isinstance(core, CoreType) and core not in _CORES[mode]:
         names = ", ".join(c.name for c in _CORES[mode])
         yield None, f"core is {core.name} in mode {mode.name}; allowed on a5: {names}"
-
-
-_OUT_TYPES = ("i8", "u8", "i16", "f16", "bf16")
-
-
-@forbid(
-    "out-type",
-    f"out_type is one of {', '.join(_OUT_TYPES)}",
-    source=_PAGE,
-    invalid_if=assign(out_type="f32"),
-)
-def _out_type(site: Site) -> Iterator[Finding]:
-    found = site.attrs.get("out_type")
-    if found is not None and found not in _OUT_TYPES:
-        yield None, f"out_type is {found}; allowed: {', '.join(_OUT_TYPES)}"
 
 
 @forbid(
@@ -215,7 +208,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Barrier over all cores of a kind.",
         "No core passes before all have arrived; it says nothing about the visibility of data.",
         (
-            Operand("workspace", "in", "gm", None, optional=True, note="zeroed i32 counters, mode SOFT"),
+            Operand("workspace", "in", "memory", None, optional=True, note="zeroed i32 counters, mode SOFT"),
             Operand("cores", "in", "scalar", None, optional=True, note="number of cores; 0: all"),
         ),
         ((), ("workspace",), ("workspace", "cores")),
@@ -229,11 +222,28 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         (
-            Attribute("core", CoreType, CoreType.AIV_ONLY, "cores that take part", ("core", "coreType")),
+            Attribute(
+                "core",
+                CoreType,
+                CoreType.AIV_ONLY,
+                "cores that take part",
+                ("core", "coreType", "core_type"),
+            ),
             Attribute("mode", SyncMode, SyncMode.HARD, "hardware flags or polling"),
         ),
-        (_soft_barrier, fixed_type("workspace", ("i32",), PROFILE_NAMES, _HEADERS), _barrier_cores),
+        (
+            _soft_barrier,
+            fixed_type("workspace", ("i32",), PROFILE_NAMES, _HEADERS),
+            barrier_memory(),
+            _barrier_cores,
+        ),
         traits=Traits(order=Order("barrier", "cores")),
+        changes=(
+            form(
+                "a view as workspace",
+                "(%workspace, %cores : types) mode = ..., core_type = ..., the workspace a pointer to i32",
+            ),
+        ),
     ),
     _convolution(
         "setfmatrix",
@@ -263,27 +273,36 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
     ),
     config(
-        "set_quant_scalar",
+        SET_QUANT_SCALAR,
         "Set the scale of quantising pushes.",
         "The scale and the signedness of 8-bit results are kept for later pushes.",
         (Operand("scale", "in", "scalar", None),),
         (("scale",),),
-        (Shown({"scale": ScalarType(F32)}, ("scale",), {"out_type": "i8"}),),
-        (Attribute("out_type", str, None, "element type of the results", ("out_type", "outType")),),
-        (required("out_type"), _out_type, fixed_type("scale", ("f32",), PROFILE_NAMES, _PAGE)),
+        (
+            Shown({"scale": ScalarType(F32)}, ("scale",), {"out_type": "i8"}),
+            Shown({"scale": ScalarType(F32)}, ("scale",), {"id": 1}),
+        ),
+        (
+            Attribute("out_type", str, None, "element type of the results", ("out_type", "outType")),
+            PIPE_NUMBER,
+        ),
+        (result_known(), out_type(), fixed_type("scale", ("f32",), PROFILE_NAMES, _PAGE)),
         decisions=(_QUANT_STATE,),
         traits=_SETS_MODE,
+        changes=(_QUANT_FORM,),
     ),
     config(
-        "set_quant_vector",
+        SET_QUANT_VECTOR,
         "Set the scales of quantising pushes.",
         "The place of the scaling tile is kept for later pushes.",
         (Operand("fp", "in", "tile", None, note="scaling tile"),),
         (("fp",),),
         (Shown({"fp": TileType(dtype("u64"), 1, 16, loc=Loc.SCALING)}, ("fp",)),),
-        constraints=(place((Operand("fp", "in", "tile", None),), (Loc.SCALING,), PROFILE_NAMES),),
+        (PIPE_NUMBER,),
+        (place((Operand("fp", "in", "tile", None),), (Loc.SCALING,), PROFILE_NAMES), payload()),
         decisions=(_QUANT_STATE,),
         traits=_SETS_MODE,
+        changes=(_QUANT_FORM,),
     ),
     Instruction(
         "tget_scale_addr",

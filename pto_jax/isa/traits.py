@@ -160,7 +160,7 @@ class Traits:
         >>> Traits(order=Order("wait", "core")).waits, Traits(order=Order("wait", "flag")).waits
         ('flag', '')
         """
-        if self.fifo in ("push", "pop"):
+        if self.fifo in ("allocate", "push", "pop"):
             return "slot"
         if self.order is None or self.order.role == "signal":
             return ""

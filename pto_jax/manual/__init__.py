@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import difflib
+import json
+from dataclasses import asdict
 from functools import cache
 from textwrap import indent
 
 from .. import isa
 from ..errors import ArgumentError
 from ..ir.types import TileType, UnknownType
+from ..isa.history import changes, written_out
 from ..isa.reference import Style, matrix, page
 from ..isa.rules.advice import spelled
 from ..isa.samples.operations import Sample, legal_samples, to_program
@@ -41,6 +44,8 @@ def manual(name: str | None = None, style: Style = "text") -> str:
     """
     if name is None:
         return matrix(isa.instructions().values(), style) + (_more() if style == "text" else "")
+    if name == "changes":
+        return changed(style)
     topic = _topic(name)
     if topic is not None:
         return topic.page(style)
@@ -50,6 +55,21 @@ def manual(name: str | None = None, style: Style = "text") -> str:
             f"no instruction or page is called {name!r}{_near(name)}; `pto-jax isa` lists all"
         )
     return page(instruction, style, example(instruction))
+
+
+def changed(style: Style = "text") -> str:
+    """What versions of the text language changed, one line for each change (text), or records (JSON).
+
+    >>> print(changed().splitlines()[0])
+    2026-08 tcvt default: no sat_mode: the default of the pair on the profile -> OFF
+    """
+    if style == "json":
+        return json.dumps([{"name": name, **asdict(change)} for name, change in changes()], indent=1)
+    lines = []
+    for name, c in changes():
+        said = " -> ".join(filter(None, (c.before, c.after)))
+        lines.append(f"{c.language} {name} {c.kind}" + (f": {said}" if said else ""))
+    return "\n".join(lines)
 
 
 def example(instruction: isa.Instruction) -> str | None:
@@ -66,7 +86,7 @@ def _printed(sample: Sample) -> str:
 
     It is in a function where the operation names no type of an operand.
     """
-    program = to_program(sample)
+    program = written_out(to_program(sample))
     text = print_program(program).rstrip("\n")
     made = {v.name for op in program.walk() for v in op.results}
     read = {v.name: v for op in program.walk() for v in (*op.ins, *op.outs) if v.name not in made}
@@ -99,4 +119,4 @@ def _more() -> str:
     return f"\n\nPages on more than one instruction (`pto-jax isa NAME`):\n{pages}"
 
 
-__all__ = ["example", "manual", "topics"]
+__all__ = ["changed", "example", "manual", "topics"]

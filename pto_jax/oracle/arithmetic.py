@@ -231,6 +231,14 @@ def leaky(d: DType, a: Array, slope: Array) -> Array:
     return np.where(decode(a, d) > 0, a, multiply(d, a, slope))
 
 
+def add_relu(d: DType, a: Array, b: Array) -> Array:
+    """The sum where above zero, else +0; integers are compared before they wrap."""
+    if d.is_integer:
+        total = decode(a, d).astype(np.int32) + decode(b, d).astype(np.int32)
+        return encode(np.maximum(total, 0), d)
+    return strict_relu(d, add(d, a, b))
+
+
 def subtract_relu(d: DType, a: Array, b: Array) -> Array:
     """ReLU of a difference: narrow integers are compared before they wrap."""
     if d.is_integer and d.bits < 32:

@@ -51,6 +51,19 @@ def _by_counts(step: Step) -> None:
             step.scatter(word, storage.map_of(step.type("dstIdx"))[r, :1], "dstIdx")
 
 
+@rule("tconcatidx")
+def _concatenate_counted(step: Step) -> None:
+    rows, cols = step.valid("dst")
+    width, places = step.dtype("src0Idx").bits // 8, storage.map_of(step.type())
+    first, second = step.stored("src0"), step.stored("src1")
+    for r, (bytes0, bytes1) in enumerate(
+        zip(_counts(step, "src0Idx")[:rows], _counts(step, "src1Idx")[:rows], strict=True)
+    ):
+        n0 = min(max(bytes0, 0) // width, step.valid("src0")[1], cols)
+        n1 = min(max(bytes1, 0) // width, step.valid("src1")[1], cols - n0)
+        step.scatter(np.concatenate([first[r, :n0], second[r, :n1]]), places[r, : n0 + n1])
+
+
 def _counts(step: Step, name: str) -> list[int]:
     return [int(n) for n in decode(step.stored(name)[:, 0], step.dtype(name))]
 

@@ -249,7 +249,7 @@ class Kernel:
 
     @cached_property
     def _open(self) -> bool:
-        return type_inference.is_open(self.program)
+        return resolve(self.program).is_open
 
     @cached_property
     def launch_is_open(self) -> bool:
@@ -332,8 +332,9 @@ def compile(
     """
     semantics = choices(resolve_profile(program, profile), numerics, out_of_region, subnormals)
     function = select_entry(program, entry)
-    program = type_inference.complete(program)
-    if not type_inference.is_open(program):
+    resolved = resolve(program)
+    program = resolved.program
+    if not resolved.is_open:
         findings = _verified(program, semantics.profile, program.places)
         if warn:
             warn_of(findings, (program, program.places, semantics.profile))

@@ -20,6 +20,14 @@ def _interleave(step: ShadowStep) -> None:
     step.moved("src0", "src1")
 
 
+@shadow_rule("tconcatidx")
+def _concatenate_counted(step: ShadowStep) -> None:
+    """Counts steer what is copied; what is beyond their sources is cut."""
+    for name in ("src0Idx", "src1Idx"):
+        step.sink("index", name, step.stored(name)[: step.region[0], :1])
+    step.moved("src0", "src1")
+
+
 @shadow_rule("tconcat")
 def _concatenate(step: ShadowStep) -> None:
     """Counts steer what is copied, and are copied to dstIdx themselves."""

@@ -211,22 +211,6 @@ def shadow_rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def sharing(module: str) -> Callable[..., None]:
-    """What registers instructions of a class file, given its ``__name__``, with rules that files share.
-
-    It takes the names, divided by blanks, the rule, and what the rule takes behind the step.
-    """
-
-    def register(names: str, shared: Callable[..., None], *arguments: Any) -> None:
-        def execute(step: ShadowStep) -> None:
-            shared(step, *arguments)
-
-        execute.__module__ = module
-        shadow_rule(*names.split())(execute)
-
-    return register
-
-
 def shadow_step(machine: ShadowState, execution: Execution, real: Step) -> ShadowStep:
     """The shadow of an instruction that is about to execute."""
     policy = replace(real.policy, flush_subnormals=False)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Literal
 
+from ..ir.languages import Language
 from ..ir.program import Program
 from .printer import Printer
 from .programs import ProgramReader
@@ -11,16 +12,18 @@ from .programs import ProgramReader
 __all__ = ["parse", "print_program"]
 
 
-def parse(text: str, file: str = "<text>") -> Program:
+def parse(text: str, file: str = "<text>", language: Language | None = None) -> Program:
     """Read a program, or a fragment of instructions.
 
-    ``file`` names the source in messages. Raises ParseError with file, line, column and a caret line.
+    ``file`` names the source in messages, ``language`` is the version of the language that the text is in:
+    by default the one it names, else the present one. Raises ParseError with file, line, column and a caret
+    line.
 
     >>> p = parse("%d = tadd %a, %b : !pto.tile<f32, 16, 16>")
     >>> p.fragment, [str(v) for v in p.functions[0].args], p.fragment_results
     (True, ['%a', '%b'], ('d',))
     """
-    return ProgramReader(text, file).program()
+    return ProgramReader(text, file, language).program()
 
 
 def print_program(program: Program, form: Literal["as", "ssa", "dps"] | None = None) -> str:

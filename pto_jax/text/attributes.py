@@ -7,7 +7,18 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
-from ..ir.modes import NotifyOp, ReduceOp, WaitCmp
+from ..ir.modes import (
+    AccPushEpilogue,
+    CoreType,
+    FenceScope,
+    NotifyOp,
+    PushLayout,
+    PushQuant,
+    PushRelu,
+    ReduceOp,
+    SyncMode,
+    WaitCmp,
+)
 from ..ir.types import (
     AccPhase,
     AccToVecMode,
@@ -83,7 +94,11 @@ ENUMERATIONS = (
     EnumText(AtomicType, "atomic_type"),
     EnumText(StPhase, "st_phase"),
     EnumText(AccPhase, "acc_phase"),
-    EnumText(Precision, "precision"),
+    EnumText(
+        Precision,
+        "precision",
+        also=tuple(f"{f}_precision" for f in "div exp fmod log pow recip rem rsqrt sqrt".split()),
+    ),
     EnumText(QuantType, "quant_type", upper=True),
     EnumText(MxQuantAlg, "mx_alg", upper=True),
     EnumText(GatherAxis, "gather_axis", upper=True),
@@ -94,7 +109,7 @@ ENUMERATIONS = (
     EnumText(ScatterOob, "scatter_oob"),
     EnumText(ScatterAtomicOp, "scatter_atomic_op"),
     EnumText(ScatterConflict, "scatter_conflict"),
-    EnumText(PrintFormat, "print_format", upper=True),
+    EnumText(PrintFormat, "print_format"),
     EnumText(AccToVecMode, "acc_to_vec_mode", dotted=True),
     EnumText(MaskPattern, "mask_pattern", dotted=True, upper=True),
     EnumText(GlobalLayout, "layout", dotted=True),
@@ -107,9 +122,15 @@ ENUMERATIONS = (
     EnumText(Pad, "pad_value", dotted=True, also=("pad",)),
     EnumText(Compact, "compact_mode", dotted=True, also=("compact",)),
     EnumText(Loc, "loc", dotted=True),
-    EnumText(NotifyOp, "notify_op", dotted=True, upper=True),
-    EnumText(ReduceOp, "reduce_op", dotted=True, upper=True),
-    EnumText(WaitCmp, "wait_cmp", dotted=True, upper=True),
+    EnumText(NotifyOp, "notify_op"),
+    EnumText(ReduceOp, "reduce_op"),
+    EnumText(WaitCmp, "wait_cmp"),
+    EnumText(PushLayout, "fixpipe_layout"),
+    EnumText(PushQuant, "fixpipe_quant"),
+    EnumText(PushRelu, "fixpipe_relu"),
+    EnumText(FenceScope, "fence_scope", dotted=True),
+    EnumText(SyncMode, "sync_all_mode", dotted=True),
+    EnumText(CoreType, "sync_core_type", dotted=True),
 )
 BY_MNEMONIC = {name: e for e in ENUMERATIONS for name in (e.mnemonic, *e.also)}
 BY_CLASS = {e.cls: e for e in ENUMERATIONS}
@@ -178,9 +199,10 @@ def enumeration(cursor: Cursor, cls: type[E], role: str) -> E:
             numbers = ", ".join(str(int(m)) for m in cls)
             c.fail(f"found the unknown {role} {number}; allowed: {numbers}", start=start, end=c.last_end)
         return cls(number)
-    if c.kind is Kind.BARE_IDENT:
+    if c.kind in (Kind.BARE_IDENT, Kind.STRING_LIT):
         start = c.start
-        return named_member(c, cls, role, text=c.take(), start=start)
+        text = c.take() if c.kind is Kind.BARE_IDENT else c.string(f"a {role}")
+        return named_member(c, cls, role, text=text, start=start)
     text, start = _bracketed(c, role, cls)
     return named_member(c, cls, role, text=text, start=start)
 
@@ -226,6 +248,8 @@ def event(cursor: Cursor) -> int:
             c.close(Kind.GREATER, opened)
         elif c.kind is Kind.BARE_IDENT:
             text = c.take()
+        elif c.kind is Kind.STRING_LIT:
+            text = c.string("an event")
         else:
             text, start = _bracketed(c, "event, as in <EVENT_ID0>", None)
         digits = text.removeprefix(EVENT_PREFIX)
@@ -240,6 +264,39 @@ def event(cursor: Cursor) -> int:
             end=c.last_end,
         )
     return number
+
+
+#: The attribute that says what a pipe does to accumulators, and the enumerations of its keys.
+EPILOGUE = "acc_push_epilogue"
+_EPILOGUE: dict[str, type[IntEnum]] = {"layout": PushLayout, "quant": PushQuant, "relu": PushRelu}
+
+
+def epilogue(cursor: Cursor) -> AccPushEpilogue:
+    """``<layout = nz2nd, quant = no_convert, relu = no_relu>``, each key once."""
+    c = cursor
+    found: dict[str, IntEnum] = {}
+    opened = c.start
+    c.expect(Kind.LESS, f"after #pto.{EPILOGUE}")
+    while True:
+        start, key = c.start, c.expect(Kind.BARE_IDENT, "layout, quant or relu")
+        if key not in _EPILOGUE or key in found:
+            left = ", ".join(k for k in _EPILOGUE if k not in found)
+            c.fail(f"found the key '{key}'; allowed: {left}", start=start, end=c.last_end)
+        c.expect(Kind.EQUAL)
+        start = c.start
+        found[key] = named_member(c, _EPILOGUE[key], key, text=c.expect(Kind.BARE_IDENT, key), start=start)
+        if not c.accept(Kind.COMMA):
+            break
+    if len(found) < len(_EPILOGUE):
+        c.unexpected(f"',' and {', '.join(k for k in _EPILOGUE if k not in found)}")
+    c.close(Kind.GREATER, opened)
+    return AccPushEpilogue(PushLayout(found["layout"]), PushQuant(found["quant"]), PushRelu(found["relu"]))
+
+
+def print_epilogue(value: AccPushEpilogue) -> str:
+    """The attribute as it is read."""
+    said = ", ".join(f"{key} = {BY_CLASS[type(v)].word(v)}" for key, v in value._asdict().items())
+    return f"#pto.{EPILOGUE}<{said}>"
 
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_][A-Za-z0-9_$.]*")

@@ -22,6 +22,7 @@ from .dictionaries import Places
 from .formats import (
     OPERAND_TYPES,
     PREDICATES,
+    AnyOrderItem,
     AttrItem,
     DictItem,
     Format,
@@ -59,22 +60,26 @@ def read_custom(reader: Reader, fmt: Format, results: list[Mention], start: int)
         _read_item(reader, fmt, item, draft)
     end = reader.cursor.last_end
     ins: list[Value] = []
+    outs: list[Value] = []
     groups: list[tuple[str, int]] = []
     for name, mentions in draft.groups.items():
         types = draft.types.get(name, [])
         default = OPERAND_TYPES.get(name)
         for i, mention in enumerate(mentions):
             written = types[i] if i < len(types) else None
-            ins.append(reader.scopes.use(mention, written, default))
-        groups.append((name, len(mentions)))
+            (outs if name in fmt.outs else ins).append(reader.scopes.use(mention, written, default))
+        groups += [] if name in fmt.outs else [(name, len(mentions))]
     outcome = _results(reader, fmt, results, draft, ins, start)
+    attributes, implied = reader.completed(fmt.name, draft.attributes)
     return Op(
         fmt.name,
         ins=tuple(ins),
+        outs=tuple(outs),
         results=outcome,
-        attributes=tuple(sorted(draft.attributes.items())),
+        attributes=attributes,
         groups=tuple(groups) if fmt.grouped else (),
         span=reader.cursor.span(start, end),
+        implied=implied,
     )
 
 
@@ -134,7 +139,7 @@ def _read_item(reader: Reader, fmt: Format, item: Item, draft: _Draft) -> None:
     match item:
         case Literal(text):
             _read_literal(c, text)
-        case OperandItem(name, many):
+        case OperandItem(name, many, _):
             draft.groups[name] = reader.mentions() if many else [reader.mention()]
         case TypeItem(targets, many):
             _read_types(reader, targets, many, draft)
@@ -145,10 +150,32 @@ def _read_item(reader: Reader, fmt: Format, item: Item, draft: _Draft) -> None:
             _read_attribute(reader, fmt, item, draft)
         case ImpliedItem(rule):
             draft.implied = rule
-        case OptionalItem(items):
-            if _present(c, items[0]):
+        case OptionalItem(items, when):
+            typed = when == "t" and any(t in draft.groups for i in items for t in getattr(i, "targets", ()))
+            if typed or (when != "t" and _present(c, items[0])):
                 for inner in items:
                     _read_item(reader, fmt, inner, draft)
+        case AnyOrderItem(parts):
+            _read_any_order(reader, fmt, parts, draft)
+
+
+def _read_any_order(reader: Reader, fmt: Format, parts: tuple[tuple[Item, ...], ...], draft: _Draft) -> None:
+    """Parts that begin with a word each; their operands are kept in the order of the syntax."""
+    c = reader.cursor
+    words = {part[0].text: part for part in parts if isinstance(part[0], Literal)}
+    left = dict(words)
+    while c.kind is Kind.BARE_IDENT:
+        if c.text not in left:
+            said = "a second time" if c.text in words else f"{suggestion(c.text, left)}"
+            c.fail(f"found '{c.text}' {said}".rstrip() + f"; allowed: {', '.join(left) or 'no more'}")
+        for item in left.pop(c.text):
+            _read_item(reader, fmt, item, draft)
+        if not c.accept(Kind.COMMA):
+            break
+        if c.kind is not Kind.BARE_IDENT:
+            c.unexpected(f"one of {', '.join(left)} after ','")
+    names = [i.name for part in parts for i in part if isinstance(i, OperandItem)]
+    draft.groups = {n: draft.groups[n] for n in names if n in draft.groups}
 
 
 def _present(c: Cursor, first: Item) -> bool:
@@ -198,6 +225,13 @@ def _sync_op(reader: Reader) -> AttrValue:
     return enumeration(reader.cursor, PipeEventType, "pipe_event_type")
 
 
+def _token(reader: Reader) -> AttrValue:
+    """What a buffer token is for: an operation class or a pipe."""
+    c = reader.cursor
+    pipe = c.text.strip('"').startswith("PIPE_") if c.kind is not Kind.HASH_IDENT else c.text == "#pto.pipe"
+    return _pipe(reader) if pipe else _sync_op(reader)
+
+
 def _integers(reader: Reader) -> AttrValue:
     c = reader.cursor
     opened = c.start
@@ -223,6 +257,8 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Reader], AttrValue]] = {
     "pipe": _pipe,
     "sync_op": _sync_op,
     "event": lambda reader: event(reader.cursor),
+    "token": lambda reader: _token(reader),
+    "value": lambda reader: reader.attributes.value(),
     "int": lambda reader: reader.cursor.integer("a number"),
     "integers": _integers,
     "numbers": lambda reader: _numbers(reader.cursor),

@@ -9,6 +9,7 @@ from .dictionaries import print_attributes, print_value
 from .formats import (
     OPERAND_TYPES,
     SPELLED,
+    AnyOrderItem,
     AttrItem,
     DictItem,
     Format,
@@ -36,7 +37,9 @@ class _Operands:
         self.taken: dict[str, tuple[Value, ...]] = {}
 
     def take(self, item: OperandItem) -> tuple[Value, ...]:
-        if self._grouped:
+        if item.out:
+            values = self._op.outs
+        elif self._grouped:
             values = self._op.group(item.name)
         else:
             count = len(self._left) if item.many else 1
@@ -50,7 +53,8 @@ class _Operands:
 
 def custom_text(op: Op, fmt: Format, style: Style) -> str:
     """The operation without the names it binds."""
-    inline = {i.name for i in fmt.items if isinstance(i, AttrItem)}
+    flat = [j for i in fmt.items for j in (i.items if isinstance(i, OptionalItem) else (i,))]
+    inline = {i.name for i in flat if isinstance(i, AttrItem)}
     rest = tuple((k, v) for k, v in op.attributes if k not in inline)
     tokens: list[str] = []
     operands = _Operands(op, fmt)
@@ -79,7 +83,7 @@ def _emit(
             tokens.append(print_types(_types(op, operands, targets[0]), style))
         case DictItem():
             text = print_attributes(rest, op.name).strip()
-            if text:
+            if text and not item.further:
                 tokens.append(text)
         case AttrItem():
             tokens.append(_attribute(op, item, operands))
@@ -89,6 +93,18 @@ def _emit(
             if _present(op, items, when, operands):
                 for inner in items:
                     _emit(op, inner, operands, rest, style, tokens)
+        case AnyOrderItem():
+            for inner in _listed(op, item, operands):
+                _emit(op, inner, operands, rest, style, tokens)
+
+
+def _listed(op: Op, item: AnyOrderItem, operands: _Operands) -> list[Item]:
+    """The parts that the operation has, with commas between them."""
+    items: list[Item] = []
+    for part in item.parts:
+        if _present(op, part, "", operands):
+            items += [*([Literal(",")] if items else []), *part]
+    return items
 
 
 def _types(op: Op, operands: _Operands, target: str) -> list[Type]:
@@ -98,9 +114,15 @@ def _types(op: Op, operands: _Operands, target: str) -> list[Type]:
 
 
 def _present(op: Op, items: tuple[Item, ...], when: str, operands: _Operands) -> bool:
+    if when == "b":
+        return True
+    if when == "t":
+        return any(operands.taken.get(t) for i in items if isinstance(i, TypeItem) for t in i.targets)
     if when:
         untold = when == "n" and any(_is_untold(op, operands, i) for i in items if isinstance(i, TypeItem))
         return untold or bool(op.results) == (when == "r")
+    if any(i.name in op.attrs for i in items if isinstance(i, AttrItem)):
+        return True
     return any(operands.has(i) for i in items if isinstance(i, OperandItem))
 
 

@@ -9,9 +9,21 @@ from typing import TYPE_CHECKING
 
 from .. import isa
 from ..errors import ParseError, Span
+from ..ir.modes import AccPushEpilogue
 from ..ir.program import AttrValue, Symbol
 from ..ir.types import AddressSpace, CmpMode, RoundMode, SaturationMode
-from .attributes import BY_CLASS, BY_MNEMONIC, enumeration, event, named_member, print_key, quoted
+from .attributes import (
+    BY_CLASS,
+    BY_MNEMONIC,
+    EPILOGUE,
+    enumeration,
+    epilogue,
+    event,
+    named_member,
+    print_epilogue,
+    print_key,
+    quoted,
+)
 from .lexer import Cursor
 from .tokens import Kind
 from .type_text import print_type
@@ -115,6 +127,8 @@ class DictionaryReader:
             return c.source[start : c.last_end]
         if two_words:
             name = c.peek()[1]
+        if name == EPILOGUE and not two_words:
+            return epilogue(c)
         style = BY_MNEMONIC.get(name)
         if style is not None or name == "event":
             c.seek(start)
@@ -183,6 +197,8 @@ class DictionaryReader:
         wanted = declared.type if declared else _KEYED.get(key, str)
         if isinstance(value, str) and issubclass(wanted, IntEnum):
             value = named_member(c, wanted, name, text=value, start=at[2])
+        elif type(value) is int and issubclass(wanted, IntEnum) and value in list(wanted):
+            value = wanted(value)
         elif isinstance(value, IntEnum) and issubclass(wanted, IntEnum):
             # Programs write comparisons of flags as those of tiles, which are numbered differently.
             value = wanted.__members__.get(value.name, value)
@@ -216,6 +232,8 @@ def print_value(value: AttrValue, key: str = "") -> str:
         return print_symbol(value.name)
     if isinstance(value, str):
         return value if _reads_back(value) else quoted(value)
+    if isinstance(value, AccPushEpilogue):
+        return print_epilogue(value)
     if isinstance(value, tuple):
         return "[" + ", ".join(print_value(v) for v in value) + "]"
     return print_type(value)
@@ -250,6 +268,13 @@ def print_symbol(name: str) -> str:
     return "@" + (name if re.fullmatch(r"[A-Za-z_][A-Za-z0-9_$.]*", name) else quoted(name))
 
 
+def _declared_text(declared: Attribute | None, value: AttrValue) -> str:
+    """A member of an enumeration that goes by another name with an instruction, "" for other values."""
+    if declared is None or not declared.mnemonic or not isinstance(value, IntEnum):
+        return ""
+    return f"#pto<{declared.mnemonic} {BY_CLASS[type(value)].word(value)}>"
+
+
 def print_attributes(attributes: Iterable[tuple[str, AttrValue]], instruction: str | None = None) -> str:
     """A dictionary with a blank before it, or nothing when there are no attributes."""
     entries = []
@@ -259,5 +284,7 @@ def print_attributes(attributes: Iterable[tuple[str, AttrValue]], instruction: s
         if value is True and instruction is None:
             entries.append(print_key(spelled))
         else:
-            entries.append(f"{print_key(spelled)} = {print_value(value, key)}")
+            entries.append(
+                f"{print_key(spelled)} = {_declared_text(declared, value) or print_value(value, key)}"
+            )
     return " {" + ", ".join(entries) + "}" if entries else ""

@@ -3,12 +3,16 @@
 A line is a sequence of items separated by blanks:
 
 ``$name``       one operand                     ``$name*``     operands separated by commas
+``$name>``      the operand that is written
 ``!name``       the type of that operand        ``!name*``     the types of those operands
 ``!a&b&^``      one type for several (``^``: the result)
 ``^``           the type of the result          ``{}``         an attribute dictionary, may be absent
+``{+}``         a further dictionary, which is read and never printed
 ``@name:kind``  an attribute in its own place   ``@a:int|$b``  an attribute or an operand
 ``(? ... ?)``   may be absent; ``(?r``: printed when there is a result, ``(?n``: when there is none, and
-                where the type is another than :data:`OPERAND_TYPES` says
+                where the type is another than :data:`OPERAND_TYPES` says, ``(?b``: always; ``(?t``:
+                present exactly where the operands of its types are
+``(& ... &)``   parts separated by ``;``: any of them, in any order, with commas between
 ``=i64``        the result has this type, which is not written; ``=$a``: the type of operand ``a``;
                 ``=part``: a window of the sizes that are constants; ``=window``: that of the first operand
                 with the sizes, and the valid sizes, given; ``=indices``: two results of type index
@@ -26,17 +30,28 @@ from ..ir.types import ScalarType
 
 _VIEW = "$view {} : !view -> ^"
 _PIPE_INIT = (
-    "{} ( (? gm_slot_buffer = $gm_slot_buffer : !gm_slot_buffer , ?) "
-    "c2v_consumer_buf = $c2v_consumer_buf : !c2v_consumer_buf , "
-    "v2c_consumer_buf = $v2c_consumer_buf : !v2c_consumer_buf )"
+    "{} ( (& gm_slot_buffer = $gm_slot_buffer : !gm_slot_buffer "
+    "; gm_slot_tensor = $gm_slot_tensor : !gm_slot_tensor "
+    "; c2v_consumer_buf = $c2v_consumer_buf : !c2v_consumer_buf "
+    "; v2c_consumer_buf = $v2c_consumer_buf : !v2c_consumer_buf &) )"
 )
+_SUBBLOCK = "(? aiv_subblockid ( $aiv_subblockid ) ?)"
 _FLAG = "[ @src:pipe , @dst:pipe , @event:event ] {}"
 _FLAG_DYN = "[ @src:pipe , @dst:pipe , $event ] {}"
 _EVENT = "[ @src_op:sync_op , @dst_op:sync_op , @event:event ] {}"
-_BUFFER = "[ @op_type:sync_op , @buf:int ] {}"
+_BUFFER = "(?b [ ?) @op_type:token , @buf:int (? , @mode:int ?) (?b ] ?) {}"
+_BUFFER_DYN = "(?b [ ?) @op_type:token , $buf (? , @mode:int ?) (?b ] ?) {}"
+_CORE_FLAG = "@pipe:pipe , @event:int|$event {}"
+_TILES = "$staging (? , $pong ?)"
+_TILE_TYPES = "!staging (?t , !pong ?)"
+_COPY = f"( $dst> , $src , buf ( {_TILES} ) : !dst , !src , {_TILE_TYPES} ) {{}}"
+_SIGNAL = "( $signal , $value : !signal , !value ) {}"
+_MEMBERS = f"recv ( {_TILES} ) , group ( $members* ) : "
 _ASYNC_COPY = "( $dst , $src , $session : !dst , !src , !session ) {} -> ^"
 _ASYNC_EVENT = "( $event , $session : !event , !session ) {} -> ^"
-_POP = "(? ( $valid_row , $valid_col ) ?) {} -> ^"
+_POP = "(? ( $valid_row , $valid_col ) ?) {} {+} -> ^"
+_POP_HALF = f"(? ( $valid_row , $valid_col ) ?) {{}} {_SUBBLOCK} {{+}} -> ^"
+_FREE = "(? ( $entry : !entry ) ?) {} {+}"
 _BINARY = "$lhs , $rhs {} : !lhs&rhs&^"
 _CAST = "$value {} : !value to ^"
 _COMPARE = "@predicate:word , $lhs , $rhs {} : !lhs&rhs =i1"
@@ -95,14 +110,33 @@ _SYNTAX = {
     "wait_flag_dyn": _FLAG_DYN,
     "record_event": _EVENT,
     "wait_event": _EVENT,
-    "sync.set": "@pipe:pipe , @event:int|$event {}",
-    "sync.wait": "@pipe:pipe , @event:int|$event {}",
+    **dict.fromkeys(
+        "sync.set sync.wait set_cross_block wait_cross_block set_intra_block wait_intra_block".split(),
+        _CORE_FLAG,
+    ),
+    "syncall": "( (? $values* : !values* ?) ) mode = @mode:value , core_type = @core:value {}",
+    "cmo.cacheinvalid": "(? all @space:value ?) (? $addr single_cache_line : !addr ?) {}",
+    "fence.barrier_all": "@scope:value {}",
     "get_buf": _BUFFER,
     "rls_buf": _BUFFER,
+    "get_buf_dyn": _BUFFER_DYN,
+    "rls_buf_dyn": _BUFFER_DYN,
     "set_ffts": "$ffts {} : !ffts",
     "declare_eventid_array": "{} -> ^",
     "eventid_array_get": "$array [ $index ] {} : !array =index",
     "eventid_array_set": "$array [ $index ] , $value {} : !array",
+    "tput": _COPY,
+    "tget": _COPY,
+    "tnotify": _SIGNAL,
+    "twait": _SIGNAL,
+    "ttest": f"{_SIGNAL} -> ^",
+    "tbroadcast": f"( $src , {_MEMBERS} !src , {_TILE_TYPES} , !members* ) {{}}",
+    "comm.tscatter": f"( $src , {_MEMBERS} !src , {_TILE_TYPES} , !members* ) {{}}",
+    "comm.tgather": f"( $dst> , {_MEMBERS} !dst , {_TILE_TYPES} , !members* ) {{}}",
+    "treduce": (
+        "( $dst> , $acc , recv ( $recv (? , $pong ?) ) , group ( $members* ) : "
+        "!dst , !acc , !recv (?t , !pong ?) , !members* ) {}"
+    ),
     "build_async_session": "( $scratch , $workspace : !scratch , !workspace ) {} -> ^",
     "tput_async": _ASYNC_COPY,
     "tget_async": _ASYNC_COPY,
@@ -119,15 +153,21 @@ _SYNTAX = {
     "initialize_l2l_pipe": (
         "{} ( $local_addr : !local_addr (? , $peer_local_addr : !peer_local_addr ?) ) -> ^"
     ),
-    "tpush_to_aiv": "( $tile : !tile ) {}",
-    "tpush_to_aic": "( $tile : !tile ) {}",
-    "tpop_from_aic": _POP,
+    "talloc_to_aiv": "{} {+} -> ^",
+    "talloc_to_aic": "{} {+} -> ^",
+    "tpush_to_aiv": "( $tile : !tile ) {} {+}",
+    "tpush_to_aic": f"( $tile : !tile ) {{}} {_SUBBLOCK} {{+}}",
+    "tpop_from_aic": _POP_HALF,
     "tpop_from_aiv": _POP,
-    "tfree_from_aic": "{}",
-    "tfree_from_aiv": "{}",
-    "tpush": "( $tile , $pipe : !tile , !pipe ) {}",
-    "tpop": "( $tile , $pipe : !tile , !pipe ) {}",
-    "tfree": "( $pipe : !pipe ) {}",
+    "tfree_from_aic": _FREE,
+    "tfree_from_aiv": _FREE,
+    "declare_global": "{} -> ^",
+    "talloc": "( $view , $pipe : !view , !pipe ) {}",
+    "tpush": f"( $tile , $pipe : !tile , !pipe ) {{}} {_SUBBLOCK} {{+}}",
+    "tpop": f"( $tile , $pipe : !tile , !pipe ) {{}} {_SUBBLOCK} {{+}}",
+    "tfree": "( $values* : !values* ) {}",
+    "set_quant_scalar": "( $scale : !scale ) {} {+}",
+    "set_quant_vector": "( $scale : !scale ) {} {+}",
     "memref.alloc": "( ) {} : ^",
     "memref.dealloc": "$memref {} : !memref",
     "memref.reinterpret_cast": (
@@ -161,21 +201,40 @@ _SYNTAX = {
 
 #: Operations with optional or repeated operands whose ``ins`` need no names: their order says all.
 UNGROUPED = frozenset(
-    ["scf.condition", "scf.yield", "return", "sync.set", "sync.wait", "initialize_l2l_pipe"]
+    """
+    scf.condition scf.yield return sync.set sync.wait initialize_l2l_pipe
+    tpush_to_aic tfree_from_aic tfree_from_aiv tpush tpop tfree syncall cmo.cacheinvalid
+    set_cross_block wait_cross_block set_intra_block wait_intra_block
+    """.split()
 )
 #: Operations that are also written as tile instructions.
-TWO_SPELLINGS = frozenset(["tpush", "tpop", "tfree"])
+TWO_SPELLINGS = frozenset(
+    """
+    talloc tpush tpop tfree set_quant_scalar set_quant_vector syncall
+    tput tget tnotify twait ttest tbroadcast treduce comm.tgather comm.tscatter
+    """.split()
+)
 #: A name of three operations; brackets behind the first operand, ``offsets``, or neither tell which is meant.
 OVERLOADED = {"subview": ("subview", "global_subview", "tsubview")}
 #: Operations that share their name in the text with others.
-SPELLED = {"global_subview": "subview"}
+SPELLED = {
+    "global_subview": "subview",
+    **{
+        name: f"comm.{name}"
+        for name in """
+        tput tget tnotify twait ttest tbroadcast treduce build_async_session tput_async tget_async
+        wait_async_event test_async_event
+        """.split()
+    },
+}
 #: Operands whose type may be left out: what a name without a definition (fragments) is taken as.
 OPERAND_TYPES = {
     **dict.fromkeys(
-        "shape strides offsets sizes index indices slot offset row col valid_row valid_col event".split(),
+        "shape strides offsets sizes index indices slot offset row col valid_row valid_col event buf".split(),
         ScalarType(INDEX),
     ),
     "addr": ScalarType(I64),
+    "aiv_subblockid": ScalarType(I64),
     "condition": ScalarType(I1),
 }
 PREDICATES = {
@@ -196,10 +255,11 @@ class Literal:
 
 @dataclass(frozen=True, slots=True)
 class OperandItem:
-    """``$name``: one operand, or (``many``) operands separated by commas."""
+    """``$name``: one operand, or (``many``) operands separated by commas; ``out`` is one that is written."""
 
     name: str
     many: bool
+    out: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,7 +272,9 @@ class TypeItem:
 
 @dataclass(frozen=True, slots=True)
 class DictItem:
-    """``{}``: an attribute dictionary, which may be absent."""
+    """``{}``: an attribute dictionary, which may be absent; a ``further`` one is not printed."""
+
+    further: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +301,16 @@ class OptionalItem:
     when: str
 
 
-Item: TypeAlias = Literal | OperandItem | TypeItem | DictItem | AttrItem | ImpliedItem | OptionalItem
+@dataclass(frozen=True, slots=True)
+class AnyOrderItem:
+    """``(& ... &)``: parts that begin with a word each, separated by commas, in any order."""
+
+    parts: tuple[tuple[Item, ...], ...]
+
+
+Item: TypeAlias = (
+    Literal | OperandItem | TypeItem | DictItem | AttrItem | ImpliedItem | OptionalItem | AnyOrderItem
+)
 
 
 @dataclass(frozen=True)
@@ -253,12 +324,18 @@ class Format:
     def grouped(self) -> bool:
         """Whether operations of this syntax name the parts of their operands."""
         return self.name not in UNGROUPED and any(
-            (isinstance(i, OperandItem) and i.many)
+            isinstance(i, AnyOrderItem)
+            or (isinstance(i, OperandItem) and i.many)
             or (isinstance(i, OptionalItem) and any(isinstance(j, OperandItem) for j in i.items))
             for i in self.items
         )
 
     @cached_property
+    def outs(self) -> frozenset[str]:
+        """The operands that operations of this syntax write."""
+        return frozenset(i.name for i in self.items if isinstance(i, OperandItem) and i.out)
+
+    @property
     def results(self) -> int:
         """How many results operations of this syntax have."""
         flat = [j for i in self.items for j in (i.items if isinstance(i, OptionalItem) else (i,))]
@@ -270,13 +347,13 @@ class Format:
 
 
 def _item(text: str) -> Item:
-    if text == "{}":
-        return DictItem()
+    if text in ("{}", "{+}"):
+        return DictItem(further=text == "{+}")
     if text == "^":
         return TypeItem(("^",), many=False)
     match text[0], text[1:]:
         case "$", name if name:
-            return OperandItem(name.removesuffix("*"), name.endswith("*"))
+            return OperandItem(name.rstrip("*>"), name.endswith("*"), name.endswith(">"))
         case "!", name if name:
             return TypeItem(tuple(name.removesuffix("*").split("&")), name.endswith("*"))
         case "=", rule if rule:
@@ -293,10 +370,21 @@ def _items(words: list[str]) -> tuple[Item, ...]:
     items: list[Item] = []
     while words:
         word = words.pop(0)
-        if word == "?)":
+        if word in ("?)", "&)", ";"):
             break
+        if word == "(&":
+            items.append(_any_order(words))
+            continue
         items.append(OptionalItem(_items(words), word[2:]) if word.startswith("(?") else _item(word))
     return tuple(items)
+
+
+def _any_order(words: list[str]) -> AnyOrderItem:
+    parts, count = [], words.index("&)") + 1
+    inside, words[:] = words[:count], words[count:]
+    while inside:
+        parts.append(_items(inside))
+    return AnyOrderItem(tuple(parts))
 
 
 @cache

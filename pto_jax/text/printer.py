@@ -7,12 +7,14 @@ import struct
 from collections.abc import Iterator
 from typing import Literal
 
-from ..ir.program import Function, Op, Program, Region, Value
+from ..ir.languages import KEY, LANGUAGES, PRESENT
+from ..ir.program import Attrs, Function, Op, Program, Region, Value
 from ..ir.types import ScalarType, Type, UnknownType, VectorType
+from ..isa.history import said, unwritten
 from .branches import block_heads, branch_text
 from .custom_text import custom_text
 from .dictionaries import print_attributes, print_float, print_symbol
-from .formats import TWO_SPELLINGS, find_format
+from .formats import TWO_SPELLINGS, Format, find_format
 from .names import trailing
 from .tile_text import Spelling, print_binding, spelling, tile_lines
 from .type_text import Style, print_type, print_types
@@ -33,8 +35,9 @@ class Printer:
     def text(self) -> str:
         """The program's text, every line ended by a newline."""
         lines: list[str] = []
-        attributes = print_attributes(self.program.attributes)
-        module = bool(attributes) if self.program.fragment else self.program.has_module
+        language = self._language()
+        attributes = print_attributes((*self.program.attributes, *language))
+        module = bool(attributes) if self.program.fragment else self.program.has_module or bool(language)
         if module:
             lines.append("module" + (f" attributes{attributes}" if attributes else "") + " {")
         indent = _INDENT if module else ""
@@ -47,6 +50,13 @@ class Printer:
         if module:
             lines.append("}")
         return "".join(line + "\n" for line in lines)
+
+    def _language(self) -> Attrs:
+        """The version of the text, where a reader of the present one would understand something else."""
+        changed = unwritten(PRESENT)
+        if any(op.name in changed and said(op.name, op.attrs, changed) for op in self.program.walk()):
+            return ((KEY, self.program.language or LANGUAGES[0]),)
+        return ()
 
     def _functions(self, indent: str, child: int | None) -> Iterator[str]:
         for function in self.program.functions:
@@ -124,7 +134,7 @@ class Printer:
         if self.form in ("as", "ssa") or (self.form is None and op.form in ("as", "as_dst", "ssa")):
             style = "short"
         fmt = find_format(op.name)
-        if fmt is not None and op.form == "custom":
+        if fmt is not None and op.form == "custom" and _has_parts(op, fmt):
             yield binding + custom_text(op, fmt, style)
             return
         yield from tile_lines(op, self._spelling(op, top=top), style, fragment=self.program.fragment)
@@ -190,6 +200,13 @@ class Printer:
                 yield f"{indent}{label} {{"
             yield from self._body(region, indent)
             yield indent + "}"
+
+
+def _has_parts(op: Op, fmt: Format) -> bool:
+    """Whether an operation has the parts of its syntax; those with two spellings may have none."""
+    if fmt.name not in TWO_SPELLINGS:
+        return True
+    return bool(op.outs) == bool(fmt.outs) and (bool(op.groups) or not fmt.grouped)
 
 
 def _types_of(values: tuple[Value, ...]) -> str:

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from .. import isa
+from ..ir.languages import PRESENT
 from ..ir.program import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, Value, fragment_results
+from ..isa.constructs import gone
+from ..isa.history import since
 from ..isa.structure import BRANCH, BRANCH_IF
 from .branches import read_blocks, read_branch, read_branch_if
 from .control import CONTROL as STRUCTURED
@@ -38,7 +42,7 @@ class ProgramReader(Reader):
             return self._module()
         if c.at_word("func.func"):
             functions = self._functions(Kind.EOF)
-            return Program(functions, has_module=False, source=c.file)
+            return Program(functions, has_module=False, source=c.file, language=self.language)
         return self._fragment(Kind.EOF)
 
     def _module(self) -> Program:
@@ -46,16 +50,21 @@ class ProgramReader(Reader):
         c.advance()
         found: dict[str, AttrValue] = {}
         if c.accept_word("attributes"):
+            start = c.start
             self.attributes.dictionary(found, {}, None)
+            named = bool(found)
+            self.named_language(found, start)
+        else:
+            named = False
         opened = c.start
         c.expect(Kind.L_BRACE, "to open the module")
         if c.at_word("module"):
             program = self._children()
         # A fragment stands in a module where it needs attributes; without, what is here must be functions.
-        elif found and c.kind not in (Kind.R_BRACE, Kind.EOF) and not c.at_word("func.func"):
+        elif named and c.kind not in (Kind.R_BRACE, Kind.EOF) and not c.at_word("func.func"):
             program = self._fragment(Kind.R_BRACE)
         else:
-            program = Program(self._functions(Kind.R_BRACE), source=c.file)
+            program = Program(self._functions(Kind.R_BRACE), source=c.file, language=self.language)
         c.close(Kind.R_BRACE, opened)
         self.location()
         if c.kind is not Kind.EOF:
@@ -80,7 +89,7 @@ class ProgramReader(Reader):
             children.append(_sorted(found))
         if c.kind is not Kind.R_BRACE:
             c.unexpected("'module' or '}' (a module of modules has no functions of its own)")
-        return Program(tuple(functions), source=c.file, children=tuple(children))
+        return Program(tuple(functions), source=c.file, children=tuple(children), language=self.language)
 
     def _functions(self, end: Kind) -> tuple[Function, ...]:
         c = self.cursor
@@ -146,7 +155,14 @@ class ProgramReader(Reader):
         span = ops[0].span
         function = Function(FRAGMENT, parameters, Region(tuple(ops)), span=span)
         results = fragment_results(ops, {p.name for p in parameters})
-        return Program((function,), fragment=True, fragment_results=results, has_module=False, source=c.file)
+        return Program(
+            (function,),
+            fragment=True,
+            fragment_results=results,
+            has_module=False,
+            source=c.file,
+            language=self.language,
+        )
 
     # -- statements ----------------------------------------------------------------------------------
 
@@ -171,6 +187,8 @@ class ProgramReader(Reader):
             return control(self, results, start)
         if fmt is None and name not in instruction_names():
             self._unknown(spelled, name_start)
+        if self.language != PRESENT:
+            self._in_language(name, spelled, name_start)
         c.advance()
         if fmt is not None and not self._tile_spelling(fmt):
             return read_custom(self, fmt, results, start)
@@ -216,9 +234,29 @@ class ProgramReader(Reader):
             self._unknown(spelled, name_start)
         return read_generic(self, TileOp(name, results, start))
 
+    def _in_language(self, name: str, spelled: str, start: int) -> None:
+        """Report an instruction that only later versions of the language have."""
+        instruction = isa.find(name)
+        first = since(instruction) if instruction is not None else self.language
+        if first > self.language:
+            self.cursor.fail(
+                f"found '{spelled}', which the language has since {first}; this text is read as "
+                f"{self.language}; usual fix: read it as {first}",
+                start=start,
+                end=start + len(spelled),
+            )
+
     def _unknown(self, spelled: str, start: int) -> None:
         """Report a name that is no operation, with the closest ones there are."""
         end = start + len(spelled)
+        change = gone(spelled.removeprefix("pto."))
+        if change is not None:
+            self.cursor.fail(
+                f"found '{spelled}', which the language of {change.language} removed; allowed: "
+                f"{change.after}",
+                start=start,
+                end=end,
+            )
         if spelled.startswith(_DIALECTS):
             known = [n for n in (*format_names(), *CONTROL, *_SPELLED) if n.startswith(_DIALECTS)]
             self.cursor.fail(

@@ -5,8 +5,10 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 
 from ..errors import Span
-from ..ir.program import Op, Region, Value
+from ..ir.languages import KEY, LANGUAGES, PRESENT, Language, language as _language
+from ..ir.program import Attrs, AttrValue, Op, Region, Value
 from ..ir.types import Type
+from ..isa.history import said, unwritten
 from .dictionaries import DictionaryReader
 from .lexer import Cursor
 from .scope import Mention, Scopes
@@ -21,7 +23,10 @@ class Reader(ABC):
     :class:`.programs.ProgramReader` knows, which puts them together.
     """
 
-    def __init__(self, text: str, file: str) -> None:
+    def __init__(self, text: str, file: str, language: Language | None = None) -> None:
+        self._asked = language
+        self.language: Language = language or PRESENT
+        self._unwritten = unwritten(self.language)
         self.cursor: Cursor = Cursor(text, file)
         self.types: TypeReader = TypeReader(self.cursor)
         self.attributes: DictionaryReader = DictionaryReader(self.types)
@@ -29,6 +34,28 @@ class Reader(ABC):
         self._unused = 0
         #: How many arguments without a name the function has so far.
         self._arguments = 0
+
+    def named_language(self, attributes: dict[str, AttrValue], start: int) -> None:
+        """Take the version out of a module's attributes; it holds where the caller asked for none."""
+        if KEY not in attributes:
+            return
+        name = attributes.pop(KEY)
+        found = _language(name)
+        if found is None:
+            self.cursor.fail(
+                f'found {KEY} = "{name}"; allowed: {", ".join(LANGUAGES)}',
+                start=start,
+                end=self.cursor.last_end,
+            )
+        self.language = self._asked or found
+        self._unwritten = unwritten(self.language)
+
+    def completed(self, name: str, found: dict[str, AttrValue]) -> tuple[Attrs, tuple[str, ...]]:
+        """The attributes of an instruction, with those that the version says unwritten, and their names."""
+        more = said(name, found, self._unwritten) if name in self._unwritten else None
+        if more:
+            found = {**more, **found}
+        return tuple(sorted(found.items())), tuple(more or ())
 
     @abstractmethod
     def statement(self) -> Op:

@@ -3,42 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from .. import isa
 from ..errors import Span
 from ..ir.dtypes import INDEX
-from ..ir.program import AttrValue, Form, Op, Value
+from ..ir.program import Form, Op, Value
 from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, Type, UnknownType
-from .dictionaries import Places
+from .clauses import (
+    TileOp as TileOp,
+    TileOperand as TileOperand,
+    parameter_clauses,
+    parameter_first,
+    read_axis,
+    read_operand as read_operand,
+)
 from .names import assembly, trailing
 from .reader import Reader
-from .scope import Mention
 from .tokens import Kind
-from .typing import Maybe, distribute, is_scalar
+from .typing import distribute, is_scalar
 
 _VIEWS = (TensorViewType, PartitionViewType, MemRefType, PtrType)
-
-
-@dataclass
-class TileOperand:
-    """An operand mention with the indices behind it and the type written for it."""
-
-    mention: Mention
-    indices: list[Mention] = field(default_factory=list)
-    written: Maybe = None
-    index_types: list[Type] = field(default_factory=list)
-
-
-@dataclass
-class TileOp:
-    """What the spellings have in common while an instruction is read."""
-
-    name: str
-    results: list[Mention]
-    start: int
-    attributes: dict[str, AttrValue] = field(default_factory=dict)
-    places: Places = field(default_factory=dict)
 
 
 def read_tile_op(reader: Reader, head: TileOp, *, prefixed: bool) -> Op:
@@ -95,8 +79,12 @@ def _clause(reader: Reader, head: TileOp, *, written: bool = False) -> list[Tile
         elif c.kind is not Kind.COLON:
             c.unexpected("a value '%name', ':' and types, or ')'")
         if c.accept(Kind.COLON):
-            more = _clause_types(reader, head, operands[typed:], written)
+            part = operands[typed:]
+            more = _clause_types(reader, head, part, written)
+            operands[typed:] = part
             typed = len(operands)
+            if not written:
+                operands = parameter_clauses(reader, head, operands)
             if not more:
                 break
         elif not c.accept(Kind.COMMA) and c.kind not in (Kind.L_BRACE, Kind.R_PAREN):
@@ -113,8 +101,12 @@ def _clause_types(reader: Reader, head: TileOp, operands: list[TileOperand], wri
     more = False
     while not more and c.accept(Kind.COMMA):
         more = c.kind is Kind.PERCENT_IDENT
-        if not more:
+        if c.kind is Kind.STRING_LIT:
+            read_axis(reader, head)
+        elif not more:
             types.append(reader.types.read())
+    if assembly(head.name).with_fp and len(types) == len(operands) == 4:
+        parameter_first(operands, types)
     destinations = len(operands) if written else 0
     give_types(reader, head.name, operands, types, start, destinations=destinations)
     return more
@@ -253,18 +245,6 @@ def read_types(reader: Reader) -> list[Type]:
 # -- shared ------------------------------------------------------------------------------------------
 
 
-def read_operand(reader: Reader) -> TileOperand:
-    """``%v`` or ``%v[%r, %c]``."""
-    c = reader.cursor
-    operand = TileOperand(reader.mention())
-    if c.kind is Kind.L_SQUARE:
-        opened = c.start
-        c.advance()
-        operand.indices = reader.mentions()
-        c.close(Kind.R_SQUARE, opened)
-    return operand
-
-
 def give_types(
     reader: Reader,
     name: str,
@@ -316,15 +296,17 @@ def finish(
     groups: tuple[tuple[str, int], ...] = ()
     if indices and assembly(head.name).indexed:
         groups = _index_groups(reader, head, len(ins), len(indices), span)
+    attributes, implied = reader.completed(head.name, head.attributes)
     return Op(
         head.name,
         ins=(*read, *indices),
         outs=tuple(written),
         results=_define(reader, head, result_types),
-        attributes=tuple(sorted(head.attributes.items())),
+        attributes=attributes,
         groups=groups,
         form=form,
         span=span,
+        implied=implied,
     )
 
 

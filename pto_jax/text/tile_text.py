@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from enum import IntEnum
 from typing import Literal
 
 from ..ir.dtypes import INDEX
@@ -190,14 +191,25 @@ def _destination_first(op: Op, style: Style) -> str:
 
 def _dps(op: Op, style: Style) -> str:
     sources, destinations = _operands(op)
+    inline, spelled, parameter, name = "", assembly(op.name), "", op.name
+    if (
+        spelled.fp_clause
+        and not any(i for _, i in (*sources, *destinations))
+        and not _missing(_list(sources))
+    ):
+        ((fp, _),) = [sources.pop(1)]
+        parameter, name = f" fp {fp} : {print_type(fp.type, style)}", spelled.fp_clause
+    axis = op.attrs.get("axis") if "maskPattern" in op.attrs and not _missing(_list(sources)) else None
+    if isinstance(axis, IntEnum):
+        parameter += f', "{axis.name.rpartition("_")[2].lower()}"'
+        op = replace(op, attributes=tuple(a for a in op.attributes if a[0] != "axis"))
     argument, attributes = _attributes(op)
-    inline, spelled = "", assembly(op.name)
     if attributes and sources and (spelled.inline or "maskPattern" in op.attrs):
         comma = "," if spelled.inline_comma else ""
         inline, attributes = comma + attributes, ""
-    parts = [f"pto.{op.name}{argument}"]
+    parts = [f"pto.{name}{argument}"]
     if sources:
-        parts.append(f"ins({_clause(op, sources, inline, style)})")
+        parts.append(f"ins({_clause(op, sources, inline, style)}{parameter})")
     if destinations:
         parts.append(f"outs({_clause(op, destinations, '', style)})")
     text = " ".join(parts) + attributes

@@ -298,6 +298,8 @@ def _token(op: Op, role: str, state: Order) -> None:
 
 
 def _class_pipe(kind: object) -> Pipe | None:
+    if isinstance(kind, Pipe):
+        return kind
     return EVENT_PIPES[kind] if isinstance(kind, PipeEventType) else None
 
 

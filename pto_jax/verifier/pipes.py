@@ -5,15 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
+from ..analysis.pipes import End, buffers_of, ends, number_of
 from ..errors import Diagnostic
 from ..ir.program import Function, Op, Program, Symbol
 from ..ir.types import KernelKind
 from ..isa.effects import traits_of
 from ..isa.traits import Fifo
+from ..profiles import Profile
+from .pipe_entries import entry_findings
+from .pipe_epilogues import epilogue_findings, scale_findings
 
 #: What a program does with a pipe that it has initialised.
-_USES: tuple[Fifo, ...] = ("push", "pop", "free")
+USES: tuple[Fifo, ...] = ("allocate", "push", "pop", "free")
 _BUFFERS: tuple[Fifo, ...] = ("reserve", "import")
+#: Flags of a core that pipes take in pairs, one pair for each direction.
+_FLAGS = 16
 
 
 @dataclass
@@ -21,6 +27,7 @@ class _Side:
     """What one function does with pipes."""
 
     function: Function
+    ends: list[End]
     ops: list[tuple[Op, KernelKind | None]] = field(default_factory=list)
     #: Buffers as (owner, name), by the name of the value that is their address.
     buffers: dict[str, tuple[str, str]] = field(default_factory=dict)
@@ -29,12 +36,20 @@ class _Side:
         """The operations that use pipes or their buffers in one of these ways."""
         return [op for op, _ in self.ops if traits_of(op).fifo in uses]
 
-    def rings(self) -> list[Op]:
-        """The operations that make handles of pipes, which both kinds of cores may execute."""
-        return [op for op in self.having("initialise") if traits_of(op).core is None]
+    def of(self, end: End) -> list[Op]:
+        """The operations that go through an end: those of its number, or of its handle."""
+        uses = self.having(*USES)
+        if end.core is not None:
+            return [op for op in uses if traits_of(op).core == end.core and number_of(op) == end.number]
+        handles = {v.name for v in end.op.results}
+        return [op for op in uses if any(v.name in handles for v in op.ins)]
 
 
-def pipe_findings(program: Program) -> Iterator[Diagnostic]:
+#: Ends of one pipe, each with its function.
+_Pipe = list[tuple[_Side, End]]
+
+
+def pipe_findings(program: Program, profile: Profile) -> Iterator[Diagnostic]:
     """What is wrong with the pipes of a program; nothing for a fragment, which is no whole function."""
     if program.fragment:
         return
@@ -42,12 +57,22 @@ def pipe_findings(program: Program) -> Iterator[Diagnostic]:
     sides = {name: s for name, s in sides.items() if s.ops}
     for side in sides.values():
         yield from _places(side)
-        yield from _counts(side)
-        yield from _imports(side, sides)
+        yield from _once(side)
+        yield from _numbers(side)
+        yield from _flags(side)
         yield from _addresses(side)
-    for group in _groups(sides):
-        yield from _pairs(group)
-        yield from _splits(group)
+        yield from scale_findings(side.function, side.ends)
+        for end in side.ends:
+            yield from entry_findings(end, side.of(end), profile)
+    peers = [finding for side in sides.values() for finding in _imports(side, sides)]
+    yield from peers
+    known = not peers and all(end.mask in (1, 2, 3) for side in sides.values() for end in side.ends)
+    for pipe in _pipes(sides):
+        if known:
+            yield from _pairs(pipe)
+        yield from _shapes(pipe)
+        yield from _splits(pipe)
+        yield from epilogue_findings([(end, side.function, side.of(end)) for side, end in pipe])
 
 
 def _error(rule: str, op: Op, message: str) -> Diagnostic:
@@ -55,7 +80,7 @@ def _error(rule: str, op: Op, message: str) -> Diagnostic:
 
 
 def _side(function: Function) -> _Side:
-    side = _Side(function)
+    side = _Side(function, ends(function), buffers=buffers_of(function))
     kind = function.attrs.get("pto.kernel_kind")
     _collect(function.body.ops, kind if isinstance(kind, KernelKind) else None, side)
     return side
@@ -64,12 +89,8 @@ def _side(function: Function) -> _Side:
 def _collect(ops: tuple[Op, ...], kind: KernelKind | None, side: _Side) -> None:
     for op in ops:
         traits = traits_of(op)
-        if traits.fifo in ("initialise", *_USES, *_BUFFERS):
+        if traits.fifo in ("initialise", *USES, *_BUFFERS):
             side.ops.append((op, kind))
-            name, peer = op.attrs.get("name"), op.attrs.get("peer_func")
-            owner = peer.name if isinstance(peer, Symbol) else side.function.name
-            for result in op.results if traits.fifo in _BUFFERS else ():
-                side.buffers[result.name] = (owner, str(name))
         for region in op.regions:
             _collect(region.ops, kind if traits.core is None else traits.core, side)
 
@@ -82,16 +103,75 @@ def _places(side: _Side) -> Iterator[Diagnostic]:
         if wanted is not None and kind != wanted:
             where = "no kernel" if kind is None else f"a {kind.name.lower()} kernel"
             yield _error("pipe-kernel", op, f"in {where}; allowed: in a {wanted.name.lower()} kernel")
-        if wanted is None and traits.fifo in _USES and kind is None:
+        if wanted is None and traits.fifo in USES and kind is None:
             yield _error("pipe-kernel", op, "in no kernel; allowed: in a cube or vector kernel or section")
 
 
-def _counts(side: _Side) -> Iterator[Diagnostic]:
-    initialising = [op for op in side.having("initialise") if traits_of(op).core is not None]
-    of_kinds = ([op for op in initialising if traits_of(op).core == kind] for kind in KernelKind)
-    for ops in (*of_kinds, side.having("reserve"), side.having("import")):
-        for op in ops[1:]:
-            yield _error("pipe-once", op, f"a second time in @{side.function.name}; allowed: once")
+def _once(side: _Side) -> Iterator[Diagnostic]:
+    """Pipes of a core have different numbers, buffers of a function different names."""
+    seen: set[tuple[object, ...]] = set()
+    for op in side.having("initialise", *_BUFFERS):
+        fifo, core = traits_of(op).fifo, traits_of(op).core
+        if fifo == "initialise":
+            if core is None:
+                continue
+            key: tuple[object, ...] = (core, number_of(op))
+            what = f"the pipe with id = {number_of(op)}"
+        else:
+            peer, name = op.attrs.get("peer_func"), op.attrs.get("name")
+            key = (fifo, peer, name)
+            what = f'"{name}"' + (f" of @{peer.name}" if isinstance(peer, Symbol) else "")
+        if key in seen:
+            yield _error(
+                "pipe-once", op, f"{what} a second time in @{side.function.name}; allowed: each once"
+            )
+        seen.add(key)
+
+
+def _numbers(side: _Side) -> Iterator[Diagnostic]:
+    """A push, pop or free names a pipe of its function that was set up before, in its direction."""
+    there: list[End] = []
+    for op, _ in side.ops:
+        traits = traits_of(op)
+        there += [end for end in side.ends if end.op is op]
+        if traits.core is None or traits.fifo not in USES:
+            continue
+        end = next((e for e in there if e.core == traits.core and e.number == number_of(op)), None)
+        if end is None:
+            known = ", ".join(str(e.number) for e in there if e.core == traits.core) or "none"
+            core = "aic" if traits.core is KernelKind.CUBE else "aiv"
+            message = (
+                f"id = {number_of(op)}, but no pipe of that id was initialised before it in "
+                f"@{side.function.name}; allowed: {known}; usual fix: pto.{core}_initialize_pipe with this id"
+            )
+            yield _error("pipe-id", op, message)
+            continue
+        bit = direction(op)
+        if end.mask in (1, 2, 3) and not end.mask & bit:
+            way = "from the cube to the vector cores" if bit == 1 else "from the vector cores to the cube"
+            message = f"id = {end.number} has dir_mask = {end.mask}; allowed {way}: dir_mask = {bit} or 3"
+            yield _error("pipe-direction", op, message)
+
+
+def direction(op: Op) -> int:
+    """The bit of ``dir_mask`` of an operation: 1 from the cube core to the vector cores, 2 back."""
+    cube, produces = traits_of(op).core is KernelKind.CUBE, traits_of(op).fifo in ("allocate", "push")
+    return 1 if cube == produces else 2
+
+
+def _flags(side: _Side) -> Iterator[Diagnostic]:
+    """The pipes of a core have two flags for each of their directions."""
+    for core in (*KernelKind, None):
+        used = 0
+        for end in (e for e in side.ends if e.core == core):
+            used += 4 if end.mask == 3 else 2
+            if used > _FLAGS:
+                message = (
+                    f"the pipes of @{side.function.name} need more than {_FLAGS} flags with this one; "
+                    f"allowed: {_FLAGS}, 2 for a pipe of one direction and 4 for one with dir_mask = 3"
+                )
+                yield _error("pipe-flags", end.op, message)
+                break
 
 
 def _imports(side: _Side, sides: Mapping[str, _Side]) -> Iterator[Diagnostic]:
@@ -110,53 +190,74 @@ def _imports(side: _Side, sides: Mapping[str, _Side]) -> Iterator[Diagnostic]:
 
 def _addresses(side: _Side) -> Iterator[Diagnostic]:
     """Flags are assigned by buffer; without one they have to be given."""
-    for op in side.rings():
-        if op.attrs.get("flag_base") is None and not _buffer_of(op, side):
+    for end in side.ends:
+        local = end.core is None and (end.op.group("local_addr") or not end.op.groups)
+        if local and end.op.attrs.get("flag_base") is None and not end.buffers:
             yield _error(
                 "pipe-buffer",
-                op,
+                end.op,
                 "local_addr is no reserved buffer and flag_base is missing; allowed: an address from "
                 "reserve_buffer or import_reserved_buffer, or flag_base = N",
             )
 
 
-def _buffer_of(op: Op, side: _Side) -> list[tuple[str, str]]:
-    return [side.buffers[v.name] for v in op.ins if v.name in side.buffers]
-
-
-def _groups(sides: Mapping[str, _Side]) -> Iterator[list[_Side]]:
-    """Functions that are connected by a buffer."""
-    left = dict(sides)
+def _pipes(sides: Mapping[str, _Side]) -> Iterator[_Pipe]:
+    """The pipes of a program: ends that one of their directions connects."""
+    left: _Pipe = [(side, end) for side in sides.values() for end in side.ends]
     while left:
-        name = next(iter(left))
-        group, names = [left.pop(name)], {name}
-        grown = True
+        pipe, grown = [left.pop(0)], True
         while grown:
-            owners = {owner for s in group for owner, _ in s.buffers.values()} | names
-            joined = [
-                n for n, s in left.items() if n in owners or owners & {o for o, _ in s.buffers.values()}
-            ]
-            group += [left.pop(n) for n in joined]
-            names.update(joined)
+            known = {k for _, end in pipe for k in _keys(end)}
+            joined = [one for one in left if known & set(_keys(one[1]))]
+            pipe += joined
+            left = [one for one in left if not any(one is j for j in joined)]
             grown = bool(joined)
-        yield group
+        yield pipe
 
 
-def _pairs(group: list[_Side]) -> Iterator[Diagnostic]:
+def _keys(end: End) -> list[tuple[object, ...]]:
+    """What an end is known by in each of its directions."""
+    found: list[tuple[object, ...]] = [
+        (bit, end.buffers[bit]) for bit in (1, 2) if end.mask & bit and bit in end.buffers
+    ]
+    local = any(name.endswith("consumer_buf") for name, _ in end.op.groups)
+    if end.core is not None and not local:
+        found.append((end.mask, "slots", end.number))
+    return found
+
+
+def _pairs(pipe: _Pipe) -> Iterator[Diagnostic]:
     """A pipe over a reserved buffer is initialised on both of its sides."""
-    used = [(op, b, s.function.name) for s in group for op in s.rings() for b in _buffer_of(op, s)]
-    for op, buffer, function in used:
-        if not any(b == buffer and f != function for _, b, f in used):
-            yield _error(
-                "pipe-pair",
-                op,
-                f'only @{function} initialises the pipe of "{buffer[1]}"; allowed: both sides',
-            )
+    for side, end in pipe:
+        for bit, buffer in end.buffers.items():
+            others = (o for s, o in pipe if (o is not end and s is not side) or o.core != end.core)
+            if end.mask & bit and not any(o.buffers.get(bit) == buffer for o in others):
+                yield _error(
+                    "pipe-pair",
+                    end.op,
+                    f'only @{side.function.name} initialises the pipe of "{buffer[1]}"; allowed: both sides',
+                )
 
 
-def _splits(group: list[_Side]) -> Iterator[Diagnostic]:
+def _shapes(pipe: _Pipe) -> Iterator[Diagnostic]:
+    """Both sides of a pipe have the same directions and slots."""
+    first = pipe[0][1]
+    for _, end in pipe[1:]:
+        for key in ("dir_mask", "slot_size", "slot_num"):
+            here, there = end.op.attrs.get(key), first.op.attrs.get(key)
+            if here != there and end.function != first.function:
+                shown = ["the default" if n is None else str(n) for n in (here, there)]
+                yield _error(
+                    "pipe-shape",
+                    end.op,
+                    f"{key} is {shown[0]}, and {shown[1]} at the other end in @{first.function}; allowed: "
+                    "equal ones",
+                )
+
+
+def _splits(pipe: _Pipe) -> Iterator[Diagnostic]:
     """One pipe is used whole by all its operations, or in halves by all of them."""
-    uses = [op for s in group for op in s.having(*_USES)]
+    uses = [op for side, end in pipe for op in side.of(end)]
     whole = [op for op in uses if op.attrs.get("split", 0) == 0]
     halves = [op for op in uses if op.attrs.get("split", 0) != 0]
     if whole and halves:
@@ -166,13 +267,21 @@ def _splits(group: list[_Side]) -> Iterator[Diagnostic]:
             f"split {halves[0].attrs['split']} here, split 0 at {whole[0].name} of the same pipe; allowed: "
             "split 0 everywhere or nowhere",
         )
-    for side in group:
-        for op in side.having("initialise"):
-            nosplit = op.attrs.get("nosplit")
-            clash = whole if nosplit is False else halves if nosplit is True else []
-            if clash:
-                used, written = clash[0].attrs.get("split", 0), str(nosplit).lower()
-                found = f"nosplit = {written} and split {used} at {clash[0].name}"
-                yield _error(
-                    "pipe-split", op, f"{found}; allowed: nosplit = {str(not nosplit).lower()} or none"
-                )
+    for _, end in pipe:
+        nosplit = end.op.attrs.get("nosplit")
+        clash = whole if nosplit is False else halves if nosplit is True else []
+        if clash:
+            used, written = clash[0].attrs.get("split", 0), str(nosplit).lower()
+            found = f"nosplit = {written} and split {used} at {clash[0].name}"
+            yield _error(
+                "pipe-split", end.op, f"{found}; allowed: nosplit = {str(not nosplit).lower()} or none"
+            )
+    given = [(end, end.op.attrs.get("nosplit")) for _, end in pipe if "nosplit" in end.op.attrs]
+    for end, nosplit in given[1:]:
+        if nosplit != given[0][1]:
+            yield _error(
+                "pipe-split",
+                end.op,
+                f"nosplit = {str(nosplit).lower()}, and {str(given[0][1]).lower()} at the other end; "
+                "allowed: the same at both ends",
+            )

@@ -103,7 +103,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
         for finding in (
             *function_findings(program, build.level, build.auto_sync),
             *handle_findings(program),
-            *pipe_findings(program),
+            *pipe_findings(program, profile),
             *_hazards(resolved, build),
         ):
             sink.add(finding)

@@ -26,7 +26,7 @@ def corpus_constructs() -> tuple[set[str], set[str]]:
         ids |= {id(x) for x in _executed(launch.program, launch.function)}
     for path in FILES:
         program, ids = programs.get(path) or (
-            parse(path.read_text(encoding="utf-8"), str(path)),
+            parse(path.read_text(encoding="utf-8"), str(path), language="2026-04"),
             set[int](),
         )
         for owner, line in constructs(program):

@@ -128,7 +128,16 @@ def test_golden_run_by_command_line(launch: Launch, profile: str, tmp_path: Path
         given = {a.name: _stored({**case.inputs, **scalars}[a.name]) for a in launch.arguments}
         inputs, outputs = tmp_path / f"in{n}.npz", tmp_path / f"out{n}.npz"
         np.savez(inputs, **given)
-        options = ["--entry", launch.entry, "--profile", profile, "--grid", str(launch.grid)]
+        options = [
+            "--language",
+            "2026-04",
+            "--entry",
+            launch.entry,
+            "--profile",
+            profile,
+            "--grid",
+            str(launch.grid),
+        ]
         run = ["run", str(_file(launch, tmp_path)), *options]
         assert main.main([*run, "--inputs", str(inputs), "--outputs", str(outputs)]) == 0
         with np.load(outputs) as stored:

@@ -19,7 +19,7 @@ pytestmark = pytest.mark.skipif(
 
 @pytest.mark.parametrize("path", _FILES, ids=[str(f.relative_to(_ROOT)) for f in _FILES])
 def test_program_reads_back_in_every_form(path: Path) -> None:
-    program = parse(path.read_text(encoding="utf-8"), str(path))
+    program = parse(path.read_text(encoding="utf-8"), str(path), "2026-04")
     assert list(program.walk())
     for form in (None, "as", "ssa", "dps"):
         printed = print_program(program, form)

@@ -65,7 +65,7 @@ def runs(text: str, arch: object) -> list[Run]:
 def findings(path: Path) -> list[tuple[Run, list[Diagnostic]]]:
     """The errors of every run of a program."""
     text = path.read_text(encoding="utf-8")
-    program = parse(text, str(path))
+    program = parse(text, str(path), "2026-04")
     return [
         (
             run,
@@ -114,7 +114,7 @@ def test_programs_that_order_their_pipes_have_no_hazards() -> None:
 
     checked = 0
     for path in _FILES:
-        program = parse(path.read_text(encoding="utf-8"), str(path))
+        program = parse(path.read_text(encoding="utf-8"), str(path), "2026-04")
         if is_hand_synchronised(program):
             checked += 1
             assert hazards(resolve(program)) == []

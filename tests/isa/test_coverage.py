@@ -66,7 +66,7 @@ FORMS = {
 #: Read and verified, never executed, beside communication: what only a vector scope, a later header or
 #: neighbouring processors use.
 VERIFIED_ONLY = {
-    "tile_buf_addr", "castptr", "pointer_cast", "tmatmul.mx.hif4", "tquant.hif4", "talloc", "grid_tpush",
+    "tile_buf_addr", "castptr", "pointer_cast", "tmatmul.mx.hif4", "tquant.hif4", "grid_tpush",
     "ptrtoint", "inttoptr",
 }  # fmt: skip
 

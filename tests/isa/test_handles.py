@@ -12,20 +12,36 @@ import pto_jax as pto
 from pto_jax import isa, oracle
 from pto_jax.cli.main import main
 from pto_jax.interpreter import launch
-from pto_jax.isa import communication, communication_async, pipes, sync_events, sync_handles
+from pto_jax.isa import (
+    communication,
+    communication_async,
+    pipe_handles,
+    pipes,
+    sync_events,
+    sync_handles,
+    sync_memory,
+)
 from pto_jax.isa.samples.operations import legal_samples, to_program
 from pto_jax.oracle.machine import ReferenceMachine
 from pto_jax.oracle.step import Policy
 from pto_jax.profiles import PROFILES
 
 NAMES = [i.name for m in (communication, communication_async) for i in m.INSTRUCTIONS]
-NAMES += ["talloc", "grid_tpush"]
-EXECUTED = [i.name for m in (sync_handles, sync_events, pipes) for i in m.INSTRUCTIONS if i.name not in NAMES]
+NAMES += ["grid_tpush"]
+EXECUTED = [
+    i.name
+    for m in (sync_handles, sync_events, sync_memory, pipes, pipe_handles)
+    for i in m.INSTRUCTIONS
+    if i.name not in NAMES
+]
 VEC, MAT, ACC = (
     "!pto.tile_buf<vec, 16x16xf32>",
     "!pto.tile_buf<mat, 16x16xf32, blayout=col_major, slayout=row_major>",
     "!pto.tile_buf<acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024>",
 )
+OPEN = "!pto.tile_buf<vec, 16x16xf32, valid=?x?>"
+V, STAGED = "!pto.partition_tensor_view<4x64xf32>", "!pto.tile_buf<vec, 4x64xf32>"
+FLAT = "!pto.partition_tensor_view<1x256xf32>"
 
 TEXTS = [
     'pto.reserve_buffer {auto = true, location = #pto.address_space<vec>, name = "f", size = 64} -> i32',
@@ -37,6 +53,28 @@ TEXTS = [
     f"pto.tpop(%t, %p : {VEC}, !pto.pipe) {{split = 1}}",
     "pto.tfree %p : !pto.pipe",
     "pto.tfree(%p : !pto.pipe) {split = 0}",
+    f"pto.tfree(%t, %p : {VEC}, !pto.pipe) {{split = 1}}",
+    "pto.tfree(%e, %p : !pto.tensor_view<16x16xf32>, !pto.pipe) {split = 0}",
+    "pto.talloc(%e, %p : !pto.tensor_view<16x16xf32>, !pto.pipe) {split = 0}",
+    f"pto.tpush(%t, %p : {VEC}, !pto.pipe) {{split = 2}} aiv_subblockid(%core)",
+    f"pto.tpop(%t, %p : {VEC}, !pto.pipe) {{split = 4}} aiv_subblockid(%core)",
+    "%e = pto.declare_global -> !pto.tensor_view<16x16xf32>",
+    "%e = pto.talloc_to_aiv {id = 3, split = 0} -> !pto.tensor_view<16x16xf32>",
+    "%e = pto.talloc_to_aic {split = 2} -> !pto.tensor_view<16x8xf32>",
+    "pto.tpush_to_aiv(%e : !pto.tensor_view<16x16xf32>) {id = 3, split = 0}",
+    f"pto.tpush_to_aic(%t : {VEC}) {{split = 1}} aiv_subblockid(%core)",
+    f"%t = pto.tpop_from_aic(%r, %c) {{id = 1, split = 3}} aiv_subblockid(%core) -> {OPEN}",
+    "%e = pto.tpop_from_aiv {split = 0} -> !pto.tensor_view<16x16xf32>",
+    "pto.tfree_from_aic(%e : !pto.tensor_view<16x16xf32>) {id = 7, split = 0}",
+    f"pto.tfree_from_aiv(%t : {MAT}) {{split = 0}}",
+    "pto.aic_initialize_pipe {dir_mask = 1, slot_size = 512} "
+    "(gm_slot_tensor = %s : !pto.tensor_view<?x8xf32>)",
+    "pto.aiv_initialize_pipe {id = 2, dir_mask = 2, slot_num = 3, slot_size = 512} "
+    "(gm_slot_buffer = %s : !pto.ptr<f32>, v2c_consumer_buf = %b : i32)",
+    "pto.aic_initialize_pipe {acc_push_epilogue = #pto.acc_push_epilogue<layout = nz2dn, quant = req8_vec, "
+    "relu = normal_relu>, dir_mask = 1, nosplit = true, slot_size = 256} (c2v_consumer_buf = %b : i32)",
+    "pto.set_quant_scalar(%s : f32) {id = 0}",
+    "pto.set_quant_vector(%q : !pto.tile_buf<scaling, 1x16xf32>) {id = 1}",
     "%v = pto.talloc %p {split = 0} : (!pto.pipe) -> !pto.partition_tensor_view<16x16xf32>",
     "pto.comm.tput %dst, %src, %t : !pto.partition_tensor_view<4x64xf32>, "
     "!pto.partition_tensor_view<4x64xf32>, !pto.tile_buf<vec, 4x64xf32>",
@@ -49,7 +87,39 @@ TEXTS = [
     "tbroadcast %g, %src : !pto.group<...>, !pto.partition_tensor_view<4x64xf32>",
     "tnotify %s, %v {op = #pto.notify_op<AtomicAdd>} : !pto.partition_tensor_view<1x8xi32>, i32",
     "twait %s, %v {cmp = #pto.cmp<EQ>} : !pto.partition_tensor_view<1x8xi32>, i32",
+    f"pto.comm.tput(%d, %s, buf(%a, %b) : {V}, {V}, {STAGED}, {STAGED}) "
+    "{atomicType = #pto<atomic_type atomic_add>}",
+    "pto.comm.tget(%d, %s, buf(%a) : !pto.partition_tensor_view<?x64xf32>, "
+    f"!pto.partition_tensor_view<?x64xf32>, {STAGED})",
+    f"pto.comm.tbroadcast(%s, recv(%a), group(%g0, %g1) : {V}, {STAGED}, {V}, {V}) {{root = 1 : i32}}",
+    f"pto.comm.tgather(%d, recv(%a, %b), group(%g0) : {V}, {STAGED}, {STAGED}, {V}) {{root = 0 : i32}}",
+    f"pto.comm.tscatter(%s, recv(%a), group(%g0, %g1) : {V}, {STAGED}, {V}, {V}) {{root = 0}}",
+    f"pto.comm.treduce(%d, %c, recv(%a), group(%g0, %g1) : {V}, {STAGED}, {STAGED}, {V}, {V}) "
+    "{reduceOp = #pto<reduce_op max>, root = 0}",
+    "pto.comm.tnotify(%s, %v : !pto.partition_tensor_view<1xi32>, i32) {notifyOp = #pto<notify_op set>}",
+    "pto.comm.twait(%s, %v : !pto.partition_tensor_view<2xi32>, i32) {cmp = #pto<wait_cmp ge>}",
+    "%ok = pto.comm.ttest(%s, %v : !pto.partition_tensor_view<1xi32>, i32) {cmp = #pto<wait_cmp eq>} -> i1",
+    "%x = pto.comm.build_async_session(%t, %w : !pto.tile_buf<vec, 1x64xi32>, !pto.ptr<i8>) "
+    "{sync_id = 0 : i32} -> !pto.async_session",
+    f"%e = pto.comm.tput_async(%d, %s, %x : {FLAT}, {FLAT}, !pto.async_session) -> !pto.async_event",
+    "%ok = pto.comm.wait_async_event(%e, %x : !pto.async_event, !pto.async_session) -> i1",
     "pto.syncall",
+    "pto.syncall() mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<mix>",
+    "pto.syncall(%w, %n : !pto.ptr<i32>, i32) mode = #pto.sync_all_mode<soft>, core_type = "
+    "#pto.sync_core_type<aiv_only>",
+    "pto.cmo.cacheinvalid all #pto.address_space<gm>",
+    "pto.cmo.cacheinvalid %p single_cache_line : !pto.partition_tensor_view<2x1xi32>",
+    "pto.fence.barrier_all #pto.fence_scope<local_memory>",
+    "pto.set_cross_block <PIPE_FIX>, 15",
+    "pto.wait_cross_block <PIPE_MTE2>, %e",
+    "pto.set_intra_block <PIPE_V>, 31",
+    "pto.wait_intra_block <PIPE_MTE3>, 17 {ffts_mode = 1 : i32}",
+    "pto.set_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID3>]",
+    "pto.get_buf[#pto.pipe<PIPE_V>, 31, 1]",
+    "pto.rls_buf[#pto.pipe_event_type<TLOAD>, 0]",
+    "pto.get_buf_dyn[#pto.pipe<PIPE_MTE2>, %e, 0]",
+    "pto.rls_buf_dyn[#pto.pipe_event_type<TVEC>, %e]",
+    "pto.set_ffts %f : !pto.ptr<i64>",
     "pto.setfmatrix %c {mode = FMATRIX_B_MANUAL} : !pto.fmatrix_config",
     'pto.set_quant_scalar %s {out_type = "i8"} : f32',
     "%e = pto.tprefetch_async %v, %c : (!pto.partition_tensor_view<1x256xf32>, !pto.prefetch_context) -> "
@@ -67,6 +137,106 @@ def test_texts_are_read_accepted_and_printed_back(text: str, form: str | None) -
     printed = print_program(program, form=form)  # type: ignore[arg-type]
     assert pto.parse(printed) == program or form is not None
     assert [op.name for op in pto.parse(printed).walk()] == [op.name for op in program.walk()]
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        (
+            'pto.set_flag["PIPE_V", "PIPE_MTE3", "EVENT_ID0"]',
+            "pto.set_flag[<PIPE_V>, <PIPE_MTE3>, <EVENT_ID0>]",
+        ),
+        ('pto.wait_flag["MTE2", <PIPE_V>, 5]', "pto.wait_flag[<PIPE_MTE2>, <PIPE_V>, <EVENT_ID5>]"),
+        ('pto.get_buf "PIPE_V", 3, 1', "pto.get_buf[#pto.pipe<PIPE_V>, 3, 1]"),
+        ('pto.rls_buf "TLOAD", 3', "pto.rls_buf[#pto.pipe_event_type<TLOAD>, 3]"),
+        ('pto.get_buf_dyn "PIPE_MTE2", %e', "pto.get_buf_dyn[#pto.pipe<PIPE_MTE2>, %e]"),
+        ('pto.barrier "PIPE_ALL"', "pto.barrier <PIPE_ALL>"),
+    ],
+)
+def test_pipes_and_events_are_also_written_in_quotes(text: str, same: str) -> None:
+    assert pto.parse(text) == pto.parse(same)
+    assert str(pto.parse(text)) == str(pto.parse(same))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("pto.cmo.cacheinvalid all #pto.address_space<vec>", "space is vec; allowed: gm"),
+        ("pto.cmo.cacheinvalid %p single_cache_line : !pto.ptr<f32, ub>", "addr points to vec; allowed: gm"),
+        ("pto.set_cross_block <PIPE_S>, 0", "pipe is PIPE_S; allowed: PIPE_FIX, PIPE_MTE1, PIPE_MTE2"),
+        ("pto.set_cross_block <PIPE_V>, 16", "event 16; allowed on a5: 0 to 15"),
+        ("pto.set_intra_block <PIPE_V>, 32", "event 32; allowed on a5: 0 to 31"),
+        ("pto.sync.set <PIPE_M>, 0", "pipe is PIPE_M; allowed: PIPE_FIX"),
+        ("pto.sync.wait <PIPE_V>, 1 {ffts_mode = 3 : i32}", "ffts_mode 3; allowed: 0, 1, 2"),
+        ("pto.get_buf[#pto.pipe<PIPE_V>, 32]", "buf 32; allowed: 0 to 31"),
+        ("pto.set_ffts %f : !pto.ptr<f32>", "ffts has element type f32; allowed on a5: i64, u64, i8"),
+        (
+            "pto.syncall(%w : !pto.tensor_view<15xi32>) mode = #pto.sync_all_mode<soft>, core_type = "
+            "#pto.sync_core_type<mix>",
+            "workspace has 15 words; allowed: 16 or more",
+        ),
+        (
+            "pto.syncall(%w : !pto.ptr<i32>) mode = #pto.sync_all_mode<hard>, core_type = "
+            "#pto.sync_core_type<mix>",
+            "workspace is given; allowed: only with mode SOFT",
+        ),
+    ],
+)
+def test_what_orders_cores_and_memory_is_judged(text: str, message: str) -> None:
+    found = [d.message for d in pto.verify(pto.parse(text), profile="a5") if d.severity == "error"]
+    assert any(message in m for m in found), found
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            f"pto.comm.tput(%d, %s, buf(%a) : {V}, {V.replace('<4x', '<2x')}, {STAGED})",
+            "src has extents 2x64, dst",
+        ),
+        (
+            "pto.comm.tput(%d, %s, buf(%a) : !pto.tensor_view<?x64xf32>, !pto.tensor_view<?x64xf32>, "
+            f"{STAGED})",
+            "dst has extents ?x64; allowed: known positive ones; or ? in a partition_tensor_view",
+        ),
+        (
+            f"pto.comm.tget(%d, %s, buf(%a, %b) : {V}, {V}, {STAGED}, {STAGED.replace(' 4x', ' 2x')})",
+            "allowed: equal types",
+        ),
+        (
+            f"pto.comm.tbroadcast(%s, recv(%a), group(%g0, %g1) : {V}, {STAGED}, {V}, {V}) {{root = 2}}",
+            "root = 2 of 2 ranks; allowed: 0 to 1",
+        ),
+        (
+            f"pto.comm.tbroadcast(%s, recv(%a), group(%g) : {V}, {STAGED}, {V.replace('<4x', '<8x')}) "
+            "{root = 0}",
+            "allowed: equal types",
+        ),
+        (f"pto.comm.tgather(%d, recv(%a), group() : {V}, {STAGED}) {{root = 0}}", "group"),
+        (
+            f"pto.comm.treduce(%d, %c, recv(%a), group(%g) : {V}, {STAGED.replace(' 4x', ' 2x')}, {STAGED}, "
+            f"{V}) "
+            "{reduceOp = #pto<reduce_op sum>, root = 0}",
+            "allowed: equal types",
+        ),
+        (
+            "pto.comm.twait(%s, %v : !pto.partition_tensor_view<?xi32>, i32) {cmp = #pto<wait_cmp ge>}",
+            "signal has extents ?; allowed: known positive ones",
+        ),
+        (
+            "pto.comm.tnotify(%s, %v : !pto.partition_tensor_view<1xf32>, i32) "
+            "{notifyOp = #pto<notify_op set>}",
+            "signal has element type f32",
+        ),
+        ("pto.comm.tnotify(%s, %v : !pto.partition_tensor_view<1xi32>, i32)", "attribute op is missing"),
+    ],
+)
+def test_communication_is_judged(text: str, message: str) -> None:
+    try:
+        found = [d.message for d in pto.verify(pto.parse(text), profile="a5") if d.severity == "error"]
+    except pto.ParseError as error:
+        found = [str(error)]
+    assert any(message in m for m in found), found
 
 
 def test_collectives_have_names_of_their_own() -> None:
@@ -140,7 +310,7 @@ def refused_by_every_way_to_run(
 def test_a_program_with_a_slot_in_global_memory_is_verified_and_refused(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    message = "5:3: error: talloc: is not executed by this version"
+    message = "5:3: error: talloc: found a pipe without a cube core"
     refused_by_every_way_to_run(tmp_path / "pipe.pto", ALLOCATED, message, capsys)
 
 
@@ -159,13 +329,15 @@ def test_a_pipe_with_one_end_is_refused(
     text = f"""module {{
 func.func @main(%n: i32, %out: !pto.ptr<f32>) attributes {{pto.kernel_kind = #pto.kernel_kind<{kind}>}} {{
   %t = pto.alloc_tile : {ACC if kind == "cube" else VEC}
+  pto.{"aic" if kind == "cube" else "aiv"}_initialize_pipe {{dir_mask = 3, slot_size = 1024}}
+    (gm_slot_buffer = %out : !pto.ptr<f32>, c2v_consumer_buf = %n : i32, v2c_consumer_buf = %n : i32)
   {op}
   return
 }}
 }}
 """
     other = "vector" if kind == "cube" else "cube"
-    message = f"4:3: error: {name}: found a pipe without a {other} core"
+    message = f"6:3: error: {name}: found a pipe without a {other} core"
     refused_by_every_way_to_run(tmp_path / "half.pto", text, message, capsys)
 
 

@@ -81,6 +81,16 @@ func.func @sync(%id: index, %ffts: memref<256xi64>) {
   pto.get_buf[#pto.pipe_event_type<TLOAD>, 0]
   pto.rls_buf[#pto.pipe_event_type<TLOAD>, 0] {mode = 1}
   pto.set_ffts %ffts : memref<256xi64>
+  pto.get_buf_dyn[#pto.pipe<PIPE_V>, %id, 1]
+  pto.rls_buf_dyn[#pto.pipe<PIPE_V>, %id, 1]
+  pto.set_cross_block <PIPE_FIX>, 0
+  pto.wait_cross_block <PIPE_FIX>, %id
+  pto.set_intra_block <PIPE_V>, 3
+  pto.wait_intra_block <PIPE_V>, %id
+  pto.cmo.cacheinvalid all #pto.address_space<gm>
+  pto.cmo.cacheinvalid %ffts single_cache_line : memref<256xi64>
+  pto.fence.barrier_all #pto.fence_scope<all>
+  pto.syncall() mode = #pto.sync_all_mode<hard>, core_type = #pto.sync_core_type<aic_only>
   %e = pto.declare_eventid_array -> !pto.eventid_array<4>
   pto.eventid_array_set %e[%id], %id : !pto.eventid_array<4>
   %f = pto.eventid_array_get %e[%id] : !pto.eventid_array<4>
@@ -93,10 +103,15 @@ func.func @sync(%id: index, %ffts: memref<256xi64>) {
 }
 """
 PIPES = """
-func.func @pipes(%g: !pto.ptr<f32>, %m: memref<128xf32, #pto.address_space<gm>>, %n: index)
+func.func @pipes(%g: !pto.ptr<f32>, %m: memref<128xf32, #pto.address_space<gm>>, %n: index, %f: f32,
+    %v1: !pto.partition_tensor_view<4x16xf32>, %n32: i32)
     attributes {pto.kernel_kind = #pto.kernel_kind<cube>} {
   %a = pto.reserve_buffer {name = "fifo", size = 8192, location = <vec>, auto = true} -> i32
   %b = pto.import_reserved_buffer{name = "fifo", peer_func = @vector} -> i32
+  %e = pto.declare_global -> !pto.tensor_view<16x16xf32>
+  pto.aic_initialize_pipe {id = 2, dir_mask = 3, slot_size = 1024, acc_push_epilogue =
+    #pto.acc_push_epilogue<layout = nz2nd, quant = deqf16_scalar, relu = no_relu>}
+    (gm_slot_tensor = %e : !pto.tensor_view<16x16xf32>)
   pto.aic_initialize_pipe {dir_mask = 3, slot_size = 1024, nosplit = true}
     (gm_slot_buffer = %g : !pto.ptr<f32>, c2v_consumer_buf = %a : i32, v2c_consumer_buf = %b : i32)
   pto.aiv_initialize_pipe {dir_mask = 3, slot_size = 1024}
@@ -114,6 +129,29 @@ func.func @pipes(%g: !pto.ptr<f32>, %m: memref<128xf32, #pto.address_space<gm>>,
   pto.tpush(%t, %p : !pto.tile_buf<f32, 16, 16>, !pto.pipe) {split = 0}
   pto.tpop(%t, %p : !pto.tile_buf<f32, 16, 16>, !pto.pipe) {split = 0}
   pto.tfree(%p : !pto.pipe) {split = 0}
+  pto.talloc(%e, %p : !pto.tensor_view<16x16xf32>, !pto.pipe) {split = 0}
+  pto.tpush(%e, %p : !pto.tensor_view<16x16xf32>, !pto.pipe) {split = 0}
+  pto.tfree(%e, %p : !pto.tensor_view<16x16xf32>, !pto.pipe) {split = 0}
+  %e1 = pto.talloc_to_aiv {id = 2, split = 0} -> !pto.tensor_view<16x16xf32>
+  %e2 = pto.talloc_to_aic {id = 2, split = 0} -> !pto.tensor_view<16x16xf32>
+  pto.tfree_from_aic(%e1 : !pto.tensor_view<16x16xf32>) {id = 2, split = 0}
+  pto.set_quant_scalar(%f : f32) {id = 2}
+  pto.set_quant_vector(%t : !pto.tile_buf<f32, 16, 16>) {id = 2}
+  pto.comm.tput(%v1, %v1, buf(%t) : !pto.partition_tensor_view<4x16xf32>,
+    !pto.partition_tensor_view<4x16xf32>, !pto.tile_buf<f32, 16, 16>)
+  pto.comm.tget(%v1, %v1, buf(%t, %t) : !pto.partition_tensor_view<4x16xf32>,
+    !pto.partition_tensor_view<4x16xf32>, !pto.tile_buf<f32, 16, 16>, !pto.tile_buf<f32, 16, 16>)
+  pto.comm.tnotify(%v1, %n32 : !pto.partition_tensor_view<4x16xf32>, i32) {notifyOp = #pto<notify_op set>}
+  pto.comm.twait(%v1, %n32 : !pto.partition_tensor_view<4x16xf32>, i32) {cmp = #pto<wait_cmp ge>}
+  %ok = pto.comm.ttest(%v1, %n32 : !pto.partition_tensor_view<4x16xf32>, i32) {cmp = #pto<wait_cmp ge>} -> i1
+  pto.comm.tbroadcast(%v1, recv(%t), group(%v1, %v1) : !pto.partition_tensor_view<4x16xf32>,
+    !pto.tile_buf<f32, 16, 16>, !pto.partition_tensor_view<4x16xf32>, !pto.partition_tensor_view<4x16xf32>)
+  pto.comm.tscatter(%v1, recv(%t, %t), group(%v1) : !pto.partition_tensor_view<4x16xf32>,
+    !pto.tile_buf<f32, 16, 16>, !pto.tile_buf<f32, 16, 16>, !pto.partition_tensor_view<4x16xf32>)
+  pto.comm.tgather(%v1, recv(%t), group(%v1) : !pto.partition_tensor_view<4x16xf32>,
+    !pto.tile_buf<f32, 16, 16>, !pto.partition_tensor_view<4x16xf32>)
+  pto.comm.treduce(%v1, %t, recv(%t), group(%v1) : !pto.partition_tensor_view<4x16xf32>,
+    !pto.tile_buf<f32, 16, 16>, !pto.tile_buf<f32, 16, 16>, !pto.partition_tensor_view<4x16xf32>)
   %s = pto.build_async_session(%t, %m : !pto.tile_buf<f32, 16, 16>, memref<128xf32, #pto.address_space<gm>>)
     -> !pto.async_session
   %x = pto.tput_async(%m, %m, %s : memref<128xf32, #pto.address_space<gm>>,

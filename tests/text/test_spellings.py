@@ -206,7 +206,7 @@ def test_attributes_have_their_declared_names_and_members() -> None:
     for spelled in ('{cmp = "gt"}', "{cmpMode = #pto.cmp<GT>}", "{cmpMode = #pto<cmp gt>}"):
         assert only(parse(f"%d = tcmp %a, %b {spelled}")).attrs == {"cmpMode": CmpMode.GT}
     for mode in ("RINT", "CAST_RINT", "cast_rint"):
-        op = only(parse(f"%d = tcvt %a {{rmode = #pto<round_mode {mode}>}}"))
+        op = only(parse(f"%d = tcvt %a {{rmode = #pto<round_mode {mode}>}}", language="2026-04"))
         assert op.attrs == {"rmode": RoundMode.RINT}
 
 

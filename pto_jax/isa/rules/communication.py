@@ -7,6 +7,7 @@ from enum import IntEnum
 
 from ...profiles import Profile
 from ..assembly import AS_DECLARED, Assembly
+from ..changes import Change
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from ..traits import Effect, Order, Resource, Traits
 from .elements import element_type
@@ -34,6 +35,7 @@ def comm(
     effects: tuple[Effect, ...] = (),
     order: Order | None = None,
     assembly: Assembly = AS_DECLARED,
+    changes: tuple[Change, ...] = (),
 ) -> Instruction:
     """Declare an instruction of communication.
 
@@ -64,6 +66,7 @@ def comm(
         types=types,
         executable=False,
         assembly=assembly,
+        changes=changes,
     )
 
 

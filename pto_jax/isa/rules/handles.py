@@ -10,6 +10,7 @@ from ...ir.program import AttrValue
 from ...ir.types import OpaqueType, Pipe, Type
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..assembly import AS_DECLARED, Assembly
+from ..changes import Change
 from ..declare import (
     Attribute,
     Constraint,
@@ -130,6 +131,7 @@ def custom(
     executable: bool = True,
     assembly: Assembly = AS_DECLARED,
     syntax: Literal["tile", "custom"] = "custom",
+    changes: tuple[Change, ...] = (),
 ) -> Instruction:
     """The declaration of an instruction that computes no tile, most of them with a syntax of their own.
 
@@ -156,4 +158,5 @@ def custom(
         traits=traits,
         pipe_rule=pipe_rule,
         assembly=assembly,
+        changes=changes,
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.types import AddressSpace, Loc, Pipe
+from ...ir.types import AddressSpace, Loc, Pipe, TileType
 from ...profiles import PROFILE_NAMES, Profile
 from ..assembly import AS_DECLARED, Assembly
+from ..changes import Change
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, PipeRule, Site
 from ..traits import PLAIN, Traits
 from .constraints import place
@@ -16,8 +17,15 @@ from .typesets import TypeTable
 
 SOURCES = ("PTO ISA page of the instruction", "PTOAS dialect definition and verifier")
 PAGE, DIALECT = SOURCES
-SPLIT = Attribute("split", int, 0, "0 whole tile, 1 row halves, 2 column halves of the two vector cores")
-SPLIT_RULE = number_in("split", lambda n: n in (0, 1, 2), "0, 1 or 2", 3, DIALECT)
+SPLIT = Attribute(
+    "split",
+    int,
+    0,
+    "0 whole tile, 1 row halves, 2 column halves of the two vector cores; 3, 4: halves of an odd number",
+)
+SPLIT_RULE = number_in("split", lambda n: 0 <= n <= 4, "0 to 4", 5, DIALECT)
+ID = Attribute("id", int, 0, "which pipe of the function")
+ID_RULE = number_in("id", lambda n: n >= 0, "0 or more", -1, DIALECT)
 DIR_MASK = Attribute("dir_mask", int, None, "1 cube to vector, 2 vector to cube, 3 both")
 SLOT_SIZE = Attribute("slot_size", int, None, "bytes of one slot")
 SLOT_NUM = Attribute("slot_num", int, None, "slots of the ring")
@@ -29,7 +37,7 @@ RING = (
 )
 RING_NUMBERS = (
     *RING,
-    number_in("slot_num", lambda n: n in (4, 8), "4 or 8", 5, DIALECT),
+    number_in("slot_num", lambda n: n > 0, "1 or more", 0, DIALECT),
     number_in("flag_base", lambda n: n >= 0, "0 or more", -1, DIALECT),
 )
 RELEASE = Decision(
@@ -98,6 +106,35 @@ def base_given(site: Site) -> Iterator[Finding]:
         yield None, "auto is false and base is missing; allowed: base = N without automatic placement"
 
 
+def half_given(tile: str) -> Constraint:
+    """The operand aiv_subblockid goes with halves of tiles in vec."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        if "aiv_subblockid" not in site.values:
+            return
+        if site.attrs.get("split") == 0:
+            yield "aiv_subblockid", "aiv_subblockid with split = 0; allowed: with split 1 to 4"
+        t = site.types.get(tile)
+        if not isinstance(t, TileType):
+            yield "aiv_subblockid", f"aiv_subblockid with the view {tile}; allowed: with a tile"
+        elif t.loc != Loc.VEC:
+            yield "aiv_subblockid", f"aiv_subblockid with a {t.loc.name.lower()} tile; allowed: vec"
+
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        if "aiv_subblockid" not in types:
+            return False
+        attrs["split"] = 0
+        return True
+
+    return Constraint(
+        "half-given",
+        "aiv_subblockid with split 1 to 4 and a vec tile",
+        check,
+        source=DIALECT,
+        breaks=breaks,
+    )
+
+
 def _static_result(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     full = edit("result", lambda t: t.with_valid(t.rows, t.cols))
     return "valid_row" in types and full(types, attrs, profile)
@@ -135,6 +172,7 @@ def pipe_instruction(
     traits: Traits = PLAIN,
     pipe_rule: PipeRule | None = None,
     assembly: Assembly = AS_DECLARED,
+    changes: tuple[Change, ...] = (),
 ) -> Instruction:
     """The declaration of an instruction of the class pipes, which has a syntax of its own.
 
@@ -158,12 +196,18 @@ def pipe_instruction(
         pipe_rule=pipe_rule,
         executable=executable,
         assembly=assembly,
+        changes=changes,
     )
 
 
 def tile_operand(name: str, role: str = "in", *, optional: bool = False, note: str = "") -> Operand:
     """A tile operand of any element type; ``role`` is "in" or "out"."""
     return Operand(name, "out" if role == "out" else "in", "tile", None, optional, note)
+
+
+def subblock(name: str) -> Operand:
+    """The operand that says which vector core's half of a tile is meant."""
+    return Operand(name, "in", "scalar", "i64", optional=True, note="number of the vector core")
 
 
 def located(name: str, *locs: Loc) -> Constraint:

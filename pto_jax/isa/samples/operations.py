@@ -128,6 +128,7 @@ def to_program(sample: Sample) -> Program:
         Value(o.name, sample.types[o.name]) for o in instruction.destinations if o.name in sample.types
     )
     as_outs = instruction.syntax == "tile" and instruction.traits.alias is None
+    as_outs = as_outs or (instruction.cls == "communication" and sample.grouped)
     ops.append(
         Op(
             instruction.name,

@@ -1,0 +1,294 @@
+"""FIFOs between the cube core and the vector cores of a block: rings, and what is in them.
+
+A slot that is a tile is the logical contents of that tile: which memory the FIFO occupies has no effect on
+values. A slot that is a view is the memory itself, so that its producer waits until it is free.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Hashable
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ..errors import Diagnostic, NotExecutableError
+from ..ir.dtypes import INDEX
+from ..ir.modes import AccPushEpilogue
+from ..ir.program import Op, Value
+from ..ir.types import TileType, Type, UnknownType
+from ..isa.rules.pipe_ends import default_slots
+from .cores import Block, Core, Kind
+from .interpreter import Interpreter, Steps, Waiting
+from .operands import Operand, Pointer, TileRef, View
+from .scope import Scope
+
+
+@dataclass(frozen=True)
+class Ring:
+    """An end of a pipe: what it is known by, its slots, and what it does to accumulators.
+
+    ``consumer`` is the type of the tiles that its accumulators become.
+    """
+
+    to_vector: Hashable = ("id", "0")
+    to_cube: Hashable = ("id", "0")
+    memory: View | Pointer | None = None
+    slots: int = 8
+    bytes: int = 0
+    epilogue: AccPushEpilogue | None = None
+    consumer: TileType | None = None
+    quant: Hashable = None
+
+
+def ring_of(op: Op, keys: tuple[Hashable, Hashable], memory: Any, consumer: TileType | None) -> Ring:
+    """The ring of an initialisation."""
+    epilogue, slots, size = (op.attrs.get(n) for n in ("acc_push_epilogue", "slot_num", "slot_size"))
+    return Ring(
+        keys[0],
+        keys[1],
+        memory if isinstance(memory, View | Pointer) else None,
+        slots if isinstance(slots, int) else default_slots(op.attrs.get("dir_mask")),
+        size if isinstance(size, int) else 0,
+        epilogue if isinstance(epilogue, AccPushEpilogue) else None,
+        consumer,
+    )
+
+
+def name_of(number: int) -> Value:
+    """What a function knows the ring of a number by; no value of a text has a blank in its name."""
+    return Value(f"pipe {number}", UnknownType())
+
+
+def scale_of(number: object) -> Value:
+    """What a function knows the scale of the accumulators of a pipe by."""
+    return Value(f"scale of pipe {number}", UnknownType())
+
+
+def ring(op: Op, scope: Scope) -> Ring:
+    """The ring that an operation goes through: that of its handle, else that of its number."""
+    handle = next((o for o in (scope[v] for v in op.ins if not op.groups) if isinstance(o, Ring)), None)
+    if handle is not None:
+        return handle
+    number = op.attrs.get("id", 0)
+    assert isinstance(number, int)
+    try:
+        found: Ring = scope[name_of(number)]
+    except KeyError:
+        return Ring(("id", str(number)), ("id", str(number)))
+    return found
+
+
+# -- tiles -------------------------------------------------------------------------------------------
+
+
+def push_tile(interpreter: Interpreter, op: Op, tile: TileRef, through: Ring) -> None:
+    """Put a tile into the queues of the cores at the other end."""
+    shared, core = meeting(interpreter, op), interpreter.core
+    partnered(op, shared, core)
+    split = split_of(op)
+    if core.kind == "cube":
+        for other in receivers(shared, split):
+            part = half(interpreter, op, tile, split, other.subblock)
+            queue(shared, "c2v", through.to_vector, other).append(part)
+    elif split or core.subblock == 0:
+        queue(shared, "v2c", through.to_cube, core).append(interpreter.machine.contents(tile))
+    shared.changes += 1
+
+
+def half(interpreter: Interpreter, op: Op, tile: TileRef, split: int, which: int) -> Any:
+    """The contents that a vector core gets: all, or half of the rows or columns.
+
+    An odd number of valid ones is rounded up for the first core, and the second one goes on behind them.
+    """
+    machine = interpreter.machine
+    contents = machine.contents(tile)
+    if not split:
+        return contents
+    axis = (split - 1) % 2
+    size = tile.type.shape[axis] // 2
+    first: Any = which * size
+    if split > 2 and which:
+        valid = (tile.v_row, tile.v_col)[axis]
+        rounded = interpreter.scalar("arith.addi", (valid, 1), INDEX, INDEX)
+        first = interpreter.scalar("arith.divsi", (rounded, 2), INDEX, INDEX)
+        known = machine.known(first)
+        if known is None:
+            return _window(interpreter, op, tile, axis, size, first)
+        first = known
+    part = slice(first, first + size)
+    return contents[part] if axis == 0 else contents[:, part]
+
+
+def _window(interpreter: Interpreter, op: Op, tile: TileRef, axis: int, size: int, first: Any) -> Any:
+    """The contents of a part of a tile that begins where only execution knows."""
+    t = tile.type
+    shape = (size, t.cols) if axis == 0 else (t.rows, size)
+    small = replace(t, rows=shape[0], cols=shape[1], v_row=shape[0], v_col=shape[1])
+    start = (first, 0) if axis == 0 else (0, first)
+    storage = interpreter.machine.window(op, tile, small, *start)
+    return interpreter.machine.contents(TileRef(small, storage, *shape))
+
+
+def pop_tile(interpreter: Interpreter, op: Op, t: TileType, through: Ring) -> Steps[Any]:
+    """The contents of the next slot for a core."""
+    shared, core = meeting(interpreter, op), interpreter.core
+    partnered(op, shared, core)
+    split = split_of(op)
+    if core.kind == "cube":
+        queues = [queue(shared, "v2c", through.to_cube, c) for c in receivers(shared, split)]
+    else:
+        queues = [queue(shared, "c2v", through.to_vector, core)]
+    while not all(queues):
+        yield Waiting(op, "a tile in the pipe")
+    parts = [q.popleft() for q in queues]
+    shared.changes += 1
+    contents = parts[0] if len(parts) == 1 else interpreter.machine.concatenate(parts, (split - 1) % 2)
+    if contents.shape != t.shape or contents.dtype != t.dtype.word:
+        found = "x".join(map(str, contents.shape))
+        words = f"{found} words of {contents.dtype.itemsize} bytes"
+        raise refused(op, f"a slot of {words} for a tile {t}; allowed: equal sizes")
+    return contents
+
+
+# -- slots in global memory ------------------------------------------------------------------------------
+
+
+def allocate(interpreter: Interpreter, op: Op, t: Type, through: Ring) -> Steps[View]:
+    """The view of the next slot, once it is free."""
+    if interpreter.machine.abstract:
+        return slot(interpreter, op, t, through, 0)
+    shared, core = meeting(interpreter, op), interpreter.core
+    partnered(op, shared, core)
+    made = _counter(shared, "allocated", through, core)
+    number = shared.counts.get(made, 0)
+    shared.counts[made] = number + 1
+    others = receivers(shared, split_of(op)) if core.kind == "cube" else (Core("cube"),)
+    while number - min(_freed(shared, through, o) for o in others) >= through.slots:
+        yield Waiting(op, "a free slot of the pipe")
+    return slot(interpreter, op, t, through, number)
+
+
+def commit(interpreter: Interpreter, op: Op, through: Ring) -> None:
+    """Mark the slot that was allocated first and not yet pushed as ready."""
+    if interpreter.machine.abstract:
+        return
+    shared, core = meeting(interpreter, op), interpreter.core
+    partnered(op, shared, core)
+    split = split_of(op)
+    if core.kind == "cube":
+        for other in receivers(shared, split):
+            queue(shared, "c2v", through.to_vector, other).append(None)
+    elif split or core.subblock == 0:
+        queue(shared, "v2c", through.to_cube, core).append(None)
+    shared.changes += 1
+
+
+def pop_slot(interpreter: Interpreter, op: Op, t: Type, through: Ring) -> Steps[View]:
+    """The view of the slot that is ready next."""
+    if interpreter.machine.abstract:
+        return slot(interpreter, op, t, through, 0)
+    shared, core = meeting(interpreter, op), interpreter.core
+    partnered(op, shared, core)
+    split = split_of(op)
+    if core.kind == "cube":
+        queues = [queue(shared, "v2c", through.to_cube, c) for c in receivers(shared, split)]
+    else:
+        queues = [queue(shared, "c2v", through.to_vector, core)]
+    while not all(queues):
+        yield Waiting(op, "a slot in the pipe")
+    for q in queues:
+        q.popleft()
+    read = _counter(shared, "popped", through, core)
+    number = shared.counts.get(read, 0)
+    shared.counts[read] = number + 1
+    shared.changes += 1
+    return slot(interpreter, op, t, through, number)
+
+
+def free(interpreter: Interpreter, op: Op, through: Ring) -> None:
+    """Give the slot back that was popped first; slots that are tiles are values, which need no room."""
+    if interpreter.machine.abstract or through.memory is None:
+        return
+    shared = meeting(interpreter, op)
+    freed = _counter(shared, "freed", through, interpreter.core)
+    shared.counts[freed] = shared.counts.get(freed, 0) + 1
+    shared.changes += 1
+
+
+def slot(interpreter: Interpreter, op: Op, t: Type, through: Ring, number: int) -> View:
+    """The view of a slot; of a split one each vector core has the half that its entry's extents say."""
+    memory = through.memory
+    if not isinstance(memory, View):
+        raise refused(op, f"a slot {t} of a pipe without gm_slot_tensor; allowed: slots that it describes")
+    written = getattr(t, "dims", ())
+    shape = tuple(have if n is None else n for n, have in zip(written, memory.shape, strict=True))
+    steps = (number % through.slots) * (through.bytes * 8 // memory.dtype.bits)
+    offset = interpreter.index("arith.addi", memory.offset, steps)
+    split, core = split_of(op), interpreter.core
+    if split and core.kind == "vector" and core.subblock:
+        axis = len(shape) - 2 + (split - 1) % 2
+        step = interpreter.index("arith.muli", memory.strides[axis], shape[axis] * core.subblock)
+        offset = interpreter.index("arith.addi", offset, step)
+    return replace(memory, offset=offset, shape=shape, root=None)
+
+
+def _counter(shared: Block, what: str, through: Ring, core: Core) -> tuple[Any, ...]:
+    """What counts the slots that a core has allocated, popped or freed."""
+    to_vector = (core.kind == "cube") == (what == "allocated")
+    return what, through.to_vector if to_vector else through.to_cube, to_vector, core
+
+
+def _freed(shared: Block, through: Ring, core: Core) -> int:
+    return shared.counts.get(_counter(shared, "freed", through, core), 0)
+
+
+# -- cores -------------------------------------------------------------------------------------------------
+
+
+def receivers(shared: Block, split: int) -> tuple[Core, ...]:
+    """The vector cores that take part: both have halves, one of them has what is whole."""
+    return tuple(c for c in shared.cores if c.kind == "vector" and (split or c.subblock == 0))
+
+
+def split_of(op: Op) -> int:
+    """How an operation splits its slot between the vector cores."""
+    split = op.attrs.get("split", 0)
+    assert isinstance(split, int)
+    return int(split)
+
+
+def queue(shared: Block, direction: str, key: Hashable, core: Core) -> deque[Any]:
+    """What is on its way to or from a vector core."""
+    return shared.queues.setdefault((direction, key, core.subblock), deque())
+
+
+def meeting(interpreter: Interpreter, op: Op) -> Block:
+    """The block of a core, which must be known to come here."""
+    if interpreter.machine.depth != interpreter.shared.depth:
+        raise refused(
+            op, "under control flow that only execution knows; allowed: known conditions and trip counts"
+        )
+    return interpreter.shared
+
+
+def partnered(op: Op, shared: Block, core: Core) -> None:
+    """A pipe has a core at its other end."""
+    other: Kind = "vector" if core.kind == "cube" else "cube"
+    if not shared.has(other):
+        raise refused(op, f"a pipe without a {other} core; allowed: a program of both kinds of cores")
+
+
+def own_half(interpreter: Interpreter, op: Op, given: Operand | None) -> None:
+    """A core pushes and pops its own half; another one's is refused."""
+    if given is None or interpreter.machine.abstract:
+        return
+    known = interpreter.machine.known(given)
+    if known != interpreter.core.subblock:
+        found = "a number that only execution knows" if known is None else f"{known}"
+        core = interpreter.core.subblock
+        raise refused(op, f"aiv_subblockid {found} on vector core {core}; allowed: the number of the core")
+
+
+def refused(op: Op, found: str) -> NotExecutableError:
+    """The error of an operation on a pipe that is not executed."""
+    return NotExecutableError(Diagnostic("error", f"found {found}", op.span, op.name, rule="pipe"))

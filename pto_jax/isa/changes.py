@@ -1,0 +1,64 @@
+"""How a declaration says what became of an instruction from one version of the language to the next."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal
+
+from ..ir.languages import Language
+from ..ir.program import AttrValue
+
+#: ``default``: a text that leaves an attribute out says something else; ``new`` and ``removed``: the name;
+#: ``form``: operands, attributes or their spelling; ``rule``: what is legal.
+Kind = Literal["default", "new", "removed", "form", "rule"]
+#: The assembler's dialect, which most changes have as their source.
+DIALECT = "PTOAS dialect definition and verifier, August 2026"
+
+
+@dataclass(frozen=True)
+class Change:
+    """One change: what was, what is since ``language``, and where that is written.
+
+    Of a name that was removed ``after`` says what to write instead.
+    """
+
+    language: Language
+    kind: Kind
+    before: str
+    after: str
+    source: str = DIALECT
+
+
+@dataclass(frozen=True)
+class Default:
+    """What a text of a version, and of later ones, says that leaves an attribute out.
+
+    Programs that are no text, and texts of earlier versions, say what ``before`` describes; so do texts that
+    have one of the attributes ``unless``.
+    """
+
+    language: Language
+    value: AttrValue
+    before: str
+    source: str = DIALECT
+    unless: tuple[str, ...] = ()
+
+
+def new(after: str = "", source: str = DIALECT) -> Change:
+    """The instruction came with the version of August 2026; ``after`` says what it is where that helps."""
+    return Change("2026-08", "new", "", after, source)
+
+
+def removed(instead: str, source: str = DIALECT) -> Change:
+    """The assembler dropped the name in August 2026; texts with it are still read."""
+    return Change("2026-08", "removed", "", instead, source)
+
+
+def form(before: str, after: str, source: str = DIALECT) -> Change:
+    """Operands, attributes or their spelling changed in August 2026."""
+    return Change("2026-08", "form", before, after, source)
+
+
+def rule(before: str, after: str, source: str = DIALECT) -> Change:
+    """What is legal changed in August 2026."""
+    return Change("2026-08", "rule", before, after, source)

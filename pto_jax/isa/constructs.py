@@ -1,0 +1,27 @@
+"""Changes of the language that are about no instruction, and names that no version after them reads."""
+
+from __future__ import annotations
+
+from .changes import DIALECT, Change
+
+
+def _removed(instead: str) -> Change:
+    return Change("2026-08", "removed", "", instead, DIALECT)
+
+
+#: Constructs by what programs call them.
+CONSTRUCTS: tuple[tuple[str, Change], ...] = (
+    ("memref", _removed("tile, view and pointer types; arguments of memref type are still read")),
+    ("materialize_tile", _removed("alloc_tile, or the tile itself")),
+    ("slot_marker", _removed("nothing: the assembler placed it")),
+    ("declare_tile_memref", _removed("a declared tile")),
+)
+
+
+def gone(name: str) -> Change | None:
+    """What became of a name that is read in no version any more, None for other names.
+
+    >>> gone("slot_marker").kind
+    'removed'
+    """
+    return next((change for construct, change in CONSTRUCTS if construct == name), None)

@@ -1,0 +1,92 @@
+"""What the versions of the language have, and the one table of what changed between them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from functools import cache
+from typing import TypeAlias
+
+from ..ir.languages import LANGUAGES, PRESENT, Language
+from ..ir.program import AttrValue, Op, Program
+from . import instructions
+from .changes import Change
+from .constructs import CONSTRUCTS
+from .declare import Instruction
+
+#: What texts leave out and say all the same: attributes by the name of the instruction, each with its value
+#: and the attributes beside which it is not said.
+Unwritten: TypeAlias = "Mapping[str, tuple[tuple[str, AttrValue, tuple[str, ...]], ...]]"
+
+
+def since(instruction: Instruction) -> Language:
+    """The first version that has an instruction."""
+    return next((c.language for c in instruction.changes if c.kind == "new"), LANGUAGES[0])
+
+
+def removal(instruction: Instruction) -> Change | None:
+    """The change that removed an instruction, None where texts may have it."""
+    return next((c for c in instruction.changes if c.kind == "removed"), None)
+
+
+@cache
+def unwritten(language: Language) -> Unwritten:
+    """What texts of a version say without writing it, by instruction.
+
+    >>> unwritten("2026-04"), [(a, v.name) for a, v, _ in unwritten("2026-08")["tcvt"]]
+    ({}, [('sat_mode', 'OFF')])
+    """
+    found = {}
+    for name, instruction in instructions().items():
+        values = tuple(
+            (attribute.name, last.value, last.unless)
+            for attribute in instruction.attributes
+            for last in [d for d in attribute.unwritten if d.language <= language][-1:]
+        )
+        if values:
+            found[name] = values
+    return found
+
+
+def said(name: str, found: Mapping[str, AttrValue], language: Unwritten) -> dict[str, AttrValue]:
+    """What an operation with some attributes says besides, in a version."""
+    return {
+        key: value
+        for key, value, unless in language.get(name, ())
+        if key not in found and not any(other in found for other in unless)
+    }
+
+
+def written_out(program: Program, language: Language = PRESENT) -> Program:
+    """A program in which the operations of its functions write out what texts of a version say unwritten."""
+
+    def written(op: Op) -> Op:
+        more = said(op.name, op.attrs, unwritten(language))
+        regions = tuple(replace(r, ops=tuple(map(written, r.ops))) for r in op.regions)
+        return replace(op, attributes=tuple(sorted({**more, **op.attrs}.items())), regions=regions)
+
+    bodies = (replace(f.body, ops=tuple(map(written, f.body.ops))) for f in program.functions)
+    functions = (replace(f, body=body) for f, body in zip(program.functions, bodies, strict=True))
+    return replace(program, functions=tuple(functions))
+
+
+def changes() -> tuple[tuple[str, Change], ...]:
+    """Every change with the construct that it is about: defaults first, then by instruction.
+
+    >>> [name for name, change in changes() if change.kind == "default"]
+    ['tcvt', 'thistogram']
+    """
+    rows = [(name, c) for name, i in instructions().items() for c in (*_defaults(i), *i.changes)]
+    rows += CONSTRUCTS
+    return tuple(sorted(rows, key=lambda row: row[1].kind != "default"))
+
+
+def _defaults(instruction: Instruction) -> list[Change]:
+    found = []
+    for attribute in instruction.attributes:
+        for d in attribute.unwritten:
+            value = getattr(d.value, "name", d.value)
+            found.append(
+                Change(d.language, "default", f"no {attribute.name}: {d.before}", f"{value}", d.source)
+            )
+    return found

@@ -1,0 +1,253 @@
+"""Pipes by handle: lowered initialisations, pushes, pops and frees, and pipes of a grid of cores."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from ..ir.dtypes import F32, I32, I64, dtype
+from ..ir.modes import GridDirection, GridSpan
+from ..ir.types import Loc, PartitionViewType, Pipe, PtrType, ScalarType, TileType, Type
+from ..profiles import PROFILE_NAMES
+from .assembly import Assembly
+from .changes import form, new
+from .declare import Attribute, Decision, Instruction, Operand
+from .pipes import ACC, MAT, PIPE, SLOT, VEC
+from .rules.constraints import place
+from .rules.handles import Shown, handle, handle_operand, number_in, only_on
+from .rules.issue import stored
+from .rules.pipes import (
+    DIALECT,
+    DIR_MASK,
+    FLAG_BASE,
+    NOSPLIT,
+    PAGE,
+    RELEASE,
+    RING_NUMBERS,
+    SLOT_NUM,
+    SLOT_SIZE,
+    SPLIT,
+    SPLIT_RULE,
+    half_given,
+    local_slots,
+    located,
+    peer_address,
+    pipe_instruction,
+    subblock,
+    tile_operand,
+)
+from .rules.typesets import STANDARD, table
+from .sync_config import required
+from .traits import Effect, Traits
+
+if TYPE_CHECKING:
+    from ..ir.program import AttrValue
+
+_GRID_TYPES = table((), STANDARD, ())
+_WINDOW = PartitionViewType((16, 16), F32)
+_HALVED: dict[str, Type] = {"tile": VEC, "pipe": PIPE, "aiv_subblockid": ScalarType(I64)}
+
+
+def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
+    local: tuple[str, ...] = ("local_addr", "peer_local_addr")
+    forms: tuple[tuple[str, ...], ...] = (local[:1], local)
+    operands = [
+        Operand("local_addr", "in", "scalar", None, note="address of the consumer's slots"),
+        Operand("peer_local_addr", "in", "scalar", None, optional=True, note="exactly with dir_mask = 3"),
+        handle_operand("result", out=True),
+    ]
+    types: dict[str, Type] = {**dict.fromkeys(local, ScalarType(I32)), "result": PIPE}
+    attributes = [DIR_MASK, SLOT_SIZE, SLOT_NUM, FLAG_BASE, NOSPLIT]
+    rules = [*RING_NUMBERS, peer_address, handle("result", "pipe", DIALECT)]
+    ring: dict[str, AttrValue] = {"dir_mask": 3, "slot_size": 1024, "slot_num": 4, "flag_base": 0}
+    if through_memory:
+        operands = [
+            Operand("gm_addr", "in", "memory", None, note="slots in global memory"),
+            replace(operands[0], optional=True),
+            *operands[1:],
+        ]
+        forms = (("gm_addr",), *(("gm_addr", *f) for f in forms))
+        types["gm_addr"] = PtrType(F32)
+        attributes.append(Attribute("local_slot_num", int, None, "slots in local memory, at most slot_num"))
+        rules.append(local_slots)
+    one = {k: v for k, v in types.items() if k != "peer_local_addr"}
+    return pipe_instruction(
+        name,
+        "Make a pipe handle whose data goes through global memory."
+        if through_memory
+        else "Make a pipe handle whose data goes from core to core.",
+        "The lowered form of the initialisation; pushes, pops and frees name the handle.",
+        tuple(operands),
+        forms,
+        (
+            Shown(types, forms[-1], ring, grouped=through_memory),
+            Shown(one, forms[-2], {**ring, "dir_mask": 1, "slot_num": 8}, grouped=through_memory),
+        ),
+        tuple(attributes),
+        (required("dir_mask", "slot_size", "slot_num"), *rules),
+        traits=Traits(fifo="initialise"),
+        changes=(form("4 or 8 slots", "any number of slots, which may be a view"),),
+    )
+
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    _ring_handle("initialize_l2g2l_pipe", through_memory=True),
+    _ring_handle("initialize_l2l_pipe", through_memory=False),
+    pipe_instruction(
+        "declare_tile",
+        "Declare a tile handle without storage.",
+        "A pop gives it the storage of a slot, tassign an address.",
+        (tile_operand("result", "out"),),
+        ((),),
+        (Shown({"result": VEC}, ()),),
+    ),
+    pipe_instruction(
+        "tpush",
+        "Push a tile, or commit an allocated slot, through a pipe handle.",
+        "Waits for a free slot, stores the tile row-major (halves by split) and marks the slot ready; a view "
+        "from talloc is marked ready only.",
+        (
+            tile_operand("tile", optional=True),
+            Operand("view", "in", "gm", None, optional=True, note="slot from talloc"),
+            handle_operand("pipe"),
+            subblock("aiv_subblockid"),
+        ),
+        (("tile", "pipe"), ("view", "pipe"), ("tile", "pipe", "aiv_subblockid")),
+        (
+            Shown({"tile": ACC, "pipe": PIPE}, ("tile", "pipe"), {"split": 1}),
+            Shown({"tile": VEC, "pipe": PIPE}, ("tile", "pipe"), {"split": 0}),
+            Shown({"view": _WINDOW, "pipe": PIPE}, ("view", "pipe"), {"split": 0}),
+            Shown(_HALVED, ("tile", "pipe", "aiv_subblockid"), {"split": 2}),
+        ),
+        (SPLIT,),
+        (
+            SPLIT_RULE,
+            handle("pipe", "pipe", DIALECT),
+            located("tile", Loc.ACC, Loc.VEC, Loc.CTRL),
+            half_given("tile"),
+        ),
+        Pipe.MTE3,
+        traits=Traits((Effect("read", "tile", "tile"),), fifo="push"),
+        pipe_rule=stored,
+    ),
+    pipe_instruction(
+        "tpop",
+        "Pop the next ready slot of a pipe handle.",
+        "Waits for a ready slot; the tile or view then denotes its data until the slot is freed.",
+        (
+            tile_operand("result", "out", optional=True),
+            tile_operand("tile", optional=True, note="handle that receives the slot"),
+            Operand("view", "in", "gm", None, optional=True, note="view that receives the slot"),
+            handle_operand("pipe"),
+            subblock("aiv_subblockid"),
+        ),
+        (("tile", "pipe"), ("view", "pipe"), ("pipe",), ("tile", "pipe", "aiv_subblockid")),
+        (
+            Shown({"tile": VEC, "pipe": PIPE}, ("tile", "pipe"), {"split": 1}),
+            Shown({"tile": MAT, "pipe": PIPE}, ("tile", "pipe"), {"split": 0}),
+            Shown({"result": VEC, "pipe": PIPE}, ("pipe",), {"split": 0}),
+            Shown(_HALVED, ("tile", "pipe", "aiv_subblockid"), {"split": 2}),
+        ),
+        (SPLIT,),
+        (
+            SPLIT_RULE,
+            handle("pipe", "pipe", DIALECT),
+            place(
+                (tile_operand("tile"), tile_operand("result")), (Loc.VEC, Loc.MAT, Loc.CTRL), PROFILE_NAMES
+            ),
+            half_given("tile"),
+        ),
+        Pipe.MTE2,
+        (RELEASE,),
+        traits=Traits(fifo="pop"),
+        assembly=Assembly(trailing=0),
+    ),
+    pipe_instruction(
+        "declare_global",
+        "Declare a view of global memory without storage.",
+        "talloc and tpop let it denote a slot; a pipe handle that is made of it has its slots there.",
+        (Operand("result", "out", "gm", None),),
+        ((),),
+        (Shown({"result": SLOT}, ()),),
+        changes=(new(),),
+    ),
+    pipe_instruction(
+        "talloc",
+        "Reserve the next slot of a pipe as a view of global memory.",
+        "Waits for a free slot, which the view or result denotes from then on; a push of it commits it.",
+        (
+            Operand("result", "out", "gm", None, optional=True),
+            Operand("view", "in", "gm", None, optional=True, note="declared view that receives the slot"),
+            handle_operand("pipe"),
+        ),
+        (("pipe",), ("view", "pipe")),
+        (
+            Shown({"result": _WINDOW, "pipe": PIPE}, ("pipe",), {"split": 0}),
+            Shown({"view": SLOT, "pipe": PIPE}, ("view", "pipe"), {"split": 0}),
+        ),
+        (SPLIT,),
+        (SPLIT_RULE, handle("pipe", "pipe", PAGE)),
+        decisions=(
+            Decision(
+                "The simulator has no slots in global memory. Is the instruction legal there?",
+                "Yes: no rule depends on how slots are kept.",
+                "public CPU simulator (no implementation)",
+            ),
+        ),
+        traits=Traits(fifo="allocate"),
+        assembly=Assembly(trailing=0),
+        changes=(form("a result", "a declared view as first operand"),),
+    ),
+    pipe_instruction(
+        "tfree",
+        "Free the slot popped last through a pipe handle.",
+        "The producer may use the slot again.",
+        (
+            handle_operand("pipe"),
+            Operand("entry", "in", "entry", None, optional=True, note="the slot that was popped"),
+            Operand("view", "in", "gm", None, optional=True, note="slot popped as a view"),
+        ),
+        (("pipe",), ("entry", "pipe"), ("pipe", "view")),
+        (
+            Shown({"pipe": PIPE}, ("pipe",), {"split": 0}),
+            Shown({"pipe": PIPE, "view": _WINDOW}, ("pipe", "view"), {"split": 0}),
+            Shown({"pipe": PIPE, "entry": SLOT}, ("entry", "pipe"), {"split": 0}),
+            Shown({"pipe": PIPE, "entry": VEC}, ("entry", "pipe"), {"split": 1}),
+        ),
+        (SPLIT,),
+        (SPLIT_RULE, handle("pipe", "pipe", DIALECT)),
+        decisions=(RELEASE,),
+        traits=Traits(fifo="free"),
+        changes=(form("the pipe alone", "the popped tile or view before it"),),
+    ),
+    pipe_instruction(
+        "grid_tpush",
+        "Send a tile to a neighbouring core, or to all cores of a row or column.",
+        "The core dist hops away in the direction receives the tile; with a span every core of it does.",
+        (Operand("tile", "in"), handle_operand("pipe")),
+        (("tile", "pipe"),),
+        tuple(
+            Shown(
+                {"tile": TileType(dtype(d), 16, 32), "pipe": PIPE},
+                ("tile", "pipe"),
+                {"direction": GridDirection.EAST, "dist": 1},
+                profiles=("a2a3",),
+            )
+            for d in STANDARD
+        ),
+        (
+            Attribute("direction", GridDirection, GridDirection.EAST, "hop direction"),
+            Attribute("dist", int, 1, "hops"),
+            Attribute("span", GridSpan, GridSpan.NONE, "row or column that a broadcast reaches"),
+        ),
+        (
+            only_on(("a2a3",), PAGE),
+            handle("pipe", "pipe", PAGE),
+            number_in("dist", lambda n: n >= 1, "1 or more", 0, PAGE),
+        ),
+        Pipe.MTE3,
+        executable=False,
+        types=_GRID_TYPES,
+        traits=Traits((Effect("read", "tile", "tile"), Effect("write", "remote"))),
+    ),
+)

@@ -1,0 +1,173 @@
+"""Sync and config: order of memory, and flags between the cores of a block and of all blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from enum import IntEnum
+
+from ..ir.dtypes import F32, INDEX
+from ..ir.modes import FenceScope
+from ..ir.types import AddressSpace, Pipe, PipeEventType, PtrType, ScalarType, TensorViewType, Type
+from ..profiles import Profile
+from .changes import DIALECT, new
+from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules.handles import Shown
+from .rules.sync import CORE_PIPES, core_pipes, required
+from .sync_config import NO_VALUE_EFFECT
+from .sync_handles import config
+from .traits import Order, Traits
+
+_COHERENT = Decision(
+    "Are reads stale that no cache operation and no fence precede?",
+    "No: memory is coherent here, so that neither changes a value.",
+    "execution of this engine",
+)
+_PAIRS = Decision(
+    "Which vector core does a flag of the cube core reach?",
+    "Both; where a program uses numbers from 16 on (a5), numbers below 16 belong to the first one and those "
+    "16 above to the second one.",
+    f"{DIALECT}; machine model pages",
+)
+_EVENT = Attribute("event", int, None, "number of the flag", ("event", "event_id"))
+_NUMBER = Operand("id", "in", "index", None, optional=True, note="run-time number")
+
+
+def _global_only() -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        space = site.attrs.get("space")
+        if space is None and "addr" not in site.values:
+            yield None, "neither memory nor an address; allowed: all #pto.address_space<gm>, or an address"
+        if isinstance(space, AddressSpace) and space is not AddressSpace.GM:
+            yield None, f"space is {space.name.lower()}; allowed: gm"
+        t = site.types.get("addr")
+        if isinstance(t, PtrType) and t.space is not AddressSpace.GM:
+            yield "addr", f"addr points to {t.space.name.lower()}; allowed: gm"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        attrs["space"] = AddressSpace.VEC
+        return True
+
+    return Constraint("cache-space", "global memory", check, source=DIALECT, breaks=breaks)
+
+
+def flag_pipe() -> Constraint:
+    """Flags between cores are set by pipes that transfer or compute vectors."""
+
+    def check(site: Site) -> Iterator[Finding]:
+        pipe = site.attrs.get("pipe")
+        if isinstance(pipe, Pipe) and pipe not in CORE_PIPES:
+            yield (
+                None,
+                f"pipe is PIPE_{pipe.name}; allowed: {core_pipes()}",
+            )
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        attrs["pipe"] = Pipe.S
+        return True
+
+    return Constraint("flag-pipe", "pipes FIX, MTE1, MTE2, MTE3, V", check, source=DIALECT, breaks=breaks)
+
+
+def _flag_number(most: dict[str, int]) -> Constraint:
+    def check(site: Site) -> Iterator[Finding]:
+        number, last = site.attrs.get("event"), most[site.profile.name]
+        if number is None and "id" not in site.values:
+            yield None, "no number; allowed: a number, or a value of type index"
+        if isinstance(number, int) and not 0 <= number <= last:
+            yield None, f"event {number}; allowed on {site.profile.name}: 0 to {last}"
+
+    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
+        if "id" in types:
+            return False
+        attrs["event"] = 32
+        return True
+
+    return Constraint("flag-number", "numbers of flags", check, source=DIALECT, breaks=breaks)
+
+
+def _flag(name: str, summary: str, order: Order, last_a5: int, decision: Decision) -> Instruction:
+    most = {"cpu_sim": last_a5, "a2a3": 15, "a5": last_a5}
+    return config(
+        name,
+        summary,
+        "Orders cores; the number of the flag is an attribute or an operand.",
+        (_NUMBER,),
+        ((), ("id",)),
+        (
+            Shown({}, (), {"pipe": Pipe.FIX, "event": 0}),
+            Shown({"id": ScalarType(INDEX)}, ("id",), {"pipe": Pipe.V}, {"id": (3,)}),
+        ),
+        (
+            Attribute("pipe", Pipe, None, "pipe that sets the flag or waits"),
+            _EVENT,
+            Attribute("ffts_mode", int, None, "mode of the flags"),
+        ),
+        (required("pipe"), flag_pipe(), _flag_number(most)),
+        decisions=(NO_VALUE_EFFECT, decision),
+        traits=Traits(order=order),
+        changes=(new(),),
+    )
+
+
+def _token(name: str, summary: str, order: Order) -> Instruction:
+    return config(
+        name,
+        summary,
+        "As the form with a constant token.",
+        (Operand("buf", "in", "index", None, note="buffer token"),),
+        (("buf",),),
+        (Shown({"buf": ScalarType(INDEX)}, ("buf",), {"op_type": PipeEventType.TVEC}, {"buf": (1,)}),),
+        (
+            Attribute("op_type", IntEnum, None, "operation class or pipe"),
+            Attribute("mode", int, 0, "token mode"),
+        ),
+        (required("op_type"),),
+        traits=Traits(order=order),
+        changes=(new(),),
+    )
+
+
+_BLOCKS = Decision(
+    "Blocks are executed one after another. What does a flag between them do?",
+    "Nothing: it orders what is in order already.",
+    "execution of this engine",
+)
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    config(
+        "cmo.cacheinvalid",
+        "Write back and invalidate lines of the data cache.",
+        "The line of an address, or all lines of global memory.",
+        (Operand("addr", "in", "memory", None, optional=True, note="address whose line is meant"),),
+        ((), ("addr",)),
+        (
+            Shown({}, (), {"space": AddressSpace.GM}),
+            Shown({"addr": PtrType(F32)}, ("addr",)),
+            Shown({"addr": TensorViewType((4, 8), F32)}, ("addr",)),
+        ),
+        (Attribute("space", AddressSpace, None, "memory whose lines are meant"),),
+        (_global_only(),),
+        decisions=(_COHERENT,),
+        traits=Traits(order=Order("signal", "cores")),
+        changes=(new(),),
+    ),
+    config(
+        "fence.barrier_all",
+        "Complete earlier writes of the core.",
+        "Drains MTE2, MTE3 and FIX; what was written before is visible to all before what follows.",
+        (),
+        ((),),
+        (Shown({}, (), {"scope": FenceScope.GM}), Shown({}, (), {"scope": FenceScope.ALL})),
+        (Attribute("scope", FenceScope, None, "memory whose writes are completed"),),
+        (required("scope"),),
+        decisions=(_COHERENT,),
+        traits=Traits(order=Order("barrier", "pipe")),
+        changes=(new(),),
+    ),
+    _flag("set_intra_block", "Signal the cores of the block.", Order("signal", "core"), 31, _PAIRS),
+    _flag("wait_intra_block", "Wait for the cores of the block.", Order("wait", "core"), 31, _PAIRS),
+    _flag("set_cross_block", "Signal the cores of all blocks.", Order("signal", "cores"), 15, _BLOCKS),
+    _flag("wait_cross_block", "Wait for the cores of all blocks.", Order("wait", "cores"), 15, _BLOCKS),
+    _token("get_buf_dyn", "Acquire a buffer token.", Order("wait", "token")),
+    _token("rls_buf_dyn", "Release a buffer token.", Order("signal", "token")),
+)

@@ -1,0 +1,391 @@
+"""Pipes by number: several in a function, slots in global memory, odd halves, converted accumulators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pto_jax as pto
+
+Agree = Callable[..., dict[str, Any]]
+VIEW = "!pto.tensor_view<?x?xf32>"
+ACC = "!pto.tile_buf<acc, 16x16x{}, blayout=col_major, slayout=row_major, fractal=1024{}>"
+MAT = "!pto.tile_buf<mat, 16x16x{}, blayout=col_major, slayout=row_major>"
+SLOT = "!pto.tensor_view<16x16xf32>"
+RNG = np.random.default_rng(7)
+
+
+def whole(d: str, rows: int = 16, cols: int = 16) -> str:
+    return f"!pto.partition_tensor_view<{rows}x{cols}x{d}>"
+
+
+def vec(d: str, rows: int = 16, cols: int = 16, more: str = "") -> str:
+    return f"!pto.tile_buf<vec, {rows}x{cols}x{d}{more}>"
+
+
+CONSTANTS = "\n".join(f"%c{n} = arith.constant {n} : index" for n in (0, 1, 2, 3, 8, 10, 16, 32, 160))
+
+
+def view(name: str, pointer: str, d: str, rows: str = "%c16", cols: str = "%c16") -> str:
+    """A view of a buffer and the window of all of it, as ``name``."""
+    t = f"!pto.tensor_view<?x?x{d}>"
+    return (
+        f"{name}v = pto.make_tensor_view {pointer}, shape = [{rows}, {cols}], strides = [{cols}, %c1] : {t}\n"
+        f"{name} = pto.partition_view {name}v, offsets = [%c0, %c0], sizes = [{rows}, {cols}] : {t} -> "
+        f"{whole(d, int(rows[2:]), int(cols[2:]))}"
+    )
+
+
+def program(arch: str, cube: str, vector: str, x: str = "f32", y: str = "f32", s: str = "f32") -> pto.Program:
+    """Two kernels on the buffers x and y and slots, started together."""
+    arguments = f"(%x: !pto.ptr<{x}>, %s: !pto.ptr<{s}>, %y: !pto.ptr<{y}>, %n: index)"
+    types = f"(!pto.ptr<{x}>, !pto.ptr<{s}>, !pto.ptr<{y}>, index) -> ()"
+    kernels = "\n".join(
+        f"func.func @{kind}{arguments} attributes {{pto.kernel_kind = #pto.kernel_kind<{kind}>}} {{\n"
+        f"{CONSTANTS}\n{body}\nreturn\n}}"
+        for kind, body in (("cube", cube), ("vector", vector))
+    )
+    calls = "\n".join(f"func.call @{kind}(%x, %s, %y, %n) : {types}" for kind in ("cube", "vector"))
+    return pto.parse(
+        f'module attributes {{pto.target_arch = "{arch}"}} {{\n'
+        f"func.func @main{arguments} attributes {{pto.entry}} {{\n{calls}\nreturn\n}}\n{kernels}\n}}"
+    )
+
+
+def accepted(made: pto.Program) -> pto.Program:
+    """The program, which is accepted and reads back."""
+    assert [d for d in pto.verify(made) if d.severity == "error"] == []
+    assert pto.parse(str(made)) == made
+    return made
+
+
+def product(d: str, acc: str) -> str:
+    """%acc = x times the unit matrix in an accumulator, %x of 16x16."""
+    mat, left = MAT.format(d), f"!pto.tile_buf<left, 16x16x{d}, blayout=col_major, slayout=row_major>"
+    right = f"!pto.tile_buf<right, 16x16x{d}, slayout=col_major>"
+    return f"""
+    {view("%wx", "%x", d)}
+    %mx = pto.alloc_tile : {mat}
+    %mu = pto.alloc_tile : {mat}
+    %left = pto.alloc_tile : {left}
+    %right = pto.alloc_tile : {right}
+    %acc = pto.alloc_tile : {acc}
+    pto.tload ins(%wx : {whole(d)}) outs(%mx : {mat})
+    %uv = pto.make_tensor_view %x, shape = [%c16, %c16], strides = [%c16, %c1] : !pto.tensor_view<?x?x{d}>
+    pto.tmov ins(%mx : {mat}) outs(%left : {left})
+    pto.tmov ins(%mx : {mat}) outs(%right : {right})
+    pto.tmatmul ins(%left, %right : {left}, {right}) outs(%acc : {acc})
+    """
+
+
+RESERVED = (
+    'pto.reserve_buffer {{name = "{}", size = 32768, location = #pto.address_space<{}>, auto = true}} -> i32'
+)
+IMPORTED = 'pto.import_reserved_buffer {{name = "{}", peer_func = @{}}} -> i32'
+
+
+def test_two_pipes_of_a_function_keep_their_tiles_apart(agree: Agree) -> None:
+    acc, tile = ACC.format("f32", ""), vec("f32")
+    cube = f"""
+    %to = {IMPORTED.format("one", "vector")}
+    %other = {IMPORTED.format("two", "vector")}
+    pto.aic_initialize_pipe {{id = 3, dir_mask = 1, slot_size = 1024}} (c2v_consumer_buf = %to : i32)
+    pto.aic_initialize_pipe {{id = 5, dir_mask = 1, slot_size = 1024, slot_num = 2}}
+      (c2v_consumer_buf = %other : i32)
+    {product("f32", acc)}
+    pto.tpush_to_aiv(%acc : {acc}) {{id = 3, split = 0}}
+    pto.tmatmul.acc ins(%acc, %left, %right : {acc}, {LEFT}, {RIGHT}) outs(%acc : {acc})
+    pto.tpush_to_aiv(%acc : {acc}) {{id = 5, split = 0}}
+    """
+    vector = f"""
+    %to = {RESERVED.format("one", "vec")}
+    %other = {RESERVED.format("two", "vec")}
+    pto.aiv_initialize_pipe {{id = 7, dir_mask = 1, slot_size = 1024}} (c2v_consumer_buf = %to : i32)
+    pto.aiv_initialize_pipe {{id = 3, dir_mask = 1, slot_size = 1024, slot_num = 2}}
+      (c2v_consumer_buf = %other : i32)
+    {view("%wy", "%y", "f32")}
+    %second = pto.tpop_from_aic {{id = 3, split = 0}} -> {tile}
+    %first = pto.tpop_from_aic {{id = 7, split = 0}} -> {tile}
+    pto.tsub ins(%second, %first : {tile}, {tile}) outs(%second : {tile})
+    pto.tadds ins(%second, %half : {tile}, f32) outs(%second : {tile})
+    pto.tstore ins(%second : {tile}) outs(%wy : {whole("f32")})
+    pto.tfree_from_aic(%second : {tile}) {{id = 3, split = 0}}
+    pto.tfree_from_aic {{id = 7, split = 0}}
+    """.replace("%second = pto.tpop", "%half = arith.constant 0.5 : f32\n    %second = pto.tpop", 1)
+    made = accepted(program("a5", cube, vector))
+    x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
+    y = agree(made, x, np.zeros(1, np.float32), np.zeros((16, 16), np.float32), 0)["y"]
+    np.testing.assert_array_equal(y, x @ x + np.float32(0.5))
+
+
+LEFT = "!pto.tile_buf<left, 16x16xf32, blayout=col_major, slayout=row_major>"
+RIGHT = "!pto.tile_buf<right, 16x16xf32, slayout=col_major>"
+
+
+def in_memory(cube: bool, body: str) -> str:
+    core = "aic" if cube else "aiv"
+    return f"""
+    %slots = pto.make_tensor_view %s, shape = [%c16, %c16], strides = [%c16, %c1] : {SLOT}
+    pto.{core}_initialize_pipe {{id = 1, dir_mask = 2, slot_size = 1024, slot_num = 2}}
+      (gm_slot_tensor = %slots : {SLOT})
+    {body}
+    """
+
+
+def test_slots_in_global_memory_are_written_again_when_they_are_free(agree: Agree) -> None:
+    """Ten slots of two: the producer must wait, or tiles that nobody has read are overwritten."""
+    tile, mat = vec("f32"), MAT.format("f32")
+    send = f"""
+    %xv = pto.make_tensor_view %x, shape = [%c160, %c16], strides = [%c16, %c1] : {VIEW}
+    %t = pto.alloc_tile : {tile}
+    scf.for %i = %c0 to %c10 step %c1 {{
+      %row = arith.muli %i, %c16 : index
+      %wx = pto.partition_view %xv, offsets = [%row, %c0], sizes = [%c16, %c16] : {VIEW} -> {whole("f32")}
+      pto.tload ins(%wx : {whole("f32")}) outs(%t : {tile})
+      %e = pto.talloc_to_aic {{id = 1, split = 0}} -> {SLOT}
+      %we = pto.partition_view %e, offsets = [%c0, %c0], sizes = [%c16, %c16] : {SLOT} -> {whole("f32")}
+      pto.tstore ins(%t : {tile}) outs(%we : {whole("f32")})
+      pto.tpush_to_aic(%e : {SLOT}) {{id = 1, split = 0}}
+    }}
+    """
+    receive = f"""
+    %yv = pto.make_tensor_view %y, shape = [%c160, %c16], strides = [%c16, %c1] : {VIEW}
+    %m = pto.alloc_tile : {mat}
+    %left = pto.alloc_tile : {LEFT}
+    %right = pto.alloc_tile : {RIGHT}
+    %acc = pto.alloc_tile : {ACC.format("f32", "")}
+    scf.for %i = %c0 to %c10 step %c1 {{
+      %row = arith.muli %i, %c16 : index
+      %wy = pto.partition_view %yv, offsets = [%row, %c0], sizes = [%c16, %c16] : {VIEW} -> {whole("f32")}
+      %e = pto.tpop_from_aiv {{id = 1, split = 0}} -> {SLOT}
+      %we = pto.partition_view %e, offsets = [%c0, %c0], sizes = [%c16, %c16] : {SLOT} -> {whole("f32")}
+      pto.tload ins(%we : {whole("f32")}) outs(%m : {mat})
+      pto.tfree_from_aiv(%e : {SLOT}) {{id = 1, split = 0}}
+      pto.tmov ins(%m : {mat}) outs(%left : {LEFT})
+      pto.tmov ins(%m : {mat}) outs(%right : {RIGHT})
+      pto.tmatmul ins(%left, %right : {LEFT}, {RIGHT}) outs(%acc : {ACC.format("f32", "")})
+      pto.tstore ins(%acc : {ACC.format("f32", "")}) outs(%wy : {whole("f32")})
+    }}
+    """
+    made = accepted(program("a5", in_memory(True, receive), in_memory(False, send)))
+    x = RNG.integers(-4, 5, (10, 16, 16)).astype(np.float32)
+    slots = np.zeros((2, 16, 16), np.float32)
+    out = agree(made, x.reshape(160, 16), slots, np.zeros((160, 16), np.float32), 0)
+    np.testing.assert_array_equal(out["y"], (x @ x).reshape(160, 16))
+    np.testing.assert_array_equal(out["s"], x[8:])
+
+
+@pytest.mark.parametrize("split", [1, 2])
+def test_each_vector_core_has_its_half_of_a_slot_in_global_memory(agree: Agree, split: int) -> None:
+    rows, cols = (8, 16) if split == 1 else (16, 8)
+    entry, tile = f"!pto.tensor_view<{rows}x{cols}xf32>", vec("f32", rows, cols)
+    setup = "pto.{}_initialize_pipe {{id = 0, dir_mask = 1, slot_size = 1024}} (gm_slot_tensor = %slots : {})"
+    cube = f"""
+    %slots = pto.make_tensor_view %s, shape = [%c16, %c16], strides = [%c16, %c1] : {SLOT}
+    {setup.format("aic", SLOT)}
+    {product("f32", ACC.format("f32", ""))}
+    %e = pto.talloc_to_aiv {{split = {split}}} -> {SLOT}
+    %we = pto.partition_view %e, offsets = [%c0, %c0], sizes = [%c16, %c16] : {SLOT} -> {whole("f32")}
+    pto.tstore ins(%acc : {ACC.format("f32", "")}) outs(%we : {whole("f32")})
+    pto.tpush_to_aiv(%e : {SLOT}) {{split = {split}}}
+    """
+    vector = f"""
+    %slots = pto.make_tensor_view %s, shape = [%c{rows}, %c{cols}], strides = [%c16, %c1] : {entry}
+    {setup.format("aiv", entry)}
+    %core64 = pto.get_subblock_idx
+    %core = arith.index_cast %core64 : i64 to index
+    %start = arith.muli %core, %c8 : index
+    %yv = pto.make_tensor_view %y, shape = [%c16, %c16], strides = [%c16, %c1] : {VIEW}
+    %wy = pto.partition_view %yv, offsets = [{"%start, %c0" if split == 1 else "%c0, %start"}],
+      sizes = [%c{rows}, %c{cols}] : {VIEW} -> {whole("f32", rows, cols)}
+    %t = pto.alloc_tile : {tile}
+    %e = pto.tpop_from_aic {{split = {split}}} -> {entry}
+    %we = pto.partition_view %e, offsets = [%c0, %c0], sizes = [%c{rows}, %c{cols}] : {entry}
+      -> {whole("f32", rows, cols)}
+    pto.tload ins(%we : {whole("f32", rows, cols)}) outs(%t : {tile})
+    pto.tfree_from_aic(%e : {entry}) {{split = {split}}}
+    pto.tneg ins(%t : {tile}) outs(%t : {tile})
+    pto.tstore ins(%t : {tile}) outs(%wy : {whole("f32", rows, cols)})
+    """
+    made = accepted(program("a5", cube, vector))
+    x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
+    out = agree(made, x, np.zeros((8, 16, 16), np.float32), np.zeros((16, 16), np.float32), 0)
+    np.testing.assert_array_equal(out["y"], -(x @ x))
+
+
+@pytest.mark.parametrize(("split", "n"), [(3, 13), (4, 13), (3, 15), (4, 1)])
+def test_an_odd_number_is_rounded_up_for_the_first_core(agree: Agree, split: int, n: int) -> None:
+    acc = ACC.format("f32", ", valid=?x?")
+    rows, cols = (8, 16) if split == 3 else (16, 8)
+    half, tile = vec("f32", rows, cols, ", valid=?x?"), "!pto.partition_tensor_view<?x?xf32>"
+    sizes = "%n, %c16" if split == 3 else "%c16, %n"
+    cube = f"""
+    %slots = pto.make_tensor_view %s, shape = [%c16, %c16], strides = [%c16, %c1] : {SLOT}
+    %to = {IMPORTED.format("halves", "vector")}
+    pto.aic_initialize_pipe {{id = 4, dir_mask = 1, slot_size = 1024}}
+      (c2v_consumer_buf = %to : i32, gm_slot_tensor = %slots : {SLOT})
+    {product("f32", ACC.format("f32", ""))}
+    %part = pto.alloc_tile valid_row = {sizes.split(", ")[0]} valid_col = {sizes.split(", ")[1]} : {acc}
+    pto.tmatmul ins(%left, %right : {LEFT}, {RIGHT}) outs(%part : {acc})
+    pto.tpush_to_aiv(%part : {acc}) {{id = 4, split = {split}}}
+    """
+    vector = f"""
+    %slots = pto.make_tensor_view %s, shape = [%c16, %c16], strides = [%c16, %c1] : {SLOT}
+    %to = {RESERVED.format("halves", "vec")}
+    pto.aiv_initialize_pipe {{id = 4, dir_mask = 1, slot_size = 1024}} (gm_slot_tensor = %slots
+      : {SLOT}, c2v_consumer_buf = %to : i32)
+    %core64 = pto.get_subblock_idx
+    %core = arith.index_cast %core64 : i64 to index
+    %one = arith.subi %c1, %core : index
+    %rounded = arith.addi %n, %one : index
+    %own = arith.divsi %rounded, %c2 : index
+    %up = arith.addi %n, %c1 : index
+    %first = arith.divsi %up, %c2 : index
+    %start = arith.muli %core, %first : index
+    %yv = pto.make_tensor_view %y, shape = [%c16, %c16], strides = [%c16, %c1] : {VIEW}
+    %wy = pto.partition_view %yv, offsets = [{"%start, %c0" if split == 3 else "%c0, %start"}],
+      sizes = [{"%own, %c16" if split == 3 else "%c16, %own"}] : {VIEW} -> {tile}
+    %t = pto.tpop_from_aic({"%own, %c16" if split == 3 else "%c16, %own"}) {{id = 4, split = {split}}}
+      aiv_subblockid(%core64) -> {half}
+    pto.tstore ins(%t : {half}) outs(%wy : {tile})
+    pto.tfree_from_aic {{id = 4, split = {split}}}
+    """
+    made = accepted(program("a5", cube, vector))
+    x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
+    expected = np.zeros((16, 16), np.float32)
+    part = np.s_[:n, :] if split == 3 else np.s_[:, :n]
+    expected[part] = (x @ x)[part]
+    out = agree(made, x, np.zeros((8, 16, 16), np.float32), np.zeros((16, 16), np.float32), n)
+    np.testing.assert_array_equal(out["y"], expected)
+
+
+def converting(
+    quant: str, relu: str, source: str, target: str, scale: str, arch: str = "a5", s: str = "f32"
+) -> pto.Program:
+    """x times x goes through a pipe that converts it."""
+    attributes = (
+        "id = 0, dir_mask = 1, slot_size = 4096, nosplit = true, "
+        f"acc_push_epilogue = #pto.acc_push_epilogue<layout = nz2nd, quant = {quant}, relu = {relu}>"
+    )
+    memory = f"gm_slot_buffer = %s : !pto.ptr<{s}>, " if arch == "a3" else ""
+    acc = ACC.format("i32" if source == "i8" else "f32", "")
+    mat, right = MAT.format(source), f"!pto.tile_buf<right, 16x16x{source}, slayout=col_major>"
+    blayout = "" if arch == "a3" else "blayout=col_major, "
+    left = f"!pto.tile_buf<left, 16x16x{source}, {blayout}slayout=row_major>"
+    n = 32 if source == "i8" else 16
+    acc, mat, left, right = (t.replace("16x16", f"{n}x{n}") for t in (acc, mat, left, right))
+    cube = f"""
+    %to = {IMPORTED.format("results", "vector")}
+    pto.aic_initialize_pipe {{{attributes}}} ({memory}c2v_consumer_buf = %to : i32)
+    {view("%wx", "%x", source, f"%c{n}", f"%c{n}")}
+    %mx = pto.alloc_tile : {mat}
+    %left = pto.alloc_tile : {left}
+    %right = pto.alloc_tile : {right}
+    %acc = pto.alloc_tile : {acc}
+    pto.tload ins(%wx : {whole(source, n, n)}) outs(%mx : {mat})
+    pto.tmov ins(%mx : {mat}) outs(%left : {left})
+    pto.tmov ins(%mx : {mat}) outs(%right : {right})
+    pto.tmatmul ins(%left, %right : {left}, {right}) outs(%acc : {acc})
+    {scale}
+    pto.tpush_to_aiv(%acc : {acc}) {{id = 0, split = 0}}
+    """
+    tile = vec(target, n, n)
+    vector = f"""
+    %to = {RESERVED.format("results", "vec")}
+    pto.aiv_initialize_pipe {{{attributes}}} ({memory}c2v_consumer_buf = %to : i32)
+    {view("%wy", "%y", target, f"%c{n}", f"%c{n}")}
+    %t = pto.tpop_from_aic {{id = 0, split = 0}} -> {tile}
+    pto.tstore ins(%t : {tile}) outs(%wy : {whole(target, n, n)})
+    pto.tfree_from_aic {{id = 0, split = 0}}
+    """
+    return accepted(program(arch, cube, vector, source, target, s))
+
+
+@pytest.mark.parametrize("relu", ["no_relu", "normal_relu"])
+@pytest.mark.parametrize(
+    ("quant", "target"), [("f32_f16", "f16"), ("no_convert", "f32"), ("f32_bf16", "bf16")]
+)
+def test_accumulators_are_converted_on_their_way(agree: Agree, quant: str, target: str, relu: str) -> None:
+    made = converting(quant, relu, "f32", target, "")
+    x = (RNG.standard_normal((16, 16)) * 3).astype(np.float32)
+    d = pto.dtype(target).numpy
+    out = agree(made, x, np.zeros(1, np.float32), np.zeros((16, 16), d), 0)
+    exact = x.astype(np.float64) @ x.astype(np.float64)
+    exact = np.maximum(exact, 0) if relu == "normal_relu" else exact
+    np.testing.assert_allclose(out["y"].astype(np.float64), exact, 1e-2, 1e-2)
+    assert (exact < 0).any() == (relu == "no_relu")
+
+
+def test_a_scale_is_that_of_its_pipe_and_the_last_one_set(agree: Agree) -> None:
+    scale = """
+    %wrong = arith.constant 64.0 : f32
+    %scale = arith.constant 0.125 : f32
+    pto.set_quant_scalar(%wrong : f32) {id = 0}
+    pto.set_quant_scalar(%scale : f32) {id = 0}
+    """
+    made = converting("qf322f16_pre_scalar", "normal_relu", "f32", "f16", scale)
+    x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
+    out = agree(made, x, np.zeros(1, np.float32), np.zeros((16, 16), np.float16), 0)
+    np.testing.assert_array_equal(out["y"], (np.maximum(x @ x, 0) * 0.125).astype(np.float16))
+
+
+def test_integers_are_dequantised_by_columns_on_a2a3(agree: Agree) -> None:
+    """The words of a scaling tile hold f32 scales, of which the upper bits count."""
+    scale = """
+    %wv = pto.make_tensor_view %s, shape = [%c1, %c32], strides = [%c32, %c1] : !pto.tensor_view<?x?xui64>
+    %ww = pto.partition_view %wv, offsets = [%c0, %c0], sizes = [%c1, %c32]
+      : !pto.tensor_view<?x?xui64> -> !pto.partition_tensor_view<1x32xui64>
+    %mw = pto.alloc_tile : !pto.tile_buf<mat, 1x32xui64>
+    %fp = pto.alloc_tile : !pto.tile_buf<scaling, 1x32xui64>
+    pto.tload ins(%ww : !pto.partition_tensor_view<1x32xui64>) outs(%mw : !pto.tile_buf<mat, 1x32xui64>)
+    pto.tmov ins(%mw : !pto.tile_buf<mat, 1x32xui64>) outs(%fp : !pto.tile_buf<scaling, 1x32xui64>)
+    pto.set_quant_vector(%fp : !pto.tile_buf<scaling, 1x32xui64>) {id = 0}
+    """
+    made = converting("deqf16_vec", "no_relu", "i8", "f16", scale, "a3", "ui64")
+    x = RNG.integers(-4, 5, (32, 32)).astype(np.int8)
+    scales = (2.0 ** RNG.integers(-3, 4, 32)).astype(np.float32)
+    words = scales.view(np.uint32).astype(np.uint64)
+    out = agree(made, x, words, np.zeros((32, 32), np.float16), 0)
+    product = x.astype(np.int32) @ x.astype(np.int32)
+    np.testing.assert_array_equal(out["y"], (product * scales).astype(np.float16))
+
+
+def test_flags_of_a_block_tell_the_vector_cores_apart(agree: Agree) -> None:
+    """The second vector core waits for flag 0 of its own, which is number 16 of the cube core."""
+    acc, tile = ACC.format("f32", ""), vec("f32", 8)
+    windows = "%wy = pto.partition_view %yv, offsets = [{}, %c0], sizes = [%c8, %c16] : {} -> {}"
+    cube = f"""
+    {product("f32", acc)}
+    {view("%ws", "%s", "f32")}
+    pto.set_intra_block <PIPE_FIX>, 0
+    pto.wait_intra_block <PIPE_FIX>, 1
+    pto.tstore ins(%acc : {acc}) outs(%ws : {whole("f32")})
+    pto.fence.barrier_all #pto.fence_scope<gm>
+    pto.set_intra_block <PIPE_FIX>, 16
+    """
+    vector = f"""
+    %core64 = pto.get_subblock_idx
+    %core = arith.index_cast %core64 : i64 to index
+    %first = arith.cmpi eq, %core, %c0 : index
+    %start = arith.muli %core, %c8 : index
+    %t = pto.alloc_tile : {tile}
+    %yv = pto.make_tensor_view %y, shape = [%c16, %c16], strides = [%c16, %c1] : {VIEW}
+    %sv = pto.make_tensor_view %s, shape = [%c16, %c16], strides = [%c16, %c1] : {VIEW}
+    {windows.format("%start", VIEW, whole("f32", 8))}
+    {windows.format("%start", VIEW, whole("f32", 8)).replace("%wy", "%ws").replace("%yv", "%sv")}
+    pto.wait_intra_block <PIPE_MTE2>, 0
+    pto.cmo.cacheinvalid all #pto.address_space<gm>
+    pto.tload ins(%ws : {whole("f32", 8)}) outs(%t : {tile})
+    pto.tstore ins(%t : {tile}) outs(%wy : {whole("f32", 8)})
+    scf.if %first {{
+      pto.set_intra_block <PIPE_MTE3>, 1
+    }}
+    """
+    made = accepted(program("a5", cube, vector))
+    x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
+    before = np.full((16, 16), 7, np.float32)
+    out = agree(made, x, before, np.zeros((16, 16), np.float32), 0)
+    np.testing.assert_array_equal(out["y"], np.concatenate([before[:8], (x @ x)[8:]]))
