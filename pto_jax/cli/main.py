@@ -18,18 +18,8 @@ from .. import __version__
 from ..errors import ArgumentError, Diagnostic, FileError, ParseError, PtoError
 from ..files.terminal import escaping, one_line
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
-from . import emit, fuzz, replay, report
-from .options import (
-    ACCEPTED,
-    INTERRUPTED,
-    KEEP_COMPILED,
-    REJECTED,
-    USAGE,
-    RunOptions,
-    Watch,
-    build_level,
-    of_command,
-)
+from . import emit, fuzz, options, replay, report
+from .options import ACCEPTED, INTERRUPTED, KEEP_COMPILED, REJECTED, USAGE, RunOptions, Watch, build_level
 
 #: Options whose value may be missing, and what they mean without one.
 _WITHOUT_VALUE = {"--trace": "--trace=instructions", "--sanitize": "--sanitize=uses"}
@@ -276,7 +266,7 @@ def _run(args: argparse.Namespace) -> int:
         raise ArgumentError("give either a FILE or --example NAME")
     watching = args.trace is not None or args.stop is not None
     watch = Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
-    run(of_command(RunOptions, args, watch=watch))
+    run(options.of_command(RunOptions, args, watch=watch))
     return ACCEPTED
 
 
@@ -284,7 +274,7 @@ def _diff(args: argparse.Namespace) -> int:
     from .diff import DiffOptions, diff
 
     scalars = dict(_scalar(text) for text in args.arg)
-    equal = diff(of_command(DiffOptions, args, scalars=scalars))
+    equal = diff(options.of_command(DiffOptions, args, scalars=scalars))
     return ACCEPTED if equal else REJECTED
 
 
