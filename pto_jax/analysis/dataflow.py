@@ -84,12 +84,28 @@ class Forward(ABC, Generic[S]):
                 self._for(op, state)
             case "while" if len(op.regions) == 2:
                 self._while(op, state)
+            case "graph":
+                self._graph(op, state)
             case "if" | "switch" as runs:
                 # Without a second region a condition may lead past the first one.
                 self._branch(op, state, skips=runs == "if" and len(op.regions) == 1)
             case _:
                 for region in op.regions:
                     state.adopt(self._path(op, region, state))
+
+    def _graph(self, op: Op, state: S) -> None:
+        """Behind the first block each of the others may come, in any order and any number of times."""
+        first, *others = op.regions
+        # Its names are seen in all others.
+        self.block(first, state)
+
+        def trip(path: S) -> None:
+            for region in others:
+                path.weaken(self._path(op, region, path))
+
+        head = state.fork()
+        self._repeated(op, head, trip)
+        state.adopt(head)
 
     def _path(self, op: Op, region: Region, state: S) -> S:
         path = state.fork(region.args)

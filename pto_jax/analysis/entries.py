@@ -13,7 +13,7 @@ from ..ir.types import MemRefType, Type
 from ..isa.effects import traits_of
 from ..isa.views import MAKE_TENSOR_VIEW
 from .lattices import OperandFacts
-from .provenance import GlobalTypes as GlobalTypes, called, roots
+from .provenance import GlobalTypes as GlobalTypes, called
 from .resolve import resolve
 
 
@@ -76,7 +76,7 @@ def fragment_outputs(program: Program) -> tuple[str, ...]:
         elif alias is not None and alias.memory == "tile":
             made |= {v.name for v in op.destinations} - read
     buffers = [name for function in program.functions for name in written_buffers(program, function)]
-    sources = {n: r for function in program.functions for n, r in roots(program, function).items()}
+    sources = {n: r for function in program.functions for n, r in resolve(program).origins(function).items()}
     named: list[str] = []
     for name in program.fragment_results:
         if name in made or name in buffers:
@@ -90,7 +90,8 @@ def written_buffers(program: Program, function: Function) -> tuple[str, ...]:
 
 
 def _writes(program: Program, function: Function, active: frozenset[str]) -> Iterator[str]:
-    names, resolved = roots(program, function), resolve(program)
+    resolved = resolve(program)
+    names = resolved.origins(function)
     order = {a.name: i for i, a in enumerate(function.args)}
 
     def of(name: str | None) -> list[str]:

@@ -22,6 +22,7 @@ from ..isa.effects import accesses, written
 from ..isa.traits import Effect, Resource
 from ..profiles import Profile
 from .facts import ANYWHERE, Entered, FunctionFacts, solve
+from .provenance import roots
 from .region_writes import RegionWrites, region_writes
 from .type_inference import complete, is_open
 
@@ -76,6 +77,9 @@ class ResolvedProgram:
     is_open: bool = False
     _ops: dict[int, ResolvedOp] = field(default_factory=dict, repr=False)
     _facts: dict[tuple[int, Entered], FunctionFacts] = field(default_factory=dict, repr=False)
+    _origins: dict[int, tuple[Function, Mapping[str, frozenset[str]]]] = field(
+        default_factory=dict, repr=False
+    )
     _regions: dict[int, RegionWrites] = field(default_factory=dict, repr=False)
 
     @property
@@ -94,6 +98,12 @@ class ResolvedProgram:
     def values(self, op: Op) -> Mapping[str, Value]:
         """The values of an operation by declared operand name; none where they do not fit."""
         return self.of(op).values
+
+    def origins(self, function: Function) -> Mapping[str, frozenset[str]]:
+        """For every pointer and view of a function: the arguments it may come from."""
+        if id(function) not in self._origins:
+            self._origins[id(function)] = function, roots(self.program, function)
+        return self._origins[id(function)][1]
 
     def writes_inside(self, op: Op) -> RegionWrites:
         """What the regions of one of the program's operations write, by the names around them."""

@@ -10,7 +10,8 @@ import jax
 import numpy as np
 
 from .. import oracle
-from ..analysis.provenance import GlobalTypes, roots
+from ..analysis.provenance import GlobalTypes
+from ..analysis.resolve import resolve
 from ..generate.programs import Case
 from ..generate.state import Input
 from ..ir.types import ScalarType, TileType, VectorType
@@ -165,7 +166,8 @@ def for_engine(i: Input) -> Any:
 
 def of_engine(case: Case, outputs: Mapping[str, Any], report: Report) -> Run:
     """What the engine gave; a fragment's buffer has the argument's name, not that of a written view."""
-    sources = {n: r for f in case.program.functions for n, r in roots(case.program, f).items()}
+    resolved = resolve(case.program)
+    sources = {n: r for f in case.program.functions for n, r in resolved.origins(f).items()}
     by_name = {}
     for name, value in outputs.items():
         buffers = sources.get(name, ())

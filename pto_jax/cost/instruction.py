@@ -40,7 +40,7 @@ def model_called(name: str) -> Model:
     return model
 
 
-def estimate(
+def estimate(  # noqa: PLR0913 - keywords
     instruction: str,
     dtype: str | DType,
     valid_row: Size,
@@ -93,7 +93,7 @@ def estimate(
     return figure_of(chosen, work, None if profile is None else profile_called(profile))
 
 
-def cycles(
+def cycles(  # noqa: PLR0913 - keywords
     instruction: str,
     dtype: str | DType,
     valid_row: Size,

@@ -26,7 +26,7 @@ from .registration import register
 Types = Sequence[str] | Mapping[ProfileName, Sequence[str]]
 
 
-def instruction(
+def instruction(  # noqa: PLR0913 - keywords
     name: str,
     summary: str,
     semantics: str,

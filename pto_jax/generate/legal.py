@@ -77,7 +77,7 @@ _Values: TypeAlias = tuple[tuple[str, Type], ...]
 
 
 @lru_cache(maxsize=1 << 16)
-def _verdict(
+def _verdict(  # noqa: PLR0913 - what the cache is keyed by
     name: str,
     ins: _Values,
     outs: _Values,

@@ -113,7 +113,7 @@ class TileType:
 
     if TYPE_CHECKING:
 
-        def __init__(
+        def __init__(  # noqa: PLR0913 - keywords
             self,
             dtype: ElementType,
             rows: int,

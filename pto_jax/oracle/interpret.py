@@ -47,7 +47,7 @@ class OracleTile:
         return size(self.v_row, t.v_row, t.rows), size(self.v_col, t.v_col, t.cols)
 
 
-def run(
+def run(  # noqa: PLR0913 - keywords
     program: Program,
     buffers: Mapping[str, Any] | Sequence[Any] = (),
     *,

@@ -294,7 +294,7 @@ def _jitted(kernel: Kernel, mode: Mode) -> Any:
     return jax.jit(partial(execute, kernel, mode))
 
 
-def compile(
+def compile(  # noqa: PLR0913 - keywords
     program: Program,
     profile: str | Profile | None = None,
     entry: str | None = None,

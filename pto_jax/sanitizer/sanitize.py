@@ -47,7 +47,7 @@ class Sanitized:
         return "\n".join(d.render() for d in self.diagnostics) or NOTHING
 
 
-def sanitize(
+def sanitize(  # noqa: PLR0913 - keywords
     program: Program,
     buffers: Mapping[str, Any] | Sequence[Any] = (),
     *,

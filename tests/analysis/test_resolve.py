@@ -36,6 +36,23 @@ def test_equal_programs_have_operations_of_their_own() -> None:
     assert [s.file for s in spans if s is not None] == ["one.pto", "other.pto"]
 
 
+def test_views_come_from_arguments_through_calls_and_branches() -> None:
+    p, text = "!pto.ptr<f32>", ""
+    text += f"func.func @f(%p: {p}, %q: {p}, %c: i1, %n: index) attributes {{pto.entry}} {{\n"
+    text += f"%r = func.call @g(%p, %n) : ({p}, index) -> {p}\n"
+    text += (
+        f"%s = scf.if %c -> ({p}) {{\nscf.yield %r : {p}\n}} else {{\nscf.yield %q : {p}\n}}\nreturn\n}}\n"
+    )
+    text += f"func.func private @g(%a: {p}, %n: index) -> {p} {{\n"
+    text += f"%b = pto.addptr %a, %n : {p} -> {p}\nreturn %b : {p}\n}}"
+    resolved = resolve(parse(text))
+    outer, inner = resolved.program.functions
+    found = resolved.origins(outer)
+    assert found["r"] == {"p"} and found["s"] == {"p", "q"}
+    assert resolved.origins(inner)["b"] == {"a"}
+    assert resolved.origins(outer) is found
+
+
 def test_operands_that_do_not_fit_are_a_diagnostic_and_no_error() -> None:
     program = parse(TEXT)
     function = program.functions[0]

@@ -177,3 +177,66 @@ def test_special_values_occur_and_large_arrays_repeat() -> None:
     assert shape_of(PtrType(F32), None) == (1 << 16,)
     assert shape_of(TensorViewType((None, 3), F32), None) == (64, 3)
     assert shape_of(MemRefType((2, 3), F32, strides=(8, 1)), 11) == (11,)
+
+
+CONVERTS = """module {
+func.func @main(%x: !pto.ptr<f32>, %y: !pto.ptr<f16>) attributes {pto.entry} {
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c32 = arith.constant 32 : index
+  %large = arith.constant 1.0e6 : f32
+  %xv = pto.make_tensor_view %x, shape = [%c1, %c32], strides = [%c32, %c1] : !pto.tensor_view<?x?xf32>
+  %yv = pto.make_tensor_view %y, shape = [%c1, %c32], strides = [%c32, %c1] : !pto.tensor_view<?x?xf16>
+  %xw = pto.partition_view %xv, offsets = [%c0, %c0], sizes = [%c1, %c32]
+    : !pto.tensor_view<?x?xf32> -> !pto.partition_tensor_view<1x32xf32>
+  %yw = pto.partition_view %yv, offsets = [%c0, %c0], sizes = [%c1, %c32]
+    : !pto.tensor_view<?x?xf16> -> !pto.partition_tensor_view<1x32xf16>
+  %t = pto.alloc_tile : !pto.tile_buf<vec, 1x32xf32>
+  %h = pto.alloc_tile : !pto.tile_buf<vec, 1x32xf16>
+  pto.tload ins(%xw : !pto.partition_tensor_view<1x32xf32>) outs(%t : !pto.tile_buf<vec, 1x32xf32>)
+  pto.texpands ins(%large : f32) outs(%t : !pto.tile_buf<vec, 1x32xf32>)
+  pto.tcvt ins(%t : !pto.tile_buf<vec, 1x32xf32>) outs(%h : !pto.tile_buf<vec, 1x32xf16>)
+  pto.tstore ins(%h : !pto.tile_buf<vec, 1x32xf16>) outs(%yw : !pto.partition_tensor_view<1x32xf16>)
+  return
+}
+}
+"""
+
+
+def test_one_text_runs_under_two_versions_of_the_language(
+    commands: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file = commands.file("convert.pto", CONVERTS)
+    same = ("--profile", "a5", "--count", "2")
+    assert commands("diff", file, file, *same) == 0
+    assert commands("diff", file, file, *same, "--language", "2026-04") == 0
+    versions = ("--language", "2026-04", "--language-after", "2026-08")
+    assert commands("diff", file, file, *same, *versions, "--failures", "found") == 1
+    assert "different: input 0: y[" in commands.out
+    folder = next(Path("found").iterdir())
+    report = json.loads((folder / "report.json").read_text())
+    assert (int(report["before_bits"], 16), int(report["after_bits"], 16)) == (0x7BFF, 0x7C00)
+    monkeypatch.chdir(folder)
+    assert commands(*shlex.split(report["command"])[1:]) == 1
+
+
+def test_versions_are_options_of_commands_that_read_programs(commands: Any) -> None:
+    file = commands.file("convert.pto", CONVERTS)
+    assert commands("fmt", file) == 0 and "sat_mode = #pto<saturation_mode OFF>" in commands.out
+    assert commands("fmt", file, "--language", "2026-04") == 0
+    assert 'pto.language = "2026-04"' in commands.out and "sat_mode" not in commands.out
+    again = commands.file("again.pto", commands.out)
+    assert (
+        commands("diff", again, file, "--profile", "a5", "--count", "1", "--language-after", "2026-04") == 0
+    )
+    assert commands("verify", file, "--language", "2026-04") == 0
+    assert commands("verify", file, "--language", "2025-01") == 2 and "2026-04" in commands.err
+
+
+def test_the_changes_of_the_language_are_one_table(commands: Any) -> None:
+    assert commands("isa", "--changes") == 0
+    lines = commands.out.splitlines()
+    assert lines[0].startswith("2026-08 tcvt default: ") and lines[0].endswith(" -> OFF")
+    assert any(line.startswith("2026-08 taddrelu new") for line in lines)
+    assert commands("isa", "--changes", "--json") == 0
+    assert {row["kind"] for row in json.loads(commands.out)} == {"default", "new", "removed", "form"}

@@ -38,7 +38,7 @@ def viewed(name: str, d: str, shape: Sequence[int], strides: Sequence[int], offs
     return "\n".join(lines)
 
 
-def transfer(
+def transfer(  # noqa: PLR0913 - keywords
     op: str,
     memory: Any,
     indexes: OracleTile,
