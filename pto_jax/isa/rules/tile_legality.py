@@ -73,9 +73,10 @@ def _alignment(t: TileType, profile: Profile) -> Iterator[str]:
     count, what = (t.cols, "row of a row_major") if row_major else (t.rows, "column of a col_major")
     # The header counts a byte for each 4-bit element.
     stored = count * t.dtype.word_bits
-    if stored % (_BLOCK * 8):
+    block = _BLOCK // 2 if t.dtype.packed and t.dtype.is_float else _BLOCK
+    if stored % (block * 8):
         taken = f"one {what} tile ({count} x {t.dtype}) takes {stored / 8:g} bytes"
-        yield f"{taken}; allowed: a multiple of {_BLOCK}; usual fix: {aligned(t)}"
+        yield f"{taken}; allowed: a multiple of {block}; usual fix: {aligned(t)}"
 
 
 def _single_column(t: TileType) -> bool:
@@ -138,7 +139,8 @@ TYPE_RULES: tuple[TypeRule, ...] = (
     TypeRule("tile-fractal", "fractal is 512, 1024 or 32", _fractal),
     TypeRule(
         ALIGNMENT,
-        "a row (row_major) or column (col_major) is a multiple of 32 bytes; a warning for a single column",
+        "a row (row_major) or column (col_major) is a multiple of 32 bytes (16 for 4-bit floats); a warning "
+        "for a single column",
         _alignment,
         tolerated=_single_column,
     ),
