@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from ..ir.program import Value
-from ..ir.types import GlobalLayout, PartitionViewType, TensorViewType, TileType, Type
+from ..ir.types import GlobalLayout, PartitionViewType, TensorViewType, Type
 from ..isa.check import Valid
 from .addresses import Bytes
 
@@ -46,12 +46,8 @@ Fact: TypeAlias = "int | TileFact | ViewFact | PointerFact | Any"
 
 
 def fact_of(t: Type) -> Fact | None:
-    """What the type of a value says."""
-    if isinstance(t, TileType):
-        return TileFact(None)
-    if isinstance(t, TensorViewType | PartitionViewType):
-        return ViewFact(t.dims)
-    return None
+    """What the type of a value says; the sizes in a tile's type are seen wherever the tile is named."""
+    return ViewFact(t.dims) if isinstance(t, TensorViewType | PartitionViewType) else None
 
 
 def join(a: Fact | None, b: Fact | None) -> Fact | None:
