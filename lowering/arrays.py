@@ -2,8 +2,9 @@
 
 Annotations of arrays say both: ``UInt32[Array, "lines lanes"]``. Equal names in one signature are equal
 sizes; ``*shape`` stands for any axes, ``*#shape`` for axes that broadcast with the others of that name, ``_``
-for one axis and ``...`` for all axes that nothing is said about. Modules import the names for type checking
-only, so that executing needs no jaxtyping; tests/numerics/test_shapes.py holds the rules against them.
+for one axis and ``...`` for all axes that nothing is said about; ``{count}`` is the value of a parameter.
+Modules import the names for type checking only, so that executing needs no jaxtyping;
+tests/numerics/test_shapes.py holds the rules against them.
 """
 
 from __future__ import annotations

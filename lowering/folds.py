@@ -22,11 +22,13 @@ from .numerics import ExactFloat, FastFloat, Float, Real
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int, Int32, Shaped, UInt
 
+    from .arrays import Size
+
 Operation: TypeAlias = Literal["add", "mul"]
 
 
 def mask_lines(
-    lines: Shaped[Array, "lines lanes"], size: Int32[Array, ""] | int, fill: np.integer[Any]
+    lines: Shaped[Array, "lines lanes"], size: Size | int, fill: np.integer[Any]
 ) -> Shaped[Array, "_ lanes"]:
     """The lines before ``size``, ``fill`` in the others; a known size cuts them off instead."""
     if isinstance(size, int):
@@ -118,7 +120,7 @@ def integer_fold(operation: Operation, lines: UInt[Array, "lines lanes"]) -> UIn
 
 
 def tree_sum(
-    a: Float, lines: UInt[Array, "lines lanes"], size: Int32[Array, ""] | int, odd: Literal["first", "last"]
+    a: Float, lines: UInt[Array, "lines lanes"], size: Size | int, odd: Literal["first", "last"]
 ) -> UInt[Array, " lanes"]:
     """Words of the sum of the first ``size`` lines: neighbouring pairs, then pairs of those sums.
 
@@ -145,7 +147,7 @@ def tree_sum(
 
 
 def first_extreme(
-    lines: UInt[Array, "lines lanes"], dtype: DType, largest: bool, size: Int32[Array, ""] | int
+    lines: UInt[Array, "lines lanes"], dtype: DType, largest: bool, size: Size | int
 ) -> tuple[Int32[Array, " lanes"], UInt[Array, " lanes"]]:
     """Line number (int32) and word of the first strict extreme of the first ``size`` lines.
 

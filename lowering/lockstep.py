@@ -30,7 +30,7 @@ from .rules import RULES, Context, Lanes
 if TYPE_CHECKING:
     from jaxtyping import Int, Int32, UInt32
 
-    from .arrays import Words
+    from .arrays import Word, Words
 
 #: The words of one register, and of several or of those of several programs.
 Register: TypeAlias = "UInt32[Array, ' words']"
@@ -116,7 +116,7 @@ def step(branch: Branch | None) -> Step:
         sizes: Int32[Array, "operands 2"],
         scalars: UInt32[Array, " scalars"],
     ) -> Register:
-        inputs: dict[str, Lanes | Array] = {}
+        inputs: dict[str, Lanes | Word] = {}
         for i, name in enumerate(branch.tiles):
             words = take_tile(operands[i], context.tile(name))
             inputs[name] = Lanes(words, sizes[i, 0], sizes[i, 1])

@@ -25,14 +25,14 @@ from .region import all_ones, fit, flush, mask
 from .rules import Context, Inputs, Lanes, Outputs, rule
 
 if TYPE_CHECKING:
-    from jaxtyping import Int32, UInt, UInt32
+    from jaxtyping import UInt, UInt32
 
-    from .arrays import Mask, Words
+    from .arrays import Mask, Size, Words
 
 #: Computes the finished sums [m, n] as words of the destination's type.
 Product: TypeAlias = "Callable[[Context, Inputs], UInt32[Array, 'M N']]"
 #: A valid size: static or traced.
-Size: TypeAlias = "int | Int32[Array, '']"
+Extent: TypeAlias = "int | Size"
 
 _PRECISIONS = {F32: Precision(46, exact=False), BF16: Precision(14, exact=True)}
 #: float16 and 8-bit floats: the smallest product is far above the subnormal range of float32.
@@ -42,9 +42,9 @@ _NARROW = Precision(None, exact=True)
 class Extents(NamedTuple):
     """M, K and N of a multiplication."""
 
-    m: Size
-    k: Size
-    n: Size
+    m: Extent
+    k: Extent
+    n: Extent
 
     @classmethod
     def of(cls, c: Context, inputs: Inputs) -> Extents:
@@ -60,13 +60,13 @@ class Extents(NamedTuple):
         return m, k, n
 
 
-def _size(static: int | None, traced: Int32[Array, ""] | None) -> Size:
+def _size(static: int | None, traced: Size | None) -> Extent:
     size = traced if static is None else static
     assert size is not None
     return size
 
 
-def within(c: Context, inputs: Inputs, shape: tuple[int, int], rows: Size, cols: Size) -> Mask | None:
+def within(c: Context, inputs: Inputs, shape: tuple[int, int], rows: Extent, cols: Extent) -> Mask | None:
     """Lanes of ``shape`` in the first ``rows`` and ``cols``, or None when that is every lane."""
     static = (s if isinstance(s, int) else None for s in (rows, cols))
     traced = (None if isinstance(s, int) else s for s in (rows, cols))

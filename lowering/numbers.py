@@ -31,8 +31,10 @@ class Real(NamedTuple):
 #: A number of some arithmetic: Real, a float32 array or an integer array.
 Num: TypeAlias = "Real | Float32[Array, '...'] | Integers"
 
-#: Lane-wise comparisons of arrays of one type and shape.
-COMPARE: dict[CmpMode, Callable[[Array, Array], Array]] = {
+#: An operation on arrays of one type and shape, lane by lane.
+Lanewise: TypeAlias = "Callable[[Shaped[Array, '*shape'], Shaped[Array, '*shape']], Shaped[Array, '*shape']]"
+
+COMPARE: dict[CmpMode, Lanewise] = {
     CmpMode.EQ: lax.eq,
     CmpMode.NE: lax.ne,
     CmpMode.LT: lax.lt,
@@ -42,9 +44,7 @@ COMPARE: dict[CmpMode, Callable[[Array, Array], Array]] = {
 }
 
 
-def broadcast(
-    op: Callable[[Shaped[Array, "..."], Shaped[Array, "..."]], Shaped[Array, "..."]],
-) -> Callable[[Shaped[Array, "..."], Shaped[Array, "..."]], Shaped[Array, "..."]]:
+def broadcast(op: Lanewise) -> Lanewise:
     """An operation on arrays of one shape, on arrays of shapes that broadcast."""
 
     def apply(x: Shaped[Array, "*#shape"], y: Shaped[Array, "*#shape"]) -> Shaped[Array, "*shape"]:

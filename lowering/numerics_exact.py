@@ -13,7 +13,7 @@ from pto_jax.ir.dtypes import F32, DType
 from pto_jax.ir.types import CmpMode
 
 from . import bits
-from .numbers import COMPARE, Num, Real, broadcast
+from .numbers import COMPARE, Lanewise, Num, Real, broadcast
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, UInt, UInt32
@@ -132,12 +132,7 @@ class ExactFloat:
         v = self.single(x)
         return v != v
 
-    def _operate(
-        self,
-        op: Callable[[Float64[Array, "..."], Float64[Array, "..."]], Float64[Array, "..."]],
-        x: Num,
-        y: Num,
-    ) -> Real:
+    def _operate(self, op: Lanewise, x: Num, y: Num) -> Real:
         return Real(broadcast(op)(self.single(x), self.single(y)), self._evaluation)
 
     @staticmethod

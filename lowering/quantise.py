@@ -182,7 +182,9 @@ def through(
     return plain(c, words, dst)
 
 
-def _line(c: Context, inputs: Inputs, count: int, first: Int32[Array, ""] | None) -> UInt64[Array, " count"]:
+def _line(
+    c: Context, inputs: Inputs, count: int, first: Int32[Array, ""] | None
+) -> UInt64[Array, " {count}"]:
     """``count`` parameter words of row 0 of the fp tile; those beyond the tile are all ones."""
     extent = count if first is None else count + c.tile("src").cols
     line = source(c, inputs, "fp", (1, extent))[0]

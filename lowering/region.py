@@ -35,7 +35,7 @@ def mask(t: TileType, lanes: Lanes, shape: tuple[int, int] | None = None) -> Mas
     shape = shape or t.shape
     parts = []
     for axis, (static, traced) in enumerate(((t.v_row, lanes.v_row), (t.v_col, lanes.v_col))):
-        size: Array | np.int32
+        size: Size | np.int32
         if static is not None:
             if static >= shape[axis]:
                 continue
@@ -52,7 +52,7 @@ def mask(t: TileType, lanes: Lanes, shape: tuple[int, int] | None = None) -> Mas
 
 def fit(
     words: Shaped[Array, "height width"], shape: tuple[int, int], fill: np.generic
-) -> Shaped[Array, "rows cols"]:
+) -> Shaped[Array, "{shape[0]} {shape[1]}"]:
     """The words cropped or extended with ``fill`` to another physical shape."""
     rows, cols = words.shape
     if (rows, cols) == shape:

@@ -16,13 +16,14 @@ from pto_jax.ir.dtypes import I1, I64, DType, dtype as find_dtype
 from pto_jax.ir.types import CmpMode, RoundMode
 
 from . import bits, convert
+from .numbers import COMPARE, Lanewise
 from .numerics import Float, Integer
 from .rules import Semantics
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Shaped, UInt
 
-    from .arrays import Floats, Integers, Word
+    from .arrays import Floats, Integers, Leaf, Word
 
 
 def native(dtype: DType) -> np.dtype:
@@ -74,16 +75,12 @@ def compute(
 
 
 _ORDER: dict[str, CmpMode] = {m.name.lower(): m for m in CmpMode}
-_COMPARE: dict[CmpMode, Callable[[Array, Array], Array]] = {
-    CmpMode.EQ: lax.eq, CmpMode.NE: lax.ne, CmpMode.LT: lax.lt,
-    CmpMode.LE: lax.le, CmpMode.GT: lax.gt, CmpMode.GE: lax.ge,
-}  # fmt: skip
 
 
 def _compare_integers(predicate: str, x: Shaped[Array, ""], y: Shaped[Array, ""]) -> Bool[Array, ""]:
     if predicate.startswith("u"):
         x, y = _unsigned(x), _unsigned(y)
-    return _COMPARE[_ORDER[predicate[-2:]]](x, y)
+    return COMPARE[_ORDER[predicate[-2:]]](x, y)
 
 
 def _compare_floats(predicate: str, a: Float, x: Word, y: Word) -> Bool[Array, ""]:
@@ -137,9 +134,7 @@ def _divide(x: Integers, y: Integers, towards: int) -> Integers:
     return lax.select(lax.bitwise_and(inexact, other_side), next_one, quotient)
 
 
-def _shift(
-    shift: Callable[[Shaped[Array, ""], Shaped[Array, ""]], Shaped[Array, ""]],
-) -> Callable[[Shaped[Array, ""], Shaped[Array, ""]], Shaped[Array, ""]]:
+def _shift(shift: Lanewise) -> Lanewise:
     """The count is taken modulo the width, as instructions take it."""
 
     def apply(x: Integers, y: Integers) -> Integers:
@@ -150,7 +145,7 @@ def _shift(
 
 #: Operations on the operands as unsigned numbers.
 _UNSIGNED = frozenset({"divui", "ceildivui", "remui", "minui", "maxui", "shrui"})
-_INTEGER: dict[str, Callable[[Array, Array], Array]] = {
+_INTEGER: dict[str, Lanewise] = {
     "addi": lax.add,
     "subi": lax.sub,
     "muli": lax.mul,
@@ -193,7 +188,7 @@ def _negated(a: Float, x: Word) -> Word:
     return x ^ a.dtype.word.type(1 << (a.dtype.bits - 1))
 
 
-_FLOAT: dict[str, Callable[..., Array]] = {
+_FLOAT: dict[str, Callable[..., Word]] = {
     "addf": partial(_binary, "add"),
     "subf": partial(_binary, "sub"),
     "mulf": partial(_binary, "mul"),
@@ -254,7 +249,7 @@ def _bitcast(x: Shaped[Array, ""], source: DType, result: DType) -> Shaped[Array
     return lax.bitcast_convert_type(x, native(result))
 
 
-_CONVERSIONS: dict[str, Callable[[Array, DType, DType], Array]] = {
+_CONVERSIONS: dict[str, Callable[[Leaf, DType, DType], Leaf]] = {
     "index_cast": _truncate,
     "index_castui": _extend_unsigned,
     "extsi": _extend,

@@ -64,14 +64,13 @@ def verify(
     >>> [d.severity for d in verify(parse(text), profile="a5")][:1]
     ['error']
     """
-    from .analysis.type_inference import complete
     from .verifier.functions import LEVELS
     from .verifier.programs import Build, verify_program
 
     if level is not None and level not in LEVELS:
         raise ArgumentError(f"level {level}; allowed: {', '.join(map(str, LEVELS))}")
     selected, build = resolve_profile(program, profile, arch=arch), Build(level, auto_sync)
-    findings = list(verify_program(complete(program), selected, portable=portable, build=build))
+    findings = list(verify_program(program, selected, portable=portable, build=build))
     errors = [d for d in findings if d.severity == "error"]
     if raise_on_error and errors:
         raise VerifyError(errors)

@@ -220,7 +220,7 @@ def _results(
 ) -> tuple[Any, Report]:
     bound = typed.bound
     vectors = {n: t for n in bound.values if isinstance(t := types[n], VectorType)}
-    made = machine.execute(Execution(typed.op, bound.instruction, operands, bound.attrs, bound.form, vectors))
+    made = machine.execute(Execution(typed.op, bound, operands, bound.attrs, vectors))
     written = [o.name for o in bound.instruction.destinations if o.name in bound.values]
     results = tuple(
         made[n] if n in vectors else Tile.of(machine.words(operands[n]), operands[n]) for n in written

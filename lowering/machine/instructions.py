@@ -25,6 +25,8 @@ from .tile_memory import TileMemory, Violation
 if TYPE_CHECKING:
     from jaxtyping import Bool, Shaped
 
+    from ..arrays import Word
+
 
 @dataclass
 class InstructionMachine(TileMemory):
@@ -77,7 +79,7 @@ class InstructionMachine(TileMemory):
 
     def inputs(self, e: Execution, context: Context) -> Inputs:
         """Lanes of the tiles and words of the scalars an instruction is given."""
-        inputs: dict[str, Lanes | Array] = {}
+        inputs: dict[str, Lanes | Word] = {}
         for name, operand in e.operands.items():
             if e.instruction.operand(name).role == "tmp" or isinstance(operand, View | Pointer):
                 continue

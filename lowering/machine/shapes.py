@@ -191,7 +191,7 @@ def leaves(operand: Operand, shape: Shape) -> list[Leaf]:
 
 def _place_leaves(place: Any, shape: Any) -> list[Leaf]:
     options = _options(shape)
-    found: list[Array] = []
+    found: list[Leaf] = []
     if isinstance(shape, Choice):
         found.append(_index(place, options))
     for option in options:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..arrays import Flat, Words
 
 
-def read(flat: Flat, start: Scalar, count: int) -> UInt[Array, " count"]:
+def read(flat: Flat, start: Scalar, count: int) -> UInt[Array, " {count}"]:
     """``count`` elements from ``start`` on; no more than the array has."""
     size = flat.shape[0]
     if isinstance(start, int) and 0 <= start <= size - count:
@@ -64,7 +64,9 @@ def _places(start: Int64[Array, ""], size: int, count: int) -> tuple[Int32[Array
     return inside, places
 
 
-def read_window(whole: Words, starts: tuple[Scalar, Scalar], shape: tuple[int, int]) -> UInt[Array, "_ _"]:
+def read_window(
+    whole: Words, starts: tuple[Scalar, Scalar], shape: tuple[int, int]
+) -> UInt[Array, "{shape[0]} {shape[1]}"]:
     """The elements [rows, cols] of a matrix from a row and a column on."""
     if _is_inside(starts, shape, whole.shape):
         return lax.dynamic_slice(whole, [np.int32(n) for n in starts], shape)

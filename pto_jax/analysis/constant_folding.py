@@ -78,14 +78,14 @@ def operation(op: Op) -> str:
 
 def fold_op(op: Op, constants: Mapping[str, int]) -> int | None:
     """The integer an operation yields when ``constants`` give its operands, else None."""
-    if len(op.results) != 1:
+    if len(op.results) != 1 or not op.name.startswith(("arith.", CAST)):
         return None
     if op.name == "arith.constant":
         value = op.attrs.get("value")
         return value if isinstance(value, int) and not isinstance(value, bool) else None
     args = [constants[v.name] for v in op.ins if v.name in constants]
-    if len(args) == len(op.ins) == 1 and op.name == CAST:
-        return wrapped(args[0], scalar_dtype(op.results[0].type))
-    if len(args) != len(op.ins) or not op.name.startswith("arith."):
+    if len(args) != len(op.ins):
         return None
+    if op.name == CAST:
+        return wrapped(args[0], scalar_dtype(op.results[0].type)) if len(args) == 1 else None
     return fold(operation(op), args, scalar_dtype(op.results[0].type))

@@ -9,10 +9,12 @@ from dataclasses import dataclass
 from .. import isa
 from ..errors import ArgumentError
 from ..ir.program import Function, Op, Program
-from ..ir.types import MemRefType, PtrType, Type
-from ..isa.effects import traits_of, written
-from ..isa.views import ADDPTR, MAKE_TENSOR_VIEW
+from ..ir.types import MemRefType, Type
+from ..isa.effects import traits_of
+from ..isa.views import MAKE_TENSOR_VIEW
+from .lattices import OperandFacts
 from .provenance import GlobalTypes as GlobalTypes, called, roots
+from .resolve import resolve
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,7 @@ def select_entry(program: Program, entry: str | None) -> Function:
 def arguments(program: Program, function: Function) -> tuple[Argument, ...]:
     """The arguments of a function with what is known about its buffers."""
     changed = set(written_buffers(program, function))
-    needs = _needs(function)
+    needs = _needs(program, function)
     return tuple(Argument(a.name, a.type, needs.get(a.name), a.name in changed) for a in function.args)
 
 
@@ -88,14 +90,14 @@ def written_buffers(program: Program, function: Function) -> tuple[str, ...]:
 
 
 def _writes(program: Program, function: Function, active: frozenset[str]) -> Iterator[str]:
-    names = roots(program, function)
+    names, resolved = roots(program, function), resolve(program)
     order = {a.name: i for i, a in enumerate(function.args)}
 
     def of(name: str | None) -> list[str]:
         return sorted(names.get(name or "", ()), key=order.__getitem__)
 
     for op in function.walk():
-        for target in written(op, "global"):
+        for target in resolved.of(op).written("global"):
             yield from of(target.name)
         callee = called(program, op)
         if callee is not None and callee.name not in active:
@@ -104,28 +106,19 @@ def _writes(program: Program, function: Function, active: frozenset[str]) -> Ite
                 yield from of(given.get(inner))
 
 
-def _needs(function: Function) -> dict[str, int]:
-    constants: dict[str, int] = {}
-    offsets: dict[str, tuple[str, int]] = {
-        a.name: (a.name, 0) for a in function.args if isinstance(a.type, PtrType)
-    }
+def _needs(program: Program, function: Function) -> dict[str, int]:
+    facts = resolve(program).facts(function)
     needs = {
         a.name: memref_extent(a.type)
         for a in function.args
         if isinstance(a.type, MemRefType) and memref_extent(a.type)
     }
     for op in function.walk():
-        value = op.attrs.get("value") if op.name == "arith.constant" else None
-        if isinstance(value, int):
-            constants[op.results[0].name] = value
-        elif op.name == ADDPTR and op.ins[0].name in offsets and op.ins[1].name in constants:
-            base, offset = offsets[op.ins[0].name]
-            offsets[op.results[0].name] = (base, offset + constants[op.ins[1].name])
-        elif op.name == MAKE_TENSOR_VIEW and op.group("ptr")[0].name in offsets:
-            base, offset = offsets[op.group("ptr")[0].name]
-            extent = _extent(op, constants)
-            if extent:
-                needs[base] = max(needs.get(base, 0), offset + extent)
+        if op.name == MAKE_TENSOR_VIEW:
+            known = facts.of(op)
+            pointer, extent = known.pointers.get(op.group("ptr")[0].name), _extent(op, known)
+            if pointer is not None and extent:
+                needs[pointer.base] = max(needs.get(pointer.base, 0), pointer.offset + extent)
     return needs
 
 
@@ -147,13 +140,12 @@ def strides_of(dims: Sequence[int | None], strides: Sequence[int | None] | None)
     return tuple(s if s is not None else c for s, c in zip(strides or found, found, strict=True))
 
 
-def _extent(op: Op, constants: dict[str, int]) -> int:
+def _extent(op: Op, known: OperandFacts) -> int:
     """Elements from the view's base to its last element, 0 when the text does not give the sizes."""
     total = 1
-    for size, stride in zip(op.group("shape"), op.group("strides"), strict=False):
-        if size.name not in constants or stride.name not in constants:
+    for dimension in zip(op.group("shape"), op.group("strides"), strict=False):
+        size, stride = map(known.number, dimension)
+        if not size or stride is None:
             return 0
-        if constants[size.name] == 0:
-            return 0
-        total += (constants[size.name] - 1) * constants[stride.name]
+        total += (size - 1) * stride
     return total

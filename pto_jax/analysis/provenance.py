@@ -2,30 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from ..ir.program import Function, Op, Program, Symbol, Value
 from ..ir.types import MemRefType, PartitionViewType, PtrType, TensorViewType
 from ..isa.effects import aliased, flows, handed_on, traits_of
+from .dataflow import raise_values
 from .pipes import slot_views
 
 GlobalTypes = PtrType | MemRefType | TensorViewType | PartitionViewType
 
-_Roots = dict[str, frozenset[str]]
-
 
 def roots(program: Program, function: Function) -> Mapping[str, frozenset[str]]:
     """For every pointer and view: the arguments it may come from."""
-    found: _Roots = {a.name: frozenset({a.name}) for a in function.args if isinstance(a.type, GlobalTypes)}
-    slots = list(slot_views(function))
-    while True:
-        size = sum(map(len, found.values()))
-        pairs = (pair for op in function.walk() for pair in _flows(program, op))
-        for target, source in (*pairs, *slots):
-            if source.name in found:
-                found[target.name] = found.get(target.name, frozenset()) | found[source.name]
-        if sum(map(len, found.values())) == size:
-            return found
+    found: dict[str, frozenset[str]] = {
+        a.name: frozenset({a.name}) for a in function.args if isinstance(a.type, GlobalTypes)
+    }
+
+    def transfer(pairs: Sequence[tuple[Value, Value]]) -> bool:
+        changed = False
+        for target, source in pairs:
+            before = found.get(target.name, frozenset())
+            if not found.get(source.name, before) <= before:
+                found[target.name], changed = before | found[source.name], True
+        return changed
+
+    raise_values(
+        [*(tuple(_flows(program, op)) for op in function.walk()), tuple(slot_views(function))], transfer
+    )
+    return found
 
 
 def _flows(program: Program, op: Op) -> Iterator[tuple[Value, Value]]:

@@ -18,7 +18,7 @@ from ..errors import ArgumentError, Diagnostic, FileError, ParseError, PtoError
 from ..files.terminal import escaping, one_line
 from ..ir.languages import LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
-from . import emit, fuzz, replay, report
+from . import emit, fuzz, options, replay, report
 from .options import (
     ACCEPTED,
     INTERRUPTED,
@@ -29,7 +29,6 @@ from .options import (
     Watch,
     add_language,
     build_level,
-    of_command,
     scalar,
 )
 
@@ -282,7 +281,7 @@ def _run(args: argparse.Namespace) -> int:
         raise ArgumentError("give either a FILE or --example NAME")
     watching = args.trace is not None or args.stop is not None
     watch = Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
-    run(of_command(RunOptions, args, watch=watch))
+    run(options.of_command(RunOptions, args, watch=watch))
     return ACCEPTED
 
 
@@ -291,7 +290,7 @@ def _diff(args: argparse.Namespace) -> int:
 
     scalars = dict(scalar(text) for text in args.arg)
     after = args.language_after or args.language
-    equal = diff(of_command(DiffOptions, args, scalars=scalars, language_after=after))
+    equal = diff(options.of_command(DiffOptions, args, scalars=scalars, language_after=after))
     return ACCEPTED if equal else REJECTED
 
 

@@ -2,37 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any
 
 from .. import isa
 from ..analysis.entries import select_entry
+from ..analysis.facts import Entered, FunctionFacts, solve
+from ..analysis.lattices import OperandFacts
 from ..analysis.provenance import called
+from ..analysis.resolve import ResolvedProgram, resolve
 from ..api import resolve_profile
-from ..errors import ArgumentError, VerifyError
+from ..errors import ArgumentError
 from ..ir.program import Function, Op, Program, Region, Value
 from ..ir.types import Loc, TileType
-from ..isa.effects import operands_of, traits_of
+from ..isa.effects import traits_of
 from ..isa.issue import pipe_of
 from ..isa.structure import structural_traits
 from ..profiles import Profile
 from .cce_stub import CONTROL
 from .instruction import figure_of, model_called
 from .report import CostLine, CostReport
-from .sizes import Size, at_least, at_most, ceil_div
+from .sizes import Size, at_least, ceil_div, fold
 from .work import Figure, Model, Work, no_data
 
 _PLACES = {loc: loc.name.capitalize() for loc in Loc}
-_ARITHMETIC: Mapping[str, Callable[[Size, Size], Size]] = {
-    "arith.addi": lambda a, b: a + b,
-    "arith.subi": lambda a, b: a - b,
-    "arith.muli": lambda a, b: a * b,
-    "arith.minsi": at_most,
-    "arith.maxsi": at_least,
-    "arith.ceildivsi": ceil_div,
-}
-_UNCHANGED = frozenset(("arith.index_cast", "arith.extsi", "arith.trunci", "arith.extui"))
 
 
 def cost(
@@ -62,36 +55,33 @@ def cost(
     if unknown:
         names = ", ".join(value.name for value in function.args) or "none"
         raise ArgumentError(f"@{function.name} has no argument {', '.join(unknown)}; it has: {names}")
-    walk = _Walk(program, chosen, selected)
-    values = [(arguments or {}).get(value.name) for value in function.args]
-    lines = walk.function(function, values, 1, ())
+    walk = _Walk(resolve(program, selected), chosen, selected)
+    lines = walk.function(function, Entered(tuple((arguments or {}).items())), 1, ())
     return CostReport(chosen.name, selected.name, tuple(lines), tuple(walk.notes))
 
 
 @dataclass
 class _Frame:
-    """What is known while a function is walked."""
+    """The function that is walked, and what is known of its operations."""
 
-    name: str
-    known: dict[str, Size]
-    valid: dict[str, tuple[Size | None, Size | None]]
+    function: Function
+    facts: FunctionFacts
 
 
 class _Walk:
-    def __init__(self, program: Program, model: Model, profile: Profile) -> None:
-        self.program = program
+    def __init__(self, resolved: ResolvedProgram, model: Model, profile: Profile) -> None:
+        self.resolved = resolved
         self.model = model
         self.profile = profile
         self.notes: dict[str, None] = {}
 
     def function(
-        self, function: Function, given: Sequence[Size | None], times: Size | None, above: tuple[str, ...]
+        self, function: Function, entered: Entered, times: Size | None, above: tuple[str, ...]
     ) -> list[CostLine]:
         if function.name in above:
             self.notes[f"@{function.name} calls itself; the inner call is not counted"] = None
             return []
-        numbers = {v.name: g for v, g in zip(function.args, given, strict=False) if g is not None}
-        frame = _Frame(function.name, numbers, {})
+        frame = _Frame(function, solve(function, self.resolved.values, entered, fold))
         return self.region(function.body, frame, times, (*above, function.name))
 
     def region(
@@ -117,13 +107,11 @@ class _Walk:
             return self.call(op, frame, times, above)
         if op.regions:
             return [line for r in op.regions for line in self.region(r, frame, times, above)]
-        self.learn(op, frame)
         return self.instruction(op, frame, times)
 
     def loop(self, op: Op, frame: _Frame, times: Size | None, above: tuple[str, ...]) -> list[CostLine]:
-        bounds = [frame.known.get(op.group(g)[0].name) for g in ("lb", "ub", "step")]
-        trips: Size | None = None
-        lower, upper, step = bounds
+        known, trips = frame.facts.of(op), None
+        lower, upper, step = (known.number(op.group(g)[0]) for g in ("lb", "ub", "step"))
         if lower is None or upper is None or step is None:
             place = f"line {op.span.line}: " if op.span else ""
             self.notes[f"{place}the bounds of scf.for are not known; its body counts once"] = None
@@ -146,29 +134,14 @@ class _Walk:
         return lines
 
     def call(self, op: Op, frame: _Frame, times: Size | None, above: tuple[str, ...]) -> list[CostLine]:
-        function = called(self.program, op)
+        function = called(self.resolved.program, op)
         if function is None:
             return []
-        return self.function(function, [frame.known.get(v.name) for v in op.ins], times, above)
-
-    def learn(self, op: Op, frame: _Frame) -> None:
-        """Constants, and valid sizes that handles are given."""
-        value = _fold(op, frame.known)
-        if value is not None:
-            frame.known[op.results[0].name] = value
-        traits = traits_of(op)
-        allocates = traits.placement is not None and traits.placement.allocates
-        if allocates or traits.resizes is not None:
-            values = operands_of(op)
-            sizes = (values.get("valid_row"), values.get("valid_col"))
-            rows, cols = (None if v is None else frame.known.get(v.name) for v in sizes)
-            handles = op.results if traits.resizes is None else (values.get(traits.resizes),)
-            for handle in handles:
-                if handle is not None:
-                    frame.valid[handle.name] = rows, cols
+        return self.function(function, frame.facts.entering(op, function), times, above)
 
     def instruction(self, op: Op, frame: _Frame, times: Size | None) -> list[CostLine]:
-        declared = isa.find(op.name)
+        resolved = self.resolved.of(op)
+        declared = resolved.instruction
         control = declared is not None and (
             declared.cls == "sync_config" or declared.traits.alias is not None
         )
@@ -181,24 +154,21 @@ class _Walk:
             figure = no_data(self.model.name, f"{op.name} is not declared")
         elif control:
             figure = Figure(self.model.name, CONTROL, note="control call")
+        elif resolved.bound is None:
+            figure = no_data(self.model.name, str(resolved.problems[0].message))
         else:
-            try:
-                values = isa.bind(declared, op).values
-            except VerifyError as error:
-                figure = no_data(self.model.name, str(error.diagnostics[0].message))
-            else:
-                figure, notes = self.figure(op, declared, values, frame)
-        return [CostLine(op.name, frame.name, pipe, figure, times, op.span, notes)]
+            figure, notes = self.figure(op, declared, resolved.values, frame.facts.of(op))
+        return [CostLine(op.name, frame.function.name, pipe, figure, times, op.span, notes)]
 
     def figure(
-        self, op: Op, declared: isa.Instruction, values: Mapping[str, Value], frame: _Frame
+        self, op: Op, declared: isa.Instruction, values: Mapping[str, Value], known: OperandFacts
     ) -> tuple[Figure, tuple[str, ...]]:
         sized = next((n for n in declared.sized_by if n in values), declared.sized_by[-1])
         value = values.get(sized)
         t = value.type if value is not None else None
         if value is None or not isinstance(t, TileType):
             return no_data(self.model.name, f"the tile type of {sized} is not given"), ()
-        (row, col), notes = _valid(value, t, frame)
+        (row, col), notes = _valid(value, t, known)
         work = Work(
             op.name,
             t.dtype,
@@ -210,11 +180,11 @@ class _Walk:
             route=_route(op, values),
             static=t.is_static,
             binary=bool(op.attrs.get("isBinary")),
-            block=_block(values, frame),
+            block=_block(values, known),
             lists=sum(name.startswith("src") for name in values),
         )
         if declared.cls == "matrix":
-            work, more = _product(work, values, frame)
+            work, more = _product(work, values, known)
             notes += more
         return figure_of(self.model, work, self.profile), notes
 
@@ -223,31 +193,15 @@ def _noted(line: CostLine, note: str) -> CostLine:
     return replace(line, notes=(*line.notes, note))
 
 
-def _fold(op: Op, known: Mapping[str, Size]) -> Size | None:
-    if len(op.results) != 1:
-        return None
-    if op.name == "arith.constant":
-        value: Any = op.attrs.get("value")
-        return value if isinstance(value, int) and not isinstance(value, bool) else None
-    args = [known.get(v.name) for v in op.ins]
-    if any(a is None for a in args):
-        return None
-    if op.name in _UNCHANGED and len(args) == 1:
-        return args[0]
-    if op.name in _ARITHMETIC and len(args) == 2:
-        return _ARITHMETIC[op.name](*args)
-    return None
-
-
 def _is_control(op: Op) -> bool:
     """Whether an operation is a control call; tools turn events and waits for operations into such calls."""
     order = traits_of(op).order
     return order is not None and order.through not in ("event", "operation")
 
 
-def _valid(value: Value, t: TileType, frame: _Frame) -> tuple[tuple[Size, Size], tuple[str, ...]]:
+def _valid(value: Value, t: TileType, known: OperandFacts) -> tuple[tuple[Size, Size], tuple[str, ...]]:
     """Valid sizes of a tile; the physical ones where the program does not say."""
-    dynamic_sizes = frame.valid.get(value.name, (None, None))
+    dynamic_sizes = known.valid.get(value.name, (None, None))
     sizes: list[Size] = []
     unknown = False
     for static, dynamic, physical in zip(t.valid, dynamic_sizes, t.shape, strict=True):
@@ -257,18 +211,17 @@ def _valid(value: Value, t: TileType, frame: _Frame) -> tuple[tuple[Size, Size],
     return (sizes[0], sizes[1]), note
 
 
-def _product(work: Work, values: Mapping[str, Value], frame: _Frame) -> tuple[Work, tuple[str, ...]]:
+def _product(work: Work, values: Mapping[str, Value], known: OperandFacts) -> tuple[Work, tuple[str, ...]]:
     """Rows and reduced size from the left operand, columns from the right one."""
     right = values["b"]
     if not isinstance(right.type, TileType):
         return work, ()
-    (_, columns), notes = _valid(right, right.type, frame)
+    (_, columns), notes = _valid(right, right.type, known)
     return replace(work, k=work.valid_col, valid_col=columns), notes
 
 
-def _block(values: Mapping[str, Value], frame: _Frame) -> Size:
-    value = values.get("blockLen")
-    length = None if value is None else frame.known.get(value.name)
+def _block(values: Mapping[str, Value], known: OperandFacts) -> Size:
+    length = known.number(values.get("blockLen"))
     return 64 if length is None else length
 
 

@@ -6,9 +6,13 @@ one evaluation.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Any, TypeAlias
 
 import numpy as np
+
+from ..analysis.constant_folding import fold_op
+from ..ir.program import Op
 
 #: A size: an integer, or an array of integers.
 Size: TypeAlias = Any
@@ -65,3 +69,27 @@ def whole(value: Size) -> Size:
 def is_number(value: Size) -> bool:
     """Whether a size is a plain number and not an array."""
     return isinstance(value, int | float | np.number)
+
+
+#: Operations that have a result for arrays, too, by the numbers of their operands.
+_OF_ARRAYS: Mapping[str, Callable[..., Size]] = {
+    "arith.addi": lambda a, b: a + b,
+    "arith.subi": lambda a, b: a - b,
+    "arith.muli": lambda a, b: a * b,
+    "arith.minsi": at_most,
+    "arith.maxsi": at_least,
+    "arith.ceildivsi": ceil_div,
+    **dict.fromkeys(("arith.index_cast", "arith.extsi", "arith.trunci", "arith.extui"), lambda a: a),
+}
+
+
+def fold(op: Op, known: Mapping[str, Size]) -> Size | None:
+    """The size that an operation yields, as far as ``known`` gives its operands.
+
+    Numbers as everywhere (:func:`pto_jax.analysis.constant_folding.fold_op`), arrays element by element.
+    """
+    number = fold_op(op, known)
+    function = _OF_ARRAYS.get(op.name)
+    if number is not None or function is None or not all(v.name in known for v in op.ins):
+        return number
+    return function(*(known[v.name] for v in op.ins))

@@ -150,7 +150,7 @@ class Tracer:
         return [n for n in _names_of(execution) if n in execution.operands and n not in outs]
 
     def _operand(self, execution: Execution, name: str, words: Words | None) -> str:
-        value = isa.bind(execution.instruction, execution.op).values.get(name)
+        value = execution.bound.values.get(name)
         d = value.type.dtype if value is not None and isinstance(value.type, ScalarType) else None
         label = f"{name} {value}" if value is not None else name
         return f"{label}  {operand_text(execution.operands[name], d, words)}"

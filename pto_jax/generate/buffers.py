@@ -8,27 +8,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
 
+from ..ir import types
 from ..ir.dtypes import INDEX, DType, dtype
 from ..ir.program import Op, Value, attrs
-from ..ir.types import (
-    AddressSpace,
-    BLayout,
-    GlobalLayout,
-    Loc,
-    MemRefType,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    TensorViewType,
-    TileType,
-)
 from ..isa.rules.tile_legality import tile_of_memref
 from . import tiles
 from .legal import judged, legal
 from .state import Buffer, Held, State, Unfit, below
 
 # Instructions by name: a generator writes the operations it makes.
-_INDEX = ScalarType(INDEX)
+_INDEX = types.ScalarType(INDEX)
 _ELEMENTS = tuple(map(dtype, ("f32", "f16", "bf16", "i32", "i16", "i8", "u8", "u32")))
 
 
@@ -49,7 +38,7 @@ def buffer(state: State, d: DType, count: int) -> Buffer:
         # The text of a fragment does not say what a pointer points to.
         raise Unfit
     count += state.rng.choice((0, 0, 5))
-    t = MemRefType((count,), d, AddressSpace.GM) if state.chance(0.3) else PtrType(d)
+    t = types.MemRefType((count,), d, types.AddressSpace.GM) if state.chance(0.3) else types.PtrType(d)
     made = Buffer(state.argument("g", t, state.recipe(d, (count,))), d, count)
     state.levels[0].buffers.append(made)
     return made
@@ -66,7 +55,7 @@ class _Shape:
     extents: tuple[int, ...]
     strides: tuple[int, ...]
     offsets: tuple[int, ...]
-    layout: GlobalLayout
+    layout: types.GlobalLayout
 
     @property
     def count(self) -> int:
@@ -87,35 +76,37 @@ def _split(rng: random.Random, n: int, parts: int) -> list[int]:
     return factors if parts else []
 
 
-def _dims(rng: random.Random, t: TileType, sizes: tuple[int, int]) -> tuple[tuple[int, ...], GlobalLayout]:
+def _dims(
+    rng: random.Random, t: types.TileType, sizes: tuple[int, int]
+) -> tuple[tuple[int, ...], types.GlobalLayout]:
     """Extents of a window that is transferred as rows and columns, and its layout."""
     rows, cols = sizes
     if t.layout == "NZ" and sizes == t.shape and rng.random() < 0.5:
         height, width = t.box
-        return (*_split(rng, cols // width, 2), rows // height, height, width), GlobalLayout.NZ
+        return (*_split(rng, cols // width, 2), rows // height, height, width), types.GlobalLayout.NZ
     rank = rng.choice((1, 2, 2, 3, 4, 5))
-    if t.blayout == BLayout.COL_MAJOR and not t.boxed and rank > 1 and rng.random() < 0.8:
+    if t.blayout == types.BLayout.COL_MAJOR and not t.boxed and rank > 1 and rng.random() < 0.8:
         lead = _split(rng, cols, rank - 1)
-        return (*lead[1:], rows, lead[0]), GlobalLayout.DN
+        return (*lead[1:], rows, lead[0]), types.GlobalLayout.DN
     if rank == 1 and rows == 1:
-        return (cols,), GlobalLayout.ND
-    return (*_split(rng, rows, max(1, rank - 1)), cols), GlobalLayout.ND
+        return (cols,), types.GlobalLayout.ND
+    return (*_split(rng, rows, max(1, rank - 1)), cols), types.GlobalLayout.ND
 
 
-def _shape(rng: random.Random, t: TileType, sizes: tuple[int, int], reads: bool) -> _Shape:
+def _shape(rng: random.Random, t: types.TileType, sizes: tuple[int, int], reads: bool) -> _Shape:
     dims, layout = _dims(rng, t, sizes)
-    boxed = layout == GlobalLayout.NZ
+    boxed = layout == types.GlobalLayout.NZ
     extra = [0 if boxed else rng.choice((0, 0, 1, 3)) for _ in dims]
     offsets = tuple(rng.randint(0, n) for n in extra)
     extents = tuple(n + more for n, more in zip(dims, extra, strict=True))
     order = list(reversed(range(len(dims))))
-    if layout == GlobalLayout.DN:
+    if layout == types.GlobalLayout.DN:
         order[:2] = order[1], order[0]
-    strides, step = [0] * len(dims), rng.choice((1, 1, 1, 1, 2)) if layout == GlobalLayout.ND else 1
+    strides, step = [0] * len(dims), rng.choice((1, 1, 1, 1, 2)) if layout == types.GlobalLayout.ND else 1
     for i in order:
         strides[i] = step
         step = step * extents[i] + (0 if boxed else rng.choice((0, 0, 0, 8)))
-    if reads and layout == GlobalLayout.ND and len(dims) > 1 and rng.random() < 0.05:
+    if reads and layout == types.GlobalLayout.ND and len(dims) > 1 and rng.random() < 0.05:
         strides[0] = 0
     return _Shape(dims, extents, tuple(strides), offsets, layout)
 
@@ -131,19 +122,19 @@ def _open(state: State, dims: Sequence[int]) -> tuple[int | None, ...]:
     return tuple(None if state.chance(0.6) else n for n in dims)
 
 
-def _view(state: State, d: DType, shape: _Shape) -> tuple[Value, GlobalLayout | None]:
+def _view(state: State, d: DType, shape: _Shape) -> tuple[Value, types.GlobalLayout | None]:
     """A view of the tensor around a window, and the layout it says it has."""
     base = state.rng.choice((0, 0, 0, 16))
     source = buffer(state, d, shape.count + base)
     pointer = source.value
     if base:
-        if not isinstance(pointer.type, PtrType):
+        if not isinstance(pointer.type, types.PtrType):
             raise Unfit
-        pointer = Value(state.name("p"), PtrType(d))
+        pointer = Value(state.name("p"), types.PtrType(d))
         state.emit(Op("addptr", (source.value, state.number(base)), results=(pointer,)))
     rank = len(shape.dims)
-    said = shape.layout if shape.layout != GlobalLayout.ND or state.chance(0.3) else None
-    value = Value(state.name("w"), TensorViewType(_open(state, shape.extents), d))
+    said = shape.layout if shape.layout != types.GlobalLayout.ND or state.chance(0.3) else None
+    value = Value(state.name("w"), types.TensorViewType(_open(state, shape.extents), d))
     operands = (pointer, *_numbers(state, shape.extents), *_numbers(state, shape.strides))
     state.emit(
         Op(
@@ -164,11 +155,11 @@ def _part(state: State, d: DType, whole: Value, shape: _Shape) -> Value:
     rank = len(shape.dims)
     offsets, groups = _numbers(state, shape.offsets), (("view", 1), ("offsets", rank))
     if state.chance(0.2):
-        value = Value(state.name("g"), PartitionViewType(shape.dims, d))
+        value = Value(state.name("g"), types.PartitionViewType(shape.dims, d))
         sizes = attrs(sizes=shape.dims)
         state.emit(Op("global_subview", (whole, *offsets), results=(value,), attributes=sizes, groups=groups))
         return value
-    value = Value(state.name("g"), PartitionViewType(_open(state, shape.dims), d))
+    value = Value(state.name("g"), types.PartitionViewType(_open(state, shape.dims), d))
     operands = (whole, *offsets, *_numbers(state, shape.dims))
     state.emit(Op("partition_view", operands, results=(value,), groups=(*groups, ("sizes", rank))))
     return value
@@ -177,10 +168,12 @@ def _part(state: State, d: DType, whole: Value, shape: _Shape) -> Value:
 def _recast(state: State, d: DType, shape: _Shape) -> Value:
     """A memref of global memory seen through other extents and strides."""
     source = buffer(state, d, shape.count)
-    if not isinstance(source.value.type, MemRefType) or shape.layout != GlobalLayout.ND:
+    if not isinstance(source.value.type, types.MemRefType) or shape.layout != types.GlobalLayout.ND:
         raise Unfit
     rank = len(shape.dims)
-    value = Value(state.name("g"), MemRefType(shape.dims, d, AddressSpace.GM, shape.strides, None))
+    value = Value(
+        state.name("g"), types.MemRefType(shape.dims, d, types.AddressSpace.GM, shape.strides, None)
+    )
     operands = (source.value, state.number(0), *_numbers(state, shape.dims), *_numbers(state, shape.strides))
     groups = (("source", 1), ("offsets", 1), ("sizes", rank), ("strides", rank))
     state.emit(Op("memref.reinterpret_cast", operands, results=(value,), groups=groups))
@@ -197,7 +190,7 @@ def transfer(state: State) -> None:
     if sizes is None or 0 in sizes or state.chance(0.3):
         sizes = held.type.shape
     shape, d = _shape(state.rng, held.type, sizes, reads), held.type.dtype
-    layout: GlobalLayout | None = None
+    layout: types.GlobalLayout | None = None
     if state.chance(0.15):
         window = _recast(state, d, shape)
     else:
@@ -219,7 +212,7 @@ def _element(state: State) -> None:
     """A scalar read from global memory, or written to it."""
     candidates = [b for level in state.levels for b in level.buffers if b.dtype.bits >= 8]
     source = state.rng.choice(candidates) if candidates else buffer(state, state.rng.choice(_ELEMENTS), 16)
-    if not isinstance(source.value.type, PtrType):
+    if not isinstance(source.value.type, types.PtrType):
         raise Unfit
     indices = state.scalars(INDEX)
     if indices and state.chance(0.5):
@@ -227,7 +220,7 @@ def _element(state: State) -> None:
     else:
         at = state.number(state.rng.randrange(source.count))
     if state.chance(0.5):
-        value = Value(state.name("s"), ScalarType(source.dtype))
+        value = Value(state.name("s"), types.ScalarType(source.dtype))
         state.emit(Op("load_scalar", (source.value, at), results=(value,)))
         state.level.scalars.append(value)
     elif state.entry or state.scalars(source.dtype):
@@ -241,10 +234,10 @@ def _query(state: State) -> None:
     if not views and not tensors:
         raise Unfit
     view = state.rng.choice([*views, *tensors])
-    assert isinstance(view.type, PartitionViewType | TensorViewType)
+    assert isinstance(view.type, types.PartitionViewType | types.TensorViewType)
     dims, d = view.type.dims, view.type.dtype
     if view in tensors and state.chance(0.4):
-        value = Value(state.name("p"), PtrType(d))
+        value = Value(state.name("p"), types.PtrType(d))
         state.emit(Op("tensor_view_addr", (view,), results=(value,)))
         state.level.buffers.append(Buffer(value, d, math.prod(n or 1 for n in dims)))
         return
@@ -262,8 +255,8 @@ def _local(state: State) -> None:
     source = state.rng.choice(plain)
     t = source.type
     rows = _split(state.rng, t.rows, state.rng.choice((1, 1, 2)))
-    value = Value(state.name("r"), MemRefType((*rows, t.cols), t.dtype, AddressSpace.VEC))
-    tile = tile_of_memref(value.type) if isinstance(value.type, MemRefType) else None
+    value = Value(state.name("r"), types.MemRefType((*rows, t.cols), t.dtype, types.AddressSpace.VEC))
+    tile = tile_of_memref(value.type) if isinstance(value.type, types.MemRefType) else None
     if tile is None:
         raise Unfit
     state.emit(Op("memref.alloc", results=(value,)))
@@ -280,10 +273,10 @@ def _local(state: State) -> None:
 def _is_plain(held: Held) -> bool:
     """Whether a local memref can stand for a tile of the type."""
     t = held.type
-    return t == TileType(t.dtype, t.rows, t.cols) and held.sizes == t.shape and t.loc == Loc.VEC
+    return t == types.TileType(t.dtype, t.rows, t.cols) and held.sizes == t.shape and t.loc == types.Loc.VEC
 
 
-def _bind(state: State, source: Value, t: TileType) -> None:
+def _bind(state: State, source: Value, t: types.TileType) -> None:
     """Another handle to a memref, with valid sizes or without."""
     sizes, operands, groups = t.shape, [source], [("source", 1)]
     if state.chance(0.5):

@@ -8,36 +8,27 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from ..ir import types
 from ..ir.dtypes import F32, I32
 from ..ir.enums import KernelKind
 from ..ir.program import Function, Op, Region, Symbol, Value, attrs
-from ..ir.types import (
-    AddressSpace,
-    OpaqueType,
-    PartitionViewType,
-    Pipe,
-    PtrType,
-    ScalarType,
-    TensorViewType,
-    TileType,
-)
 from .core_bodies import Kind, Link, Plan, arith, cube_core, new_tile, number_of, vector_core, work
 from .memory import part
 from .state import Held, Level, State
 
 # Instructions by name: a generator writes the operations it makes.
-_ADDRESS = ScalarType(I32)
+_ADDRESS = types.ScalarType(I32)
 
 
 def cores(state: State, grid: int) -> None:
     """The body of an entry whose cores meet, with the functions it calls."""
     plan = Plan.draw(state, grid)
     d, total = plan.dtype, plan.rows * grid
-    x = _argument(state, PartitionViewType((plan.rows, plan.cols), d))
-    w = _argument(state, PartitionViewType((plan.cols, plan.cols), d))
-    z = _argument(state, PartitionViewType(plan.part, d))
-    y = _argument(state, TensorViewType((total, plan.cols), F32))
-    v = _argument(state, TensorViewType((total * plan.trips, plan.cols), F32))
+    x = _argument(state, types.PartitionViewType((plan.rows, plan.cols), d))
+    w = _argument(state, types.PartitionViewType((plan.cols, plan.cols), d))
+    z = _argument(state, types.PartitionViewType(plan.part, d))
+    y = _argument(state, types.TensorViewType((total, plan.cols), F32))
+    v = _argument(state, types.TensorViewType((total * plan.trips, plan.cols), F32))
     pick = state.rng.random()
     if pick < 0.2:
         _by_flags(state, plan, (x, w, y))
@@ -47,7 +38,7 @@ def cores(state: State, grid: int) -> None:
         _in_functions(state, plan, (x, w, y), (z, v))
 
 
-def _argument(state: State, t: PartitionViewType | TensorViewType) -> Value:
+def _argument(state: State, t: types.PartitionViewType | types.TensorViewType) -> Value:
     return state.argument("g", t, state.recipe(t.dtype, tuple(n or 1 for n in t.dims)))
 
 
@@ -65,7 +56,7 @@ def _ring(state: State, plan: Plan, address: Value, peer: Value, memory: Value |
     both = plan.to_vector and plan.to_cube
     attributes = {"dir_mask": plan.to_vector + 2 * plan.to_cube, "slot_size": plan.slot, "flag_base": 0}
     attributes["slot_num"] = 4 if both else 8
-    pipe = Value(state.name("r"), OpaqueType("pipe"))
+    pipe = Value(state.name("r"), types.OpaqueType("pipe"))
     locals_ = (address, peer) if both else (address,)
     groups: tuple[tuple[str, int], ...] = ()
     name, operands = "initialize_l2l_pipe", locals_
@@ -93,18 +84,18 @@ def _in_sections(state: State, plan: Plan, cube: Sequence[Value], vector: Sequen
 def _by_flags(state: State, plan: Plan, cube: Sequence[Value]) -> None:
     """The vector core waits for what the cube core stores to global memory."""
     plan = replace(plan, to_vector=False, to_cube=False, split=0)
-    flag, t = state.rng.randint(0, 7), TileType(F32, plan.rows, plan.cols)
-    where = PartitionViewType((plan.rows, plan.cols), F32)
+    flag, t = state.rng.randint(0, 7), types.TileType(F32, plan.rows, plan.cols)
+    where = types.PartitionViewType((plan.rows, plan.cols), F32)
 
     def multiply() -> None:
         cube_core(state, plan, Link(plan), *cube)
-        state.emit(Op("sync.set", attributes=attrs(pipe=Pipe.FIX, event=flag)))
+        state.emit(Op("sync.set", attributes=attrs(pipe=types.Pipe.FIX, event=flag)))
 
     def negate() -> None:
         row = arith(state, "muli", number_of(state, "get_block_idx"), state.constant(plan.rows))
         held = Held(new_tile(state, t), t, t.shape)
         window = part(state, cube[-1], where, (row, state.constant(0)))
-        state.emit(Op("sync.wait", attributes=attrs(pipe=Pipe.MTE2, event=flag)))
+        state.emit(Op("sync.wait", attributes=attrs(pipe=types.Pipe.MTE2, event=flag)))
         state.emit(Op("tload", (window,), (held.value,)))
         state.level.tiles.append(held)
         work(state)
@@ -121,7 +112,7 @@ def _in_functions(state: State, plan: Plan, cube: Sequence[Value], vector: Seque
     names: dict[Kind, str] = {"cube": state.name("cube"), "vector": state.name("vector")}
     memory: list[Value] = []
     if state.chance(0.5):
-        t, count = PtrType(F32), plan.grid * plan.slot * 4
+        t, count = types.PtrType(F32), plan.grid * plan.slot * 4
         memory = [state.argument("g", t, state.recipe(F32, (count,)))]
     handles = state.chance(0.4)
     calls = []
@@ -176,7 +167,7 @@ def _slots(state: State, plan: Plan, pointer: Value) -> Value:
 def _buffers(state: State, plan: Plan, kind: Kind, names: dict[Kind, str]) -> tuple[Value, Value]:
     """The buffer this core pops from, and the one of the other core."""
     own, peer = Value(state.name("b"), _ADDRESS), Value(state.name("b"), _ADDRESS)
-    place = AddressSpace.MAT if kind == "cube" else AddressSpace.VEC
+    place = types.AddressSpace.MAT if kind == "cube" else types.AddressSpace.VEC
     reserved = attrs(name=f"to_{kind}", size=8 * plan.slot, location=place, auto=True)
     other: Kind = "vector" if kind == "cube" else "cube"
     imported = attrs(name=f"to_{other}", peer_func=Symbol(names[other]))

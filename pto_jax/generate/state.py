@@ -10,18 +10,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from ..ir import types
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.program import Op, Value, attrs
-from ..ir.types import (
-    MemRefType,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    TensorViewType,
-    TileType,
-    Type,
-    VectorType,
-)
 from ..profiles import Profile
 from .legal import Sizes as Sizes
 from .operations import Scale
@@ -30,7 +21,13 @@ from .values import Recipe, words
 
 #: What an argument of a generated program can be.
 InputType: TypeAlias = (
-    TileType | ScalarType | PartitionViewType | TensorViewType | VectorType | PtrType | MemRefType
+    types.TileType
+    | types.ScalarType
+    | types.PartitionViewType
+    | types.TensorViewType
+    | types.VectorType
+    | types.PtrType
+    | types.MemRefType
 )
 
 
@@ -51,7 +48,7 @@ class Held:
     """
 
     value: Value
-    type: TileType
+    type: types.TileType
     sizes: Sizes | None
     placed: bool = False
     window: bool = False
@@ -148,7 +145,7 @@ class State:
 
     def scalars(self, d: DType) -> list[Value]:
         """The scalars in scope that have a type, outermost first."""
-        return [v for level in self.levels for v in level.scalars if v.type == ScalarType(d)]
+        return [v for level in self.levels for v in level.scalars if v.type == types.ScalarType(d)]
 
     def words(self, d: DType, shape: tuple[int, ...], recipe: Recipe) -> NDArray[Any]:
         """Random raw words by a recipe, one for each element."""
@@ -180,7 +177,7 @@ class State:
         return True
 
     def argument(
-        self, stem: str, t: Type, given: NDArray[Any], valid: tuple[int, int] | None = None
+        self, stem: str, t: types.Type, given: NDArray[Any], valid: tuple[int, int] | None = None
     ) -> Value:
         """A new argument of the program with its contents."""
         assert isinstance(t, InputType)
@@ -191,7 +188,7 @@ class State:
 
     def constant(self, number: int | float | bool, d: DType = INDEX) -> Value:
         """Add a constant; its value."""
-        value = Value(self.name("c"), ScalarType(d))
+        value = Value(self.name("c"), types.ScalarType(d))
         self.emit(Op("arith.constant", results=(value,), attributes=attrs(value=number)))
         return value
 
@@ -199,7 +196,7 @@ class State:
         """An index that only execution knows; inside a called function, a constant."""
         if not self.entry:
             return self.constant(number)
-        return self.argument("n", ScalarType(INDEX), np.array(number, np.int64).view(np.uint64))
+        return self.argument("n", types.ScalarType(INDEX), np.array(number, np.int64).view(np.uint64))
 
     def number(self, number: int, known: float = 0.5) -> Value:
         """An index of a given value, as a constant or as an argument."""
@@ -212,9 +209,9 @@ class State:
             number = int(self.chance(0.5))
             if not self.entry:
                 return self.constant(bool(number), I1)
-            return self.argument("f", ScalarType(I1), np.array(number, np.uint8))
+            return self.argument("f", types.ScalarType(I1), np.array(number, np.uint8))
         left, right = self.rng.choice(indices), self.number(self.rng.randint(0, 4), 0.8)
-        result = Value(self.name("f"), ScalarType(I1))
+        result = Value(self.name("f"), types.ScalarType(I1))
         predicate = self.rng.choice(("eq", "slt", "sge", "ne"))
         self.emit(Op("arith.cmpi", (left, right), results=(result,), attributes=attrs(predicate=predicate)))
         return result
@@ -231,13 +228,13 @@ class State:
             whole = self.rng.randint(-8, 8) if d.kind != "uint" else self.rng.randint(0, 8)
             value = self.constant(whole / 4 if d.is_float else whole, d)
         else:
-            value = self.argument("s", ScalarType(d), self.recipe(d, (1,))[0])
+            value = self.argument("s", types.ScalarType(d), self.recipe(d, (1,))[0])
         self.level.scalars.append(value)
         return value
 
     def masked(self, value: Value, mask: int) -> Value:
         """An index between 0 and a mask (one less than a power of two), made of any index."""
-        limit, result = self.constant(mask), Value(self.name("k"), ScalarType(INDEX))
+        limit, result = self.constant(mask), Value(self.name("k"), types.ScalarType(INDEX))
         self.emit(Op("arith.andi", (value, limit), results=(result,)))
         return result
 

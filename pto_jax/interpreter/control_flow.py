@@ -12,7 +12,7 @@ from .cores import kind_of, meet_inside, section_kind
 from .interpreter import Interpreter, Steps, complete, executes
 from .machine import After, Arm, Before, Machine
 from .operands import Operand, Scalar
-from .scope import Frame, Scope
+from .scope import Scope
 
 #: The largest signed number of 64 bits.
 MAX_TRIPS = (1 << 63) - 1
@@ -39,7 +39,7 @@ def _for(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
             inner = _inner(scope, region, (_counter(interpreter, lower, step, trip), *operands))
             return complete(interpreter.block(region, inner))
 
-        carried = interpreter.machine.loop(Frame(op, interpreter.modes, scope), trips, carried, body)
+        carried = interpreter.machine.loop(interpreter.frame(op, scope), trips, carried, body)
     _bind(op, carried, scope)
 
 
@@ -103,7 +103,7 @@ def _if(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     else:
         arms = [_arm(interpreter, region, scope) for region in op.regions]
         arms += [lambda: ()] * (2 - len(arms))
-        results = interpreter.machine.branch(Frame(op, interpreter.modes, scope), condition, arms)
+        results = interpreter.machine.branch(interpreter.frame(op, scope), condition, arms)
     _bind(op, results, scope)
 
 
@@ -122,7 +122,7 @@ def _switch(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
         at = cases.index(known) if known in cases else len(cases)
         results = yield from interpreter.block(op.regions[at], Scope(scope))
     else:
-        frame = Frame(op, interpreter.modes, scope)
+        frame = interpreter.frame(op, scope)
 
         def choose(first: int) -> tuple[Operand, ...]:
             arm = _arm(interpreter, op.regions[first], scope)
@@ -153,7 +153,7 @@ def _while(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
         return complete(interpreter.block(second, _inner(scope, second, carried)))
 
     inits = tuple(scope[v] for v in op.ins)
-    results = interpreter.machine.repeat(Frame(op, interpreter.modes, scope), inits, before, after)
+    results = interpreter.machine.repeat(interpreter.frame(op, scope), inits, before, after)
     _bind(op, results, scope)
     yield from ()
 

@@ -17,6 +17,7 @@ from typing import Any, TypeAlias, TypeVar
 
 from .. import isa
 from ..analysis.entries import fragment_outputs
+from ..analysis.resolve import resolve
 from ..errors import Diagnostic, NotExecutableError
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.modes import FmatrixMode
@@ -30,7 +31,7 @@ from .image_state import ImageState
 from .machine import Machine
 from .operands import Execution, Operand, Scalar, TileRef, View, chosen, with_storage
 from .scope import UNSETTLED, Frame, Scope
-from .windows import require_inside, scalar, window
+from .windows import flat, require_inside, scalar, window
 
 T = TypeVar("T")
 
@@ -80,6 +81,7 @@ class Interpreter:
 
     def __init__(self, program: Program, machine: Machine, core: Core, shared: Block) -> None:
         self.program = program
+        self.reading = resolve(program)
         self.machine = machine
         self.core = core
         self.shared = shared
@@ -128,13 +130,13 @@ class Interpreter:
             if steps is not None:
                 yield from steps
             return
-        instruction = isa.find(op.name)
-        if instruction is None or not instruction.executable:
+        resolved = self.reading.of(op)
+        if resolved.instruction is None or not resolved.instruction.executable:
             raise NotExecutableError(
                 Diagnostic("error", "is not executed by this version", op.span, op.name, rule="executable")
             )
         try:
-            self.instruction(isa.bind(instruction, op), op, scope)
+            self.instruction(resolved.fitting(), op, scope)
         except NotExecutableError as error:  # from a rule, which does not know where it stands
             raise NotExecutableError(replace(d, span=d.span or op.span) for d in error.diagnostics) from None
 
@@ -157,7 +159,7 @@ class Interpreter:
                 ref = self.fresh(op, result, operands)
                 operands[name] = ref
                 scope.bind(result, ref)
-        execution = Execution(op, bound.instruction, operands, self._attrs(op, bound), bound.form, vectors)
+        execution = Execution(op, bound, operands, self._attrs(op, bound), vectors)
         made = self._execute(execution, scope)
         for name in vectors:
             store = scope.update if op.outs else scope.bind
@@ -179,7 +181,14 @@ class Interpreter:
             self.resolved(execution.op, scope, operand, run)
             return {}
         self._require_windows(execution)
+        if any(o.holds == "positions" for o in execution.instruction.operands):
+            seen = {n: self._flat(execution.op, o) for n, o in execution.operands.items()}
+            execution = replace(execution, operands=seen)
         return self.machine.execute(execution)
+
+    def _flat(self, op: Op, operand: Operand) -> Operand:
+        """A window as the tile that its positions are counted in."""
+        return flat(self.machine, op, operand) if getattr(operand, "pitched", False) else operand
 
     def _require_windows(self, execution: Execution) -> None:
         """Follow the rules on tiles that are windows of others."""
@@ -198,7 +207,7 @@ class Interpreter:
         choice = chosen(operand)
         if choice is None:
             return run(operand)
-        frame, options = Frame(op, self.modes, scope), choice.options
+        frame, options = self.frame(op, scope), choice.options
 
         def first_of(at: int) -> tuple[Operand, ...]:
             if at == len(options) - 1:
@@ -222,6 +231,10 @@ class Interpreter:
         if rounding is None:
             return bound.attrs
         return {**bound.attrs, ROUNDING_STATE: rounding}
+
+    def frame(self, op: Op, scope: Scope) -> Frame:
+        """What the regions of an operation may change."""
+        return Frame(op, self.modes, scope, self.reading)
 
     def mode(self, op: Op, name: str) -> Any:
         """What configuration instructions have set; it must be known here."""

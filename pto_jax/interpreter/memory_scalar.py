@@ -7,7 +7,7 @@ from ..ir.program import Op
 from .interpreter import Interpreter, executes
 from .operands import Operand, Pointer, Scalar
 from .scope import Scope
-from .windows import advanced
+from .windows import advanced, flat
 
 
 @executes("tgetval")
@@ -15,7 +15,11 @@ def _tgetval(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     ref, position = (scope[v] for v in op.ins)
     result, machine = op.results[0], interpreter.machine
     dtype = scalar_dtype(result.type)
-    (value,) = interpreter.resolved(op, scope, ref, lambda one: (machine.element(op, one, position, dtype),))
+
+    def read(one: Operand) -> tuple[Operand, ...]:
+        return (machine.element(op, flat(interpreter.machine, op, one), position, dtype),)
+
+    (value,) = interpreter.resolved(op, scope, ref, read)
     scope.bind(result, value)
 
 
@@ -26,7 +30,7 @@ def _tsetval(interpreter: Interpreter, op: Op, scope: Scope) -> None:
         scope.bind(result, interpreter.fresh(op, result, {}))
 
     def write(one: Operand) -> tuple[Operand, ...]:
-        interpreter.machine.set_element(op, one, position, value)
+        interpreter.machine.set_element(op, flat(interpreter.machine, op, one), position, value)
         return ()
 
     interpreter.resolved(op, scope, scope[op.destinations[0]], write)

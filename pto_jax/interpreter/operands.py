@@ -59,13 +59,15 @@ class View:
 class TileRef:
     """A tile handle: a typed view of storage, with its run-time valid region.
 
-    Handles are values: changing one (``set_validshape``, ``tassign``) leaves copies of it alone.
+    Handles are values: changing one (``set_validshape``, ``tassign``) leaves copies of it alone. The
+    positions that instructions count in a ``pitched`` window are those of the tile it is a window of.
     """
 
     type: TileType
     storage: Hashable
     v_row: Scalar
     v_col: Scalar
+    pitched: bool = field(default=False, compare=False, repr=False)
 
 
 #: A TileRef, View, Pointer or Scalar.
@@ -76,15 +78,25 @@ Operand: TypeAlias = Any
 class Execution:
     """One instruction about to execute: its operands by declared name, attributes with defaults.
 
-    ``vectors`` gives the types of destinations outside tile memory, which are no operands.
+    ``bound`` gives the values of the text that they are. ``vectors`` gives the types of destinations outside
+    tile memory, which are no operands.
     """
 
     op: Op
-    instruction: isa.Instruction
+    bound: isa.Bound
     operands: Mapping[str, Operand]
     attrs: Mapping[str, AttrValue]
-    form: tuple[str, ...]
     vectors: Mapping[str, VectorType] = field(default_factory=dict)
+
+    @property
+    def instruction(self) -> isa.Instruction:
+        """The declaration."""
+        return self.bound.instruction
+
+    @property
+    def form(self) -> tuple[str, ...]:
+        """The source operands of the overload, by name."""
+        return self.bound.form
 
     def tile(self, name: str) -> TileRef:
         """The tile handle of an operand."""

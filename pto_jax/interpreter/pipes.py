@@ -120,7 +120,7 @@ def _converted(interpreter: Interpreter, op: Op, tile: TileRef, through: Ring, s
     relu = ReluPreMode(int(epilogue.relu is PushRelu.NORMAL_RELU))
     move = Op("tmov", tuple(sources), (result,), attributes=attrs(reluPreMode=relu), span=op.span)
     bound = isa.bind(isa.instructions()[move.name], move)
-    execution = Execution(move, bound.instruction, operands, bound.attrs, bound.form)
+    execution = Execution(move, bound, operands, bound.attrs)
     interpreter.machine.execute(execution)
     return ref
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ..analysis.resolve import ResolvedProgram
 from ..ir.program import Op, Value
 from .operands import Operand
 
@@ -51,10 +52,20 @@ class Scope:
 
 
 class Frame:
-    """Everything besides memory that the operations of a region may change: names around it, and modes."""
+    """Everything besides memory that the operations of a region may change: names around it, and modes.
 
-    def __init__(self, op: Op, modes: dict[str, Any] | None = None, scope: Scope | None = None) -> None:
+    ``reading`` is the resolved program of the operation, None for one that stands in no program.
+    """
+
+    def __init__(
+        self,
+        op: Op,
+        modes: dict[str, Any] | None = None,
+        scope: Scope | None = None,
+        reading: ResolvedProgram | None = None,
+    ) -> None:
         self.op = op
+        self.reading = reading
         self.modes: dict[str, Any] = {} if modes is None else modes
         self._places = [self.modes, *(scope.chain() if scope else [])]
 

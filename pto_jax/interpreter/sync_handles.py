@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Literal
 
-from .. import isa
 from ..ir.modes import FmatrixMode
 from ..ir.program import Op
 from ..isa.layout_img2col import IMG2COL_STATE
@@ -29,10 +28,7 @@ _LOADS: dict[str, Literal["sizes", "padding"]] = {"setfmatrix": "sizes", "set_im
 
 @executes("setfmatrix", "set_img2col_padding", "set_img2col_rpt")
 def _set_image(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    instruction = isa.find(op.name)
-    assert instruction is not None
-    bound = isa.bind(instruction, op)
-    mode = bound.attrs["mode"]
+    mode = interpreter.reading.of(op).fitting().attrs["mode"]
     assert isinstance(mode, FmatrixMode)
     state = interpreter.mode(op, IMG2COL_STATE).configured(_LOADS.get(op.name), mode, op.ins[0].type)
     interpreter.modes[IMG2COL_STATE] = state

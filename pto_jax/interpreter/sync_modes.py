@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from .. import isa
 from ..ir.program import Op
 from ..isa.matrix import ROUNDING_STATE
 from .interpreter import Interpreter, executes
@@ -11,7 +10,5 @@ from .scope import Scope
 
 @executes("sethf32mode", "settf32mode")
 def _set_f32_mode(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    instruction = isa.find(op.name)
-    assert instruction is not None
-    attrs = isa.bind(instruction, op).attrs
+    attrs = interpreter.reading.of(op).fitting().attrs
     interpreter.modes[ROUNDING_STATE] = attrs["mode"] if attrs["enable"] else None

@@ -7,9 +7,11 @@ from dataclasses import replace
 
 from ..analysis.constant_folding import fold
 from ..ir.dtypes import I1, INDEX, DType
+from ..ir.enums import BLayout, Compact
 from ..ir.program import Op
+from ..ir.types import TileType
 from .machine import Machine
-from .operands import NOWHERE, Scalar, View
+from .operands import NOWHERE, Scalar, TileRef, View
 
 
 def scalar(machine: Machine, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
@@ -137,3 +139,32 @@ def _settled(machine: Machine, n: Scalar) -> Scalar:
 
 def _is(a: Scalar, n: int) -> bool:
     return isinstance(a, int) and a == n
+
+
+def flat(machine: Machine, op: Op, ref: TileRef) -> TileRef:
+    """The tile of the whole's shape that begins where a window of it does; other handles as they are."""
+    part = machine.window_of(ref)
+    if part is None:
+        return ref
+    whole = flat(machine, op, part[0])
+    elements = elements_before(machine, whole.type, *part[1:])
+    storage = machine.offset(op, whole, whole.type, elements)
+    return TileRef(whole.type, storage, ref.v_row, ref.v_col)
+
+
+def elements_before(machine: Machine, t: TileType, row: Scalar, col: Scalar) -> Scalar:
+    """How many elements lie between the beginning of a tile and a row and column of it."""
+    of_row, of_col = pitches(t)
+    return advanced(machine, advanced(machine, 0, row, of_row), col, of_col)
+
+
+def pitches(t: TileType) -> tuple[int, int]:
+    """How many elements lie between two rows, and two columns, of a tile's storage; in boxes on average.
+
+    >>> from ..ir.dtypes import F32
+    >>> pitches(TileType(F32, 16, 64))
+    (64, 1)
+    """
+    padding = t.compact == Compact.ROW_PLUS_ONE
+    rows, cols = t.box
+    return (t.cols + padding, rows) if t.blayout == BLayout.ROW_MAJOR else (cols, t.rows + padding)

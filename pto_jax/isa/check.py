@@ -44,12 +44,14 @@ def check_op(
     shapes: Mapping[str, tuple[int | None, ...]] = _NO_SHAPES,
     layouts: Mapping[str, GlobalLayout] = _NO_LAYOUTS,
     types: bool = True,
+    bound: Bound | None = None,
 ) -> list[Diagnostic]:
     """Everything the declaration of an instruction objects to in one operation.
 
     ``valid`` gives valid regions, ``constants`` integer values, ``shapes`` and ``layouts`` what is known of
     views, each by value name; static types are seen without them. ``types`` also checks the operands' types
-    themselves. The operation need not belong to a program.
+    themselves. ``bound`` is what its operands stand for, where that is known already. The operation need not
+    belong to a program.
 
     >>> from pto_jax.ir.dtypes import F16, F32
     >>> from pto_jax.ir.program import Op, Value
@@ -65,7 +67,7 @@ def check_op(
         return [unsupported(op)]
     found = list(_attributes(instruction, op))
     try:
-        bound = bind(instruction, op)
+        bound = bound or bind(instruction, op)
     except VerifyError as error:
         return found + list(error.diagnostics)
     found += _operands(instruction, bound, op)
@@ -155,8 +157,12 @@ def run_time_rules(op: Op, profile: Profile) -> tuple[Constraint, ...]:
     return tuple(c for c in instruction.constraints if c.region is not None and profile.name in c.profiles)
 
 
-def hidden_scratch(op: Op, profile: Profile, valid: Mapping[str, Valid] = _NOTHING) -> tuple[int, int] | None:
+def hidden_scratch(
+    op: Op, profile: Profile, valid: Mapping[str, Valid] = _NOTHING, bound: Bound | None = None
+) -> tuple[int, int] | None:
     """The byte range of the unified buffer that an operation overwrites without naming it.
+
+    ``valid`` and ``bound`` as for :func:`check_op`.
 
     >>> from pto_jax.ir.dtypes import F32
     >>> from pto_jax.ir.program import Op, Value
@@ -172,7 +178,7 @@ def hidden_scratch(op: Op, profile: Profile, valid: Mapping[str, Valid] = _NOTHI
     if profile.ub_scratch is None or instruction is None or instruction.hidden_scratch is None:
         return None
     try:
-        site = build_site(bind(instruction, op), op, profile, valid)
+        site = build_site(bound or bind(instruction, op), op, profile, valid)
     except VerifyError:
         return None
     return profile.ub_scratch if instruction.hidden_scratch(site) else None

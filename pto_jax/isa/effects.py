@@ -48,17 +48,21 @@ def operands_of(op: Op) -> Mapping[str, Value]:
         return {}
 
 
-def accesses(op: Op) -> Iterator[tuple[Effect, Value]]:
-    """The effects on what operands name, with the operands' values: sources first."""
+def accesses(op: Op, values: Mapping[str, Value] | None = None) -> Iterator[tuple[Effect, Value]]:
+    """The effects on what operands name, with the operands' values: sources first.
+
+    ``values`` are the operands by declared name, where they are known already.
+    """
     effects = traits_of(op).effects
-    for name, value in operands_of(op).items() if effects else ():
-        yield from ((effect, value) for effect in effects if effect.operand == name)
+    if effects:
+        for name, value in (operands_of(op) if values is None else values).items():
+            yield from ((effect, value) for effect in effects if effect.operand == name)
 
 
-def written(op: Op, *resources: Resource) -> Iterator[Value]:
-    """The values whose memory an operation writes: any, or that of some resources."""
+def written(op: Op, *resources: Resource, values: Mapping[str, Value] | None = None) -> Iterator[Value]:
+    """The values whose memory an operation writes: any, or that of some resources; ``values`` as above."""
     if traits_of(op).has("write", *resources):
-        for effect, value in accesses(op):
+        for effect, value in accesses(op, values):
             if effect.access == "write" and (not resources or effect.resource in resources):
                 yield value
 

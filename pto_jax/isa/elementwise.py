@@ -34,7 +34,9 @@ from .rules.elementwise import precision_types, tmp_of_remainder
 from .rules.regions import scratch, valid_region
 from .rules.typesets import (
     A2A3_ARITHMETIC,
+    A5_ARITHMETIC,
     A5_DIVISION,
+    A5_PRODUCTS,
     FLOATS,
     HALVES,
     INT32,
@@ -46,8 +48,11 @@ from .rules.typesets import (
 from .semantics import POSITIVE_NORMALS, QUOTIENT, Formula, Range, correctly_rounded, of_two, within
 
 TMP = Operand("tmp", "tmp", optional=True, dtype=None, note="scratch of A2/A3; ignored elsewhere")
-_A5_BY_TYPE = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16", "i8", "u8", "i64", "u64")
-_A5_MUL = tuple(d for d in _A5_BY_TYPE if d not in ("i8", "u8"))
+#: Scratch of the destination's type with a lane for each of its valid ones.
+LANE_SCRATCH = (
+    same_as("tmp", "dst", ("a2a3",), HEADERS),
+    scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS),
+)
 _A5_POWER = ("f32", "f16", "bf16", *INT32)
 _A2A3_POWER = ("f32", *INT32)
 
@@ -136,7 +141,7 @@ _TWO_SOURCES = (
         "dst = src0 - src1 in the element type; rounding and wrapping as tadd.",
         SIMULATED,
         A2A3_ARITHMETIC,
-        _A5_BY_TYPE,
+        A5_ARITHMETIC,
         FP8_SIMULATED,
         formulas=(of_two("sub"),),
     ),
@@ -146,7 +151,7 @@ _TWO_SOURCES = (
         "dst = src0 * src1 in the element type; integers keep the low bits.",
         SIMULATED,
         A2A3_ARITHMETIC,
-        _A5_MUL,
+        A5_PRODUCTS,
         FP8_SIMULATED,
         formulas=(of_two("mul"),),
     ),
@@ -169,7 +174,7 @@ _TWO_SOURCES = (
         "dst = src1 where src0 < src1, else src0; signed or unsigned by element type.",
         STANDARD,
         A2A3_ARITHMETIC,
-        _A5_BY_TYPE,
+        A5_ARITHMETIC,
         NAN_FIRST,
         formulas=(of_two("max"),),
     ),
@@ -179,7 +184,7 @@ _TWO_SOURCES = (
         "dst = src1 where src1 < src0, else src0; signed or unsigned by element type.",
         STANDARD,
         A2A3_ARITHMETIC,
-        _A5_BY_TYPE,
+        A5_ARITHMETIC,
         NAN_FIRST,
         formulas=(of_two("min"),),
     ),
@@ -191,10 +196,7 @@ _TWO_SOURCES = (
         "dst = src0 ^ src1 on the raw bits.",
         (*BINARY, TMP),
         table(INTS, INT32, INT32),
-        extra=(
-            same_as("tmp", "dst", ("a2a3",), HEADERS),
-            scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS),
-        ),
+        extra=LANE_SCRATCH,
         decisions=(SCRATCH_OPTIONAL,),
         formulas=(Formula("src0 ^ src1", shown="src0 ^ src1 on the raw bits"),),
     ),
@@ -262,7 +264,7 @@ _TWO_SOURCES = (
         (DST, Operand("base", "in"), Operand("exp", "in"), TMP),
         table(STANDARD, _A2A3_POWER, _A5_POWER),
         attributes=(PRECISION,),
-        extra=(precision_types, scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
+        extra=(precision_types, LANE_SCRATCH[1]),
         decisions=(
             SCRATCH_OPTIONAL,
             Decision(
@@ -303,7 +305,7 @@ _ONE_SOURCE = (
         "dst = -src; floats flip the sign bit, integers wrap.",
         STANDARD,
         A2A3_ARITHMETIC,
-        _A5_MUL,
+        A5_PRODUCTS,
         formulas=(Formula("-src"),),
     ),
     _unary(

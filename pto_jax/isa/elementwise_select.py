@@ -15,13 +15,12 @@ from .rules.constraints import element_type, equal_valid, fixed_type, in_vec, ro
 from .rules.conversions import Conversion, conversions
 from .rules.forbid import Types, forbid
 from .rules.regions import equal_shape, mask_holds, mask_receives
-from .rules.typesets import STANDARD, Rows, pairs, table
+from .rules.typesets import STANDARD, TWO_FOUR_BYTES, Rows, pairs, table
 from .semantics import Formula
 
 CMP_MODE = Attribute("cmpMode", CmpMode, CmpMode.EQ, "relation", ("cmpMode", "cmp", "cmp_mode"))
 HARDWARE_MASKS = ("u8", "i8", "u32", "i32")
 READ_MASKS = ("u8", "i8", "u16", "i16", "u32", "i32")
-_TWO_FOUR_BYTES = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16")
 
 MASK_TYPES = Decision(
     "Which element type does the mask have?",
@@ -105,7 +104,7 @@ TSEL = tile_instruction(
     "Per-lane selection between two tiles by a packed mask.",
     "dst = src0 where the mask bit is 1, else src1; raw bits are copied.",
     _SEL_OPERANDS,
-    table(STANDARD, _TWO_FOUR_BYTES, STANDARD),
+    table(STANDARD, TWO_FOUR_BYTES, STANDARD),
     reads=("src0", "src1"),
     placement=(in_vec(_SEL_OPERANDS), row_major((DST, SRC0, SRC1))),
     extra=(

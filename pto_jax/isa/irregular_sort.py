@@ -14,7 +14,19 @@ from ..ir.types import TileType, Type, VectorType
 from ..profiles import Profile
 from .assembly import Assembly, segments
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
-from .declare import Attribute, AttrMap, Decision, Extent, Finding, Instruction, Operand, Site, Size, Sources
+from .declare import (
+    Attribute,
+    AttrMap,
+    Contradiction,
+    Decision,
+    Extent,
+    Finding,
+    Instruction,
+    Operand,
+    Site,
+    Size,
+    Sources,
+)
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
 from .rules.extents import JOINED
 from .rules.forbid import Types, edit, forbid, one_block, shrunk
@@ -151,6 +163,14 @@ TSORT32 = tile_instruction(
             "cpu_sim writes nothing. a2a3 and a5 iterate over src; an idx with one valid row serves every "
             "row.",
             f"{SIMULATOR_VALUES}; {HEADERS}",
+        ),
+        Contradiction(
+            "What fills up a last block of fewer than 32 elements?",
+            "Elements that sort behind all others: the block's own records come first.",
+            HEADERS,
+            other="the number 4286578688, the bits of -inf read as an integer, which sorts first",
+            other_source="PTOAS tilelang system tests of tsort32 (3 cases, a defect of their generator)",
+            profiles=("a5",),
         ),
         Decision(
             "What does hardware write behind the records of a short last block?",

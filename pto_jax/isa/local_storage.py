@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 from ..ir.dtypes import F32, I8, INDEX
-from ..ir.types import LocalArrayType, Pipe, ScalarType, StructType, Type
+from ..ir.types import LocalArrayType, ScalarType, StructType
 from ..profiles import Profile
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.handles import Shown, sampler
-from .traits import PLAIN, Effect, Traits
+from .rules.forbid import Types, forbid
+from .rules.handles import Shown, custom
+from .traits import Effect, Traits
 
 _DIALECT = "PTOAS dialect definition and verifier (August 2026)"
 _INDEX = ScalarType(INDEX)
@@ -20,7 +22,12 @@ _STRUCT = StructType((F32, StructType((I8, F32))))
 def _holds(name: str, value: str) -> Constraint:
     """The scalar that is moved has the type that is kept."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        types[value] = ScalarType(I8 if types[value] != ScalarType(I8) else F32)
+        return True
+
+    @forbid("types-equal", f"{value} has the type kept there", source=_DIALECT, invalid_if=breaks)
+    def rule(site: Site) -> Iterator[Finding]:
         t, found = site.types.get(name), site.types.get(value)
         if isinstance(t, LocalArrayType):
             wanted = t.dtype
@@ -37,13 +44,7 @@ def _holds(name: str, value: str) -> Constraint:
         if isinstance(found, ScalarType) and found.dtype != wanted:
             yield value, f"{value} has type {found}; allowed: {wanted}"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types[value] = ScalarType(I8 if types[value] != ScalarType(I8) else F32)
-        return True
-
-    return Constraint(
-        "types-equal", f"{value} has the type kept there", check, source=_DIALECT, breaks=breaks
-    )
+    return rule
 
 
 def _path(site: Site) -> tuple[int, ...]:
@@ -51,68 +52,35 @@ def _path(site: Site) -> tuple[int, ...]:
     return tuple(n for n in path if isinstance(n, int)) if isinstance(path, tuple) else ()
 
 
-def _indices() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t, numbers = site.types.get("array"), site.numbers("indices")
-        if not isinstance(t, LocalArrayType):
-            return
-        if len(numbers) != len(t.dims):
-            yield (
-                "indices",
-                f"{len(numbers)} indices of an array of rank {len(t.dims)}; allowed: {len(t.dims)}",
-            )
-            return
-        for n, extent in zip(numbers, t.dims, strict=True):
-            if n is not None and not 0 <= n < extent:
-                yield "indices", f"index {n} of {extent} elements; allowed: 0 to {extent - 1}"
-
-    return Constraint("indices", "one index for each dimension, inside it", check, source=_DIALECT)
+@forbid("indices", "one index for each dimension, inside it", source=_DIALECT)
+def _indices(site: Site) -> Iterator[Finding]:
+    t, numbers = site.types.get("array"), site.numbers("indices")
+    if not isinstance(t, LocalArrayType):
+        return
+    if len(numbers) != len(t.dims):
+        found = f"{len(numbers)} indices of an array of rank {len(t.dims)}"
+        yield "indices", f"{found}; allowed: {len(t.dims)}"
+        return
+    for n, extent in zip(numbers, t.dims, strict=True):
+        if n is not None and not 0 <= n < extent:
+            yield "indices", f"index {n} of {extent} elements; allowed: 0 to {extent - 1}"
 
 
 def _kind(wanted: type[LocalArrayType] | type[StructType], name: str, words: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        types[name] = _STRUCT if wanted is LocalArrayType else _ARRAY
+        return name == "result"
+
+    @forbid(f"{name}-kind", words, source=_DIALECT, invalid_if=breaks)
+    def rule(site: Site) -> Iterator[Finding]:
         t = site.types.get(name)
         if t is not None and not isinstance(t, wanted):
             yield name, f"{name} is {t}; allowed: {words}"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types[name] = _STRUCT if wanted is LocalArrayType else _ARRAY
-        return name == "result"
-
-    return Constraint(f"{name}-kind", words, check, source=_DIALECT, breaks=breaks)
+    return rule
 
 
-def _declared(
-    name: str,
-    summary: str,
-    semantics: str,
-    operands: tuple[Operand, ...],
-    form: tuple[str, ...],
-    constraints: tuple[Constraint, ...],
-    shown: Shown,
-    attributes: tuple[Attribute, ...] = (),
-    traits: Traits = PLAIN,
-    decisions: tuple[Decision, ...] = (),
-) -> Instruction:
-    return Instruction(
-        name,
-        "sync_config",
-        summary,
-        semantics,
-        operands,
-        {},
-        (),
-        attributes,
-        constraints,
-        (form,),
-        "none",
-        Pipe.S,
-        decisions=decisions,
-        sources=(_DIALECT,),
-        syntax="custom",
-        sampler=sampler(shown),
-        traits=traits,
-    )
+_declared = partial(custom, sources=(_DIALECT,))
 
 
 def _handle(name: str) -> Operand:
@@ -136,9 +104,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "A handle to the elements. Contents are undefined until written, and stay from one trip of a loop to "
         "the next.",
         (Operand("result", "out", "handle", None),),
-        (),
-        (_kind(LocalArrayType, "result", "!pto.local_array<...>"),),
-        Shown({"result": _ARRAY}, ()),
+        ((),),
+        (Shown({"result": _ARRAY}),),
+        constraints=(_kind(LocalArrayType, "result", "!pto.local_array<...>"),),
         decisions=(_FRESH,),
     ),
     _declared(
@@ -146,15 +114,15 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Element of an array.",
         "result = array[indices], the value it has here.",
         (_handle("array"), Operand("indices", "in", "scalar", None, note="one for each dimension"), _RESULT),
-        ("array", "indices"),
-        (_holds("array", "result"), _indices()),
-        Shown(
-            {"array": _ARRAY, "indices": _INDEX, "result": ScalarType(F32)},
-            ("array", "indices"),
-            {},
-            {"indices": (1, 2)},
-            grouped=True,
+        (("array", "indices"),),
+        (
+            Shown(
+                {"array": _ARRAY, "indices": _INDEX, "result": ScalarType(F32)},
+                constants={"indices": (1, 2)},
+                grouped=True,
+            ),
         ),
+        constraints=(_holds("array", "result"), _indices),
         traits=_READS,
     ),
     _declared(
@@ -162,15 +130,15 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Write an element of an array.",
         "array[indices] = value.",
         (_handle("array"), Operand("indices", "in", "scalar", None, note="one for each dimension"), _SCALAR),
-        ("array", "indices", "value"),
-        (_holds("array", "value"), _indices()),
-        Shown(
-            {"array": _ARRAY, "indices": _INDEX, "value": ScalarType(F32)},
-            ("array", "indices", "value"),
-            {},
-            {"indices": (1, 2)},
-            grouped=True,
+        (("array", "indices", "value"),),
+        (
+            Shown(
+                {"array": _ARRAY, "indices": _INDEX, "value": ScalarType(F32)},
+                constants={"indices": (1, 2)},
+                grouped=True,
+            ),
         ),
+        constraints=(_holds("array", "value"), _indices),
         traits=_WRITES,
     ),
     _declared(
@@ -179,9 +147,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "A handle to the fields. Contents are undefined until written, and stay from one trip of a loop to "
         "the next.",
         (Operand("result", "out", "handle", None),),
-        (),
-        (_kind(StructType, "result", "!pto.struct<...>"),),
-        Shown({"result": _STRUCT}, ()),
+        ((),),
+        (Shown({"result": _STRUCT}),),
+        constraints=(_kind(StructType, "result", "!pto.struct<...>"),),
         decisions=(_FRESH,),
     ),
     _declared(
@@ -189,21 +157,21 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Scalar of a structure.",
         "result = the scalar that path leads to, the value it has here.",
         (_handle("struct"), _RESULT),
-        ("struct",),
-        (_holds("struct", "result"),),
-        Shown({"struct": _STRUCT, "result": ScalarType(F32)}, ("struct",), {"path": (1, 1)}),
+        (("struct",),),
+        (Shown({"struct": _STRUCT, "result": ScalarType(F32)}, attrs={"path": (1, 1)}),),
         (_PATH,),
-        _READS,
+        (_holds("struct", "result"),),
+        traits=_READS,
     ),
     _declared(
         "struct_set",
         "Write a scalar of a structure.",
         "The scalar that path leads to = value.",
         (_handle("struct"), _SCALAR),
-        ("struct", "value"),
-        (_holds("struct", "value"),),
-        Shown({"struct": _STRUCT, "value": ScalarType(I8)}, ("struct", "value"), {"path": (1, 0)}),
+        (("struct", "value"),),
+        (Shown({"struct": _STRUCT, "value": ScalarType(I8)}, attrs={"path": (1, 0)}),),
         (_PATH,),
-        _WRITES,
+        (_holds("struct", "value"),),
+        traits=_WRITES,
     ),
 )

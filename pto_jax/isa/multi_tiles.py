@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ..ir.dtypes import F16, I64, INDEX, dtype
-from ..ir.types import Compact, Loc, MultiTileType, OpaqueType, Pipe, ScalarType, TileType, Type
+from ..ir.types import Compact, Loc, MultiTileType, OpaqueType, ScalarType, TileType
 from ..profiles import Profile
-from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Sampler, Site
+from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import size
-from .rules.handles import Shown, sampler
+from .rules.forbid import Types, forbid, give
+from .rules.handles import Shown, custom
 from .rules.tile_legality import check_type
 from .traits import Alias, Placement, Traits
 
@@ -46,164 +47,109 @@ def _slot(site: Site, name: str) -> MultiTileType | None:
 
 
 def _kind(name: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
+    other = give(name, OpaqueType("pipe"))
+
+    @forbid(f"{name}-handle", f"{name} is a multi tile", source=_DIALECT, invalid_if=other)
+    def rule(site: Site) -> Iterator[Finding]:
         t = site.types.get(name)
         if t is not None and not isinstance(t, MultiTileType):
             yield name, f"{name} is {t}; allowed: !pto.multi_tile_buf<...>"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types[name] = OpaqueType("pipe")
-        return True
-
-    return Constraint(f"{name}-handle", f"{name} is a multi tile", check, source=_DIALECT, breaks=breaks)
+    return rule
 
 
-def _slots() -> Constraint:
+@forbid(
+    "slot-type",
+    "slots of whole bytes without padding",
+    source=_DIALECT,
+    invalid_if=give("result", MultiTileType(_SLOT.with_dtype(dtype("i4")), 2)),
+)
+def _slots(site: Site) -> Iterator[Finding]:
     """Slots are tiles that lie side by side, as their addresses say."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        t = _slot(site, "result")
-        if t is None:
-            return
-        d = t.slot.dtype
-        if d.bits < 8 or (d.is_float and d.bits < 16):
-            yield (
-                "result",
-                f"slots of {d}; allowed: element types of 8 bits and more that are no small floats",
-            )
-        if t.slot.compact == Compact.ROW_PLUS_ONE:
-            yield "result", "slots with compact row_plus_one; allowed: null, normal, row_aligned_padding"
-        for found in check_type(t.slot, site.profile):
-            if found.severity == "error":
-                yield "result", f"slots of {t.slot}: {found.message}"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types["result"] = MultiTileType(_SLOT.with_dtype(dtype("i4")), 2)
-        return True
-
-    return Constraint(
-        "slot-type", "slots of whole bytes without padding", check, source=_DIALECT, breaks=breaks
-    )
+    t = _slot(site, "result")
+    if t is None:
+        return
+    d = t.slot.dtype
+    if d.bits < 8 or (d.is_float and d.bits < 16):
+        yield "result", f"slots of {d}; allowed: element types of 8 bits and more that are no small floats"
+    if t.slot.compact == Compact.ROW_PLUS_ONE:
+        yield "result", "slots with compact row_plus_one; allowed: null, normal, row_aligned_padding"
+    for found in check_type(t.slot, site.profile):
+        if found.severity == "error":
+            yield "result", f"slots of {t.slot}: {found.message}"
 
 
-def _unplanned() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        if RESERVED in site.attrs:
-            yield None, f"the attribute {RESERVED}, which a memory planner sets; allowed: addr = %address"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        attrs[RESERVED] = (0, 512)
-        return True
-
-    return Constraint("reserved-attribute", f"no {RESERVED}", check, source=_DIALECT, breaks=breaks)
-
-
-def _address() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t, at = _slot(site, "result"), site.constant("addr")
-        if t is None or at is None:
-            return
-        if at < 0 or at % alignment(t.slot):
-            yield "addr", f"address {at}; allowed: a multiple of {alignment(t.slot)} bytes, 0 or more"
-        end, capacity = at + t.count * slot_bytes(t.slot), site.profile.capacity[t.slot.loc]
-        if end > capacity:
-            place = t.slot.loc.name.lower()
-            yield "addr", f"the slots cover bytes [{at}, {end}); allowed in {place}: [0, {capacity})"
-
-    return Constraint(
-        "address-aligned",
-        "slots begin at multiples of 32 bytes (512 for the cube core)",
-        check,
-        source=_DIALECT,
-    )
+@forbid(
+    "reserved-attribute",
+    f"no {RESERVED}",
+    source=_DIALECT,
+    invalid_if=lambda types, attrs, profile: attrs.update({RESERVED: (0, 512)}) is None,
+)
+def _unplanned(site: Site) -> Iterator[Finding]:
+    if RESERVED in site.attrs:
+        yield None, f"the attribute {RESERVED}, which a memory planner sets; allowed: addr = %address"
 
 
-def _valid() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t = _slot(site, "result")
-        for operand, key, axis in _AXES if t is not None else ():
-            assert t is not None
-            given, shown = operand in site.values, t.slot.valid[axis]
-            if given == (shown is not None):
-                found = "is given" if given else "is not given"
-                yield operand, f"{operand} {found} and the slots have {key}={size(shown)}; allowed: with ?"
-            number = site.constant(operand)
-            if number is not None and not 0 <= number <= t.slot.shape[axis]:
-                yield operand, f"{operand} = {number}; allowed: 0 to {t.slot.shape[axis]}"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        if "valid_row" in types:
-            return False
-        types["result"] = MultiTileType(replace(_SLOT, v_row=None), 2)
-        return True
-
-    return Constraint(
-        "valid-operands",
-        "valid_row and valid_col exactly where the slots say ?",
-        check,
-        source=_DIALECT,
-        breaks=breaks,
-    )
+@forbid("address-aligned", "slots begin at multiples of 32 bytes (512 for the cube core)", source=_DIALECT)
+def _address(site: Site) -> Iterator[Finding]:
+    t, at = _slot(site, "result"), site.constant("addr")
+    if t is None or at is None:
+        return
+    if at < 0 or at % alignment(t.slot):
+        yield "addr", f"address {at}; allowed: a multiple of {alignment(t.slot)} bytes, 0 or more"
+    end, capacity = at + t.count * slot_bytes(t.slot), site.profile.capacity[t.slot.loc]
+    if end > capacity:
+        place = t.slot.loc.name.lower()
+        yield "addr", f"the slots cover bytes [{at}, {end}); allowed in {place}: [0, {capacity})"
 
 
-def _number() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t, number = _slot(site, "tiles"), site.constant("slot")
-        if t is not None and number is not None and not 0 <= number < t.count:
-            yield "slot", f"slot {number} of {t.count}; allowed: 0 to {t.count - 1}"
-
-    return Constraint("slot", "a slot there is", check, source=_DIALECT)
+def _open(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    types["result"] = MultiTileType(replace(_SLOT, v_row=None), 2)
+    return "valid_row" not in types
 
 
-def _slot_type() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t, result = _slot(site, "tiles"), site.tile("result")
-        if t is not None and result is not None and result != t.slot:
-            yield "result", f"the result is {result}; allowed: {t.slot}, the type of the slots"
+@forbid(
+    "valid-operands",
+    "valid_row and valid_col exactly where the slots say ?",
+    source=_DIALECT,
+    invalid_if=_open,
+)
+def _valid(site: Site) -> Iterator[Finding]:
+    t = _slot(site, "result")
+    for operand, key, axis in _AXES if t is not None else ():
+        assert t is not None
+        given, shown = operand in site.values, t.slot.valid[axis]
+        if given == (shown is not None):
+            found = "is given" if given else "is not given"
+            yield operand, f"{operand} {found} and the slots have {key}={size(shown)}; allowed: with ?"
+        number = site.constant(operand)
+        if number is not None and not 0 <= number <= t.slot.shape[axis]:
+            yield operand, f"{operand} = {number}; allowed: 0 to {t.slot.shape[axis]}"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types["result"] = _SLOT.with_dtype(dtype("i16"))
-        return True
 
-    return Constraint("types-equal", "the type of the slots", check, source=_DIALECT, breaks=breaks)
+@forbid("slot", "a slot there is", source=_DIALECT)
+def _number(site: Site) -> Iterator[Finding]:
+    t, number = _slot(site, "tiles"), site.constant("slot")
+    if t is not None and number is not None and not 0 <= number < t.count:
+        yield "slot", f"slot {number} of {t.count}; allowed: 0 to {t.count - 1}"
 
 
-def _declared(
-    name: str,
-    summary: str,
-    semantics: str,
-    operands: tuple[Operand, ...],
-    forms: tuple[tuple[str, ...], ...],
-    constraints: tuple[Constraint, ...],
-    shown: Sampler,
-    traits: Traits,
-    decisions: tuple[Decision, ...] = (),
-) -> Instruction:
-    return Instruction(
-        name,
-        "sync_config",
-        summary,
-        semantics,
-        operands,
-        {},
-        (),
-        (),
-        constraints,
-        forms,
-        "none",
-        Pipe.S,
-        decisions=decisions,
-        sources=(_DIALECT,),
-        syntax="custom",
-        sampler=shown,
-        traits=traits,
-    )
+@forbid(
+    "types-equal",
+    "the type of the slots",
+    source=_DIALECT,
+    invalid_if=give("result", _SLOT.with_dtype(dtype("i16"))),
+)
+def _slot_type(site: Site) -> Iterator[Finding]:
+    t, result = _slot(site, "tiles"), site.tile("result")
+    if t is not None and result is not None and result != t.slot:
+        yield "result", f"the result is {result}; allowed: {t.slot}, the type of the slots"
 
 
 _PARTS = ("addr", "valid_row", "valid_col")
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
-    _declared(
+    custom(
         "alloc_multi_tile",
         "Declare a tile in several buffers.",
         "A handle to count slots of one type, side by side from addr on or in storage of their own. Contents "
@@ -215,9 +161,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("result", "out", "handle", None),
         ),
         tuple(tuple(p for i, p in enumerate(_PARTS) if mask & (1 << i)) for mask in range(1 << len(_PARTS))),
-        (_kind("result"), _slots(), _valid(), _address(), _unplanned()),
-        sampler(
-            Shown({"result": _MULTI}, (), grouped=True),
+        (
+            Shown({"result": _MULTI}, grouped=True),
             Shown(
                 {
                     "addr": ScalarType(I64),
@@ -225,22 +170,22 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                     "valid_col": _INDEX,
                     "result": MultiTileType(_SLOT.with_valid(None, None), 4),
                 },
-                _PARTS,
-                {},
-                {"addr": (0x1000,), "valid_row": (8,), "valid_col": (16,)},
+                constants={"addr": (0x1000,), "valid_row": (8,), "valid_col": (16,)},
                 grouped=True,
             ),
         ),
-        Traits(placement=Placement("result", "addr")),
-        (
+        constraints=(_kind("result"), _slots, _valid, _address, _unplanned),
+        decisions=(
             Decision(
                 "Where does slot k begin?",
                 "At addr + k times the bytes of a slot, rounded up to 32 (512 for left, right and acc).",
                 _DIALECT,
             ),
         ),
+        traits=Traits(placement=Placement("result", "addr")),
+        sources=(_DIALECT,),
     ),
-    _declared(
+    custom(
         "multi_tile_get",
         "One slot of a tile in several buffers.",
         "result denotes the bytes of slot number slot, which may be known at run time only.",
@@ -250,10 +195,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("slot", "in", "scalar", None, note="0 to count - 1"),
         ),
         (("tiles", "slot"),),
-        (_kind("tiles"), _slot_type(), _number()),
-        sampler(
-            Shown({"tiles": _MULTI, "slot": _INDEX, "result": _SLOT}, ("tiles", "slot"), {}, {"slot": (1,)})
-        ),
-        Traits(alias=Alias("result", "tiles", part="window")),
+        (Shown({"tiles": _MULTI, "slot": _INDEX, "result": _SLOT}, constants={"slot": (1,)}),),
+        constraints=(_kind("tiles"), _slot_type, _number),
+        traits=Traits(alias=Alias("result", "tiles", part="window")),
+        sources=(_DIALECT,),
     ),
 )

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import F32, INDEX, dtype
-from ..ir.types import BLayout, Loc, Pipe, ScalarType, SLayout, TileType, Type
+from ..ir.dtypes import F32, INDEX
+from ..ir.types import BLayout, Loc, ScalarType, SLayout, TileType
 from ..profiles import Profile
-from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import size
-from .rules.handles import Shown, sampler
+from .rules.forbid import Types, forbid, retile, retype
+from .rules.handles import Shown, custom
 from .traits import Alias, Traits
 
 #: A name that those who look at whole functions use.
@@ -27,135 +28,105 @@ def _sizes(site: Site) -> tuple[int, ...]:
     return tuple(n for n in given if isinstance(n, int)) if isinstance(given, tuple) else ()
 
 
-def _parts() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        sizes, offsets = _sizes(site), site.numbers("offsets")
-        if len(sizes) != 2 or len(offsets) != 2:
-            yield None, f"{len(offsets)} offset(s) and {len(sizes)} size(s); allowed: two of each"
-            return
-        for at, (n, (unit, _, _)) in enumerate(zip(sizes, _AXES, strict=True)):
-            if n <= 0:
-                yield None, f"{n} {unit}s; allowed: 1 or more"
-            start = offsets[at]
-            if start is not None and start < 0:
-                yield "offsets", f"{unit} offset {start}; allowed: 0 or more"
-
-    return Constraint("window", "two offsets of 0 or more and two sizes of 1 or more", check, source=_DIALECT)
+def _window(site: Site) -> Iterator[tuple[int | None, int, str]]:
+    """Start, size and unit of each axis, where the operation gives two offsets and two sizes."""
+    sizes, offsets = _sizes(site), site.numbers("offsets")
+    if len(sizes) == len(offsets) == 2:
+        yield from zip(offsets, sizes, ("row", "column"), strict=True)
 
 
-def _inside() -> Constraint:
+@forbid("window", "two offsets of 0 or more and two sizes of 1 or more", source=_DIALECT)
+def _parts(site: Site) -> Iterator[Finding]:
+    sizes, offsets = _sizes(site), site.numbers("offsets")
+    if len(sizes) != 2 or len(offsets) != 2:
+        yield None, f"{len(offsets)} offset(s) and {len(sizes)} size(s); allowed: two of each"
+    for start, n, unit in _window(site):
+        if n <= 0:
+            yield None, f"{n} {unit}s; allowed: 1 or more"
+        if start is not None and start < 0:
+            yield "offsets", f"{unit} offset {start}; allowed: 0 or more"
+
+
+@forbid("window-inside", "a window inside the tile", severity="warning", source=_DIALECT)
+def _inside(site: Site) -> Iterator[Finding]:
     """A window beside the tile has elements of other tiles: it is legal text, and an error to execute."""
-
-    def check(site: Site) -> Iterator[Finding]:
-        t, sizes, offsets = site.tile("tile"), _sizes(site), site.numbers("offsets")
-        if t is None or len(sizes) != 2 or len(offsets) != 2:
-            return
-        for start, n, limit, (unit, _, _) in zip(offsets, sizes, t.shape, _AXES, strict=True):
-            if n > limit or (start is not None and start > limit - n):
-                where = f" from {start} on" if start is not None else ""
-                yield "tile", f"{n} {unit}s{where} of {limit}; execution allows: a window inside the tile"
-
-    return Constraint("window-inside", "a window inside the tile", check, severity="warning", source=_DIALECT)
+    t = site.tile("tile")
+    for limit, (start, n, unit) in zip(t.shape if t is not None else (), _window(site), strict=False):
+        if n > limit or (start is not None and start > limit - n):
+            where = f" from {start} on" if start is not None else ""
+            yield "tile", f"{n} {unit}s{where} of {limit}; execution allows: a window inside the tile"
 
 
-def _boxes() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t, sizes, offsets = site.tile("tile"), _sizes(site), site.numbers("offsets")
-        if t is None or not t.boxed or len(sizes) != 2 or len(offsets) != 2:
-            return
-        for start, n, box, (unit, _, _) in zip(offsets, sizes, t.box, _AXES, strict=True):
-            if n % box or (start is not None and start % box):
-                yield "tile", f"{n} {unit}s from {size(start)} on in boxes of {box}; allowed: whole boxes"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        tile = types["tile"]
-        if not isinstance(tile, TileType) or tile.boxed:
-            return False
-        for name in ("tile", "result"):
-            t = types[name]
-            types[name] = replace(t, slayout=SLayout.COL_MAJOR) if isinstance(t, TileType) else t
-        attrs["sizes"] = (4, 32)
-        result = types["result"]
-        types["result"] = replace(result, rows=4, v_row=4) if isinstance(result, TileType) else result
-        return True
-
-    return Constraint(
-        "window-boxes",
-        "windows of boxed tiles consist of whole boxes",
-        check,
-        source=_DIALECT,
-        breaks=breaks,
-    )
+def _break_boxes(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    tile = types["tile"]
+    if not isinstance(tile, TileType) or tile.boxed:
+        return False
+    attrs["sizes"] = (4, 32)
+    boxed = retile("tile", slayout=SLayout.COL_MAJOR)(types, attrs, profile)
+    return retile("result", slayout=SLayout.COL_MAJOR, rows=4, v_row=4)(types, attrs, profile) and boxed
 
 
-def _types_agree() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t, result, sizes = site.tile("tile"), site.tile("result"), _sizes(site)
-        if t is None or result is None or len(sizes) != 2:
-            return
-        wanted = replace(t, rows=sizes[0], cols=sizes[1], v_row=result.v_row, v_col=result.v_col)
-        if result != wanted:
-            yield (
-                "result",
-                f"the result is {result}, its source {t}; allowed: {sizes[0]}x{sizes[1]} and otherwise the "
-                "source's place, element type and layout",
-            )
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types["result"]
-        types["result"] = t.with_dtype(dtype("i32")) if isinstance(t, TileType) else t
-        return types["result"] != t
-
-    return Constraint(
-        "types-equal",
-        "the result has the sizes given, and otherwise its source's type",
-        check,
-        source=_DIALECT,
-        breaks=breaks,
-    )
+@forbid(
+    "window-boxes",
+    "windows of boxed tiles consist of whole boxes",
+    source=_DIALECT,
+    invalid_if=_break_boxes,
+)
+def _boxes(site: Site) -> Iterator[Finding]:
+    t = site.tile("tile")
+    boxes = t.box if t is not None and t.boxed else ()
+    for box, (start, n, unit) in zip(boxes, _window(site), strict=False):
+        if n % box or (start is not None and start % box):
+            yield "tile", f"{n} {unit}s from {size(start)} on in boxes of {box}; allowed: whole boxes"
 
 
-def _valid() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        result, sizes = site.tile("result"), _sizes(site)
-        if result is None or len(sizes) != 2:
-            return
-        for n, (unit, operand, key) in zip(sizes, _AXES, strict=True):
-            shown: int | None = getattr(result, key)
-            given, number = operand in site.values, site.constant(operand)
-            if number is not None and not 0 <= number <= n:
-                yield operand, f"{operand} = {number}; allowed: 0 to {n}"
-            elif given and shown != number:
-                yield (
-                    operand,
-                    f"{operand} is {size(number)}, the type says {key}={size(shown)}; allowed: equal",
-                )
-            elif not given and shown is None:
-                yield "result", f"the type says {key}=? without operands; allowed: valid [%rows, %cols]"
-            elif shown is not None and not 0 <= shown <= n:
-                yield "result", f"{key}={shown} of {n} {unit}s; allowed: 0 to {n}"
+@forbid(
+    "types-equal",
+    "the result has the sizes given, and otherwise its source's type",
+    source=_DIALECT,
+    invalid_if=retype("result", "i32"),
+)
+def _types_agree(site: Site) -> Iterator[Finding]:
+    t, result, sizes = site.tile("tile"), site.tile("result"), _sizes(site)
+    if t is None or result is None or len(sizes) != 2:
+        return
+    wanted = replace(t, rows=sizes[0], cols=sizes[1], v_row=result.v_row, v_col=result.v_col)
+    if result != wanted:
+        yield (
+            "result",
+            f"the result is {result}, its source {t}; allowed: {sizes[0]}x{sizes[1]} and otherwise the "
+            "source's place, element type and layout",
+        )
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types["result"]
-        changes = isinstance(t, TileType) and t.v_row is not None
-        types["result"] = replace(t, v_row=None) if changes and isinstance(t, TileType) else t
-        return changes
 
-    return Constraint(
-        "valid-operands",
-        "valid sizes from 0 to the window's, ? exactly where an operand gives them at run time",
-        check,
-        source=_DIALECT,
-        breaks=breaks,
-    )
+@forbid(
+    "valid-operands",
+    "valid sizes from 0 to the window's, ? exactly where an operand gives them at run time",
+    source=_DIALECT,
+    invalid_if=retile("result", v_row=None),
+)
+def _valid(site: Site) -> Iterator[Finding]:
+    result, sizes = site.tile("result"), _sizes(site)
+    if result is None or len(sizes) != 2:
+        return
+    for n, (unit, operand, key) in zip(sizes, _AXES, strict=True):
+        shown: int | None = getattr(result, key)
+        given, number = operand in site.values, site.constant(operand)
+        if number is not None and not 0 <= number <= n:
+            yield operand, f"{operand} = {number}; allowed: 0 to {n}"
+        elif given and shown != number:
+            yield operand, f"{operand} is {size(number)}, the type says {key}={size(shown)}; allowed: equal"
+        elif not given and shown is None:
+            yield "result", f"the type says {key}=? without operands; allowed: valid [%rows, %cols]"
+        elif shown is not None and not 0 <= shown <= n:
+            yield "result", f"{key}={shown} of {n} {unit}s; allowed: 0 to {n}"
 
 
 _FORM = ("tile", "offsets")
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
-    Instruction(
+    custom(
         SUBVIEW,
-        "sync_config",
         "Window of a tile, with a valid region of its own.",
         "result(r, c) is tile(offsets[0] + r, offsets[1] + c): the same element, in the order of tile, whose "
         "pitch it keeps. The valid region is valid_row x valid_col, else that of the written type, else the "
@@ -167,13 +138,29 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Operand("valid_row", "in", "scalar", None, optional=True, note="valid rows"),
             Operand("valid_col", "in", "scalar", None, optional=True, note="valid columns"),
         ),
-        {},
-        (),
-        (Attribute("sizes", tuple, None, "rows and columns of the window"),),
-        (_parts(), _inside(), _boxes(), _types_agree(), _valid()),
         (_FORM, (*_FORM, "valid_row", "valid_col")),
-        "none",
-        Pipe.S,
+        (
+            Shown(
+                {"tile": _TILE, "offsets": _INDEX, "result": replace(_TILE, cols=32, v_col=32)},
+                attrs={"sizes": (16, 32)},
+                constants={"offsets": (0, 32)},
+                grouped=True,
+            ),
+            Shown(
+                {
+                    "tile": _BOXED.with_valid(None, None),
+                    "offsets": _INDEX,
+                    "valid_row": _INDEX,
+                    "valid_col": _INDEX,
+                    "result": replace(_BOXED, rows=16, cols=16, v_row=5, v_col=16),
+                },
+                attrs={"sizes": (16, 16)},
+                constants={"offsets": (16, 8), "valid_row": (5,), "valid_col": (16,)},
+                grouped=True,
+            ),
+        ),
+        (Attribute("sizes", tuple, None, "rows and columns of the window"),),
+        (_parts, _inside, _boxes, _types_agree, _valid),
         decisions=(
             Decision(
                 "What are the physical rows and columns of the window, for instructions that count elements "
@@ -188,29 +175,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         sources=("PTO ISA page of the instruction", _DIALECT),
-        syntax="custom",
-        sampler=sampler(
-            Shown(
-                {"tile": _TILE, "offsets": _INDEX, "result": replace(_TILE, cols=32, v_col=32)},
-                _FORM,
-                {"sizes": (16, 32)},
-                {"offsets": (0, 32)},
-                grouped=True,
-            ),
-            Shown(
-                {
-                    "tile": _BOXED.with_valid(None, None),
-                    "offsets": _INDEX,
-                    "valid_row": _INDEX,
-                    "valid_col": _INDEX,
-                    "result": replace(_BOXED, rows=16, cols=16, v_row=5, v_col=16),
-                },
-                (*_FORM, "valid_row", "valid_col"),
-                {"sizes": (16, 16)},
-                {"offsets": (16, 8), "valid_row": (5,), "valid_col": (16,)},
-                grouped=True,
-            ),
-        ),
         traits=Traits(alias=Alias("result", "tile", part="window")),
     ),
 )

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 from ..ir.dtypes import F32, I64, INDEX
 from ..ir.types import AddressSpace, PtrType, ScalarType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import element_type, fixed_type
+from .rules.forbid import Types, forbid, give
 from .rules.handles import Shown
 from .sync_handles import config
 
@@ -25,46 +25,41 @@ _ADDRESSES = Decision(
 
 
 def _sizes(*results: str) -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
+    number = give(results[0], _ADDRESS)
+
+    @forbid("result-type", "results of type index", source=_DIALECT, invalid_if=number)
+    def rule(site: Site) -> Iterator[Finding]:
         for name in results:
             d = element_type(site.types.get(name))
             if d is not None and d != INDEX:
                 yield name, f"{name} has type {d}; allowed: index"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        types[results[0]] = _ADDRESS
-        return True
-
-    return Constraint("result-type", "results of type index", check, source=_DIALECT, breaks=breaks)
+    return rule
 
 
-def _global() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t = site.types.get("result" if site.instruction.name == INTTOPTR else "ptr")
-        if isinstance(t, PtrType) and t.space != AddressSpace.GM:
-            yield None, f"a pointer to {t.space.name.lower()}; allowed: to global memory"
-
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        for name, t in types.items():
-            types[name] = PtrType(F32, AddressSpace.VEC) if isinstance(t, PtrType) else t
-        return True
-
-    return Constraint("pointer-space", "a pointer to global memory", check, source=_DIALECT, breaks=breaks)
+def _into_vec(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    for name, t in types.items():
+        types[name] = PtrType(F32, AddressSpace.VEC) if isinstance(t, PtrType) else t
+    return True
 
 
-def _pointee() -> Constraint:
-    def check(site: Site) -> Iterator[Finding]:
-        t = site.types.get("result")
-        if isinstance(t, PtrType) and (t.dtype == INDEX or t.dtype.bits < 8):
-            yield "result", f"a pointer to {t.dtype}; allowed: element types of 8 bits and more, not index"
+@forbid("pointer-space", "a pointer to global memory", source=_DIALECT, invalid_if=_into_vec)
+def _global(site: Site) -> Iterator[Finding]:
+    t = site.types.get("result" if site.instruction.name == INTTOPTR else "ptr")
+    if isinstance(t, PtrType) and t.space != AddressSpace.GM:
+        yield None, f"a pointer to {t.space.name.lower()}; allowed: to global memory"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        if not isinstance(types["result"], PtrType):
-            return False
-        types["result"] = PtrType(INDEX)
-        return True
 
-    return Constraint("pointee", "elements of a size that memory has", check, source=_DIALECT, breaks=breaks)
+@forbid(
+    "pointee",
+    "elements of a size that memory has",
+    source=_DIALECT,
+    invalid_if=give("result", PtrType(INDEX)),
+)
+def _pointee(site: Site) -> Iterator[Finding]:
+    t = site.types.get("result")
+    if isinstance(t, PtrType) and (t.dtype == INDEX or t.dtype.bits < 8):
+        yield "result", f"a pointer to {t.dtype}; allowed: element types of 8 bits and more, not index"
 
 
 def _tile() -> Operand:
@@ -78,7 +73,7 @@ def _size_of(name: str, unit: str) -> Instruction:
         f"result = the valid {unit} that the handle has here.",
         (_tile(), Operand("result", "out", "scalar", None)),
         (("tile",),),
-        (Shown({"tile": _TILE, "result": _INDEX}, ("tile",)),),
+        (Shown({"tile": _TILE, "result": _INDEX}),),
         constraints=(_sizes("result"),),
         decisions=(),
     )
@@ -90,7 +85,7 @@ def _address(name: str, summary: str, semantics: str, source: str) -> Instructio
     types["result"] = _ADDRESS if source == "ptr" else PtrType(F32)
     number = "result" if source == "ptr" else "addr"
     made = "scalar" if source == "ptr" else "ptr"
-    declared = config(
+    return config(
         name,
         summary,
         semantics,
@@ -99,12 +94,12 @@ def _address(name: str, summary: str, semantics: str, source: str) -> Instructio
         (Shown(types, (source,)),),
         constraints=(
             fixed_type(number, ("i64",), PROFILE_NAMES, _DIALECT),
-            _global(),
-            *((_pointee(),) if made == "ptr" else ()),
+            _global,
+            *((_pointee,) if made == "ptr" else ()),
         ),
         decisions=(_ADDRESSES,),
+        executable=False,
     )
-    return replace(declared, executable=False)
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -114,7 +109,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "rows, cols = the valid sizes that the handle has here.",
         (_tile(), Operand("rows", "out", "scalar", None), Operand("cols", "out", "scalar", None)),
         (("tile",),),
-        (Shown({"tile": _TILE, "rows": _INDEX, "cols": _INDEX}, ("tile",)),),
+        (Shown({"tile": _TILE, "rows": _INDEX, "cols": _INDEX}),),
         constraints=(_sizes("rows", "cols"),),
         decisions=(),
     ),

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Unpack
 
 from ..ir.types import Loc
-from ..profiles import ProfileName
+from ..profiles import PROFILE_NAMES
 from .assembly import Assembly
 from .common import (
     ACCUMULATOR,
@@ -27,40 +27,32 @@ from .common import (
     TileParts,
     tile_instruction,
 )
-from .declare import Constraint, Contradiction, Decision, Instruction, Operand, Site
-from .elementwise import NAN_FIRST, POWER, TMP
+from .declare import Contradiction, Decision, Instruction, Operand, Site
+from .elementwise import LANE_SCRATCH, NAN_FIRST, POWER, TMP
 from .elementwise_select import CMP_MODE, HARDWARE_MASKS, MASK_TYPES, READ_MASKS, equality_only, rows_by_mask
-from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, place, row_major, same_as
+from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, place, row_major
 from .rules.elementwise import precision_types
-from .rules.regions import mask_holds, mask_receives, scratch, valid_region
+from .rules.regions import mask_holds, mask_receives, scratch
 from .rules.typesets import (
     A2A3_ARITHMETIC,
+    A5_ARITHMETIC,
     A5_DIVISION,
+    A5_PRODUCTS,
     HALVES,
     INT32,
     INTS,
     STANDARD,
+    TWO_FOUR_BYTES,
     TypeTable,
     pairs,
     table,
 )
 from .semantics import QUOTIENT, Formula, of_two
 
-_EVERYWHERE: tuple[ProfileName, ...] = ("cpu_sim", "a2a3", "a5")
-_A5_BY_TYPE = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16", "i8", "u8", "i64", "u64")
-_A5_MUL = tuple(d for d in _A5_BY_TYPE if d not in ("i8", "u8"))
-_TWO_FOUR_BYTES = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16")
-
 #: The simulator restricts some tile-scalar instructions to row-major vec tiles, some to vec tiles.
 _VEC_ROW_MAJOR = "vec and row_major"
 _VEC = "vec"
 _FREE = "free"
-
-
-def _placement(operands: tuple[Operand, ...], simulator: str) -> tuple[Constraint, ...]:
-    in_vec_profiles = HARDWARE if simulator == _FREE else _EVERYWHERE
-    row_profiles = _EVERYWHERE if simulator == _VEC_ROW_MAJOR else HARDWARE
-    return (in_vec(operands, in_vec_profiles), row_major(operands, row_profiles))
 
 
 def _with_scalar(
@@ -73,6 +65,8 @@ def _with_scalar(
     operands: tuple[Operand, ...] = TILE_SCALAR,
     **parts: Unpack[TileParts],
 ) -> Instruction:
+    in_vec_on = HARDWARE if simulator == _FREE else PROFILE_NAMES
+    row_major_on = PROFILE_NAMES if simulator == _VEC_ROW_MAJOR else HARDWARE
     return tile_instruction(
         name,
         summary,
@@ -80,7 +74,7 @@ def _with_scalar(
         operands,
         types,
         cls="tile_scalar",
-        placement=_placement(operands, simulator),
+        placement=(in_vec(operands, in_vec_on), row_major(operands, row_major_on)),
         decisions=decisions,
         **parts,
     )
@@ -114,7 +108,7 @@ def _three_operands(name: str, summary: str, sign: str) -> Instruction:
 
 
 def _row_of_dst(site: Site) -> tuple[int, int] | None:
-    cols = site.valid.get("dst", (None, None))[1]
+    cols = site.region("dst")[1]
     return None if cols is None else (1, cols)
 
 
@@ -124,11 +118,7 @@ _ZERO_SCALAR = Decision(
     "floats give NaN.",
     SIMULATOR_VALUES,
 )
-_CMPS_OPERANDS = (
-    MASK_DST,
-    SRC0,
-    Operand("src1", "in", "scalar"),
-)
+_CMPS_OPERANDS = (MASK_DST, SRC0, Operand("src1", "in", "scalar"))
 _SELS_OPERANDS = (
     DST,
     Operand("mask", "in", dtype=None, note="packed bits, bit 1 selects src", holds="mask"),
@@ -142,7 +132,7 @@ _ARITHMETIC = (
         "tadds",
         "Tile plus scalar.",
         "dst = src + scalar, as tadd.",
-        table(STANDARD, A2A3_ARITHMETIC, _A5_BY_TYPE),
+        table(STANDARD, A2A3_ARITHMETIC, A5_ARITHMETIC),
         simulator=_VEC_ROW_MAJOR,
         formulas=_of_scalar("add"),
     ),
@@ -150,7 +140,7 @@ _ARITHMETIC = (
         "tsubs",
         "Tile minus scalar.",
         "dst = src - scalar, as tsub.",
-        table(STANDARD, A2A3_ARITHMETIC, _A5_BY_TYPE),
+        table(STANDARD, A2A3_ARITHMETIC, A5_ARITHMETIC),
         Decision(
             "A2/A3 passes an i32 scalar through f32.",
             "Not modelled: the scalar is exact on every profile.",
@@ -162,7 +152,7 @@ _ARITHMETIC = (
         "tmuls",
         "Tile times scalar.",
         "dst = src * scalar, as tmul.",
-        table(STANDARD, A2A3_ARITHMETIC, _A5_MUL),
+        table(STANDARD, A2A3_ARITHMETIC, A5_PRODUCTS),
         simulator=_VEC_ROW_MAJOR,
         formulas=_of_scalar("mul"),
     ),
@@ -188,7 +178,7 @@ _ARITHMETIC = (
         "tmaxs",
         "Maximum of tile and scalar.",
         "dst = scalar where src < scalar, else src.",
-        table(STANDARD, A2A3_ARITHMETIC, _A5_BY_TYPE),
+        table(STANDARD, A2A3_ARITHMETIC, A5_ARITHMETIC),
         NAN_FIRST,
         simulator=_VEC_ROW_MAJOR,
         formulas=_of_scalar("max"),
@@ -197,7 +187,7 @@ _ARITHMETIC = (
         "tmins",
         "Minimum of tile and scalar.",
         "dst = scalar where scalar < src, else src.",
-        table(STANDARD, A2A3_ARITHMETIC, _A5_BY_TYPE),
+        table(STANDARD, A2A3_ARITHMETIC, A5_ARITHMETIC),
         NAN_FIRST,
         formulas=_of_scalar("min"),
     ),
@@ -222,10 +212,7 @@ _ARITHMETIC = (
         table(INTS, INT32, INT32),
         SCRATCH_OPTIONAL,
         operands=(*TILE_SCALAR, TMP),
-        extra=(
-            same_as("tmp", "dst", ("a2a3",), HEADERS),
-            scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS),
-        ),
+        extra=LANE_SCRATCH,
         simulator=_FREE,
         formulas=(Formula("src ^ scalar"),),
     ),
@@ -279,7 +266,7 @@ _ARITHMETIC = (
         SCRATCH_OPTIONAL,
         operands=(DST, Operand("base", "in"), Operand("exp", "in", "scalar"), TMP),
         attributes=(PRECISION,),
-        extra=(precision_types, scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS)),
+        extra=(precision_types, LANE_SCRATCH[1]),
         simulator=_VEC_ROW_MAJOR,
         formulas=(Formula("pow(base, exp)", shown="base ^ exp"),),
         accuracy=POWER,
@@ -300,11 +287,8 @@ _ARITHMETIC = (
         "destination type.",
         pairs(
             (
-                *tuple((d, d) for d in STANDARD),
-                ("f32", "f16"),
-                ("f32", "bf16"),
-                ("f16", "f32"),
-                ("i32", "i16"),
+                *((d, d) for d in STANDARD),
+                *(("f32", "f16"), ("f32", "bf16"), ("f16", "f32"), ("i32", "i16")),
             ),
             (("f32", "f32"), ("f16", "f16"), ("f32", "f16")),
             (("f32", "f32"), ("f16", "f16"), ("f32", "f16")),
@@ -343,7 +327,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Fill a tile with a scalar.",
         "dst = scalar in every valid lane.",
         _EXPAND_OPERANDS,
-        table(STANDARD, ("f32", "f16", "bf16", *INT32), _A5_BY_TYPE),
+        table(STANDARD, ("f32", "f16", "bf16", *INT32), A5_ARITHMETIC),
         cls="tile_scalar",
         placement=(
             place(_EXPAND_OPERANDS, (Loc.VEC, Loc.MAT), HARDWARE),
@@ -391,12 +375,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Per-lane selection between a tile and a scalar by a packed mask.",
         "dst = src where the mask bit is 1, else scalar; bit j of row i is bit j mod W of mask word j / W.",
         _SELS_OPERANDS,
-        table(STANDARD, _TWO_FOUR_BYTES, tuple(d for d in _A5_BY_TYPE if d != "bf16")),
+        table(STANDARD, TWO_FOUR_BYTES, tuple(d for d in A5_ARITHMETIC if d != "bf16")),
         cls="tile_scalar",
         forms=(("mask", "src", "scalar"), ("mask", "src", "tmp", "scalar")),
         reads=("src",),
         extra=(
-            fixed_type("mask", READ_MASKS, _EVERYWHERE, "page tsels (mask encoding)"),
+            fixed_type("mask", READ_MASKS, PROFILE_NAMES, "page tsels (mask encoding)"),
             *mask_holds("mask", "dst", stream=False),
         ),
         decisions=(

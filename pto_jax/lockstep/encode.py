@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .. import isa
-from ..analysis.type_inference import is_open
-from ..errors import Diagnostic, NotExecutableError, VerifyError
+from ..analysis.resolve import ResolvedProgram, resolve
+from ..errors import Diagnostic, NotExecutableError
 from ..generate.programs import Case
 from ..ir.dtypes import DType
 from ..ir.program import Op, Value
@@ -63,10 +63,11 @@ def encode(case: Case) -> Encoded:
     >>> found.instructions[0].slots, found.results
     ((0, 1, 2), {'d': 0})
     """
-    program = case.program
-    if not program.fragment or len(program.functions) != 1 or is_open(program):
+    program, resolved = case.program, resolve(case.program)
+    is_open = resolved.is_open or resolved.program is not program
+    if not program.fragment or len(program.functions) != 1 or is_open:
         raise _refused(None, "more than a fragment with given types")
-    maker = _Maker(case)
+    maker = _Maker(case, resolved)
     instructions = tuple(i for op in program.functions[0].body.ops for i in maker.instruction(op))
     results = {n: maker.registers[n] for n in program.fragment_results if n in maker.registers}
     if not instructions:
@@ -90,8 +91,9 @@ def _refused(op: Op | None, what: str) -> NotExecutableError:
 class _Maker:
     """Registers and scalars of a case as they come up."""
 
-    def __init__(self, case: Case) -> None:
+    def __init__(self, case: Case, resolved: ResolvedProgram) -> None:
         self.case = case
+        self.resolved = resolved
         self.semantics = Semantics(case.profile, out_of_region=case.profile.out_of_region)
         self.registers: dict[str, int] = {}
         self.types: list[TileType] = []
@@ -106,13 +108,12 @@ class _Maker:
         if op.name == ALLOC_TILE and not op.group("addr"):
             self._allocate(op)
             return ()
-        declared = isa.find(op.name)
+        resolved = self.resolved.of(op)
+        declared, bound = resolved.instruction, resolved.bound
         if declared is None or op.name not in RULES or op.regions or op.groups:
             raise _refused(op, op.name)
-        try:
-            bound = isa.bind(declared, op)
-        except VerifyError as error:
-            raise _refused(op, str(error)) from None
+        if bound is None:
+            raise _refused(op, "\n".join(map(str, resolved.problems)))
         values = {n: v for n, v in bound.values.items() if declared.operand(n).role != "tmp"}
         written = [o.name for o in declared.destinations if o.name in values]
         tiles = (*written, *(n for n in values if n not in written and self._is_tile(op, values[n])))

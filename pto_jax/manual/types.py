@@ -39,6 +39,8 @@ TOPIC = Topic(
                 "!pto.tile_buf<vec, 16x64xf32>: a tile (`pto-jax isa tile`)",
                 "!pto.ptr<f32>: a pointer into global memory; !pto.ptr<f32, SPACE> with SPACE one of "
                 + ", ".join(s.name.lower() for s in AddressSpace if s != AddressSpace.ZERO),
+                "!pto.multi_tile_buf<vec, 16x64xf32, count=2>: tiles of one type, used in turn",
+                "!pto.local_array<4x8xf32>, !pto.struct<f16, !pto.struct<i8>>: scalars that a core keeps",
                 f"!pto.tensor_view<128x?xf32>: a tensor in global memory of rank 1 to {MAX_RANK}",
                 "!pto.partition_tensor_view<16x64xf32>: a window of a tensor",
                 f"{INDEX}: sizes, offsets and loop variables; {I1}: a truth value",

@@ -21,14 +21,9 @@ _lanewise("tfusedmuladd", _FUSED, lane.multiply_add)
 _lanewise("tfusedmuladdrelu", _FUSED, lane.multiply_add_relu)
 
 
-@rule("taddc")
-def _taddc(step: Step) -> None:
-    _with_carry(step, lane.add_saturating, lane.add_add)
+rule("taddc")(lambda step: _with_carry(step, lane.add_saturating, lane.add_add))
 
-
-@rule("tsubc")
-def _tsubc(step: Step) -> None:
-    _with_carry(step, lane.subtract_saturating, lane.subtract_add)
+rule("tsubc")(lambda step: _with_carry(step, lane.subtract_saturating, lane.subtract_add))
 
 
 def _with_carry(step: Step, saturating: Lane, three: Lane) -> None:
@@ -37,14 +32,9 @@ def _with_carry(step: Step, saturating: Lane, three: Lane) -> None:
     step.store((three if len(sources) == 3 else saturating)(step.dtype(), *sources))
 
 
-@rule("taddreluconv")
-def _taddreluconv(step: Step) -> None:
-    _narrow_relu(step, step.values("src0"), step.values("src1"), 1)
+rule("taddreluconv")(lambda step: _narrow_relu(step, step.values("src0"), step.values("src1"), 1))
 
-
-@rule("tsubreluconv")
-def _tsubreluconv(step: Step) -> None:
-    _narrow_relu(step, step.values("src0"), step.values("src1"), -1)
+rule("tsubreluconv")(lambda step: _narrow_relu(step, step.values("src0"), step.values("src1"), -1))
 
 
 def _narrow_relu(step: Step, a: Array, b: Array, sign: int) -> None:

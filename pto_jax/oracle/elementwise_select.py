@@ -25,6 +25,4 @@ def _tsel(step: Step) -> None:
     step.put(np.where(masks.selected(step, places(step)), step.raw("src0"), step.raw("src1")))
 
 
-@rule("tcvt")
-def _tcvt(step: Step) -> None:
-    convert_tile(step)
+rule("tcvt")(lambda step: convert_tile(step))

@@ -10,15 +10,9 @@ from ..isa.matrix import ROUNDING_STATE, SHORT_MANTISSA
 from .numbers import Array, decode, encode, flush
 from .step import Step, rule
 
+rule("tmatmul", "tgemv")(lambda step: finish(step, products(step)))
 
-@rule("tmatmul", "tgemv")
-def _product(step: Step) -> None:
-    finish(step, products(step))
-
-
-@rule("tmatmul.acc", "tgemv.acc")
-def _accumulate(step: Step) -> None:
-    finish(step, products(step), added=True)
+rule("tmatmul.acc", "tgemv.acc")(lambda step: finish(step, products(step), added=True))
 
 
 @rule("tmatmul.bias", "tgemv.bias")

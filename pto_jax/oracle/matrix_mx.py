@@ -10,15 +10,9 @@ from .matrix import add_bias, extents, finish
 from .numbers import Array
 from .step import Step, not_executable, rule
 
+rule("tmatmul.mx", "tgemv.mx")(lambda step: finish(step, scaled_products(step)))
 
-@rule("tmatmul.mx", "tgemv.mx")
-def _product(step: Step) -> None:
-    finish(step, scaled_products(step))
-
-
-@rule("tmatmul.mx.acc", "tgemv.mx.acc")
-def _accumulate(step: Step) -> None:
-    finish(step, scaled_products(step), added=True)
+rule("tmatmul.mx.acc", "tgemv.mx.acc")(lambda step: finish(step, scaled_products(step), added=True))
 
 
 @rule("tmatmul.mx.bias", "tgemv.mx.bias")

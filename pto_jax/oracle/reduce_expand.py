@@ -79,9 +79,7 @@ def _store(step: Step, along: Along, words: Array) -> None:
     write_lines(step, along, step.flushed(words, "dst"))
 
 
-@rule("trowsum")
-def _trowsum(step: Step) -> None:
-    _accumulate(step, "row", 0, lambda a, x: a + x)
+rule("trowsum")(lambda step: _accumulate(step, "row", 0, lambda a, x: a + x))
 
 
 @rule("tcolsum")
@@ -92,14 +90,9 @@ def _tcolsum(step: Step) -> None:
         _accumulate(step, "col", 0, lambda a, x: a + x)
 
 
-@rule("trowprod")
-def _trowprod(step: Step) -> None:
-    _accumulate(step, "row", 1, lambda a, x: a * x)
+rule("trowprod")(lambda step: _accumulate(step, "row", 1, lambda a, x: a * x))
 
-
-@rule("tcolprod")
-def _tcolprod(step: Step) -> None:
-    _accumulate(step, "col", 1, lambda a, x: a * x)
+rule("tcolprod")(lambda step: _accumulate(step, "col", 1, lambda a, x: a * x))
 
 
 def _add_in_pairs(step: Step) -> None:
@@ -146,24 +139,13 @@ def _extreme(step: Step, along: Along, *, largest: bool) -> None:
     _store(step, along, cast_words(words, source, target))
 
 
-@rule("trowmax")
-def _trowmax(step: Step) -> None:
-    _extreme(step, "row", largest=True)
+rule("trowmax")(lambda step: _extreme(step, "row", largest=True))
 
+rule("trowmin")(lambda step: _extreme(step, "row", largest=False))
 
-@rule("trowmin")
-def _trowmin(step: Step) -> None:
-    _extreme(step, "row", largest=False)
+rule("tcolmax")(lambda step: _extreme(step, "col", largest=True))
 
-
-@rule("tcolmax")
-def _tcolmax(step: Step) -> None:
-    _extreme(step, "col", largest=True)
-
-
-@rule("tcolmin")
-def _tcolmin(step: Step) -> None:
-    _extreme(step, "col", largest=False)
+rule("tcolmin")(lambda step: _extreme(step, "col", largest=False))
 
 
 @rule("tpairreducesum")

@@ -23,21 +23,10 @@ def _positions(step: Step, along: Along, *, largest: bool) -> None:
     write_lines(step, along, encode(at, step.dtype()))
 
 
-@rule("trowargmax")
-def _trowargmax(step: Step) -> None:
-    _positions(step, "row", largest=True)
+rule("trowargmax")(lambda step: _positions(step, "row", largest=True))
 
+rule("trowargmin")(lambda step: _positions(step, "row", largest=False))
 
-@rule("trowargmin")
-def _trowargmin(step: Step) -> None:
-    _positions(step, "row", largest=False)
+rule("tcolargmax")(lambda step: _positions(step, "col", largest=True))
 
-
-@rule("tcolargmax")
-def _tcolargmax(step: Step) -> None:
-    _positions(step, "col", largest=True)
-
-
-@rule("tcolargmin")
-def _tcolargmin(step: Step) -> None:
-    _positions(step, "col", largest=False)
+rule("tcolargmin")(lambda step: _positions(step, "col", largest=False))

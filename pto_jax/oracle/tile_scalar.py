@@ -41,9 +41,7 @@ def _trems(step: Step) -> None:
     _remainder(step, lane.routine_remainder if _by_routine(step) else lane.floored_remainder)
 
 
-@rule("tfmods")
-def _tfmods(step: Step) -> None:
-    _remainder(step, lane.truncated_remainder)
+rule("tfmods")(lambda step: _remainder(step, lane.truncated_remainder))
 
 
 def _by_routine(step: Step) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 
 import jax
 
-from .. import isa, launches
+from .. import launches
 from ..analysis import type_inference
 from ..analysis.entries import (
     Argument,
@@ -19,6 +19,7 @@ from ..analysis.entries import (
     select_entry,
     written_buffers,
 )
+from ..analysis.resolve import resolve
 from ..api import resolve_profile
 from ..errors import ArgumentError, Diagnostic, VerifyError
 from ..ir.dtypes import DType
@@ -248,7 +249,7 @@ class Kernel:
 
     @cached_property
     def _open(self) -> bool:
-        return type_inference.is_open(self.program)
+        return resolve(self.program).is_open
 
     @cached_property
     def launch_is_open(self) -> bool:
@@ -263,12 +264,13 @@ class Kernel:
             return frozenset()
         needed: set[str] = set()
         written: set[str] = set()
+        resolved = resolve(self.program)
         for op in self.function.walk():
             read = {v.name for v in op.ins}
-            instruction = isa.find(op.name)
+            instruction = resolved.of(op).instruction
             if instruction is not None and instruction.syntax == "tile":
-                bound = isa.bind(instruction, op).values
-                read |= {bound[o.name].name for o in instruction.operands if o.role == "inout"}
+                values = resolved.of(op).fitting().values
+                read |= {values[o.name].name for o in instruction.operands if o.role == "inout"}
             needed |= read - written
             written |= {v.name for v in op.destinations}
         return frozenset(self.outputs) - needed
@@ -330,8 +332,9 @@ def compile(
     """
     semantics = choices(resolve_profile(program, profile), numerics, out_of_region, subnormals)
     function = select_entry(program, entry)
-    program = type_inference.complete(program)
-    if not type_inference.is_open(program):
+    resolved = resolve(program)
+    program = resolved.program
+    if not resolved.is_open:
         findings = _verified(program, semantics.profile, program.places)
         if warn:
             warn_of(findings, (program, program.places, semantics.profile))

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from .lanes import bit_by_bit, conjunction, disjunction, divided, lanewise, shifted
-from .step import sharing
+from .step import shadow_rule
 
-_sharing = sharing(__name__)
-_sharing("tadd tsub tmul tmax tmin tpow tabs tneg trelu texp tlog tsqrt trsqrt", lanewise)
-_sharing("tdiv trem tfmod", divided, "src1")
-_sharing("trecip", divided, "src")
-_sharing("tshl tshr", shifted, "src1")
-_sharing("tand", conjunction, "src0", "src1")
-_sharing("tor", disjunction, "src0", "src1")
-_sharing("txor", bit_by_bit, "src0", "src1")
-_sharing("tnot", bit_by_bit, "src")
+shadow_rule(*"tadd tsub tmul tmax tmin tpow tabs tneg trelu texp tlog tsqrt trsqrt".split())(
+    lambda step: lanewise(step)
+)
+shadow_rule("tdiv", "trem", "tfmod")(lambda step: divided(step, "src1"))
+shadow_rule("trecip")(lambda step: divided(step, "src"))
+shadow_rule("tshl", "tshr")(lambda step: shifted(step, "src1"))
+shadow_rule("tand")(lambda step: conjunction(step, "src0", "src1"))
+shadow_rule("tor")(lambda step: disjunction(step, "src0", "src1"))
+shadow_rule("txor")(lambda step: bit_by_bit(step, "src0", "src1"))
+shadow_rule("tnot")(lambda step: bit_by_bit(step, "src"))

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from .lanes import lanewise
-from .step import sharing
+from .step import shadow_rule
 
-_sharing = sharing(__name__)
-_sharing("tprelu tsubrelu tmuladddst tfusedmuladd tfusedmuladdrelu taddc tsubc", lanewise)
-_sharing("taddrelu taddreluconv tsubreluconv tadddeqrelu", lanewise)
+shadow_rule(*"tprelu tsubrelu tmuladddst tfusedmuladd tfusedmuladdrelu taddc tsubc".split())(
+    lambda step: lanewise(step)
+)
+shadow_rule("taddrelu", "taddreluconv", "tsubreluconv", "tadddeqrelu")(lambda step: lanewise(step))

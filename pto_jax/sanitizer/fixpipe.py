@@ -5,10 +5,9 @@ from __future__ import annotations
 from .layout import move
 from .layout_extract import extract, insert
 from .memory import store
-from .step import sharing
+from .step import shadow_rule
 
-_sharing = sharing(__name__)
-_sharing("tmov.fp", move)
-_sharing("textract_fp", extract)
-_sharing("tinsert_fp", insert)
-_sharing("tstore_fp", store)
+shadow_rule("tmov.fp")(lambda step: move(step))
+shadow_rule("textract_fp")(lambda step: extract(step))
+shadow_rule("tinsert_fp")(lambda step: insert(step))
+shadow_rule("tstore_fp")(lambda step: store(step))

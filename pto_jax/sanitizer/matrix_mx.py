@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from .matrix import product
-from .step import sharing
+from .step import shadow_rule
 
-_sharing = sharing(__name__)
-_sharing("tmatmul.mx tmatmul.mx.acc tmatmul.mx.bias tgemv.mx tgemv.mx.acc tgemv.mx.bias", product)
+shadow_rule(*"tmatmul.mx tmatmul.mx.acc tmatmul.mx.bias tgemv.mx tgemv.mx.acc tgemv.mx.bias".split())(
+    lambda step: product(step)
+)

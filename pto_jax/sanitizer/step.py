@@ -54,7 +54,12 @@ class ShadowStep(Step):
 
     real: Step = field(kw_only=True)
     machine: ShadowState = field(kw_only=True)
-    instruction: isa.Instruction = field(kw_only=True)
+    bound: isa.Bound = field(kw_only=True)
+
+    @property
+    def instruction(self) -> isa.Instruction:
+        """The declaration."""
+        return self.bound.instruction
 
     # -- sources ---------------------------------------------------------------------------------------
 
@@ -65,7 +70,7 @@ class ShadowStep(Step):
 
     def shown(self, name: str) -> str:
         """An operand as the program calls it."""
-        value = isa.bind(self.instruction, self.op).values.get(name)
+        value = self.bound.values.get(name)
         return name if value is None else f"{value} ({name})"
 
     def origin_of(self, reason: str) -> int:
@@ -206,22 +211,6 @@ def shadow_rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
-def sharing(module: str) -> Callable[..., None]:
-    """What registers instructions of a class file, given its ``__name__``, with rules that files share.
-
-    It takes the names, divided by blanks, the rule, and what the rule takes behind the step.
-    """
-
-    def register(names: str, shared: Callable[..., None], *arguments: Any) -> None:
-        def execute(step: ShadowStep) -> None:
-            shared(step, *arguments)
-
-        execute.__module__ = module
-        shadow_rule(*names.split())(execute)
-
-    return register
-
-
 def shadow_step(machine: ShadowState, execution: Execution, real: Step) -> ShadowStep:
     """The shadow of an instruction that is about to execute."""
     policy = replace(real.policy, flush_subnormals=False)
@@ -234,7 +223,7 @@ def shadow_step(machine: ShadowState, execution: Execution, real: Step) -> Shado
         real.memory,
         real=real,
         machine=machine,
-        instruction=execution.instruction,
+        bound=execution.bound,
     )
 
 

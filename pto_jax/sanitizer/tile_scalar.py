@@ -6,15 +6,16 @@ from ..ir.types import Loc
 from ..oracle.numbers import decode
 from .lanes import bit_by_bit, conjunction, disjunction, divided, lanewise, shifted
 from .masks import compare, select
-from .step import ShadowStep, shadow_rule, sharing
+from .step import ShadowStep, shadow_rule
 
-_sharing = sharing(__name__)
-_sharing("tadds tsubs tmuls tmaxs tmins tlrelu taddsc tsubsc tpows taxpy", lanewise)
-_sharing("tshls tshrs", shifted, "scalar")
-_sharing("tands", conjunction, "src", "scalar")
-_sharing("tors", disjunction, "src", "scalar")
-_sharing("txors", bit_by_bit, "src", "scalar")
-_sharing("tcmps", compare)
+shadow_rule(*"tadds tsubs tmuls tmaxs tmins tlrelu taddsc tsubsc tpows taxpy".split())(
+    lambda step: lanewise(step)
+)
+shadow_rule("tshls", "tshrs")(lambda step: shifted(step, "scalar"))
+shadow_rule("tands")(lambda step: conjunction(step, "src", "scalar"))
+shadow_rule("tors")(lambda step: disjunction(step, "src", "scalar"))
+shadow_rule("txors")(lambda step: bit_by_bit(step, "src", "scalar"))
+shadow_rule("tcmps")(lambda step: compare(step))
 
 
 @shadow_rule("tdivs")

@@ -320,7 +320,7 @@ class Format:
     name: str
     items: tuple[Item, ...]
 
-    @property
+    @cached_property
     def grouped(self) -> bool:
         """Whether operations of this syntax name the parts of their operands."""
         return self.name not in UNGROUPED and any(

@@ -86,7 +86,8 @@ class Reader(ABC):
                 ops = [self.blocks(ops)]
                 break
             ops.append(self.statement())
-            self.location()
+            if c.text == "loc":
+                self.location()
         c.close(Kind.R_BRACE, opened)
         self.scopes.pop()
         c.region_ends()

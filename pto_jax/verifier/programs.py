@@ -9,23 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from .. import isa
-from ..analysis.constant_folding import fold_op
+from ..analysis.lattices import OperandFacts
+from ..analysis.resolve import ResolvedOp, ResolvedProgram, resolve
 from ..errors import Diagnostic, Span
 from ..ir.program import Function, Op, Program, Region, Value
-from ..ir.types import (
-    GlobalLayout,
-    PartitionViewType,
-    TensorViewType,
-    TileType,
-    Type,
-)
-from ..isa import views
+from ..ir.types import TileType, Type
 from ..isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
-from ..isa.effects import operands_of, placed, traits_of
+from ..isa.effects import placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.structure import CAST, GRAPH, structural_traits
-from ..isa.views import extents as static_extents
 from ..profiles import PROFILES, Profile
 from .control_flow import block_findings, control_finding, end_finding
 from .functions import BINDING, EXPLICIT, call_findings, callees, function_findings, return_findings, same_use
@@ -98,28 +90,30 @@ def _merge(by_profile: dict[str, list[Diagnostic]], selected: Profile) -> list[D
 
 
 def _verify(program: Program, profile: Profile, limits: Limits, build: Build) -> list[Diagnostic]:
-    sink = _Sink()
+    sink, resolved = _Sink(), resolve(program, profile)
+    program = resolved.program
     if _within_limits(program, limits, sink):
         listed = sorted(program.functions, key=lambda f: not f.external)
-        checkers = {f.name: _Checker(program, f, profile, sink) for f in listed}
+        checkers = {f.name: _Checker(resolved, profile, f, sink) for f in listed}
         for checker in checkers.values():
             checker.run()
-        for function in program.functions:
-            _check_reserved(function, checkers, sink)
+        if any(checker.reserved for checker in checkers.values()):
+            for function in program.functions:
+                _check_reserved(function, checkers, sink)
         for finding in (
             *function_findings(program, build.level, build.auto_sync),
             *handle_findings(program),
             *pipe_findings(program, profile),
-            *_hazards(program, build),
+            *_hazards(resolved, build),
         ):
             sink.add(finding)
     return _in_source_order(list(sink.found))
 
 
-def _hazards(program: Program, build: Build) -> list[Diagnostic]:
+def _hazards(resolved: ResolvedProgram, build: Build) -> list[Diagnostic]:
     """Unordered uses of the same bytes, where the program orders its pipes itself."""
-    explicit = build.level == EXPLICIT or (build.level is None and is_hand_synchronised(program))
-    return hazards(program) if explicit and not build.auto_sync else []
+    explicit = build.level == EXPLICIT or (build.level is None and is_hand_synchronised(resolved.program))
+    return hazards(resolved) if explicit and not build.auto_sync else []
 
 
 class _Sink:
@@ -189,18 +183,16 @@ def _check_reserved(function: Function, checkers: dict[str, _Checker], sink: _Si
 
 
 class _Checker:
-    """One walk over a function; knows what is defined, constant, and where tiles lie."""
+    """One walk over a function, in which every operation is checked with what is known of its operands."""
 
-    def __init__(self, program: Program, function: Function, profile: Profile, sink: _Sink) -> None:
-        self.program = program
-        self.function = function
+    def __init__(self, resolved: ResolvedProgram, profile: Profile, function: Function, sink: _Sink) -> None:
+        self.resolved = resolved
+        self.program = resolved.program
         self.profile = profile
+        self.function = function
+        self.facts = resolved.facts(function)
         self.sink = sink
         self.types: dict[str, Type] = {}
-        self.valid: dict[str, Valid] = {}
-        self.constants: dict[str, int] = {}
-        self.shapes: dict[str, tuple[int | None, ...]] = {}
-        self.layouts: dict[str, GlobalLayout] = {}
         #: The names that the region checked last has defined.
         self.left: dict[str, Type] = {}
         self.places: list[Place] = []
@@ -235,11 +227,6 @@ class _Checker:
         """
         t = value.type
         self.types[value.name] = t
-        self.constants.pop(value.name, None)
-        self.shapes.pop(value.name, None)
-        self.valid.pop(value.name, None)
-        if isinstance(t, TensorViewType | PartitionViewType):
-            self.shapes[value.name] = t.dims
         for finding in check_type(t, self.profile):
             if finding.rule in (ALIGNMENT, BOXES) and not whole:
                 continue
@@ -264,60 +251,57 @@ class _Checker:
     def op(self, op: Op) -> None:
         for value in (*op.ins, *op.outs):
             self.use(value, op)
-        instruction = isa.find(op.name)
-        if instruction is not None:
-            self.instruction(op)
-            overwritten = hidden_scratch(op, self.profile, self.valid)
-            if overwritten is not None:
-                self.reserved.append(Reserved(*overwritten, op.name, op.span))
+        known, resolved = self.facts.of(op), self.resolved.of(op)
+        if resolved.instruction is not None:
+            self.instruction(resolved, known)
         else:
-            self.structure(op)
-        moving = _reshaped(op)
-        for name in moving:
-            self.valid.pop(name, None)
+            self.structure(op, known)
         for region in op.regions:
             self.region(region, op)
             if op.name == GRAPH:
                 self.types = self.types | self.left
-        for name in moving:
-            self.valid.pop(name, None)
         for value in op.results:
             self.redefined(value, op)
             self.define(value, op.span, op.name, whole=_makes(op))
-        self.learn(op)
+        self.place(op, known)
 
-    def instruction(self, op: Op) -> None:
+    def instruction(self, resolved: ResolvedOp, known: OperandFacts) -> None:
         """Check an instruction by the sizes that its types state.
 
         What only the constants of the text break breaks when it is executed: the assembler accepts it.
         """
-        found = self.check(op, {})
+        found = self.check(resolved, known, {})
         for finding in found:
             self.sink.add(finding)
-        if any(v.name in self.valid for v in (*op.ins, *op.destinations)):
-            for finding in self.check(op, self.valid):
-                if finding not in found:
-                    message = f"{finding.message} (by constants; an error where it is executed)"
-                    self.sink.add(replace(finding, severity="warning", message=message))
+        for finding in self.check(resolved, known, known.valid) if known.valid else ():
+            if finding not in found:
+                message = f"{finding.message} (by constants; an error where it is executed)"
+                self.sink.add(replace(finding, severity="warning", message=message))
+        overwritten = hidden_scratch(resolved.op, self.profile, known.valid, resolved.bound)
+        if overwritten is not None:
+            self.reserved.append(Reserved(*overwritten, resolved.op.name, resolved.op.span))
 
-    def check(self, op: Op, valid: Mapping[str, Valid]) -> list[Diagnostic]:
+    def check(
+        self, resolved: ResolvedOp, known: OperandFacts, valid: Mapping[str, Valid]
+    ) -> list[Diagnostic]:
         """What the declaration of an instruction objects to, with further valid regions."""
         return check_op(
-            op,
+            resolved.op,
             self.profile,
             valid=valid,
-            constants=self.constants,
-            shapes=self.shapes,
-            layouts=self.layouts,
+            constants=known.numbers,
+            shapes=known.extents,
+            layouts=known.layouts,
             types=False,
+            bound=resolved.bound,
         )
 
-    def structure(self, op: Op) -> None:
+    def structure(self, op: Op, known: OperandFacts) -> None:
         """Check an operation that is no instruction."""
         if op.name.startswith("arith.") or op.name == CAST:
             self.report(arith_finding(op))
         elif op.name.startswith("scf."):
-            self.report(control_finding(op, self.constants))
+            self.report(control_finding(op, known.numbers))
         elif op.name == GRAPH:
             for finding in block_findings(op):
                 self.sink.add(finding)
@@ -329,6 +313,17 @@ class _Checker:
                 self.report(finding)
         elif structural_traits(op.name) is None:
             self.report(unsupported(op))
+
+    def place(self, op: Op, known: OperandFacts) -> None:
+        """Note where a tile lies, for what overlaps."""
+        value, address = placed(op) or (None, None)
+        if value is None or not isinstance(value.type, TileType):
+            return
+        t, start = value.type, known.number(address)
+        if address is None:
+            self.unplaced.append(Place(t.loc, 0, t.bytes, value.name, op.span, op.name))
+        elif start is not None:
+            self.places.append(Place(t.loc, start, start + t.bytes, value.name, op.span, op.name))
 
     def report(self, finding: Diagnostic | None) -> None:
         if finding is not None:
@@ -348,69 +343,8 @@ class _Checker:
                 f"{value} is defined twice; allowed: one definition per name", op.span, op.name, "defined"
             )
 
-    def learn(self, op: Op) -> None:
-        """What later operations may rely on: constants, valid regions, extents, addresses."""
-        value = fold_op(op, self.constants)
-        if value is not None:
-            self.constants[op.results[0].name] = value
-        place, resized = placed(op), traits_of(op).resizes
-        if place is not None:
-            self.placed(op, *place)
-        if resized is not None and len(op.ins) == 3:
-            values = operands_of(op)
-            if values:
-                row, col = (self.constants.get(values[n].name) for n in ("valid_row", "valid_col"))
-                self.valid[values[resized].name] = row, col
-        match op.name:
-            case views.MAKE_TENSOR_VIEW if op.results:
-                self.shapes[op.results[0].name] = self.extents(op, "shape")
-                layout = op.attrs.get("layout")
-                if isinstance(layout, GlobalLayout):
-                    self.layouts[op.results[0].name] = layout
-            case views.PARTITION_VIEW if op.results:
-                self.shapes[op.results[0].name] = self.extents(op, "sizes")
-                if op.ins[0].name in self.layouts:
-                    self.layouts[op.results[0].name] = self.layouts[op.ins[0].name]
-            case _:
-                pass
-
-    def known(self, op: Op, group: str) -> int | None:
-        values = op.group(group)
-        return self.constants.get(values[0].name) if values else None
-
-    def extents(self, op: Op, group: str) -> tuple[int | None, ...]:
-        known = [self.constants.get(v.name) for v in op.group(group)]
-        dims = static_extents(op.results[0].type, len(known)) or ()
-        return tuple(d if d is not None else k for d, k in zip(dims, known, strict=False))
-
-    def placed(self, op: Op, value: Value, address: Value | None) -> None:
-        t, placement = value.type, traits_of(op).placement
-        if not isinstance(t, TileType) or placement is None:
-            return
-        if placement.allocates:
-            row, col = self.known(op, "valid_row"), self.known(op, "valid_col")
-            known = (t.v_row if t.v_row is not None else row, t.v_col if t.v_col is not None else col)
-            if known != t.valid:
-                self.valid[value.name] = known
-        if address is None:
-            self.unplaced.append(Place(t.loc, 0, t.bytes, value.name, op.span, op.name))
-        elif address.name in self.constants:
-            start = self.constants[address.name]
-            self.places.append(Place(t.loc, start, start + t.bytes, value.name, op.span, op.name))
-
 
 def _makes(op: Op) -> bool:
     """Whether an operation makes a tile: it allocates one, or binds its destination as a result."""
     placement = traits_of(op).placement
     return (placement is not None and placement.allocates) or op.form in BINDING
-
-
-def _reshaped(op: Op) -> set[str]:
-    """Tiles whose valid region changes somewhere inside the operation's regions."""
-    return {
-        inner.ins[0].name
-        for region in op.regions
-        for outer in region.ops
-        for inner in outer.walk()
-        if traits_of(inner).resizes is not None and inner.ins
-    }

@@ -1,7 +1,8 @@
 """How much of the present language is read: samples, test programs and system tests of a checkout.
 
-PTO_CORPUS names a checkout of August 2026 or later. Every file that is judged otherwise than its builds say
-stands in :data:`tests.corpus.remaining.REMAINING` with the reason; ``-s`` prints the table of the others.
+PTO_CORPUS names a checkout of August 2026 or later. Files that are judged otherwise than their builds say
+stand in :data:`tests.corpus.remaining.REMAINING` with the reason; ``-s`` prints the others with the first
+message of each.
 """
 
 from __future__ import annotations
@@ -31,7 +32,12 @@ from tests.corpus.remaining import REMAINING
 _ROOT = Path(os.environ.get("PTO_CORPUS", ""))
 _PRESENT = bool(os.environ.get("PTO_CORPUS")) and (_ROOT / SYSTEM_TESTS).is_dir()
 #: Counts of the checkout, and how many of them have to be judged right.
-SAMPLE_FLOOR, ACCEPTED_FLOOR, WRONGLY_ACCEPTED, SYSTEM_FLOOR = 675, 358, 67, 145
+SAMPLE_FLOOR, ACCEPTED_FLOOR, WRONGLY_ACCEPTED, SYSTEM_FLOOR = 675, 363, 63, 145
+
+#: Files that are judged wrong and have no reason in the table yet.
+UNEXPLAINED = 251
+#: What the message about code below tile programs says.
+OUTSIDE = "is not part of tile programs"
 
 pytestmark = pytest.mark.skipif(
     not _PRESENT, reason="PTO_CORPUS does not name a PTOAS checkout of August 2026 (test/tilelang_st)"
@@ -143,8 +149,12 @@ def test_what_is_accepted_reads_back() -> None:
     assert not unlike, "\n".join(unlike)
 
 
-def test_what_is_named_as_remaining_is_judged_wrong() -> None:
+def test_remaining_files_have_their_reasons() -> None:
     accepting, rejecting = test_programs()
     groups = {"samples": samples(), "accepting": accepting, "rejecting": rejecting, "system": system_tests()}
-    found = {f"{group}/{row.name}" for group, rows in groups.items() for row in rows if row.wrong}
-    assert not REMAINING.keys() - found, "judged right by now: " + ", ".join(sorted(REMAINING.keys() - found))
+    wrong = {f"{group}/{row.name}": row.wrong for group, rows in groups.items() for row in rows if row.wrong}
+    stale = sorted(REMAINING.keys() - wrong.keys())
+    assert not stale, "judged right by now: " + ", ".join(stale)
+    open_ = sorted(n for n, why in wrong.items() if n not in REMAINING and OUTSIDE not in why)
+    print(f"\n{len(open_)} files without a reason:\n  " + "\n  ".join(open_))
+    assert len(open_) <= UNEXPLAINED

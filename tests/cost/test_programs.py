@@ -101,6 +101,22 @@ def test_calls_count_the_callee_with_the_arguments_given() -> None:
     assert times(report) == [20] and report.lines[0].function == "work"
 
 
+@pytest.mark.parametrize(
+    ("other", "notes"),
+    [(2, ("valid size of %d not known, physical size taken",)), (1, ())],
+    ids=["two sizes", "one size"],
+)
+def test_sizes_that_branches_set(other: int, notes: tuple[str, ...]) -> None:
+    """Behind a branch a size is known where every path has set the same one."""
+    sizes = [f"pto.set_validshape %d, %c{n}, %c10 : {DYNAMIC}\n" for n in (1, other)]
+    body = (
+        f"%d = pto.alloc_tile valid_row = %c10 valid_col = %c10 : {DYNAMIC}\n"
+        f"scf.if %flag {{\n{sizes[0]}}} else {{\n{sizes[1]}}}\n"
+        f"pto.tadd ins(%d, %d : {DYNAMIC}, {DYNAMIC}) outs(%d : {DYNAMIC})\n"
+    )
+    assert pto.cost(program(body)).lines[-1].notes == notes
+
+
 def test_run_time_valid_sizes() -> None:
     body = (
         f"%d = pto.alloc_tile valid_row = %n valid_col = %c10 : {DYNAMIC}\n"

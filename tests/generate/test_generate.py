@@ -11,6 +11,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import isa
+from pto_jax.analysis.resolve import resolve
 from pto_jax.generate import operations
 from pto_jax.generate.options import OUTPUT, PRESETS, STRAIGHT
 from pto_jax.generate.programs import Case, cases, generate
@@ -84,7 +85,7 @@ def test_some_preset_reaches_every_executable_instruction() -> None:
 
 def test_what_orders_pipes_leaves_no_hazard() -> None:
     for case in cases(3, 30, PRESETS["sync"]):
-        assert not hazards(case.program), case.index
+        assert not hazards(resolve(case.program)), case.index
 
 
 @pytest.mark.parametrize("recipe", RECIPES)

@@ -54,6 +54,13 @@ def test_the_purity_check_can_fail() -> None:
     assert done.returncode != 0 and "JAX was imported" in done.stderr
 
 
+def test_executing_needs_nothing_that_checks_annotations() -> None:
+    code = "import sys, numpy as np, pto_jax as pto\n"
+    code += "pto.ops.tadd(np.ones((1, 8), np.float32), np.ones((1, 8), np.float32))\n"
+    done = python(code + "raise SystemExit(str({'jaxtyping', 'beartype'} & sys.modules.keys()))")
+    assert done.stderr.strip() == "set()", done.stderr
+
+
 def test_lowering_is_not_importable_by_itself() -> None:
     done = python("import lowering")
     assert done.returncode != 0 and "pto_jax.lowering" in done.stderr

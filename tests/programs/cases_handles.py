@@ -63,6 +63,12 @@ def fused(args: Arguments) -> Arrays:
     return {"y": 2 * (args["x"] + 1)}
 
 
+def positions(args: Arguments) -> Arrays:
+    x, first = args["x"].copy().reshape(-1), 16 * args["r"] + 8
+    x[first + args["k"]] *= 2
+    return {"y": x[first + args["i"]]}
+
+
 CASES = (
     Case(
         "subviews",
@@ -104,4 +110,12 @@ CASES = (
     ),
     Case("blocks", {"x": (4, "i32"), "y": (6, "i32")}, loop, entry="loop"),
     Case("fusion", {"x": (4, 8), "y": (4, 8)}, fused),
+    Case(
+        "subviews",
+        {"x": (4, 16), "i": (1, 8, "i32"), "y": (1, 8)},
+        positions,
+        ({"r": 0, "k": 0}, {"r": 1, "k": 17}),
+        entry="positions",
+        values={"i": lambda i: np.array([[0, 17, 7, 16, 23, 1, 2, 18]], i.dtype)},
+    ),
 )

@@ -12,6 +12,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import oracle
+from pto_jax.analysis.resolve import resolve
 from pto_jax.interpreter import Scope
 from pto_jax.ir.program import Function, Op, Program
 from pto_jax.oracle.machine import ReferenceMachine
@@ -80,7 +81,7 @@ def test_another_spelling_is_the_same_program() -> None:
 
 def test_a_program_that_orders_its_pipes_has_no_hazards() -> None:
     program = load("synchronised")
-    assert is_hand_synchronised(program) and hazards(program) == []
+    assert is_hand_synchronised(program) and hazards(resolve(program)) == []
 
 
 def verification(text: str) -> tuple[set[str], list[pto.Diagnostic]]:

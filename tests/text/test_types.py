@@ -165,3 +165,39 @@ def test_old_spelling_of_a_rank_agrees_with_the_operands() -> None:
     """
     view, window, _ = parse(text).functions[0].body.ops
     assert view.results[0].type == window.ins[0].type == TensorViewType((None, None), F32)
+
+
+@pytest.mark.parametrize(
+    ("text", "printed"),
+    [
+        ("!pto.ptr<f32, l1>", "!pto.ptr<f32, mat>"),
+        ("!pto.ptr<f16, l0a>", "!pto.ptr<f16, left>"),
+        ("!pto.ptr<f16, l0b>", "!pto.ptr<f16, right>"),
+        ("!pto.ptr<f32, l0c>", "!pto.ptr<f32, acc>"),
+        ("!pto.ptr<f32, bt>", "!pto.ptr<f32, bias>"),
+        ("!pto.ptr<i64, fb>", "!pto.ptr<i64, scaling>"),
+        ("!pto.ptr<!pto.f8E8M0>", "!pto.ptr<!pto.f8E8M0>"),
+        ("!pto.hif8", "!pto.hif8"),
+        ("!pto.bf16x2", "!pto.bf16x2"),
+        ("!pto.tensor_view<8 x 128 x f32>", "!pto.tensor_view<8x128xf32>"),
+        ("!pto.tensor_view<? x 16x!pto.hif8>", "!pto.tensor_view<?x16x!pto.hif8>"),
+        ("!pto.partition_tensor_view<1x 4 x?xbf16>", "!pto.partition_tensor_view<1x4x?xbf16>"),
+        ("!pto.local_array<4x8xf32>", "!pto.local_array<4x8xf32>"),
+        ("!pto.struct<f16, !pto.struct<i8, !pto.struct<si32>>>", None),
+        ("!pto.multi_tile_buf<vec, 16x32x!pto.f8E8M0, valid=?x8, count=3>", None),
+        ("!pto.multi_tile_buf<!pto.tile_buf<vec, 16x16xf16>, count=2>", None),
+    ],
+)
+def test_spellings_of_august_2026(text: str, printed: str | None) -> None:
+    program = parse(f'func.func private @f(%a: {text} loc("a")) {{\n return\n}}')
+    shown = str(program)
+    assert parse(shown) == program and str(parse(shown)) == shown
+    assert printed is None or f"%a: {printed})" in shown
+
+
+def test_declarations_have_types_only() -> None:
+    program = parse("func.func private @f(i32, !pto.ptr<f32>) -> i32\nfunc.func public @g() { return }")
+    declared, defined = program.functions
+    assert (declared.external, defined.external, defined.private) == (True, False, False)
+    assert "func.func private @f(i32, !pto.ptr<f32>) -> i32\n" in str(program)
+    assert parse(str(program)) == program

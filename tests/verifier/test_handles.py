@@ -192,6 +192,26 @@ def test_child_modules() -> None:
     assert {d.rule for d in modules(main, twice, twice)} == {"function"}
 
 
+def test_blocks() -> None:
+    text = """func.func @f(%c: i1) -> i32 {{
+      %p16 = arith.constant 16 : i64
+      %n = arith.constant 1 : i32
+      cf.cond_br %c, ^a, ^b{}
+    ^a:
+      %t = pto.alloc_tile addr = %p16 : !pto.tile_buf<vec, 8x8xf32>
+      cf.br ^b{}
+    ^b{}:
+      return %n : i32
+    }}"""
+    assert [d.rule for d in verify(parse(text.format("", "", "")))] == ["address-aligned"]
+    given = [d.rule for d in verify(parse(text.format("(%c : i1)", "", "(%k: i1)")))]
+    assert given == ["address-aligned", "branch"]
+    with pytest.raises(ParseError, match=r"a branch to the unknown block \^b; known: \^a, \^d"):
+        parse(text.format("", "", "").replace("^b:", "^d:"))
+    with pytest.raises(ParseError, match=r"a second block \^a; allowed: one of each name"):
+        parse(text.format("", "", "").replace("^b:", "^a:"))
+
+
 def test_constants_that_break_a_rule_on_sizes_are_warnings() -> None:
     made = f"%k = pto.alloc_tile valid_row = %c4 valid_col = %c8 : {OPEN}\n"
     made += f"%l = pto.alloc_tile valid_row = %c8 valid_col = %c12 : {OPEN}\n"

@@ -33,12 +33,13 @@ def write(writer: Writer, op: Op) -> None:
 
 
 def _instruction(writer: Writer, op: Op) -> None:
-    instruction = isa.find(op.name)
+    resolved = writer.unit.resolved.of(op)
+    instruction = resolved.instruction
     if instruction is None or instruction.syntax == "custom" or not instruction.executable:
         raise refuse(op, "is not written in C++")
     if op.groups:
         raise refuse(op, "names a window of a view; allowed: partition_view before it")
-    bound = isa.bind(instruction, op)
+    bound = resolved.fitting()
     if not op.outs:
         _results(writer, op, bound)
     names = {n: _argument(writer, n, v) for n, v in bound.values.items()}

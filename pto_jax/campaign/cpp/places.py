@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
-from ...ir.program import Op, Program
+from ...analysis.facts import ANYWHERE, Entered
+from ...analysis.resolve import ResolvedProgram
+from ...ir.program import Function, Op
 from ...ir.types import Loc, TileType
 from ...isa.effects import placed
 from ...profiles import CPU_SIM
@@ -25,17 +27,11 @@ class Places:
     _given: dict[int, int] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, program: Program, known: Mapping[str, int]) -> Places:
-        """The places of a program; ``known`` has the values of its scalar arguments."""
+    def of(cls, resolved: ResolvedProgram, entry: Function, known: Mapping[str, int]) -> Places:
+        """The places of a program; ``known`` has the values of its entry's scalar arguments."""
         places = cls()
-        constants = dict(known)
-        for op in program.walk():
-            value = op.attrs.get("value")
-            if op.name == "arith.constant" and isinstance(value, int):
-                constants[op.results[0].name] = value
         ranges: list[tuple[Loc, int, int]] = []
-        for op, t, address in _addressed(program):
-            at = constants.get(address)
+        for op, t, at in _addressed(resolved, entry, Entered(tuple(known.items()))):
             if at is None:
                 raise refuse(op, "has an address that is computed at run time; allowed: known ones")
             space = _space(t.loc)
@@ -70,12 +66,16 @@ def _space(loc: Loc) -> Loc:
     return Loc.VEC if loc in _TOGETHER else loc
 
 
-def _addressed(program: Program) -> Iterator[tuple[Op, TileType, str]]:
-    """Operations that point a tile at an address, with the tile's type and the address's name."""
-    for op in program.walk():
-        handle, address = placed(op) or (None, None)
-        if handle is None or address is None:
-            continue
-        if not isinstance(handle.type, TileType):
-            raise refuse(op, f"places {handle} of type {handle.type}; allowed: a tile")
-        yield op, handle.type, address.name
+def _addressed(
+    resolved: ResolvedProgram, entry: Function, entered: Entered
+) -> Iterator[tuple[Op, TileType, int | None]]:
+    """Operations that point a tile at an address, with the tile's type and the address where it is known."""
+    for function in resolved.program.functions:
+        facts = resolved.facts(function, entered if function.name == entry.name else ANYWHERE)
+        for op in function.walk():
+            handle, address = placed(op) or (None, None)
+            if handle is None or address is None:
+                continue
+            if not isinstance(handle.type, TileType):
+                raise refuse(op, f"places {handle} of type {handle.type}; allowed: a tile")
+            yield op, handle.type, facts.of(op).number(address)

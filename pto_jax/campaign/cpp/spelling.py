@@ -9,23 +9,21 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from ...errors import Diagnostic, NotExecutableError
+from ...ir import enums
 from ...ir.dtypes import DType
-from ...ir.enums import (
-    CmpMode,
-    GatherAxis,
-    MaskPattern,
-    Pipe,
-    Precision,
-    RoundMode,
-    SaturationMode,
-    ScatterAxis,
-)
 from ...ir.program import Op
 from ...ir.types import BLayout as BLayout, Compact, GlobalLayout, Loc, TileType
 
 _LOCS = {Loc.SCALELEFT: "ScaleLeft", Loc.SCALERIGHT: "ScaleRight"}
 #: C++ enumerations whose members are spelled as in program text.
-_AS_THEY_ARE = (CmpMode, GatherAxis, MaskPattern, Precision, SaturationMode, ScatterAxis)
+_AS_THEY_ARE = (
+    enums.CmpMode,
+    enums.GatherAxis,
+    enums.MaskPattern,
+    enums.Precision,
+    enums.SaturationMode,
+    enums.ScatterAxis,
+)
 _RENAMED = {"StPhase": "STPhase", "GatherOob": "GatherOOB", "ScatterOob": "ScatterOOB"}
 #: Names a program may use that mean something else in C++.
 _TAKEN = frozenset(
@@ -61,15 +59,15 @@ def member(value: IntEnum) -> str:
     """A member of an enumeration.
 
     >>> from pto_jax.ir.types import AtomicType
-    >>> member(AtomicType.ATOMIC_ADD), member(CmpMode.GE), member(RoundMode.RINT)
+    >>> member(AtomicType.ATOMIC_ADD), member(enums.CmpMode.GE), member(enums.RoundMode.RINT)
     ('AtomicType::AtomicAdd', 'CmpMode::GE', 'RoundMode::CAST_RINT')
     """
     kind = _RENAMED.get(type(value).__name__, type(value).__name__)
-    if isinstance(value, RoundMode):
+    if isinstance(value, enums.RoundMode):
         return f"{kind}::CAST_{value.name}"
     if isinstance(value, GlobalLayout):
         return f"Layout::{value.name}"
-    if isinstance(value, Pipe):
+    if isinstance(value, enums.Pipe):
         return f"PIPE_{value.name}"
     if isinstance(value, _AS_THEY_ARE) or kind in ("HistByte", "QuantType"):
         return f"{kind}::{value.name}"

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ...analysis.entries import select_entry
+from ...analysis.resolve import resolve
 from ...generate.programs import Case
 from ...ir.types import ScalarType, Type
 from ...profiles import CPU_SIM
@@ -53,7 +54,8 @@ def translate(case: Case, outputs: Iterable[str], mode: Mode) -> Translation:
         for n, i in case.inputs.items()
         if isinstance(i.type, ScalarType) and i.words.size == 1
     }
-    unit = Unit(program, mode, Places.of(program, numbers), write)
+    resolved = resolve(program)
+    unit = Unit(program, resolved, mode, Places.of(resolved, function, numbers), write)
     name = unit.name("fragment" if program.fragment else identifier(function.name))
     host = Host(case, unit, function, name)
     text = host.body(outputs)

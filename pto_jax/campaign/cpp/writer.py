@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Literal
 
+from ...analysis.resolve import ResolvedProgram
 from ...ir.program import Function, Op, Program, Region, Value
 from ...ir.types import (
     GlobalLayout,
@@ -44,6 +45,7 @@ class Unit:
     """What all functions of a program share; ``operation`` writes one operation of them."""
 
     program: Program
+    resolved: ResolvedProgram
     mode: Mode
     places: Places
     operation: Callable[[Writer, Op], None]

@@ -120,7 +120,6 @@ def _file(execution: Execution) -> str | None:
 
 def _described(execution: Execution, step: Step) -> tuple[dict[str, dict[str, Any]], dict[str, Any]] | None:
     """The manifest's entries of the operands and attributes; None where it has no words for them."""
-    bound = isa.bind(execution.instruction, execution.op)
     attributes = _attributes(execution)
     if attributes is None:
         return None
@@ -137,7 +136,7 @@ def _described(execution: Execution, step: Step) -> tuple[dict[str, dict[str, An
             attributes[operand.name] = int(value)
             continue
         else:
-            entry = _scalar(operand.name, bound.values[operand.name], value)
+            entry = _scalar(operand.name, execution.bound.values[operand.name], value)
         if entry is None:
             return None
         entries[operand.name] = entry

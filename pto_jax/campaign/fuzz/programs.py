@@ -14,7 +14,7 @@ import numpy as np
 
 from ...analysis.entries import Argument, arguments, select_entry
 from ...analysis.provenance import GlobalTypes
-from ...analysis.type_inference import complete
+from ...analysis.resolve import resolve
 from ...api import load, resolve_profile, verify
 from ...errors import ArgumentError, FileError, PtoError
 from ...generate.inputs import STYLES, draw, draw_scalar, numbers, shape_of
@@ -114,7 +114,7 @@ class Programs:
 
 
 def _subjects(file: str, profile: str | None, entry: str | None, exact: bool) -> list[Subject]:
-    program = complete(load(file))
+    program = resolve(load(file)).program
     target = resolve_profile(program, profile)
     verify(program, target, raise_on_error=True)
     listed = [f for f in program.entries if f.body.ops] if entry is None else []

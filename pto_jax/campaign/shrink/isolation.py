@@ -13,12 +13,12 @@ from dataclasses import replace
 import numpy as np
 
 from ... import isa
-from ...errors import VerifyError
 from ...generate.programs import Case
 from ...generate.state import Input
 from ...ir.dtypes import I1, I32, INDEX, DType, find_dtype
 from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs, fragment_results
 from ...ir.types import MemRefType, ScalarType, TileType
+from ...isa.effects import operands_of
 from ...isa.memory_scalar import TSETVAL
 from ...isa.reinterpret import BITCAST
 from ...isa.rules.constraints import element_type
@@ -142,12 +142,9 @@ def _elements(op: Op) -> Iterator[DType]:
     instruction = isa.find(op.name)
     values = [*op.ins[:1], *op.destinations[:1]]
     if instruction is not None and instruction.syntax == "tile":
-        try:
-            bound = isa.bind(instruction, op).values
-            first = next((o.name for o in instruction.operands if o.role == "in" and o.name in bound), None)
-            values = [bound[n] for n in (first,) if n is not None] + list(op.destinations[:1])
-        except VerifyError:
-            pass
+        bound = operands_of(op)
+        first = next((o.name for o in instruction.operands if o.role == "in" and o.name in bound), None)
+        values = [bound[first], *op.destinations[:1]] if first is not None else values
     for v in values:
         d = element_type(v.type)
         if d is not None:

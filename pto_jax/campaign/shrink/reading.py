@@ -16,23 +16,23 @@ from ...errors import FileError
 from ...files import load_arrays, read_json, read_text
 from ...generate.programs import Case
 from ...generate.state import Input
+from ...ir import types
 from ...ir.dtypes import DType
 from ...ir.program import Value
-from ...ir.types import (
-    MemRefType,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    TensorViewType,
-    TileType,
-    VectorType,
-)
 from ...profiles import PROFILE_NAMES, profile
 from ...runtime.array_files import REGION
 from .edits import entry_of
 from .folder import INPUTS, ORIGINAL, ORIGINAL_INPUTS, REPORT, SHRUNK
 
-Held = TileType | ScalarType | PtrType | MemRefType | PartitionViewType | TensorViewType | VectorType
+Held = (
+    types.TileType
+    | types.ScalarType
+    | types.PtrType
+    | types.MemRefType
+    | types.PartitionViewType
+    | types.TensorViewType
+    | types.VectorType
+)
 #: Characters of a wrong value that are shown.
 _LINE = 80
 _KEYS: dict[str, type] = {
@@ -141,13 +141,13 @@ def _input(path: Path, argument: Value, arrays: Mapping[str, NDArray[Any]]) -> I
     words: NDArray[Any] = (
         np.ascontiguousarray(array)
         .view(d.word)
-        .reshape(() if isinstance(t, ScalarType) and array.size == 1 else array.shape)
+        .reshape(() if isinstance(t, types.ScalarType) and array.size == 1 else array.shape)
     )
     if d.packed and isinstance(t, GlobalTypes):
         words = np.stack([words & 15, words >> 4], axis=-1).reshape(*words.shape[:-1], -1)
     if not _fits(t, words.shape):
         raise FileError(f"{path}: {name} has the shape {words.shape}; the program declares {t}")
-    if not isinstance(t, TileType) or t.is_static:
+    if not isinstance(t, types.TileType) or t.is_static:
         return Input(t, words)
     return Input(t, words, _region(path, name, t, arrays.get(name + REGION)))
 
@@ -160,13 +160,13 @@ def _holds(given: np.dtype[Any], d: DType) -> bool:
 
 
 def _fits(t: Held, shape: tuple[int, ...]) -> bool:
-    if isinstance(t, PtrType | MemRefType):
+    if isinstance(t, types.PtrType | types.MemRefType):
         return True
-    dims = () if isinstance(t, ScalarType) else t.shape if isinstance(t, TileType) else t.dims
+    dims = () if isinstance(t, types.ScalarType) else t.shape if isinstance(t, types.TileType) else t.dims
     return len(dims) == len(shape) and all(n in (None, m) for n, m in zip(dims, shape, strict=True))
 
 
-def _region(path: Path, name: str, t: TileType, given: NDArray[Any] | None) -> tuple[int, int]:
+def _region(path: Path, name: str, t: types.TileType, given: NDArray[Any] | None) -> tuple[int, int]:
     if given is None:
         return t.shape
     if given.shape != (2,) or given.dtype.kind not in "iu":

@@ -19,6 +19,7 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from ... import isa
+from ...analysis.resolve import resolve
 from ...errors import Span
 from ...generate.programs import Case
 from ...generate.state import Input
@@ -26,7 +27,7 @@ from ...interpreter import Execution, Operand, Scope, TileRef, View
 from ...interpreter.interpreter import needs_rule
 from ...ir.program import Op, Program, Region, Value
 from ...ir.types import PartitionViewType, ScalarType, TensorViewType, TileType, VectorType
-from ...isa.effects import traits_of, written
+from ...isa.effects import traits_of
 from ...oracle.machine import ReferenceMachine
 from ...oracle.step import Policy, scalar_word
 from ...oracle.storage import Buffer, Place, Window, read_words
@@ -191,7 +192,7 @@ class _Watcher(ReferenceMachine):
         if _computes(op):
             keys = [set(_keys(o)) for o in operands]
             reads, writes = set[Key]().union(*keys), set[Key]().union(*keys[len(op.ins) :])
-            for value in written(op, "global"):
+            for value in resolve(self.recording.case.program).of(op).written("global"):
                 writes.update(_keys(_looked_up(scope, value)))
             self._event = Event(op, values, tuple(self._modes.values()), reads, writes)
             self.recording.events.append(self._event)

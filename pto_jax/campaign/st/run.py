@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
 
@@ -11,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ... import isa
+from ...analysis.entries import arguments
+from ...analysis.provenance import called
 from ...api import load, verify
 from ...errors import FileError, NotExecutableError, ParseError, PtoError, VerifyError
 from ...ir.dtypes import DType
-from ...ir.program import Function, Program
+from ...ir.program import Function, Program, Value
 from ...ir.types import PtrType, ScalarType
 from ...isa.declare import Contradiction
 from ...profiles import Profile, profile_of_arch
@@ -25,8 +28,7 @@ from .suite import SystemTest, Workplace, system_tests
 Bytes: TypeAlias = NDArray[np.uint8]
 #: Executes a kernel: program, entry, arguments by name; the buffers it wrote, by name.
 Executor: TypeAlias = Callable[[Program, str, Mapping[str, Any]], Mapping[str, Any]]
-#: Bytes of a buffer that no file gives the size of.
-_UNKNOWN = 1 << 22
+_NOTHING: Bytes = np.zeros(0, np.uint8)
 #: Marks contradictions whose other source is this kind of suite.
 _SUITE = "tilelang"
 
@@ -87,7 +89,6 @@ def _executed(
             continue
         kind: Literal["construct", "error"] = "error"
         try:
-            _check(program, launch)
             _execute(work.folder / case, program, launch, execute)
         except (VerifyError, NotExecutableError) as error:
             kind, message = "construct", _first(error)
@@ -100,54 +101,71 @@ def _executed(
         yield case, Outcome(test.name, case, kind, message)
 
 
-def _check(program: Program, launch: Launch) -> None:
+def _kernel(program: Program, launch: Launch) -> tuple[Program, Function]:
+    """A kernel with what it calls: the other functions of the text are other cases' business."""
     function = program.function(launch.kernel)
     if function is None:
         raise FileError(f"{program.source}: no function {launch.kernel}")
-    if len(function.args) != len(launch.arguments):
+    extra = function.args[len(launch.arguments) :]
+    if len(launch.arguments) > len(function.args) or any(isinstance(a.type, ScalarType) for a in extra):
         raise FileError(
             f"{program.source}: {launch.kernel} has {len(function.args)} arguments, the launch gives "
             f"{len(launch.arguments)}"
         )
+    names = {function.name}
+    while True:
+        inside = (op for f in program.functions if f.name in names for op in f.walk())
+        used = {callee.name for op in inside if (callee := called(program, op)) is not None}
+        if used <= names:
+            break
+        names |= used
+    return replace(program, functions=tuple(f for f in program.functions if f.name in names)), function
 
 
 def _execute(folder: Path, program: Program, launch: Launch, execute: Executor) -> None:
-    """Execute a case in its folder: its files are read, and written as the host program writes them."""
-    function = program.function(launch.kernel)
-    assert function is not None
+    """Execute a case in its folder: its files are read, and written as the host program writes them.
+
+    Pointers that the launch does not give are memory that nothing else sees.
+    """
+    program, function = _kernel(program, launch)
+    unseen = (Buffer(f"{launch.kernel} {i}") for i in range(len(launch.arguments), len(function.args)))
+    given = dict(zip((a.name for a in function.args), (*launch.arguments, *unseen), strict=True))
+    needed = {
+        a.name: (a.min_elements or 0) * np.dtype(a.type.dtype.numpy).itemsize
+        for a in arguments(program, function)
+        if isinstance(a.type, PtrType)
+    }
     memory: dict[str, Bytes] = {}
-    arguments: dict[str, Any] = {}
-    for value, given in zip(function.args, launch.arguments, strict=True):
-        if isinstance(given, Buffer):
-            memory.setdefault(given.name, _contents(folder, given))
-        t = value.type
-        if isinstance(t, ScalarType):
-            number = memory[given.name] if isinstance(given, Buffer) else given
-            arguments[value.name] = _scalar(t.dtype, number)
-        elif isinstance(given, Buffer):
-            contents = memory[given.name][given.offset :]
-            arguments[value.name] = _elements(_dtype(function, value.name), contents)
-        else:
-            raise FileError(f"{program.source}: {launch.kernel} takes memory as {value.name}, not {given}")
-    results = execute(program, launch.kernel, arguments)
-    for value, given in zip(function.args, launch.arguments, strict=True):
-        if isinstance(given, Buffer) and value.name in results:
-            written = np.ascontiguousarray(np.asarray(results[value.name])).reshape(-1).view(np.uint8)
-            memory[given.name][given.offset : given.offset + written.size] = written
-    for given in launch.arguments:
-        if isinstance(given, Buffer) and given.target is not None:
-            size = _target_size(folder, given)
-            memory[given.name][:size].tofile(folder / given.target)
+    for name, buffer in given.items():
+        if isinstance(buffer, Buffer):
+            size = buffer.offset + needed.get(name, 0)
+            memory[buffer.name] = _contents(folder, buffer, max(size, memory.get(buffer.name, _NOTHING).size))
+    values = {v.name: _argument(v, given[v.name], memory, program) for v in function.args}
+    for name, result in execute(program, launch.kernel, values).items():
+        buffer = given[name]
+        assert isinstance(buffer, Buffer)
+        written = np.ascontiguousarray(np.asarray(result)).reshape(-1).view(np.uint8)
+        memory[buffer.name][buffer.offset : buffer.offset + written.size] = written
+    for buffer in launch.arguments:
+        if isinstance(buffer, Buffer) and buffer.target is not None:
+            memory[buffer.name][: _target_size(folder, buffer)].tofile(folder / buffer.target)
 
 
-def _contents(folder: Path, buffer: Buffer) -> Bytes:
-    """What a buffer holds before the launch: its file, else zeros."""
-    size = _target_size(folder, buffer)
-    contents = np.zeros(size or _UNKNOWN, np.uint8)
-    if buffer.source is not None:
-        file = np.fromfile(folder / buffer.source, np.uint8)
-        contents = np.zeros(max(file.size, size or 0), np.uint8)
-        contents[: file.size] = file
+def _argument(value: Value, given: Buffer | str, memory: Mapping[str, Bytes], program: Program) -> Any:
+    t = value.type
+    if isinstance(t, ScalarType):
+        return _scalar(t.dtype, memory[given.name] if isinstance(given, Buffer) else given)
+    if isinstance(given, str) or not isinstance(t, PtrType):
+        raise FileError(f"{program.source}: {value.name} is a {t}, the launch gives {given}")
+    contents, size = memory[given.name][given.offset :], np.dtype(t.dtype.numpy).itemsize
+    return contents[: contents.size // size * size].view(t.dtype.numpy)
+
+
+def _contents(folder: Path, buffer: Buffer, size: int) -> Bytes:
+    """What a buffer of at least some bytes holds before the launch: its file, behind it zeros."""
+    file = _NOTHING if buffer.source is None else np.fromfile(folder / buffer.source, np.uint8)
+    contents = np.zeros(max(file.size, size, _target_size(folder, buffer) or 0), np.uint8)
+    contents[: file.size] = file
     return contents
 
 
@@ -161,18 +179,6 @@ def _target_size(folder: Path, buffer: Buffer) -> int | None:
     files = [folder / f"{n}.bin" for n in names]
     sizes = [f.stat().st_size for f in files if f.exists()]
     return sizes[0] if sizes else None
-
-
-def _dtype(function: Function, name: str) -> DType:
-    (value,) = (v for v in function.args if v.name == name)
-    assert isinstance(value.type, PtrType), value.type
-    return value.type.dtype
-
-
-def _elements(d: DType, contents: Bytes) -> NDArray[Any]:
-    """Bytes as elements; those behind the last whole one are left out."""
-    size = np.dtype(d.numpy).itemsize
-    return contents[: contents.size // size * size].view(d.numpy)
 
 
 def _scalar(d: DType, given: Bytes | str) -> Any:

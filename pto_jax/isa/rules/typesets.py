@@ -22,6 +22,10 @@ NIBBLE_FLOATS = ("f4e2m1x2", "f4e1m2x2")
 SIMULATED = (*STANDARD, *BYTE_FLOATS)
 HALVES = ("f32", "f16")
 A2A3_ARITHMETIC = ("f32", "f16", "i32", "i16")
+A5_ARITHMETIC = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16", "i8", "u8", "i64", "u64")
+#: Products and negations have no types of one byte.
+A5_PRODUCTS = tuple(d for d in A5_ARITHMETIC if d not in ("i8", "u8"))
+TWO_FOUR_BYTES = ("f32", "f16", "bf16", "i32", "u32", "i16", "u16")
 A5_DIVISION = ("f32", "f16", "i32", "u32", "i16", "u16", "i64", "u64")
 
 

@@ -1,0 +1,226 @@
+"""What every operation of a function does to what is known, and the facts that follow for its operands."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import zip_longest
+from typing import Any, TypeAlias
+
+from ..ir.program import Function, Op, Value
+from ..ir.types import GlobalLayout, PtrType, TileType
+from ..isa import views
+from ..isa.effects import aliased, placed, traits_of
+from ..isa.issue import loc_of
+from .addresses import Bytes, window_of
+from .constant_folding import fold_op
+from .dataflow import Forward
+from .lattices import (
+    NOTHING,
+    Fact,
+    Facts,
+    OperandFacts,
+    PointerFact,
+    TileFact,
+    ViewFact,
+    fact_of,
+    operand_facts,
+)
+
+#: The number that an operation yields when others are known, None where it is not.
+Fold: TypeAlias = Callable[[Op, Mapping[str, Any]], Any]
+#: The values of an operation by declared operand name.
+Operands: TypeAlias = Callable[[Op], Mapping[str, Value]]
+
+
+@dataclass(frozen=True)
+class Entered:
+    """What is known of a function's arguments where it is entered: numbers and bytes by name.
+
+    ``prefix`` tells handles of a called function from equally named ones of its callers.
+    """
+
+    numbers: tuple[tuple[str, Any], ...] = ()
+    bytes: tuple[tuple[str, Bytes], ...] = ()
+    prefix: str = ""
+
+
+#: Nothing is known of the arguments.
+ANYWHERE = Entered()
+
+
+@dataclass(frozen=True, eq=False)
+class FunctionFacts:
+    """The facts of a function that is entered in some way, operation by operation."""
+
+    function: Function
+    entered: Entered
+    _by_operation: Mapping[int, OperandFacts] = field(repr=False)
+
+    def of(self, op: Op) -> OperandFacts:
+        """What is known of the operands of one of the function's operations."""
+        return self._by_operation.get(id(op), NOTHING)
+
+    def bytes_of(self, op: Op, value: Value) -> Bytes | None:
+        """The bytes of a tile that an operation names; a handle of unknown origin has bytes of its own."""
+        return self.of(op).bytes.get(value.name) or _own_bytes(value, self.entered.prefix)
+
+    def entering(self, call: Op, callee: Function) -> Entered:
+        """What a call tells the function that it calls."""
+        known = self.of(call)
+        pairs = list(zip(callee.args, call.ins, strict=False))
+        return Entered(
+            tuple((a.name, known.numbers[v.name]) for a, v in pairs if v.name in known.numbers),
+            tuple((a.name, where) for a, v in pairs if (where := self.bytes_of(call, v)) is not None),
+            f"{self.entered.prefix}>",
+        )
+
+
+def solve(
+    function: Function, operands: Operands, entered: Entered = ANYWHERE, fold: Fold = fold_op
+) -> FunctionFacts:
+    """The facts of a function.
+
+    ``operands`` gives what the operands of its operations stand for; ``fold`` computes with known numbers.
+    """
+    problem, facts = _Problem(entered.prefix, operands, fold), Facts()
+    for value in function.args:
+        facts.define(value)
+        if isinstance(value.type, PtrType):
+            facts[value.name] = PointerFact(value.name, 0)
+    for name, number in entered.numbers:
+        facts[name] = number
+    for name, where in entered.bytes:
+        facts[name] = _with_bytes(facts[name], where)
+    problem.block(function.body, facts)
+    return FunctionFacts(function, entered, problem.solution)
+
+
+def _own_bytes(value: Value, prefix: str) -> Bytes | None:
+    loc = loc_of(value.type)
+    return None if loc is None else Bytes(prefix + value.name, loc)
+
+
+def _with_bytes(fact: Fact | None, where: Bytes | None) -> TileFact:
+    return TileFact(fact.valid if isinstance(fact, TileFact) else None, where)
+
+
+class _Problem(Forward[Facts]):
+    """The dataflow problem of one function; ``solution`` has the facts of every operation's operands."""
+
+    def __init__(self, prefix: str, operands: Operands, fold: Fold) -> None:
+        super().__init__()
+        self.prefix = prefix
+        self.operands = operands
+        self.fold = fold
+        self.solution: dict[int, OperandFacts] = {}
+        self._placements: dict[int, int] = {}
+
+    def transfer(self, op: Op, state: Facts) -> None:
+        """Define the results, with what the operation says of them and of handles that it changes."""
+        known = self.solution[id(op)] = operand_facts((*op.ins, *op.outs), state)
+        for value in op.results:
+            state.define(value)
+        number = self.fold(op, known.numbers)
+        if number is not None:
+            state[op.results[0].name] = number
+        traits = traits_of(op)
+        if traits.placement is not None:
+            self._place(op, known, state)
+        if traits.resizes is not None and len(op.ins) == 3:
+            self._resize(op, traits.resizes, known, state)
+        if traits.alias is not None:
+            self._alias(op, known, state)
+
+    def hand_on(
+        self,
+        targets: Sequence[Value],
+        sources: Sequence[Value],
+        here: Facts,
+        there: Facts,
+        *,
+        carried: bool = False,
+    ) -> None:
+        """A number, view or handle is the same under its new name.
+
+        A handle that a loop carries counts as one with bytes of its own, as they may be others on every trip.
+        """
+        facts = [here[source.name] for source in sources[: len(targets)]]
+        for i, (source, fact) in enumerate(zip(sources, facts, strict=False)):
+            where = self._bytes(source, here)
+            if where is not None:
+                facts[i] = _with_bytes(fact, None if carried else where)
+        for target, fact in zip_longest(targets, facts):
+            there[target.name] = fact if fact is not None else fact_of(target.type)
+
+    def at_least_once(self, op: Op, state: Facts) -> bool:
+        """Whether the bounds of a loop are known and apart."""
+        return executes(op, self.solution[id(op)])
+
+    def _bytes(self, value: Value, state: Facts) -> Bytes | None:
+        fact = state[value.name]
+        known = fact.bytes if isinstance(fact, TileFact) else None
+        return known or _own_bytes(value, self.prefix)
+
+    # -- operations ----------------------------------------------------------------------------------
+
+    def _place(self, op: Op, known: OperandFacts, state: Facts) -> None:
+        handle, address = placed(op) or (None, None)
+        placement = traits_of(op).placement
+        if handle is None or placement is None or not isinstance(handle.type, TileType):
+            return
+        t, start = handle.type, known.number(address)
+        extent = None if start is None else (start, start + t.bytes)
+        where = Bytes(self.prefix + handle.name, t.loc, extent, order=self._order(op))
+        if not placement.allocates:
+            state[handle.name] = _with_bytes(state[handle.name], where)
+            return
+        row, col = (known.number(next(iter(op.group(n)), None)) for n in ("valid_row", "valid_col"))
+        valid = (t.v_row if t.v_row is not None else row, t.v_col if t.v_col is not None else col)
+        state[handle.name] = TileFact(valid if valid != t.valid else None, where)
+
+    def _resize(self, op: Op, resized: str, known: OperandFacts, state: Facts) -> None:
+        values = self.operands(op)
+        if values:
+            row, col = (known.number(values[n]) for n in ("valid_row", "valid_col"))
+            handle = values[resized]
+            fact = state[handle.name]
+            state[handle.name] = TileFact((row, col), fact.bytes if isinstance(fact, TileFact) else None)
+
+    def _order(self, op: Op) -> int:
+        """The number of an operation that places a tile; the first pass meets them in the text's order."""
+        return self._placements.setdefault(id(op), len(self._placements) + 1)
+
+    def _alias(self, op: Op, known: OperandFacts, state: Facts) -> None:
+        alias, pair = traits_of(op).alias, aliased(op)
+        if alias is None or pair is None:
+            return
+        made, source = pair
+        if alias.memory == "tile":
+            whole = self._bytes(source, state)
+            if whole is not None and alias.part == "window":
+                whole = window_of(op, made, source, whole, known.numbers)
+            state[made.name] = _with_bytes(state[made.name], whole)
+        elif op.name == views.MAKE_TENSOR_VIEW:
+            layout = op.attrs.get("layout")
+            sizes = _extents(op, made, "shape", known)
+            state[made.name] = ViewFact(sizes, layout if isinstance(layout, GlobalLayout) else None)
+        elif op.name == views.PARTITION_VIEW:
+            sizes = _extents(op, made, "sizes", known)
+            state[made.name] = ViewFact(sizes, known.layouts.get(source.name))
+        elif op.name == views.ADDPTR:
+            pointer, offset = known.pointers.get(source.name), known.number(next(iter(op.ins[1:]), None))
+            if pointer is not None and offset is not None:
+                state[made.name] = PointerFact(pointer.base, pointer.offset + offset)
+
+
+def executes(loop: Op, known: OperandFacts) -> bool:
+    """Whether a loop with bounds certainly executes its body."""
+    lower, upper = (known.number(next(iter(loop.group(name)), None)) for name in ("lb", "ub"))
+    return isinstance(lower, int) and isinstance(upper, int) and lower < upper
+
+
+def _extents(op: Op, made: Value, group: str, known: OperandFacts) -> tuple[int | None, ...]:
+    numbers = [known.numbers.get(v.name) for v in op.group(group)]
+    static = views.extents(made.type, len(numbers)) or ()
+    return tuple(d if d is not None else k for d, k in zip(static, numbers, strict=False))
