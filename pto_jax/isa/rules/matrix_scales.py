@@ -11,6 +11,8 @@ from ..declare import Constraint, Finding, Instruction, Site
 from .forbid import forbid, give
 
 _SCALED = {"a_scale": "a", "b_scale": "b"}
+#: Elements that share a scale.
+BLOCK = 32
 #: Where the scales of a product have defined storage.
 SCALE_PLACES = (Loc.SCALELEFT, Loc.SCALERIGHT)
 
@@ -21,16 +23,29 @@ def unstored(name: str, t: TileType) -> str:
 
 
 def printed_scales(site: Site) -> tuple[str, ...]:
-    """Scale operands that are tiles in scaling of the shape of the operand they scale.
+    """Scale operands that are tiles in scaling as compilers print them.
 
-    Such a tile stands for the scales without saying how they are stored.
+    They have the shape of the operand they scale, or (since August 2026) that of the scales: one for 32 of
+    its elements. Such a tile stands for the scales without saying how they are stored.
     """
     found = []
     for scale, data in _SCALED.items():
         s, d = site.tile(scale), site.tile(data)
-        if s is not None and d is not None and s.loc == Loc.SCALING and s.shape == d.shape:
+        if (
+            s is not None
+            and d is not None
+            and s.loc == Loc.SCALING
+            and s.shape in (d.shape, _one_for_32(scale, d))
+        ):
             found.append(scale)
     return tuple(found)
+
+
+def _one_for_32(scale: str, d: TileType) -> tuple[int, int]:
+    """The extents of the scales of an operand, along its inner dimension."""
+    if scale == "a_scale":
+        return d.rows, -(-d.cols // BLOCK)
+    return -(-d.rows // BLOCK), d.cols
 
 
 def _tolerant(rule: Constraint) -> Constraint:
