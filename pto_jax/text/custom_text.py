@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..ir.program import AttrValue, Op, Value
 from ..ir.types import Pipe, PipeEventType, Type, UnknownType
 from .attributes import BY_CLASS, EVENT_PREFIX, quoted
-from .dictionaries import print_attributes, print_value
+from .dictionaries import declared_attribute, print_attributes, print_value
 from .formats import (
     OPERAND_TYPES,
     SPELLED,
@@ -135,6 +135,8 @@ def _attribute(op: Op, item: AttrItem, operands: _Operands) -> str:
     value = op.attrs.get(item.name)
     if value is None and item.operand:
         return ", ".join(map(str, operands.take(OperandItem(item.operand, many=False))))
+    if value is None and (declared := declared_attribute(op.name, item.name)) is not None:
+        value = declared.default
     match item.kind:
         case "event":
             return f"<{EVENT_PREFIX}{value}>"

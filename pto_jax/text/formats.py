@@ -162,7 +162,7 @@ _SYNTAX = {
     "tfree_from_aic": _FREE,
     "tfree_from_aiv": _FREE,
     "declare_global": "{} -> ^",
-    "talloc": "( $view , $pipe : !view , !pipe ) {}",
+    "talloc": "( (? $view , ?) $pipe : (?t !view , ?) !pipe ) {} (?r -> ^ ?)",
     "tpush": f"( $tile , $pipe : !tile , !pipe ) {{}} {_SUBBLOCK} {{+}}",
     "tpop": f"( $tile , $pipe : !tile , !pipe ) {{}} {_SUBBLOCK} {{+}}",
     "tfree": "( $values* : !values* ) {}",
