@@ -21,6 +21,7 @@ from .rules.communication_groups import (
     second_tile,
 )
 from .rules.constraints import HARDWARE, fixed_type, place, type_row
+from .rules.forbid import every_tile
 from .rules.handles import Shown, handle, handle_operand
 from .rules.typesets import table
 from .sync_config import required
@@ -53,7 +54,8 @@ def _integers(name: str) -> Constraint:
 
 
 def _in_vec(*names: str) -> Constraint:
-    return place(tuple(staging(n) for n in names), (Loc.VEC,), HARDWARE)
+    rule = place(tuple(staging(n) for n in names), (Loc.VEC,), HARDWARE)
+    return replace(rule, breaks=every_tile(names, lambda t: replace(t, loc=Loc.MAT)))
 
 
 def _copy(name: str, summary: str, semantics: str, attributes: tuple[Attribute, ...]) -> Instruction:

@@ -105,6 +105,7 @@ def _initialize(core: str, kind: str) -> Instruction:
             shown(("gm_slot_tensor",), two),
             shown(("gm_slot_tensor", buffers[0]), one),
             shown(buffers, two, profiles=("a5", "cpu_sim")),
+            shown(buffers[:1], one, profiles=("a5", "cpu_sim")),
         ),
         (
             ID,

@@ -241,6 +241,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             (required("pipe"), *CORE_FLAG),
             (_ID,),
             ((), ("id",)),
+            (Shown({}, (), {"pipe": Pipe.FIX, "event": 3}),),
             order=order,
         )
         for name, summary, order in (

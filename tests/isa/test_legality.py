@@ -161,6 +161,13 @@ WRITTEN_OUT = {
     ("set_validshape", "valid-dynamic"): (
         f"%t = pto.alloc_tile : {FULL}\npto.set_validshape %t, %c1, %c1 : {FULL}"
     ),
+    **{
+        (f"{core}_initialize_pipe", "slot-global"): f"""%slots = arith.constant 0 : i32
+pto.section.{kind} {{
+  pto.{core}_initialize_pipe {{dir_mask = 1, slot_size = 1024}} (c2v_consumer_buf = %slots : i32)
+}}"""
+        for core, kind in (("aic", "cube"), ("aiv", "vector"))
+    },
     ("set_validshape", "valid-range"): f"{OPENED}pto.set_validshape %t, %c17, %c1 : {OPEN}",
     ("subset", "window"): (
         f"%t = pto.alloc_tile : {FULL}\n%s = pto.subset %t[%c1, %c0] sizes [16, 32] : {FULL}"

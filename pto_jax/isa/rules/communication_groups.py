@@ -41,7 +41,8 @@ def known_extents(*names: str, open_windows: bool = False) -> Constraint:
         t = types.get(names[0])
         if not isinstance(t, PartitionViewType):
             return False
-        types[names[0]] = TensorViewType((None, *t.dims[1:]), t.dtype) if open_windows else _opened(t)
+        opened = TensorViewType((None, *t.dims[1:]), t.dtype) if open_windows else _opened(t)
+        types.update(dict.fromkeys(names if open_windows else names[:1], opened))
         return True
 
     return Constraint("extents", "known positive extents", check, source=DIALECT, breaks=breaks)

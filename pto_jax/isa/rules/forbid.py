@@ -122,6 +122,17 @@ def first_tile(names: tuple[str, ...], change: Callable[[TileType], TileType | N
     return lambda types, attrs, profile: any(e(types, attrs, profile) for e in edits)
 
 
+def every_tile(names: tuple[str, ...], change: Callable[[TileType], TileType | None]) -> Breaker:
+    """Every one of some tiles that the sample has is another one."""
+    edits = [edit(name, change) for name in names]
+
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        changed = [e(types, attrs, profile) for e in edits]
+        return any(changed)
+
+    return breaks
+
+
 def shrunk(name: str, *, rows: int = 0, cols: int = 0) -> Breaker:
     """The valid region of the tile has fewer rows and columns, but some.
 

@@ -53,11 +53,9 @@ def slot_memory() -> Constraint:
             yield None, f"dir_mask is {mask} and {', '.join(missing)} is missing; allowed: both given{fix}"
 
     def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        if "gm_slot_tensor" in types and BUFFERS[TO_VECTOR] not in types:
+        if attrs.get("dir_mask") != TO_VECTOR or "gm_slot_tensor" in types:
             return False
-        for name in BUFFERS.values():
-            types.pop(name, None)
-        types.pop("gm_slot_tensor", None)
+        attrs["dir_mask"] = TO_CUBE
         return True
 
     return Constraint(
@@ -80,13 +78,6 @@ def slots_in_memory() -> Constraint:
                 "gm_slot_tensor",
             )
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        if BUFFERS[TO_VECTOR] not in types:
-            return False
-        types.pop("gm_slot_buffer", None)
-        types.pop("gm_slot_tensor", None)
-        return True
-
     return Constraint(
         "slot-global",
         "slots in global memory",
@@ -94,7 +85,6 @@ def slots_in_memory() -> Constraint:
         ("a2a3",),
         severity="warning",
         source=DIALECT,
-        breaks=breaks,
         on_lanes=False,
     )
 
