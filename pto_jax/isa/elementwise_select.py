@@ -10,7 +10,7 @@ from ..profiles import Profile
 from .assembly import Assembly, segments
 from .changes import DIALECT, Default
 from .common import DST, MASK_DST, PAGES, SCRATCH_OPTIONAL, SIMULATOR_VALUES, SRC0, SRC1, tile_instruction
-from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .declare import Attribute, AttrMap, Contradiction, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import element_type, equal_valid, fixed_type, in_vec, row_major
 from .rules.conversions import Conversion, conversions
 from .rules.forbid import Types, forbid
@@ -236,6 +236,14 @@ TCVT = tile_instruction(
             "cpu_sim: OFF (i4 destinations always clamp). a2a3 and a5: the default of the pair. Texts of the "
             "language since 2026-08 that give none say OFF.",
             f"{SIMULATOR_VALUES}; pto-isa headers (tcvt); {DIALECT}",
+        ),
+        Contradiction(
+            "What do conversions to 8-bit floats do that say nothing about saturation, and what gives NaN?",
+            "They do not saturate in texts of 2026-08; NaN stays NaN.",
+            f"{DIALECT}; {SIMULATOR_VALUES}",
+            other="f32 to f8e4m3 and f8e5m2 saturates always, and NaN gives 0",
+            other_source="PTOAS tilelang system tests of tcvt (3 cases)",
+            profiles=("a5",),
         ),
         Decision(
             "Saturating results the simulator gets wrong (missing limits, overflowing clamps, "
