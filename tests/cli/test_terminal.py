@@ -94,7 +94,7 @@ def test_ctrl_c_during_imports_ends_without_a_traceback(module: str, status: int
 def test_what_goes_wrong_in_a_command_is_one_line(
     error: BaseException, status: int, line: str, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def fail(*args: object) -> None:
+    def fail(*args: object, **options: object) -> None:
         raise error
 
     monkeypatch.setattr("pto_jax.api.load", fail)
@@ -103,7 +103,7 @@ def test_what_goes_wrong_in_a_command_is_one_line(
 
 
 def test_defects_of_the_package_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(*args: object) -> None:
+    def fail(*args: object, **options: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr("pto_jax.api.load", fail)

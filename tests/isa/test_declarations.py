@@ -22,7 +22,7 @@ GOLDEN = Path(__file__).resolve().parents[1] / "golden"
 ELEMENTWISE = (
     "tadd tsub tmul tdiv tmax tmin tand tor txor tshl tshr trem tfmod tpow tabs tneg tnot trelu texp "
     "tlog tsqrt trsqrt trecip tcmp tsel tprelu taddc tsubc tmuladddst tfusedmuladd tfusedmuladdrelu "
-    "tsubrelu taddreluconv tsubreluconv tadddeqrelu tcvt"
+    "tsubrelu taddrelu taddreluconv tsubreluconv tadddeqrelu tcvt"
 ).split()
 TILE_SCALAR = (
     "tadds tsubs tmuls tdivs tmaxs tmins tands tors txors tshls tshrs trems tfmods tpows tlrelu taxpy "
