@@ -109,18 +109,34 @@ def tensor_view(dtype: str | DType, *dims: int | None) -> TensorViewType:
 
 def member(cls: type[E], given: object, what: str) -> E:
     """A member of an enumeration: itself, its name in any spelling of the text, or its number."""
-    from ..text.attributes import member as named, words
+    from ..text.attributes import words
 
-    choice: E | None = None
-    if isinstance(given, IntEnum) and not isinstance(given, cls):
-        choice = cls.__members__.get(given.name)
-    elif isinstance(given, str):
-        choice = named(cls, given)
-    elif isinstance(given, int) and not isinstance(given, bool):
-        choice = next((m for m in cls if m == given), None)
+    choice = _choice(cls, given)
     if choice is None:
         fail(f"{what}: found {given!r}; allowed: {words(cls)}")
     return choice
+
+
+def either(*classes: type[IntEnum], given: object, what: str) -> IntEnum:
+    """A member of the first of several enumerations that has it."""
+    from ..text.attributes import words
+
+    choice = next((c for c in (_choice(cls, given) for cls in classes) if c is not None), None)
+    if choice is None:
+        fail(f"{what}: found {given!r}; allowed: {', '.join(map(words, classes))}")
+    return choice
+
+
+def _choice(cls: type[E], given: object) -> E | None:
+    from ..text.attributes import member as named
+
+    if isinstance(given, IntEnum) and not isinstance(given, cls):
+        return cls.__members__.get(given.name)
+    if isinstance(given, str):
+        return named(cls, given)
+    if isinstance(given, int) and not isinstance(given, bool):
+        return next((m for m in cls if m == given), None)
+    return None
 
 
 def tile_type(

@@ -13,7 +13,7 @@ from ..ir.program import AttrValue, Form, Symbol
 from ..ir.types import ScalarType, Type
 from ..isa.bind import accepts
 from ..profiles import PROFILES
-from ..text.formats import TWO_SPELLINGS, find_format
+from ..text.formats import TWO_SPELLINGS, AttrItem, OperandItem, find_format
 from .argument_types import as_type, member
 from .arith import as_scalar, is_number
 from .body import Node, current
@@ -99,20 +99,20 @@ class _Call:
         self.offsets = kwargs.pop("offsets", None) if instruction.assembly.indexed else None
         self.operands = {k: v for k, v in kwargs.items() if k in operands}
         rest = {k: v for k, v in kwargs.items() if k not in operands}
-        self.attributes = attributes_of(instruction, rest)
+        self.attributes = _in_place(instruction) | attributes_of(instruction, rest)
 
     def build(self, args: Sequence[Any]) -> Any:
         destinations, form, bound = self.bind(args)
         body = current()
-        groups = self.indices(form, bound)
-        ins = [self.value(n, bound) for n in form]
+        groups = self.indices(form, bound) or self.parts(form, bound)
+        ins = [v for n in form for v in self.values(n, bound)]
         outs = [self.value(n, bound) for n in destinations] if not self.makes_results else []
         index = [as_scalar(o, INDEX, "offsets", self.name) for o in self.offsets or ()]
         for handle in (*ins, *outs, *index):
             body.use(handle, self.name)
         wait(self.wait, self.place)
         node = Node(self.name, (*ins, *index), outs, [], self.attributes, [], groups)
-        node.form, node.span = self.form(len(ins)), self.place.span
+        node.form, node.span = self.form(grouped=bool(groups)), self.place.span
         body.emit(node)
         if not self.makes_results:
             return Event(node, body, body.stack[-1], self.place)
@@ -128,10 +128,11 @@ class _Call:
         made = bool(declared) and all(o.kind in ("scalar", "handle") for o in declared)
         return bool(self.types) or made
 
-    def form(self, sources: int) -> Form:
+    def form(self, *, grouped: bool) -> Form:
         if self.makes_results:
             return "ssa"
-        return "custom" if self.name in TWO_SPELLINGS and sources == _written(self.name) else "dps"
+        fmt = find_format(self.name) if self.name in TWO_SPELLINGS else None
+        return "custom" if fmt is not None and fmt.grouped == grouped else "dps"
 
     # -- operands ------------------------------------------------------------------------------------
 
@@ -169,11 +170,25 @@ class _Call:
 
     def fits(self, name: str, given: Any) -> bool:
         operand = self.instruction.operand(name)
+        if name in _lists(self.name) and isinstance(given, list | tuple):
+            return bool(given) and all(isinstance(g, Handle) and accepts(operand, g.type) for g in given)
         if isinstance(given, Handle):
             return accepts(operand, given.type)
         if isinstance(given, Indexed):
             return operand.kind == "gm" and bool(self.instruction.assembly.indexed)
         return operand.kind in ("scalar", "index") and is_number(given)
+
+    def values(self, name: str, bound: Mapping[str, Any]) -> list[Handle]:
+        """The handles of one source: several for a list."""
+        if isinstance(bound[name], list | tuple):
+            return list(bound[name])
+        return [self.value(name, bound)]
+
+    def parts(self, form: tuple[str, ...], bound: Mapping[str, Any]) -> tuple[tuple[str, int], ...]:
+        """How many values each source has, where one of them is a list by the syntax."""
+        if not _lists(self.name) & set(form):
+            return ()
+        return tuple((n, len(self.values(n, bound))) for n in form)
 
     def value(self, name: str, bound: Mapping[str, Any]) -> Handle:
         argument = bound[name]
@@ -230,9 +245,19 @@ KINDS = {
 }
 
 
-def _written(name: str) -> int:
+@cache
+def _lists(name: str) -> frozenset[str]:
+    """The operands of an instruction that its syntax writes as lists."""
     fmt = find_format(name)
-    return sum(hasattr(i, "many") and hasattr(i, "name") for i in fmt.items) if fmt is not None else 0
+    items = fmt.items if fmt is not None else ()
+    return frozenset(i.name for i in items if isinstance(i, OperandItem) and i.many)
+
+
+def _in_place(instruction: isa.Instruction) -> dict[str, AttrValue]:
+    """Defaults of the attributes that the syntax has places for: texts cannot leave them out."""
+    fmt = find_format(instruction.name)
+    places = [i.name for i in fmt.items if isinstance(i, AttrItem)] if fmt is not None else []
+    return {a.name: a.default for a in instruction.attributes if a.name in places}
 
 
 def _types(given: Any) -> tuple[Type, ...]:

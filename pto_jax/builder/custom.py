@@ -24,6 +24,7 @@ from ..isa.bind import accepts
 from ..text.formats import (
     OPERAND_TYPES,
     PREDICATES,
+    AnyOrderItem,
     AttrItem,
     Format,
     ImpliedItem,
@@ -32,8 +33,8 @@ from ..text.formats import (
     OptionalItem,
     TypeItem,
 )
-from .argument_types import as_type, member
-from .arith import as_scalar
+from .argument_types import as_type, either, member
+from .arith import as_scalar, is_number
 from .body import Node, current
 from .calls import KINDS, attributes_of, described, document, python_name, renamed, shown_type
 from .places import Place, fail, here
@@ -65,6 +66,9 @@ def _slots(fmt: Format) -> dict[str, tuple[OperandItem | AttrItem, bool]]:
         for item in items:
             if isinstance(item, OptionalItem):
                 collect(item.items, True)
+            elif isinstance(item, AnyOrderItem):
+                for part in item.parts:
+                    collect(part, True)
             elif isinstance(item, OperandItem | AttrItem):
                 slots.setdefault(item.name, (item, optional))
 
@@ -122,7 +126,8 @@ class Call:
         free = [n for n in self.slots if n not in arguments]
         if len(args) > len(free):
             self.wrong(f"found {len(args)} arguments by position")
-        arguments.update(zip(free, args, strict=False))
+        arguments.update(self.placed(free, args))
+        numbered = self.numbered(aliases)
         operands: dict[str, Any] = {}
         attributes: dict[str, AttrValue] = {}
         for name, (item, optional) in self.slots.items():
@@ -130,12 +135,43 @@ class Call:
             if value is None:
                 if not optional:
                     self.wrong(f"found no {name}")
-            elif isinstance(item, OperandItem) or (item.operand and isinstance(value, Handle)):
+            elif isinstance(item, OperandItem) or (
+                item.operand and (isinstance(value, Handle) or name in numbered)
+            ):
                 operands[name if isinstance(item, OperandItem) else item.operand] = value
             else:
                 attributes[name] = self.attribute(item, value)
         attributes.update(self.others(arguments))
         return operands, attributes
+
+    def placed(self, free: Sequence[str], args: Sequence[Any]) -> dict[str, Any]:
+        """Arguments by position with their names; where parts have no order, the next one that takes each."""
+        if not any(isinstance(i, AnyOrderItem) for i in self.fmt.items):
+            return dict(zip(free, args, strict=False))
+        named: dict[str, Any] = {}
+        for value in args:
+            at = next((i for i, n in enumerate(free) if self.takes(n, value)), None)
+            if at is None:
+                self.wrong(f"found {described(value)} by position")
+            named[free[at]] = value
+            free = free[at + 1 :]
+        return named
+
+    def takes(self, name: str, value: Any) -> bool:
+        """Whether an operand may be this value; None stands for one that is left out."""
+        declared = self.declared(name)
+        if value is None or declared is None:
+            return True
+        if isinstance(value, Handle):
+            return accepts(declared, value.type)
+        return declared.kind in ("scalar", "index") and is_number(value)
+
+    def numbered(self, aliases: Mapping[str, str]) -> set[str]:
+        """Places of an attribute or an operand that the call names as the operand: numbers are constants."""
+        if self.instruction is None:
+            return set()
+        operands = {o.name for o in self.instruction.operands}
+        return {aliases[k] for k in self.kwargs if k in operands and k in aliases}
 
     def aliases(self) -> dict[str, str]:
         """Declared names of operands and attributes that the syntax calls otherwise."""
@@ -178,6 +214,8 @@ class Call:
                 return member(Pipe, value, what)
             case "sync_op":
                 return member(PipeEventType, value, what)
+            case "token":
+                return either(PipeEventType, Pipe, given=value, what=what)
             case "word":
                 allowed = PREDICATES[self.name]
                 if value not in allowed:

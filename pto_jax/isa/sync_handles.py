@@ -213,8 +213,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         ((), ("workspace",), ("workspace", "cores")),
         (
-            Shown({}, ()),
-            Shown({"workspace": _COUNTERS}, ("workspace",), {"mode": SyncMode.SOFT}),
+            Shown({}, (), {"mode": SyncMode.HARD, "core": CoreType.AIV_ONLY}),
+            Shown(
+                {"workspace": _COUNTERS},
+                ("workspace",),
+                {"mode": SyncMode.SOFT, "core": CoreType.AIV_ONLY},
+            ),
             Shown(
                 {"workspace": _COUNTERS, "cores": ScalarType(I32)},
                 ("workspace", "cores"),

@@ -9,8 +9,10 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import builder as b, isa
+from pto_jax.ir.dtypes import F32
+from pto_jax.ir.modes import CoreType, SyncMode
 from pto_jax.ir.program import Op
-from pto_jax.ir.types import CmpMode, Pipe, RoundMode
+from pto_jax.ir.types import CmpMode, PartitionViewType, Pipe, PipeEventType, RoundMode
 from pto_jax.isa.samples.operations import Sample, legal_samples, to_program
 from pto_jax.profiles import PROFILES
 from pto_jax.verifier.programs import check_op
@@ -145,3 +147,33 @@ def test_results_are_asked_for_with_their_type() -> None:
         assert (str(total), str(moved), str(flat), str(part)) == ("%total", "%moved", "%flat", "%part")
         assert part.shape == (8, 16) and str(block.type) == "i64"
     assert pto.parse(str(builder)).function("f") is not None
+
+
+def test_parts_of_a_syntax_are_told_apart_by_kind_name_and_list() -> None:
+    builder = pto.Builder()
+    view = PartitionViewType((4, 64), F32)
+    types = {"x": view, "y": view, "t": b.tile_type("f32", 4, 64), "p": b.ptr("f32")}
+    with builder.function("f", types) as f:
+        x, y, t, p = f.args
+        builder.tbroadcast(x, t, [x, y], root=0)
+        builder.aic_initialize_pipe(p, 0, dir_mask=1, slot_size=1024)
+        builder.aiv_initialize_pipe(64, 128, dir_mask=3, slot_size=1024)
+        builder.set_cross_block("V", 3)
+        builder.set_cross_block("V", id=3)
+        builder.get_buf("PIPE_V", 1)
+        builder.get_buf("tvec", 1)
+        builder.syncall()
+        with pytest.raises(pto.BuildError, match=r"found 'X'; allowed: TLOAD, .*PIPE_S"):
+            builder.get_buf("X", 1)
+        with pytest.raises(pto.BuildError, match="found 2 by position"):
+            builder.aic_initialize_pipe(0, 1, 2, dir_mask=3, slot_size=1024)
+    ops = [op for op in builder.program.walk() if op.name != "arith.constant"]
+    assert [op.groups for op in ops[:3]] == [
+        (("src", 1), ("staging", 1), ("members", 2)),
+        (("gm_slot_buffer", 1), ("c2v_consumer_buf", 1)),
+        (("c2v_consumer_buf", 1), ("v2c_consumer_buf", 1)),
+    ]
+    assert [(len(op.ins), op.attrs.get("event")) for op in ops[3:5]] == [(0, 3), (1, None)]
+    assert [op.attrs["op_type"] for op in ops[5:7]] == [Pipe.V, PipeEventType.TVEC]
+    assert ops[7].attrs == {"mode": SyncMode.HARD, "core": CoreType.AIV_ONLY}
+    assert pto.parse(str(builder)) == builder.program
