@@ -238,11 +238,11 @@ TCVT = tile_instruction(
             f"{SIMULATOR_VALUES}; pto-isa headers (tcvt); {DIALECT}",
         ),
         Contradiction(
-            "What do conversions to 8-bit floats do that say nothing about saturation, and what gives NaN?",
-            "They do not saturate in texts of 2026-08; NaN stays NaN.",
+            "Does a conversion saturate that says nothing about it, and what does NaN give?",
+            "Not in texts of 2026-08, whose default is OFF; NaN stays NaN in floats.",
             f"{DIALECT}; {SIMULATOR_VALUES}",
-            other="f32 to f8e4m3 and f8e5m2 saturates always, and NaN gives 0",
-            other_source="PTOAS tilelang system tests of tcvt (3 cases)",
+            other="integers and 8-bit floats saturate without being asked, and NaN gives 0 in 8-bit floats",
+            other_source="PTOAS tilelang system tests of tcvt (34 cases)",
             profiles=("a5",),
         ),
         Decision(
