@@ -54,7 +54,7 @@ def test_no_single_element_of_four_bits_is_read(name: str, index: int) -> None:
 @pytest.mark.slow
 def test_every_executable_instruction_and_type_is_there() -> None:
     names, types = Counter[str](), set[str]()
-    for case in cases(2, 500, replace(STRAIGHT, weights=tuple((c, 1.0) for c, _ in STRAIGHT.weights))):
+    for case in cases(2, 600, replace(STRAIGHT, weights=tuple((c, 1.0) for c, _ in STRAIGHT.weights))):
         for op in case.program.walk():
             names[op.name] += 1
             types |= {d.name for v in (*op.ins, *op.destinations) if (d := element_type(v.type)) is not None}
@@ -67,6 +67,17 @@ def test_every_executable_instruction_and_type_is_there() -> None:
 LEFT_OUT = {
     "trap": "stops the program: no result to compare",
     "tprefetch_async": "needs a context that only the host makes",
+    **dict.fromkeys(
+        "alloc_multi_tile multi_tile_get declare_local_array local_array_get local_array_set declare_struct "
+        "struct_get struct_set subview get_validshape tile_valid_rows tile_valid_cols declare_global talloc "
+        "talloc_to_aic talloc_to_aiv".split(),
+        "not generated yet; executed by the programs of tests/programs and tests/runtime",
+    ),
+    **dict.fromkeys(
+        "cmo.cacheinvalid fence.barrier_all get_buf_dyn rls_buf_dyn set_cross_block wait_cross_block "
+        "set_intra_block wait_intra_block".split(),
+        "not generated yet; without an effect on values, as tests/runtime/test_sync_config shows",
+    ),
 }
 #: Presets that reach instructions with a syntax of their own, most of them in few programs.
 INVENTORY = {"memory": 100, "aliases": 60, "sync": 60, "cores": 40, "everything": 60, "output": 10}
