@@ -137,3 +137,9 @@ def test_a_histogram_counts_the_byte_of_its_version(attributes: str, language: L
     op = next(pto.parse(text, language=language).walk())
     assert counted_byte(32, op.attrs) == byte
     assert pto.parse(str(pto.parse(text, language=language))) == pto.parse(text, language=language)
+
+
+def test_a_lone_function_is_an_entry_in_texts_of_april() -> None:
+    text = "func.func @kernel(%x: i32) -> i32 {\n  return %x : i32\n}\n"
+    assert {d.rule for d in pto.verify(pto.parse(text, language="2026-04"))} == {"entry"}
+    assert not pto.verify(pto.parse(text))
