@@ -7,7 +7,7 @@ values. A slot that is a view is the memory itself, so that its producer waits u
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -83,16 +83,41 @@ def ring(op: Op, scope: Scope) -> Ring:
 
 def push_tile(interpreter: Interpreter, op: Op, tile: TileRef, through: Ring) -> None:
     """Put a tile into the queues of the cores at the other end."""
+    split = split_of(op)
+
+    def part(other: Core | None) -> Any:
+        if other is None:
+            return interpreter.machine.contents(tile)
+        return half(interpreter, op, tile, split, other.subblock)
+
+    _send(interpreter, op, through, part)
+
+
+def _send(interpreter: Interpreter, op: Op, through: Ring, entry: Callable[[Core | None], Any]) -> None:
+    """Put an entry into the queue of each vector core, or of the cube core (None)."""
     shared, core = meeting(interpreter, op), interpreter.core
     partnered(op, shared, core)
     split = split_of(op)
     if core.kind == "cube":
         for other in receivers(shared, split):
-            part = half(interpreter, op, tile, split, other.subblock)
-            queue(shared, "c2v", through.to_vector, other).append(part)
+            queue(shared, "c2v", through.to_vector, other).append(entry(other))
     elif split or core.subblock == 0:
-        queue(shared, "v2c", through.to_cube, core).append(interpreter.machine.contents(tile))
+        queue(shared, "v2c", through.to_cube, core).append(entry(None))
     shared.changes += 1
+
+
+def _received(interpreter: Interpreter, op: Op, through: Ring, what: str) -> Steps[list[Any]]:
+    """The next entries of the queues that end at the core, once there is one in each."""
+    shared, core = meeting(interpreter, op), interpreter.core
+    partnered(op, shared, core)
+    if core.kind == "cube":
+        queues = [queue(shared, "v2c", through.to_cube, c) for c in receivers(shared, split_of(op))]
+    else:
+        queues = [queue(shared, "c2v", through.to_vector, core)]
+    while not all(queues):
+        yield Waiting(op, f"a {what} in the pipe")
+    shared.changes += 1
+    return [q.popleft() for q in queues]
 
 
 def half(interpreter: Interpreter, op: Op, tile: TileRef, split: int, which: int) -> Any:
@@ -131,17 +156,8 @@ def _window(interpreter: Interpreter, op: Op, tile: TileRef, axis: int, size: in
 
 def pop_tile(interpreter: Interpreter, op: Op, t: TileType, through: Ring) -> Steps[Any]:
     """The contents of the next slot for a core."""
-    shared, core = meeting(interpreter, op), interpreter.core
-    partnered(op, shared, core)
+    parts = yield from _received(interpreter, op, through, "tile")
     split = split_of(op)
-    if core.kind == "cube":
-        queues = [queue(shared, "v2c", through.to_cube, c) for c in receivers(shared, split)]
-    else:
-        queues = [queue(shared, "c2v", through.to_vector, core)]
-    while not all(queues):
-        yield Waiting(op, "a tile in the pipe")
-    parts = [q.popleft() for q in queues]
-    shared.changes += 1
     contents = parts[0] if len(parts) == 1 else interpreter.machine.concatenate(parts, (split - 1) % 2)
     if contents.shape != t.shape or contents.dtype != t.dtype.word:
         found = "x".join(map(str, contents.shape))
@@ -170,38 +186,19 @@ def allocate(interpreter: Interpreter, op: Op, t: Type, through: Ring) -> Steps[
 
 def commit(interpreter: Interpreter, op: Op, through: Ring) -> None:
     """Mark the slot that was allocated first and not yet pushed as ready."""
-    if interpreter.machine.abstract:
-        return
-    shared, core = meeting(interpreter, op), interpreter.core
-    partnered(op, shared, core)
-    split = split_of(op)
-    if core.kind == "cube":
-        for other in receivers(shared, split):
-            queue(shared, "c2v", through.to_vector, other).append(None)
-    elif split or core.subblock == 0:
-        queue(shared, "v2c", through.to_cube, core).append(None)
-    shared.changes += 1
+    if not interpreter.machine.abstract:
+        _send(interpreter, op, through, lambda other: None)
 
 
 def pop_slot(interpreter: Interpreter, op: Op, t: Type, through: Ring) -> Steps[View]:
     """The view of the slot that is ready next."""
     if interpreter.machine.abstract:
         return slot(interpreter, op, t, through, 0)
-    shared, core = meeting(interpreter, op), interpreter.core
-    partnered(op, shared, core)
-    split = split_of(op)
-    if core.kind == "cube":
-        queues = [queue(shared, "v2c", through.to_cube, c) for c in receivers(shared, split)]
-    else:
-        queues = [queue(shared, "c2v", through.to_vector, core)]
-    while not all(queues):
-        yield Waiting(op, "a slot in the pipe")
-    for q in queues:
-        q.popleft()
-    read = _counter(shared, "popped", through, core)
+    yield from _received(interpreter, op, through, "slot")
+    shared = meeting(interpreter, op)
+    read = _counter(shared, "popped", through, interpreter.core)
     number = shared.counts.get(read, 0)
     shared.counts[read] = number + 1
-    shared.changes += 1
     return slot(interpreter, op, t, through, number)
 
 
