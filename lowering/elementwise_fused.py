@@ -53,23 +53,20 @@ def _tfusedmuladdrelu(c: Context, x: Words, old: Words, y: Words) -> Words:
     return formulas.positive(a, a.encode(a.add(product, a.decode(y))))
 
 
-@elementwise("tsubrelu", "src0", "src1")
-def _tsubrelu(c: Context, x: Words, y: Words) -> Words:
-    a = c.arithmetic()
-    if isinstance(a, Integer) and a.dtype.bits < 32:
-        # C++ promotes: the ReLU sees the full difference, which is narrowed afterwards.
-        wide = a.widen(a.decode(x)) - a.widen(a.decode(y))
-        return a.encode(a.narrow(jnp.maximum(wide, np.int32(0))))
-    return formulas.positive(a, a.encode(a.sub(a.decode(x), a.decode(y))))
+def _relu_of(name: str, operation: str) -> None:
+    @elementwise(name, "src0", "src1")
+    def formula(c: Context, x: Words, y: Words) -> Words:
+        a = c.arithmetic()
+        compute = getattr(a, operation)
+        if isinstance(a, Integer) and a.dtype.bits < 32:
+            # C++ promotes: the ReLU sees the full result, which is narrowed afterwards.
+            wide = compute(a.widen(a.decode(x)), a.widen(a.decode(y)))
+            return a.encode(a.narrow(jnp.maximum(wide, np.int32(0))))
+        return formulas.positive(a, a.encode(compute(a.decode(x), a.decode(y))))
 
 
-@elementwise("taddrelu", "src0", "src1")
-def _taddrelu(c: Context, x: Words, y: Words) -> Words:
-    a = c.arithmetic()
-    if isinstance(a, Integer):
-        wide = a.widen(a.decode(x)) + a.widen(a.decode(y))
-        return a.encode(a.narrow(jnp.maximum(wide, np.int32(0))))
-    return formulas.positive(a, a.encode(a.add(a.decode(x), a.decode(y))))
+_relu_of("taddrelu", "add")
+_relu_of("tsubrelu", "sub")
 
 
 def _relu_convert(name: str, operation: str) -> None:

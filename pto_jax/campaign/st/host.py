@@ -65,11 +65,10 @@ class Buffer:
 
 @dataclass(frozen=True)
 class _Call:
-    """A call of the text: its name, arguments, and where it stands."""
+    """A call of the text."""
 
     name: str
     arguments: tuple[str, ...]
-    at: int
 
 
 @dataclass
@@ -96,17 +95,23 @@ class _Segment:
         return Buffer(device, self.read.get(host), target)
 
 
-def launches(main: str, wrappers: str, cases: Sequence[str], place: str) -> dict[str, Launch]:
+def launches(main: str, wrappers: str, cases: Sequence[str], place: str) -> dict[str, Launch | FileError]:
     """The launch of each case, by its name.
 
-    ``main`` is the text of the host program, ``wrappers`` that of the launch wrappers. Raises FileError with
-    ``place`` where a case has no wrapper, or a buffer's way cannot be followed.
+    ``main`` is the text of the host program, ``wrappers`` that of the launch wrappers. A case that has no
+    wrapper, or whose buffers cannot be followed, has the error that says so, with ``place``.
     """
     main, wrappers = _COMMENT.sub("", main), _expanded(_COMMENT.sub("", wrappers))
     kernels = _kernels(wrappers)
     rows = {m["case"]: m["row"] for m in _CASE.finditer(main)}
     segments = list(_segments(main))
-    return {case: _launch(case, rows.get(case, ""), kernels, segments, place) for case in cases}
+    table: dict[str, Launch | FileError] = {}
+    for case in cases:
+        try:
+            table[case] = _launch(case, rows.get(case, ""), kernels, segments, place)
+        except FileError as error:
+            table[case] = error
+    return table
 
 
 def _expanded(text: str) -> str:
@@ -271,7 +276,7 @@ def _calls(text: str) -> Iterator[_Call]:
     for m in _CALL.finditer(text):
         end = _closing(text, m.end() - 1, "()")
         if end > 0:
-            yield _Call(m["name"], tuple(_split(text[m.end() : end])), m.start())
+            yield _Call(m["name"], tuple(_split(text[m.end() : end])))
 
 
 def _closing(text: str, start: int, pair: str) -> int:
