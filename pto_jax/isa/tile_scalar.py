@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Unpack
 
 from ..ir.types import Loc
@@ -29,7 +30,15 @@ from .common import (
 )
 from .declare import Contradiction, Decision, Instruction, Operand, Site
 from .elementwise import LANE_SCRATCH, NAN_FIRST, POWER, TMP
-from .elementwise_select import CMP_MODE, HARDWARE_MASKS, MASK_TYPES, READ_MASKS, equality_only, rows_by_mask
+from .elementwise_select import (
+    CMP_MODE,
+    HARDWARE_MASKS,
+    MASK_TYPES,
+    READ_MASKS,
+    STREAMED_MASK,
+    equality_only,
+    rows_by_mask,
+)
 from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, place, row_major
 from .rules.elementwise import precision_types
 from .rules.regions import mask_holds, mask_receives, scratch
@@ -53,6 +62,8 @@ from .semantics import QUOTIENT, Formula, of_two
 _VEC_ROW_MAJOR = "vec and row_major"
 _VEC = "vec"
 _FREE = "free"
+#: A scalar whose type the assembler leaves open: counts of shifts and slopes.
+_ANY_SCALAR = (DST, SRC, replace(SCALAR, converts=True))
 
 
 def _with_scalar(
@@ -222,6 +233,7 @@ _ARITHMETIC = (
         "dst = src << scalar, low bits kept.",
         table(INTS, ("i32", "u32", "i16", "u16"), INTS),
         SHIFT_COUNTS,
+        operands=_ANY_SCALAR,
         formulas=(Formula("src << scalar"),),
         shift_count="scalar",
     ),
@@ -231,6 +243,7 @@ _ARITHMETIC = (
         "dst = src >> scalar; arithmetic for signed types.",
         table(INTS, ("i32", "u32", "i16", "u16"), INTS),
         SHIFT_COUNTS,
+        operands=_ANY_SCALAR,
         formulas=(Formula("src >> scalar"),),
         shift_count="scalar",
     ),
@@ -277,6 +290,7 @@ _ARITHMETIC = (
         "ReLU with a scalar slope.",
         "dst = src where src > 0, else src * scalar.",
         table(STANDARD, HALVES, HALVES),
+        operands=_ANY_SCALAR,
         simulator=_VEC_ROW_MAJOR,
         formulas=(Formula("src if src > 0 else src * scalar"),),
     ),
@@ -367,6 +381,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "Not offered: hardware uses its first element, the simulator does not compile it.",
                 f"pto-isa headers; {SIMULATOR_VALUES}",
             ),
+            STREAMED_MASK,
         ),
         assembly=Assembly(inline=True),
     ),
