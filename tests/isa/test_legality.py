@@ -135,6 +135,19 @@ def indexed(op: str) -> str:
     return f"{made}\n{tiles}{op.format(view=VIEW, index=index, data=FULL)}"
 
 
+def scratched(name: str, sources: str, data: str, tmp: str) -> str:
+    """An instruction on a tile of data and a tile of scratch, declared without its size being a rule."""
+    types = {
+        "full": f"!pto.tile_buf<vec, {data}>",
+        "tmp": f"!pto.tile_buf<vec, {tmp}>",
+        "index": "!pto.tile_buf<vec, 16x64xi32>",
+        "masks": "!pto.tile_buf<vec, 16x32xui8>",
+    }
+    names = {"t": "full", "d": "full", "s": "tmp", "i": "index", "m": "masks"}
+    made = "".join(f"%{n} = pto.declare_tile -> {types[t]}\n" for n, t in names.items())
+    return f"{made}pto.{name} ins({sources.format(**types)}) outs(%d : {types['full']})"
+
+
 #: Rules on constants and on lists of operands, which no edit of types or attributes breaks: the same
 #: instruction in a program that breaks nothing else.
 WRITTEN_OUT = {
@@ -200,6 +213,17 @@ pto.section.{kind} {{
     ),
     ("mgather", "table-layout"): indexed("pto.mgather ins(%v, %i : {view}, {index}) outs(%d : {data})"),
     ("mscatter", "table-layout"): indexed("pto.mscatter ins(%d, %i : {data}, {index}) outs(%v : {view})"),
+    ("tsel", "tmp-bytes"): scratched(
+        "tsel", "%m, %t, %t, %s : {masks}, {full}, {full}, {tmp}", "16x64xi16", "1x2xi32"
+    ),
+    ("tpow", "tmp-integers"): scratched(
+        "tpow", "%t, %t, %s : {full}, {full}, {tmp}", "16x64xi32", "16x64xi32"
+    ),
+    ("tpows", "tmp-integers"): (
+        "%n = arith.constant 2 : i32\n"
+        + scratched("tpows", "%t, %n, %s : {full}, i32, {tmp}", "16x64xi32", "16x64xi32")
+    ),
+    ("tgather", "tmp-given"): scratched("tgather", "%t, %i : {full}, {index}", "16x64xf32", "16x64xi32"),
     ("get_buf", "profile"): "pto.get_buf[#pto.pipe_event_type<TLOAD>, 0]",
     ("rls_buf", "profile"): "pto.rls_buf[#pto.pipe_event_type<TLOAD>, 0]",
 }
