@@ -15,13 +15,13 @@ from ..errors import Diagnostic, Span
 from ..ir.languages import PRESENT
 from ..ir.program import Function, Op, Program, Region, Value
 from ..ir.types import TileType, Type
-from ..isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
+from ..isa.check import EXPLICIT, Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from ..isa.effects import placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.structure import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
 from .control_flow import block_findings, control_finding, end_finding
-from .functions import BINDING, EXPLICIT, call_findings, callees, function_findings, return_findings, same_use
+from .functions import BINDING, call_findings, callees, function_findings, return_findings, same_use
 from .handles import handle_findings
 from .hazards import hazards, is_hand_synchronised
 from .overlaps import Place, Reserved, in_reserved, overlaps

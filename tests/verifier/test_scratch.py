@@ -59,7 +59,7 @@ def text(body: str, language: str = "2026-08") -> str:
 
 def found(
     body: str, level: int | None, profile_name: ProfileName = "a2a3", language: str = "2026-08"
-) -> set[tuple[str, str]]:
+) -> set[tuple[str | None, str]]:
     program = parse(text(body, language))
     return {(d.rule, d.severity) for d in verify(program, profile_name, level=level)}
 
