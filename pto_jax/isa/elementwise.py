@@ -36,6 +36,7 @@ from .rules.elementwise import (
     POWER_TMP,
     REMAINDER_SCRATCH,
     TMP,
+    precise_power,
     precision_types,
 )
 from .rules.scratch import precise_with_tmp
@@ -262,7 +263,7 @@ _TWO_SOURCES = (
         (DST, Operand("base", "in"), Operand("exp", "in"), POWER_TMP),
         table(STANDARD, _A2A3_POWER, _A5_POWER),
         attributes=(PRECISION,),
-        extra=(precision_types, *POWER_SCRATCH),
+        extra=(precision_types, precise_power, *POWER_SCRATCH),
         decisions=(
             SCRATCH_OPTIONAL,
             Decision(

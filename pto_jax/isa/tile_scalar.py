@@ -263,7 +263,7 @@ _ARITHMETIC = (
         SCRATCH_OPTIONAL,
         operands=(DST, Operand("base", "in"), Operand("exp", "in", "scalar"), rules.POWER_TMP),
         attributes=(PRECISION,),
-        extra=(rules.precision_types, *rules.POWER_SCRATCH),
+        extra=(rules.precision_types, rules.precise_power, *rules.POWER_SCRATCH),
         simulator=_VEC_ROW_MAJOR,
         formulas=(Formula("pow(base, exp)", shown="base ^ exp"),),
         accuracy=POWER,

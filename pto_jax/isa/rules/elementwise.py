@@ -11,7 +11,7 @@ from ..changes import DIALECT
 from ..declare import AttrMap, Finding, Operand, Site
 from ..operands import Implied
 from .constraints import HARDWARE, HEADERS, element_type, same_as
-from .forbid import Types, edit, forbid
+from .forbid import Types, assign, edit, forbid
 from .scratch import (
     Want,
     bytes_of,
@@ -100,3 +100,17 @@ def precision_types(site: Site) -> Iterator[Finding]:
         yield "dst", "bf16 with precision DEFAULT; allowed on a5: precision HIGH_PRECISION"
     if d.is_integer and precision == Precision.HIGH_PRECISION:
         yield "dst", f"{d} with precision HIGH_PRECISION; allowed on a5: precision DEFAULT"
+
+
+@forbid(
+    "precision-exists",
+    "precision DEFAULT",
+    ("a2a3",),
+    source=DIALECT,
+    invalid_if=assign(precision=Precision.HIGH_PRECISION),
+    since="2026-08",
+)
+def precise_power(site: Site) -> Iterator[Finding]:
+    """A2/A3 has one algorithm for powers."""
+    if site.attrs.get("precision") == Precision.HIGH_PRECISION:
+        yield None, "precision HIGH_PRECISION; allowed on a2a3: DEFAULT"
