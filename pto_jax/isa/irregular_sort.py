@@ -28,10 +28,12 @@ from .declare import (
     Size,
     Sources,
 )
+from .operands import Implied
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
 from .rules.extents import JOINED
 from .rules.forbid import Types, edit, forbid, one_block, shrunk
-from .rules.irregular import Want, plain, room, sample, scratch_bytes, single_row
+from .rules.irregular import Want, plain, room, sample, single_row
+from .rules.scratch import bytes_of, scratch_bytes
 from .rules.typesets import HALVES, STANDARD, table
 from .samples.operations import Sample
 
@@ -57,11 +59,23 @@ def _sorted(s: Sources) -> Size:
     return (src.rows, src.cols * width), (rows, cols * width)
 
 
+def _may_end_short(site: Site) -> bool:
+    cols = site.region("src")[1]
+    return cols is None or cols % BLOCK != 0
+
+
 _SORT_OPERANDS = (
     Operand("dst", "out", note="records", extent=Extent("the records of src", _sorted)),
     Operand("src", "in"),
     Operand("idx", "in", dtype="u32", note="index of each element of src"),
-    Operand("tmp", "tmp", dtype=None, optional=True, note="needed on hardware for a short last block"),
+    Operand(
+        "tmp",
+        "tmp",
+        dtype=None,
+        optional=True,
+        note="needed on hardware for a short last block",
+        implied=Implied("", HARDWARE, _may_end_short),
+    ),
 )
 
 
@@ -91,16 +105,9 @@ def _index_lanes(site: Site) -> Iterator[Finding]:
 )
 def _tail(site: Site) -> Iterator[Finding]:
     cols = site.region("src")[1]
-    if cols is not None and cols % BLOCK and "tmp" not in site.values:
+    # Below the level at which programs place their tiles, tools put one in.
+    if cols is not None and cols % BLOCK and "tmp" not in site.values and site.level not in (1, 2):
         yield "src", f"src has {cols} valid columns and tmp is missing; allowed without it: multiples of 32"
-
-
-def _sort_scratch(site: Site) -> int | None:
-    src, cols = site.tile("src"), site.region("src")[1]
-    if src is None or cols is None:
-        return None
-    width = src.dtype.bits // 8
-    return (-(-cols // BLOCK) * BLOCK if cols * width <= 8160 else BLOCK) * width
 
 
 def _sort_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -113,7 +120,7 @@ def _sort_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample
         }
         yield sample(instruction, ("src", "idx"), types)
         if i == 0:
-            types["tmp"] = TileType(d, 1, 64)
+            types["tmp"] = TileType(d, 8, 64)
             yield sample(instruction, ("src", "idx", "tmp"), types)
 
 
@@ -145,7 +152,7 @@ TSORT32 = tile_instruction(
             severity="warning",
         ),
         _tail,
-        scratch_bytes("tmp", _sort_scratch, "a row padded to whole blocks"),
+        scratch_bytes("tmp", bytes_of("src"), "the bytes of src"),
     ),
     decisions=(
         Decision(
@@ -248,8 +255,8 @@ def _block_length(site: Site) -> Iterator[Finding]:
 
 
 def _merge_scratch(site: Site) -> int | None:
-    lists = [t for name, t in site.tiles("in") if name in _LISTS]
-    return sum(t.cols * t.dtype.bits // 8 for t in lists)
+    dst = site.tile("dst")
+    return None if dst is None else max(dst.bytes, sum(t.bytes for _, t in site.named(*_LISTS)))
 
 
 def _merge_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -295,7 +302,7 @@ TMRGSORT = tile_instruction(
             invalid_if=_breaks_source_room,
         ),
         _block_length,
-        scratch_bytes("tmp", _merge_scratch, "all source lists"),
+        scratch_bytes("tmp", _merge_scratch, "all source lists, and dst", profiles=HARDWARE),
     ),
     decisions=(
         Decision(

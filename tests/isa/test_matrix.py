@@ -190,7 +190,10 @@ func.func @main(%x: !pto.ptr<f32>, %n: index) {{
 @pytest.mark.parametrize(
     ("a_scale", "b_scale"),
     [
-        ("scaling, 16x64xf16", "scaling, 64x16xf16"),
+        (
+            "scaling, 16x2xf16, slayout=row_major, fractal=32",
+            "scaling, 2x16xf16, slayout=row_major, fractal=32",
+        ),
         (
             "scaling, 16x2xf8E8M0, slayout=row_major, fractal=32",
             "scaling, 2x16xf8E8M0, blayout=col_major, slayout=col_major, fractal=32",
@@ -200,7 +203,7 @@ func.func @main(%x: !pto.ptr<f32>, %n: index) {{
 def test_scales_without_defined_storage_are_accepted_and_refused_by_every_way_to_run(
     a_scale: str, b_scale: str
 ) -> None:
-    """Compilers print scales as tiles in scaling, of the shape of the data or with one for 32 elements."""
+    """Compilers print scales as tiles in scaling, with one for 32 elements."""
     types = {
         "a": "left, 16x64xf8E4M3, blayout=col_major, slayout=row_major",
         "a_scale": a_scale,
@@ -210,7 +213,8 @@ def test_scales_without_defined_storage_are_accepted_and_refused_by_every_way_to
     }
     text = PRINTED.format(**{name: f"!pto.tile_buf<{t}>" for name, t in types.items()})
     program, x = pto.parse(text, file="scaled.pto"), np.zeros(4, np.float32)
-    assert {(d.rule, d.severity) for d in pto.verify(program, profile="a5")} == {("scale-form", "warning")}
+    found = {(d.rule, d.severity) for d in pto.verify(program, profile="a5")}
+    assert found == {("scale-form", "warning")}
     kernel = pto.compile(program, "a5")
     for run in (kernel, kernel.eager, lambda *a: pto.oracle.run(program, a, profile="a5")):
         with pytest.raises(pto.NotExecutableError) as found:
@@ -249,3 +253,18 @@ def test_phases_are_read_in_every_spelling() -> None:
             f"pto.tmatmul ins(%a, %b : {types}) outs(%c : !pto.tile<16x16xf32>) {{{written}}}"
         )
         assert [str(v) for _, v in program.functions[0].body.ops[0].attributes] == ["3"]
+
+
+@pytest.mark.parametrize(("language", "severity"), [("2026-04", "warning"), ("2026-08", "error")])
+def test_scales_as_large_as_the_data_were_legal_before_august(language: str, severity: str) -> None:
+    types = {
+        "a": "left, 16x64xf8E4M3FN, blayout=col_major, slayout=row_major",
+        "a_scale": "scaling, 16x64xf16",
+        "b": "right, 64x16xf8E4M3FN, slayout=col_major",
+        "b_scale": "scaling, 2x16xf16, slayout=row_major, fractal=32",
+        "dst": "acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024",
+    }
+    text = PRINTED.format(**{name: f"!pto.tile_buf<{t}>" for name, t in types.items()})
+    found = pto.verify(pto.parse(text, language=language), profile="a5")
+    (extents,) = (d for d in found if d.rule == "scale-extents")
+    assert extents.severity == severity and "a_scale is 16x64, as large as a" in extents.message

@@ -7,6 +7,7 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ...ir.dtypes import TILE_DTYPES, DType, find_dtype
+from ...ir.languages import Language
 from ...ir.types import BLayout, Loc, TileType, Type
 from ...profiles import Profile, ProfileName
 from ..declare import AttrMap, Breaker, Constraint, Finding, Operand, RegionRule, Site
@@ -184,13 +185,17 @@ def scalar_types(operands: tuple[Operand, ...]) -> Constraint:
 
 
 def fixed_type(
-    name: str, allowed: tuple[str, ...], profiles: tuple[ProfileName, ...], source: str
+    name: str,
+    allowed: tuple[str, ...],
+    profiles: tuple[ProfileName, ...],
+    source: str,
+    since: Language | None = None,
 ) -> Constraint:
     """An operand outside the type table (a mask, a scratch tile) has one of some element types."""
     wrong = next(d.name for d in TILE_DTYPES if d.name not in allowed and d.bits >= 8)
-    statement = f"{name} has element type {' or '.join(allowed)}"
+    statement, invalid = f"{name} has element type {' or '.join(allowed)}", retype(name, wrong)
 
-    @forbid(f"{name}-type", statement, profiles, source=source, invalid_if=retype(name, wrong))
+    @forbid(f"{name}-type", statement, profiles, source=source, invalid_if=invalid, since=since)
     def rule(site: Site) -> Iterator[Finding]:
         d = element_type(site.types.get(name))
         if d is not None and d.name not in allowed:
@@ -199,11 +204,13 @@ def fixed_type(
     return rule
 
 
-def same_as(name: str, other: str, profiles: tuple[ProfileName, ...], source: str) -> Constraint:
+def same_as(
+    name: str, other: str, profiles: tuple[ProfileName, ...], source: str, since: Language | None = None
+) -> Constraint:
     """A scratch tile has the element type of another operand."""
-    statement = f"{name} has the element type of {other}"
+    statement, invalid = f"{name} has the element type of {other}", retype(name, "f32", "f16")
 
-    @forbid(f"{name}-type", statement, profiles, source=source, invalid_if=retype(name, "f32", "f16"))
+    @forbid(f"{name}-type", statement, profiles, source=source, invalid_if=invalid, since=since)
     def rule(site: Site) -> Iterator[Finding]:
         d, e = element_type(site.types.get(name)), element_type(site.types.get(other))
         if d is not None and e is not None and d != e:
