@@ -28,7 +28,7 @@ from ..scalars import to_native
 from .attempts import Attempts, Effects, Retry, alike
 from .shapes import Hole, Shape, fill, fits, join, leaves, opened
 from .storage import Carried, slot_of
-from .tile_memory import Site, Snapshot, TileMemory
+from .tile_memory import Snapshot, TileMemory
 
 if TYPE_CHECKING:
     from jaxtyping import Int64
