@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -98,7 +98,8 @@ class TileMemory:
     besides their words. ``temporaries`` are the cells of results that no allocation names, ``of_block``
     those that end with a block of a launch; ``axes`` the mesh axes that arguments vary over; ``core`` is
     the core whose memory is meant; ``checks`` records run-time rules, ``max_steps`` bounds while loops.
-    ``whole`` says that the program is traced as a whole.
+    ``whole`` says that the program is traced as a whole, ``learned`` what earlier traces of the regions of
+    an operation have shown, by core and operation.
     """
 
     semantics: Semantics
@@ -115,6 +116,7 @@ class TileMemory:
     max_steps: int = MAX_STEPS
     axes: frozenset[str] = frozenset()
     core: str = ""
+    learned: dict[tuple[str, int], Any] = field(default_factory=dict)
     _layout: dict[str, Cell] = field(default_factory=dict)
     _in_block: bool = False
     _own_keys: dict[tuple[str, int], str] = field(default_factory=dict)

@@ -215,11 +215,13 @@ class Program:
 
     @property
     def entries(self) -> tuple[Function, ...]:
-        """Functions marked as entries; the only one with a body where a module has just one."""
+        """Functions marked as entries; else the only one with a body, or the only one that is not private."""
         bodies = tuple(f for f in self.functions if not f.external)
         if len(bodies) == 1:
             return bodies
-        return tuple(f for f in self.functions if f.is_entry)
+        marked = tuple(f for f in bodies if f.is_entry)
+        public = tuple(f for f in bodies if not f.private)
+        return public if not marked and len(public) == 1 else marked
 
     @cached_property
     def digest(self) -> str:

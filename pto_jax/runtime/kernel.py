@@ -19,6 +19,7 @@ from ..analysis.entries import (
     select_entry,
     written_buffers,
 )
+from ..analysis.parts import with_entry
 from ..analysis.resolve import resolve
 from ..api import resolve_profile
 from ..errors import ArgumentError, Diagnostic, VerifyError
@@ -331,9 +332,9 @@ def compile(  # noqa: PLR0913 - keywords
     2.0
     """
     semantics = choices(resolve_profile(program, profile), numerics, out_of_region, subnormals)
-    function = select_entry(program, entry)
-    resolved = resolve(program)
+    resolved = resolve(with_entry(program))
     program = resolved.program
+    function = select_entry(program, entry)
     if not resolved.is_open:
         findings = _verified(program, semantics.profile, program.places)
         if warn:
