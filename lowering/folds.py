@@ -1,8 +1,8 @@
 """Reductions along one axis, in the order and with the roundings the ISA gives.
 
-All functions work on *lines*: words [n, m] whose first axis is the one reduced. Lines beyond
-a valid region are replaced by the operation's identity before the fold (:func:`mask_lines`), so that the
-fold itself needs no masks: x + -0 and x * 1 leave every x as it is.
+All functions work on *lines*: words [n, m] whose first axis is the one reduced, or, where an ``axis`` may be
+told, that axis. Lines beyond a valid region are replaced by the operation's identity before the fold
+(:func:`mask_lines`), so that the fold itself needs no masks: x + -0 and x * 1 leave every x as it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jax import Array, lax
 from pto_jax.ir.dtypes import F32, DType
 
 from . import bits, formulas
-from .numerics import ExactFloat, FastFloat, Float, Real
+from .numerics import ExactFloat, FastFloat, Float, Integer, Real
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int, Int32, Shaped, UInt
@@ -28,13 +28,14 @@ Operation: TypeAlias = Literal["add", "mul"]
 
 
 def mask_lines(
-    lines: Shaped[Array, "lines lanes"], size: Size | int, fill: np.integer[Any]
-) -> Shaped[Array, "_ lanes"]:
+    lines: Shaped[Array, "_ _"], size: Size | int, fill: np.integer[Any], axis: int = 0
+) -> Shaped[Array, "_ _"]:
     """The lines before ``size``, ``fill`` in the others; a known size cuts them off instead."""
+    count = lines.shape[axis]
     if isinstance(size, int):
-        return lines if size >= lines.shape[0] else lines[:size]
-    line = lax.broadcasted_iota(np.int32, (lines.shape[0], 1), 0)
-    return bits.where(lax.lt(line, size), lines, fill)
+        return lines if size >= count else lax.slice_in_dim(lines, 0, max(size, 0), axis=axis)
+    shape = (count, 1) if axis == 0 else (1, count)
+    return bits.where(lax.lt(lax.broadcasted_iota(np.int32, shape, axis), size), lines, fill)
 
 
 def identity(operation: Operation, dtype: DType) -> np.unsignedinteger[Any]:
@@ -45,7 +46,7 @@ def identity(operation: Operation, dtype: DType) -> np.unsignedinteger[Any]:
 
 
 def left_fold(
-    a: Float, source: Float, operation: Operation, lines: UInt[Array, "lines lanes"]
+    a: Float, source: Float, operation: Operation, lines: UInt[Array, "_ _"], axis: int = 0
 ) -> UInt[Array, " lanes"]:
     """``+0 + line0 + line1 ...`` or ``1 * line0 * line1 ...``, rounded to ``a``'s type after every step.
 
@@ -54,8 +55,9 @@ def left_fold(
     """
     if isinstance(a, FastFloat):
         values = a.single(source.decode(lines))
-        return a.encode((jnp.sum if operation == "add" else jnp.prod)(values, axis=0))
+        return a.encode((jnp.sum if operation == "add" else jnp.prod)(values, axis=axis))
     assert isinstance(source, ExactFloat)
+    lines = lines if axis == 0 else lines.T
     step = _step(a, operation)
     count = np.int32(lines.shape[0])
 
@@ -112,10 +114,10 @@ def _settle_sum(r: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
     return lax.select(lax.lt(lax.abs(r), np.float64(2.0**-126)), r, normal)
 
 
-def integer_fold(operation: Operation, lines: UInt[Array, "lines lanes"]) -> UInt[Array, " lanes"]:
+def integer_fold(operation: Operation, lines: UInt[Array, "_ _"], axis: int = 0) -> UInt[Array, " lanes"]:
     """Words of the sum or product modulo 2^bits; its order does not matter."""
     combine, start = (lax.add, 0) if operation == "add" else (lax.mul, 1)
-    total: Array = lax.reduce(lines, lines.dtype.type(start), combine, (0,))
+    total: Array = lax.reduce(lines, lines.dtype.type(start), combine, (axis,))
     return total
 
 
@@ -170,6 +172,52 @@ def first_extreme(
         index = bits.where(first_is_nan, np.int32(0), index)
         word = lax.select(first_is_nan, first, word)
     return index, word
+
+
+def extreme(
+    a: Float | Integer, lines: UInt[Array, "_ _"], largest: bool, size: Size | int, axis: int
+) -> UInt[Array, " lanes"]:
+    """The word that :func:`first_extreme` finds; under fast numerics any of two equal zeros.
+
+    It takes no wider integers, as only zeros need to know which of them comes first.
+    """
+    dtype, size = a.dtype, max(size, 1) if isinstance(size, int) else lax.max(size, np.int32(1))
+    if isinstance(a, FastFloat):
+        fill, combine = (-np.inf, lax.max) if largest else (np.inf, lax.min)
+        values = a.single(a.decode(lines))
+        values = mask_lines(
+            bits.where(a.is_nan(values), np.float32(fill), values), size, np.float32(fill), axis
+        )
+        word = a.encode(lax.reduce(values, np.float32(fill), combine, (axis,)))
+    else:
+        keys = bits.ordered(lines, dtype)
+        keys = keys if largest else lax.bitwise_not(keys)
+        lowest = keys.dtype.type(np.iinfo(keys.dtype).min)
+        if dtype.is_float:
+            keys = bits.where(bits.is_nan(lines, dtype), lowest, keys)
+        keys = mask_lines(keys, size, lowest, axis)
+        best: Array = lax.reduce(keys, lowest, lax.max, (axis,))
+        best = best if largest else lax.bitwise_not(best)
+        negative = lax.lt(best, best.dtype.type(0))
+        if dtype.is_float:
+            first_is_negative = _first_zero(mask_lines(lines, size, lines.dtype.type(1), axis), dtype, axis)
+            negative = bits.where(lax.eq(best, best.dtype.type(0)), first_is_negative, negative)
+        word = _unordered(best, negative, dtype)
+    if not dtype.is_float:
+        return word
+    first = lax.index_in_dim(lines, 0, axis, keepdims=False)
+    return lax.select(bits.is_nan(first, dtype), first, word)
+
+
+def _first_zero(lines: UInt[Array, "_ _"], dtype: DType, axis: int) -> Bool[Array, " lanes"]:
+    """Whether the first zero among the lines is -0; of lanes without one, nothing."""
+    code = lax.shift_left(lax.broadcasted_iota(np.int32, lines.shape, axis), np.int32(1))
+    sign = bits.dtype_sign(dtype)
+    code = lax.bitwise_or(code, lax.convert_element_type(lax.eq(lines, sign), np.int32))
+    none = np.int32(np.iinfo(np.int32).max)
+    is_zero = lax.eq(lax.bitwise_and(lines, ~sign), lines.dtype.type(0))
+    first = lax.reduce(bits.where(is_zero, code, none), none, lax.min, (axis,))
+    return lax.eq(lax.bitwise_and(first, np.int32(1)), np.int32(1))
 
 
 def _best(
