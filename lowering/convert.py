@@ -209,9 +209,12 @@ def fast(
     source = integer(words, src) if from_integer else lax.bitcast_convert_type(words, src.numpy)
     value = lax.convert_element_type(source, np.float32)
     if dst.name in native and mode in (None, RoundMode.RINT):
-        limit = np.float32(largest(dst))
-        value = jnp.clip(value, -limit, limit) if saturate else value
-        return lax.bitcast_convert_type(lax.convert_element_type(value, dst.numpy), dst.word)
+        value = lax.convert_element_type(value, dst.numpy)
+        if saturate:
+            # In this order, and after the conversion, XLA fuses it with a reduction before it.
+            limit = jnp.asarray(largest(dst), dst.numpy)
+            value = jnp.maximum(jnp.minimum(value, limit), -limit)
+        return lax.bitcast_convert_type(value, dst.word)
     if dst.name in ("i8", "u8", "i16", "u16") and saturate and not from_integer:
         whole = round_whole(value, mode or RoundMode.TRUNC)
         clamped = jnp.clip(whole, np.float32(dst.min_int), np.float32(dst.max_int))

@@ -22,7 +22,7 @@ Results = dict[str, Any]
 #: How many sets of arguments a batch has.
 BATCH = 256
 #: Rounds of calls in turn; the least time of each counts, as other work on the machine only adds.
-ROUNDS = 7
+ROUNDS = 15
 
 
 def _product(a: jax.Array, b: jax.Array) -> jax.Array:
