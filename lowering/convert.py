@@ -179,6 +179,9 @@ def hardware(
         if saturate or (src.is_signed and not dst.is_signed and how.default_saturation is None):
             return clamp_to_int(lax.convert_element_type(value, np.float64), dst, 0)
         return integer_words(value, dst)
+    if src.is_float and src.bits < 32 and dst == F32:
+        single = bits.to_single(words, src)
+        return bits.where(bits.is_nan(single, F32), np.uint32(F32.canonical_nan), single)
     value = to_float64(words, src)
     if dst.is_integer:
         whole = round_whole(value, rounding or RoundMode.TRUNC)

@@ -25,10 +25,12 @@ if TYPE_CHECKING:
     from .arrays import Size
 
 Operation: TypeAlias = Literal["add", "mul"]
+#: Lines that one trip of a fold's loop takes: with more a program takes longer to compile.
+STEP = 16
 
 
 def mask_lines(
-    lines: Shaped[Array, "_ _"], size: Size | int, fill: np.integer[Any], axis: int = 0
+    lines: Shaped[Array, "_ _"], size: Size | int, fill: np.number[Any], axis: int = 0
 ) -> Shaped[Array, "_ _"]:
     """The lines before ``size``, ``fill`` in the others; a known size cuts them off instead."""
     count = lines.shape[axis]
@@ -57,37 +59,34 @@ def left_fold(
         values = a.single(source.decode(lines))
         return a.encode((jnp.sum if operation == "add" else jnp.prod)(values, axis=axis))
     assert isinstance(source, ExactFloat)
-    lines = lines if axis == 0 else lines.T
-    step = _step(a, operation)
-    count = np.int32(lines.shape[0])
+    step, count = _step(a, operation), lines.shape[axis]
 
-    def fold(
-        state: tuple[Int32[Array, ""], Float64[Array, " lanes"]],
-    ) -> tuple[Int32[Array, ""], Float64[Array, " lanes"]]:
-        i, total = state
-        line = lax.dynamic_index_in_dim(lines, i, 0, keepdims=False, allow_negative_indices=False)
-        return lax.add(i, np.int32(1)), step(total, bits.decode(line, source.dtype))
+    def fold(part: UInt[Array, "_ _"], total: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
+        for i in range(part.shape[axis]):
+            line = lax.index_in_dim(part, i, axis, keepdims=False)
+            total = step(total, bits.decode(line, source.dtype))
+        return total
 
-    start = jnp.asarray(np.int32(0)), _start(lines, operation)
-    total = start[1]
-    if count == 1:
-        _, total = fold(start)
-    elif count:
-        # One line per iteration: unrolled bodies take longer to compile and run slower on a CPU.
-        _, total = lax.while_loop(lambda state: lax.lt(state[0], count), fold, start)
+    def trip(i: Int32[Array, ""], total: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
+        return fold(lax.dynamic_slice_in_dim(lines, i * np.int32(STEP), STEP, axis), total)
+
+    total, trips = _start(lines, operation, axis), count // STEP if count > STEP else 0
+    if trips:
+        total = lax.fori_loop(np.int32(0), np.int32(trips), trip, total)
+    total = fold(lax.slice_in_dim(lines, trips * STEP, count, axis=axis), total)
     words = a.encode(Real(total))
     return positive_zero(words, a.dtype) if operation == "add" else words
 
 
-def _start(lines: UInt[Array, "lines lanes"], operation: Operation) -> Float64[Array, " lanes"]:
+def _start(lines: UInt[Array, "_ _"], operation: Operation, axis: int) -> Float64[Array, " lanes"]:
     """The identity in every lane, derived from an input: shard_map tracks over which axes a carry varies.
 
     Sums start from -0 because XLA takes +0 + x for x; :func:`positive_zero` makes up for it.
     """
     value = np.float64(-0.0 if operation == "add" else 1.0)
-    if not lines.shape[0]:
-        return jnp.full(lines.shape[1:], value)
-    some = lax.index_in_dim(lines, 0, 0, keepdims=False)
+    if not lines.shape[axis]:
+        return jnp.full(lines.shape[1 - axis], value)
+    some = lax.index_in_dim(lines, 0, axis, keepdims=False)
     blank = lax.convert_element_type(lax.bitwise_and(some, some.dtype.type(0)), np.uint64)
     return lax.bitcast_convert_type(lax.bitwise_or(blank, value.view(np.uint64)), np.float64)
 

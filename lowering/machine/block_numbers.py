@@ -11,12 +11,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
-import numpy as np
-
 from pto_jax.interpreter import NOWHERE, Scalar
 from pto_jax.interpreter.windows import advanced, scalar as folded
 from pto_jax.ir.dtypes import DType
-from pto_jax.launches.numbers import Lanes, address, compute, is_integer, spread
+from pto_jax.launches.numbers import Integers, Lanes, address, compute, is_integer, spread
 
 if TYPE_CHECKING:
     from pto_jax.interpreter.machine import Machine
@@ -84,6 +82,6 @@ class BlockNumbers:
         return [self._forms[id(a)][1] if id(a) in self._forms else f for a, f in zip(args, own, strict=True)]
 
 
-def numbered(values: Sequence[int]) -> Form:
-    """The form of a scalar that is known in every block."""
-    return Form(0, Lanes(np.asarray(values, np.int64)))
+def numbered(values: Integers) -> Form:
+    """The form of a scalar that is known in every block, int64 [blocks]."""
+    return Form(0, Lanes(values))

@@ -249,7 +249,7 @@ def side_by_side(
     ) -> tuple[dict[str, Leaf], list[Leaf]]:
         machine.violations.clear()
         machine.numbers = BlockNumbers()
-        machine.numbers.note(number, numbered(range(grid)))
+        machine.numbers.note(number, numbered(np.arange(grid)))
         machine.buffers.update(own)
         machine.new_block()
         run(number, [_moved(machine, o, parts, starts) for o in operands])

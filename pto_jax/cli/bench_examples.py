@@ -12,6 +12,7 @@ import numpy as np
 
 from ..api import load
 from ..examples import Example
+from ..lowering.numerics import Numerics
 from ..runtime.kernel import Kernel, compile
 
 #: Arguments of an example by name, one set of a batch.
@@ -19,6 +20,8 @@ Arguments = Mapping[str, Any]
 #: Results of an example by name.
 Results = dict[str, Any]
 
+#: What the design asks for, by numerics.
+TARGETS: dict[Numerics, str] = {"fast": "<= 1.5", "exact": "<= 4"}
 #: How many sets of arguments a batch has.
 BATCH = 256
 #: Rounds of calls in turn; the least time of each counts, as other work on the machine only adds.
@@ -136,7 +139,7 @@ def batch(example: Example, count: int = BATCH) -> dict[str, jax.Array]:
     }
 
 
-def calls(example: Example, numerics: str) -> tuple[Callable[..., Any], Callable[..., Any]]:
+def calls(example: Example, numerics: Numerics) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """Two jitted functions of a batch's arguments by position: the example's kernel, and jnp."""
     kernel: Kernel = compile(load(example.path), numerics=numerics, grid=example.grid, warn=False)
     names = [a.name for a in kernel.arguments]
@@ -149,13 +152,15 @@ def calls(example: Example, numerics: str) -> tuple[Callable[..., Any], Callable
     return jax.jit(jax.vmap(kernel, in_axes=axes)), jax.jit(jax.vmap(by_hand, in_axes=axes))
 
 
-def ratio(f: Callable[..., Any], g: Callable[..., Any], *args: Any) -> float:
-    """Least time of ``f`` over the least time of ``g``, called in turn."""
-    least = [np.inf, np.inf]
-    jax.block_until_ready((f(*args), g(*args)))  # type: ignore[no-untyped-call]
+def ratio(example: Example, values: Arguments, numerics: Numerics) -> float:
+    """The least time of an example on a batch over the least time of jnp, called in turn."""
+    both, least = calls(example, numerics), [np.inf, np.inf]
+    arguments = list(values.values())
+    for call in both:
+        jax.block_until_ready(call(*arguments))  # type: ignore[no-untyped-call]
     for _ in range(ROUNDS):
-        for i, call in enumerate((f, g)):
+        for i, call in enumerate(both):
             start = time.perf_counter()
-            jax.block_until_ready(call(*args))  # type: ignore[no-untyped-call]
+            jax.block_until_ready(call(*arguments))  # type: ignore[no-untyped-call]
             least[i] = min(least[i], time.perf_counter() - start)
     return least[0] / least[1]
