@@ -68,9 +68,7 @@ LEFT_OUT = {
     "trap": "stops the program: no result to compare",
     "tprefetch_async": "needs a context that only the host makes",
     **dict.fromkeys(
-        "alloc_multi_tile multi_tile_get declare_local_array local_array_get local_array_set declare_struct "
-        "struct_get struct_set subview get_validshape tile_valid_rows tile_valid_cols declare_global talloc "
-        "talloc_to_aic talloc_to_aiv".split(),
+        "declare_global talloc talloc_to_aic talloc_to_aiv".split(),
         "not generated yet; executed by the programs of tests/programs and tests/runtime",
     ),
     **dict.fromkeys(
