@@ -197,7 +197,7 @@ def scale_types(tile: str) -> Constraint:
     @forbid("scales", "MX layouts: f8e8m0 with fractal 32", ("a5",), invalid_if=bytewise)
     def rule(site: Site) -> Iterator[Finding]:
         t, layout = site.tile(tile), view_layout(site, "src")
-        if t is None or layout not in MX:
+        if t is None or layout is None or layout not in MX:
             return
         if t.dtype.name != "f8e8m0" or t.fractal != 32:
             yield (
