@@ -17,7 +17,7 @@ Recipe = _General | Literal["positive", "counts"]
 RECIPES: tuple[_General, ...] = get_args(_General)
 #: The recipes of which one is drawn for each tile: the one that has all kinds of values side by side is as
 #: frequent as the others together.
-MOSTLY_MIXED: tuple[_General, ...] = (*RECIPES, *["mixed"] * (len(RECIPES) - 2))
+MOSTLY_MIXED: tuple[_General, ...] = (*RECIPES, *[r for r in RECIPES for _ in RECIPES[2:] if r == "mixed"])
 #: Mantissa bits of the formats that values are converted to.
 MANTISSAS = (10, 7, 3, 2, 1)
 _Words: TypeAlias = NDArray[Any]
