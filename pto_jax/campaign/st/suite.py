@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,7 @@ from ...errors import FileError
 from ...files.json import parse_json
 from ...files.read import read_text
 from ..devices.process import execute
-from .host import Launch, launches
+from .host import HostProgram
 
 #: Files that make a folder a system test.
 NEEDED = ("cases.py", "gen_data.py", "compare.py", "main.cpp", "launch.cpp")
@@ -39,10 +38,10 @@ class SystemTest:
         named = self.folder / f"{self.folder.name}.pto"
         return named if named.exists() else min(self.folder.glob("*.pto"))
 
-    def launches(self, cases: Sequence[str]) -> dict[str, Launch | FileError]:
-        """How each case launches its kernel, or why that is not known."""
+    def host(self) -> HostProgram:
+        """The host program; FileError where it is not read."""
         main, wrappers = (read_text(self.folder / n) for n in ("main.cpp", "launch.cpp"))
-        return launches(main, wrappers, cases, str(self.folder / "main.cpp"))
+        return HostProgram(main, wrappers, str(self.folder / "main.cpp"))
 
 
 def system_tests(root: str | Path) -> list[SystemTest]:
