@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
 
@@ -21,7 +22,8 @@ from ...ir.types import PtrType, ScalarType
 from ...isa.declare import Contradiction
 from ...profiles import Profile, profile_of_arch
 from .cpp_values import CType, Memory, Pointer, read, write
-from .report import Outcome, SystemTestReport
+from .raw import RawCase, raw_cases
+from .report import Kind, Outcome, SystemTestReport
 from .suite import SystemTest, Workplace, system_tests
 
 if TYPE_CHECKING:
@@ -43,14 +45,35 @@ def run_system_tests(
 ) -> SystemTestReport:
     """Run every case of the tests in a folder; ``only`` keeps tests and cases whose name has it.
 
+    Folders of raw files are cases too (:mod:`.raw`).
     The tests' own scripts are executed in child processes, each for at most ``limit`` seconds.
     """
+    described = raw_cases(root)
+    chosen = [c for c in described if only is None or only in f"{c.folder.name}/{c.name}"]
+    tests = system_tests(root, needed=not described)
     outcomes = []
-    for test in system_tests(root):
-        for outcome in _run(test, execute, only, limit):
-            outcomes.append(outcome)
-            watch(outcome)
+    for outcome in chain(
+        (o for test in tests for o in _run(test, execute, only, limit)), (_raw(c, execute) for c in chosen)
+    ):
+        outcomes.append(outcome)
+        watch(outcome)
     return SystemTestReport(tuple(outcomes))
+
+
+def _raw(case: RawCase, execute: Executor) -> Outcome:
+    """Execute a case of raw files."""
+    kind: Kind = "error"
+    try:
+        program = load(case.program)
+        message = case.run(program, lambda name, given: _launch(program, name, given, execute))
+        kind = "differs" if message else "pass"
+    except (ParseError, VerifyError, NotExecutableError) as error:
+        kind, message = "construct", _first(error)
+    except FileError as error:
+        kind, message = "script", str(error)
+    except PtoError as error:
+        message = _first(error)
+    return Outcome(case.folder.name, case.name, kind, message)
 
 
 def _run(test: SystemTest, execute: Executor, only: str | None, limit: float) -> Iterator[Outcome]:

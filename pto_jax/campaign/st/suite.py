@@ -12,6 +12,7 @@ from ...files.json import parse_json
 from ...files.read import read_text
 from ..devices.process import execute
 from .host import HostProgram
+from .raw import DESCRIPTION
 
 #: Files that make a folder a system test.
 NEEDED = ("cases.py", "gen_data.py", "compare.py", "main.cpp", "launch.cpp")
@@ -44,18 +45,21 @@ class SystemTest:
         return HostProgram(main, wrappers, str(self.folder / "main.cpp"))
 
 
-def system_tests(root: str | Path) -> list[SystemTest]:
+def system_tests(root: str | Path, *, needed: bool = True) -> list[SystemTest]:
     """The system tests in a folder and those below it, in order.
 
-    Raises FileError where there is none.
+    Raises FileError where it is no folder, and where there is none that is ``needed``.
     """
     folder = Path(root)
     if not folder.is_dir():
         raise FileError(f"{folder}: not a folder")
     found = {p.parent for p in folder.rglob("gen_data.py") if _is_test(p.parent)}
-    if not found:
-        needed = ", ".join(NEEDED)
-        raise FileError(f"{folder}: no system test; a test is a folder with a .pto file and {needed}")
+    if needed and not found:
+        files = ", ".join(NEEDED)
+        raise FileError(
+            f"{folder}: no system test; a test is a folder with a .pto file and {files}, "
+            f"or with {DESCRIPTION}"
+        )
     return [SystemTest(p) for p in sorted(found)]
 
 
