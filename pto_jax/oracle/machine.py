@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -71,7 +72,7 @@ class ReferenceMachine:
     """
 
     #: Rules that are executed in place of those of the instructions.
-    instead: Mapping[str, Rule] = {}
+    instead: Mapping[str, Rule] = MappingProxyType({})
 
     def __init__(self, policy: Policy, buffers: Mapping[str, Array], max_steps: int = 1_000_000) -> None:
         self.policy = policy

@@ -1,4 +1,4 @@
-"""Reading C++ of plain kind: types and expressions."""
+"""Reading C++ of plain kind: expressions."""
 
 from __future__ import annotations
 
@@ -7,14 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ...errors import FileError
-from .cpp_program import Expression, Function, Parameter, Program, Run, Scope, assigned, element, member
-from .cpp_tokens import Token, number_of, text_of
-from .cpp_values import SCALARS, Cell, CType, Place, Pointer, load, size_of, store
+from .cpp_program import Expression, Function, Parameter, Run, Scope, assigned, element, member
+from .cpp_reader import IGNORED, Reader
+from .cpp_tokens import number_of, text_of
+from .cpp_values import Cell, CType, Place, Pointer, load, size_of, store
 
-_IGNORED = frozenset(
-    "const constexpr static inline extern volatile struct typename class auto __gm__ __global__ "
-    "AICORE aicore __aicore__".split()
-)
 _CASTS = ("static_cast", "reinterpret_cast", "const_cast")
 
 
@@ -44,131 +41,16 @@ _LEVELS: Sequence[Mapping[str, Callable[[Any, Any], Any]]] = (
 _CHANGES = {f"{k}=": f for level in (*_LEVELS[:3], *_LEVELS[5:]) for k, f in level.items()}
 
 
-class Expressions:
-    """A reader at a place in the words of a text."""
+_UNARY: Mapping[str, Callable[[Any], Any]] = {
+    "!": operator.not_,
+    "-": operator.neg,
+    "+": operator.pos,
+    "~": operator.invert,
+}
 
-    def __init__(self, words: Sequence[Token], program: Program, place: str) -> None:
-        self.words, self.program, self.place = words, program, place
-        self.index = 0
-        self.types: dict[str, CType] = {n: CType(n) for n in (*SCALARS, "void", "string", "ifstream")}
-        self.types |= {n: CType("void", 1) for n in ("aclrtStream", "aclrtContext")} | {
-            "aclError": CType("int")
-        }
-        self.constants: dict[str, Any] = {"true": True, "false": False, "nullptr": None, "NULL": None}
 
-    # -- words -----------------------------------------------------------------------------------
-
-    @property
-    def token(self) -> Token:
-        """The next word."""
-        return self.words[self.index]
-
-    def peek(self, count: int = 1) -> Token:
-        """A word behind the next one."""
-        return self.words[min(self.index + count, len(self.words) - 1)]
-
-    def at(self, text: str) -> bool:
-        """Whether the next word is this one."""
-        return self.token.text == text and self.token.kind != "text"
-
-    def next(self) -> Token:
-        """Take the next word."""
-        token = self.token
-        if token.kind == "end":
-            raise FileError(f"{self.place}: the text ends too early")
-        self.index += 1
-        return token
-
-    def accept(self, text: str) -> bool:
-        """Take the next word where it is this one."""
-        if self.at(text):
-            self.index += 1
-            return True
-        return False
-
-    def expect(self, text: str) -> None:
-        """Take the next word, which has to be this one."""
-        if not self.accept(text):
-            raise FileError(f"{self.place}:{self.token.line}: found {self.token.text!r}; expected {text!r}")
-
-    def name(self) -> str:
-        """Take a name."""
-        if self.token.kind != "name":
-            raise FileError(f"{self.place}:{self.token.line}: found {self.token.text!r}; expected a name")
-        return self.next().text
-
-    def skip(self, text: str) -> None:
-        """Take words up to one, and that."""
-        while not self.accept(text):
-            self.next()
-
-    # -- types -----------------------------------------------------------------------------------
-
-    def is_type(self) -> bool:
-        """Whether a type begins here."""
-        return self.token.kind == "name" and (self.token.text in self.types or self.token.text in _IGNORED)
-
-    def type(self) -> CType:
-        """A type with its pointers; words that say where something lives are left out."""
-        self._ignore()
-        words = []
-        while self.token.kind == "name" and (self.token.text in SCALARS or not words):
-            words.append(self.name())
-            self._ignore()
-        known = self.types.get(words[-1])
-        if known is None and len(words) == 1:
-            self.index -= 1
-            raise FileError(f"{self.place}:{self.token.line}: found {words[0]!r}; expected a type")
-        if "unsigned" in words and len(words) > 1:
-            known = CType({1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t"}[CType(words[-1]).size])
-        assert known is not None
-        if self.at("<"):
-            self._angles()
-        stars, reference = known.pointers, False
-        while self.at("*") or self.at("&") or (self.token.kind == "name" and self.token.text in _IGNORED):
-            word = self.next().text
-            stars += word == "*"
-            reference = reference or word == "&"
-        return CType(known.name, stars, reference, known.fields)
-
-    def _ignore(self) -> None:
-        while self.token.text in _IGNORED or self.at("["):
-            if self.next().text == "[":
-                self.skip("]")
-
-    def _angles(self) -> None:
-        depth = 0
-        while True:
-            text = self.next().text
-            depth += (text == "<") - (text == ">")
-            if depth == 0:
-                return
-
-    def declarator(self, kind: CType) -> tuple[str, CType, list[Run | None]]:
-        """A name with its full type and the sizes of its dimensions; None where it says none."""
-        if self.accept("("):
-            self.expect("*")
-            name = self.name()
-            self.expect(")")
-            self.brackets()
-            return name, CType("void", 1), []
-        name = self.name()
-        sizes: list[Run | None] = []
-        while self.accept("["):
-            sizes.append(None if self.at("]") else self.expression().run)
-            self.expect("]")
-        return name, kind, sizes
-
-    def brackets(self) -> None:
-        """Leave out what stands in brackets."""
-        depth = 0
-        while True:
-            text = self.next().text
-            depth += (text == "(") - (text == ")")
-            if depth == 0:
-                return
-
-    # -- expressions -----------------------------------------------------------------------------
+class Expressions(Reader):
+    """Expressions at a place in the words of a text."""
 
     def initial(self) -> Run:
         """What a variable begins with: an expression, or braces with names and values."""
@@ -226,15 +108,13 @@ class Expressions:
     def _either(self) -> Expression:
         found = self._both()
         while self.accept("||"):
-            a, b = found.run, self._both().run
-            found = Expression(lambda scope, a=a, b=b: bool(a(scope)) or bool(b(scope)))
+            found = _either(found.run, self._both().run)
         return found
 
     def _both(self) -> Expression:
         found = self._binary(0)
         while self.accept("&&"):
-            a, b = found.run, self._binary(0).run
-            found = Expression(lambda scope, a=a, b=b: bool(a(scope)) and bool(b(scope)))
+            found = _both(found.run, self._binary(0).run)
         return found
 
     def _binary(self, level: int) -> Expression:
@@ -248,8 +128,7 @@ class Expressions:
             if mark not in _LEVELS[level]:
                 break
             self.index += len(mark) if mark == ">>" else 1
-            a, b, compute = found.run, self._binary(level + 1).run, _LEVELS[level][mark]
-            found = Expression(lambda scope, a=a, b=b, compute=compute: compute(a(scope), b(scope)))
+            found = _computed(_LEVELS[level][mark], found.run, self._binary(level + 1).run)
         return found
 
     def _unary(self) -> Expression:
@@ -261,10 +140,10 @@ class Expressions:
                 self._function_type()
             self.expect(")")
             return _cast(kind, self._unary())
-        if mark in ("!", "-", "+", "~"):
+        if mark in _UNARY:
             self.next()
             value = self._unary().run
-            compute = {"!": operator.not_, "-": operator.neg, "+": operator.pos, "~": operator.invert}[mark]
+            compute = _UNARY[mark]
             return Expression(lambda scope: compute(value(scope)))
         if mark in ("++", "--"):
             self.next()
@@ -284,7 +163,7 @@ class Expressions:
 
     def _is_cast(self) -> bool:
         word = self.peek()
-        return word.kind == "name" and (word.text in self.types or word.text in _IGNORED)
+        return word.kind == "name" and (word.text in self.types or word.text in IGNORED)
 
     def _function_type(self) -> None:
         self.brackets()
@@ -360,7 +239,8 @@ class Expressions:
     def _launch(self, kernel: str) -> Expression:
         """The launch of a kernel: the environment gets its name, its parameters and the arguments."""
         self.skip(">")
-        self.expect(">"), self.expect(">")
+        self.expect(">")
+        self.expect(">")
         arguments = self.arguments()
         functions = self.program.functions
 
@@ -429,6 +309,18 @@ class Expressions:
     def body(self) -> Run:
         """Statements in braces."""
         raise NotImplementedError
+
+
+def _either(a: Run, b: Run) -> Expression:
+    return Expression(lambda scope: bool(a(scope)) or bool(b(scope)))
+
+
+def _both(a: Run, b: Run) -> Expression:
+    return Expression(lambda scope: bool(a(scope)) and bool(b(scope)))
+
+
+def _computed(compute: Callable[[Any, Any], Any], a: Run, b: Run) -> Expression:
+    return Expression(lambda scope: compute(a(scope), b(scope)))
 
 
 def _cast(kind: CType, target: Expression) -> Expression:

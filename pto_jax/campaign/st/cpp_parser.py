@@ -48,7 +48,8 @@ class _Reader(Expressions):
                 self.name()
                 self._braced_unit()
             elif self.at("extern") and self.peek().kind == "text":
-                self.next(), self.next()
+                self.next()
+                self.next()
                 if self.at("{"):
                     self._braced_unit()
             elif self.accept("template"):

@@ -112,13 +112,18 @@ class Program:
         function = self.functions.get(name)
         if function is None or function.body is None:
             raise FileError(f"{self.place}: no function {name}")
-        return function(scope, [Expression(lambda scope, value=value: value) for value in arguments])
+        return function(scope, [known(value) for value in arguments])
 
     def count(self) -> None:
         """Count a step; too many are an error."""
         self.steps += 1
         if self.steps > LIMIT:
             raise FileError(f"{self.place}: no end after {LIMIT} steps")
+
+
+def known(value: Any) -> Expression:
+    """A value as an expression."""
+    return Expression(lambda scope: value)
 
 
 class Returned(Exception):

@@ -6,7 +6,7 @@ import ast
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Literal, TypeAlias
+from typing import Literal, TypeAlias, cast
 
 Kind: TypeAlias = Literal["name", "number", "text", "mark", "end"]
 
@@ -64,8 +64,7 @@ def tokens(text: str) -> list[Token]:
 def _words(line: str, number: int) -> Iterator[Token]:
     end = 0
     for match in _WORD.finditer(line):
-        kind = match.lastgroup
-        assert kind in ("name", "number", "text", "mark")
+        kind = cast(Kind, match.lastgroup)
         yield Token(kind, match[0].removeprefix("std::"), number, match.start() == end)
         end = match.end()
 

@@ -77,7 +77,7 @@ class _World:
 
     def environment(self) -> dict[str, Any]:
         """Functions and values by name; functions take the scope and the expressions of a call."""
-        values = {
+        values: dict[str, Callable[..., Any]] = {
             "printf": lambda *_: 0,
             "getenv": lambda *_: None,
             "mkdir": lambda *_: 0,
@@ -85,24 +85,22 @@ class _World:
             "strcmp": lambda a, b: (a > b) - (a < b),
             "strncmp": lambda a, b, n: (a[:n] > b[:n]) - (a[:n] < b[:n]),
             "fprintf": self._told,
-            "memcpy": lambda target, source, size: write(target, read(source, size)),
+            "memcpy": _copied,
             "memset": _filled,
             "string": lambda text="": text,
             "WriteFile": self._written,
             "ifstream": lambda path, *_: self._contents(path),
             "aclrtMallocHost": lambda cell, size: _allocated(cell, size),
             "aclrtMalloc": lambda cell, size, *_: _allocated(cell, size),
-            "aclrtMemset": lambda target, _, byte, size: _done(
-                write(target, np.full(size, byte & 255, np.uint8))
-            ),
-            "aclrtMemcpy": lambda target, _, source, size, *__: _done(write(target, read(source, size))),
-            "aclrtCreateStream": lambda cell: _done(setattr(cell, "value", 1)),
+            "aclrtMemset": lambda target, _, byte, size: _filled(target, byte, size),
+            "aclrtMemcpy": lambda target, _, source, size, *__: _copied(target, source, size),
+            "aclrtCreateStream": _stream,
             "aclGetRecentErrMsg": lambda: None,
             **dict.fromkeys(("aclInit", "aclFinalize", "aclrtSetDevice", "aclrtResetDevice"), _nothing),
             **dict.fromkeys(("aclrtDestroyStream", "aclrtSynchronizeStream"), _nothing),
             **dict.fromkeys(("aclrtFree", "aclrtFreeHost"), _nothing),
         }
-        methods = {
+        methods: dict[str, Callable[..., Any]] = {
             ".c_str": lambda text, *_: text,
             ".close": lambda *_: None,
             ".is_open": lambda contents, *_: contents is not None,
@@ -154,15 +152,22 @@ def _by_value(function: Callable[..., Any]) -> Callable[[Scope, Sequence[Express
     return lambda scope, given: function(*(g.run(scope) for g in given))
 
 
-def _filled(target: Any, byte: int, size: int) -> None:
+def _filled(target: Any, byte: int, size: int) -> int:
     write(target, np.full(size, byte & 255, np.uint8))
+    return 0
 
 
 def _nothing(*_: Any) -> int:
     return 0
 
 
-def _done(_: None) -> int:
+def _copied(target: Any, source: Any, size: int) -> int:
+    write(target, read(source, size))
+    return 0
+
+
+def _stream(cell: Cell) -> int:
+    cell.value = 1
     return 0
 
 

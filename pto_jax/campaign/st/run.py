@@ -7,7 +7,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import chain
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeAlias
+from types import MappingProxyType
+from typing import Any, Literal, TypeAlias
 
 import numpy as np
 
@@ -25,9 +26,6 @@ from .cpp_values import CType, Memory, Pointer, read, write
 from .raw import RawCase, raw_cases
 from .report import Kind, Outcome, SystemTestReport
 from .suite import SystemTest, Workplace, system_tests
-
-if TYPE_CHECKING:
-    from ...oracle.step import Rule
 
 #: Executes a kernel: program, entry, arguments by name; the buffers it wrote, by name.
 Executor: TypeAlias = Callable[[Program, str, Mapping[str, Any]], Mapping[str, Any]]
@@ -219,7 +217,7 @@ def _explains(
         return False
 
     class Machine(ReferenceMachine):
-        instead: ClassVar[Mapping[str, Rule]] = {name: other}
+        instead = MappingProxyType({name: other})
 
     def execute(program: Program, entry: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         return run(program, arguments, entry=entry, machine=Machine)
