@@ -188,7 +188,7 @@ def _scalar(d: DType, given: Argument) -> Any:
         return read(given, size).view(d.numpy)[0]
     if d.is_float and isinstance(given, int):
         return np.array(given, f"u{size}").view(d.numpy)[()]
-    return np.dtype(d.numpy).type(given)
+    return np.dtype(d.numpy).type(given) if d.is_float else np.array(given).astype(d.numpy)[()]
 
 
 def _judged(test: SystemTest, work: Workplace, case: str, program: Program, wrong: str) -> Outcome:
@@ -215,9 +215,10 @@ def _explains(
     other = OTHER_RULES.get((d.key, name))
     if other is None:
         return False
+    rules = MappingProxyType({name: other})
 
     class Machine(ReferenceMachine):
-        instead = MappingProxyType({name: other})
+        instead = rules
 
     def execute(program: Program, entry: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
         return run(program, arguments, entry=entry, machine=Machine)
