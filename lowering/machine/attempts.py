@@ -100,20 +100,35 @@ class Effects:
 
 
 @dataclass
+class Learned:
+    """What earlier traces of an operation's regions have shown; ``sites`` are the rules of each region.
+
+    Regions around it may be traced again: then it needs one trace, not as many again.
+    """
+
+    cells: dict[str, None] = field(default_factory=dict)
+    buffers: dict[str, None] = field(default_factory=dict)
+    sites: tuple[list[Site], ...] = field(default_factory=lambda: ([], []))
+
+
+@dataclass
 class Attempts:
     """The state around a region, restored before every attempt to trace it."""
 
     machine: TileMemory
     frame: Frame
-    effects: Effects = field(default_factory=Effects)
 
     def __post_init__(self) -> None:
+        place = (self.machine.core, id(self.frame.op))
+        self.learned: Learned = self.machine.learned.setdefault(place, Learned())
+        self.effects = Effects(self.learned.cells, self.learned.buffers)
         cells, buffers = predicted_writes.changes(self.machine, self.frame)
         self.effects.cells.update(dict.fromkeys(cells))
         self.effects.buffers.update(dict.fromkeys(buffers))
         self.memory = self.entry = Snapshot.of(self.machine)
         self.names = self.frame.save()
         self.flags = list(self.machine.violations)
+        self.numbers = self.machine.numbers
 
     def rewind(self) -> None:
         """Back to the beginning, with every cell there that the region is known to change."""
@@ -133,11 +148,13 @@ class Attempts:
             yield
         finally:
             self._begin()
+            self.machine.numbers = self.numbers
 
     def _begin(self) -> None:
         self.entry.restore(self.machine)
         self.frame.restore(self.names)
         self.machine.violations.clear()
+        self.machine.numbers = self.numbers.copy()
 
     def leave(self, sites: Sequence[Site], data: Iterator[Leaf]) -> None:
         """After the region: its run-time rules join those found before."""

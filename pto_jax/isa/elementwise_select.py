@@ -34,6 +34,16 @@ MASK_TYPES = Decision(
     f"{PAGES}; PTOAS verifier; pto-isa headers",
 )
 
+STREAMED_MASK = Contradiction(
+    "Where does a row of the mask begin?",
+    "At a row of the mask tile, and a5 fills it up to a whole predicate of 16 bytes (32 for "
+    "elements of one byte) with zeros.",
+    "pto-isa headers and their system tests",
+    other="right behind the predicates of the row before",
+    other_source="PTOAS tilelang system tests of tcmps (10 cases)",
+    profiles=("a5",),
+)
+
 
 def rows_by_mask(masks: tuple[str, ...], types: tuple[str, ...]) -> Rows:
     """Every mask type with every source type."""

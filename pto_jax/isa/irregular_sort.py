@@ -13,6 +13,7 @@ from ..ir.dtypes import I16, U32, dtype
 from ..ir.types import TileType, Type, VectorType
 from ..profiles import Profile
 from .assembly import Assembly, segments
+from .changes import rule
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import (
     Attribute,
@@ -246,21 +247,11 @@ def _breaks_source_room(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return "src1" not in types and wide(types, attrs, profile)
 
 
-@forbid(
-    "block-length",
-    "blockLen is a positive multiple of 64, and src0 has 1 to 255 whole groups of four blocks",
-    HARDWARE,
-    invalid_if=shrunk("src0", cols=2),
-)
+@forbid("block-length", "blockLen is a positive multiple of 64", HARDWARE)
 def _block_length(site: Site) -> Iterator[Finding]:
-    length, cols = site.constant("blockLen"), site.region("src0")[1]
-    if length is None:
-        return
-    if length < 1 or length % 64:
+    length = site.constant("blockLen")
+    if length is not None and (length < 1 or length % 64):
         yield "blockLen", f"blockLen is {length}; allowed: a positive multiple of 64"
-    elif cols is not None and not (cols and cols % (4 * length) == 0 and cols // (4 * length) <= 255):
-        found = f"src0 has {cols} valid columns with blocks of {length}"
-        yield "src0", f"{found}; allowed: 1 to 255 groups of four blocks"
 
 
 def _merge_scratch(site: Site) -> int | None:
@@ -328,6 +319,12 @@ TMRGSORT = tile_instruction(
             "Hardware copies all valid columns from tmp, also behind the records; what is there?",
             "The old elements of dst.",
             SIMULATOR_VALUES,
+        ),
+    ),
+    changes=(
+        rule(
+            "one list is whole groups of four blocks",
+            "what is behind the last whole group stays as it is in dst",
         ),
     ),
     sampler=_merge_samples,

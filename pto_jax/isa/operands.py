@@ -75,7 +75,8 @@ class Operand:
     the size ``extent`` (None: that of the first source with its element type) and, where the sources allow
     several element types, the first legal one of ``default``: names of element types, of type variables, or
     of sources that have it; scratch of any type usually has that one. ``holds`` says what its numbers stand
-    for, ``implied`` what tools put in its place.
+    for, ``implied`` what tools put in its place. A scalar that ``converts`` may have another type of its
+    kind, integer or float.
     """
 
     name: str
@@ -89,6 +90,7 @@ class Operand:
     extent: Extent | None = None
     default: tuple[str, ...] = ()
     holds: Holds = "numbers"
+    converts: bool = False
     implied: Implied | None = None
 
     @property

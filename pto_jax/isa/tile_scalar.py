@@ -30,7 +30,15 @@ from .common import (
 )
 from .declare import Contradiction, Decision, Instruction, Operand
 from .elementwise import NAN_FIRST, POWER
-from .elementwise_select import CMP_MODE, HARDWARE_MASKS, MASK_TYPES, READ_MASKS, equality_only, rows_by_mask
+from .elementwise_select import (
+    CMP_MODE,
+    HARDWARE_MASKS,
+    MASK_TYPES,
+    READ_MASKS,
+    STREAMED_MASK,
+    equality_only,
+    rows_by_mask,
+)
 from .operands import Implied
 from .rules import elementwise as rules
 from .rules.constraints import HARDWARE, equal_valid, fixed_type, in_vec, place, row_major
@@ -55,6 +63,8 @@ from .semantics import QUOTIENT, Formula, of_two
 _VEC_ROW_MAJOR = "vec and row_major"
 _VEC = "vec"
 _FREE = "free"
+#: A scalar whose type the assembler leaves open: counts of shifts and slopes.
+_ANY_SCALAR = (DST, SRC, replace(SCALAR, converts=True))
 
 
 def _with_scalar(
@@ -219,6 +229,7 @@ _ARITHMETIC = (
         "dst = src << scalar, low bits kept.",
         table(INTS, ("i32", "u32", "i16", "u16"), INTS),
         SHIFT_COUNTS,
+        operands=_ANY_SCALAR,
         formulas=(Formula("src << scalar"),),
         shift_count="scalar",
     ),
@@ -228,6 +239,7 @@ _ARITHMETIC = (
         "dst = src >> scalar; arithmetic for signed types.",
         table(INTS, ("i32", "u32", "i16", "u16"), INTS),
         SHIFT_COUNTS,
+        operands=_ANY_SCALAR,
         formulas=(Formula("src >> scalar"),),
         shift_count="scalar",
     ),
@@ -274,6 +286,7 @@ _ARITHMETIC = (
         "ReLU with a scalar slope.",
         "dst = src where src > 0, else src * scalar.",
         table(STANDARD, HALVES, HALVES),
+        operands=_ANY_SCALAR,
         simulator=_VEC_ROW_MAJOR,
         formulas=(Formula("src if src > 0 else src * scalar"),),
     ),
@@ -363,6 +376,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "Not offered: hardware uses its first element, the simulator does not compile it.",
                 f"pto-isa headers; {SIMULATOR_VALUES}",
             ),
+            STREAMED_MASK,
         ),
         assembly=Assembly(inline=True),
     ),

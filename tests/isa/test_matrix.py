@@ -11,6 +11,7 @@ import pytest
 import pto_jax as pto
 from pto_jax.errors import Diagnostic
 from pto_jax.ir.dtypes import dtype
+from pto_jax.ir.languages import Language
 from pto_jax.ir.program import Op, Value
 from pto_jax.ir.types import AddressSpace, BLayout, Loc, MemRefType, TileType, Type
 from pto_jax.isa import find, instructions
@@ -213,8 +214,7 @@ def test_scales_without_defined_storage_are_accepted_and_refused_by_every_way_to
     }
     text = PRINTED.format(**{name: f"!pto.tile_buf<{t}>" for name, t in types.items()})
     program, x = pto.parse(text, file="scaled.pto"), np.zeros(4, np.float32)
-    found = {(d.rule, d.severity) for d in pto.verify(program, profile="a5")}
-    assert found == {("scale-form", "warning")}
+    assert {(d.rule, d.severity) for d in pto.verify(program, profile="a5")} == {("scale-form", "warning")}
     kernel = pto.compile(program, "a5")
     for run in (kernel, kernel.eager, lambda *a: pto.oracle.run(program, a, profile="a5")):
         with pytest.raises(pto.NotExecutableError) as found:
@@ -256,7 +256,7 @@ def test_phases_are_read_in_every_spelling() -> None:
 
 
 @pytest.mark.parametrize(("language", "severity"), [("2026-04", "warning"), ("2026-08", "error")])
-def test_scales_as_large_as_the_data_were_legal_before_august(language: str, severity: str) -> None:
+def test_scales_as_large_as_the_data_were_legal_before_august(language: Language, severity: str) -> None:
     types = {
         "a": "left, 16x64xf8E4M3FN, blayout=col_major, slayout=row_major",
         "a_scale": "scaling, 16x64xf16",

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 from ...ir.dtypes import TILE_DTYPES, DType, find_dtype
 from ...ir.languages import Language
-from ...ir.types import BLayout, Loc, TileType
+from ...ir.types import BLayout, Loc, TileType, Type
 from ...profiles import Profile, ProfileName
 from ..declare import AttrMap, Breaker, Constraint, Finding, Operand, RegionRule, Site
 from .advice import row_major_instead
@@ -145,12 +145,20 @@ def _scalar_expected(site: Site, operand: Operand) -> tuple[str, DType] | None:
     return bind_vars(site)[0].get(operand.dtype or "")
 
 
+def _another(operand: Operand, given: Type | None) -> Breaker:
+    """A type that a scalar operand may not have."""
+    d = element_type(given)
+    if operand.converts and d is not None:
+        return retype(operand.name, "i32" if d.is_float else "f32")
+    return retype(operand.name, "f16", "f32")
+
+
 def scalar_types(operands: tuple[Operand, ...]) -> Constraint:
     """Scalars have the element type of the tiles they are combined with."""
-    names = [o.name for o in operands if o.kind == "scalar" and o.dtype is not None]
+    scalars = [o for o in operands if o.kind == "scalar" and o.dtype is not None]
 
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-        return any(retype(n, "f16", "f32")(types, attrs, profile) for n in names)
+        return any(_another(o, types.get(o.name))(types, attrs, profile) for o in scalars)
 
     @forbid(
         "scalar-type",
@@ -164,7 +172,9 @@ def scalar_types(operands: tuple[Operand, ...]) -> Constraint:
             if operand.kind != "scalar" or operand.dtype is None or d is None:
                 continue
             expected = _scalar_expected(site, operand)
-            if expected is not None and not same_element(d, expected[1]):
+            if expected is None or same_element(d, expected[1]):
+                continue
+            if not (operand.converts and d.is_float == expected[1].is_float):
                 yield (
                     operand.name,
                     f"scalar {operand.name} has type {d}, {expected[0]} has element type {expected[1]}; "
