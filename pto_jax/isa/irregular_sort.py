@@ -191,6 +191,11 @@ TSORT32 = tile_instruction(
 
 # -- tmrgsort ----------------------------------------------------------------------------------------
 
+
+def _several(site: Site) -> bool:
+    return "src1" in site.values
+
+
 _LISTS = ("src0", "src1", "src2", "src3")
 _MERGE_OPERANDS = (
     Operand("dst", "out", extent=JOINED),
@@ -208,15 +213,17 @@ _MERGE_OPERANDS = (
     Operand("src2", "in", optional=True),
     Operand("src3", "in", optional=True),
     Operand("blockLen", "in", "scalar", "u32", optional=True, note="elements per block, indices included"),
-    Operand("tmp", "tmp", optional=True, note="scratch of hardware; ignored elsewhere"),
+    Operand(
+        "tmp",
+        "tmp",
+        optional=True,
+        note="scratch of hardware; ignored elsewhere",
+        implied=Implied("", HARDWARE, _several),
+    ),
 )
 _MERGE_FORMS = (("src0", "blockLen"), *((*_LISTS[:n], "tmp") for n in (2, 3, 4)))
 #: Type of the counts: one per list, zero for absent lists.
 EXECUTED = VectorType((4,), I16)
-
-
-def _several(site: Site) -> bool:
-    return "src1" in site.values
 
 
 def _breaks_executed(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -331,6 +338,8 @@ TMRGSORT = tile_instruction(
     assembly=Assembly(
         generic=segments("srcs=src0,src1,src2,src3 block_len=blockLen dsts=dst,executed tmp executed"),
         inline=True,
+        scratch="no_tmp",
+        counted=_LISTS,
     ),
     sized_by=("src0",),
 )
