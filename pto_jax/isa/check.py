@@ -219,8 +219,9 @@ def _region(sizes: Valid) -> str:
 
 def _findings(constraint: Constraint, site: Site, language: Language) -> Iterator[Diagnostic]:
     since, until = constraint.since, constraint.until
-    holds = (since is None or language >= since) and (until is None or language < until)
-    severity = constraint.severity if holds else "warning"
+    if until is not None and language >= until:
+        return
+    severity = constraint.severity if since is None or language >= since else "warning"
     for operand, found in constraint.check(site):
         value = site.values.get(operand) if operand else None
         told = "allowed" in found or not constraint.allowed
