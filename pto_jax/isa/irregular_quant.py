@@ -149,6 +149,11 @@ TQUANT = tile_instruction(
             HEADERS,
         ),
         Decision(
+            "Texts of August 2026 have dst signed or unsigned with either kind; what is stored?",
+            "The low 8 bits of the clamped number: the kind says the range, dst's type how others read it.",
+            DIALECT,
+        ),
+        Decision(
             "What does NaN give?",
             "0, the hardware's conversion; it is not defined in the simulator.",
             HEADERS,
