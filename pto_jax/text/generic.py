@@ -62,6 +62,9 @@ def _segments(reader: Reader, head: TileOp, operands: list[TileOperand]) -> _Spl
             results = {o.name for o in instruction.destinations}
             parts = tuple(part for part in parts if not results.intersection(part.operands))
         names = _sized(reader, head, parts, sizes, len(operands))
+        quantising = isa.find(instruction.assembly.with_fp) if "fp" in names else None
+        if quantising is not None:
+            head.name, instruction = quantising.name, quantising
         return _split(instruction, names, operands)
     if instruction.trailing == 0 or head.results:
         return operands, []
