@@ -199,10 +199,9 @@ def _results(consumer: _Side, producers: list[_Side]) -> Iterator[Diagnostic]:
             return
     for pop in pops:
         result = pop.results[0] if pop.results else None
-        t = result.type if result is not None else None
-        if result is None or consumer.epilogue is None or not isinstance(t, TileType):
+        if result is None or consumer.epilogue is None or not isinstance(result.type, TileType):
             continue
-        yield from _fits(pop, result, t, consumer, producers)
+        yield from _fits(pop, result, result.type, consumer, producers)
 
 
 def _fits(
