@@ -38,10 +38,10 @@ class Tainted:
 
 
 class Broken(Exception):
-    """A run-time rule is broken; numbers from these arguments broke it, ``low`` where they are too small."""
+    """A run-time rule is broken: numbers from some arguments are too large, or others too small."""
 
-    def __init__(self, origins: Origins, *, low: bool = False) -> None:
-        self.origins, self.low = origins, low
+    def __init__(self, large: Origins = frozenset(), small: Origins = frozenset()) -> None:
+        self.large, self.small = large, small
 
 
 class TooLong(Exception):
@@ -107,22 +107,26 @@ class TaintMachine(AbstractMachine):
     def trap(self, op: Op) -> None:
         """The execution ends with an error."""
         if not self.depth:
-            raise Broken(frozenset())
+            raise Broken
 
     def require(
         self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
     ) -> None:
         """Blame the numbers that a rule names."""
-        if self.known(broken) and not self.depth:
-            low = any((n := self.known(v)) is not None and n < 0 for v in values)
-            raise Broken(origins_of(broken, *values), low=low)
+        if not self.known(broken) or self.depth:
+            return
+        negative = [v for v in values if (n := self.known(v)) is not None and n < 0]
+        if negative:
+            raise Broken(small=origins_of(*negative))
+        *moved, extent = values if rule == "window" else (*values, 0)
+        raise Broken(origins_of(*moved) or origins_of(broken), origins_of(extent))
 
     def region(self, op: Op, ref: TileRef) -> None:
         """Valid sizes lie within the tile."""
         for size, extent in zip((ref.v_row, ref.v_col), ref.type.shape, strict=True):
             known = self.known(size)
             if known is not None and not 0 <= known <= extent and not self.depth:
-                raise Broken(origins_of(size), low=known < 0)
+                raise _outside(size, known)
 
     # -- control flow --------------------------------------------------------------------------------
 
@@ -164,7 +168,7 @@ class TaintMachine(AbstractMachine):
     def _within(self, ref: TileRef, position: Scalar) -> None:
         at = self.known(position)
         if at is not None and not 0 <= at < ref.type.rows * ref.type.cols and not self.depth:
-            raise Broken(origins_of(position), low=at < 0)
+            raise _outside(position, at)
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
         """The element of a buffer that is not written by instructions before."""
@@ -187,7 +191,7 @@ class TaintMachine(AbstractMachine):
         """The element that a pointer is at, None where it is not known."""
         at = self.known(pointer.offset)
         if at is not None and at < 0 and not self.depth:
-            raise Broken(origins_of(pointer.offset), low=True)
+            raise _outside(pointer.offset, at)
         self._extend(pointer.buffer, at)
         return at
 
@@ -225,7 +229,7 @@ class TaintMachine(AbstractMachine):
         first, *rest = (n or 0 for n in numbers)
         shape, strides = rest[: len(view.shape)], rest[len(view.shape) :]
         if first < 0 and not self.depth:
-            raise Broken(origins_of(view.offset), low=True)
+            raise _outside(view.offset, first)
         if all(n > 0 for n in shape):
             last = first + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
             self._extend(view.buffer, last)
@@ -255,6 +259,12 @@ class TaintMachine(AbstractMachine):
                 continue
             if c.region.applies(sizes) and c.region.broken(sizes, types):
                 raise Broken(origins_of(*(n for ref in tiles.values() for n in (ref.v_row, ref.v_col))))
+
+
+def _outside(value: Scalar, known: int) -> Broken:
+    """The error of a number that is negative, or too large."""
+    origins = origins_of(value)
+    return Broken(small=origins) if known < 0 else Broken(origins)
 
 
 def _followed(count: int) -> Sequence[int]:
