@@ -261,8 +261,11 @@ def narrow(
     value under ``saturate`` and in formats with neither. NaN becomes the canonical NaN; +0 in 4-bit
     formats, which have none.
     """
-    if mode == RoundMode.RINT and not saturate and dtype in (F16, BF16):
-        return f32_to_f16(single) if dtype == F16 else f32_to_bf16(single)
+    if mode == RoundMode.RINT and dtype in (F16, BF16):
+        words = f32_to_f16(single) if dtype == F16 else f32_to_bf16(single)
+        # The largest finite code is the one before the infinity.
+        infinite = (words & ~dtype_sign(dtype)) == dtype.word.type(_limits(dtype)[0] + 1)
+        return jnp.where(infinite, words - dtype.word.type(1), words) if saturate else words
     if dtype.name == "hif8":
         return _nearest_hif8(single, mode, saturate)
     if dtype.name == "f8e8m0":

@@ -179,6 +179,9 @@ def hardware(
         if saturate or (src.is_signed and not dst.is_signed and how.default_saturation is None):
             return clamp_to_int(lax.convert_element_type(value, np.float64), dst, 0)
         return integer_words(value, dst)
+    if src.is_float and src.bits < 32 and dst == F32:
+        single = bits.to_single(words, src)
+        return bits.where(bits.is_nan(single, F32), np.uint32(F32.canonical_nan), single)
     value = to_float64(words, src)
     if dst.is_integer:
         whole = round_whole(value, rounding or RoundMode.TRUNC)
@@ -196,6 +199,31 @@ def hardware(
         return _to_single(value, rounding or RoundMode.RINT)
     exact = bits.to_single(words, src) if src.is_float else bits.odd32(value)
     return bits.narrow(exact, dst, rounding or RoundMode.RINT, saturate)
+
+
+def fast(
+    words: UInt[Array, "*shape"], src: DType, dst: DType, mode: RoundMode | None, saturate: bool
+) -> UInt[Array, "*shape"] | None:
+    """A conversion of :func:`hardware` in float32, where XLA has one that rounds so; else None."""
+    native = ("f32", "f16", "bf16")
+    from_integer = src.is_integer and not src.packed and src.bits <= 32
+    if src == dst or not (src.name in native or from_integer):
+        return None
+    source = integer(words, src) if from_integer else lax.bitcast_convert_type(words, src.numpy)
+    value = lax.convert_element_type(source, np.float32)
+    if dst.name in native and mode in (None, RoundMode.RINT):
+        value = lax.convert_element_type(value, dst.numpy)
+        if saturate:
+            # In this order, and after the conversion, XLA fuses it with a reduction before it.
+            limit = jnp.asarray(largest(dst), dst.numpy)
+            value = jnp.maximum(jnp.minimum(value, limit), -limit)
+        return lax.bitcast_convert_type(value, dst.word)
+    if dst.name in ("i8", "u8", "i16", "u16") and saturate and not from_integer:
+        whole = round_whole(value, mode or RoundMode.TRUNC)
+        clamped = jnp.clip(whole, np.float32(dst.min_int), np.float32(dst.max_int))
+        number = lax.convert_element_type(jnp.where(value == value, clamped, 0), np.int32)
+        return lax.convert_element_type(number, dst.word)
+    return None
 
 
 def _saturated(whole: Float64[Array, "*shape"], wide: type[np.signedinteger]) -> Int[Array, "*shape"]:

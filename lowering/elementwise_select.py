@@ -45,11 +45,17 @@ def _tcvt(c: Context, inputs: Inputs) -> Outputs:
     assert isinstance(mode, RoundMode) and (given is None or isinstance(given, SaturationMode))
     how = conversion(c.profile, src.name, dst.name)
     saturate = how.saturation(given, tmp=c.has("tmp")) == SaturationMode.ON
-    words = operand(c, inputs, "src")
-    if c.profile == "cpu_sim":
-        new = flush(c, convert.simulated(words, src, dst, mode, saturate), dst)
+    words, new = operand(c, inputs, "src"), None
+    simulated = c.profile == "cpu_sim"
+    if c.semantics.numerics == "fast" and not (simulated and (saturate or dst.is_integer)):
+        new = convert.fast(words, src, dst, None if simulated else how.rounding(mode), saturate)
+    if new is None and simulated:
+        new = convert.simulated(words, src, dst, mode, saturate)
+    elif new is None:
+        new = convert.hardware(words, src, dst, how, mode, saturate)
+    new = flush(c, new, dst)
+    if simulated:
         return {"dst": merge(c, inputs, new, region="src")}
-    new = flush(c, convert.hardware(words, src, dst, how, mode, saturate), dst)
     if dst.packed:
         # Hardware converts whole bytes: the last column of an odd number of them stays as it was.
         old = masks.lanes(inputs, "dst")

@@ -1,8 +1,8 @@
 """Reductions along one axis, in the order and with the roundings the ISA gives.
 
-All functions work on *lines*: words [n, m] whose first axis is the one reduced. Lines beyond
-a valid region are replaced by the operation's identity before the fold (:func:`mask_lines`), so that the
-fold itself needs no masks: x + -0 and x * 1 leave every x as it is.
+All functions work on *lines*: words [n, m] whose first axis is the one reduced, or, where an ``axis`` may be
+told, that axis. Lines beyond a valid region are replaced by the operation's identity before the fold
+(:func:`mask_lines`), so that the fold itself needs no masks: x + -0 and x * 1 leave every x as it is.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from jax import Array, lax
 from pto_jax.ir.dtypes import F32, DType
 
 from . import bits, formulas
-from .numerics import ExactFloat, FastFloat, Float, Real
+from .numerics import ExactFloat, FastFloat, Float, Integer, Real
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int, Int32, Shaped, UInt
@@ -25,16 +25,19 @@ if TYPE_CHECKING:
     from .arrays import Size
 
 Operation: TypeAlias = Literal["add", "mul"]
+#: Lines that one trip of a fold's loop takes: with more a program takes longer to compile.
+STEP = 16
 
 
 def mask_lines(
-    lines: Shaped[Array, "lines lanes"], size: Size | int, fill: np.integer[Any]
-) -> Shaped[Array, "_ lanes"]:
+    lines: Shaped[Array, "_ _"], size: Size | int, fill: np.number[Any], axis: int = 0
+) -> Shaped[Array, "_ _"]:
     """The lines before ``size``, ``fill`` in the others; a known size cuts them off instead."""
+    count = lines.shape[axis]
     if isinstance(size, int):
-        return lines if size >= lines.shape[0] else lines[:size]
-    line = lax.broadcasted_iota(np.int32, (lines.shape[0], 1), 0)
-    return bits.where(lax.lt(line, size), lines, fill)
+        return lines if size >= count else lax.slice_in_dim(lines, 0, max(size, 0), axis=axis)
+    shape = (count, 1) if axis == 0 else (1, count)
+    return bits.where(lax.lt(lax.broadcasted_iota(np.int32, shape, axis), size), lines, fill)
 
 
 def identity(operation: Operation, dtype: DType) -> np.unsignedinteger[Any]:
@@ -45,7 +48,7 @@ def identity(operation: Operation, dtype: DType) -> np.unsignedinteger[Any]:
 
 
 def left_fold(
-    a: Float, source: Float, operation: Operation, lines: UInt[Array, "lines lanes"]
+    a: Float, source: Float, operation: Operation, lines: UInt[Array, "_ _"], axis: int = 0
 ) -> UInt[Array, " lanes"]:
     """``+0 + line0 + line1 ...`` or ``1 * line0 * line1 ...``, rounded to ``a``'s type after every step.
 
@@ -54,38 +57,36 @@ def left_fold(
     """
     if isinstance(a, FastFloat):
         values = a.single(source.decode(lines))
-        return a.encode((jnp.sum if operation == "add" else jnp.prod)(values, axis=0))
+        return a.encode((jnp.sum if operation == "add" else jnp.prod)(values, axis=axis))
     assert isinstance(source, ExactFloat)
-    step = _step(a, operation)
-    count = np.int32(lines.shape[0])
+    step, count = _step(a, operation), lines.shape[axis]
 
-    def fold(
-        state: tuple[Int32[Array, ""], Float64[Array, " lanes"]],
-    ) -> tuple[Int32[Array, ""], Float64[Array, " lanes"]]:
-        i, total = state
-        line = lax.dynamic_index_in_dim(lines, i, 0, keepdims=False, allow_negative_indices=False)
-        return lax.add(i, np.int32(1)), step(total, bits.decode(line, source.dtype))
+    def fold(part: UInt[Array, "_ _"], total: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
+        for i in range(part.shape[axis]):
+            line = lax.index_in_dim(part, i, axis, keepdims=False)
+            total = step(total, bits.decode(line, source.dtype))
+        return total
 
-    start = jnp.asarray(np.int32(0)), _start(lines, operation)
-    total = start[1]
-    if count == 1:
-        _, total = fold(start)
-    elif count:
-        # One line per iteration: unrolled bodies take longer to compile and run slower on a CPU.
-        _, total = lax.while_loop(lambda state: lax.lt(state[0], count), fold, start)
+    def trip(i: Int32[Array, ""], total: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
+        return fold(lax.dynamic_slice_in_dim(lines, i * np.int32(STEP), STEP, axis), total)
+
+    total, trips = _start(lines, operation, axis), count // STEP if count > STEP else 0
+    if trips:
+        total = lax.fori_loop(np.int32(0), np.int32(trips), trip, total)
+    total = fold(lax.slice_in_dim(lines, trips * STEP, count, axis=axis), total)
     words = a.encode(Real(total))
     return positive_zero(words, a.dtype) if operation == "add" else words
 
 
-def _start(lines: UInt[Array, "lines lanes"], operation: Operation) -> Float64[Array, " lanes"]:
+def _start(lines: UInt[Array, "_ _"], operation: Operation, axis: int) -> Float64[Array, " lanes"]:
     """The identity in every lane, derived from an input: shard_map tracks over which axes a carry varies.
 
     Sums start from -0 because XLA takes +0 + x for x; :func:`positive_zero` makes up for it.
     """
     value = np.float64(-0.0 if operation == "add" else 1.0)
-    if not lines.shape[0]:
-        return jnp.full(lines.shape[1:], value)
-    some = lax.index_in_dim(lines, 0, 0, keepdims=False)
+    if not lines.shape[axis]:
+        return jnp.full(lines.shape[1 - axis], value)
+    some = lax.index_in_dim(lines, 0, axis, keepdims=False)
     blank = lax.convert_element_type(lax.bitwise_and(some, some.dtype.type(0)), np.uint64)
     return lax.bitcast_convert_type(lax.bitwise_or(blank, value.view(np.uint64)), np.float64)
 
@@ -112,10 +113,10 @@ def _settle_sum(r: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
     return lax.select(lax.lt(lax.abs(r), np.float64(2.0**-126)), r, normal)
 
 
-def integer_fold(operation: Operation, lines: UInt[Array, "lines lanes"]) -> UInt[Array, " lanes"]:
+def integer_fold(operation: Operation, lines: UInt[Array, "_ _"], axis: int = 0) -> UInt[Array, " lanes"]:
     """Words of the sum or product modulo 2^bits; its order does not matter."""
     combine, start = (lax.add, 0) if operation == "add" else (lax.mul, 1)
-    total: Array = lax.reduce(lines, lines.dtype.type(start), combine, (0,))
+    total: Array = lax.reduce(lines, lines.dtype.type(start), combine, (axis,))
     return total
 
 
@@ -170,6 +171,52 @@ def first_extreme(
         index = bits.where(first_is_nan, np.int32(0), index)
         word = lax.select(first_is_nan, first, word)
     return index, word
+
+
+def extreme(
+    a: Float | Integer, lines: UInt[Array, "_ _"], largest: bool, size: Size | int, axis: int
+) -> UInt[Array, " lanes"]:
+    """The word that :func:`first_extreme` finds; under fast numerics any of two equal zeros.
+
+    It takes no wider integers, as only zeros need to know which of them comes first.
+    """
+    dtype, size = a.dtype, max(size, 1) if isinstance(size, int) else lax.max(size, np.int32(1))
+    if isinstance(a, FastFloat):
+        fill, combine = (-np.inf, lax.max) if largest else (np.inf, lax.min)
+        values = a.single(a.decode(lines))
+        values = mask_lines(
+            bits.where(a.is_nan(values), np.float32(fill), values), size, np.float32(fill), axis
+        )
+        word = a.encode(lax.reduce(values, np.float32(fill), combine, (axis,)))
+    else:
+        keys = bits.ordered(lines, dtype)
+        keys = keys if largest else lax.bitwise_not(keys)
+        lowest = keys.dtype.type(np.iinfo(keys.dtype).min)
+        if dtype.is_float:
+            keys = bits.where(bits.is_nan(lines, dtype), lowest, keys)
+        keys = mask_lines(keys, size, lowest, axis)
+        best: Array = lax.reduce(keys, lowest, lax.max, (axis,))
+        best = best if largest else lax.bitwise_not(best)
+        negative = lax.lt(best, best.dtype.type(0))
+        if dtype.is_float:
+            first_is_negative = _first_zero(mask_lines(lines, size, lines.dtype.type(1), axis), dtype, axis)
+            negative = bits.where(lax.eq(best, best.dtype.type(0)), first_is_negative, negative)
+        word = _unordered(best, negative, dtype)
+    if not dtype.is_float:
+        return word
+    first = lax.index_in_dim(lines, 0, axis, keepdims=False)
+    return lax.select(bits.is_nan(first, dtype), first, word)
+
+
+def _first_zero(lines: UInt[Array, "_ _"], dtype: DType, axis: int) -> Bool[Array, " lanes"]:
+    """Whether the first zero among the lines is -0; of lanes without one, nothing."""
+    code = lax.shift_left(lax.broadcasted_iota(np.int32, lines.shape, axis), np.int32(1))
+    sign = bits.dtype_sign(dtype)
+    code = lax.bitwise_or(code, lax.convert_element_type(lax.eq(lines, sign), np.int32))
+    none = np.int32(np.iinfo(np.int32).max)
+    is_zero = lax.eq(lax.bitwise_and(lines, ~sign), lines.dtype.type(0))
+    first = lax.reduce(bits.where(is_zero, code, none), none, lax.min, (axis,))
+    return lax.eq(lax.bitwise_and(first, np.int32(1)), np.int32(1))
 
 
 def _best(

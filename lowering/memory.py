@@ -15,7 +15,7 @@ from jax import Array, lax
 
 from pto_jax.interpreter import Scalar, View
 from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import AtomicType, BLayout, GlobalLayout, Pad, TileType
+from pto_jax.ir.types import AtomicType, BLayout, GlobalLayout, Loc, Pad, TileType
 
 from . import atomics, masks, memory_convolution, quantise, region
 from .machine import addresses
@@ -47,10 +47,12 @@ def pad_word(dtype: DType, pad: Pad, profile: str) -> np.unsignedinteger:
 def window_of(c: Context, view: View, tile: str) -> Placed:
     """The window of a transfer; a layout the instruction gives goes before the view's own.
 
-    For a convolution tile it is one row.
+    For a convolution tile it is one row. On a5 a view that says nothing has the order of a vec tile in NZ.
     """
-    given, conv = c.attrs.get("layout"), c.tile(tile).conv
-    layout = given if isinstance(given, GlobalLayout) else view.layout
+    given, t = c.attrs.get("layout"), c.tile(tile)
+    conv, layout = t.conv, given if isinstance(given, GlobalLayout) else view.layout
+    if layout is None and c.profile == "a5" and t.loc == Loc.VEC and t.layout == "NZ":
+        layout = GlobalLayout.NZ
     if conv is None:
         return Window.of(view, layout)
     layout = conv.layout if layout is None else layout
@@ -95,7 +97,9 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
         return window.filled(fetched, dst.words)
     inside = region.mask(t, dst)
     if inside is None:
-        return fetched
+        # A reshape of a whole buffer costs nothing where it stands alone, and much in XLA's reductions.
+        alone = c.semantics.numerics == "fast" and fetched.size == buffer.size
+        return lax.optimization_barrier(fetched) if alone else fetched  # type: ignore[no-untyped-call]
     fill = pad_word(t.dtype, t.pad, c.profile)
     if c.profile == "cpu_sim":
         return jnp.where(inside, fetched, fill)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 import jax.numpy as jnp
@@ -24,15 +24,21 @@ if TYPE_CHECKING:
 #: What is reduced: every row into column 0, or every column into row 0.
 Along: TypeAlias = Literal["row", "col"]
 _BOTH: tuple[Along, ...] = ("row", "col")
+_AXES: Mapping[Along, int] = {"row": 1, "col": 0}
+
+
+def source_words(c: Context, inputs: Inputs, along: Along) -> tuple[Words, Size | int]:
+    """The source's words, and how many of its lines along the reduced axis are valid."""
+    lanes, t = masks.lanes(inputs, "src"), c.tile("src")
+    static, traced = (t.v_col, lanes.v_col) if along == "row" else (t.v_row, lanes.v_row)
+    size = traced if static is None else static
+    assert size is not None
+    return flush(c, lanes.words, t.dtype), size
 
 
 def source_lines(c: Context, inputs: Inputs, along: Along) -> tuple[UInt[Array, "lines lanes"], Size | int]:
-    """The source's words with the reduced axis first, and how many of these lines are valid."""
-    lanes, t = masks.lanes(inputs, "src"), c.tile("src")
-    static, traced = (t.v_col, lanes.v_col) if along == "row" else (t.v_row, lanes.v_row)
-    words = flush(c, lanes.words, t.dtype)
-    size = traced if static is None else static
-    assert size is not None
+    """:func:`source_words` with the reduced axis first."""
+    words, size = source_words(c, inputs, along)
     return words.T if along == "row" else words, size
 
 
@@ -89,16 +95,20 @@ def _accumulate(
 ) -> UInt[Array, " lanes"]:
     """Words of the sum or product of the source's lines, accumulated in the type ``total``."""
     a, source = c.semantics.arithmetic(total), c.dtype("src")
-    lines, size = source_lines(c, inputs, along)
+    words, size = source_words(c, inputs, along)
+    axis = _AXES[along]
     if isinstance(a, Integer):
-        lines = folds.mask_lines(convert.cast(lines, source, total), size, folds.identity(operation, total))
-        return folds.integer_fold(operation, lines)
+        one = folds.identity(operation, total)
+        return folds.integer_fold(
+            operation, folds.mask_lines(convert.cast(words, source, total), size, one, axis), axis
+        )
     if c.attrs.get("isBinary") and c.profile != "cpu_sim":
+        lines, size = source_lines(c, inputs, along)
         return folds.tree_sum(a, lines, size, odd="first" if c.profile == "a2a3" else "last")
     given = c.arithmetic("src")
     assert not isinstance(given, Integer)
-    lines = folds.mask_lines(lines, size, folds.identity(operation, source))
-    return folds.left_fold(a, given, operation, lines)
+    words = folds.mask_lines(words, size, folds.identity(operation, source), axis)
+    return folds.left_fold(a, given, operation, words, axis)
 
 
 for _along in _BOTH:
@@ -110,8 +120,8 @@ def _extreme(name: str, along: Along, largest: bool) -> None:
     @rule(name)
     def apply(c: Context, inputs: Inputs) -> Outputs:
         source, dst = c.dtype("src"), c.dtype("dst")
-        lines, size = source_lines(c, inputs, along)
-        _, found = folds.first_extreme(lines, source, largest, size)
+        words, size = source_words(c, inputs, along)
+        found = folds.extreme(c.arithmetic("src"), words, largest, size, _AXES[along])
         result = flush(c, convert.cast(found, source, dst), dst)
         return {
             "dst": store_line(c, inputs, along, result, unless_empty=c.profile != "cpu_sim" or not largest)

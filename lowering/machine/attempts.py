@@ -128,6 +128,7 @@ class Attempts:
         self.memory = self.entry = Snapshot.of(self.machine)
         self.names = self.frame.save()
         self.flags = list(self.machine.violations)
+        self.numbers = self.machine.numbers
 
     def rewind(self) -> None:
         """Back to the beginning, with every cell there that the region is known to change."""
@@ -147,11 +148,13 @@ class Attempts:
             yield
         finally:
             self._begin()
+            self.machine.numbers = self.numbers
 
     def _begin(self) -> None:
         self.entry.restore(self.machine)
         self.frame.restore(self.names)
         self.machine.violations.clear()
+        self.machine.numbers = self.numbers.copy()
 
     def leave(self, sites: Sequence[Site], data: Iterator[Leaf]) -> None:
         """After the region: its run-time rules join those found before."""

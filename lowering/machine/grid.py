@@ -2,7 +2,7 @@
 
 The proof follows every block with its number known and everything else unknown, and collects the elements
 of each buffer that its transfers name. Blocks whose writes are disjoint, and who read nothing that another
-one writes, are one ``vmap``: each sees the part of a written buffer it touches as a buffer of its own.
+one writes, are one ``vmap``: each sees the part it touches of a buffer as a buffer of its own.
 """
 
 from __future__ import annotations
@@ -15,19 +15,20 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array
+from jax import Array, lax
 from numpy.typing import NDArray
 
 from pto_jax.errors import PtoError
 from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, View, run_block
 from pto_jax.ir.program import Op, Program
 
+from .block_numbers import BlockNumbers, numbered
 from .planning import Surveyor
 from .ranges import Range
 from .tile_memory import Site, Snapshot, TileMemory
 
 if TYPE_CHECKING:
-    from jaxtyping import Int32, Int64, UInt
+    from jaxtyping import Int64, UInt
 
     from pto_jax.interpreter.machine import Arm, Before, Body, RunBlock
 
@@ -36,8 +37,10 @@ if TYPE_CHECKING:
 #: Operations, and elements of windows, of all blocks together up to which the proof is tried.
 MAX_OPERATIONS = 20_000
 MAX_ELEMENTS = 1 << 24
-#: A written buffer may be carried this many times in all blocks together.
+#: A buffer may be carried this many times in all blocks together.
 MAX_COPIES = 4
+#: Parts that do not follow one another at one distance are taken one by one, up to this number.
+MAX_SLICES = 64
 
 Elements = NDArray[np.int64]
 
@@ -138,22 +141,62 @@ def _window(view: View) -> Elements:
 
 @dataclass(frozen=True)
 class Part:
-    """What the blocks touch of one written buffer: block ``b`` has ``size`` elements from ``starts[b]`` on.
+    """What the blocks touch of one buffer: block ``b`` has ``size`` elements from ``starts[b]`` on.
 
-    ``targets`` and ``sources`` are the elements written and where they stand in the parts laid end to end.
+    The last elements of some parts may lie beyond the buffer: nothing is there. ``owners`` has for each
+    element of the buffer the block that writes it, -1 for none.
     """
 
     starts: Elements
     size: int
-    targets: Elements
-    sources: Elements
+    owners: NDArray[np.int32]
+
+    @property
+    def step(self) -> int | None:
+        """The distance from each part to the next one, where it is the same everywhere, and none meet."""
+        steps = np.diff(self.starts)
+        step = int(steps[0]) if len(steps) else self.size
+        return step if step >= self.size and (steps == step).all() else None
+
+    def taken(self, words: Flat) -> UInt[Array, "blocks size"]:
+        """The parts of a buffer's words; zeros beyond it."""
+        step, count, first = self.step, len(self.starts), int(self.starts[0])
+        end = int(self.starts.max()) + self.size if step is None else first + step * count
+        words = jnp.pad(words, (0, max(0, end - words.shape[0])))
+        if step is not None:
+            return words[first:end].reshape(count, step)[:, : self.size]
+        if count <= MAX_SLICES:
+            return jnp.stack([words[s : s + self.size] for s in map(int, self.starts)])
+        return words[self.starts[:, None] + np.arange(self.size)]
+
+    def put(self, words: Flat, parts: UInt[Array, "blocks size"]) -> Flat:
+        """The words of a buffer after each block has written its part."""
+        size, first = words.shape[0], int(self.starts[0])
+        if self.step == self.size:
+            flat = parts.reshape(-1)[: size - first]
+            return (
+                flat
+                if flat.shape == words.shape
+                else lax.dynamic_update_slice(words, flat, (np.int32(first),))
+            )
+        if self.step is not None and len(self.starts) <= MAX_SLICES:
+            for start, part in zip(map(int, self.starts), parts, strict=True):
+                words = lax.dynamic_update_slice(words, part[: size - start], (np.int32(start),))
+            return words
+        own = np.maximum(self.owners, 0)
+        places = own * self.size + np.arange(size) - self.starts[own]
+        free = self.owners < 0
+        return jnp.where(free, words, parts.reshape(-1)[np.where(free, 0, places)])
 
 
 @lru_cache(maxsize=256)
 def disjoint_parts(
     program: Program, entry: str, grid: int, sizes: tuple[tuple[str, int], ...]
 ) -> Mapping[str, Part] | None:
-    """The parts of the written buffers that blocks touch, None where blocks may meet."""
+    """The parts of the buffers that blocks touch, None where blocks may meet.
+
+    Buffers that no block writes, and of which blocks read the same or most parts, are not among them.
+    """
     function, elements, found = program.function(entry), dict(sizes), []
     assert function is not None, entry
     operands, budget = [Surveyor().argument(a) for a in function.args], _Budget()
@@ -162,34 +205,35 @@ def disjoint_parts(
             machine = _Footprints(sizes=elements, budget=budget)
             run_block(program, machine, function, operands, number, grid)
             found.append(machine)
-        buffers = {b for m in found for b in m.writes}
-        return {b: _part(b, elements[b], found) for b in sorted(buffers)}
+        buffers = {b for m in found for b in m.reads}
+        parts = {b: _part(b, elements[b], found) for b in sorted(buffers)}
+        return {b: part for b, part in parts.items() if part is not None}
     except (_Unproven, PtoError):
         return None
 
 
-def _part(buffer: str, size: int, blocks: Sequence[_Footprints]) -> Part:
-    owner = np.full(size, -1, np.int64)
-    starts, ends = [], []
+def _part(buffer: str, size: int, blocks: Sequence[_Footprints]) -> Part | None:
+    owner = np.full(size, -1, np.int32)
     for number, block in enumerate(blocks):
         written = np.concatenate(block.writes.get(buffer, [np.zeros(0, np.int64)]))
         if (owner[written] >= 0).any():
             raise _Unproven
         owner[written] = number
+    is_written = bool((owner >= 0).any())
+    starts, ends = [], []
     for number, block in enumerate(blocks):
-        used = [*block.reads.get(buffer, []), *block.writes.get(buffer, [])]
-        touched = np.concatenate([*used, np.zeros(0, np.int64)])
-        if not np.isin(owner[touched], (-1, number)).all():
+        touched = np.concatenate([*block.reads.get(buffer, []), np.zeros(0, np.int64)])
+        if is_written and not np.isin(owner[touched], (-1, number)).all():
             raise _Unproven
         starts.append(int(touched.min(initial=size)) if touched.size else 0)
         ends.append(int(touched.max(initial=0)) + 1 if touched.size else 1)
     extent = max(e - s for s, e in zip(starts, ends, strict=True))
+    part = Part(np.array(starts), extent, owner)
     if extent * len(blocks) > MAX_COPIES * size:
-        raise _Unproven
-    first = np.minimum(np.array(starts), size - extent)
-    targets = np.flatnonzero(owner >= 0)
-    of = owner[targets]
-    return Part(first, extent, targets, of * extent + targets - first[of])
+        if is_written:
+            raise _Unproven
+        return None
+    return part if is_written or len(set(starts)) > 1 else None
 
 
 def side_by_side(
@@ -198,41 +242,40 @@ def side_by_side(
     """All blocks at once; their parts of the written buffers are put together again."""
     around, flags = Snapshot.of(machine), list(machine.violations)
     sites: list[Site] = []
+    written = [b for b, part in parts.items() if (part.owners >= 0).any()]
 
     def block(
-        number: Int64[Array, ""], starts: Mapping[str, Int32[Array, ""]]
+        number: Int64[Array, ""], starts: Mapping[str, Int64[Array, ""]], own: Mapping[str, Flat]
     ) -> tuple[dict[str, Leaf], list[Leaf]]:
         machine.violations.clear()
-        own = {b: jax.lax.dynamic_slice(around.buffers[b], (starts[b],), (p.size,)) for b, p in parts.items()}
+        machine.numbers = BlockNumbers()
+        machine.numbers.note(number, numbered(np.arange(grid)))
         machine.buffers.update(own)
         machine.new_block()
-        run(number, [_moved(o, starts) for o in operands])
+        run(number, [_moved(machine, o, parts, starts) for o in operands])
         sites[:] = [v.site for v in machine.violations]
-        made = {b: machine.buffers[b] for b in parts}, [leaf for v in machine.violations for leaf in v.data]
+        made = {b: machine.buffers[b] for b in written}, [leaf for v in machine.violations for leaf in v.data]
         around.restore(machine)
         machine.violations[:] = flags
+        machine.numbers = BlockNumbers()
         return made
 
-    starts = {b: jnp.asarray(p.starts.astype(np.int32)) for b, p in parts.items()}
-    results, data = jax.vmap(block)(jnp.arange(grid, dtype=np.int64), starts)
+    starts = {b: jnp.asarray(p.starts) for b, p in parts.items()}
+    own = {b: p.taken(around.buffers[b]) for b, p in parts.items()}
+    results, data = jax.vmap(block)(jnp.arange(grid, dtype=np.int64), starts, own)
     given = iter(data)
     machine.violations[:] = [*flags, *(site.filled(given).of_batch() for site in sites)]
-    for name, part in parts.items():
-        machine.buffers[name] = _assembled(machine.buffers[name], results[name].reshape(-1), part)
+    for name in written:
+        machine.buffers[name] = parts[name].put(machine.buffers[name], results[name])
 
 
-def _moved(operand: Operand, starts: Mapping[str, Int32[Array, ""]]) -> Operand:
+def _moved(
+    machine: TileMemory, operand: Operand, parts: Mapping[str, Part], starts: Mapping[str, Int64[Array, ""]]
+) -> Operand:
     """A pointer or view into a block's part of its buffer."""
-    if not isinstance(operand, Pointer | View) or operand.buffer not in starts:
+    if not isinstance(operand, Pointer | View) or operand.buffer not in parts:
         return operand
-    start = jax.lax.convert_element_type(starts[operand.buffer], np.int64)
-    return replace(operand, offset=operand.offset - start)
-
-
-def _assembled(old: Flat, parts: UInt[Array, " _"], part: Part) -> Flat:
-    n = len(part.targets)
-    whole = n == old.shape[0] == parts.shape[0] and np.array_equal(part.sources, np.arange(n))
-    if whole:
-        return parts
-    values = parts[part.sources]
-    return old.at[part.targets].set(values, unique_indices=True, indices_are_sorted=True)
+    offset = operand.offset - starts[operand.buffer]
+    if isinstance(operand.offset, int):
+        machine.numbers.note(offset, numbered(operand.offset - parts[operand.buffer].starts))
+    return replace(operand, offset=offset)

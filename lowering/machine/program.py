@@ -11,14 +11,17 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.interpreter import Buffer, Frame, Operand, Pointer, Scalar, Scope, TileRef, printed, step_by_step
+from pto_jax.interpreter.windows import advanced, scalar as folded
 from pto_jax.ir.dtypes import DType
 from pto_jax.ir.program import Op
 
 from .. import indexed_scalars, scalars
 from . import addresses, control_flow, grid as blocks
+from .block_numbers import Form
 from .instructions import InstructionMachine
 from .planning import Key, key_of
 from .storage import Window
@@ -56,7 +59,7 @@ class JaxMachine(InstructionMachine):
 
     def known(self, value: Scalar) -> int | None:
         """The number of a Python or NumPy integer or of an array that is not traced, else None."""
-        if isinstance(value, Array) and not isinstance(value, jax.core.Tracer):
+        if isinstance(value, Array) and not isinstance(value, Tracer):
             return int(value)
         return int(value) if isinstance(value, int | np.integer) else None
 
@@ -115,7 +118,13 @@ class JaxMachine(InstructionMachine):
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         """The result of an ``arith`` operation, of which an operand is an array of shape ()."""
-        return scalars.compute(self.semantics, name, args, source, result)
+        form = self.numbers.scalar(self, name, args, source, result)
+        if form is not None and isinstance(form.table, int):
+            whole = isinstance(form.base, int) and form.base == 0
+            return (
+                form.table if whole else folded(self, "arith.addi", (form.base, form.table), result, result)
+            )
+        return self._noted(scalars.compute(self.semantics, name, args, source, result), form)
 
     def elements(self, buffer: Buffer, dtype: DType) -> int | None:
         """How many elements the buffer's array has; None for a buffer that execution chooses."""
@@ -126,9 +135,19 @@ class JaxMachine(InstructionMachine):
 
         Outside 64 bits it is NOWHERE where run-time rules are checked, else far outside any buffer.
         """
+        form = self.numbers.address(self, base, index, stride)
+        if form is not None and isinstance(form.table, int):
+            return advanced(self, form.table, form.base)
         if key_of(self._op) in self.near:
-            return addresses.near(base, index, stride)
-        return (addresses.advanced if self.checks else addresses.followed)(base, index, stride)
+            found = addresses.near(base, index, stride)
+        else:
+            found = (addresses.advanced if self.checks else addresses.followed)(base, index, stride)
+        return self._noted(found, form)
+
+    def _noted(self, array: Scalar, form: Form | None) -> Scalar:
+        if form is not None:
+            self.numbers.note(array, form)
+        return array
 
     def blocks(self, grid: int, operands: Sequence[Operand], run: RunBlock) -> None:
         """Execute the blocks of a launch: side by side where they are proved not to meet, else in order."""

@@ -20,6 +20,7 @@ from pto_jax.isa.rules.memory import ALIGNMENT
 
 from ..rules import Lanes, Semantics
 from . import storage
+from .block_numbers import BlockNumbers
 from .storage import Carried, Cell, Plan, Slot, Window
 
 if TYPE_CHECKING:
@@ -99,7 +100,8 @@ class TileMemory:
     those that end with a block of a launch; ``axes`` the mesh axes that arguments vary over; ``core`` is
     the core whose memory is meant; ``checks`` records run-time rules, ``max_steps`` bounds while loops.
     ``whole`` says that the program is traced as a whole, ``learned`` what earlier traces of the regions of
-    an operation have shown, by core and operation.
+    an operation have shown, by core and operation. ``numbers`` are scalars that the number of a block
+    gives, where blocks are executed side by side.
     """
 
     semantics: Semantics
@@ -117,6 +119,7 @@ class TileMemory:
     axes: frozenset[str] = frozenset()
     core: str = ""
     learned: dict[tuple[str, int], Any] = field(default_factory=dict)
+    numbers: BlockNumbers = field(default_factory=BlockNumbers)
     _layout: dict[str, Cell] = field(default_factory=dict)
     _in_block: bool = False
     _own_keys: dict[tuple[str, int], str] = field(default_factory=dict)

@@ -22,12 +22,12 @@ import jax.numpy as jnp
 import numpy as np
 
 from .. import examples, text
-from ..api import load
 from ..errors import ArgumentError, PtoError
 from ..files import write_text
 from ..ir.program import Program
 from ..lowering import rules
 from ..runtime.kernel import Kernel, compile
+from . import bench_examples
 from .options import KEEP_COMPILED
 
 ROUNDS = 9
@@ -313,33 +313,13 @@ def _first_result(environment: dict[str, str]) -> float:
     return float(done.stdout)
 
 
-HEADS, POSITIONS, FEATURES = 256, 128, 64
-
-
-def _attention(q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
-    """Causal attention of one head as one writes it by hand; on a CPU f32 products are the fast ones."""
-    operand = jnp.float32 if jax.default_backend() == "cpu" else jnp.float16
-    q, k, v = (x.astype(operand) for x in (q, k, v))
-    wide: dict[str, Any] = {"preferred_element_type": jnp.float32}
-    scores = jnp.matmul(q, k.T, **wide) / np.float32(FEATURES**0.5)
-    past = jnp.tril(jnp.ones((POSITIONS, POSITIONS), bool))
-    weights = jax.nn.softmax(jnp.where(past, scores, -jnp.inf), axis=-1)
-    return jnp.matmul(weights.astype(operand), v, **wide)
-
-
-def flash_attention(run: Run) -> None:
-    """Hand-written jnp over the flash attention example, batched over 256 heads: fast and exact."""
-    example = examples.example("flash_attention")
-    program = load(example.path)
-    rng = np.random.default_rng(0)
-    shape = (HEADS, POSITIONS, FEATURES)
-    q, k, v = (jnp.asarray(rng.standard_normal(shape).astype(np.float16)) for _ in range(3))
-    out = jnp.zeros(shape, jnp.float32)
-    by_hand = jax.jit(jax.vmap(lambda q, k, v, out: _attention(q, k, v)))
-    for numerics, target in (("fast", ">= 0.7"), ("exact", ">= 0.2")):
-        kernel = compile(program, numerics=numerics, grid=example.grid, warn=False)
-        ratio = paired(by_hand, jax.jit(jax.vmap(kernel)), q, k, v, out)[2]
-        run.add(f"flash_attention {numerics}", ratio, "of jnp's speed", target)
+def shipped_examples(run: Run) -> None:
+    """Every shipped example, batched, over the same computation by hand in jnp: fast and exact."""
+    for name, example in examples.EXAMPLES.items():
+        values = bench_examples.batch(example)
+        for numerics, target in bench_examples.TARGETS.items():
+            found = bench_examples.ratio(example, values, numerics)
+            run.add(f"{name} {numerics}", found, "x jnp's time", target)
 
 
 def lockstep(run: Run) -> None:
@@ -376,7 +356,7 @@ CASES: dict[str, Callable[[Run], None]] = {
     "tile_cost": tile_cost,
     "compile_time": compile_time,
     "compile_loops": compile_loops,
-    "flash_attention": flash_attention,
+    "examples": shipped_examples,
     "lockstep": lockstep,
     "campaign": campaign,
 }

@@ -20,21 +20,21 @@ from ..isa.views import ALLOC_TILE
 from . import defined
 from .legal import legal
 from .memory import view
-from .operations import Wanted, by_class, samples_of, wanted
+from .operations import Wanted, wanted
+from .selection import select
 from .state import Held, Sizes, State, Unfit
 from .values import Recipe
 
 
 def instruction(state: State) -> None:
     """One instruction with operands that are there, as far as there are any, and new ones otherwise."""
-    names, weights = by_class(state.profile.name, state.options)
-    samples = samples_of(state.profile.name, state.options)
+    selection = select(state.profile.name, state.options)
     there = {_place(h.type) for h in state.tiles()}
     for _ in range(40 if state.options.defined else 4):
-        name = state.rng.choice(state.rng.choices(names, weights)[0])
-        if name.startswith("set") and len(state.levels) > 1:
+        samples = selection.draw(state.rng)
+        if samples[0].instruction.cls == "sync_config" and len(state.levels) > 1:
             continue
-        sample = max(state.rng.choices(samples[name], k=4), key=lambda s: _matches(there, s))
+        sample = max(state.rng.choices(samples, k=4), key=lambda s: _matches(there, s))
         if not state.entry and _needs_arguments(state, sample):
             continue
         want = wanted(state.rng, sample, state.profile, state.options, state.scale)

@@ -146,8 +146,11 @@ class Function:
 
     def walk(self) -> Iterator[Op]:
         """All operations of the function, nested ones included, in text order."""
-        for op in self.body.ops:
-            yield from op.walk()
+        return iter(self._ops)
+
+    @cached_property
+    def _ops(self) -> tuple[Op, ...]:
+        return tuple(inner for op in self.body.ops for inner in op.walk())
 
 
 def short_list(names: Sequence[str], limit: int = 8) -> str:

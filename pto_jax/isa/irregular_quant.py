@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..ir.dtypes import F32, I8, U8, dtype
 from ..ir.types import BLayout, QuantType, TileType, Type
@@ -10,9 +11,12 @@ from ..profiles import PROFILE_NAMES, Profile
 from .assembly import Assembly, segments
 from .common import SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, Decision, Finding, Instruction, Operand, Site
+from .operands import Implied
 from .rules.constraints import HARDWARE, HEADERS, element_type, fixed_type, in_vec, row_major
+from .rules.elementwise import TMP
 from .rules.forbid import assign, forbid
-from .rules.irregular import Want, room, row_cols, sample, scratch_bytes
+from .rules.irregular import Want, room, row_cols, sample
+from .rules.scratch import bytes_of, scratch_bytes
 from .rules.typesets import FLOATS, Rows, pairs
 from .samples.operations import Sample
 
@@ -27,7 +31,7 @@ _INT8_OPERANDS = (
     _SOURCE,
     Operand("scale", "in", dtype="f32", note="factor per row, in column 0"),
     Operand("offset", "in", dtype="f32", optional=True, note="zero point per row; asymmetric only"),
-    Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
+    replace(TMP, implied=Implied("src")),
 )
 QUANT_TYPE = Attribute("quant_type", QuantType, QuantType.INT8_SYM, "INT8_SYM or INT8_ASYM")
 
@@ -56,11 +60,6 @@ def _quant_type(site: Site) -> Iterator[Finding]:
 
 def _source_region(site: Site) -> Want:
     return site.region("src")
-
-
-def _source_bytes(site: Site) -> int | None:
-    t = site.tile("src")
-    return None if t is None else t.bytes
 
 
 def _int8_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -98,7 +97,7 @@ TQUANT = tile_instruction(
         fixed_type("scale", ("f32",), PROFILE_NAMES, HEADERS),
         fixed_type("offset", ("f32",), PROFILE_NAMES, HEADERS),
         room("dst", _source_region, "the valid region of src"),
-        scratch_bytes("tmp", _source_bytes, "the scaled source"),
+        scratch_bytes("tmp", bytes_of("src"), "the scaled source"),
     ),
     decisions=(
         Decision(

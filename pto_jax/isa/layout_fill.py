@@ -83,11 +83,15 @@ def _one_place(site: Site) -> Iterator[Finding]:
     invalid_if=edit("src", lambda t: replace(t, rows=4 * t.rows)),
 )
 def _larger(site: Site) -> Iterator[Finding]:
-    """The destination holds the whole source."""
+    """The destination holds the whole source; tfillpad widens vec tiles only."""
     dst, src = site.tile("dst"), site.tile("src")
-    if dst is not None and src is not None and (dst.rows < src.rows or dst.cols < src.cols):
-        found = f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}"
+    if dst is None or src is None:
+        return
+    found = f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}"
+    if dst.rows < src.rows or dst.cols < src.cols:
         yield "dst", f"{found}; allowed: dst at least as large"
+    elif site.instruction.name == "tfillpad" and dst.loc == Loc.MAT and dst.shape != src.shape:
+        yield "dst", f"{found}; allowed for mat tiles: equal rows and columns"
 
 
 def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -148,7 +152,7 @@ def _fill(name: str, summary: str, shape: Constraint) -> Instruction:
         name,
         summary,
         _SEMANTICS,
-        UNARY if shape is _EQUAL else (OPEN_DST, SRC),
+        (OPEN_DST, SRC) if shape is _larger else UNARY,
         _TYPES,
         cls="layout",
         domain="custom",
@@ -167,7 +171,11 @@ def _fill(name: str, summary: str, shape: Constraint) -> Instruction:
 
 
 _EQUAL = equal_shape("dst", "src", ("cpu_sim", "a2a3", "a5"), HEADERS)
-TFILLPAD = _fill("tfillpad", "Copy, and fill everything outside the source's valid region.", _EQUAL)
+TFILLPAD = _fill(
+    "tfillpad",
+    "Copy into a tile that is as large or larger, and fill everything outside the source's valid region.",
+    _larger,
+)
 TFILLPAD_INPLACE = _fill(
     "tfillpad_inplace", "Fill everything outside the source's valid region of one storage.", _EQUAL
 )

@@ -8,7 +8,7 @@ from ..ir.dtypes import F32
 from ..ir.types import GlobalLayout, Loc, Pipe
 from ..profiles import PROFILE_NAMES, Profile
 from .assembly import Assembly, segments
-from .changes import form
+from .changes import DIALECT, form, rule
 from .common import PAGES, SIMULATOR_VALUES
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .memory_convolution import CONV_TEXT, conv_tiles
@@ -154,9 +154,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         decisions=(
             Decision(
                 "Must the window have the tile's valid shape?",
-                "Where both are static, yes; a dynamic valid region smaller than the window "
-                "transfers its own lanes.",
-                f"{PAGES}; PTOAS verifier and programs; the simulator's assertions are not rules",
+                "No: of a larger window the first rows and columns are loaded, as many as are valid. A "
+                "smaller one is an error.",
+                f"{DIALECT}; the simulator's assertions are not rules",
             ),
             *LAYOUT_DECISIONS,
             Decision(
@@ -171,6 +171,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         moves="copy",
         traits=Traits(transfer=("dst", "src")),
         assembly=Assembly(indexed=("src",)),
+        changes=(rule("static sizes of window and tile are equal", "the window may be larger"),),
     ),
     Instruction(
         TSTORE,

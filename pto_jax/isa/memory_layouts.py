@@ -197,7 +197,7 @@ def scale_types(tile: str) -> Constraint:
     @forbid("scales", "MX layouts: f8e8m0 with fractal 32", ("a5",), invalid_if=bytewise)
     def rule(site: Site) -> Iterator[Finding]:
         t, layout = site.tile(tile), view_layout(site, "src")
-        if t is None or layout not in MX:
+        if t is None or layout is None or layout not in MX:
             return
         if t.dtype.name != "f8e8m0" or t.fractal != 32:
             yield (
@@ -252,7 +252,8 @@ def wide_integers(tile: str) -> Constraint:
 def window_fits(tile: str, view: str) -> Constraint:
     """Where sizes are static the window has the shape of the tile's valid region.
 
-    Windows of block scales may be larger than the valid region, which need not be whole blocks.
+    What is loaded may be the first rows and columns of a larger window, and windows of block scales may be
+    larger than the valid region, which need not be whole blocks.
     """
 
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -267,7 +268,8 @@ def window_fits(tile: str, view: str) -> Constraint:
 
     @forbid(
         "window-size",
-        f"{view} has the shape of the valid region of {tile}, where both are static",
+        f"{view} has the shape of the valid region of {tile}, where both are static; what is loaded may be "
+        "less",
         source=f"{PAGES}; PTOAS verifier",
         invalid_if=breaks,
     )
@@ -281,22 +283,21 @@ def window_fits(tile: str, view: str) -> Constraint:
             return
         if site.op.group("offsets") or t.v_row is None or t.v_col is None or 0 in t.valid:
             return
+        larger = layout in MX or not site.instruction.operand(tile).is_read
+        if layout is None and len(v.dims) > 2:
+            have, want = times(*v.dims), t.v_row * t.v_col
+            if have is not None and (have < want if larger else have != want):
+                yield (
+                    view,
+                    f"{view} has {have} elements ({'x'.join(size(d) for d in v.dims)}), the valid "
+                    f"region of {tile} has {want} ({t.v_row}x{t.v_col}); allowed: "
+                    f"{'at least as many' if larger else 'equal sizes'}, or a dynamic valid region",
+                )
+            return
         rows, cols = window_shape(v.dims, layout)
-        if layout in MX:
-            if (rows or t.v_row) < t.v_row or (cols or t.v_col) < t.v_col:
-                yield view, _told(view, rows, cols, tile, t, "at least the valid rows and columns")
-            return
-        count = times(*v.dims)
-        if layout is None and count is not None and count != t.v_row * t.v_col:
-            yield (
-                view,
-                f"{view} has {count} elements ({'x'.join(size(d) for d in v.dims)}), the valid "
-                f"region of {tile} has {t.v_row * t.v_col} ({t.v_row}x{t.v_col}); allowed: equal sizes, "
-                "or a dynamic valid region",
-            )
-            return
-        shaped = layout is not None or len(v.dims) <= 2
-        if shaped and None not in (rows, cols) and (rows, cols) != (t.v_row, t.v_col):
+        if larger and ((rows or t.v_row) < t.v_row or (cols or t.v_col) < t.v_col):
+            yield view, _told(view, rows, cols, tile, t, "at least the valid rows and columns")
+        elif not larger and None not in (rows, cols) and (rows, cols) != (t.v_row, t.v_col):
             yield view, _told(view, rows, cols, tile, t, "equal rows and columns")
 
     return rule

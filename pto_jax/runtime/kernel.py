@@ -177,9 +177,11 @@ class Kernel:
         if check or jit:
             kernel._check_accesses(prepared)
         mode = Mode(check, keep_state, whole=jit)
-        run = _jitted(kernel, mode) if jit else partial(execute, kernel, mode, observer=observer)
+        run = _jitted(kernel, mode)
+        if not jit:
+            run = partial(execute, kernel, mode, observer=observer)  # pyright: ignore[reportArgumentType]
         with x64():
-            rule = launched(kernel, prepared, check)
+            rule = launched(kernel, prepared, check)  # pyright: ignore[reportArgumentType]
             results, report, state = kernel._without_derivative(run, prepared, keep_state)
         report = report.joined(rule)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
@@ -292,7 +294,7 @@ def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...], warn: bool) -> 
 
 @lru_cache(maxsize=1024)
 def _jitted(kernel: Kernel, mode: Mode) -> Any:
-    return jax.jit(partial(execute, kernel, mode))
+    return jax.jit(partial(execute, kernel, mode))  # pyright: ignore[reportArgumentType]
 
 
 def compile(  # noqa: PLR0913 - keywords
