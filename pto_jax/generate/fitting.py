@@ -168,12 +168,18 @@ def _repaired(search: _Search, rng: np.random.Generator) -> Fit | None:
     for _ in range(REPAIRS):
         machine, broken = search.follow()
         if broken is None:
-            longest = max(machine.trips, key=machine.trips.__getitem__, default=frozenset())
-            if machine.work <= WORK or machine.trips.get(longest, 0) <= 1 or not search.smaller(longest):
+            if not search.smaller(_costly(machine)):
                 return _fit_of(search, machine)
         elif not search.repair(broken, rng):
             return None
     return None
+
+
+def _costly(machine: TaintMachine) -> Origins:
+    """The arguments that make an execution long, or its buffers large."""
+    longest = max(machine.trips, key=machine.trips.__getitem__, default=frozenset())
+    long = machine.work > WORK and machine.trips.get(longest, 0) > 1
+    return machine.far | (longest if long else frozenset())
 
 
 def _fit_of(search: _Search, machine: TaintMachine) -> Fit:

@@ -25,6 +25,8 @@ Origins: TypeAlias = frozenset[str]
 MAX_OPERATIONS = 60_000
 #: Trips of a loop up to which all are followed; of longer loops those around powers of two, and the last one.
 TRIPS = 16
+#: Elements of a buffer beyond which accesses are noted that arguments decide on.
+FAR = 1 << 22
 #: Elements of a view up to which its buffer holds all of them where not every access was followed.
 WHOLE = 1 << 22
 
@@ -60,7 +62,8 @@ class TaintMachine(AbstractMachine):
     ``scalars`` are the integer arguments, ``elements`` gives the elements of integer buffers. ``reached`` is
     the number of elements of each buffer that are accessed, ``unsized`` the buffers that are accessed where
     only execution knows it; ``tables`` are those whose elements were read as scalars. ``work`` counts
-    executed instructions, ``trips`` the trips of each loop whose number depends on arguments.
+    executed instructions, ``trips`` the trips of each loop whose number depends on arguments; ``far`` are the
+    arguments that decide on accesses to large buffers.
     """
 
     profile: ProfileName
@@ -73,6 +76,7 @@ class TaintMachine(AbstractMachine):
     written: set[str] = field(default_factory=set)
     work: int = 0
     trips: dict[Origins, int] = field(default_factory=dict)
+    far: Origins = frozenset()
     _stored: dict[tuple[str, int], Scalar] = field(default_factory=dict)
     _times: int = 1
     _operations: int = MAX_OPERATIONS
@@ -234,6 +238,8 @@ class TaintMachine(AbstractMachine):
             last = first + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
             self._extend(view.buffer, last)
             self._extend_to_whole(view)
+            if last >= FAR:
+                self.far |= origins_of(view.offset, *view.shape)
 
     def _extend_to_whole(self, view: View) -> None:
         """An access that a table decides on, or a trip that was left out, may be anywhere in a view."""
