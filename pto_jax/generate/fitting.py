@@ -97,7 +97,12 @@ class _Search:
         return int(table(self.seed, buffer, bounds, _PERIOD)[at % _PERIOD])
 
     def repair(self, broken: Broken, rng: np.random.Generator) -> bool:
-        """Change the numbers that broke a rule; False where there are none."""
+        """Change the numbers that broke a rule; False where there are none.
+
+        Conditions on elements may have broken one that no number names: then all tables change.
+        """
+        if not broken.small | broken.large:
+            return self.smaller(frozenset(self.tables))
         small = frozenset(n for n in broken.small - broken.large if self.scalars.get(n, 0) < LARGE)
         if small:
             self.larger(small)

@@ -23,8 +23,8 @@ from ..profiles import ProfileName
 Origins: TypeAlias = frozenset[str]
 #: Operations up to which a program is followed.
 MAX_OPERATIONS = 60_000
-#: Trips of a loop up to which all are followed; of longer loops those around powers of two, and the last one.
-TRIPS = 16
+#: Operations of a loop up to which all trips are followed; else those around powers of two, and the last one.
+LOOP = 4_000
 #: Elements of a buffer beyond which accesses are noted that arguments decide on.
 FAR = 1 << 22
 #: Elements of a view up to which its buffer holds all of them where not every access was followed.
@@ -150,7 +150,7 @@ class TaintMachine(AbstractMachine):
         origins = origins_of(trips, *bounds)
         if origins:
             self.trips[origins] = max(count, self.trips.get(origins, 0))
-        followed = _followed(count)
+        followed = _followed(count, sum(1 for _ in frame.op.walk()))
         times, self._times = self._times, self._times * max(1, count // max(1, len(followed)))
         carried = tuple(inits)
         for trip in followed:
@@ -273,9 +273,9 @@ def _outside(value: Scalar, known: int) -> Broken:
     return Broken(small=origins) if known < 0 else Broken(origins)
 
 
-def _followed(count: int) -> Sequence[int]:
+def _followed(count: int, operations: int) -> Sequence[int]:
     """The trips of a loop that are followed: all of few, else those where a bound in the text may lie."""
-    if count <= TRIPS:
+    if count * operations <= LOOP:
         return range(count)
     powers = [1 << k for k in range(count.bit_length())]
     return sorted({0, count - 1, *(n for p in powers for n in (p - 1, p) if n < count)})
