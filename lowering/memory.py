@@ -7,6 +7,7 @@ window or the buffer read zero and are not written.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
@@ -18,8 +19,9 @@ from pto_jax.ir.dtypes import DType
 from pto_jax.ir.types import AtomicType, BLayout, GlobalLayout, Pad, TileType
 
 from . import atomics, masks, memory_convolution, quantise, region
-from .machine import addresses
+from .machine import addresses, slices
 from .memory_layouts import Placed, Window, fetch, within
+from .memory_lines import Lines, lines_of
 from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
 
 if TYPE_CHECKING:
@@ -90,7 +92,7 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     t, dst, buffer = c.tile("dst"), masks.lanes(inputs, "dst"), memory.buffer
     _require_in_bounds(c, "dst", dst, memory)
     window = window_of(c, memory.view, "dst")
-    fetched = fetch(buffer, window, t.shape)
+    fetched = _fetched(buffer, window, t.shape)
     if isinstance(window, memory_convolution.Converted):
         return window.filled(fetched, dst.words)
     inside = region.mask(t, dst)
@@ -104,6 +106,21 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     if t.pad == Pad.NULL:
         return jnp.where(inside, fetched, dst.words)
     return jnp.where(inside, fetched, jnp.where(_tail(t, dst), fill, dst.words))
+
+
+def _fetched(buffer: Flat, window: Placed, shape: tuple[int, int]) -> Words:
+    lines, gathered = _lines(window, shape, buffer), partial(fetch, window=window, shape=shape)
+    if lines is None:
+        return gathered(buffer)
+    found: Array = lax.platform_dependent(buffer, cpu=partial(lines.read, shape=shape), default=gathered)
+    return found
+
+
+def _lines(window: Placed, shape: tuple[int, int], buffer: Flat) -> Lines | None:
+    """A window as lines where it is none of the windows that are one slice."""
+    if not isinstance(window, Window) or window.block() is not None or window.moving_block() is not None:
+        return None
+    return None if window.is_static else lines_of(window, shape, buffer)
 
 
 def _require_in_bounds(c: Context, tile: str, lanes: Lanes, memory: GlobalMemory) -> None:
@@ -153,7 +170,18 @@ def put(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Flat:
     stored = _put_block(t, src, window, buffer)
     if stored is not None:
         return stored
-    where, words = targets(t, src, window, buffer).reshape(-1), src.words.reshape(-1)
+    lines = _lines(window, t.shape, buffer)
+    if lines is not None:
+        limited = lines.limited(*region.sizes(t, src))
+        return lax.platform_dependent(
+            buffer, src.words, cpu=limited.write, default=partial(_scatter, t, src, window)
+        )
+    return _scatter(t, src, window, buffer, src.words)
+
+
+def _scatter(t: TileType, src: Lanes, window: Placed, buffer: Flat, words: Words) -> Flat:
+    """A store element by element."""
+    where, words = targets(t, src, window, buffer).reshape(-1), words.reshape(-1)
     # Sorting pays only where lanes meet for certain; with strides of run time the scatter's order stands.
     if window.meets(t.shape):
         return atomics.overwrite(buffer, where, words)
@@ -168,19 +196,19 @@ def targets(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Int32[Arra
 
 def _put_block(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Flat | None:
     """A store through a block as slice updates; None when it is not one."""
-    block = window.block()
-    if block is None or not block.within(buffer) or not block.fits(t.shape):
+    block = window.block() or window.moving_block()
+    if block is None or not block.fits(t.shape) or block.span > buffer.shape[0] or block.is_sparse:
         return None
     shape = block.rows, block.cols
     if any(size is not None and size > n for size, n in zip(t.valid, shape, strict=True)):
         return None
     words, inside = src.words[: block.rows, : block.cols], region.mask(t, src, shape)
+    start = window.offset
     if inside is None and block.is_dense:
         flat = block.written(words)
-        if flat.shape == buffer.shape:
-            return flat
-        return lax.dynamic_update_slice(buffer, flat, (np.int32(block.begin),))
-    old = buffer[block.begin : block.end]
+        whole = isinstance(start, int) and start == 0 and flat.shape == buffer.shape
+        return flat if whole else slices.write(buffer, flat, start)
+    old = slices.read(buffer, start, block.span)
     if inside is not None:
         words = jnp.where(inside, words, block.read(old))
-    return lax.dynamic_update_slice(buffer, block.written(words, old), (np.int32(block.begin),))
+    return slices.write(buffer, block.written(words, old), start)
