@@ -20,7 +20,7 @@ from pto_jax.ir.types import AtomicType, BLayout, GlobalLayout, Pad, TileType
 
 from . import atomics, masks, memory_convolution, quantise, region
 from .machine import addresses, slices
-from .memory_layouts import Placed, Window, fetch, within
+from .memory_layouts import Placed, Window, block_of, fetch, within
 from .memory_lines import Lines, lines_of
 from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
 
@@ -118,9 +118,9 @@ def _fetched(buffer: Flat, window: Placed, shape: tuple[int, int]) -> Words:
 
 def _lines(window: Placed, shape: tuple[int, int], buffer: Flat) -> Lines | None:
     """A window as lines where it is none of the windows that are one slice."""
-    if not isinstance(window, Window) or window.block() is not None or window.moving_block() is not None:
+    if not isinstance(window, Window) or window.is_static or block_of(window, shape)[0] is not None:
         return None
-    return None if window.is_static else lines_of(window, shape, buffer)
+    return lines_of(window, shape, buffer)
 
 
 def _require_in_bounds(c: Context, tile: str, lanes: Lanes, memory: GlobalMemory) -> None:
@@ -196,14 +196,16 @@ def targets(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Int32[Arra
 
 def _put_block(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Flat | None:
     """A store through a block as slice updates; None when it is not one."""
-    block = window.block() or window.moving_block()
-    if block is None or not block.fits(t.shape) or block.span > buffer.shape[0] or block.is_sparse:
+    block, own = block_of(window, t.shape)
+    if block is None or not block.fits(t.shape) or block.span > buffer.shape[0]:
         return None
     shape = block.rows, block.cols
     if any(size is not None and size > n for size, n in zip(t.valid, shape, strict=True)):
         return None
-    words, inside = src.words[: block.rows, : block.cols], region.mask(t, src, shape)
-    start = window.offset
+    words, inside, start = src.words[: block.rows, : block.cols], region.mask(t, src, shape), window.offset
+    if own is not None:
+        own = own[: block.rows, : block.cols]
+        inside = own if inside is None else inside & own
     if inside is None and block.is_dense:
         flat = block.written(words)
         whole = isinstance(start, int) and start == 0 and flat.shape == buffer.shape

@@ -9,7 +9,7 @@ computed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
@@ -31,7 +31,7 @@ from .rules import Context, GlobalMemory, Inputs, memory_rule
 if TYPE_CHECKING:
     from jaxtyping import Int32, Int64, UInt
 
-    from .arrays import Flat, Words
+    from .arrays import Flat, Mask, Words
 
 RANK = 5
 #: Bytes of the innermost dimension of blocked layouts.
@@ -189,6 +189,21 @@ class Window:
         filled = tuple(known.get(axis, 1) for axis in range(len(self.shape)))
         return _meets(Window(0, filled, kept, self.axes), shape)
 
+    def widened(self, shape: tuple[int, int]) -> tuple[Window, Mask | None]:
+        """The window with run-time extents as large as a tile has them, where they are the slowest ones.
+
+        The mask [rows, cols] tells which lanes are in this window, None where the extents are known.
+        """
+        groups = [self._sizes(axes, n) for axes, n in zip(self.axes, shape, strict=True)]
+        sizes = dict(enumerate(self.shape)) | {axis: n for group in groups for axis, n in group}
+        inside = [
+            lax.broadcasted_iota(np.int32, (side, 1) if axis == 0 else (1, side), axis) < wide(limit)
+            for axis, (side, limit) in enumerate(zip(shape, self.lanes(), strict=True))
+            if not isinstance(limit, int)
+        ]
+        mask = jnp.broadcast_to(inside[0] & inside[-1], shape) if inside else None
+        return replace(self, shape=tuple(sizes[axis] for axis in range(len(self.shape)))), mask
+
     def _sizes(self, axes: Sequence[int], lanes: int) -> list[tuple[int, Scalar]]:
         """Extents of some dimensions; the slowest one that counts needs to be no larger than the tile."""
         found = [(axis, self.shape[axis]) for axis in axes]
@@ -331,14 +346,28 @@ def within(
 def fetch(buffer: Flat, window: Placed, shape: tuple[int, int]) -> Words:
     """The window's elements on a tile shape; lanes beyond the window or the buffer are zero."""
     fill = buffer.dtype.type(0)
-    block = window.block()
-    if block is not None and block.within(buffer) and block.fits(shape):
-        return region.fit(block.read(buffer[block.begin : block.end]), shape, fill)
-    block = window.moving_block()
-    if block is not None and block.span <= buffer.shape[0] and block.fits(shape) and not block.is_sparse:
-        return region.fit(block.read(slices.read(buffer, window.offset, block.span)), shape, fill)
+    block, inside = block_of(window, shape)
+    if block is not None and block.fits(shape) and block.span <= buffer.shape[0]:
+        words = block.read(slices.read(buffer, window.offset, block.span))
+        words = region.fit(words, shape, fill)
+        return words if inside is None else jnp.where(inside, words, fill)
     where = within(window.addresses(shape), buffer)
     return buffer.at[where].get(mode="fill", fill_value=0)
+
+
+def block_of(window: Placed, shape: tuple[int, int]) -> tuple[Block | None, Mask | None]:
+    """A window as a block that begins at its offset, and which lanes are in the window (None: all of it).
+
+    None where a block does not pay: addresses cost less than a long slice at a run-time place.
+    """
+    inside: Mask | None = None
+    if isinstance(window, Window):
+        window, inside = window.widened(shape)
+    block = window.block()
+    if block is None:
+        block = window.moving_block()
+        return (None if block is None or block.is_sparse else block), inside
+    return block, inside
 
 
 @memory_rule("tprefetch")
