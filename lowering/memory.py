@@ -23,9 +23,10 @@ from .machine import addresses, slices
 from .memory_layouts import Placed, Window, block_of, fetch, within
 from .memory_lines import Lines, lines_of
 from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
+from .words import from_words
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int32, Int64
+    from jaxtyping import Bool, Int32, Int64, Shaped
 
     from .arrays import Flat, Mask, Words
 
@@ -92,7 +93,8 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     t, dst, buffer = c.tile("dst"), masks.lanes(inputs, "dst"), memory.buffer
     _require_in_bounds(c, "dst", dst, memory)
     window = window_of(c, memory.view, "dst")
-    fetched = _fetched(buffer, window, t.shape)
+    source = buffer if memory.constant is None else memory.constant
+    fetched = _fetched(source, window, t.shape, buffer.dtype)
     if isinstance(window, memory_convolution.Converted):
         return window.filled(fetched, dst.words)
     inside = region.mask(t, dst)
@@ -108,11 +110,18 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     return jnp.where(inside, fetched, jnp.where(_tail(t, dst), fill, dst.words))
 
 
-def _fetched(buffer: Flat, window: Placed, shape: tuple[int, int]) -> Words:
-    lines, gathered = _lines(window, shape, buffer), partial(fetch, window=window, shape=shape)
+def _fetched(
+    source: Shaped[Array, " elements"], window: Placed, shape: tuple[int, int], word: np.dtype
+) -> Words:
+    """Words of a window's elements on a tile shape, of the words or the numbers of a buffer."""
+
+    def gathered(source: Shaped[Array, " elements"]) -> Words:
+        return from_words(fetch(source, window, shape), word)
+
+    lines = _lines(window, shape, source)
     if lines is None:
-        return gathered(buffer)
-    found: Array = lax.platform_dependent(buffer, cpu=partial(lines.read, shape=shape), default=gathered)
+        return gathered(source)
+    found: Array = lax.platform_dependent(source, cpu=partial(lines.read, shape=shape), default=gathered)
     return found
 
 
@@ -173,9 +182,9 @@ def put(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Flat:
     lines = _lines(window, t.shape, buffer)
     if lines is not None:
         limited = lines.limited(*region.sizes(t, src))
-        return lax.platform_dependent(
-            buffer, src.words, cpu=limited.write, default=partial(_scatter, t, src, window)
-        )
+        scattered = partial(_scatter, t, src, window)
+        written: Array = lax.platform_dependent(buffer, src.words, cpu=limited.write, default=scattered)
+        return written
     return _scatter(t, src, window, buffer, src.words)
 
 
@@ -206,10 +215,10 @@ def _put_block(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Flat | 
     if own is not None:
         own = own[: block.rows, : block.cols]
         inside = own if inside is None else inside & own
+    if isinstance(start, int) and block.within(buffer):
+        return block.put(buffer, words if inside is None else jnp.where(inside, words, block.taken(buffer)))
     if inside is None and block.is_dense:
-        flat = block.written(words)
-        whole = isinstance(start, int) and start == 0 and flat.shape == buffer.shape
-        return flat if whole else slices.write(buffer, flat, start)
+        return slices.write(buffer, block.written(words), start)
     old = slices.read(buffer, start, block.span)
     if inside is not None:
         words = jnp.where(inside, words, block.read(old))

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,20 +26,17 @@ from . import region
 from .machine import slices, storage
 from .machine.addresses import begin, distance, product, wide
 from .masks import lanes
+from .memory_blocks import Block, Run
 from .rules import Context, GlobalMemory, Inputs, memory_rule
 
 if TYPE_CHECKING:
-    from jaxtyping import Int32, Int64, UInt
+    from jaxtyping import Int32, Int64
 
     from .arrays import Flat, Mask, Words
 
 RANK = 5
 #: Bytes of the innermost dimension of blocked layouts.
 BLOCK_BYTES = 32
-#: Elements of a span of which one is read, at most, for a slice at a run-time offset to pay.
-SPARSEST = 32
-#: Extent and stride of one or more dimensions that are one arithmetic progression.
-Run: TypeAlias = tuple[int, int]
 
 
 class Axes(NamedTuple):
@@ -241,91 +238,11 @@ class Window:
         return tuple(runs)
 
 
-@dataclass(frozen=True)
-class Block:
-    """A static window of nested runs: the elements [begin, begin + span) of a buffer and the gaps between.
-
-    ``runs`` are by falling stride, each stride at least what the runs inside it span; ``back`` is the
-    permutation of their dimensions to those of the tile's rows and columns.
-    """
-
-    begin: int
-    span: int
-    runs: tuple[Run, ...]
-    back: tuple[int, ...]
-    rows: int
-    cols: int
-
-    @property
-    def end(self) -> int:
-        """The position after the last element."""
-        return self.begin + self.span
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether the block has no gaps."""
-        return self.span == self.rows * self.cols
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether so few elements of the span are read that addresses cost less than a slice."""
-        return self.span > SPARSEST * self.rows * self.cols
-
-    def fits(self, shape: tuple[int, int]) -> bool:
-        """Whether the block is no larger than a tile."""
-        return self.rows <= shape[0] and self.cols <= shape[1]
-
-    def within(self, buffer: Flat) -> bool:
-        """Whether the block is inside a flat buffer."""
-        return bool(self.begin >= 0 and self.end <= buffer.shape[0])
-
-    def read(self, flat: UInt[Array, " span"]) -> Words:
-        """[rows, cols] of the ``span`` elements of the block."""
-        for extent, stride in self.runs:
-            flat = _resized(flat, extent * stride).reshape(*flat.shape[:-1], extent, stride)
-        extents = flat.shape[:-1]
-        parts = lax.slice_in_dim(flat, 0, 1, axis=len(extents)).reshape(extents)
-        return parts.transpose(self.back).reshape(self.rows, self.cols)
-
-    def written(self, words: Words, flat: UInt[Array, " span"] | None = None) -> UInt[Array, " _"]:
-        """The ``span`` elements of the block after [rows, cols] are written.
-
-        ``flat`` has the gaps of one that is not dense.
-        """
-        extents = tuple(self.runs[i][0] for i in self.back)
-        forth = tuple(int(i) for i in np.argsort(self.back))
-        words = words.reshape(extents).transpose(forth)
-        if self.is_dense or flat is None:
-            return words.reshape(-1)
-        return _interleaved(words, flat, self.runs)
-
-
 @lru_cache(maxsize=1024)
 def _meets(window: Window, shape: tuple[int, int]) -> bool:
     where = np.asarray(window.addresses(shape))
     where = where[where >= 0]
     return bool(np.unique(where).size != where.size)
-
-
-def _interleaved(
-    words: UInt[Array, "..."], old: UInt[Array, "*lead length"], runs: Sequence[Run]
-) -> UInt[Array, "*lead length"]:
-    """``old`` [..., length] with ``words`` [..., *extents] at the places the runs name."""
-    if not runs:
-        return jnp.concatenate([words[..., None], old[..., 1:]], axis=-1)
-    extent, stride = runs[0]
-    length = old.shape[-1]
-    parts = _resized(old, extent * stride).reshape(*old.shape[:-1], extent, stride)
-    new = _interleaved(words, parts, runs[1:]).reshape(*old.shape[:-1], extent * stride)
-    return jnp.concatenate([new[..., :length], old[..., extent * stride :]], axis=-1)
-
-
-def _resized(flat: UInt[Array, "*lead _"], size: int) -> UInt[Array, "*lead _"]:
-    """The last dimension cropped, or extended with zeros."""
-    have = flat.shape[-1]
-    if have >= size:
-        return flat[..., :size]
-    return jnp.pad(flat, [(0, 0)] * (flat.ndim - 1) + [(0, size - have)])
 
 
 def positive(n: Scalar) -> Scalar:
@@ -348,7 +265,8 @@ def fetch(buffer: Flat, window: Placed, shape: tuple[int, int]) -> Words:
     fill = buffer.dtype.type(0)
     block, inside = block_of(window, shape)
     if block is not None and block.fits(shape) and block.span <= buffer.shape[0]:
-        words = block.read(slices.read(buffer, window.offset, block.span))
+        known = isinstance(window.offset, int) and block.within(buffer)
+        words = block.taken(buffer) if known else block.read(slices.read(buffer, window.offset, block.span))
         words = region.fit(words, shape, fill)
         return words if inside is None else jnp.where(inside, words, fill)
     where = within(window.addresses(shape), buffer)

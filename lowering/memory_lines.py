@@ -20,7 +20,7 @@ from .machine.addresses import wide
 from .memory_layouts import Window
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int, Int32, Int64
+    from jaxtyping import Bool, Int, Int32, Int64, Shaped
 
     from .arrays import Flat, Words
 
@@ -46,13 +46,14 @@ class Lines:
         def step(trip: Int[Array, ""], found: Words) -> Words:
             i = lax.convert_element_type(trip, np.int32)
             place, first = (lax.dynamic_index_in_dim(x, i, 0, False) for x in (inside, begin))
-            line = lax.dynamic_slice(buffer, (place,), (width,), allow_negative_indices=False)
+            line = _words(lax.dynamic_slice(buffer, (place,), (width,), allow_negative_indices=False))
             return lax.dynamic_update_index_in_dim(found, slices.moved(place - first, line)[0], i, 0)
 
         # Derived from the buffer: shard_map tracks over which axes a loop carry varies.
-        blank = jnp.broadcast_to(lax.bitwise_and(buffer[:width], buffer.dtype.type(0)), (len(inside), width))
-        found: Words = lax.fori_loop(np.int32(0), np.int32(len(inside)), step, blank)
-        found = jnp.where(self._mask(found.shape), found, found.dtype.type(0))
+        some = _words(buffer[:width])
+        blank = jnp.broadcast_to(lax.bitwise_and(some, some.dtype.type(0)), (len(inside), width))
+        found: Array = lax.fori_loop(np.int32(0), np.int32(len(inside)), step, blank)
+        found = lax.select(self._mask(found.shape), found, jnp.zeros_like(found))
         return found if self.by_row else found.T
 
     def _mask(self, shape: tuple[int, ...]) -> Bool[Array, "lines width"]:
@@ -127,3 +128,7 @@ def _least(a: Scalar, b: Scalar) -> Scalar:
     if isinstance(a, int) and isinstance(b, int):
         return min(a, b)
     return jnp.minimum(wide(a), wide(b))
+
+
+def _words(line: Shaped[Array, " width"]) -> Flat:
+    return lax.bitcast_convert_type(line, np.dtype(f"u{line.dtype.itemsize}"))
