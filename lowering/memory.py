@@ -23,12 +23,12 @@ from .machine import addresses, slices
 from .memory_layouts import Placed, Window, block_of, fetch, within
 from .memory_lines import Lines, lines_of
 from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
-from .words import from_words
+from .words import raw
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int32, Int64, Shaped
+    from jaxtyping import Bool, Int32, Int64
 
-    from .arrays import Flat, Mask, Words
+    from .arrays import Elements, Flat, Mask, Words
 
 
 def pad_word(dtype: DType, pad: Pad, profile: str) -> np.unsignedinteger:
@@ -94,7 +94,7 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     _require_in_bounds(c, "dst", dst, memory)
     window = window_of(c, memory.view, "dst")
     source = buffer if memory.constant is None else memory.constant
-    fetched = _fetched(source, window, t.shape, buffer.dtype)
+    fetched = _fetched(source, window, t.shape)
     if isinstance(window, memory_convolution.Converted):
         return window.filled(fetched, dst.words)
     inside = region.mask(t, dst)
@@ -110,13 +110,11 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     return jnp.where(inside, fetched, jnp.where(_tail(t, dst), fill, dst.words))
 
 
-def _fetched(
-    source: Shaped[Array, " elements"], window: Placed, shape: tuple[int, int], word: np.dtype
-) -> Words:
+def _fetched(source: Elements, window: Placed, shape: tuple[int, int]) -> Words:
     """Words of a window's elements on a tile shape, of the words or the numbers of a buffer."""
 
-    def gathered(source: Shaped[Array, " elements"]) -> Words:
-        return from_words(fetch(source, window, shape), word)
+    def gathered(source: Elements) -> Words:
+        return raw(fetch(source, window, shape))
 
     lines = _lines(window, shape, source)
     if lines is None:
@@ -125,7 +123,7 @@ def _fetched(
     return found
 
 
-def _lines(window: Placed, shape: tuple[int, int], buffer: Flat) -> Lines | None:
+def _lines(window: Placed, shape: tuple[int, int], buffer: Elements) -> Lines | None:
     """A window as lines where it is none of the windows that are one slice."""
     if not isinstance(window, Window) or window.is_static or block_of(window, shape)[0] is not None:
         return None

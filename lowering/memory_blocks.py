@@ -12,9 +12,9 @@ from jax import lax
 
 if TYPE_CHECKING:
     from jax import Array
-    from jaxtyping import UInt
+    from jaxtyping import Shaped, UInt
 
-    from .arrays import Flat, Words
+    from .arrays import Elements, Flat, Lanes, Words
 
 #: Elements of a span of which one is read, at most, for a slice at a run-time offset to pay.
 SPARSEST = 32
@@ -56,7 +56,7 @@ class Block:
         """Whether the block is no larger than a tile."""
         return self.rows <= shape[0] and self.cols <= shape[1]
 
-    def within(self, buffer: Flat) -> bool:
+    def within(self, buffer: Elements) -> bool:
         """Whether the block is inside a flat buffer."""
         return bool(self.begin >= 0 and self.end <= buffer.shape[0])
 
@@ -72,7 +72,7 @@ class Block:
         inside = self.begin >= 0 and first + length <= pitch and (line + count) * pitch <= size
         return ((line, first), (count, length), pitch) if inside and size % pitch == 0 else None
 
-    def taken(self, buffer: Flat) -> Words:
+    def taken(self, buffer: Elements) -> Lanes:
         """[rows, cols] of a buffer that the block is inside of."""
         found = self.rectangle(buffer.shape[0])
         if found is None:
@@ -96,7 +96,7 @@ class Block:
             return flat
         return lax.dynamic_update_slice(buffer, flat, (np.int32(self.begin),))
 
-    def read(self, flat: UInt[Array, " span"]) -> Words:
+    def read(self, flat: Shaped[Array, " span"]) -> Lanes:
         """[rows, cols] of the ``span`` elements of the block."""
         for extent, stride in self.runs:
             flat = _resized(flat, extent * stride).reshape(*flat.shape[:-1], extent, stride)
@@ -130,7 +130,7 @@ def _interleaved(
     return jnp.concatenate([new[..., :length], old[..., extent * stride :]], axis=-1)
 
 
-def _resized(flat: UInt[Array, "*lead _"], size: int) -> UInt[Array, "*lead _"]:
+def _resized(flat: Shaped[Array, "*lead _"], size: int) -> Shaped[Array, "*lead _"]:
     """The last dimension cropped, or extended with zeros."""
     have = flat.shape[-1]
     if have >= size:

@@ -32,7 +32,7 @@ from .rules import Context, GlobalMemory, Inputs, memory_rule
 if TYPE_CHECKING:
     from jaxtyping import Int32, Int64
 
-    from .arrays import Flat, Mask, Words
+    from .arrays import Elements, Lanes, Mask, Words
 
 RANK = 5
 #: Bytes of the innermost dimension of blocked layouts.
@@ -251,7 +251,7 @@ def positive(n: Scalar) -> Scalar:
 
 
 def within(
-    where: Int64[Array, "*shape"] | Int64[np.ndarray, "*shape"], buffer: Flat
+    where: Int64[Array, "*shape"] | Int64[np.ndarray, "*shape"], buffer: Elements
 ) -> Int32[Array, "*shape"]:
     """int32 positions; those outside the buffer become its size, which gathers and scatters skip."""
     size = np.int64(buffer.shape[0])
@@ -260,7 +260,7 @@ def within(
     return lax.convert_element_type(lax.select(outside, lax.full_like(where, size), where), np.int32)
 
 
-def fetch(buffer: Flat, window: Placed, shape: tuple[int, int]) -> Words:
+def fetch(buffer: Elements, window: Placed, shape: tuple[int, int]) -> Lanes:
     """The window's elements on a tile shape; lanes beyond the window or the buffer are zero."""
     fill = buffer.dtype.type(0)
     block, inside = block_of(window, shape)

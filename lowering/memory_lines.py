@@ -18,11 +18,12 @@ from pto_jax.interpreter import Scalar
 from .machine import slices
 from .machine.addresses import wide
 from .memory_layouts import Window
+from .words import raw
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int, Int32, Int64, Shaped
+    from jaxtyping import Bool, Int, Int32, Int64
 
-    from .arrays import Flat, Words
+    from .arrays import Elements, Flat, Words
 
 
 @dataclass(frozen=True)
@@ -38,7 +39,7 @@ class Lines:
     length: Scalar
     by_row: bool
 
-    def read(self, buffer: Flat, shape: tuple[int, int]) -> Words:
+    def read(self, buffer: Elements, shape: tuple[int, int]) -> Words:
         """The elements on a tile shape; zeros beyond the window and the buffer."""
         width = shape[1 if self.by_row else 0]
         begin, inside = self._places(buffer.shape[0], width)
@@ -46,11 +47,12 @@ class Lines:
         def step(trip: Int[Array, ""], found: Words) -> Words:
             i = lax.convert_element_type(trip, np.int32)
             place, first = (lax.dynamic_index_in_dim(x, i, 0, False) for x in (inside, begin))
-            line = _words(lax.dynamic_slice(buffer, (place,), (width,), allow_negative_indices=False))
-            return lax.dynamic_update_index_in_dim(found, slices.moved(place - first, line)[0], i, 0)
+            line = raw(lax.dynamic_slice(buffer, (place,), (width,), allow_negative_indices=False))
+            line = slices.moved(place - first, line)[0]
+            return lax.dynamic_update_slice(found, line[None], (i, np.int32(0)), allow_negative_indices=False)
 
         # Derived from the buffer: shard_map tracks over which axes a loop carry varies.
-        some = _words(buffer[:width])
+        some = raw(buffer[:width])
         blank = jnp.broadcast_to(lax.bitwise_and(some, some.dtype.type(0)), (len(inside), width))
         found: Array = lax.fori_loop(np.int32(0), np.int32(len(inside)), step, blank)
         found = lax.select(self._mask(found.shape), found, jnp.zeros_like(found))
@@ -103,7 +105,7 @@ class Lines:
         return first, moved
 
 
-def lines_of(window: Window, shape: tuple[int, int], buffer: Flat) -> Lines | None:
+def lines_of(window: Window, shape: tuple[int, int], buffer: Elements) -> Lines | None:
     """A window as lines of a tile, None where neither rows nor columns are such, or none fits the buffer."""
     for by_row, along in ((True, window.axes.cols), (False, window.axes.rows)):
         counting = [axis for axis in along if not _is(window.shape[axis], 1)]
@@ -128,7 +130,3 @@ def _least(a: Scalar, b: Scalar) -> Scalar:
     if isinstance(a, int) and isinstance(b, int):
         return min(a, b)
     return jnp.minimum(wide(a), wide(b))
-
-
-def _words(line: Shaped[Array, " width"]) -> Flat:
-    return lax.bitcast_convert_type(line, np.dtype(f"u{line.dtype.itemsize}"))

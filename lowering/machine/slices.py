@@ -19,10 +19,10 @@ from .addresses import wide
 if TYPE_CHECKING:
     from jaxtyping import Int32, Int64, Shaped, UInt
 
-    from ..arrays import Flat, Words
+    from ..arrays import Elements, Flat, Words
 
 
-def read(flat: Flat, start: Scalar, count: int) -> UInt[Array, " {count}"]:
+def read(flat: Elements, start: Scalar, count: int) -> Shaped[Array, " {count}"]:
     """``count`` elements from ``start`` on; no more than the array has."""
     size = flat.shape[0]
     if isinstance(start, int) and 0 <= start <= size - count:
