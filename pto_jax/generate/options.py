@@ -73,7 +73,7 @@ class Options:
     partial: float = 0.6
     uneven: float = 0.05
     shapes: float = 0.2
-    attributes: float = 0.2
+    attributes: float = 0.5
     control: float = 0.0
     calls: float = 0.0
     aliasing: float = 0.0
