@@ -120,7 +120,7 @@ class TileMemory:
     max_steps: int = MAX_STEPS
     axes: frozenset[str] = frozenset()
     core: str = ""
-    learned: dict[tuple[str, int], Any] = field(default_factory=dict)
+    region_traces: dict[tuple[str, int], Any] = field(default_factory=dict)
     numbers: BlockNumbers = field(default_factory=BlockNumbers)
     _layout: dict[str, Cell] = field(default_factory=dict)
     _in_block: bool = False

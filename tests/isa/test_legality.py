@@ -187,10 +187,6 @@ pto.section.{kind} {{
         for core, kind in (("aic", "cube"), ("aiv", "vector"))
     },
     ("set_validshape", "valid-range"): f"{OPENED}pto.set_validshape %t, %c17, %c1 : {OPEN}",
-    ("tmrgsort", "block-length"): f"""%n = arith.constant 32 : i32
-%t = pto.alloc_tile : {LIST}
-%u = pto.alloc_tile : {LIST}
-pto.tmrgsort ins(%t, %n : {LIST}, i32) outs(%u : {LIST})""",
     ("subset", "window"): (
         f"%t = pto.alloc_tile : {FULL}\n%s = pto.subset %t[%c1, %c0] sizes [16, 32] : {FULL}"
     ),
