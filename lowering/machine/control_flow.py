@@ -48,7 +48,7 @@ def branch(machine: TileMemory, frame: Frame, condition: Scalar, arms: Sequence[
     """``lax.cond`` over two arms."""
     attempts = Attempts(machine, frame)
     effects = attempts.effects
-    sites = attempts.learned.sites
+    sites = attempts.traces.sites
     shape = _scalars(frame.op)
 
     def run(which: int) -> list[Leaf]:
@@ -88,6 +88,9 @@ def branch(machine: TileMemory, frame: Frame, condition: Scalar, arms: Sequence[
             ends = [retry.ends, handed(1) if retry.which == 0 else None]
             shape = _joined(frame.op, shape, [e for e in ends if e is not None])
             continue
+        except NotExecutableError:
+            attempts.rewind()
+            raise
         attempts.rewind()
         effects.restore(machine, frame, leaving)
         results = tuple(fill(machine, s, leaving) for s in shape or ())
@@ -176,7 +179,7 @@ def _looped(
     effects = attempts.effects
     starts = list(inits)
     shape = [opened(i, d) for i, d in zip(starts, dtypes, strict=True)]
-    sites = attempts.learned.sites[0]
+    sites = attempts.traces.sites[0]
     in_place = False
 
     def step(trip: Int64[Array, ""], data: list[Leaf]) -> list[Leaf]:
@@ -219,6 +222,9 @@ def _looped(
                 for i, s, e, d in zip(starts, shape, retry.ends, dtypes, strict=True)
             ]
             continue
+        except NotExecutableError:
+            attempts.rewind()
+            raise
         _check_by_value(effects, frame, inits, starts, in_place)
         attempts.rewind()
         given = iter(data)

@@ -20,6 +20,8 @@ from .tile_memory import TileMemory
 
 def changes(machine: TileMemory, frame: Frame) -> tuple[list[str], list[str]]:
     """Keys of the cells and names of the buffers that the region of an operation probably changes."""
+    if frame.members:
+        return _of_cores(machine, frame.members)
     if frame.reading is None:
         return [], []
     writes = frame.reading.writes_inside(frame.op)
@@ -36,6 +38,20 @@ def changes(machine: TileMemory, frame: Frame) -> tuple[list[str], list[str]]:
         elif isinstance(target, View | Pointer) and isinstance(target.buffer, str):
             buffers.setdefault(target.buffer)
     return [key for key in cells if key in machine.cells], list(buffers)
+
+
+def _of_cores(machine: TileMemory, members: Mapping[str, Frame]) -> tuple[list[str], list[str]]:
+    """What the regions change that several cores enter together."""
+    own = machine.core
+    cells: list[str] = []
+    buffers: list[str] = []
+    for core, frame in members.items():
+        machine.enter(core)
+        found = changes(machine, frame)
+        cells += found[0]
+        buffers += found[1]
+    machine.enter(own)
+    return list(dict.fromkeys(cells)), list(dict.fromkeys(buffers))
 
 
 def _allocated(machine: TileMemory, op: Op, around: Mapping[str, Operand]) -> TileRef | None:

@@ -27,6 +27,8 @@ from .tainted import Broken, Origins, TaintMachine, TooLong
 REPAIRS, DRAWS = 60, 6
 #: Instructions that an execution may have where arguments decide on it.
 WORK = 400
+#: Numbers up to which extents grow to hold what lies behind them.
+LARGE = 1 << 10
 #: Elements of a table up to which they are all different draws.
 _PERIOD = 1 << 16
 
@@ -94,6 +96,22 @@ class _Search:
         bounds = self.tables.setdefault(buffer, (0, 8))
         return int(table(self.seed, buffer, bounds, _PERIOD)[at % _PERIOD])
 
+    def repair(self, broken: Broken, rng: np.random.Generator) -> bool:
+        """Change the numbers that broke a rule; False where there are none.
+
+        Conditions on elements may have broken one that no number names: then all tables change.
+        """
+        if not broken.small | broken.large:
+            return self.smaller(frozenset(self.tables))
+        small = frozenset(n for n in broken.small - broken.large if self.scalars.get(n, 0) < LARGE)
+        if small:
+            self.larger(small)
+        elif broken.large and not self.smaller(broken.large):
+            # Nothing smaller helps: some numbers belong together.
+            for name in sorted(broken.large & self.scalars.keys()):
+                self.scalars[name] = int(rng.integers(0, 65))
+        return bool(small or broken.large)
+
     def smaller(self, origins: Origins) -> bool:
         """Halve numbers; whether any changed."""
         before = dict(self.scalars), dict(self.tables)
@@ -155,18 +173,18 @@ def _repaired(search: _Search, rng: np.random.Generator) -> Fit | None:
     for _ in range(REPAIRS):
         machine, broken = search.follow()
         if broken is None:
-            longest = max(machine.trips, key=machine.trips.__getitem__, default=frozenset())
-            if machine.work <= WORK or machine.trips.get(longest, 0) <= 1 or not search.smaller(longest):
+            if not search.smaller(_costly(machine)):
                 return _fit_of(search, machine)
-        elif not broken.origins:
+        elif not search.repair(broken, rng):
             return None
-        elif broken.low:
-            search.larger(broken.origins)
-        elif not search.smaller(broken.origins):
-            # Nothing smaller helps: some numbers belong together.
-            for name in sorted(broken.origins & search.scalars.keys()):
-                search.scalars[name] = int(rng.integers(0, 65))
     return None
+
+
+def _costly(machine: TaintMachine) -> Origins:
+    """The arguments that make an execution long, or its buffers large."""
+    longest = max(machine.trips, key=machine.trips.__getitem__, default=frozenset())
+    long = machine.work > WORK and machine.trips.get(longest, 0) > 1
+    return machine.far | (longest if long else frozenset())
 
 
 def _fit_of(search: _Search, machine: TaintMachine) -> Fit:

@@ -23,8 +23,10 @@ from ..profiles import ProfileName
 Origins: TypeAlias = frozenset[str]
 #: Operations up to which a program is followed.
 MAX_OPERATIONS = 60_000
-#: Trips of a loop up to which all are followed; of longer loops those around powers of two, and the last one.
-TRIPS = 16
+#: Operations of a loop up to which all trips are followed; else those around powers of two, and the last one.
+LOOP = 4_000
+#: Elements of a buffer beyond which accesses are noted that arguments decide on.
+FAR = 1 << 22
 #: Elements of a view up to which its buffer holds all of them where not every access was followed.
 WHOLE = 1 << 22
 
@@ -38,10 +40,10 @@ class Tainted:
 
 
 class Broken(Exception):
-    """A run-time rule is broken; numbers from these arguments broke it, ``low`` where they are too small."""
+    """A run-time rule is broken: numbers from some arguments are too large, or others too small."""
 
-    def __init__(self, origins: Origins, *, low: bool = False) -> None:
-        self.origins, self.low = origins, low
+    def __init__(self, large: Origins = frozenset(), small: Origins = frozenset()) -> None:
+        self.large, self.small = large, small
 
 
 class TooLong(Exception):
@@ -60,7 +62,8 @@ class TaintMachine(AbstractMachine):
     ``scalars`` are the integer arguments, ``elements`` gives the elements of integer buffers. ``reached`` is
     the number of elements of each buffer that are accessed, ``unsized`` the buffers that are accessed where
     only execution knows it; ``tables`` are those whose elements were read as scalars. ``work`` counts
-    executed instructions, ``trips`` the trips of each loop whose number depends on arguments.
+    executed instructions, ``trips`` the trips of each loop whose number depends on arguments; ``far`` are the
+    arguments that decide on accesses to large buffers.
     """
 
     profile: ProfileName
@@ -73,6 +76,7 @@ class TaintMachine(AbstractMachine):
     written: set[str] = field(default_factory=set)
     work: int = 0
     trips: dict[Origins, int] = field(default_factory=dict)
+    far: Origins = frozenset()
     _stored: dict[tuple[str, int], Scalar] = field(default_factory=dict)
     _times: int = 1
     _operations: int = MAX_OPERATIONS
@@ -107,22 +111,26 @@ class TaintMachine(AbstractMachine):
     def trap(self, op: Op) -> None:
         """The execution ends with an error."""
         if not self.depth:
-            raise Broken(frozenset())
+            raise Broken
 
     def require(
         self, op: Op, rule: str, allowed: str, broken: Scalar, found: str = "", values: Sequence[Scalar] = ()
     ) -> None:
         """Blame the numbers that a rule names."""
-        if self.known(broken) and not self.depth:
-            low = any((n := self.known(v)) is not None and n < 0 for v in values)
-            raise Broken(origins_of(broken, *values), low=low)
+        if not self.known(broken) or self.depth:
+            return
+        negative = [v for v in values if (n := self.known(v)) is not None and n < 0]
+        if negative:
+            raise Broken(small=origins_of(*negative))
+        *moved, extent = values if rule == "window" else (*values, 0)
+        raise Broken(origins_of(*moved) or origins_of(broken), origins_of(extent))
 
     def region(self, op: Op, ref: TileRef) -> None:
         """Valid sizes lie within the tile."""
         for size, extent in zip((ref.v_row, ref.v_col), ref.type.shape, strict=True):
             known = self.known(size)
             if known is not None and not 0 <= known <= extent and not self.depth:
-                raise Broken(origins_of(size), low=known < 0)
+                raise _outside(size, known)
 
     # -- control flow --------------------------------------------------------------------------------
 
@@ -142,7 +150,7 @@ class TaintMachine(AbstractMachine):
         origins = origins_of(trips, *bounds)
         if origins:
             self.trips[origins] = max(count, self.trips.get(origins, 0))
-        followed = _followed(count)
+        followed = _followed(count, sum(1 for _ in frame.op.walk()))
         times, self._times = self._times, self._times * max(1, count // max(1, len(followed)))
         carried = tuple(inits)
         for trip in followed:
@@ -164,7 +172,7 @@ class TaintMachine(AbstractMachine):
     def _within(self, ref: TileRef, position: Scalar) -> None:
         at = self.known(position)
         if at is not None and not 0 <= at < ref.type.rows * ref.type.cols and not self.depth:
-            raise Broken(origins_of(position), low=at < 0)
+            raise _outside(position, at)
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
         """The element of a buffer that is not written by instructions before."""
@@ -187,7 +195,7 @@ class TaintMachine(AbstractMachine):
         """The element that a pointer is at, None where it is not known."""
         at = self.known(pointer.offset)
         if at is not None and at < 0 and not self.depth:
-            raise Broken(origins_of(pointer.offset), low=True)
+            raise _outside(pointer.offset, at)
         self._extend(pointer.buffer, at)
         return at
 
@@ -225,11 +233,13 @@ class TaintMachine(AbstractMachine):
         first, *rest = (n or 0 for n in numbers)
         shape, strides = rest[: len(view.shape)], rest[len(view.shape) :]
         if first < 0 and not self.depth:
-            raise Broken(origins_of(view.offset), low=True)
+            raise _outside(view.offset, first)
         if all(n > 0 for n in shape):
             last = first + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
             self._extend(view.buffer, last)
             self._extend_to_whole(view)
+            if last >= FAR:
+                self.far |= origins_of(view.offset, *view.shape)
 
     def _extend_to_whole(self, view: View) -> None:
         """An access that a table decides on, or a trip that was left out, may be anywhere in a view."""
@@ -257,9 +267,15 @@ class TaintMachine(AbstractMachine):
                 raise Broken(origins_of(*(n for ref in tiles.values() for n in (ref.v_row, ref.v_col))))
 
 
-def _followed(count: int) -> Sequence[int]:
+def _outside(value: Scalar, known: int) -> Broken:
+    """The error of a number that is negative, or too large."""
+    origins = origins_of(value)
+    return Broken(small=origins) if known < 0 else Broken(origins)
+
+
+def _followed(count: int, operations: int) -> Sequence[int]:
     """The trips of a loop that are followed: all of few, else those where a bound in the text may lie."""
-    if count <= TRIPS:
+    if count * operations <= LOOP:
         return range(count)
     powers = [1 << k for k in range(count.bit_length())]
     return sorted({0, count - 1, *(n for p in powers for n in (p - 1, p) if n < count)})

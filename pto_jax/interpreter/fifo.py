@@ -266,7 +266,8 @@ def meeting(interpreter: Interpreter, op: Op) -> Block:
     """The block of a core, which must be known to come here."""
     if interpreter.machine.depth != interpreter.shared.depth:
         raise refused(
-            op, "under control flow that only execution knows; allowed: known conditions and trip counts"
+            op,
+            "under control flow that only execution knows; allowed: loops and branches that all cores enter",
         )
     return interpreter.shared
 

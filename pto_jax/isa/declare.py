@@ -144,10 +144,12 @@ class Contradiction(Decision):
     """A decision against a public test suite whose expected results say something else.
 
     ``other`` is what these results want, ``other_source`` where they stand; ``profiles`` are those meant.
+    ``key`` names the rule of the reference interpreter that computes what they want, where there is one.
     """
 
     other: str
     other_source: str
+    key: str = ""
     profiles: tuple[ProfileName, ...] = ("a2a3", "a5")
 
 

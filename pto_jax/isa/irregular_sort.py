@@ -178,6 +178,7 @@ TSORT32 = tile_instruction(
             HEADERS,
             other="the number 4286578688, the bits of -inf read as an integer, which sorts first",
             other_source="PTOAS tilelang system tests of tsort32 (3 cases, a defect of their generator)",
+            key="filler-first",
             profiles=("a5",),
         ),
         Decision(

@@ -176,7 +176,17 @@ _DECISIONS = (
         "The infinities.",
         f"{PAGES}; {HEADERS}; {SIMULATOR_VALUES}",
         other="max is the largest finite f32",
-        other_source="PTOAS tilelang system tests of tfillpad (7 cases)",
+        other_source="PTOAS tilelang system tests of tfillpad (5 cases)",
+        key="finite-pads",
+        profiles=("a5",),
+    ),
+    Contradiction(
+        "Does pad zero ever stand for another number?",
+        "No: it is zero.",
+        f"{PAGES}; {HEADERS}; {SIMULATOR_VALUES}",
+        other="pad zero is -1 where the test means a pad that the text cannot say",
+        other_source="PTOAS tilelang system tests of tfillpad (2 cases, a placeholder in their text)",
+        key="minus-one",
         profiles=("a5",),
     ),
 )

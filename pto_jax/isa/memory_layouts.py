@@ -284,15 +284,16 @@ def window_fits(tile: str, view: str) -> Constraint:
         if site.op.group("offsets") or t.v_row is None or t.v_col is None or 0 in t.valid:
             return
         larger = layout in MX or not site.instruction.operand(tile).is_read
+        have, want = times(*v.dims) if layout is None else None, t.v_row * t.v_col
+        if have is not None and (have < want if larger else have != want):
+            yield (
+                view,
+                f"{view} has {have} elements ({'x'.join(size(d) for d in v.dims)}), the valid "
+                f"region of {tile} has {want} ({t.v_row}x{t.v_col}); allowed: "
+                f"{'at least as many' if larger else 'equal sizes'}, or a dynamic valid region",
+            )
+            return
         if layout is None and len(v.dims) > 2:
-            have, want = times(*v.dims), t.v_row * t.v_col
-            if have is not None and (have < want if larger else have != want):
-                yield (
-                    view,
-                    f"{view} has {have} elements ({'x'.join(size(d) for d in v.dims)}), the valid "
-                    f"region of {tile} has {want} ({t.v_row}x{t.v_col}); allowed: "
-                    f"{'at least as many' if larger else 'equal sizes'}, or a dynamic valid region",
-                )
             return
         rows, cols = window_shape(v.dims, layout)
         if larger and ((rows or t.v_row) < t.v_row or (cols or t.v_col) < t.v_col):

@@ -154,6 +154,7 @@ def scratched(name: str, sources: str, data: str, tmp: str) -> str:
 
 #: Rules on constants and on lists of operands, which no edit of types or attributes breaks: the same
 #: instruction in a program that breaks nothing else.
+LIST = "!pto.tile_buf<vec, 1x256xf32>"
 WRITTEN_OUT = {
     ("alloc_tile", "valid-operands"): f"%t = pto.alloc_tile valid_row = %c16 : {OPEN}",
     ("alloc_tile", "valid-range"): f"%t = pto.alloc_tile valid_row = %c17 valid_col = %c64 : {OPEN}",
