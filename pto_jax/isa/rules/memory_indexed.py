@@ -70,7 +70,7 @@ def coalesce_given(site: Site) -> Iterator[Finding]:
     """What an index picks is said: by loads always, by stores that say another mode."""
     said = site.op.attrs
     modes = [key for key in _MODES if key in said]
-    stores = site.instruction.traits.has("write", "global")
+    stores = site.instruction.operand("dst").kind == "gm"
     if "coalesce" in said or (stores and not modes):
         return
     beside = f" beside {modes[0]}" if modes else ""
