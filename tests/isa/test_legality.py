@@ -154,7 +154,6 @@ def scratched(name: str, sources: str, data: str, tmp: str) -> str:
 
 #: Rules on constants and on lists of operands, which no edit of types or attributes breaks: the same
 #: instruction in a program that breaks nothing else.
-LIST = "!pto.tile_buf<vec, 1x256xf32>"
 WRITTEN_OUT = {
     ("alloc_tile", "valid-operands"): f"%t = pto.alloc_tile valid_row = %c16 : {OPEN}",
     ("alloc_tile", "valid-range"): f"%t = pto.alloc_tile valid_row = %c17 valid_col = %c64 : {OPEN}",
@@ -187,10 +186,6 @@ pto.section.{kind} {{
         for core, kind in (("aic", "cube"), ("aiv", "vector"))
     },
     ("set_validshape", "valid-range"): f"{OPENED}pto.set_validshape %t, %c17, %c1 : {OPEN}",
-    ("tmrgsort", "block-length"): f"""%n = arith.constant 32 : i32
-%t = pto.alloc_tile : {LIST}
-%u = pto.alloc_tile : {LIST}
-pto.tmrgsort ins(%t, %n : {LIST}, i32) outs(%u : {LIST})""",
     ("subset", "window"): (
         f"%t = pto.alloc_tile : {FULL}\n%s = pto.subset %t[%c1, %c0] sizes [16, 32] : {FULL}"
     ),
