@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     Word: TypeAlias = UInt[Array, ""]
     #: Raw words of a buffer of global memory or of a tile's storage, one after the other.
     Flat: TypeAlias = UInt[Array, " elements"]
+    #: Such words, or the numbers that they stand for.
+    Elements: TypeAlias = Shaped[Array, " elements"]
+    #: The same of a tile.
+    Lanes: TypeAlias = Shaped[Array, "rows cols"]
     #: Which of those lanes are meant.
     Mask: TypeAlias = Bool[Array, "rows cols"]
     #: The values of the words of a tile.

@@ -67,8 +67,9 @@ def left_fold(
             total = step(total, bits.decode(line, source.dtype))
         return total
 
-    def trip(i: Int32[Array, ""], total: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
-        return fold(lax.dynamic_slice_in_dim(lines, i * np.int32(STEP), STEP, axis), total)
+    def trip(i: Int[Array, ""], total: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
+        first = lax.convert_element_type(i, np.int32) * np.int32(STEP)
+        return fold(lax.dynamic_slice_in_dim(lines, first, STEP, axis), total)
 
     total, trips = _start(lines, operation, axis), count // STEP if count > STEP else 0
     if trips:

@@ -7,6 +7,7 @@ window or the buffer read zero and are not written.
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
@@ -18,14 +19,16 @@ from pto_jax.ir.dtypes import DType
 from pto_jax.ir.types import AtomicType, BLayout, GlobalLayout, Loc, Pad, TileType
 
 from . import atomics, masks, memory_convolution, quantise, region
-from .machine import addresses
-from .memory_layouts import Placed, Window, fetch, within
+from .machine import addresses, slices
+from .memory_layouts import Placed, Window, block_of, fetch, within
+from .memory_lines import Lines, lines_of
 from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
+from .words import raw
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Int64
 
-    from .arrays import Flat, Mask, Words
+    from .arrays import Elements, Flat, Mask, Words
 
 
 def pad_word(dtype: DType, pad: Pad, profile: str) -> np.unsignedinteger:
@@ -92,7 +95,8 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     t, dst, buffer = c.tile("dst"), masks.lanes(inputs, "dst"), memory.buffer
     _require_in_bounds(c, "dst", dst, memory)
     window = window_of(c, memory.view, "dst")
-    fetched = fetch(buffer, window, t.shape)
+    source = buffer if memory.constant is None else memory.constant
+    fetched = _fetched(source, window, t.shape)
     if isinstance(window, memory_convolution.Converted):
         return window.filled(fetched, dst.words)
     inside = region.mask(t, dst)
@@ -106,6 +110,26 @@ def tload(c: Context, inputs: Inputs, memory: GlobalMemory) -> Words:
     if t.pad == Pad.NULL:
         return jnp.where(inside, fetched, dst.words)
     return jnp.where(inside, fetched, jnp.where(_tail(t, dst), fill, dst.words))
+
+
+def _fetched(source: Elements, window: Placed, shape: tuple[int, int]) -> Words:
+    """Words of a window's elements on a tile shape, of the words or the numbers of a buffer."""
+
+    def gathered(source: Elements) -> Words:
+        return raw(fetch(source, window, shape))
+
+    lines = _lines(window, shape, source)
+    if lines is None:
+        return gathered(source)
+    found: Array = lax.platform_dependent(source, cpu=partial(lines.read, shape=shape), default=gathered)
+    return found
+
+
+def _lines(window: Placed, shape: tuple[int, int], buffer: Elements) -> Lines | None:
+    """A window as lines where it is none of the windows that are one slice."""
+    if not isinstance(window, Window) or window.is_static or block_of(window, shape)[0] is not None:
+        return None
+    return lines_of(window, shape, buffer)
 
 
 def _require_in_bounds(c: Context, tile: str, lanes: Lanes, memory: GlobalMemory) -> None:
@@ -155,7 +179,18 @@ def put(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Flat:
     stored = _put_block(t, src, window, buffer)
     if stored is not None:
         return stored
-    where, words = targets(t, src, window, buffer).reshape(-1), src.words.reshape(-1)
+    lines = _lines(window, t.shape, buffer)
+    if lines is not None:
+        limited = lines.limited(*region.sizes(t, src))
+        scattered = partial(_scatter, t, src, window)
+        written: Array = lax.platform_dependent(buffer, src.words, cpu=limited.write, default=scattered)
+        return written
+    return _scatter(t, src, window, buffer, src.words)
+
+
+def _scatter(t: TileType, src: Lanes, window: Placed, buffer: Flat, words: Words) -> Flat:
+    """A store element by element."""
+    where, words = targets(t, src, window, buffer).reshape(-1), words.reshape(-1)
     # Sorting pays only where lanes meet for certain; with strides of run time the scatter's order stands.
     if window.meets(t.shape):
         return atomics.overwrite(buffer, where, words)
@@ -170,19 +205,21 @@ def targets(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Int32[Arra
 
 def _put_block(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Flat | None:
     """A store through a block as slice updates; None when it is not one."""
-    block = window.block()
-    if block is None or not block.within(buffer) or not block.fits(t.shape):
+    block, own = block_of(window, t.shape)
+    if block is None or not block.fits(t.shape) or block.span > buffer.shape[0]:
         return None
     shape = block.rows, block.cols
     if any(size is not None and size > n for size, n in zip(t.valid, shape, strict=True)):
         return None
-    words, inside = src.words[: block.rows, : block.cols], region.mask(t, src, shape)
+    words, inside, start = src.words[: block.rows, : block.cols], region.mask(t, src, shape), window.offset
+    if own is not None:
+        own = own[: block.rows, : block.cols]
+        inside = own if inside is None else inside & own
+    if isinstance(start, int) and block.within(buffer):
+        return block.put(buffer, words if inside is None else jnp.where(inside, words, block.taken(buffer)))
     if inside is None and block.is_dense:
-        flat = block.written(words)
-        if flat.shape == buffer.shape:
-            return flat
-        return lax.dynamic_update_slice(buffer, flat, (np.int32(block.begin),))
-    old = buffer[block.begin : block.end]
+        return slices.write(buffer, block.written(words), start)
+    old = slices.read(buffer, start, block.span)
     if inside is not None:
         words = jnp.where(inside, words, block.read(old))
-    return lax.dynamic_update_slice(buffer, block.written(words, old), (np.int32(block.begin),))
+    return slices.write(buffer, block.written(words, old), start)

@@ -15,7 +15,8 @@ from pto_jax.ir.convolution import Conv
 from pto_jax.ir.types import GlobalLayout
 
 from .machine.addresses import NEAR, Positions, begin, distance, wide
-from .memory_layouts import RANK, Block, positive
+from .memory_blocks import Block
+from .memory_layouts import RANK, positive
 
 if TYPE_CHECKING:
     from jaxtyping import Int64

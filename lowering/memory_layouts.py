@@ -9,10 +9,10 @@ computed.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from math import prod
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 import jax.numpy as jnp
 import numpy as np
@@ -26,20 +26,17 @@ from . import region
 from .machine import slices, storage
 from .machine.addresses import begin, distance, product, wide
 from .masks import lanes
+from .memory_blocks import Block, Run
 from .rules import Context, GlobalMemory, Inputs, memory_rule
 
 if TYPE_CHECKING:
-    from jaxtyping import Int32, Int64, UInt
+    from jaxtyping import Int32, Int64
 
-    from .arrays import Flat, Words
+    from .arrays import Elements, Lanes, Mask, Words
 
 RANK = 5
 #: Bytes of the innermost dimension of blocked layouts.
 BLOCK_BYTES = 32
-#: Elements of a span of which one is read, at most, for a slice at a run-time offset to pay.
-SPARSEST = 32
-#: Extent and stride of one or more dimensions that are one arithmetic progression.
-Run: TypeAlias = tuple[int, int]
 
 
 class Axes(NamedTuple):
@@ -189,6 +186,21 @@ class Window:
         filled = tuple(known.get(axis, 1) for axis in range(len(self.shape)))
         return _meets(Window(0, filled, kept, self.axes), shape)
 
+    def widened(self, shape: tuple[int, int]) -> tuple[Window, Mask | None]:
+        """The window with run-time extents as large as a tile has them, where they are the slowest ones.
+
+        The mask [rows, cols] tells which lanes are in this window, None where the extents are known.
+        """
+        groups = [self._sizes(axes, n) for axes, n in zip(self.axes, shape, strict=True)]
+        sizes = dict(enumerate(self.shape)) | {axis: n for group in groups for axis, n in group}
+        inside = [
+            lax.broadcasted_iota(np.int32, (side, 1) if axis == 0 else (1, side), axis) < wide(limit)
+            for axis, (side, limit) in enumerate(zip(shape, self.lanes(), strict=True))
+            if not isinstance(limit, int)
+        ]
+        mask = jnp.broadcast_to(inside[0] & inside[-1], shape) if inside else None
+        return replace(self, shape=tuple(sizes[axis] for axis in range(len(self.shape)))), mask
+
     def _sizes(self, axes: Sequence[int], lanes: int) -> list[tuple[int, Scalar]]:
         """Extents of some dimensions; the slowest one that counts needs to be no larger than the tile."""
         found = [(axis, self.shape[axis]) for axis in axes]
@@ -226,91 +238,11 @@ class Window:
         return tuple(runs)
 
 
-@dataclass(frozen=True)
-class Block:
-    """A static window of nested runs: the elements [begin, begin + span) of a buffer and the gaps between.
-
-    ``runs`` are by falling stride, each stride at least what the runs inside it span; ``back`` is the
-    permutation of their dimensions to those of the tile's rows and columns.
-    """
-
-    begin: int
-    span: int
-    runs: tuple[Run, ...]
-    back: tuple[int, ...]
-    rows: int
-    cols: int
-
-    @property
-    def end(self) -> int:
-        """The position after the last element."""
-        return self.begin + self.span
-
-    @property
-    def is_dense(self) -> bool:
-        """Whether the block has no gaps."""
-        return self.span == self.rows * self.cols
-
-    @property
-    def is_sparse(self) -> bool:
-        """Whether so few elements of the span are read that addresses cost less than a slice."""
-        return self.span > SPARSEST * self.rows * self.cols
-
-    def fits(self, shape: tuple[int, int]) -> bool:
-        """Whether the block is no larger than a tile."""
-        return self.rows <= shape[0] and self.cols <= shape[1]
-
-    def within(self, buffer: Flat) -> bool:
-        """Whether the block is inside a flat buffer."""
-        return bool(self.begin >= 0 and self.end <= buffer.shape[0])
-
-    def read(self, flat: UInt[Array, " span"]) -> Words:
-        """[rows, cols] of the ``span`` elements of the block."""
-        for extent, stride in self.runs:
-            flat = _resized(flat, extent * stride).reshape(*flat.shape[:-1], extent, stride)
-        extents = flat.shape[:-1]
-        parts = lax.slice_in_dim(flat, 0, 1, axis=len(extents)).reshape(extents)
-        return parts.transpose(self.back).reshape(self.rows, self.cols)
-
-    def written(self, words: Words, flat: UInt[Array, " span"] | None = None) -> UInt[Array, " _"]:
-        """The ``span`` elements of the block after [rows, cols] are written.
-
-        ``flat`` has the gaps of one that is not dense.
-        """
-        extents = tuple(self.runs[i][0] for i in self.back)
-        forth = tuple(int(i) for i in np.argsort(self.back))
-        words = words.reshape(extents).transpose(forth)
-        if self.is_dense or flat is None:
-            return words.reshape(-1)
-        return _interleaved(words, flat, self.runs)
-
-
 @lru_cache(maxsize=1024)
 def _meets(window: Window, shape: tuple[int, int]) -> bool:
     where = np.asarray(window.addresses(shape))
     where = where[where >= 0]
     return bool(np.unique(where).size != where.size)
-
-
-def _interleaved(
-    words: UInt[Array, "..."], old: UInt[Array, "*lead length"], runs: Sequence[Run]
-) -> UInt[Array, "*lead length"]:
-    """``old`` [..., length] with ``words`` [..., *extents] at the places the runs name."""
-    if not runs:
-        return jnp.concatenate([words[..., None], old[..., 1:]], axis=-1)
-    extent, stride = runs[0]
-    length = old.shape[-1]
-    parts = _resized(old, extent * stride).reshape(*old.shape[:-1], extent, stride)
-    new = _interleaved(words, parts, runs[1:]).reshape(*old.shape[:-1], extent * stride)
-    return jnp.concatenate([new[..., :length], old[..., extent * stride :]], axis=-1)
-
-
-def _resized(flat: UInt[Array, "*lead _"], size: int) -> UInt[Array, "*lead _"]:
-    """The last dimension cropped, or extended with zeros."""
-    have = flat.shape[-1]
-    if have >= size:
-        return flat[..., :size]
-    return jnp.pad(flat, [(0, 0)] * (flat.ndim - 1) + [(0, size - have)])
 
 
 def positive(n: Scalar) -> Scalar:
@@ -319,7 +251,7 @@ def positive(n: Scalar) -> Scalar:
 
 
 def within(
-    where: Int64[Array, "*shape"] | Int64[np.ndarray, "*shape"], buffer: Flat
+    where: Int64[Array, "*shape"] | Int64[np.ndarray, "*shape"], buffer: Elements
 ) -> Int32[Array, "*shape"]:
     """int32 positions; those outside the buffer become its size, which gathers and scatters skip."""
     size = np.int64(buffer.shape[0])
@@ -328,17 +260,32 @@ def within(
     return lax.convert_element_type(lax.select(outside, lax.full_like(where, size), where), np.int32)
 
 
-def fetch(buffer: Flat, window: Placed, shape: tuple[int, int]) -> Words:
+def fetch(buffer: Elements, window: Placed, shape: tuple[int, int]) -> Lanes:
     """The window's elements on a tile shape; lanes beyond the window or the buffer are zero."""
     fill = buffer.dtype.type(0)
-    block = window.block()
-    if block is not None and block.within(buffer) and block.fits(shape):
-        return region.fit(block.read(buffer[block.begin : block.end]), shape, fill)
-    block = window.moving_block()
-    if block is not None and block.span <= buffer.shape[0] and block.fits(shape) and not block.is_sparse:
-        return region.fit(block.read(slices.read(buffer, window.offset, block.span)), shape, fill)
+    block, inside = block_of(window, shape)
+    if block is not None and block.fits(shape) and block.span <= buffer.shape[0]:
+        known = isinstance(window.offset, int) and block.within(buffer)
+        words = block.taken(buffer) if known else block.read(slices.read(buffer, window.offset, block.span))
+        words = region.fit(words, shape, fill)
+        return words if inside is None else jnp.where(inside, words, fill)
     where = within(window.addresses(shape), buffer)
     return buffer.at[where].get(mode="fill", fill_value=0)
+
+
+def block_of(window: Placed, shape: tuple[int, int]) -> tuple[Block | None, Mask | None]:
+    """A window as a block that begins at its offset, and which lanes are in the window (None: all of it).
+
+    None where a block does not pay: addresses cost less than a long slice at a run-time place.
+    """
+    inside: Mask | None = None
+    if isinstance(window, Window):
+        window, inside = window.widened(shape)
+    block = window.block()
+    if block is None:
+        block = window.moving_block()
+        return (None if block is None or block.is_sparse else block), inside
+    return block, inside
 
 
 @memory_rule("tprefetch")

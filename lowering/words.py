@@ -17,6 +17,12 @@ def from_words(words: UInt[Array, "*shape"], like: np.dtype[Any]) -> Shaped[Arra
     return words if words.dtype == like else lax.bitcast_convert_type(words, like)
 
 
+def raw(array: Shaped[Array, "*shape"]) -> UInt[Array, "*shape"]:
+    """The raw words of an array; of words, the array."""
+    word = np.dtype(f"u{array.dtype.itemsize}")
+    return array if array.dtype == word else lax.bitcast_convert_type(array, word)
+
+
 def x64() -> Any:
     """The scoped 64-bit context; the global configuration is never touched."""
     return jax.enable_x64(True)

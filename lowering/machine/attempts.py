@@ -100,7 +100,7 @@ class Effects:
 
 
 @dataclass
-class Learned:
+class RegionTraces:
     """What earlier traces of an operation's regions have shown; ``sites`` are the rules of each region.
 
     Regions around it may be traced again: then it needs one trace, not as many again.
@@ -120,8 +120,8 @@ class Attempts:
 
     def __post_init__(self) -> None:
         place = (self.machine.core, id(self.frame.op))
-        self.learned: Learned = self.machine.learned.setdefault(place, Learned())
-        self.effects = Effects(self.learned.cells, self.learned.buffers)
+        self.traces: RegionTraces = self.machine.region_traces.setdefault(place, RegionTraces())
+        self.effects = Effects(self.traces.cells, self.traces.buffers)
         cells, buffers = predicted_writes.changes(self.machine, self.frame)
         self.effects.cells.update(dict.fromkeys(cells))
         self.effects.buffers.update(dict.fromkeys(buffers))

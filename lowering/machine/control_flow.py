@@ -48,7 +48,7 @@ def branch(machine: TileMemory, frame: Frame, condition: Scalar, arms: Sequence[
     """``lax.cond`` over two arms."""
     attempts = Attempts(machine, frame)
     effects = attempts.effects
-    sites = attempts.learned.sites
+    sites = attempts.traces.sites
     shape = _scalars(frame.op)
 
     def run(which: int) -> list[Leaf]:
@@ -179,7 +179,7 @@ def _looped(
     effects = attempts.effects
     starts = list(inits)
     shape = [opened(i, d) for i, d in zip(starts, dtypes, strict=True)]
-    sites = attempts.learned.sites[0]
+    sites = attempts.traces.sites[0]
     in_place = False
 
     def step(trip: Int64[Array, ""], data: list[Leaf]) -> list[Leaf]:

@@ -240,7 +240,7 @@ def side_by_side(
     machine: TileMemory, operands: Sequence[Operand], grid: int, parts: Mapping[str, Part], run: RunBlock
 ) -> None:
     """All blocks at once; their parts of the written buffers are put together again."""
-    around, flags = Snapshot.of(machine), list(machine.violations)
+    around, flags, constants = Snapshot.of(machine), list(machine.violations), machine.constants
     sites: list[Site] = []
     written = [b for b, part in parts.items() if (part.owners >= 0).any()]
 
@@ -251,13 +251,14 @@ def side_by_side(
         machine.numbers = BlockNumbers()
         machine.numbers.note(number, numbered(np.arange(grid)))
         machine.buffers.update(own)
+        machine.constants = {b: x for b, x in constants.items() if b not in own}
         machine.new_block()
         run(number, [_moved(machine, o, parts, starts) for o in operands])
         sites[:] = [v.site for v in machine.violations]
         made = {b: machine.buffers[b] for b in written}, [leaf for v in machine.violations for leaf in v.data]
         around.restore(machine)
         machine.violations[:] = flags
-        machine.numbers = BlockNumbers()
+        machine.numbers, machine.constants = BlockNumbers(), constants
         return made
 
     starts = {b: jnp.asarray(p.starts) for b, p in parts.items()}

@@ -58,7 +58,7 @@ class InstructionMachine(TileMemory):
         if self.checks:
             self._check(e)
         require = partial(self.require, e.op) if self.checks else None
-        memory = GlobalMemory(view, self.buffers[view.buffer], require)
+        memory = GlobalMemory(view, self.buffers[view.buffer], require, self.constants.get(view.buffer))
         words = rule(context, self.inputs(e, context), memory)
         target = e.operands[e.instruction.destinations[0].name]
         if words is not None and isinstance(target, TileRef):

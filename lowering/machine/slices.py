@@ -17,20 +17,19 @@ from pto_jax.interpreter import Scalar
 from .addresses import wide
 
 if TYPE_CHECKING:
-    from jaxtyping import Int32, Int64, UInt
+    from jaxtyping import Int32, Int64, Shaped, UInt
 
-    from ..arrays import Flat, Words
+    from ..arrays import Elements, Flat, Words
 
 
-def read(flat: Flat, start: Scalar, count: int) -> UInt[Array, " {count}"]:
+def read(flat: Elements, start: Scalar, count: int) -> Shaped[Array, " {count}"]:
     """``count`` elements from ``start`` on; no more than the array has."""
     size = flat.shape[0]
     if isinstance(start, int) and 0 <= start <= size - count:
         return flat[start : start + count]
-    inside, places = _places(wide(start), size, count)
+    inside, by = _places(wide(start), size, count)
     part = lax.dynamic_slice(flat, (inside,), (count,), allow_negative_indices=False)
-    padded = lax.pad(part, flat.dtype.type(0), ((count, count, 0),))
-    return lax.dynamic_slice(padded, (places,), (count,), allow_negative_indices=False)
+    return moved(-by, part)[0]
 
 
 def write(flat: Flat, part: UInt[Array, " part"], start: Scalar) -> Flat:
@@ -38,30 +37,43 @@ def write(flat: Flat, part: UInt[Array, " part"], start: Scalar) -> Flat:
     size, count = flat.shape[0], part.shape[0]
     if isinstance(start, int) and 0 <= start <= size - count:
         return lax.dynamic_update_slice(flat, part, (np.int32(start),))
-    inside, places = _places(wide(start), size, count)
+    inside, by = _places(wide(start), size, count)
     old = lax.dynamic_slice(flat, (inside,), (count,), allow_negative_indices=False)
-    # The part stands in the middle of three; where it reaches outside, the slice ends in one of the others.
-    back = np.int32(2 * count) - places
-    padded = lax.pad(part, flat.dtype.type(0), ((count, count, 0),))
-    moved = lax.dynamic_slice(padded, (back,), (count,), allow_negative_indices=False)
-    number = lax.iota(np.int32, count) + back
-    chosen = (number >= np.int32(count)) & (number < np.int32(2 * count))
-    return lax.dynamic_update_slice(
-        flat, lax.select(chosen, moved, old), (inside,), allow_negative_indices=False
-    )
+    number = lax.iota(np.int32, count) - by
+    chosen = (number >= np.int32(0)) & (number < np.int32(count))
+    new = lax.select(chosen, moved(by, part)[0], old)
+    return lax.dynamic_update_slice(flat, new, (inside,), allow_negative_indices=False)
 
 
 def _places(start: Int64[Array, ""], size: int, count: int) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
-    """Where a slice moved inside begins, and where the slice that was meant begins, both int32.
+    """Where a slice moved inside begins, and how far to the right of it the slice begins that was meant.
 
-    The second is counted in three slices of ``count`` elements side by side, of which the moved one is the
-    middle one.
+    Both int32, the distance no longer than the slice.
     """
     begin = lax.clamp(np.int64(0), start, np.int64(size - count))
     # Nothing wraps: a start below zero is moved to zero.
-    shift = lax.clamp(np.int64(-count), lax.sub(start, begin), np.int64(count))
-    inside, places = (lax.convert_element_type(n, np.int32) for n in (begin, lax.add(shift, np.int64(count))))
-    return inside, places
+    by = lax.clamp(np.int64(-count), lax.sub(start, begin), np.int64(count))
+    return lax.convert_element_type(begin, np.int32), lax.convert_element_type(by, np.int32)
+
+
+def moved(by: Int32[Array, ""], *lines: Shaped[Array, " n"]) -> tuple[Shaped[Array, " n"], ...]:
+    """Lines moved to the right, by no more than their length; zeros come in.
+
+    Most slices lie inside their array and are not moved: on a CPU, a branch costs less than moving by zero.
+    """
+
+    def shifted(by: Int32[Array, ""], *lines: Shaped[Array, " n"]) -> tuple[Shaped[Array, " n"], ...]:
+        count = lines[0].shape[0]
+        padded = (lax.pad(x, np.zeros((), x.dtype), ((count, count, 0),)) for x in lines)
+        start = (np.int32(count) - by,)
+        return tuple(lax.dynamic_slice(x, start, (count,), allow_negative_indices=False) for x in padded)
+
+    def branching(by: Int32[Array, ""], *lines: Shaped[Array, " n"]) -> tuple[Shaped[Array, " n"], ...]:
+        found: tuple[Array, ...] = lax.cond(by == np.int32(0), lambda by, *x: x, shifted, by, *lines)
+        return found
+
+    found: tuple[Array, ...] = lax.platform_dependent(by, *lines, cpu=branching, default=shifted)
+    return found
 
 
 def read_window(

@@ -24,7 +24,7 @@ from .block_numbers import BlockNumbers
 from .storage import Carried, Cell, Plan, Slot, Window
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int64, UInt
+    from jaxtyping import Bool, Float32, Float64, Int64, UInt
 
     from ..arrays import Flat, Leaf, Size, Values, Words
 
@@ -96,12 +96,13 @@ class TileMemory:
     """Where tiles and buffers are, and the run-time rules that were broken.
 
     All state is in ``cells`` and ``buffers``. ``values`` are those of freshly written float32 tiles,
-    besides their words. ``temporaries`` are the cells of results that no allocation names, ``of_block``
-    those that end with a block of a launch; ``axes`` the mesh axes that arguments vary over; ``core`` is
-    the core whose memory is meant; ``checks`` records run-time rules, ``max_steps`` bounds while loops.
-    ``whole`` says that the program is traced as a whole, ``learned`` what earlier traces of the regions of
-    an operation have shown, by core and operation. ``numbers`` are scalars that the number of a block
-    gives, where blocks are executed side by side.
+    besides their words. ``constants`` are float32 buffers that nothing writes, besides their words: a loop
+    that reads words of an argument has a copy of it. ``temporaries`` are the cells of results that no
+    allocation names, ``of_block`` those that end with a block of a launch; ``axes`` the mesh axes that
+    arguments vary over; ``core`` is the core whose memory is meant; ``checks`` records run-time rules,
+    ``max_steps`` bounds while loops. ``whole`` says that the program is traced as a whole, ``region_traces``
+    what earlier traces of the regions of an operation have shown, by core and operation. ``numbers`` are
+    scalars that the number of a block gives, where blocks are executed side by side.
     """
 
     semantics: Semantics
@@ -109,6 +110,7 @@ class TileMemory:
     buffers: dict[str, Flat]
     cells: dict[str, UInt[Array, "..."]] = field(default_factory=dict)
     values: dict[str, Float64[Array, "..."]] = field(default_factory=dict)
+    constants: dict[str, Float32[Array, " elements"]] = field(default_factory=dict)
     packed: dict[str, bool] = field(default_factory=dict)
     temporaries: set[str] = field(default_factory=set)
     of_block: set[str] = field(default_factory=set)
@@ -118,16 +120,21 @@ class TileMemory:
     max_steps: int = MAX_STEPS
     axes: frozenset[str] = frozenset()
     core: str = ""
-    learned: dict[tuple[str, int], Any] = field(default_factory=dict)
+    region_traces: dict[tuple[str, int], Any] = field(default_factory=dict)
     numbers: BlockNumbers = field(default_factory=BlockNumbers)
     _layout: dict[str, Cell] = field(default_factory=dict)
     _in_block: bool = False
     _own_keys: dict[tuple[str, int], str] = field(default_factory=dict)
     _names: Counter[str] = field(default_factory=Counter)
 
-    def bind_buffer(self, name: str, dtype: DType, words: Flat) -> None:
-        """Make an argument's flat words a global-memory buffer, one element per word."""
+    def bind_buffer(self, name: str, dtype: DType, words: Flat, constant: bool = False) -> None:
+        """Make an argument's flat words a global-memory buffer, one element per word.
+
+        ``constant`` tells that nothing writes it.
+        """
         self.packed[name] = dtype.packed
+        if constant and self.whole and dtype == F32:
+            self.constants[name] = lax.bitcast_convert_type(words, np.float32)
         if dtype.packed:
             words = jnp.stack([words & np.uint8(0xF), words >> np.uint8(4)], axis=-1).reshape(-1)
         self.buffers[name] = words

@@ -272,6 +272,13 @@ def _presets(given: list[str] | None, *machines: str) -> tuple[str, ...]:
     for kind, preset in _PRESETS.items():
         if any(m.partition(":")[0] == kind for m in machines) and preset in PRESETS:
             return (preset,)
+    return device_presets()
+
+
+def device_presets() -> tuple[str, ...]:
+    """The presets that machines without limits of their own take in turn."""
+    from ..generate.options import PRESETS
+
     return tuple(p for p in PRESETS if p not in _PRESETS.values() or p == "straight")
 
 

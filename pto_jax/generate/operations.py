@@ -87,7 +87,7 @@ def _mixed(rng: random.Random) -> dict[int, int]:
         lambda n: rng.randrange(1, n + 1, 2),
         lambda n: rng.randint(1, n),
     )
-    return {n: rng.choices(makers, (4, 1, 1, 3, 5, 4))[0](n) for n in _EXTENTS}
+    return {n: rng.choices(makers, (4, 2, 2, 3, 5, 4))[0](n) for n in _EXTENTS}
 
 
 def _partial(rng: random.Random) -> dict[int, int]:

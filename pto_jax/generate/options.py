@@ -59,7 +59,7 @@ class Options:
     """
 
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
-    statements: int = 8
+    statements: int = 10
     elements: int = 4096
     only: frozenset[str] = frozenset()
     dtypes: frozenset[str] = frozenset()
@@ -73,7 +73,7 @@ class Options:
     partial: float = 0.6
     uneven: float = 0.05
     shapes: float = 0.2
-    attributes: float = 0.2
+    attributes: float = 0.5
     control: float = 0.0
     calls: float = 0.0
     aliasing: float = 0.0
@@ -100,11 +100,20 @@ def layout_name(t: TileType) -> str:
     return _LAYOUTS.get(t.layout, t.layout.lower())
 
 
+#: Simple instructions are more than half of what stands inside loops, branches and calls.
+_MOSTLY_SIMPLE = tuple((name, 12.0) for name in sorted(SIMPLE))
 STRAIGHT = Options()
 CONTROL = replace(
-    STRAIGHT, only=SIMPLE, control=0.35, scalars=0.2, shapes=0.0, attributes=0.0, reuse=0.9, elements=2048
+    STRAIGHT,
+    factors=_MOSTLY_SIMPLE,
+    control=0.35,
+    scalars=0.2,
+    shapes=0.0,
+    attributes=0.0,
+    reuse=0.9,
+    elements=2048,
 )
-ALIASES = replace(STRAIGHT, aliasing=0.3, addresses=0.5, only=SIMPLE, reuse=0.9)
+ALIASES = replace(STRAIGHT, aliasing=0.3, addresses=0.5, factors=_MOSTLY_SIMPLE, reuse=0.9)
 EVERYTHING = replace(
     CONTROL,
     aliasing=0.15,
@@ -131,7 +140,7 @@ DEFINED = replace(
 MEMORY = replace(
     STRAIGHT,
     memory=0.5,
-    only=SIMPLE,
+    factors=_MOSTLY_SIMPLE,
     control=0.1,
     calls=0.05,
     scalars=0.15,

@@ -11,8 +11,8 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
 from functools import cache
 from itertools import accumulate
 
@@ -20,9 +20,10 @@ from .. import isa
 from ..ir.types import MemRefType, PartitionViewType, ScalarType, TileType, VectorType
 from ..isa.rules.constraints import element_type
 from ..isa.samples.operations import Sample, legal_samples
-from ..profiles import ProfileName, profile as find_profile
+from ..profiles import Profile, ProfileName, profile as find_profile
 from . import defined
 from .instructions import APART, SETTINGS
+from .legal import suits
 from .options import Options, layout_name
 
 _KNOWN = (TileType, ScalarType, PartitionViewType, VectorType, MemRefType)
@@ -62,11 +63,29 @@ def catalogue(profile: ProfileName, elements: int) -> Mapping[str, tuple[Sample,
         plain = instruction.syntax == "tile" and name not in APART
         if not instruction.executable or not (plain or name in SETTINGS):
             continue
-        samples = [s for s in legal_samples(instruction, find_profile(profile)) if _usable(s)]
+        where = find_profile(profile)
+        samples = [s for s in _in_all_forms(tuple(legal_samples(instruction, where)), where) if _usable(s)]
         small = [s for s in samples if _largest(s) <= elements]
         if samples:
             by_name[name] = tuple(small or samples)
     return by_name
+
+
+def _in_all_forms(samples: tuple[Sample, ...], profile: Profile) -> Iterator[Sample]:
+    """The samples, and each without its optional operands, as far as another sample is in such a form."""
+    yield from samples
+    seen = {(s.form, tuple(s.types.items()), tuple(s.attrs.items())) for s in samples}
+    for form in dict.fromkeys(s.form for s in samples):
+        for sample in samples:
+            left_out = set(sample.form) - set(form)
+            if not left_out or not set(form) <= set(sample.form):
+                continue
+            types = {n: t for n, t in sample.types.items() if n not in left_out}
+            shorter = replace(sample, form=form, types=types)
+            key = (form, tuple(types.items()), tuple(sample.attrs.items()))
+            if key not in seen and suits(shorter, types, sample.attrs, {}, profile) != "illegal":
+                seen.add(key)
+                yield shorter
 
 
 def _usable(sample: Sample) -> bool:

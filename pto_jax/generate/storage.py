@@ -10,6 +10,7 @@ from ..isa.layout import TMOV
 from .legal import legal
 from .state import Held, State, Unfit, below
 
+# Instructions by name: a generator writes the operations it makes.
 _F32 = dtype("f32")
 
 

@@ -118,7 +118,7 @@ def _may_bind(state: State, want: Wanted, listed: list[Operand]) -> bool:
 
 def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[Value]) -> Value:
     t = want.types[operand.name]
-    recipe = defined.recipe_of(want.instruction, operand.name) if state.options.defined else None
+    recipe = _recipe(state, want, operand)
     if recipe is not None:
         return _restricted(state, t, want.sizes.get(operand.name), recipe)
     numbers = want.sample.constants.get(operand.name)
@@ -140,6 +140,15 @@ def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[Value]
         return state.argument("g", t, state.recipe(t.dtype, tuple(n or 1 for n in t.dims)))
     assert isinstance(t, ScalarType)
     return state.scalar(t.dtype)
+
+
+def _recipe(state: State, want: Wanted, operand: Operand) -> Recipe | None:
+    """The recipe of an operand whose values matter: for what is defined, and half of the shift counts."""
+    if state.options.defined:
+        return defined.recipe_of(want.instruction, operand.name)
+    own = state.entry and (state.tile_arguments or want.tile(operand.name) is None)
+    counts = own and operand.name == want.instruction.shift_count
+    return "counts" if counts and state.chance(0.5) else None
 
 
 def _restricted(state: State, t: Type, sizes: Sizes | None, recipe: Recipe) -> Value:

@@ -134,7 +134,8 @@ def _positive(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Wo
 
 
 def _counts(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
-    return rng.integers(0, d.bits, shape, np.uint64)
+    anywhere = rng.integers(0, d.bits, shape, np.uint64)
+    return np.where(rng.random(shape) < 0.3, np.uint64(d.bits - 1), anywhere)
 
 
 _MAKERS: dict[str, _Maker] = {

@@ -218,7 +218,9 @@ def _region(sizes: Valid) -> str:
 
 
 def _findings(constraint: Constraint, site: Site, language: Language) -> Iterator[Diagnostic]:
-    since = constraint.since
+    since, until = constraint.since, constraint.until
+    if until is not None and language >= until:
+        return
     severity = constraint.severity if since is None or language >= since else "warning"
     for operand, found in constraint.check(site):
         value = site.values.get(operand) if operand else None

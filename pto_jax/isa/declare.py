@@ -111,7 +111,7 @@ class Constraint:
     ``window`` names a tile whose valid region is a window of another tile, that one, and the scalars that say
     where: execution checks what types do not show. ``on_lanes`` is false for rules whose violation leaves the
     lanes that are read as they are. ``since`` names the version of the language that the rule came with: in
-    texts of earlier ones its findings are warnings.
+    texts of earlier ones its findings are warnings; ``until`` the one that dropped it.
     """
 
     rule: str
@@ -127,6 +127,7 @@ class Constraint:
     fix: Fix | None = None
     on_lanes: bool = True
     since: Language | None = None
+    until: Language | None = None
 
 
 @dataclass(frozen=True)
@@ -143,10 +144,12 @@ class Contradiction(Decision):
     """A decision against a public test suite whose expected results say something else.
 
     ``other`` is what these results want, ``other_source`` where they stand; ``profiles`` are those meant.
+    ``key`` names the rule of the reference interpreter that computes what they want, where there is one.
     """
 
     other: str
     other_source: str
+    key: str = ""
     profiles: tuple[ProfileName, ...] = ("a2a3", "a5")
 
 

@@ -41,6 +41,7 @@ STREAMED_MASK = Contradiction(
     "pto-isa headers and their system tests",
     other="right behind the predicates of the row before",
     other_source="PTOAS tilelang system tests of tcmps (10 cases)",
+    key="streamed-mask",
     profiles=("a5",),
 )
 
@@ -293,7 +294,8 @@ TCVT = tile_instruction(
             "Not in texts of 2026-08, whose default is OFF; NaN stays NaN in floats.",
             f"{DIALECT}; {SIMULATOR_VALUES}",
             other="integers and 8-bit floats saturate without being asked, and NaN gives 0 in 8-bit floats",
-            other_source="PTOAS tilelang system tests of tcvt (34 cases)",
+            other_source="PTOAS tilelang system tests of tcvt (31 cases)",
+            key="always-saturates",
             profiles=("a5",),
         ),
         Decision(

@@ -39,7 +39,11 @@ from .samples.operations import Sample
 
 _BYTES_2_4 = ("i16", "u16", "i32", "u32", "f16", "bf16", "f32")
 _COMPARED = {"a2a3": ("f32", "f16", "i32"), "a5": (*INT32, "f16", "f32")}
-_INDEXED: dict[ProfileName, tuple[str, ...]] = {"cpu_sim": STANDARD, "a2a3": _BYTES_2_4, "a5": STANDARD}
+_INDEXED: dict[ProfileName, tuple[str, ...]] = {
+    "cpu_sim": STANDARD,
+    "a2a3": _BYTES_2_4,
+    "a5": (*STANDARD, *BYTE_FLOATS),
+}
 _INDICES: dict[ProfileName, tuple[str, ...]] = {
     "cpu_sim": ("i32", "u32"),
     "a2a3": ("i32", "u32"),

@@ -178,6 +178,7 @@ TSORT32 = tile_instruction(
             HEADERS,
             other="the number 4286578688, the bits of -inf read as an integer, which sorts first",
             other_source="PTOAS tilelang system tests of tsort32 (3 cases, a defect of their generator)",
+            key="filler-first",
             profiles=("a5",),
         ),
         Decision(
@@ -190,6 +191,11 @@ TSORT32 = tile_instruction(
 )
 
 # -- tmrgsort ----------------------------------------------------------------------------------------
+
+
+def _several(site: Site) -> bool:
+    return "src1" in site.values
+
 
 _LISTS = ("src0", "src1", "src2", "src3")
 _MERGE_OPERANDS = (
@@ -208,15 +214,17 @@ _MERGE_OPERANDS = (
     Operand("src2", "in", optional=True),
     Operand("src3", "in", optional=True),
     Operand("blockLen", "in", "scalar", "u32", optional=True, note="elements per block, indices included"),
-    Operand("tmp", "tmp", optional=True, note="scratch of hardware; ignored elsewhere"),
+    Operand(
+        "tmp",
+        "tmp",
+        optional=True,
+        note="scratch of hardware; ignored elsewhere",
+        implied=Implied("", HARDWARE, _several),
+    ),
 )
 _MERGE_FORMS = (("src0", "blockLen"), *((*_LISTS[:n], "tmp") for n in (2, 3, 4)))
 #: Type of the counts: one per list, zero for absent lists.
 EXECUTED = VectorType((4,), I16)
-
-
-def _several(site: Site) -> bool:
-    return "src1" in site.values
 
 
 def _breaks_executed(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -255,8 +263,12 @@ def _block_length(site: Site) -> Iterator[Finding]:
 
 
 def _merge_scratch(site: Site) -> int | None:
+    """Room for dst and for the valid records of all lists, all that system tests give."""
     dst = site.tile("dst")
-    return None if dst is None else max(dst.bytes, sum(t.bytes for _, t in site.named(*_LISTS)))
+    if dst is None:
+        return None
+    columns = sum(t.cols if (n := site.region(name)[1]) is None else n for name, t in site.named(*_LISTS))
+    return max(dst.bytes, columns * dst.dtype.storage_bits // 8)
 
 
 def _merge_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -331,6 +343,8 @@ TMRGSORT = tile_instruction(
     assembly=Assembly(
         generic=segments("srcs=src0,src1,src2,src3 block_len=blockLen dsts=dst,executed tmp executed"),
         inline=True,
+        scratch="no_tmp",
+        counted=_LISTS,
     ),
     sized_by=("src0",),
 )

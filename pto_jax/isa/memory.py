@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..ir.dtypes import F32
-from ..ir.types import GlobalLayout, Loc, Pipe
+from ..ir.types import BLayout, GlobalLayout, Loc, Pipe, SLayout, TileType
 from ..profiles import PROFILE_NAMES, Profile
 from .assembly import Assembly, segments
 from .changes import DIALECT, form, rule
@@ -25,7 +26,7 @@ from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place
 from .rules.fixpipe import RELU, SATURATE, ST_PHASE, accumulated_layouts, accumulated_types, accumulator_only
 from .rules.fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores
 from .rules.fixpipe_words import WORD, word_type
-from .rules.forbid import Types, forbid, retype
+from .rules.forbid import Types, edit, forbid, retype
 from .rules.issue import stored
 from .rules.quantisation import STORED_PLAIN, STORED_QUANTISED
 from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, STANDARD, TypeTable, table
@@ -123,6 +124,27 @@ def _stores(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     yield from stores(instruction, profile)
 
 
+def _nested(t: TileType) -> TileType | None:
+    """A vec tile of boxes in rows, with rows for whole boxes."""
+    whole = t.loc == Loc.VEC and t.layout == "ND" and t.conv is None
+    boxed = replace(t, rows=16 * t.rows, blayout=BLayout.ROW_MAJOR, slayout=SLayout.ROW_MAJOR)
+    return boxed if whole else None
+
+
+@forbid(
+    "tile-layout",
+    "vec tiles in ND, DN or NZ order",
+    ("a5",),
+    source=DIALECT,
+    invalid_if=edit("dst", _nested),
+    since="2026-08",
+)
+def _plain_vec(site: Site) -> Iterator[Finding]:
+    t = site.tile("dst")
+    if t is not None and t.loc == Loc.VEC and t.conv is None and t.layout not in ("ND", "DN", "NZ"):
+        yield "dst", f"dst is a vec tile in {t.layout} order; allowed on a5: ND, DN, NZ"
+
+
 INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         TLOAD,
@@ -144,6 +166,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _reinterprets("dst", "src"),
             window_fits("dst", "src"),
             layout_pair("dst", "src"),
+            _plain_vec,
             scale_types("dst"),
             wide_integers("dst"),
             conv_tiles("dst", (Loc.MAT,)),

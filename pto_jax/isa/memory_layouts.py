@@ -24,7 +24,7 @@ from .declare import Attribute, AttrMap, Breaker, Constraint, Decision, Finding,
 from .memory_convolution import CONV_LOADED, CONV_STORED, Dims, conv_fits, expected_window, five, times
 from .rules.constraints import HEADERS, element_type, place, size, type_row
 from .rules.forbid import Types, assign, edit, forbid, retype
-from .rules.typesets import STANDARD, table
+from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, STANDARD, table
 from .samples.operations import Sample
 
 _G = GlobalLayout
@@ -284,15 +284,16 @@ def window_fits(tile: str, view: str) -> Constraint:
         if site.op.group("offsets") or t.v_row is None or t.v_col is None or 0 in t.valid:
             return
         larger = layout in MX or not site.instruction.operand(tile).is_read
+        have, want = times(*v.dims) if layout is None else None, t.v_row * t.v_col
+        if have is not None and (have < want if larger else have != want):
+            yield (
+                view,
+                f"{view} has {have} elements ({'x'.join(size(d) for d in v.dims)}), the valid "
+                f"region of {tile} has {want} ({t.v_row}x{t.v_col}); allowed: "
+                f"{'at least as many' if larger else 'equal sizes'}, or a dynamic valid region",
+            )
+            return
         if layout is None and len(v.dims) > 2:
-            have, want = times(*v.dims), t.v_row * t.v_col
-            if have is not None and (have < want if larger else have != want):
-                yield (
-                    view,
-                    f"{view} has {have} elements ({'x'.join(size(d) for d in v.dims)}), the valid "
-                    f"region of {tile} has {want} ({t.v_row}x{t.v_col}); allowed: "
-                    f"{'at least as many' if larger else 'equal sizes'}, or a dynamic valid region",
-                )
             return
         rows, cols = window_shape(v.dims, layout)
         if larger and ((rows or t.v_row) < t.v_row or (cols or t.v_col) < t.v_col):
@@ -339,6 +340,7 @@ def _prefetched(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         yield Sample(instruction, {"dst": t, "src": PartitionViewType((5, cols), d)}, ("src",))
 
 
+_PREFETCHED = table(STANDARD, STANDARD, (*STANDARD, *BYTE_FLOATS, *NIBBLE_FLOATS))
 TPREFETCH = Instruction(
     "tprefetch",
     "memory",
@@ -348,14 +350,14 @@ TPREFETCH = Instruction(
     "region of dst; shape, strides and layout of src and the layout of dst are not consulted, and what lies "
     "beyond the buffer leaves dst as it is.",
     _PREFETCH,
-    table(STANDARD, STANDARD, STANDARD),
+    _PREFETCHED,
     ("T",),
     (
         Attribute("layout", GlobalLayout, None, "layout of the view; no effect"),
         Attribute("inferred_layout", bool, None, "mark of the assembler", ("pto.inferred_layout",)),
     ),
     (
-        type_row(_PREFETCH, ("T",), table(STANDARD, STANDARD, STANDARD)),
+        type_row(_PREFETCH, ("T",), _PREFETCHED),
         place((_PREFETCH[0],), (Loc.VEC, Loc.MAT), ("cpu_sim", "a2a3", "a5")),
         same_size("dst", "src"),
     ),

@@ -66,6 +66,7 @@ _TEMPLATE = Contradiction(
     f"{_PAGE}; {HEADERS} and their system tests",
     other="column 0 of src1, one scalar per row",
     other_source="PTOAS tilelang system tests of trowexpand* (48 cases)",
+    key="column-zero",
     profiles=("a5",),
 )
 _TMP_RULES = Decision(

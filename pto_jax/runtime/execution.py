@@ -101,7 +101,9 @@ def execute(
             kernel.program, kernel.entry, kernel.grid, tuple(sorted(sizes.items()))
         ),
     )
-    operands = [_operand(machine, a, prepared.get(a.name)) for a in kernel.arguments]
+    operands = [
+        _operand(machine, a, prepared.get(a.name), a.name not in kernel.outputs) for a in kernel.arguments
+    ]
     scope = Scope()
     returned = launch(kernel.program, machine, kernel.function, operands, scope, kernel.grid)
     report = Report.of(machine.violations)
@@ -126,16 +128,16 @@ def _buffer(machine: JaxMachine, prepared: Mapping[str, Any], name: str) -> Arra
     return from_words(words.reshape(source.shape), np.dtype(source.dtype))
 
 
-def _operand(machine: JaxMachine, argument: Argument, value: Any) -> Operand:
+def _operand(machine: JaxMachine, argument: Argument, value: Any, constant: bool) -> Operand:
     t = argument.type
     if isinstance(t, MemRefType):
-        machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1))
+        machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1), constant)
         return memref_view(argument.name, t, extents(value, t.dtype))
     if isinstance(t, PtrType):
-        machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1))
+        machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1), constant)
         return Pointer(argument.name, t.dtype)
     if isinstance(t, TensorViewType | PartitionViewType):
-        machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1))
+        machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1), constant)
         shape = extents(value, t.dtype)
         strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
         return View(argument.name, t.dtype, 0, shape, strides)

@@ -33,7 +33,7 @@ _PIPE_INIT = (
     "{} ( (& gm_slot_buffer = $gm_slot_buffer : !gm_slot_buffer "
     "; gm_slot_tensor = $gm_slot_tensor : !gm_slot_tensor "
     "; c2v_consumer_buf = $c2v_consumer_buf : !c2v_consumer_buf "
-    "; v2c_consumer_buf = $v2c_consumer_buf : !v2c_consumer_buf &) )"
+    "; v2c_consumer_buf = $v2c_consumer_buf : !v2c_consumer_buf &) ) {+}"
 )
 _SUBBLOCK = "(? aiv_subblockid ( $aiv_subblockid ) ?)"
 _FLAG = "[ @src:pipe , @dst:pipe , @event:event ] {}"

@@ -37,6 +37,7 @@ DATA = {
     "pto_jax/generate/core_bodies.py": "operations that generators build",
     "pto_jax/generate/cores.py": "operations that generators build",
     "pto_jax/generate/handles.py": "operations that generators build",
+    "pto_jax/generate/storage.py": "operations that generators build",
     "pto_jax/generate/instructions.py": "choices of generators",
     "pto_jax/generate/sync.py": "operations that generators build",
     "pto_jax/isa/aliases.py": "other spellings of names",

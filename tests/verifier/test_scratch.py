@@ -142,3 +142,42 @@ def test_sums_in_pairs_need_scratch_on_every_chip() -> None:
         pairs = found(body + " {isBinary = true}\n", 3, profile_name)
         assert pairs == (set() if profile_name == "cpu_sim" else {("tmp-given", "error")})
         assert not found(body + "\n", 3, profile_name)
+
+
+MEMREF = "memref<16x16x{}, #pto.address_space<{}>>"
+
+
+@pytest.mark.parametrize(
+    ("name", "body"),
+    [
+        (
+            "syncall",
+            f"%m = memref.alloc() : {MEMREF.format('i32', 'gm')}\n"
+            f"pto.syncall(%m : {MEMREF.format('i32', 'gm')}) mode = #pto.sync_all_mode<soft>, "
+            "core_type = #pto.sync_core_type<mix>\n",
+        ),
+        (
+            "tassign",
+            f"%n = arith.constant 32 : i64\n%m = memref.alloc() : {MEMREF.format('f16', 'vec')}\n"
+            f"pto.tassign %m, %n : {MEMREF.format('f16', 'vec')}, i64\n",
+        ),
+    ],
+)
+def test_memrefs_were_legal_before_august(name: str, body: str) -> None:
+    assert ("memref", "error") in found(body, None, "a5")
+    assert ("memref", "warning") in found(body, None, "a5", "2026-04")
+    (wrong,) = [d for d in verify(parse(text(body)), "a5") if d.rule == "memref"]
+    assert wrong.instruction == name and "which the language of 2026-08 removed; allowed: a" in wrong.message
+
+
+def test_rules_that_august_dropped_hold_before() -> None:
+    tiles = {
+        "a": T.format("f32"),
+        "s": "!pto.tile_buf<vec, 16x1xf32, blayout=col_major>",
+        "d": T.format("ui8"),
+    }
+    made = "".join(f"%{n} = pto.declare_tile -> {t}\n" for n, t in tiles.items())
+    ins = f"ins(%a, %s : {tiles['a']}, {tiles['s']})"
+    body = f"{made}pto.tquant {ins} outs(%d : {tiles['d']}) {{quant_type = #pto<quant_type INT8_SYM>}}\n"
+    assert not found(body, None)
+    assert found(body, None, language="2026-04") == {("quant-dst", "error")}

@@ -73,8 +73,9 @@ class Focus:
             dtypes=frozenset(self.dtypes),
             layouts=frozenset(self.layouts),
             regions=tuple(k for k in REGION_KINDS if k in self.regions),
+            uneven=0.0 if self.regions else options.uneven,
             recipes=tuple(r for r in RECIPES if r in self.values) or options.recipes,
-            factors=tuple(map(_factor, self.weights)),
+            factors=(*options.factors, *map(_factor, self.weights)),
         )
         having = tuple(p for p in narrowed.profiles if select(p, narrowed).names)
         if not having:

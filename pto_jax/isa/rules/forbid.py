@@ -42,6 +42,7 @@ def forbid(
     fix: Fix | None = None,
     on_lanes: bool = True,
     since: Language | None = None,
+    until: Language | None = None,
 ) -> Callable[[Check], Constraint]:
     """Make a constraint of the check it decorates; ``invalid_if`` makes a legal sample break the rule."""
 
@@ -59,6 +60,7 @@ def forbid(
             fix=fix,
             on_lanes=on_lanes,
             since=since,
+            until=until,
         )
 
     return constraint

@@ -70,7 +70,8 @@ def coalesce_given(site: Site) -> Iterator[Finding]:
     """What an index picks is said: by loads always, by stores that say another mode."""
     said = site.op.attrs
     modes = [key for key in _MODES if key in said]
-    if "coalesce" in said or (site.instruction.name == "mscatter" and not modes):
+    stores = site.instruction.traits.has("write", "global")
+    if "coalesce" in said or (stores and not modes):
         return
     beside = f" beside {modes[0]}" if modes else ""
     yield None, f"coalesce is missing{beside}; allowed: coalesce = #pto<coalesce row> or elem"

@@ -1,0 +1,138 @@
+"""Static windows of global memory whose dimensions nest without overlap: slices and reshapes of a buffer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias
+
+import jax.numpy as jnp
+import numpy as np
+from jax import lax
+
+if TYPE_CHECKING:
+    from jax import Array
+    from jaxtyping import Shaped, UInt
+
+    from .arrays import Elements, Flat, Lanes, Words
+
+#: Elements of a span of which one is read, at most, for a slice at a run-time offset to pay.
+SPARSEST = 32
+#: Extent and stride of one or more dimensions that are one arithmetic progression.
+Run: TypeAlias = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Block:
+    """A static window of nested runs: the elements [begin, begin + span) of a buffer and the gaps between.
+
+    ``runs`` are by falling stride, each stride at least what the runs inside it span; ``back`` is the
+    permutation of their dimensions to those of the tile's rows and columns.
+    """
+
+    begin: int
+    span: int
+    runs: tuple[Run, ...]
+    back: tuple[int, ...]
+    rows: int
+    cols: int
+
+    @property
+    def end(self) -> int:
+        """The position after the last element."""
+        return self.begin + self.span
+
+    @property
+    def is_dense(self) -> bool:
+        """Whether the block has no gaps."""
+        return self.span == self.rows * self.cols
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether so few elements of the span are read that addresses cost less than a slice."""
+        return self.span > SPARSEST * self.rows * self.cols
+
+    def fits(self, shape: tuple[int, int]) -> bool:
+        """Whether the block is no larger than a tile."""
+        return self.rows <= shape[0] and self.cols <= shape[1]
+
+    def within(self, buffer: Elements) -> bool:
+        """Whether the block is inside a flat buffer."""
+        return bool(self.begin >= 0 and self.end <= buffer.shape[0])
+
+    def rectangle(self, size: int) -> tuple[tuple[int, int], tuple[int, int], int] | None:
+        """Where the block begins in a buffer of a size, and its extents, in lines of its larger stride.
+
+        None where it is no part of whole lines.
+        """
+        if len(self.runs) != 2 or self.runs[1][1] != 1:
+            return None
+        (count, pitch), (length, _) = self.runs
+        line, first = divmod(self.begin, pitch)
+        inside = self.begin >= 0 and first + length <= pitch and (line + count) * pitch <= size
+        return ((line, first), (count, length), pitch) if inside and size % pitch == 0 else None
+
+    def taken(self, buffer: Elements) -> Lanes:
+        """[rows, cols] of a buffer that the block is inside of."""
+        found = self.rectangle(buffer.shape[0])
+        if found is None:
+            return self.read(buffer[self.begin : self.end])
+        first, extents, pitch = found
+        part = lax.dynamic_slice(buffer.reshape(-1, pitch), [np.int32(n) for n in first], extents)
+        return part.transpose(self.back).reshape(self.rows, self.cols)
+
+    def put(self, buffer: Flat, words: Words) -> Flat:
+        """A buffer that the block is inside of, with [rows, cols] written."""
+        found = self.rectangle(buffer.shape[0])
+        if found is not None and not self.is_dense:
+            first, extents, pitch = found
+            part = words.reshape([self.runs[i][0] for i in self.back]).transpose(np.argsort(self.back))
+            lines = buffer.reshape(-1, pitch)
+            lines = lax.dynamic_update_slice(lines, part.reshape(extents), [np.int32(n) for n in first])
+            return lines.reshape(-1)
+        old = None if self.is_dense else buffer[self.begin : self.end]
+        flat = self.written(words, old)
+        if flat.shape == buffer.shape:
+            return flat
+        return lax.dynamic_update_slice(buffer, flat, (np.int32(self.begin),))
+
+    def read(self, flat: Shaped[Array, " span"]) -> Lanes:
+        """[rows, cols] of the ``span`` elements of the block."""
+        for extent, stride in self.runs:
+            flat = _resized(flat, extent * stride).reshape(*flat.shape[:-1], extent, stride)
+        extents = flat.shape[:-1]
+        parts = lax.slice_in_dim(flat, 0, 1, axis=len(extents)).reshape(extents)
+        return parts.transpose(self.back).reshape(self.rows, self.cols)
+
+    def written(self, words: Words, flat: UInt[Array, " span"] | None = None) -> UInt[Array, " _"]:
+        """The ``span`` elements of the block after [rows, cols] are written.
+
+        ``flat`` has the gaps of one that is not dense.
+        """
+        extents = tuple(self.runs[i][0] for i in self.back)
+        forth = tuple(int(i) for i in np.argsort(self.back))
+        words = words.reshape(extents).transpose(forth)
+        if self.is_dense or flat is None:
+            return words.reshape(-1)
+        return _interleaved(words, flat, self.runs)
+
+
+def _interleaved(
+    words: UInt[Array, "..."], old: UInt[Array, "*lead length"], runs: Sequence[Run]
+) -> UInt[Array, "*lead length"]:
+    """``old`` [..., length] with ``words`` [..., *extents] at the places the runs name."""
+    if not runs:
+        return jnp.concatenate([words[..., None], old[..., 1:]], axis=-1)
+    extent, stride = runs[0]
+    length = old.shape[-1]
+    parts = _resized(old, extent * stride).reshape(*old.shape[:-1], extent, stride)
+    new = _interleaved(words, parts, runs[1:]).reshape(*old.shape[:-1], extent * stride)
+    return jnp.concatenate([new[..., :length], old[..., extent * stride :]], axis=-1)
+
+
+def _resized(flat: Shaped[Array, "*lead _"], size: int) -> Shaped[Array, "*lead _"]:
+    """The last dimension cropped, or extended with zeros."""
+    have = flat.shape[-1]
+    if have >= size:
+        return flat[..., :size]
+    return jnp.pad(flat, [(0, 0)] * (flat.ndim - 1) + [(0, size - have)])
