@@ -58,7 +58,7 @@ def select_entry(program: Program, entry: str | None) -> Function:
 def arguments(program: Program, function: Function) -> tuple[Argument, ...]:
     """The arguments of a function with what is known about its buffers."""
     changed = set(written_buffers(program, function))
-    needs = _needs(program, function)
+    needs = _needs(program, function, frozenset())
     return tuple(Argument(a.name, a.type, needs.get(a.name), a.name in changed) for a in function.args)
 
 
@@ -107,7 +107,7 @@ def _writes(program: Program, function: Function, active: frozenset[str]) -> Ite
                 yield from of(given.get(inner))
 
 
-def _needs(program: Program, function: Function) -> dict[str, int]:
+def _needs(program: Program, function: Function, active: frozenset[str]) -> dict[str, int]:
     facts = resolve(program).facts(function)
     needs = {
         a.name: memref_extent(a.type)
@@ -120,6 +120,14 @@ def _needs(program: Program, function: Function) -> dict[str, int]:
             pointer, extent = known.pointers.get(op.group("ptr")[0].name), _extent(op, known)
             if pointer is not None and extent:
                 needs[pointer.base] = max(needs.get(pointer.base, 0), pointer.offset + extent)
+        callee = called(program, op)
+        if callee is not None and callee.name not in active:
+            inner = _needs(program, callee, active | {function.name})
+            for parameter, value in zip(callee.args, op.ins, strict=False):
+                pointer = facts.of(op).pointers.get(value.name)
+                if pointer is not None and parameter.name in inner:
+                    extent = pointer.offset + inner[parameter.name]
+                    needs[pointer.base] = max(needs.get(pointer.base, 0), extent)
     return needs
 
 
