@@ -31,21 +31,38 @@ def _either(second: Mask, y: Words) -> Words:
     return jnp.where(second, y, y.dtype.type(0))
 
 
-def _partial(name: str, combine: Callable[[Float | Integer, Words, Words], Words]) -> None:
+def _never_wins(c: Context, lowest: bool) -> Words:
+    """On a5 the word of the lowest or the largest finite number, elsewhere zero."""
+    d = c.dtype("dst")
+    if c.profile != "a5":
+        return jnp.asarray(d.word.type(0))
+    if d.is_integer:
+        return jnp.asarray(d.word.type((d.min_int if lowest else d.max_int) & ((1 << d.bits) - 1)))
+    largest = (((1 << d.exponent) - 1) << d.mantissa) - 1
+    return jnp.asarray(d.word.type(largest | (lowest << (d.bits - 1))))
+
+
+def _partial(
+    name: str,
+    combine: Callable[[Float | Integer, Words, Words], Words],
+    neither: Callable[[Context], Words] | None = None,
+) -> None:
     @rule(name)
     def apply(c: Context, inputs: Inputs) -> Outputs:
         shape, d = c.tile("dst").shape, c.dtype("dst")
         first, second = (inside(c, inputs, n, shape) for n in ("src0", "src1"))
         x, y = (_words(c, inputs, n) for n in ("src0", "src1"))
         both = flush(c, combine(c.arithmetic(), flush(c, x, d), flush(c, y, d)), d)
-        new = jnp.where(first & second, both, jnp.where(first, x, _either(second, y)))
-        return {"dst": merge(c, inputs, new)}
+        one = jnp.where(first, x, _either(second, y))
+        if neither is not None:
+            one = jnp.where(first | second, one, neither(c))
+        return {"dst": merge(c, inputs, jnp.where(first & second, both, one))}
 
 
 _partial("tpartadd", lambda a, x, y: formulas.binary(a, "add", x, y))
 _partial("tpartmul", lambda a, x, y: formulas.binary(a, "mul", x, y))
-_partial("tpartmax", formulas.maximum)
-_partial("tpartmin", formulas.minimum)
+_partial("tpartmax", formulas.maximum, lambda c: _never_wins(c, lowest=True))
+_partial("tpartmin", formulas.minimum, lambda c: _never_wins(c, lowest=False))
 
 
 def _partial_arg(name: str, mode: CmpMode) -> None:

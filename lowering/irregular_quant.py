@@ -8,8 +8,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F32
-from pto_jax.ir.types import RoundMode
+from pto_jax.ir.dtypes import F32, I8, U8
+from pto_jax.ir.types import QuantType, RoundMode
 
 from . import convert
 from .irregular_storage import inside, iota, source
@@ -43,7 +43,8 @@ def _tquant(c: Context, inputs: Inputs) -> Outputs:
         value = a.add(value, a.decode(_row_parameter(c, inputs, "offset", src.rows)))
     single = a.decode(flush(c, a.encode(value), F32)) if c.semantics.subnormals == "flush" else value
     wide = lax.convert_element_type(a.single(single), np.float64)
-    codes = convert.clamp_to_int(convert.round_whole(wide, RoundMode.RINT), t.dtype, 0)
+    limits = U8 if c.attrs["quant_type"] == QuantType.INT8_ASYM else I8
+    codes = convert.clamp_to_int(convert.round_whole(wide, RoundMode.RINT), limits, 0)
     return {"dst": jnp.where(inside(c, inputs, "src", t.shape), fit(codes, t.shape, np.uint8(0)), old)}
 
 

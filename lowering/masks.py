@@ -64,13 +64,18 @@ def unpack(words: UInt[Array, "mask_rows mask_cols"], shape: tuple[int, int]) ->
 
 
 def store_rows(c: Context, inputs: Inputs, flags: Bool[Array, "src_rows src_cols"]) -> Words:
-    """Row r of the flags into the leading words of mask row r."""
+    """Row r of the flags into the leading words of mask row r.
+
+    The a5 store whole predicates, whose bits behind the valid columns are zero.
+    """
     t, source = c.tile("dst"), lanes(inputs, "src0")
     old = lanes(inputs, "dst").words
     packed = region.fit(pack(flags, old.dtype), t.shape, old.dtype.type(0))
     v_row, v_col = region.sizes(c.tile("src0"), source)
-    width = np.int32(old.dtype.itemsize * 8)
-    words = jnp.minimum((v_col + width - np.int32(1)) // width, region.sizes(t, lanes(inputs, "dst"))[1])
+    width = old.dtype.itemsize * 8
+    step = width if c.profile != "a5" else 256 if c.dtype("src0").bits == 8 else 128
+    words = (v_col + np.int32(step - 1)) // np.int32(step) * np.int32(step // width)
+    words = jnp.minimum(words, region.sizes(t, lanes(inputs, "dst"))[1])
     written = (_rows(t.shape) < v_row) & (_cols(t.shape) < words)
     if c.profile != "cpu_sim":
         return jnp.where(written, packed, old)

@@ -16,7 +16,7 @@ from jax import Array, lax
 
 from pto_jax.interpreter import Scalar, View
 from pto_jax.ir.dtypes import DType
-from pto_jax.ir.types import AtomicType, BLayout, GlobalLayout, Pad, TileType
+from pto_jax.ir.types import AtomicType, BLayout, GlobalLayout, Loc, Pad, TileType
 
 from . import atomics, masks, memory_convolution, quantise, region
 from .machine import addresses, slices
@@ -50,10 +50,12 @@ def pad_word(dtype: DType, pad: Pad, profile: str) -> np.unsignedinteger:
 def window_of(c: Context, view: View, tile: str) -> Placed:
     """The window of a transfer; a layout the instruction gives goes before the view's own.
 
-    For a convolution tile it is one row.
+    For a convolution tile it is one row. On a5 a view that says nothing has the order of a vec tile in NZ.
     """
-    given, conv = c.attrs.get("layout"), c.tile(tile).conv
-    layout = given if isinstance(given, GlobalLayout) else view.layout
+    given, t = c.attrs.get("layout"), c.tile(tile)
+    conv, layout = t.conv, given if isinstance(given, GlobalLayout) else view.layout
+    if layout is None and c.profile == "a5" and t.loc == Loc.VEC and t.layout == "NZ":
+        layout = GlobalLayout.NZ
     if conv is None:
         return Window.of(view, layout)
     layout = conv.layout if layout is None else layout

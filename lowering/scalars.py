@@ -38,6 +38,15 @@ def to_native(value: Scalar, dtype: DType) -> Shaped[Array, ""]:
     return lax.convert_element_type(value, native(dtype))
 
 
+def converted(value: Scalar, source: DType | None, dtype: DType) -> Scalar:
+    """A traced scalar of one type as one of another type of its kind, floats rounded once."""
+    if source is None or source == dtype or isinstance(value, bool | int | float):
+        return value
+    if not dtype.is_float:
+        return lax.convert_element_type(value, dtype.numpy)
+    return _refloat(lax.convert_element_type(value, source.numpy), source, dtype)
+
+
 def to_word(value: Scalar, dtype: DType) -> Word:
     """A scalar as a 0-d raw word of its element type."""
     if isinstance(value, bool | int | float):

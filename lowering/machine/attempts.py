@@ -100,14 +100,28 @@ class Effects:
 
 
 @dataclass
+class RegionTraces:
+    """What earlier traces of an operation's regions have shown; ``sites`` are the rules of each region.
+
+    Regions around it may be traced again: then it needs one trace, not as many again.
+    """
+
+    cells: dict[str, None] = field(default_factory=dict)
+    buffers: dict[str, None] = field(default_factory=dict)
+    sites: tuple[list[Site], ...] = field(default_factory=lambda: ([], []))
+
+
+@dataclass
 class Attempts:
     """The state around a region, restored before every attempt to trace it."""
 
     machine: TileMemory
     frame: Frame
-    effects: Effects = field(default_factory=Effects)
 
     def __post_init__(self) -> None:
+        place = (self.machine.core, id(self.frame.op))
+        self.traces: RegionTraces = self.machine.region_traces.setdefault(place, RegionTraces())
+        self.effects = Effects(self.traces.cells, self.traces.buffers)
         cells, buffers = predicted_writes.changes(self.machine, self.frame)
         self.effects.cells.update(dict.fromkeys(cells))
         self.effects.buffers.update(dict.fromkeys(buffers))

@@ -28,7 +28,7 @@ from ..scalars import to_native
 from .attempts import Attempts, Effects, Retry, alike
 from .shapes import Hole, Shape, fill, fits, join, leaves, opened
 from .storage import Carried, slot_of
-from .tile_memory import Site, Snapshot, TileMemory
+from .tile_memory import Snapshot, TileMemory
 
 if TYPE_CHECKING:
     from jaxtyping import Int64
@@ -48,7 +48,7 @@ def branch(machine: TileMemory, frame: Frame, condition: Scalar, arms: Sequence[
     """``lax.cond`` over two arms."""
     attempts = Attempts(machine, frame)
     effects = attempts.effects
-    sites: list[list[Site]] = [[], []]
+    sites = attempts.traces.sites
     shape = _scalars(frame.op)
 
     def run(which: int) -> list[Leaf]:
@@ -59,7 +59,7 @@ def branch(machine: TileMemory, frame: Frame, condition: Scalar, arms: Sequence[
             found = [v.site for v in machine.violations]
             effects.expect(sites[which] == found)
             effects.expect(len(shape or ()) == len(results) and all(map(fits, results, shape or ())))
-            sites[which] = found
+            sites[which][:] = found
             if not effects.complete or shape is None:
                 raise Retry(results, which)
             data = effects.leaves(machine, frame)
@@ -88,6 +88,9 @@ def branch(machine: TileMemory, frame: Frame, condition: Scalar, arms: Sequence[
             ends = [retry.ends, handed(1) if retry.which == 0 else None]
             shape = _joined(frame.op, shape, [e for e in ends if e is not None])
             continue
+        except NotExecutableError:
+            attempts.rewind()
+            raise
         attempts.rewind()
         effects.restore(machine, frame, leaving)
         results = tuple(fill(machine, s, leaving) for s in shape or ())
@@ -176,11 +179,11 @@ def _looped(
     effects = attempts.effects
     starts = list(inits)
     shape = [opened(i, d) for i, d in zip(starts, dtypes, strict=True)]
-    sites: list[Site] = []
+    sites = attempts.traces.sites[0]
     in_place = False
 
     def step(trip: Int64[Array, ""], data: list[Leaf]) -> list[Leaf]:
-        nonlocal sites, in_place
+        nonlocal in_place
         with attempts.traced():
             given = iter(data)
             effects.restore(machine, frame, given)
@@ -193,7 +196,7 @@ def _looped(
                 for k, words in before.cells.items()
                 if k not in attempts.entry.cells
             )
-            known, sites = sites, [v.site for v in machine.violations]
+            known, sites[:] = list(sites), [v.site for v in machine.violations]
             effects.expect(known == sites)
             effects.expect(all(map(fits, ends, shape)))
             if not effects.complete:
@@ -219,6 +222,9 @@ def _looped(
                 for i, s, e, d in zip(starts, shape, retry.ends, dtypes, strict=True)
             ]
             continue
+        except NotExecutableError:
+            attempts.rewind()
+            raise
         _check_by_value(effects, frame, inits, starts, in_place)
         attempts.rewind()
         given = iter(data)

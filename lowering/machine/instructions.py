@@ -86,7 +86,8 @@ class InstructionMachine(TileMemory):
             if isinstance(operand, TileRef):
                 inputs[name] = self.lanes(operand)
             else:
-                inputs[name] = scalars.to_word(operand, context.dtype(name))
+                number = scalars.converted(operand, _written(e, name), context.dtype(name))
+                inputs[name] = scalars.to_word(number, context.dtype(name))
         return inputs
 
     def _check(self, e: Execution) -> None:
@@ -116,11 +117,17 @@ class InstructionMachine(TileMemory):
         )
 
 
+def _written(e: Execution, name: str) -> DType | None:
+    """The type that the text gives a scalar operand, None where it gives none."""
+    value = dict(zip(e.form, e.op.ins, strict=False)).get(name)
+    return value.type.dtype if value is not None and isinstance(value.type, ScalarType) else None
+
+
 def scalar_dtype(e: Execution, operand: Operand) -> DType:
-    """Element type of a scalar operand: as the text gives it."""
-    value = dict(zip(e.form, e.op.ins, strict=False)).get(operand.name)
-    if value is not None and isinstance(value.type, ScalarType):
-        return value.type.dtype
+    """Element type of a scalar operand: as the text gives it, for one that converts that of the tiles."""
+    written = _written(e, operand.name)
+    if written is not None and not operand.converts:
+        return written
     reference = next(n for n in ("src", "src0", "base", "dst") if n in e.operands)
     return e.tile(reference).type.dtype
 

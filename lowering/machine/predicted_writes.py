@@ -6,10 +6,13 @@ the region is traced, and what is too much is carried unchanged.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pto_jax.analysis.region_writes import Origin
 from pto_jax.interpreter import Frame, Operand, Pointer, TileRef, View
 from pto_jax.ir.program import Op
 from pto_jax.ir.types import TileType
+from pto_jax.isa.effects import placed
 
 from .storage import slot_of
 from .tile_memory import TileMemory
@@ -17,11 +20,14 @@ from .tile_memory import TileMemory
 
 def changes(machine: TileMemory, frame: Frame) -> tuple[list[str], list[str]]:
     """Keys of the cells and names of the buffers that the region of an operation probably changes."""
+    if frame.members:
+        return _of_cores(machine, frame.members)
     if frame.reading is None:
         return [], []
     writes = frame.reading.writes_inside(frame.op)
-    operands: dict[Origin, Operand] = dict(frame.names().items())
-    operands.update(enumerate(_allocated(machine, op) for op in writes.allocations))
+    around = frame.names()
+    operands: dict[Origin, Operand] = dict(around.items())
+    operands.update((i, _allocated(machine, op, around)) for i, op in enumerate(writes.allocations))
     cells: dict[str, None] = {}
     buffers: dict[str, None] = {}
     for target in map(operands.get, writes.origins):
@@ -34,7 +40,27 @@ def changes(machine: TileMemory, frame: Frame) -> tuple[list[str], list[str]]:
     return [key for key in cells if key in machine.cells], list(buffers)
 
 
-def _allocated(machine: TileMemory, op: Op) -> Operand:
-    t = op.results[0].type
+def _of_cores(machine: TileMemory, members: Mapping[str, Frame]) -> tuple[list[str], list[str]]:
+    """What the regions change that several cores enter together."""
+    own = machine.core
+    cells: list[str] = []
+    buffers: list[str] = []
+    for core, frame in members.items():
+        machine.enter(core)
+        found = changes(machine, frame)
+        cells += found[0]
+        buffers += found[1]
+    machine.enter(own)
+    return list(dict.fromkeys(cells)), list(dict.fromkeys(buffers))
+
+
+def _allocated(machine: TileMemory, op: Op, around: Mapping[str, Operand]) -> TileRef | None:
+    """The tile that an operation inside a region allocates; None where only its execution knows the place."""
+    made = placed(op)
+    assert made is not None
+    given, t = made[1], made[0].type
     assert isinstance(t, TileType)
-    return TileRef(t, machine.allocate(op, t, None), t.rows, t.cols)
+    address = None if given is None else around.get(given.name)
+    if given is not None and not isinstance(address, int):
+        return None
+    return TileRef(t, machine.allocate(op, t, address), t.rows, t.cols)

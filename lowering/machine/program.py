@@ -11,6 +11,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from pto_jax.errors import Diagnostic, ExecutionError, NotExecutableError
 from pto_jax.interpreter import Buffer, Frame, Operand, Pointer, Scalar, Scope, TileRef, printed, step_by_step
@@ -58,7 +59,7 @@ class JaxMachine(InstructionMachine):
 
     def known(self, value: Scalar) -> int | None:
         """The number of a Python or NumPy integer or of an array that is not traced, else None."""
-        if isinstance(value, Array) and not isinstance(value, jax.core.Tracer):
+        if isinstance(value, Array) and not isinstance(value, Tracer):
             return int(value)
         return int(value) if isinstance(value, int | np.integer) else None
 

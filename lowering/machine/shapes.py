@@ -134,9 +134,9 @@ def _join_place(a: Any, b: Any) -> Any:
     return a
 
 
-def fits(operand: Operand, shape: Shape) -> bool:
-    """Whether an operand has the shape."""
-    if isinstance(shape, Hole) or (operand is shape and not isinstance(operand, TileRef | View | Pointer)):
+def fits(operand: Any, shape: Shape) -> bool:
+    """Whether an operand, or each of several, has the shape."""
+    if isinstance(shape, Hole) or (operand is shape and not isinstance(shape, TileRef | View | Pointer)):
         return True
     if isinstance(shape, TileRef):
         return (

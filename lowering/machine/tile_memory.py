@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -100,9 +100,9 @@ class TileMemory:
     that reads words of an argument has a copy of it. ``temporaries`` are the cells of results that no
     allocation names, ``of_block`` those that end with a block of a launch; ``axes`` the mesh axes that
     arguments vary over; ``core`` is the core whose memory is meant; ``checks`` records run-time rules,
-    ``max_steps`` bounds while loops.
-    ``whole`` says that the program is traced as a whole; ``numbers`` are scalars that the number of a block
-    gives, where blocks are executed side by side.
+    ``max_steps`` bounds while loops. ``whole`` says that the program is traced as a whole, ``region_traces``
+    what earlier traces of the regions of an operation have shown, by core and operation. ``numbers`` are
+    scalars that the number of a block gives, where blocks are executed side by side.
     """
 
     semantics: Semantics
@@ -120,6 +120,7 @@ class TileMemory:
     max_steps: int = MAX_STEPS
     axes: frozenset[str] = frozenset()
     core: str = ""
+    region_traces: dict[tuple[str, int], Any] = field(default_factory=dict)
     numbers: BlockNumbers = field(default_factory=BlockNumbers)
     _layout: dict[str, Cell] = field(default_factory=dict)
     _in_block: bool = False

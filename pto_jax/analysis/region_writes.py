@@ -16,7 +16,7 @@ Origin: TypeAlias = str | int
 
 @dataclass(frozen=True)
 class RegionWrites:
-    """The tiles that regions allocate without an address, and everything that they write, in text order."""
+    """The tiles that regions allocate, and everything that they write, in text order."""
 
     allocations: tuple[Op, ...]
     origins: tuple[Origin, ...]
@@ -42,7 +42,7 @@ def region_writes(op: Op, written: Callable[[Op], Iterable[Value]]) -> RegionWri
         pair, place = aliased(inner), placed(inner)
         for name, source in entered(inner) if pair is None else (pair,):
             origins[name.name] = origins.get(source.name, source.name)
-        if place is not None and place[1] is None and isinstance(place[0].type, TileType):
+        if place is not None and place[0] in inner.results and isinstance(place[0].type, TileType):
             origins[place[0].name] = len(allocations)
             allocations.append(inner)
         for value in written(inner):

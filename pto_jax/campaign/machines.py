@@ -61,7 +61,7 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
     words: list[str] = []
     profile: ProfileName | None = None
     for part in rest.split(":") if rest else ():
-        name = next((p for p in PROFILE_NAMES if p == part), None)
+        name: ProfileName | None = next((p for p in PROFILE_NAMES if p == part), None)
         if name is not None and entry.profile and profile is None:
             profile = name
         elif part in entry.words and part not in words:

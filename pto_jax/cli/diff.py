@@ -58,7 +58,7 @@ def diff(options: DiffOptions) -> bool:
         partial_launch=options.partial_launch,
     )
     if options.inputs is not None:
-        values, _ = read_inputs(both.before, options.inputs)
+        values, _ = read_inputs(both.before, options.inputs)  # pyright: ignore[reportArgumentType]
         result = translation.compare(both, values)
         origin = f"input from {options.inputs}"
     else:

@@ -6,6 +6,7 @@ import argparse
 import os
 import shlex
 import sys
+from dataclasses import asdict
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -31,6 +32,8 @@ examples, with what they take on two cores:
                                                          --resume
   pto-jax fuzz --dut './sim {program} {inputs} {outputs}'
                                                          20 programs/s and more beside the device's time
+  pto-jax fuzz --only tcvt tquant --dtype f16            these instructions, with an operand of this type
+  pto-jax fuzz --dut ./sim --weight matrix=0 --explain   what programs are made of, without executing one
   pto-jax fuzz --tested oracle                           the interpreter alone: rate, coverage, determinism
   pto-jax fuzz --tested jit --count 100                  every kind of program, each compiled: 1 to 2
                                                          programs/s, 2 minutes
@@ -39,6 +42,14 @@ examples, with what they take on two cores:
 machines: oracle eager trace jit fast profile:NAME lockstep sanitizer dut:COMMAND dut-batch:COMMAND
   python:MODULE:NAME; oracle eager trace jit fast sanitizer take a profile: oracle:a5
 """
+_FOCUS = (
+    ("--only", "only", "NAME", "instructions"),
+    ("--dtype", "dtypes", "TYPE", "element types, of one operand at least"),
+    ("--layout", "layouts", "LAYOUT", "row col nz zn zz nn, of one tile at least"),
+    ("--region", "regions", "KIND", "valid regions: full partial odd empty dynamic"),
+    ("--values", "values", "RECIPE", "uniform bits specials ties overflow mixed sorted constant sparse"),
+    ("--weight", "weights", "NAME=W", "factors for instructions and classes: tcvt=5 matrix=0"),
+)
 #: Presets for campaigns with machines that need special programs.
 _PRESETS = {"sanitizer": "defined", "lockstep": "straight", "fast": "straight"}
 
@@ -56,6 +67,10 @@ def add(command: Adder) -> None:
     what.add_argument(
         "--preset", action="append", metavar="NAME", help="options of the generator; repeatable: in turn"
     )
+    focus = sub.add_argument_group("what generated programs concentrate on (each option takes several names)")
+    for option, dest, metavar, help_text in _FOCUS:
+        focus.add_argument(option, dest=dest, nargs="+", default=(), metavar=metavar, help=help_text)
+    focus.add_argument("--explain", action="store_true", help="print what programs are made of, and stop")
     what.add_argument(
         "--programs", nargs="+", metavar="PATH", help="own programs: files, and folders of .pto files"
     )
@@ -109,6 +124,11 @@ def _fuzz(args: argparse.Namespace) -> int:
     from ..campaign.fuzz.summary import summary
 
     plan = _plan(args)
+    if args.explain:
+        from ..campaign.fuzz.explanation import explain
+
+        print(explain(plan))
+        return 0
     process, processes = _processes(args, plan)
     store = None if not args.store else args.store.replace("{process}", str(process))
     if args.resume and store is None:
@@ -140,11 +160,17 @@ def _fuzz(args: argparse.Namespace) -> int:
 
 def _plan(args: argparse.Namespace) -> Plan:
     """The campaign that the options say, checked as far as that needs no machine."""
+    from ..campaign.fuzz.focus import Focus
     from ..campaign.fuzz.plan import Plan, batch_of, opcodes_of
 
     _check_numbers(args)
     programs = _programs(args)
-    lockstep = args.lockstep or _is_plain(args)
+    focus = Focus(**{dest: tuple(getattr(args, dest)) for _, dest, _, _ in _FOCUS})
+    if programs and str(focus):
+        raise ArgumentError(f"{focus}: for generated programs; leave it out with --programs")
+    lockstep = args.lockstep or (_is_plain(args) and focus.in_lockstep(args.profile or ()))
+    if lockstep and not focus.in_lockstep(args.profile or ()):
+        raise ArgumentError(f"{focus}: not in lockstep; leave out --lockstep")
     reference, tested = _machines(args, lockstep)
     return of_command(
         Plan,
@@ -154,6 +180,7 @@ def _plan(args: argparse.Namespace) -> Plan:
         tested=tested,
         profiles=tuple(dict.fromkeys(args.profile or ())),
         presets=() if programs or lockstep else _presets(args.preset, reference, tested),
+        **asdict(focus),
         programs=programs,
         lockstep=lockstep,
         opcodes=opcodes_of(lockstep, reference),
@@ -245,6 +272,13 @@ def _presets(given: list[str] | None, *machines: str) -> tuple[str, ...]:
     for kind, preset in _PRESETS.items():
         if any(m.partition(":")[0] == kind for m in machines) and preset in PRESETS:
             return (preset,)
+    return device_presets()
+
+
+def device_presets() -> tuple[str, ...]:
+    """The presets that machines without limits of their own take in turn."""
+    from ..generate.options import PRESETS
+
     return tuple(p for p in PRESETS if p not in _PRESETS.values() or p == "straight")
 
 

@@ -225,7 +225,9 @@ def _parser() -> argparse.ArgumentParser:
     sub.add_argument(
         "--st",
         metavar="DIR",
-        help="run the assembler's system tests in a folder; their own Python scripts are executed",
+        help="run the assembler's system tests in a folder (their own Python scripts are executed) and "
+        'folders of raw files with a case.json: {"program": "k.pto", "inputs": {"x": "x.bin", "n": 8}, '
+        '"expected": {"out": "golden.bin"}}; an expected file may be {"file": F, "rtol": R, "atol": A}',
     )
     sub.add_argument("--only", metavar="TEXT", help="with --st: tests and cases whose name has it")
     profile(sub, default="cpu_sim")

@@ -72,7 +72,7 @@ def run(options: RunOptions) -> None:
     names = [a.name for a in kernel.arguments]
     values: dict[str, Any]
     if options.inputs is not None:
-        values, keys = read_inputs(kernel, options.inputs)
+        values, keys = read_inputs(kernel, options.inputs)  # pyright: ignore[reportArgumentType]
         try:
             kernel.check_accesses(values)
         except PtoError as error:
@@ -80,7 +80,8 @@ def run(options: RunOptions) -> None:
         origin = f"from {options.inputs}"
     else:
         suited = example if options.entry is None else None
-        values, keys = generate_inputs(kernel, options.seed, suited), dict(zip(names, names, strict=True))
+        values = generate_inputs(kernel, options.seed, suited)  # pyright: ignore[reportArgumentType]
+        keys = dict(zip(names, names, strict=True))
         origin = f"generated, seed {options.seed}"
     looked = None
     if options.sanitize is not None:

@@ -9,6 +9,7 @@ from .. import isa
 from ..analysis.entries import select_entry
 from ..analysis.facts import Entered, FunctionFacts, solve
 from ..analysis.lattices import OperandFacts
+from ..analysis.parts import with_entry
 from ..analysis.provenance import called
 from ..analysis.resolve import ResolvedProgram, resolve
 from ..api import resolve_profile
@@ -50,6 +51,7 @@ def cost(
     """
     chosen = model_called(model)
     selected = resolve_profile(program, profile)
+    program = with_entry(program)
     function = select_entry(program, entry)
     unknown = sorted(set(arguments or ()) - {value.name for value in function.args})
     if unknown:

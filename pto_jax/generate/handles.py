@@ -9,6 +9,7 @@ from ..ir.program import Op, Value, attrs
 from ..ir.types import BLayout, Loc, ScalarType, TileType
 from .legal import legal
 from .state import Held, Sizes, State, below
+from .storage import local, query, slots
 from .tiles import address, instruction
 
 # Instructions by name: a generator writes the operations it makes.
@@ -29,10 +30,11 @@ def alias(state: State) -> None:
         _part,
         _again,
         _resize,
+        slots,
         *(() if state.options.defined else (_overlay, _move)),
     )
     make = state.rng.choice(makers)
-    make(state, held)
+    state.attempt(lambda: make(state, held))
 
 
 def _handle(state: State, name: str, held: Held, t: TileType, sizes: Sizes | None) -> None:
@@ -81,17 +83,23 @@ def _window(state: State, held: Held) -> None:
         at = state.rng.randint(0, room)
         offsets.append(state.number(at))
         constants[offsets[-1].name] = at
-    seen = TileType(t.dtype, rows, cols, loc=t.loc, blayout=t.blayout, pad=t.pad)
+    name = state.rng.choice(("subset", "subview"))
+    valid = (rows, cols)
+    extents: list[Value] = []
+    if name == "subview" and state.chance(0.5):
+        valid = (state.rng.randint(0, rows), state.rng.randint(0, cols))
+        extents = [state.constant(n) for n in valid]
+    seen = TileType(t.dtype, rows, cols, *valid, loc=t.loc, blayout=t.blayout, pad=t.pad)
     op = Op(
-        "subset",
-        (held.value, *offsets),
+        name,
+        (held.value, *offsets, *extents),
         results=(Value(state.name("w"), seen),),
         attributes=attrs(sizes=(rows, cols)),
-        groups=(("tile", 1), ("offsets", 2)),
+        groups=(("tile", 1), ("offsets", 2), *((n, 1) for n in ("valid_row", "valid_col") if extents)),
     )
-    if legal(state.profile, op, constants):
+    if legal(state.profile, op, constants | {v.name: n for v, n in zip(extents, valid, strict=False)}):
         state.emit(op)
-        state.level.tiles.append(Held(op.results[0], seen, (rows, cols), window=True))
+        state.level.tiles.append(Held(op.results[0], seen, valid, window=True))
 
 
 def _part(state: State, held: Held) -> None:
@@ -172,7 +180,12 @@ def _resize(state: State, held: Held) -> None:
 
 
 def scalar(state: State) -> None:
-    """A scalar computed from others, or read from a tile."""
+    """A scalar computed from others, read from a tile, or kept in local memory."""
+    make = state.rng.choices((_computed, local, query), (5, 1, 1))[0]
+    state.attempt(lambda: make(state))
+
+
+def _computed(state: State) -> None:
     d = state.rng.choice((INDEX, INDEX, dtype("i32"), dtype("f32")))
     result = Value(state.name("s"), ScalarType(d))
     vectors = [h for h in state.tiles() if h.type.dtype == d and h.type.loc == Loc.VEC and not h.type.boxed]

@@ -7,7 +7,7 @@ stand where generators build the operations.
 from __future__ import annotations
 
 # Instructions by name: which ones programs have is a choice of the generator.
-#: Simple instructions inside loops, branches and calls, with tiles that share bytes.
+#: Simple instructions, which are most of those inside loops, branches and calls.
 SIMPLE = frozenset(
     "tadd tsub tmax tadds tmuls trelu tmov tand tcvt trowsum tcolexpand tload tstore textract tinsert".split()
 )

@@ -1,34 +1,21 @@
-"""Legal operations for the generator: samples of the declarations, and variations of them."""
+"""Legal operations for the generator: variations of the declarations' samples."""
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from enum import IntEnum
-from functools import cache
 
-from .. import isa
 from ..ir.program import AttrValue
-from ..ir.types import (
-    GlobalLayout,
-    Loc,
-    MemRefType,
-    PartitionViewType,
-    ScalarType,
-    TileType,
-    Type,
-    VectorType,
-)
+from ..ir.types import GlobalLayout, Loc, TileType, Type
 from ..isa.declare import Instruction
-from ..isa.samples.operations import Sample, legal_samples
-from ..profiles import Profile, ProfileName, profile as find_profile
+from ..isa.samples.operations import Sample
+from ..profiles import Profile
 from . import defined
-from .instructions import APART, SETTINGS
 from .legal import suits
-from .options import Options
+from .options import Options, Region
 
-_KNOWN = (TileType, ScalarType, PartitionViewType, VectorType, MemRefType)
 _SHAPES = ((1, 64), (8, 32), (16, 16), (32, 8), (2, 128), (7, 64), (16, 64))
 
 
@@ -50,51 +37,6 @@ class Wanted:
         """The type of an operand that is a tile, None for others."""
         t = self.types.get(name)
         return t if isinstance(t, TileType) else None
-
-
-@cache
-def catalogue(profile: ProfileName, elements: int) -> Mapping[str, tuple[Sample, ...]]:
-    """Samples of every executable instruction of a profile, small ones where there are any."""
-    by_name = {}
-    for name, instruction in isa.instructions().items():
-        plain = instruction.syntax == "tile" and name not in APART
-        if not instruction.executable or not (plain or name in SETTINGS):
-            continue
-        samples = [s for s in legal_samples(instruction, find_profile(profile)) if _usable(s)]
-        small = [s for s in samples if _largest(s) <= elements]
-        if samples:
-            by_name[name] = tuple(small or samples)
-    return by_name
-
-
-def _usable(sample: Sample) -> bool:
-    return all(isinstance(t, _KNOWN) for t in sample.types.values()) and not sample.grouped
-
-
-def _largest(sample: Sample) -> int:
-    roles = {o.name for o in sample.instruction.operands if o.role != "tmp"}
-    tiles = [t for n, t in sample.types.items() if isinstance(t, TileType) and n in roles]
-    return max((t.elements for t in tiles), default=0)
-
-
-@cache
-def samples_of(profile: ProfileName, options: Options) -> Mapping[str, tuple[Sample, ...]]:
-    """Samples of the instructions that programs with some options have, by name."""
-    every = catalogue(profile, options.elements)
-    by_name = {n: every[n] for n in every if not options.only or n in options.only}
-    if options.defined:
-        by_name = {n: tuple(filter(defined.usable, samples)) for n, samples in by_name.items()}
-    return {n: samples for n, samples in by_name.items() if samples}
-
-
-@cache
-def by_class(profile: ProfileName, options: Options) -> tuple[tuple[tuple[str, ...], ...], tuple[float, ...]]:
-    """Names of usable instructions per class, and the classes' weights."""
-    names: dict[str, list[str]] = {}
-    for name in samples_of(profile, options):
-        names.setdefault(isa.instructions()[name].cls, []).append(name)
-    weighted = [(tuple(names[c]), w) for c, w in options.weights if c in names and w > 0]
-    return tuple(n for n, _ in weighted), tuple(w for _, w in weighted)
 
 
 def wanted(
@@ -127,13 +69,48 @@ class Scale:
 
     @classmethod
     def draw(cls, rng: random.Random, options: Options) -> Scale:
-        """Sizes for a program, as often partial or dynamic as options ask for."""
-        sizes = {}
-        if rng.random() < options.partial:
-            for n in (8, 16, 32, 64):
-                pick = rng.random()
-                sizes[n] = n if pick < 0.3 else 0 if pick < 0.36 else 1 if pick < 0.45 else rng.randint(1, n)
+        """Sizes for a program: of the kinds of regions that options name, else as often as they ask for."""
+        if options.regions:
+            kind = rng.choice(options.regions)
+            return cls(_SIZES_OF[kind](rng), kind == "dynamic")
+        sizes = _mixed(rng) if rng.random() < options.partial else {}
         return cls(sizes, rng.random() < options.dynamic)
+
+
+def _mixed(rng: random.Random) -> dict[int, int]:
+    """Every kind of size beside each other: whole, none, one, one less, odd, any."""
+    makers: tuple[Callable[[int], int], ...] = (
+        lambda n: n,
+        lambda n: 0,
+        lambda n: 1,
+        lambda n: n - 1 or 1,
+        lambda n: rng.randrange(1, n + 1, 2),
+        lambda n: rng.randint(1, n),
+    )
+    return {n: rng.choices(makers, (4, 2, 2, 3, 5, 4))[0](n) for n in _EXTENTS}
+
+
+def _partial(rng: random.Random) -> dict[int, int]:
+    return {n: rng.randint(1, n - 1) if n > 1 else 1 for n in _EXTENTS}
+
+
+def _odd(rng: random.Random) -> dict[int, int]:
+    return {n: rng.randrange(1, n + 1, 2) for n in _EXTENTS}
+
+
+def _empty(rng: random.Random) -> dict[int, int]:
+    return {n: 0 if rng.random() < 0.7 else rng.randint(1, n) for n in _EXTENTS}
+
+
+#: Extents of the samples' tiles.
+_EXTENTS = (1, 2, 4, 7, 8, 16, 32, 64, 128, 256)
+_SIZES_OF: Mapping[Region, Callable[[random.Random], dict[int, int]]] = {
+    "full": lambda rng: {},
+    "partial": _partial,
+    "odd": _odd,
+    "empty": _empty,
+    "dynamic": _mixed,
+}
 
 
 def _static(types: Mapping[str, Type]) -> dict[str, tuple[int, int]]:

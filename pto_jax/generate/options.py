@@ -3,13 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TypeAlias
+from typing import Literal, TypeAlias, get_args
 
+from ..ir.types import LayoutName, TileType
 from ..isa.declare import InstructionClass
 from ..profiles import PROFILE_NAMES, ProfileName
 from .instructions import SIMPLE
-from .values import RECIPES, Recipe
+from .values import MOSTLY_MIXED, Recipe
 
+#: Kinds of valid regions; those of ``dynamic`` ones only execution knows.
+Region: TypeAlias = Literal["full", "partial", "odd", "empty", "dynamic"]
+#: How the two orders without boxes are called; the boxed ones keep their names, in small letters.
+_LAYOUTS = {"ND": "row", "DN": "col"}
+LAYOUT_NAMES = tuple(_LAYOUTS.get(name, name.lower()) for name in get_args(LayoutName))
 Weights: TypeAlias = tuple[tuple[InstructionClass, float], ...]
 DEFAULT_WEIGHTS: Weights = (
     ("elementwise", 4.0),
@@ -28,7 +34,10 @@ class Options:
     """Weights, sizes and feature switches of the generator.
 
     ``statements`` bounds the statements of a program, ``elements`` those of a tile, ``depth`` the nesting of
-    regions and functions. ``only`` restricts the instructions to some names (none: all). ``defined``
+    regions and functions. ``only``, ``dtypes`` and ``layouts`` restrict the instructions to some names, and
+    to operands of which one at least has one of the element types or layouts (none: all); ``regions`` the
+    valid regions, as far as an instruction takes them. ``weights`` are those of the classes of instructions,
+    ``factors`` multiply those of instructions or classes by name. ``defined``
     programs read no undefined lane: contents come before reads, valid regions cover what is read, and no
     divisor, shift count or index is out of range.
 
@@ -50,17 +59,21 @@ class Options:
     """
 
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
-    statements: int = 8
+    statements: int = 10
     elements: int = 4096
     only: frozenset[str] = frozenset()
+    dtypes: frozenset[str] = frozenset()
+    layouts: frozenset[str] = frozenset()
+    regions: tuple[Region, ...] = ()
     weights: Weights = DEFAULT_WEIGHTS
-    recipes: tuple[Recipe, ...] = RECIPES
+    factors: tuple[tuple[str, float], ...] = ()
+    recipes: tuple[Recipe, ...] = MOSTLY_MIXED
     reuse: float = 0.7
     dynamic: float = 0.5
-    partial: float = 0.4
+    partial: float = 0.6
     uneven: float = 0.05
     shapes: float = 0.2
-    attributes: float = 0.2
+    attributes: float = 0.5
     control: float = 0.0
     calls: float = 0.0
     aliasing: float = 0.0
@@ -77,11 +90,30 @@ class Options:
     defined: bool = False
 
 
+def layout_name(t: TileType) -> str:
+    """What the layout of a tile is called where programs are counted or chosen by it.
+
+    >>> from pto_jax.ir.dtypes import F32
+    >>> layout_name(TileType(F32, 16, 16))
+    'row'
+    """
+    return _LAYOUTS.get(t.layout, t.layout.lower())
+
+
+#: Simple instructions are more than half of what stands inside loops, branches and calls.
+_MOSTLY_SIMPLE = tuple((name, 12.0) for name in sorted(SIMPLE))
 STRAIGHT = Options()
 CONTROL = replace(
-    STRAIGHT, only=SIMPLE, control=0.35, scalars=0.2, shapes=0.0, attributes=0.0, reuse=0.9, elements=2048
+    STRAIGHT,
+    factors=_MOSTLY_SIMPLE,
+    control=0.35,
+    scalars=0.2,
+    shapes=0.0,
+    attributes=0.0,
+    reuse=0.9,
+    elements=2048,
 )
-ALIASES = replace(STRAIGHT, aliasing=0.3, addresses=0.5, only=SIMPLE, reuse=0.9)
+ALIASES = replace(STRAIGHT, aliasing=0.3, addresses=0.5, factors=_MOSTLY_SIMPLE, reuse=0.9)
 EVERYTHING = replace(
     CONTROL,
     aliasing=0.15,
@@ -108,7 +140,7 @@ DEFINED = replace(
 MEMORY = replace(
     STRAIGHT,
     memory=0.5,
-    only=SIMPLE,
+    factors=_MOSTLY_SIMPLE,
     control=0.1,
     calls=0.05,
     scalars=0.15,

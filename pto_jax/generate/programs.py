@@ -32,7 +32,7 @@ from .options import STRAIGHT, Options
 from .state import Input, State
 
 #: Part of every case id: another version makes other programs of the same seeds.
-VERSION = "3"
+VERSION = "4"
 
 
 @dataclass(frozen=True)

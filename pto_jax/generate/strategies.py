@@ -29,9 +29,9 @@ from ..ir.types import TileType
 from ..lowering.words import x64
 from ..profiles import PROFILE_NAMES, ProfileName
 from ..runtime.tiles import Tile
-from .operations import samples_of
 from .options import PRESETS, STRAIGHT, Options
 from .programs import Case, draw
+from .selection import select
 from .values import RECIPES, Recipe, words
 
 _SEEDS = st.integers(0, (1 << 32) - 1)
@@ -55,7 +55,7 @@ def instructions(name: str, options: Options = STRAIGHT) -> st.SearchStrategy[Ca
     """
     one = replace(options, only=frozenset((name,)), statements=1, control=0.0, calls=0.0, aliasing=0.0)
     one = replace(one, scalars=0.0, memory=0.0, cores=0.0, output=0.0)
-    having = tuple(p for p in options.profiles if name in samples_of(p, one))
+    having = tuple(p for p in options.profiles if name in select(p, one).names)
     if not having:
         raise InvalidArgument(f"instructions({name!r}): no profile of {options.profiles} generates it")
     return cases(replace(one, profiles=having)).filter(

@@ -15,6 +15,7 @@ from ..ir.program import Function, Op, Region, Value, attrs
 from ..ir.types import OpaqueType, Pipe, PipeEventType, ScalarType
 from ..isa.effects import traits_of
 from ..isa.issue import EVENT_PIPES, loc_of, pipe_of
+from .legal import legal
 from .state import State
 
 # Instructions by name: a generator writes the operations it makes.
@@ -121,12 +122,16 @@ class _Sync:
             self.ops += [Op("get_buf", attributes=attributes), Op("rls_buf", attributes=attributes)]
 
     def cores(self, first: Pipe, second: Pipe) -> None:
-        """A flag between cores, which one core may give to itself."""
+        """A flag between cores, which one core may give to itself, where its pipes have such flags."""
         number = self.number()
-        self.ops += [
+        pair = [
             Op("sync.set", attributes=attrs(pipe=first, event=number)),
             Op("sync.wait", attributes=attrs(pipe=second, event=number)),
         ]
+        if all(legal(self.state.profile, op) for op in pair):
+            self.ops += pair
+        else:
+            self.flags(first, second)
 
     def constant(self, number: int) -> Value:
         value = Value(self.state.name("c"), ScalarType(INDEX))

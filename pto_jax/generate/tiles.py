@@ -20,21 +20,21 @@ from ..isa.views import ALLOC_TILE
 from . import defined
 from .legal import legal
 from .memory import view
-from .operations import Wanted, by_class, samples_of, wanted
+from .operations import Wanted, wanted
+from .selection import select
 from .state import Held, Sizes, State, Unfit
 from .values import Recipe
 
 
 def instruction(state: State) -> None:
     """One instruction with operands that are there, as far as there are any, and new ones otherwise."""
-    names, weights = by_class(state.profile.name, state.options)
-    samples = samples_of(state.profile.name, state.options)
+    selection = select(state.profile.name, state.options)
     there = {_place(h.type) for h in state.tiles()}
     for _ in range(40 if state.options.defined else 4):
-        name = state.rng.choice(state.rng.choices(names, weights)[0])
-        if name.startswith("set") and len(state.levels) > 1:
+        samples = selection.draw(state.rng)
+        if samples[0].instruction.cls == "sync_config" and len(state.levels) > 1:
             continue
-        sample = max(state.rng.choices(samples[name], k=4), key=lambda s: _matches(there, s))
+        sample = max(state.rng.choices(samples, k=4), key=lambda s: _matches(there, s))
         if not state.entry and _needs_arguments(state, sample):
             continue
         want = wanted(state.rng, sample, state.profile, state.options, state.scale)
@@ -118,7 +118,7 @@ def _may_bind(state: State, want: Wanted, listed: list[Operand]) -> bool:
 
 def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[Value]) -> Value:
     t = want.types[operand.name]
-    recipe = defined.recipe_of(want.instruction, operand.name) if state.options.defined else None
+    recipe = _recipe(state, want, operand)
     if recipe is not None:
         return _restricted(state, t, want.sizes.get(operand.name), recipe)
     numbers = want.sample.constants.get(operand.name)
@@ -140,6 +140,15 @@ def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[Value]
         return state.argument("g", t, state.recipe(t.dtype, tuple(n or 1 for n in t.dims)))
     assert isinstance(t, ScalarType)
     return state.scalar(t.dtype)
+
+
+def _recipe(state: State, want: Wanted, operand: Operand) -> Recipe | None:
+    """The recipe of an operand whose values matter: for what is defined, and half of the shift counts."""
+    if state.options.defined:
+        return defined.recipe_of(want.instruction, operand.name)
+    own = state.entry and (state.tile_arguments or want.tile(operand.name) is None)
+    counts = own and operand.name == want.instruction.shift_count
+    return "counts" if counts and state.chance(0.5) else None
 
 
 def _restricted(state: State, t: Type, sizes: Sizes | None, recipe: Recipe) -> Value:

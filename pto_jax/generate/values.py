@@ -10,11 +10,16 @@ from numpy.typing import NDArray
 
 from ..ir.dtypes import DType
 
-_General = Literal["uniform", "bits", "specials", "ties", "overflow", "sorted", "constant", "sparse"]
+_General = Literal["uniform", "bits", "specials", "ties", "overflow", "mixed", "sorted", "constant", "sparse"]
 #: ``positive`` numbers are normal and small; ``counts`` are 0 to one less than the width of the type.
 Recipe = _General | Literal["positive", "counts"]
 #: The recipes for values of any kind.
 RECIPES: tuple[_General, ...] = get_args(_General)
+#: The recipes of which one is drawn for each tile: the one that has all kinds of values side by side is as
+#: frequent as the others together.
+MOSTLY_MIXED: tuple[_General, ...] = (*RECIPES, *[r for r in RECIPES for _ in RECIPES[2:] if r == "mixed"])
+#: Mantissa bits of the formats that values are converted to.
+MANTISSAS = (10, 7, 3, 2, 1)
 _Words: TypeAlias = NDArray[Any]
 _Maker: TypeAlias = Callable[[np.random.Generator, DType, tuple[int, ...]], _Words]
 
@@ -70,11 +75,19 @@ def _ties(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
     if not _has_fields(d):
         step = np.uint64(1) << rng.integers(0, d.bits, shape).astype(np.uint64)
         return np.asarray((_bits(rng, d, shape) & ~(step - np.uint64(1))) + step)
-    cut = rng.integers(1, d.mantissa + 1, shape).astype(np.uint64)
+    anywhere = rng.integers(1, d.mantissa + 1, shape)
+    narrower = [d.mantissa - m for m in MANTISSAS if m < d.mantissa] or [1]
+    cut = np.where(rng.random(shape) < 0.7, rng.choice(narrower, shape), anywhere).astype(np.uint64)
     half = np.uint64(1) << (cut - np.uint64(1))
     mantissa = _bits(rng, d, shape) & ~((np.uint64(1) << cut) - np.uint64(1)) | half
     mantissa = mantissa + rng.integers(0, 2, shape).astype(np.uint64) * (rng.random(shape) < 0.3)
     return _float(rng, d, d.bias + rng.integers(-2, 12, shape), mantissa.astype(np.uint64))
+
+
+def _mixed(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
+    """Lanes by all the recipes that make single numbers."""
+    made = [_MAKERS[r](rng, d, shape) for r in ("uniform", "bits", "specials", "ties", "overflow")]
+    return np.asarray(np.choose(rng.integers(0, len(made), shape), made))
 
 
 def _overflow(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
@@ -121,7 +134,8 @@ def _positive(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Wo
 
 
 def _counts(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
-    return rng.integers(0, d.bits, shape, np.uint64)
+    anywhere = rng.integers(0, d.bits, shape, np.uint64)
+    return np.where(rng.random(shape) < 0.3, np.uint64(d.bits - 1), anywhere)
 
 
 _MAKERS: dict[str, _Maker] = {
@@ -130,6 +144,7 @@ _MAKERS: dict[str, _Maker] = {
     "specials": _specials,
     "ties": _ties,
     "overflow": _overflow,
+    "mixed": _mixed,
     "sorted": _sorted,
     "constant": _constant,
     "sparse": _sparse,

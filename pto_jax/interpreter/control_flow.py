@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir.dtypes import I1, INDEX, DType
@@ -13,6 +14,7 @@ from .interpreter import Interpreter, Steps, complete, executes
 from .machine import After, Arm, Before, Machine
 from .operands import Operand, Scalar
 from .scope import Scope
+from .together import Meeting, met
 
 #: The largest signed number of 64 bits.
 MAX_TRIPS = (1 << 63) - 1
@@ -25,26 +27,48 @@ def _for(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     region = op.regions[0]
     trips = _trips(interpreter, op, lower, upper, step)
     known = interpreter.machine.known(trips)
-    if known is not None and (interpreter.machine.unrolls(op, known) or _meets(interpreter, op)):
-        first, stride = interpreter.machine.known(lower), interpreter.machine.known(step)
-        for trip in range(known):
-            if first is not None and stride is not None:
-                counter = interpreter.machine.counter(first + trip * stride)
-            else:
-                counter = _counter(interpreter, lower, step, trip)
-            carried = yield from interpreter.block(region, _inner(scope, region, (counter, *carried)))
-    else:
 
-        def body(trip: Scalar, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
-            inner = _inner(scope, region, (_counter(interpreter, lower, step, trip), *operands))
-            return complete(interpreter.block(region, inner))
+    def steps(trip: Scalar, operands: tuple[Operand, ...]) -> Steps[tuple[Operand, ...]]:
+        counter = _counter(interpreter, lower, step, trip)
+        return interpreter.block(region, _inner(scope, region, (counter, *operands)))
 
+    def body(trip: Scalar, operands: tuple[Operand, ...]) -> tuple[Operand, ...]:
+        return complete(steps(trip, operands))
+
+    unrolled = known is not None and interpreter.machine.unrolls(op, known)
+    if not unrolled and _meets(interpreter, op):
+        frame = interpreter.frame(op, scope)
+        meeting = Meeting(op, "the other cores", "loop", frame, trips, carried, [steps])
+        found = yield from met(meeting)
+        unrolled, carried = found is None, carried if found is None else found
+    elif not unrolled:
         carried = interpreter.machine.loop(interpreter.frame(op, scope), trips, carried, body)
+    if unrolled:
+        carried = yield from _written_out(interpreter, scope, op, (lower, step, known), carried)
     _bind(op, carried, scope)
 
 
+def _written_out(
+    interpreter: Interpreter,
+    scope: Scope,
+    op: Op,
+    course: tuple[Scalar, Scalar, int | None],
+    carried: tuple[Operand, ...],
+) -> Steps[tuple[Operand, ...]]:
+    """A loop trip by trip; its course is the lower bound, the step and the number of trips."""
+    (lower, step, known), region, machine = course, op.regions[0], interpreter.machine
+    first, stride = machine.known(lower), machine.known(step)
+    for trip in range(known or 0):
+        if first is not None and stride is not None:
+            counter = machine.counter(first + trip * stride)
+        else:
+            counter = _counter(interpreter, lower, step, trip)
+        carried = yield from interpreter.block(region, _inner(scope, region, (counter, *carried)))
+    return carried
+
+
 def _meets(interpreter: Interpreter, op: Op) -> bool:
-    """Whether cores meet inside an operation, so that its loops have to be written out."""
+    """Whether cores meet inside an operation, so that they have to enter it together."""
     if len(interpreter.shared.cores) == 1 or interpreter.machine.abstract:
         return False
     return meet_inside(interpreter.program, op)
@@ -100,11 +124,21 @@ def _if(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     if known is not None:
         taken = op.regions[0 if known else 1] if known or len(op.regions) > 1 else Region(())
         results = yield from interpreter.block(taken, Scope(scope))
+    elif _meets(interpreter, op):
+        regions = [*op.regions, Region(())][:2]
+        ways = [partial(_way, interpreter, region, scope) for region in regions]
+        frame = interpreter.frame(op, scope)
+        found = yield from met(Meeting(op, "the other cores", "branch", frame, condition, (), ways))
+        results = found or ()
     else:
         arms = [_arm(interpreter, region, scope) for region in op.regions]
         arms += [lambda: ()] * (2 - len(arms))
         results = interpreter.machine.branch(interpreter.frame(op, scope), condition, arms)
     _bind(op, results, scope)
+
+
+def _way(interpreter: Interpreter, region: Region, scope: Scope) -> Steps[tuple[Operand, ...]]:
+    return interpreter.block(region, Scope(scope))
 
 
 def _arm(interpreter: Interpreter, region: Region, scope: Scope) -> Arm:

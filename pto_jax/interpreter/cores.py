@@ -48,6 +48,8 @@ class Block:
     flags: dict[tuple[Any, ...], int] = field(default_factory=dict)
     counts: dict[tuple[Any, ...], int] = field(default_factory=dict)
     changes: int = 0
+    #: Operations that stand for those of several cores, by identity; with those, which keeps them alive.
+    joined: dict[tuple[int, ...], tuple[Op, list[Op]]] = field(default_factory=dict)
 
     @property
     def subblocks(self) -> int:

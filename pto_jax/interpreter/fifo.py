@@ -94,12 +94,15 @@ def push_tile(interpreter: Interpreter, op: Op, tile: TileRef, through: Ring) ->
 
 
 def _send(interpreter: Interpreter, op: Op, through: Ring, entry: Callable[[Core | None], Any]) -> None:
-    """Put an entry into the queue of each vector core, or of the cube core (None)."""
+    """Put an entry into the queue of each vector core, or of the cube core (None).
+
+    What is whole is there for both vector cores: the one that has no use for it may take it as well.
+    """
     shared, core = meeting(interpreter, op), interpreter.core
     partnered(op, shared, core)
     split = split_of(op)
     if core.kind == "cube":
-        for other in receivers(shared, split):
+        for other in (c for c in shared.cores if c.kind == "vector"):
             queue(shared, "c2v", through.to_vector, other).append(entry(other))
     elif split or core.subblock == 0:
         queue(shared, "v2c", through.to_cube, core).append(entry(None))
@@ -263,7 +266,8 @@ def meeting(interpreter: Interpreter, op: Op) -> Block:
     """The block of a core, which must be known to come here."""
     if interpreter.machine.depth != interpreter.shared.depth:
         raise refused(
-            op, "under control flow that only execution knows; allowed: known conditions and trip counts"
+            op,
+            "under control flow that only execution knows; allowed: loops and branches that all cores enter",
         )
     return interpreter.shared
 

@@ -36,7 +36,7 @@ from .windows import flat, require_inside, scalar, window
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
+@dataclass(eq=False)
 class Waiting:
     """Why a core cannot go on: the operation, and what it waits for."""
 

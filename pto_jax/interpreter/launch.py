@@ -1,20 +1,21 @@
 """Launching a function: its blocks, and the cores of a block side by side.
 
-Cores take turns and change only where one of them waits, so that execution is deterministic.
+How cores take turns stands in :mod:`.together`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ..errors import Diagnostic, ExecutionError, NotExecutableError
+from ..errors import Diagnostic, NotExecutableError
 from ..ir.program import Function, Program
 from ..ir.types import TileType
-from .cores import Block, Core, cores_of, kind_of
-from .interpreter import Interpreter, Waiting
+from .cores import Block, cores_of, kind_of
+from .interpreter import Interpreter
 from .machine import Machine
 from .operands import Operand, Scalar
 from .scope import Scope
+from .together import side_by_side
 
 
 def launch(
@@ -72,20 +73,4 @@ def _side_by_side(
         for core in block.cores
         if (kind := kind_of(function)) is None or core.kind == kind
     }
-    while running:
-        before, waiting = block.changes, {}
-        for core, steps in list(running.items()):
-            machine.enter(core.name)
-            try:
-                waiting[core] = next(steps)
-            except StopIteration:
-                del running[core]
-                block.changes += 1
-        if waiting and block.changes == before:
-            raise ExecutionError([_stuck(core, found) for core, found in waiting.items()])
-    machine.enter("")
-
-
-def _stuck(core: Core, found: Waiting) -> Diagnostic:
-    message = f"core {core.name} waits for {found.what} for ever"
-    return Diagnostic("error", message, found.op.span, found.op.name, rule="deadlock")
+    side_by_side(machine, block, running)

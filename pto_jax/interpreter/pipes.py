@@ -54,8 +54,9 @@ def _allocate(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
 
 @executes("tpush_to_aiv", "tpush_to_aic")
 def _push(interpreter: Interpreter, op: Op, scope: Scope) -> None:
-    fifo.own_half(interpreter, op, scope[op.ins[1]] if len(op.ins) > 1 else None)
-    push(interpreter, op, scope[op.ins[0]], fifo.ring(op, scope), scope)
+    source, *half = op.ins
+    fifo.own_half(interpreter, op, scope[half[0]] if half else None)
+    push(interpreter, op, scope[source], fifo.ring(op, scope), scope)
 
 
 def push(interpreter: Interpreter, op: Op, entry: Operand, through: Ring, scope: Scope) -> None:

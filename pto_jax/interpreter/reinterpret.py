@@ -88,7 +88,7 @@ def _subset(interpreter: Interpreter, op: Op, scope: Scope) -> None:
         )
     )
     t = t if whole else t.with_valid(None, None)
-    bind_handle(interpreter, op, scope, TileRef(t, of_each(ref, windowed), *sizes))
+    bind_handle(interpreter, op, scope, TileRef(t, of_each(ref, windowed), sizes[0], sizes[1]))
 
 
 def _rest(interpreter: Interpreter, valid: Scalar, start: Scalar, size: int) -> Scalar:

@@ -68,6 +68,18 @@ class Frame:
         self.reading = reading
         self.modes: dict[str, Any] = {} if modes is None else modes
         self._places = [self.modes, *(scope.chain() if scope else [])]
+        #: The frames of the cores that enter a region together, by name; none where one core does.
+        self.members: Mapping[str, Frame] = {}
+
+    @classmethod
+    def joined(cls, members: Mapping[str, Frame], op: Op) -> Frame:
+        """The frame of an operation that stands for one of each core."""
+        first = next(iter(members.values()))
+        frame = cls(op, first.modes, None, first.reading)
+        frame._places = [first.modes, *(names for own in members.values() for names in own._places[1:])]
+        frame._places += [own.modes for own in members.values() if own is not first]
+        frame.members = members
+        return frame
 
     def save(self) -> list[dict[str, Operand]]:
         """A copy of all modes and names, for :meth:`restore`."""

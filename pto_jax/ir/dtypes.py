@@ -67,7 +67,7 @@ class DType:
         return -(-elements * self.storage_bits // 8)
 
     @property
-    def word(self) -> np.dtype[np.unsignedinteger[np._typing.NBitBase]]:
+    def word(self) -> np.dtype[np.unsignedinteger[Any]]:
         """NumPy unsigned type of the raw words."""
         return np.dtype(f"u{self.word_bits // 8}")
 
@@ -191,7 +191,7 @@ def dtype(name: object) -> DType:
     return found
 
 
-def _of_array_type(t: object) -> DType | None:
+def _of_array_type(t: Any) -> DType | None:
     """The element type of an array type; None for what is no array type at all.
 
     ``np.dtype`` itself takes None for float64.

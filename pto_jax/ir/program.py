@@ -146,8 +146,11 @@ class Function:
 
     def walk(self) -> Iterator[Op]:
         """All operations of the function, nested ones included, in text order."""
-        for op in self.body.ops:
-            yield from op.walk()
+        return iter(self._ops)
+
+    @cached_property
+    def _ops(self) -> tuple[Op, ...]:
+        return tuple(inner for op in self.body.ops for inner in op.walk())
 
 
 def short_list(names: Sequence[str], limit: int = 8) -> str:
@@ -215,11 +218,13 @@ class Program:
 
     @property
     def entries(self) -> tuple[Function, ...]:
-        """Functions marked as entries; the only one with a body where a module has just one."""
+        """Functions marked as entries; else the only one with a body, or the only one that is not private."""
         bodies = tuple(f for f in self.functions if not f.external)
         if len(bodies) == 1:
             return bodies
-        return tuple(f for f in self.functions if f.is_entry)
+        marked = tuple(f for f in bodies if f.is_entry)
+        public = tuple(f for f in bodies if not f.private)
+        return public if not marked and len(public) == 1 else marked
 
     @cached_property
     def digest(self) -> str:

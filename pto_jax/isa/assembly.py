@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -26,7 +27,8 @@ class Assembly:
     ``inline_comma``), and each operand has its type behind it where ``typed_apart``. ``argument`` is the
     attribute that is written as ``<value>`` behind the name. ``with_fp`` is the instruction that one with a
     clause ``fp %fp : type`` behind its sources is, ``fp_clause`` on that instruction the name that it is
-    written by.
+    written by. ``scratch`` says that ``tmp`` may stand ``behind`` the destinations, or that its absence is
+    written ``no_tmp``: the other sources are then the first ones of ``counted``.
     """
 
     trailing: int | None = None
@@ -39,6 +41,8 @@ class Assembly:
     argument: str = ""
     with_fp: str = ""
     fp_clause: str = ""
+    scratch: Literal["", "behind", "no_tmp"] = ""
+    counted: tuple[str, ...] = ()
 
 
 def segments(text: str) -> tuple[Segment, ...]:

@@ -8,12 +8,13 @@ from types import MappingProxyType
 from typing import TypeAlias
 
 from ..errors import Diagnostic, Span, VerifyError
+from ..ir.languages import PRESENT, Language
 from ..ir.program import AttrValue, Op, Value
 from ..ir.types import GlobalLayout, MemRefType, TileType, Type, UnknownType
 from ..profiles import Profile
 from .bind import Bound, accepts, bind
 from .declare import Attribute, Constraint, Instruction, Operand, Site
-from .rules.constraints import element_type
+from .rules.constraints import element_type, size
 from .rules.tile_legality import check_type, describe, tile_of_memref
 
 Valid: TypeAlias = tuple[int | None, int | None]
@@ -21,6 +22,8 @@ _NOTHING: Mapping[str, Valid] = MappingProxyType({})
 _NO_CONSTANTS: Mapping[str, int] = MappingProxyType({})
 _NO_SHAPES: Mapping[str, tuple[int | None, ...]] = MappingProxyType({})
 _NO_LAYOUTS: Mapping[str, GlobalLayout] = MappingProxyType({})
+#: The level from which on a program places its tiles and orders its pipes itself.
+EXPLICIT = 3
 _KINDS = {
     "tile": "a tile",
     "scalar": "a scalar",
@@ -45,13 +48,15 @@ def check_op(
     layouts: Mapping[str, GlobalLayout] = _NO_LAYOUTS,
     types: bool = True,
     bound: Bound | None = None,
+    language: Language = PRESENT,
+    level: int | None = None,
 ) -> list[Diagnostic]:
     """Everything the declaration of an instruction objects to in one operation.
 
     ``valid`` gives valid regions, ``constants`` integer values, ``shapes`` and ``layouts`` what is known of
     views, each by value name; static types are seen without them. ``types`` also checks the operands' types
-    themselves. ``bound`` is what its operands stand for, where that is known already. The operation need not
-    belong to a program.
+    themselves. ``bound`` is what its operands stand for, where that is known already. ``language`` is the
+    version of the text, ``level`` that of the build. The operation need not belong to a program.
 
     >>> from pto_jax.ir.dtypes import F16, F32
     >>> from pto_jax.ir.program import Op, Value
@@ -73,10 +78,12 @@ def check_op(
     found += _operands(instruction, bound, op)
     if types:
         found += _types(bound, profile, op)
-    site = build_site(bound, op, profile, valid, constants, shapes, layouts)
+    site = build_site(bound, op, profile, valid, constants, shapes, layouts, level)
     for constraint in instruction.constraints:
         if profile.name in constraint.profiles:
-            found += _findings(constraint, site)
+            found += _findings(constraint, site, language)
+    if level is not None and language == PRESENT:
+        found += _implied(site, level)
     return found
 
 
@@ -100,6 +107,7 @@ def build_site(
     constants: Mapping[str, int] = _NO_CONSTANTS,
     shapes: Mapping[str, tuple[int | None, ...]] = _NO_SHAPES,
     layouts: Mapping[str, GlobalLayout] = _NO_LAYOUTS,
+    level: int | None = None,
 ) -> Site:
     """The operation as constraints see it: operands of the right kind with known types."""
     types: dict[str, Type] = {}
@@ -128,6 +136,7 @@ def build_site(
         constants,
         shapes,
         layouts,
+        level,
     )
 
 
@@ -184,14 +193,42 @@ def hidden_scratch(
     return profile.ub_scratch if instruction.hidden_scratch(site) else None
 
 
-def _findings(constraint: Constraint, site: Site) -> Iterator[Diagnostic]:
+def _implied(site: Site, level: int) -> Iterator[Diagnostic]:
+    """Scratch that is missing and that no tool puts in: at the level at which programs place their tiles."""
+    for operand in site.instruction.operands:
+        implied = operand.implied
+        if implied is None or operand.name in site.values or site.profile.name not in implied.profiles:
+            continue
+        message, sizes = "", site.region(implied.of)
+        if not implied.needed(site):
+            continue
+        if level == EXPLICIT:
+            message = f"{operand.name} is missing at level {level}; allowed: {operand.name} with an address"
+        elif None in sizes and implied.of in site.types:
+            found = f"{operand.name} is missing, and {implied.of} has the valid region {_region(sizes)}"
+            message = f"{found}; allowed without it: sizes that the type states, as tools make it of them"
+        if message:
+            yield Diagnostic(
+                "error", message, site.op.span, site.instruction.name, operand.name, f"{operand.name}-given"
+            )
+
+
+def _region(sizes: Valid) -> str:
+    return "x".join(size(n) for n in sizes)
+
+
+def _findings(constraint: Constraint, site: Site, language: Language) -> Iterator[Diagnostic]:
+    since, until = constraint.since, constraint.until
+    if until is not None and language >= until:
+        return
+    severity = constraint.severity if since is None or language >= since else "warning"
     for operand, found in constraint.check(site):
         value = site.values.get(operand) if operand else None
         told = "allowed" in found or not constraint.allowed
         message = found if told else f"{found}; allowed: {constraint.allowed}"
         fix = constraint.fix(site, operand) if constraint.fix is not None and operand else None
         yield Diagnostic(
-            constraint.severity,
+            severity,
             f"{message}; usual fix: {fix}" if fix else message,
             _place(value, site.op),
             site.instruction.name,

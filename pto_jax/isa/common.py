@@ -167,8 +167,7 @@ def tile_instruction(
     ``placement`` replaces the rule "vec and row_major on A2/A3 and A5". Where ``facts`` does not say them,
     lanes and in_place are those of the class.
     """
-    facts.setdefault("lanes", _LANES.get(cls, "other"))
-    if facts["lanes"] == "same":
+    if facts.setdefault("lanes", _LANES.get(cls, "other")) == "same":
         facts.setdefault("in_place", {"cpu_sim": read_in_step(operands)})
     if reads is None:
         reads = tuple(o.name for o in operands if o.role == "in" and o.kind == "tile")

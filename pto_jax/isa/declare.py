@@ -8,11 +8,12 @@ verifier, the documentation and the generators derive from it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, Literal, TypeAlias
+from typing import Literal, TypeAlias
 
+from ..ir.languages import Language
 from ..ir.program import AttrValue, Op, Value
 from ..ir.types import GlobalLayout, Loc, Pipe, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
@@ -27,6 +28,7 @@ from .operands import (
     Size as Size,
     Sources as Sources,
 )
+from .region_rules import RegionRule as RegionRule, RegionTest as RegionTest, Sizes as Sizes
 from .semantics import EXACT, Accuracy, Formula, InPlace, Lanes, Moves
 from .traits import PLAIN, Access, Effect, Resource, Traits
 
@@ -39,7 +41,7 @@ class Site:
     attribute with defaults filled in; ``vars`` the element type each type variable was bound to.
     ``valid`` is the (row, column) valid size per tile operand: an int, or None when not known.
     ``constants``, ``shapes`` and ``layouts`` say what is known about values by their name in the program:
-    integer constants, extents and layouts of views.
+    integer constants, extents and layouts of views. ``level`` is that of the build.
     """
 
     instruction: Instruction
@@ -53,6 +55,7 @@ class Site:
     constants: Mapping[str, int] = field(default_factory=dict)
     shapes: Mapping[str, tuple[int | None, ...]] = field(default_factory=dict)
     layouts: Mapping[str, GlobalLayout] = field(default_factory=dict)
+    level: int | None = None
 
     def constant(self, name: str) -> int | None:
         """The value of a scalar operand where it is known."""
@@ -97,56 +100,6 @@ AttrMap: TypeAlias = "dict[str, AttrValue]"
 Breaker: TypeAlias = "Callable[[dict[str, Type], AttrMap, Profile], bool]"
 
 
-#: Valid rows and columns per operand: numbers, or values of an engine that has ``!= <= | &`` for them.
-Sizes: TypeAlias = "Mapping[str, tuple[Any, Any]]"
-#: Whether sizes break a rule, given the tiles' types; one truth value of the kind the sizes are.
-RegionTest: TypeAlias = "Callable[[Sizes, Mapping[str, TileType]], Any]"
-
-
-@dataclass(frozen=True)
-class RegionRule:
-    """A rule on run-time valid regions in a form an engine can evaluate on traced sizes.
-
-    ``equal-valid``, ``equal-rows``, ``equal-cols``: all named operands have the same valid region, or
-    that part of it; ``non-empty``: each of them has at least one valid lane; ``no-half``: none of them has
-    valid rows without columns, or columns without rows. Operands that an operation
-    leaves out do not take part. ``custom``: what ``test`` says, where all operands are present.
-    """
-
-    kind: Literal["equal-valid", "equal-rows", "equal-cols", "non-empty", "no-half", "custom"]
-    operands: tuple[str, ...]
-    test: RegionTest | None = None
-
-    def applies(self, present: Container[str]) -> bool:
-        """Whether the operation has the operands the rule is about."""
-        named = [n in present for n in self.operands]
-        return all(named) if self.kind == "custom" else any(named)
-
-    def broken(self, sizes: Sizes, types: Mapping[str, TileType]) -> Any:
-        """Whether the valid sizes of an operation's tiles break the rule.
-
-        >>> RegionRule("equal-rows", ("dst", "src")).broken({"dst": (8, 1), "src": (7, 16)}, {})
-        True
-        """
-        found: Any = False
-        if not self.applies(sizes):
-            return found
-        if self.test is not None:
-            return self.test(sizes, types)
-        present = [sizes[n] for n in self.operands if n in sizes]
-        if self.kind in ("non-empty", "no-half"):
-            for rows, cols in present:
-                no_row, no_col = rows <= 0, cols <= 0
-                found = found | (no_row | no_col if self.kind == "non-empty" else no_row ^ no_col)
-            return found
-        for rows, cols in present[1:]:
-            if self.kind != "equal-cols":
-                found = found | (rows != present[0][0])
-            if self.kind != "equal-rows":
-                found = found | (cols != present[0][1])
-        return found
-
-
 @dataclass(frozen=True)
 class Constraint:
     """A testable statement.
@@ -157,7 +110,8 @@ class Constraint:
     usually come to satisfy it. An empty ``allowed`` means that the finding says what is allowed itself.
     ``window`` names a tile whose valid region is a window of another tile, that one, and the scalars that say
     where: execution checks what types do not show. ``on_lanes`` is false for rules whose violation leaves the
-    lanes that are read as they are.
+    lanes that are read as they are. ``since`` names the version of the language that the rule came with: in
+    texts of earlier ones its findings are warnings; ``until`` the one that dropped it.
     """
 
     rule: str
@@ -172,6 +126,8 @@ class Constraint:
     window: tuple[str, str, tuple[str, str]] | None = None
     fix: Fix | None = None
     on_lanes: bool = True
+    since: Language | None = None
+    until: Language | None = None
 
 
 @dataclass(frozen=True)
@@ -188,10 +144,12 @@ class Contradiction(Decision):
     """A decision against a public test suite whose expected results say something else.
 
     ``other`` is what these results want, ``other_source`` where they stand; ``profiles`` are those meant.
+    ``key`` names the rule of the reference interpreter that computes what they want, where there is one.
     """
 
     other: str
     other_source: str
+    key: str = ""
     profiles: tuple[ProfileName, ...] = ("a2a3", "a5")
 
 

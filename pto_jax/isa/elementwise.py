@@ -6,6 +6,7 @@ conversion in :mod:`.elementwise_select`.
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from typing import Unpack
 
@@ -29,9 +30,16 @@ from .common import (
     tile_instruction,
 )
 from .declare import Contradiction, Decision, Instruction, Operand
-from .rules.constraints import HEADERS, same_as
-from .rules.elementwise import precision_types, tmp_of_remainder
-from .rules.regions import scratch, valid_region
+from .rules.elementwise import (
+    LANE_SCRATCH,
+    POWER_SCRATCH,
+    POWER_TMP,
+    REMAINDER_SCRATCH,
+    TMP,
+    precise_power,
+    precision_types,
+)
+from .rules.scratch import precise_with_tmp
 from .rules.typesets import (
     A2A3_ARITHMETIC,
     A5_ARITHMETIC,
@@ -47,12 +55,6 @@ from .rules.typesets import (
 )
 from .semantics import POSITIVE_NORMALS, QUOTIENT, Formula, Range, correctly_rounded, of_two, within
 
-TMP = Operand("tmp", "tmp", optional=True, dtype=None, note="scratch of A2/A3; ignored elsewhere")
-#: Scratch of the destination's type with a lane for each of its valid ones.
-LANE_SCRATCH = (
-    same_as("tmp", "dst", ("a2a3",), HEADERS),
-    scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS),
-)
 _A5_POWER = ("f32", "f16", "bf16", *INT32)
 _A2A3_POWER = ("f32", *INT32)
 
@@ -234,10 +236,7 @@ _TWO_SOURCES = (
         SCRATCH_OPTIONAL,
         operands=(*BINARY, TMP),
         attributes=(PRECISION,),
-        extra=(
-            same_as("tmp", "dst", ("a2a3",), HEADERS),
-            scratch("tmp", tmp_of_remainder, "one row and two mask blocks per 64 columns", HEADERS),
-        ),
+        extra=REMAINDER_SCRATCH,
         divisor=("src1",),
         formulas=(Formula("rem(src0, src1)"),),
         # The simulator reads the divisor again after it wrote the truncated remainder.
@@ -261,10 +260,10 @@ _TWO_SOURCES = (
         "dst = base ^ exp; integers by wrapping multiplication (x^0 = 1, negative exponents 0 "
         "except for base +-1), "
         "floats as C pow.",
-        (DST, Operand("base", "in"), Operand("exp", "in"), TMP),
+        (DST, Operand("base", "in"), Operand("exp", "in"), POWER_TMP),
         table(STANDARD, _A2A3_POWER, _A5_POWER),
         attributes=(PRECISION,),
-        extra=(precision_types, LANE_SCRATCH[1]),
+        extra=(precision_types, precise_power, *POWER_SCRATCH),
         decisions=(
             SCRATCH_OPTIONAL,
             Decision(
@@ -364,9 +363,10 @@ _ONE_SOURCE = (
         "trsqrt",
         "Reciprocal square root.",
         "dst = 1 / sqrt(src), rounded once from the exact value.",
-        (DST, SRC, TMP),
+        (DST, SRC, replace(TMP, implied=None)),
         table(HALVES, HALVES, HALVES),
         attributes=(PRECISION,),
+        extra=(precise_with_tmp,),
         decisions=(
             Decision(
                 "A2/A3 has an approximate form without tmp and an accurate one with tmp.",

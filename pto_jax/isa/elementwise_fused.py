@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Unpack
 
 from .changes import DIALECT, new
@@ -17,8 +18,10 @@ from .common import (
     tile_instruction,
 )
 from .declare import Contradiction, Decision, Instruction, Operand, Site
+from .operands import Implied
 from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, non_empty, row_major
-from .rules.regions import scratch, valid_region
+from .rules.forbid import edit
+from .rules.scratch import scratch, scratch_bytes, valid_region
 from .rules.typesets import HALVES, SIMULATED, STANDARD, pairs, table
 from .semantics import Facts, Formula
 
@@ -119,9 +122,16 @@ def _relu_convert(name: str, summary: str, sign: str, page: str) -> Instruction:
     )
 
 
-def _scratch_rows(site: Site) -> tuple[int, int] | None:
-    rows = site.valid.get("dst", (None, None))[0]
-    return None if rows is None else (rows + 1, 1)
+def _bits_of_rows(site: Site) -> tuple[int, int] | None:
+    """A bit for each valid element of dst."""
+    rows, cols = site.region("dst")
+    return None if rows is None or cols is None else (rows, -(-cols // 8))
+
+
+def _whole_bits(site: Site) -> int | None:
+    """A line of whole blocks more than the bits of dst."""
+    rows, cols = site.region("dst")
+    return None if rows is None or cols is None else (rows + 1) * max(32, -(-cols // 256) * 32)
 
 
 _PRELU_TMP = Operand(
@@ -131,6 +141,7 @@ _PRELU_TMP = Operand(
     dtype=None,
     note="mask buffer of A2/A3 (u8); ignored elsewhere",
     default=("u8",),
+    implied=Implied("dst"),
 )
 _DEQ_OPERANDS = (
     Operand("dst", "out", dtype="D"),
@@ -154,7 +165,13 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         table(STANDARD, HALVES, HALVES),
         extra=(
             fixed_type("tmp", ("u8", "i8"), ("a2a3",), "page tprelu (A2/A3 implementation checks)"),
-            scratch("tmp", _scratch_rows, "one valid row more than dst", HEADERS),
+            scratch("tmp", _bits_of_rows, "a bit for each valid element of dst", HEADERS),
+            scratch_bytes(
+                "tmp",
+                _whole_bits,
+                "a row of whole blocks more than the valid rows of dst",
+                edit("tmp", lambda t: replace(t, rows=t.v_row or 0, cols=32, v_col=8)),
+            ),
         ),
         decisions=(SCRATCH_OPTIONAL,),
         formulas=(Formula("src0 if src0 > 0 else src0 * src1"),),
@@ -246,7 +263,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         type_vars=("D", "S"),
         extra=(
             fixed_type("tmp", ("i32",), HARDWARE, "page tadddeqrelu; headers"),
-            scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS),
+            scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS, severity="warning"),
         ),
         decisions=(
             SCRATCH_OPTIONAL,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ..ir.dtypes import I32
 from ..ir.types import CmpMode, RoundMode, SaturationMode, Type
@@ -11,10 +12,13 @@ from .assembly import Assembly, segments
 from .changes import DIALECT, Default
 from .common import DST, MASK_DST, PAGES, SCRATCH_OPTIONAL, SIMULATOR_VALUES, SRC0, SRC1, tile_instruction
 from .declare import Attribute, AttrMap, Contradiction, Decision, Finding, Instruction, Operand, Site
+from .operands import Implied
 from .rules.constraints import element_type, equal_valid, fixed_type, in_vec, row_major
 from .rules.conversions import Conversion, conversions
-from .rules.forbid import Types, forbid
+from .rules.elementwise import TMP
+from .rules.forbid import Types, forbid, one_block
 from .rules.regions import equal_shape, mask_holds, mask_receives
+from .rules.scratch import scratch_bytes
 from .rules.typesets import STANDARD, TWO_FOUR_BYTES, Rows, pairs, table
 from .semantics import Formula
 
@@ -28,6 +32,17 @@ MASK_TYPES = Decision(
     "insists on i8, the "
     "headers assert nothing. cpu_sim: what the simulator compiles.",
     f"{PAGES}; PTOAS verifier; pto-isa headers",
+)
+
+STREAMED_MASK = Contradiction(
+    "Where does a row of the mask begin?",
+    "At a row of the mask tile, and a5 fills it up to a whole predicate of 16 bytes (32 for "
+    "elements of one byte) with zeros.",
+    "pto-isa headers and their system tests",
+    other="right behind the predicates of the row before",
+    other_source="PTOAS tilelang system tests of tcmps (10 cases)",
+    key="streamed-mask",
+    profiles=("a5",),
 )
 
 
@@ -96,8 +111,14 @@ _SEL_OPERANDS = (
     _SEL_MASK,
     SRC0,
     SRC1,
-    Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
+    replace(TMP, implied=Implied(""), default=("i32",)),
 )
+
+
+def _start_of_mask(site: Site) -> int | None:
+    d = element_type(site.types.get("dst"))
+    return None if d is None else 16 if d.bits == 16 else 8
+
 
 TSEL = tile_instruction(
     "tsel",
@@ -110,6 +131,8 @@ TSEL = tile_instruction(
     extra=(
         fixed_type("mask", READ_MASKS, ("cpu_sim", "a2a3", "a5"), "page tsel (mask encoding)"),
         *mask_holds("mask", "dst", stream=True),
+        fixed_type("tmp", ("i32", "u32", "f32"), ("a2a3",), DIALECT, since="2026-08"),
+        replace(scratch_bytes("tmp", _start_of_mask, "the start of a mask"), breaks=None),
     ),
     decisions=(
         SCRATCH_OPTIONAL,
@@ -191,10 +214,38 @@ def _where(site: Site) -> str:
     return f"{s} to {d} on {site.profile.name}"
 
 
+#: Pairs that A2/A3 narrows without saturation in several steps, through scratch.
+_IN_STEPS = (("f32", "i16"), ("f16", "i16"), ("f16", "i8"))
+
+
+def _narrows(site: Site) -> bool:
+    s, d = element_type(site.types.get("src")), element_type(site.types.get("dst"))
+    pair = (s.name, d.name) if s is not None and d is not None else None
+    return pair in _IN_STEPS and site.attrs.get("sat_mode") == SaturationMode.OFF
+
+
+def _narrowed_bytes(site: Site) -> int | None:
+    """Scratch of a conversion in steps: whole repeats of f32, or the blocks of a row of f16."""
+    src, (rows, cols) = site.tile("src"), site.region("dst")
+    if src is None or rows is None or cols is None or not rows * cols or not _narrows(site):
+        return None
+    if src.dtype.bits == 32:
+        rest = 32 * ((min(rows, 255) - 1) * (src.cols // 8) + -(-(cols % 64) // 8)) if cols % 64 else 0
+        return max(256 * min(cols // 64, 255), rest)
+    width, d = min(cols, 64), element_type(site.types.get("dst"))
+    words = 32 * -(-width // 8)
+    return max(words, 128 + 32 * -(-width // 16)) if d is not None and d.bits == 8 else words
+
+
+def _little_for_steps(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    attrs["sat_mode"] = SaturationMode.OFF
+    return one_block("tmp")(types, attrs, profile)
+
+
 _CVT_OPERANDS = (
     Operand("dst", "out", dtype="D"),
     Operand("src", "in", dtype="S"),
-    Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
+    replace(TMP, implied=Implied("dst", ("a2a3",), _narrows)),
 )
 
 TCVT = tile_instruction(
@@ -223,6 +274,7 @@ TCVT = tile_instruction(
         equal_valid(("src", "dst"), "page tcvt (common constraints)"),
         _saturation_effect,
         _rounding_effect,
+        scratch_bytes("tmp", _narrowed_bytes, "the steps between the types", _little_for_steps),
     ),
     decisions=(
         SCRATCH_OPTIONAL,
@@ -242,7 +294,8 @@ TCVT = tile_instruction(
             "Not in texts of 2026-08, whose default is OFF; NaN stays NaN in floats.",
             f"{DIALECT}; {SIMULATOR_VALUES}",
             other="integers and 8-bit floats saturate without being asked, and NaN gives 0 in 8-bit floats",
-            other_source="PTOAS tilelang system tests of tcvt (34 cases)",
+            other_source="PTOAS tilelang system tests of tcvt (31 cases)",
+            key="always-saturates",
             profiles=("a5",),
         ),
         Decision(

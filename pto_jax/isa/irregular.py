@@ -7,6 +7,7 @@ in :mod:`.irregular_quant`, partially valid operands in :mod:`.irregular_partial
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from ..ir.dtypes import F32, I32, U8, U32, dtype
 from ..ir.program import AttrValue
@@ -16,20 +17,13 @@ from .assembly import Assembly
 from .changes import DIALECT, Default
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .operands import Implied
 from .rules.constraints import HEADERS, element_type, fixed_type, in_vec, type_row
+from .rules.elementwise import TMP
 from .rules.extents import columns
-from .rules.forbid import Types, forbid
-from .rules.irregular import (
-    A5_AND_SIMULATOR,
-    Want,
-    one_of,
-    plain,
-    room,
-    row_cols,
-    sample,
-    scratch_bytes,
-    single_row,
-)
+from .rules.forbid import Types, assign, forbid
+from .rules.irregular import A5_AND_SIMULATOR, Want, one_of, plain, room, row_cols, sample, single_row
+from .rules.scratch import scratch_bytes
 from .rules.typesets import STANDARD, rows, table
 from .samples.operations import Sample
 from .traits import Effect, Traits
@@ -37,7 +31,7 @@ from .traits import Effect, Traits
 _INTS = ("i32", "u32", "i16", "u16")
 _BINS = 256
 _OUT = OPEN_DST
-_TMP = Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere")
+_TMP = replace(TMP, implied=Implied(""))
 
 
 def _tile(name: str, row_count: int = 4, cols: int = 64) -> TileType:
@@ -77,6 +71,7 @@ TCI = tile_instruction(
     extra=(
         single_row(("dst",)),
         plain(("dst",)),
+        fixed_type("tmp", ("f32", "i32", "u32"), ("a2a3",), DIALECT, since="2026-08"),
         scratch_bytes("tmp", _sequence_scratch, "the partial sequences"),
     ),
     decisions=(
@@ -229,6 +224,18 @@ def _breaks_filter(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 
 
 @forbid(
+    "byte-once",
+    "byte or isMSB",
+    source=DIALECT,
+    invalid_if=assign(byte=HistByte.BYTE_0, isMSB=False),
+    since="2026-08",
+)
+def _byte_once(site: Site) -> Iterator[Finding]:
+    if isinstance(site.attrs.get("byte"), HistByte) and "isMSB" in site.op.attrs:
+        yield None, "byte and isMSB; allowed: byte alone, isMSB is its name of before August 2026"
+
+
+@forbid(
     "filter-layout",
     "idx holds one filter byte per row (16-bit sources) or one row per filter byte (32-bit)",
     ("a5",),
@@ -310,13 +317,7 @@ THISTOGRAM = tile_instruction(
     cls="irregular",
     domain="custom",
     attributes=(
-        Attribute(
-            "byte",
-            HistByte,
-            None,
-            "byte to count; absent: the one isMSB says, in texts since 2026-08 without isMSB byte 1",
-            unwritten=(Default("2026-08", HistByte.BYTE_1, "the highest byte", DIALECT, unless=("isMSB",)),),
-        ),
+        _BYTE,
         Attribute("isMSB", bool, True, "count the highest byte, else the lowest; ignored beside byte"),
     ),
     placement=(in_vec(_HISTOGRAM_OPERANDS), plain(("dst", "src"))),
@@ -324,6 +325,7 @@ THISTOGRAM = tile_instruction(
         fixed_type("dst", ("u32",), A5_AND_SIMULATOR, HEADERS),
         fixed_type("idx", ("u8",), A5_AND_SIMULATOR, HEADERS),
         _byte_exists,
+        _byte_once,
         room("dst", _bins, "256 bins for each valid row of src"),
         _filter_layout,
         _filter_rows,

@@ -9,15 +9,29 @@ from ..ir.dtypes import BF16, I16, I32, U8, U32, DType, dtype
 from ..ir.types import CmpMode, GatherAxis, MaskPattern, ScalarType, TileType, Type
 from ..profiles import Profile, ProfileName
 from .assembly import Assembly, segments
+from .changes import DIALECT
 from .common import SIMULATOR_VALUES, tile_instruction
-from .declare import Attribute, AttrMap, Decision, Extent, Finding, Instruction, Operand, Site, Size, Sources
+from .declare import (
+    Attribute,
+    AttrMap,
+    Breaker,
+    Decision,
+    Extent,
+    Finding,
+    Instruction,
+    Operand,
+    Site,
+    Size,
+    Sources,
+)
 from .elementwise_select import CMP_MODE
-from .rules.constraints import HARDWARE, HEADERS, element_type, in_vec, same_element
+from .rules.constraints import HARDWARE, HEADERS, element_type, in_vec, same_as, same_element
 from .rules.extents import OPEN
 from .rules.forbid import Types, edit, forbid, give, one_block, retype
-from .rules.irregular import plain, row_cols, sample, scratch_bytes
+from .rules.irregular import plain, row_cols, sample
 from .rules.irregular_patterns import MASK_PATTERN, period, picked, with_or_without_pattern
 from .rules.regions import covers
+from .rules.scratch import same_region, scratch_bytes
 from .rules.typesets import BYTE_FLOATS, INT32, STANDARD, table
 from .samples.operations import Sample
 
@@ -25,7 +39,11 @@ from .samples.operations import Sample
 
 _BYTES_2_4 = ("i16", "u16", "i32", "u32", "f16", "bf16", "f32")
 _COMPARED = {"a2a3": ("f32", "f16", "i32"), "a5": (*INT32, "f16", "f32")}
-_INDEXED: dict[ProfileName, tuple[str, ...]] = {"cpu_sim": STANDARD, "a2a3": _BYTES_2_4, "a5": STANDARD}
+_INDEXED: dict[ProfileName, tuple[str, ...]] = {
+    "cpu_sim": STANDARD,
+    "a2a3": _BYTES_2_4,
+    "a5": (*STANDARD, *BYTE_FLOATS),
+}
 _INDICES: dict[ProfileName, tuple[str, ...]] = {
     "cpu_sim": ("i32", "u32"),
     "a2a3": ("i32", "u32"),
@@ -163,7 +181,19 @@ def _threshold(site: Site) -> Iterator[Finding]:
         yield "kValue", f"kValue has type {k}, src has element type {src}; allowed: a scalar of type {src}"
 
 
-@forbid("indices-type", "integer indices of the profile", invalid_if=retype("indices", "f32"))
+def _with_tmp(change: Breaker) -> Breaker:
+    """An edit of the indices, of which tmp has the type."""
+
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        done = change(types, attrs, profile)
+        if "tmp" in types and "indices" in types:
+            types["tmp"] = types["indices"]
+        return done
+
+    return breaks
+
+
+@forbid("indices-type", "integer indices of the profile", invalid_if=_with_tmp(retype("indices", "f32")))
 def _index_type(site: Site) -> Iterator[Finding]:
     d, src = element_type(site.types.get("indices")), element_type(site.types.get("src"))
     if d is None:
@@ -221,13 +251,22 @@ def _mask_room(site: Site) -> Iterator[Finding]:
         yield "dst", f"dst has {dst.elements} elements; allowed: room for {count} picked ones"
 
 
+def _by_index(site: Site) -> bool:
+    return gather_form(site) == "index"
+
+
+@forbid("tmp-given", "tmp beside indices", ("a2a3",), source=DIALECT, since="2026-08", on_lanes=False)
+def _indices_with_tmp(site: Site) -> Iterator[Finding]:
+    if _by_index(site) and "tmp" not in site.values:
+        yield "indices", "indices without tmp; allowed on a2a3: both, tmp as large as the indices"
+
+
 def _gather_scratch(site: Site) -> int | None:
     src, tmp, dst = site.tile("src"), site.tile("tmp"), site.tile("dst")
     if src is None or tmp is None or dst is None:
         return None
-    if gather_form(site) == "index":
-        idx = site.tile("indices")
-        return idx.bytes if idx is not None and src.dtype.bits == 16 else None
+    if _by_index(site):
+        return None
     return src.elements * dst.dtype.bits // 8 + src.rows * src.dtype.bits // 8
 
 
@@ -316,8 +355,11 @@ TGATHER = replace(
         _compare_mode,
         _dense,
         _mask_room,
-        *covers(("indices",), "dst"),
-        scratch_bytes("tmp", _gather_scratch, "indices and comparison results"),
+        *(replace(c, breaks=_with_tmp(c.breaks)) for c in covers(("indices",), "dst") if c.breaks),
+        _indices_with_tmp,
+        same_region("indices", ("a2a3",), _by_index),
+        same_as("tmp", "indices", ("a2a3",), DIALECT, since="2026-08"),
+        scratch_bytes("tmp", _gather_scratch, "comparison results", severity="warning"),
     ),
     decisions=(
         Decision(

@@ -60,7 +60,7 @@ TGATHERB = tile_instruction(
     reads=(),
     placement=(in_vec(_BLOCK_OPERANDS), plain(("dst", "src", "offset"))),
     extra=(
-        fixed_type("offset", ("u32",), PROFILE_NAMES, HEADERS),
+        fixed_type("offset", ("u32", "i32"), PROFILE_NAMES, HEADERS),
         room("offset", _offsets, "an offset for every block of the valid region of dst"),
     ),
     decisions=(
@@ -117,7 +117,7 @@ def _mask_given(site: Site) -> Iterator[Finding]:
     pattern = site.attrs.get("maskPattern")
     if ("indexes" in site.values) == (pattern is not None):
         found = "neither indexes nor" if pattern is None else "both indexes and"
-        yield "src", f"{found} maskPattern; allowed: one of them"
+        yield None, f"{found} maskPattern; allowed: one of them"
 
 
 def _breaks_spread(types: Types, attrs: AttrMap, profile: Profile) -> bool:

@@ -8,9 +8,20 @@ from typing import Any, Literal
 
 from ..ir.dtypes import dtype
 from ..ir.types import TileType, Type
-from ..profiles import Profile
+from ..profiles import Profile, ProfileName
 from .common import SIMULATOR_VALUES, tile_instruction
-from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site
+from .declare import (
+    AttrMap,
+    Breaker,
+    Constraint,
+    Decision,
+    Finding,
+    Instruction,
+    Operand,
+    RegionRule,
+    RegionTest,
+    Site,
+)
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, in_vec, row_major, size
 from .rules.extents import LARGER
 from .rules.forbid import Types, edit, forbid
@@ -26,16 +37,20 @@ _DST, _SRC0, _SRC1 = Operand("dst", "out", extent=LARGER), Operand("src0", "in")
 
 NEITHER_VALID = Decision(
     "What does a lane hold that is valid in neither source?",
-    "Zero bits, on every profile; pages leave it open.",
-    SIMULATOR_VALUES,
+    "Zero bits, but for tpartmax and tpartmin on a5: the finite number that never wins. Pages leave it open.",
+    f"{SIMULATOR_VALUES}; PTOAS tile templates and system tests (a5)",
 )
+
+
+def _exceeds(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType]) -> Any:
+    (r, c), (r0, c0), (r1, c1) = (sizes[n] for n in ("dst", "src0", "src1"))
+    return (r0 > r) | (c0 > c) | (r1 > r) | (c1 > c)
 
 
 def _broken(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType]) -> Any:
     (r, c), (r0, c0), (r1, c1) = (sizes[n] for n in ("dst", "src0", "src1"))
     differ0, differ1 = (r0 != r) | (c0 != c), (r1 != r) | (c1 != c)
-    exceed = (r0 > r) | (c0 > c) | (r1 > r) | (c1 > c)
-    return (differ0 & differ1) | exceed
+    return (differ0 & differ1) | _exceeds(sizes, types)
 
 
 def _both_shorter(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -44,27 +59,43 @@ def _both_shorter(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return True
 
 
-@forbid(
-    "part-region",
-    "one source is valid exactly where dst is, the other within it",
-    HARDWARE,
-    stage="run-time",
-    invalid_if=_both_shorter,
-    region=RegionRule("custom", ("dst", "src0", "src1"), _broken),
+def _part_region(
+    profiles: tuple[ProfileName, ...], broken: RegionTest, breaks: Breaker, allowed: str
+) -> Constraint:
+    @forbid(
+        "part-region",
+        f"valid regions of the sources: {allowed.format('that of dst')}",
+        profiles,
+        stage="run-time",
+        invalid_if=breaks,
+        region=RegionRule("custom", ("dst", "src0", "src1"), broken),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        regions = [site.region(n) for n in ("dst", "src0", "src1")]
+        if any(n is None for region in regions for n in region):
+            return
+        if broken(dict(zip(("dst", "src0", "src1"), regions, strict=True)), {}):
+            found = " and ".join(f"{size(r)}x{size(c)}" for r, c in regions[1:])
+            whole = "the {}x{} of dst".format(*map(size, regions[0]))
+            yield (
+                "src0",
+                f"the valid regions of src0 and src1 are {found}; allowed: {allowed.format(whole)}",
+            )
+
+    return rule
+
+
+def _dst_shorter(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    for name in ("dst", "dstIdx"):
+        edit(name, lambda t: t.with_valid(t.rows - 1, t.cols))(types, attrs, profile)
+    return True
+
+
+_ONE_EQUAL = "one equal to {}, the other within it"
+_PART_REGIONS = (
+    _part_region(("a2a3",), _broken, _both_shorter, _ONE_EQUAL),
+    _part_region(("a5",), _exceeds, _dst_shorter, "within {}"),
 )
-def _part_region(site: Site) -> Iterator[Finding]:
-    """On hardware the larger source is valid exactly where the destination is."""
-    regions = [site.region(n) for n in ("dst", "src0", "src1")]
-    if any(n is None for region in regions for n in region):
-        return
-    if _broken(dict(zip(("dst", "src0", "src1"), regions, strict=True)), {}):
-        found = " and ".join(f"{size(r)}x{size(c)}" for r, c in regions[1:])
-        (r, c) = regions[0]
-        yield (
-            "src0",
-            f"the valid regions of src0 and src1 are {found}; allowed: one equal to the "
-            f"{size(r)}x{size(c)} of dst, the other within it",
-        )
 
 
 def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -81,13 +112,14 @@ def _partial(
         f"tpart{operation}",
         summary,
         f"Over the valid region of dst: {both} where both sources are valid, the source's bits where only "
-        "one is, zero bits where neither is. Lanes of a source outside its own valid region are not read.",
+        "one is, zero bits where neither is (on a5 the finite number that never wins, for tpartmax and "
+        "tpartmin). Lanes of a source outside its own valid region are not read.",
         operands,
         table(_SIMULATED, _A2A3, a5),
         cls="irregular",
         reads=(),
         placement=(in_vec(operands), row_major(operands)),
-        extra=(_part_region,),
+        extra=_PART_REGIONS,
         decisions=(NEITHER_VALID, *decisions),
         sampler=_samples,
         formulas=(of_two(operation),),
@@ -178,7 +210,7 @@ def _partial_arg(name: str, relation: str, summary: str) -> Instruction:
         reads=(),
         placement=(in_vec(_ARG_OPERANDS), row_major(_ARG_OPERANDS)),
         extra=(
-            _part_region,
+            _part_region(HARDWARE, _broken, _both_shorter, _ONE_EQUAL),
             *(rule for v, i in _PAIRED for rule in _beside(v, i)),
         ),
         decisions=(

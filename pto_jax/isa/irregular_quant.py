@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..ir.dtypes import F32, I8, U8, dtype
 from ..ir.types import BLayout, QuantType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
 from .assembly import Assembly, segments
+from .changes import DIALECT
 from .common import SIMULATOR_VALUES, tile_instruction
-from .declare import Attribute, Decision, Finding, Instruction, Operand, Site
+from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand, Site
+from .operands import Implied
 from .rules.constraints import HARDWARE, HEADERS, element_type, fixed_type, in_vec, row_major
-from .rules.forbid import assign, forbid
-from .rules.irregular import Want, room, row_cols, sample, scratch_bytes
+from .rules.elementwise import TMP
+from .rules.forbid import Types, assign, forbid, give, retype
+from .rules.irregular import Want, room, row_cols, sample
+from .rules.regions import equal_shape
 from .rules.typesets import FLOATS, Rows, pairs
 from .samples.operations import Sample
 
@@ -27,27 +32,56 @@ _INT8_OPERANDS = (
     _SOURCE,
     Operand("scale", "in", dtype="f32", note="factor per row, in column 0"),
     Operand("offset", "in", dtype="f32", optional=True, note="zero point per row; asymmetric only"),
-    Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
+    replace(TMP, implied=Implied("src")),
 )
 QUANT_TYPE = Attribute("quant_type", QuantType, QuantType.INT8_SYM, "INT8_SYM or INT8_ASYM")
 
 
 @forbid(
+    "quant-dst",
+    "INT8_SYM with an i8 dst, INT8_ASYM with a u8 dst; since August 2026 either",
+    source="PTOAS verifier; pto-isa headers",
+    invalid_if=retype("dst", "i8", "u8"),
+    until="2026-08",
+)
+def _quant_dst(site: Site) -> Iterator[Finding]:
+    kind, d = site.attrs.get("quant_type"), element_type(site.types.get("dst"))
+    wanted = "u8" if kind == QuantType.INT8_ASYM else "i8"
+    if isinstance(kind, QuantType) and d is not None and d.name in ("i8", "u8") and d.name != wanted:
+        yield "dst", f"dst has element type {d} with {kind.name}; allowed: {wanted}"
+
+
+def _in_rows(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    return give("scale", TileType(F32, 8, 8))(types, attrs, profile)
+
+
+@forbid(
+    "parameter-layout",
+    "factors and zero points are not row_major",
+    ("a2a3",),
+    source=DIALECT,
+    invalid_if=_in_rows,
+    since="2026-08",
+)
+def _parameter_layout(site: Site) -> Iterator[Finding]:
+    for name, t in site.named("scale", "offset"):
+        if t.blayout == BLayout.ROW_MAJOR:
+            yield name, f"{name} has blayout row_major; allowed on a2a3: col_major, a number per row"
+
+
+@forbid(
     "quant-type",
-    "INT8_SYM with an i8 dst and no offset, INT8_ASYM with a u8 dst and an offset",
+    "INT8_SYM without offset, INT8_ASYM with an offset",
     source="PTOAS verifier; pto-isa headers",
     invalid_if=assign(quant_type=QuantType.MXFP8),
 )
 def _quant_type(site: Site) -> Iterator[Finding]:
-    kind, d = site.attrs.get("quant_type"), element_type(site.types.get("dst"))
+    kind = site.attrs.get("quant_type")
     if not isinstance(kind, QuantType) or kind not in (QuantType.INT8_SYM, QuantType.INT8_ASYM):
         found = kind.name if isinstance(kind, QuantType) else kind
         yield None, f"quant_type is {found}; allowed: INT8_SYM, INT8_ASYM (tquant.mx makes the others)"
         return
     asymmetric = kind == QuantType.INT8_ASYM
-    wanted = "u8" if asymmetric else "i8"
-    if d is not None and d.name in ("i8", "u8") and d.name != wanted:
-        yield "dst", f"dst has element type {d} with {kind.name}; allowed: {wanted}"
     if asymmetric != ("offset" in site.values):
         allowed = "one, with INT8_ASYM" if asymmetric else "none, with INT8_SYM"
         found = "an" if "offset" in site.values else "no"
@@ -56,11 +90,6 @@ def _quant_type(site: Site) -> Iterator[Finding]:
 
 def _source_region(site: Site) -> Want:
     return site.region("src")
-
-
-def _source_bytes(site: Site) -> int | None:
-    t = site.tile("src")
-    return None if t is None else t.bytes
 
 
 def _int8_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -95,10 +124,12 @@ TQUANT = tile_instruction(
     placement=(in_vec(_INT8_OPERANDS), row_major((_INT8_OPERANDS[0], _SOURCE), ("a2a3",))),
     extra=(
         _quant_type,
+        _quant_dst,
+        _parameter_layout,
         fixed_type("scale", ("f32",), PROFILE_NAMES, HEADERS),
         fixed_type("offset", ("f32",), PROFILE_NAMES, HEADERS),
         room("dst", _source_region, "the valid region of src"),
-        scratch_bytes("tmp", _source_bytes, "the scaled source"),
+        replace(equal_shape("src", "tmp", ("a2a3",), DIALECT, "tmp-shape"), since="2026-08"),
     ),
     decisions=(
         Decision(
@@ -118,6 +149,11 @@ TQUANT = tile_instruction(
             HEADERS,
         ),
         Decision(
+            "Texts of August 2026 have dst signed or unsigned with either kind; what is stored?",
+            "The low 8 bits of the clamped number: the kind says the range, dst's type how others read it.",
+            DIALECT,
+        ),
+        Decision(
             "What does NaN give?",
             "0, the hardware's conversion; it is not defined in the simulator.",
             HEADERS,
@@ -125,7 +161,9 @@ TQUANT = tile_instruction(
     ),
     sampler=_int8_samples,
     positive=("scale",),
-    assembly=Assembly(generic=segments("src fp=scale offset dst")),
+    assembly=Assembly(
+        generic=segments("src fp=scale offset tmp dst"), scratch="behind", counted=("src", "scale", "offset")
+    ),
     sized_by=("dst",),
 )
 

@@ -8,11 +8,12 @@ from dataclasses import replace
 from ..ir.dtypes import F32, U8, dtype
 from ..ir.types import MxQuantAlg, TileType, Type
 from ..profiles import Profile
+from .changes import DIALECT
 from .common import SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import HEADERS, element_type, fixed_type, in_vec
 from .rules.extents import OPEN
-from .rules.forbid import Types, assign, forbid, one_block, retile, retype
+from .rules.forbid import Types, assign, forbid, one_block, retile, retype, shrunk
 from .rules.irregular import A5_AND_SIMULATOR, Want, one_of, plain, room, sample
 from .rules.regions import equal_shape
 from .rules.typesets import FLOATS, Rows, pairs
@@ -95,6 +96,26 @@ def _group_size(site: Site) -> Iterator[Finding]:
     extent, what = (t.rows, "rows") if _along_rows(site) else (t.cols, "columns")
     if extent % GROUP:
         yield "src", f"src has {extent} {what}; allowed: a multiple of {GROUP}, the group size"
+
+
+def _part_of_a_group(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    return "interleave" not in attrs and shrunk("src", rows=1, cols=1)(types, attrs, profile)
+
+
+@forbid(
+    "group-valid",
+    "whole valid groups of 32 along the grouped axis",
+    ("a5",),
+    source=DIALECT,
+    invalid_if=_part_of_a_group,
+    since="2026-08",
+)
+def _group_valid(site: Site) -> Iterator[Finding]:
+    along_rows = _along_rows(site)
+    extent, what = site.region("src")[not along_rows], "rows" if along_rows else "columns"
+    t = site.tile("src")
+    if t is not None and not t.shape[not along_rows] % GROUP and extent is not None and extent % GROUP:
+        yield "src", f"src has {extent} valid {what}; allowed: a multiple of {GROUP}, the group size"
 
 
 def _groups(site: Site) -> Want:
@@ -206,6 +227,7 @@ _MX_RULES = (
     _scratch_type("scaling"),
     equal_shape("src", "dst", A5_AND_SIMULATOR, HEADERS),
     _group_size,
+    _group_valid,
     room("exp", _groups, "an exponent per group", A5_AND_SIMULATOR, invalid_if=_breaks_exponents),
     _flat_room("max"),
     _flat_room("scaling"),

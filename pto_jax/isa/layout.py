@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ..ir.types import Pipe
 from .assembly import Assembly, segments
+from .changes import DIALECT
 from .common import REGIONS_MAY_DIFFER, SIMULATOR_VALUES
-from .declare import Decision, Instruction, Operand, Site
+from .declare import Decision, Finding, Instruction, Operand, Site
 from .memory import MOVED
 from .rules.constraints import HEADERS, type_row
 from .rules.fixpipe import (
@@ -23,6 +25,7 @@ from .rules.fixpipe import (
     unlisted_path,
 )
 from .rules.fixpipe_words import FP, WORD, parameter_rules, word_type
+from .rules.forbid import assign, forbid
 from .rules.issue import moved
 from .rules.layout_moves import (
     PATHS,
@@ -51,6 +54,18 @@ def _columns(site: Site) -> int | None:
     return site.valid.get("dst", (None, None))[1]
 
 
+@forbid(
+    "group-axis",
+    "no grpAxis: it belongs to the move of exponents with scratch",
+    source=DIALECT,
+    invalid_if=assign(grpAxis=0),
+    since="2026-08",
+)
+def _no_group_axis(site: Site) -> Iterator[Finding]:
+    if "grpAxis" in site.op.attrs:
+        yield None, "attribute grpAxis of a move with parameters; allowed: a move of exponents with scratch"
+
+
 INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         TMOV,
@@ -71,6 +86,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             replace(type_row(_OPERANDS, ("T",), MOVED), breaks=breaks_moved_types),
             paths(PATHS),
+            _no_group_axis,
             unlisted_path,
             equal_types,
             place_types,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from ..ir.dtypes import INDEX, dtype
 from ..ir.types import BLayout, Loc, ReluPreMode, ScalarType, TileType, Type
 from ..profiles import Profile
-from .assembly import Assembly
+from .assembly import Assembly, segments
 from .changes import form
 from .common import SIMULATOR_VALUES, tile_instruction
 from .declare import AttrMap, Constraint, Contradiction, Decision, Finding, Instruction, Operand, Role, Site
@@ -283,7 +283,9 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
         sampler=_samples,
         moves="copy",
         sized_by=("src",),
-        assembly=Assembly(with_fp=f"{name}_fp"),
+        assembly=Assembly(
+            with_fp=f"{name}_fp", generic=segments("src indexRow indexCol dst fp preQuantScalar")
+        ),
         changes=(form(f"{name}_fp", "clauses fp %fp : type and pre_quant %word : i64 behind the sources"),),
     )
     # A parameter word has a type of its own.

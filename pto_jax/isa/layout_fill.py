@@ -8,10 +8,11 @@ from dataclasses import replace
 from ..ir.dtypes import dtype
 from ..ir.types import BLayout, Loc, Pad, SLayout, TileType
 from ..profiles import Profile
+from .changes import DIALECT
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, tile_instruction
 from .declare import Attribute, AttrMap, Constraint, Contradiction, Decision, Finding, Instruction, Site
 from .rules.constraints import HARDWARE, HEADERS
-from .rules.forbid import Types, as_columns, edit, forbid
+from .rules.forbid import Types, as_columns, assign, edit, forbid
 from .rules.irregular import row_cols, sample
 from .rules.regions import equal_shape
 from .rules.typesets import FLOATS, INT32, table
@@ -83,11 +84,49 @@ def _one_place(site: Site) -> Iterator[Finding]:
     invalid_if=edit("src", lambda t: replace(t, rows=4 * t.rows)),
 )
 def _larger(site: Site) -> Iterator[Finding]:
-    """The destination holds the whole source."""
+    """The destination holds the whole source; tfillpad widens vec tiles only."""
     dst, src = site.tile("dst"), site.tile("src")
-    if dst is not None and src is not None and (dst.rows < src.rows or dst.cols < src.cols):
-        found = f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}"
+    if dst is None or src is None:
+        return
+    found = f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}"
+    if dst.rows < src.rows or dst.cols < src.cols:
         yield "dst", f"{found}; allowed: dst at least as large"
+    elif site.instruction.name == "tfillpad" and dst.loc == Loc.MAT and dst.shape != src.shape:
+        yield "dst", f"{found}; allowed for mat tiles: equal rows and columns"
+
+
+@forbid(
+    "mode",
+    "no mode: what a fill does follows from the shapes",
+    source=DIALECT,
+    invalid_if=assign(mode="expand"),
+    since="2026-08",
+)
+def _no_mode(site: Site) -> Iterator[Finding]:
+    if "mode" in site.op.attrs:
+        yield None, "attribute mode, which fills do not have; allowed: a dst as large as src, or larger"
+
+
+@forbid(
+    "mat-equal",
+    "mat tiles with equal valid sizes and pads",
+    HARDWARE,
+    source=DIALECT,
+    invalid_if=edit("src", lambda t: replace(t, pad=Pad.MAX) if t.loc == Loc.MAT else None),
+    since="2026-08",
+)
+def _mat_equal(site: Site) -> Iterator[Finding]:
+    dst, src = site.tile("dst"), site.tile("src")
+    if dst is None or src is None or Loc.MAT not in (dst.loc, src.loc) or src.shape != dst.shape:
+        return
+    for name in ("v_row", "v_col", "pad"):
+        have, want = getattr(src, name), getattr(dst, name)
+        if have != want:
+            shown = [getattr(x, "name", x) if x is not None else "?" for x in (have, want)]
+            yield (
+                "src",
+                f"src has {name}={shown[0]}, dst {name}={shown[1]}; allowed for mat tiles: equal ones",
+            )
 
 
 def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -137,7 +176,17 @@ _DECISIONS = (
         "The infinities.",
         f"{PAGES}; {HEADERS}; {SIMULATOR_VALUES}",
         other="max is the largest finite f32",
-        other_source="PTOAS tilelang system tests of tfillpad (7 cases)",
+        other_source="PTOAS tilelang system tests of tfillpad (5 cases)",
+        key="finite-pads",
+        profiles=("a5",),
+    ),
+    Contradiction(
+        "Does pad zero ever stand for another number?",
+        "No: it is zero.",
+        f"{PAGES}; {HEADERS}; {SIMULATOR_VALUES}",
+        other="pad zero is -1 where the test means a pad that the text cannot say",
+        other_source="PTOAS tilelang system tests of tfillpad (2 cases, a placeholder in their text)",
+        key="minus-one",
         profiles=("a5",),
     ),
 )
@@ -148,7 +197,7 @@ def _fill(name: str, summary: str, shape: Constraint) -> Instruction:
         name,
         summary,
         _SEMANTICS,
-        UNARY if shape is _EQUAL else (OPEN_DST, SRC),
+        (OPEN_DST, SRC) if shape is _larger else UNARY,
         _TYPES,
         cls="layout",
         domain="custom",
@@ -160,6 +209,7 @@ def _fill(name: str, summary: str, shape: Constraint) -> Instruction:
             _one_place,
             _pad_given,
             shape,
+            *((_no_mode, _mat_equal) if name == "tfillpad" else ()),
         ),
         decisions=_DECISIONS,
         sampler=_samples,
@@ -167,7 +217,11 @@ def _fill(name: str, summary: str, shape: Constraint) -> Instruction:
 
 
 _EQUAL = equal_shape("dst", "src", ("cpu_sim", "a2a3", "a5"), HEADERS)
-TFILLPAD = _fill("tfillpad", "Copy, and fill everything outside the source's valid region.", _EQUAL)
+TFILLPAD = _fill(
+    "tfillpad",
+    "Copy into a tile that is as large or larger, and fill everything outside the source's valid region.",
+    _larger,
+)
 TFILLPAD_INPLACE = _fill(
     "tfillpad_inplace", "Fill everything outside the source's valid region of one storage.", _EQUAL
 )

@@ -13,6 +13,7 @@ from .common import DST, SIMULATOR_VALUES, SRC0, SRC1, UNARY, tile_instruction
 from .declare import AttrMap, Contradiction, Decision, Finding, Instruction, Operand, Site
 from .layout_img2col import CONV_TRANSPOSITION, conversion, converted
 from .memory_convolution import conv_tiles
+from .operands import Implied
 from .rules.constraints import HEADERS, SIMULATOR, element_type, equal_valid, in_vec, row_major
 from .rules.extents import JOINED, TRANSPOSED, UNWOVEN, like
 from .rules.forbid import Types, forbid, retile, retype
@@ -46,7 +47,7 @@ TTRANS = tile_instruction(
     "dst(c, r) = src(r, c) for r, c in the valid region of src, through both physical layouts. What has no "
     "place in the physical dst is dropped; all other elements of dst stay, whatever its valid region. "
     + CONV_TRANSPOSITION,
-    (*_TURNED, Operand("tmp", "tmp", dtype=None, optional=True)),
+    (*_TURNED, Operand("tmp", "tmp", dtype=None, optional=True, implied=Implied(""))),
     table(_MOVED, _MOVED, (*_MOVED, *_BYTES)),
     cls="layout",
     domain="custom",

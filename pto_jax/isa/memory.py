@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..ir.dtypes import F32
-from ..ir.types import GlobalLayout, Loc, Pipe
+from ..ir.types import BLayout, GlobalLayout, Loc, Pipe, SLayout, TileType
 from ..profiles import PROFILE_NAMES, Profile
 from .assembly import Assembly, segments
-from .changes import form
+from .changes import DIALECT, form, rule
 from .common import PAGES, SIMULATOR_VALUES
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .memory_convolution import CONV_TEXT, conv_tiles
@@ -25,7 +26,7 @@ from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place
 from .rules.fixpipe import RELU, SATURATE, ST_PHASE, accumulated_layouts, accumulated_types, accumulator_only
 from .rules.fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores
 from .rules.fixpipe_words import WORD, word_type
-from .rules.forbid import Types, forbid, retype
+from .rules.forbid import Types, edit, forbid, retype
 from .rules.issue import stored
 from .rules.quantisation import STORED_PLAIN, STORED_QUANTISED
 from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, STANDARD, TypeTable, table
@@ -123,6 +124,27 @@ def _stores(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     yield from stores(instruction, profile)
 
 
+def _nested(t: TileType) -> TileType | None:
+    """A vec tile of boxes in rows, with rows for whole boxes."""
+    whole = t.loc == Loc.VEC and t.layout == "ND" and t.conv is None
+    boxed = replace(t, rows=16 * t.rows, blayout=BLayout.ROW_MAJOR, slayout=SLayout.ROW_MAJOR)
+    return boxed if whole else None
+
+
+@forbid(
+    "tile-layout",
+    "vec tiles in ND, DN or NZ order",
+    ("a5",),
+    source=DIALECT,
+    invalid_if=edit("dst", _nested),
+    since="2026-08",
+)
+def _plain_vec(site: Site) -> Iterator[Finding]:
+    t = site.tile("dst")
+    if t is not None and t.loc == Loc.VEC and t.conv is None and t.layout not in ("ND", "DN", "NZ"):
+        yield "dst", f"dst is a vec tile in {t.layout} order; allowed on a5: ND, DN, NZ"
+
+
 INSTRUCTIONS: tuple[Instruction, ...] = (
     Instruction(
         TLOAD,
@@ -144,6 +166,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _reinterprets("dst", "src"),
             window_fits("dst", "src"),
             layout_pair("dst", "src"),
+            _plain_vec,
             scale_types("dst"),
             wide_integers("dst"),
             conv_tiles("dst", (Loc.MAT,)),
@@ -154,9 +177,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         decisions=(
             Decision(
                 "Must the window have the tile's valid shape?",
-                "Where both are static, yes; a dynamic valid region smaller than the window "
-                "transfers its own lanes.",
-                f"{PAGES}; PTOAS verifier and programs; the simulator's assertions are not rules",
+                "No: of a larger window the first rows and columns are loaded, as many as are valid. A "
+                "smaller one is an error.",
+                f"{DIALECT}; the simulator's assertions are not rules",
             ),
             *LAYOUT_DECISIONS,
             Decision(
@@ -171,6 +194,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         moves="copy",
         traits=Traits(transfer=("dst", "src")),
         assembly=Assembly(indexed=("src",)),
+        changes=(rule("static sizes of window and tile are equal", "the window may be larger"),),
     ),
     Instruction(
         TSTORE,

@@ -28,6 +28,7 @@ from .rules.memory_indexed import (
     ATOMIC,
     atomic_conflict,
     atomic_types,
+    coalesce_given,
     data_layout,
     index_layout,
     index_order,
@@ -95,7 +96,8 @@ def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         else:
             attrs["gatherOob"] = GatherOob((number // 2 + 3) % 4)
         yield _sample(instruction, profile, name, attrs, indices[number // 2 % len(indices)])
-    yield _sample(instruction, profile, "f32", {}, "i32")
+    if store or profile.name == "cpu_sim":
+        yield _sample(instruction, profile, "f32", {}, "i32")
     for op in (op for op in ScatterAtomicOp if store and op and _combines(profile, op, "f32")):
         often: dict[str, AttrValue] = {"coalesce": Coalesce.ELEM, "scatterOob": ScatterOob.WRAP}
         yield _sample(instruction, profile, "f32", {**often, "scatterAtomicOp": op}, "i32")
@@ -167,6 +169,7 @@ def _constraints(operands: tuple[Operand, ...], data: str, of: str) -> tuple[Con
         fixed_type("indexes", INTS, ("cpu_sim",), SIMULATOR_VALUES),
         fixed_type("indexes", ("i32", "u32"), HARDWARE, HEADERS),
         place(operands, (Loc.VEC,), PROFILE_NAMES),
+        coalesce_given,
         index_layout(data),
         data_layout(data),
         index_shape(data),

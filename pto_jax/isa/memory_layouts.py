@@ -24,7 +24,7 @@ from .declare import Attribute, AttrMap, Breaker, Constraint, Decision, Finding,
 from .memory_convolution import CONV_LOADED, CONV_STORED, Dims, conv_fits, expected_window, five, times
 from .rules.constraints import HEADERS, element_type, place, size, type_row
 from .rules.forbid import Types, assign, edit, forbid, retype
-from .rules.typesets import STANDARD, table
+from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, STANDARD, table
 from .samples.operations import Sample
 
 _G = GlobalLayout
@@ -197,7 +197,7 @@ def scale_types(tile: str) -> Constraint:
     @forbid("scales", "MX layouts: f8e8m0 with fractal 32", ("a5",), invalid_if=bytewise)
     def rule(site: Site) -> Iterator[Finding]:
         t, layout = site.tile(tile), view_layout(site, "src")
-        if t is None or layout not in MX:
+        if t is None or layout is None or layout not in MX:
             return
         if t.dtype.name != "f8e8m0" or t.fractal != 32:
             yield (
@@ -252,7 +252,8 @@ def wide_integers(tile: str) -> Constraint:
 def window_fits(tile: str, view: str) -> Constraint:
     """Where sizes are static the window has the shape of the tile's valid region.
 
-    Windows of block scales may be larger than the valid region, which need not be whole blocks.
+    What is loaded may be the first rows and columns of a larger window, and windows of block scales may be
+    larger than the valid region, which need not be whole blocks.
     """
 
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -267,7 +268,8 @@ def window_fits(tile: str, view: str) -> Constraint:
 
     @forbid(
         "window-size",
-        f"{view} has the shape of the valid region of {tile}, where both are static",
+        f"{view} has the shape of the valid region of {tile}, where both are static; what is loaded may be "
+        "less",
         source=f"{PAGES}; PTOAS verifier",
         invalid_if=breaks,
     )
@@ -281,22 +283,22 @@ def window_fits(tile: str, view: str) -> Constraint:
             return
         if site.op.group("offsets") or t.v_row is None or t.v_col is None or 0 in t.valid:
             return
-        rows, cols = window_shape(v.dims, layout)
-        if layout in MX:
-            if (rows or t.v_row) < t.v_row or (cols or t.v_col) < t.v_col:
-                yield view, _told(view, rows, cols, tile, t, "at least the valid rows and columns")
-            return
-        count = times(*v.dims)
-        if layout is None and count is not None and count != t.v_row * t.v_col:
+        larger = layout in MX or not site.instruction.operand(tile).is_read
+        have, want = times(*v.dims) if layout is None else None, t.v_row * t.v_col
+        if have is not None and (have < want if larger else have != want):
             yield (
                 view,
-                f"{view} has {count} elements ({'x'.join(size(d) for d in v.dims)}), the valid "
-                f"region of {tile} has {t.v_row * t.v_col} ({t.v_row}x{t.v_col}); allowed: equal sizes, "
-                "or a dynamic valid region",
+                f"{view} has {have} elements ({'x'.join(size(d) for d in v.dims)}), the valid "
+                f"region of {tile} has {want} ({t.v_row}x{t.v_col}); allowed: "
+                f"{'at least as many' if larger else 'equal sizes'}, or a dynamic valid region",
             )
             return
-        shaped = layout is not None or len(v.dims) <= 2
-        if shaped and None not in (rows, cols) and (rows, cols) != (t.v_row, t.v_col):
+        if layout is None and len(v.dims) > 2:
+            return
+        rows, cols = window_shape(v.dims, layout)
+        if larger and ((rows or t.v_row) < t.v_row or (cols or t.v_col) < t.v_col):
+            yield view, _told(view, rows, cols, tile, t, "at least the valid rows and columns")
+        elif not larger and None not in (rows, cols) and (rows, cols) != (t.v_row, t.v_col):
             yield view, _told(view, rows, cols, tile, t, "equal rows and columns")
 
     return rule
@@ -338,6 +340,7 @@ def _prefetched(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
         yield Sample(instruction, {"dst": t, "src": PartitionViewType((5, cols), d)}, ("src",))
 
 
+_PREFETCHED = table(STANDARD, STANDARD, (*STANDARD, *BYTE_FLOATS, *NIBBLE_FLOATS))
 TPREFETCH = Instruction(
     "tprefetch",
     "memory",
@@ -347,14 +350,14 @@ TPREFETCH = Instruction(
     "region of dst; shape, strides and layout of src and the layout of dst are not consulted, and what lies "
     "beyond the buffer leaves dst as it is.",
     _PREFETCH,
-    table(STANDARD, STANDARD, STANDARD),
+    _PREFETCHED,
     ("T",),
     (
         Attribute("layout", GlobalLayout, None, "layout of the view; no effect"),
         Attribute("inferred_layout", bool, None, "mark of the assembler", ("pto.inferred_layout",)),
     ),
     (
-        type_row(_PREFETCH, ("T",), table(STANDARD, STANDARD, STANDARD)),
+        type_row(_PREFETCH, ("T",), _PREFETCHED),
         place((_PREFETCH[0],), (Loc.VEC, Loc.MAT), ("cpu_sim", "a2a3", "a5")),
         same_size("dst", "src"),
     ),

@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias
 from ..ir.dtypes import DType, dtype
 from ..ir.program import AttrValue, Symbol
 from ..ir.types import TileType, VectorType
+from ..profiles import ProfileName
 from .changes import Default
 from .semantics import Holds
 
@@ -51,6 +52,20 @@ class Extent:
 
 
 @dataclass(frozen=True)
+class Implied:
+    """A scratch tile that tools put in where an operation leaves it out.
+
+    They place no tiles in a program that places its own. ``of`` is the operand by whose valid sizes they make
+    it, which its type then states; ``profiles`` are those whose hardware needs it (the others take any tile),
+    and ``needed`` says of an operation, as the constraints see it, whether it does.
+    """
+
+    of: str
+    profiles: tuple[ProfileName, ...] = ("a2a3",)
+    needed: Callable[[Any], bool] = lambda site: True
+
+
+@dataclass(frozen=True)
 class Operand:
     """An operand.
 
@@ -60,7 +75,8 @@ class Operand:
     the size ``extent`` (None: that of the first source with its element type) and, where the sources allow
     several element types, the first legal one of ``default``: names of element types, of type variables, or
     of sources that have it; scratch of any type usually has that one. ``holds`` says what its numbers stand
-    for.
+    for, ``implied`` what tools put in its place. A scalar that ``converts`` may have another type of its
+    kind, integer or float.
     """
 
     name: str
@@ -74,6 +90,8 @@ class Operand:
     extent: Extent | None = None
     default: tuple[str, ...] = ()
     holds: Holds = "numbers"
+    converts: bool = False
+    implied: Implied | None = None
 
     @property
     def vector(self) -> VectorType:

@@ -16,6 +16,7 @@ from ..ir.types import (
     TensorViewType,
     TileType,
 )
+from .changes import removed
 from .declare import Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import one_element
 from .rules.forbid import forbid, give, retype
@@ -161,5 +162,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         decisions=(_INTERNAL,),
         executable=False,
         traits=Traits(placement=Placement("result", "addrs")),
+        changes=(removed("alloc_tile addr = %address; it is still read"),),
     ),
 )

@@ -21,21 +21,24 @@ from .common import (
     tile_instruction,
 )
 from .declare import Attribute, Constraint, Decision, Instruction, Operand, Site
-from .elementwise import TMP
+from .operands import Implied
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec, no_half, same_as
+from .rules.elementwise import TMP
 from .rules.extents import COLUMN, OPEN, ROW
 from .rules.reduce_expand import (
+    PAIR_SCRATCH,
     column_vector,
     equal_extent,
     filled_source,
     first_line_covers,
     holds,
+    in_pairs,
     no_boxes,
     plain,
     row_major_only,
     vector_room,
 )
-from .rules.regions import scratch
+from .rules.scratch import scratch
 from .rules.typesets import FLOATS, HALVES, STANDARD, Rows, TypeTable, pairs, table
 from .samples.reduce_expand import expansions, pair_sums, reductions
 
@@ -47,6 +50,9 @@ _SRC = Operand("src", "in", dtype="S")
 _ROW_OPERANDS = (replace(_DST, extent=COLUMN, default=("S",)), _SRC)
 _COLUMN_OPERANDS = (replace(_DST, extent=ROW, default=("S",)), _SRC)
 _EXPANDED_OPERANDS = (Operand("dst", "out", dtype="D", extent=OPEN, default=("S",)), _SRC)
+
+#: Scratch that tools make of the source's size.
+SOURCE_TMP = replace(TMP, implied=Implied("src"))
 
 WHOLE_SOURCE = Decision(
     "Which valid region is iterated, and what is written?",
@@ -94,7 +100,7 @@ def _row_reduction(
     a5: tuple[str, ...],
     *decisions: Decision,
 ) -> Instruction:
-    operands = (*_ROW_OPERANDS, TMP)
+    operands = (*_ROW_OPERANDS, SOURCE_TMP)
     return tile_instruction(
         name,
         summary,
@@ -111,7 +117,13 @@ def _row_reduction(
             equal_extent(("src", "dst"), "rows"),
             filled_source("cols"),
             same_as("tmp", "src", ("a2a3",), HEADERS),
-            scratch("tmp", _block_of_elements, "one 32-byte block", f"page {name} (temporary space)"),
+            scratch(
+                "tmp",
+                _block_of_elements,
+                "one 32-byte block",
+                f"page {name} (temporary space)",
+                severity="warning",
+            ),
         ),
         decisions=(WHOLE_SOURCE, *decisions, EMPTY_SOURCE, SCRATCH_OPTIONAL, SIMULATOR_SAME_TYPE),
         sampler=partial(reductions, rowwise=True),
@@ -146,13 +158,6 @@ def _column_reduction(
         decisions=(WHOLE_SOURCE, *decisions, EMPTY_SOURCE, SIMULATOR_SAME_TYPE),
         sampler=partial(reductions, rowwise=False),
     )
-
-
-def _half_the_rows(site: Site) -> tuple[int, int] | None:
-    rows, cols = site.valid.get("src", (None, None))
-    if rows is None or cols is None or not site.attrs.get("isBinary"):
-        return None
-    return -(-rows // 2), cols
 
 
 _ROUNDS_EACH_STEP = Decision(
@@ -225,11 +230,11 @@ _COLUMNS = (
         FOLD_ORDER,
         _ROUNDS_EACH_STEP,
         _BINARY_TREE,
-        operands=(*_COLUMN_OPERANDS, TMP),
+        operands=(*_COLUMN_OPERANDS, replace(TMP, implied=Implied("src", HARDWARE, in_pairs))),
         attributes=(Attribute("isBinary", bool, False, "add in pairs through tmp instead of one by one"),),
         extra=(
             same_as("tmp", "src", ("a2a3",), "page tcolsum (A2/A3 implementation checks)"),
-            scratch("tmp", _half_the_rows, "half of src's rows", "page tcolsum (temporary space)"),
+            *PAIR_SCRATCH,
         ),
         assembly=Assembly(inline=True),
     ),

@@ -7,13 +7,14 @@ from typing import Unpack
 
 from ..profiles import PROFILE_NAMES
 from .common import BINARY, DIVISION_TRAPS, ONE_ULP, PRECISION, SIMULATOR_VALUES, tile_instruction
-from .declare import Attribute, Contradiction, Decision, Instruction, Operand
+from .declare import Attribute, Constraint, Contradiction, Decision, Instruction, Operand
 from .elementwise import NAN_FIRST
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, in_vec
 from .rules.extents import LARGER
 from .rules.reduce_expand import first_line_covers, row_major_only, vector_room
-from .rules.reduce_expand_modes import ROW_BROADCAST, tmp_size, uses_hidden_scratch
+from .rules.reduce_expand_modes import ROW_BROADCAST, TMP_MODE_OF_A5, tmp_size, uses_hidden_scratch
 from .rules.regions import covers
+from .rules.scratch import precise_with_tmp
 from .rules.typesets import HALVES, table
 from .samples.reduce_expand import column_broadcasts, row_broadcasts
 from .semantics import Facts, Range, correctly_rounded, of_two, within
@@ -65,6 +66,7 @@ _TEMPLATE = Contradiction(
     f"{_PAGE}; {HEADERS} and their system tests",
     other="column 0 of src1, one scalar per row",
     other_source="PTOAS tilelang system tests of trowexpand* (48 cases)",
+    key="column-zero",
     profiles=("a5",),
 )
 _TMP_RULES = Decision(
@@ -115,6 +117,7 @@ def _row(
     a5: tuple[str, ...],
     *decisions: Decision,
     attributes: tuple[Attribute, ...] = (),
+    extra: tuple[Constraint, ...] = (),
     **facts: Unpack[Facts],
 ) -> Instruction:
     name = f"trowexpand{operation}"
@@ -130,7 +133,7 @@ def _row(
         forms=(("src0", "src1"), ("src0", "src1", "tmp")),
         reads=(),
         placement=(in_vec(BINARY), row_major_only(("dst",), PROFILE_NAMES, _PAGE)),
-        extra=(*ROW_BROADCAST, tmp_size),
+        extra=(*ROW_BROADCAST, tmp_size, *extra),
         decisions=(_MODES, _TEMPLATE, _BOTH_MATCH, _TMP_RULES, _HIDDEN, *decisions),
         sources=tuple(dict.fromkeys((f"page pto.{name}", _PAGE, "pto-isa headers", SIMULATOR_VALUES))),
         sampler=row_broadcasts,
@@ -176,7 +179,7 @@ def _column(
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
-    _row("add", "a + b", _SIMULATED, _A2A3, (*_A2A3, "u16", "u32"), _ADD_TYPES),
+    _row("add", "a + b", _SIMULATED, _A2A3, (*_A2A3, "u16", "u32"), _ADD_TYPES, extra=(TMP_MODE_OF_A5,)),
     _row("sub", "a - b", _SIMULATED, _A2A3, _A5),
     _row("mul", "a * b", (*_SIMULATED, "u8"), _A2A3, _A5),
     _row(
@@ -188,6 +191,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         DIVISION_TRAPS,
         _NO_INTEGERS,
         attributes=(PRECISION,),
+        extra=(precise_with_tmp,),
         accuracy=_QUOTIENT,
         divisor=("src1",),
         # Either source may be the expanded one.

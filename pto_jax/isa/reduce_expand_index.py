@@ -8,17 +8,16 @@ from functools import partial
 from typing import Any, Literal
 
 from ..ir.dtypes import dtype
-from ..ir.types import BLayout, TileType, Type
+from ..ir.types import TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
 from .common import SCRATCH_OPTIONAL, SIMULATOR_VALUES, tile_instruction
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, RegionRule, Site, Sizes
-from .elementwise import TMP
-from .reduce_expand import WHOLE_SOURCE
+from .reduce_expand import SOURCE_TMP, WHOLE_SOURCE
 from .rules.constraints import HARDWARE, HEADERS, in_vec, same_as, with_dtype
 from .rules.extents import COLUMN, ROW
 from .rules.forbid import edit, forbid
 from .rules.reduce_expand import column_vector, equal_extent, filled_source, holds, no_boxes, plain
-from .rules.regions import scratch
+from .rules.scratch import scratch
 from .rules.typesets import STANDARD, Rows, pairs
 from .samples.reduce_expand import positions
 
@@ -30,7 +29,7 @@ _TILES = (
     Operand("dst", "out", dtype="I", note="their positions", default=("i32", "i16")),
     Operand("src", "in", dtype="S"),
 )
-_OPERANDS = (*_TILES, TMP)
+_OPERANDS = (*_TILES, SOURCE_TMP)
 _PAGE = "instruction pages (output index only; output both value and index)"
 
 _VALUE_FORM = Decision(
@@ -130,38 +129,28 @@ def _one_row(site: Site) -> Iterator[Finding]:
             yield name, f"{name} has {rows} valid rows; allowed: 1"
 
 
+def _pairs_of_repeats(site: Site) -> tuple[int, int] | None:
+    """Columns for the value-position pairs of a row's repeats, and for their positions."""
+    src, cols = site.tile("src"), site.region("src")[1]
+    if src is None or cols is None or site.region("tmp") == site.region("src"):
+        return None
+    repeat, unit = 2048 // src.dtype.storage_bits, 256 // src.dtype.storage_bits
+    repeats = -(-cols // repeat)
+    return 1, (-(-2 * repeats // unit) + -(-repeats // unit)) * unit
+
+
 def _stages(site: Site) -> tuple[int, int] | None:
-    """Rows and columns of the scratch tile of A2/A3's row form, a value-position pair per repeat."""
-    src, (rows, cols), tmp = site.tile("src"), site.region("src"), site.tile("tmp")
-    if src is None or tmp is None or rows is None or cols is None or tmp.blayout == BLayout.COL_MAJOR:
-        return None
-    repeat, unit = 2048 // src.dtype.bits, 256 // src.dtype.bits
+    """Rows and columns of the scratch tile of A2/A3's row form: a line for each row of src.
 
-    def aligned(n: int) -> int:
-        return -(-n // unit) * unit
-
-    first = -(-cols // repeat)
-    if cols <= repeat:
-        return (rows, 2) if "dstVal" in site.values else None
-    if cols <= repeat * repeat:
-        return rows, aligned(2 * first) + aligned(first)
-    second = -(-first // repeat)
-    return rows, max(aligned(2 * first), aligned(first) + aligned(2 * second)) + 2
-
-
-def _counters(site: Site) -> tuple[int, int] | None:
-    """Columns of the scratch tile of A2/A3's column form: up to three lines of counters.
-
-    They are used as one run, so more rows do as well.
+    Sources of one repeat need a pair for each row, side by side or in one column.
     """
-    src, tmp, cols = site.tile("src"), site.tile("tmp"), site.region("src")[1]
-    if src is None or tmp is None or cols is None:
+    src, (rows, cols), tmp = site.tile("src"), site.region("src"), site.tile("tmp")
+    wide = _pairs_of_repeats(site)
+    if src is None or tmp is None or rows is None or cols is None or wide is None:
         return None
-    repeat, unit = 2048 // src.dtype.bits, 256 // src.dtype.bits
-    gap = repeat if cols >= repeat else -(-cols // unit) * unit
-    needed = gap * (3 if src.dtype.name == "f16" and "dstVal" not in site.values else 1)
-    rows, have = site.valid["tmp"]
-    return None if rows and have and rows * have >= needed else (1, needed)
+    if cols <= 2048 // src.dtype.storage_bits:
+        return (2 * rows, 1) if tmp.layout == "DN" else (rows, 2)
+    return rows, wide[1]
 
 
 def _positions(along: Along, extreme: Literal["max", "min"]) -> Instruction:
@@ -190,7 +179,7 @@ def _positions(along: Along, extreme: Literal["max", "min"]) -> Instruction:
         extra = (holds(("dst",), "cols"), equal_extent(("src", "dst", "dstVal"), "cols"), _one_row)
         a2a3 = ("f16", "f32", "u16", "u32")
         a5 = ("i8", "u8", "i16", "u16", "i32", "u32", "f16", "f32")
-        size = scratch("tmp", _counters, "the counters of a row", f"page tcolarg{extreme} (tmp)")
+        size = scratch("tmp", _pairs_of_repeats, "the counters of a row", f"page tcolarg{extreme} (tmp)")
     extent = COLUMN if along == "row" else ROW
     outs = tuple(replace(o, extent=extent) for o in _TILES[:2])
     return tile_instruction(

@@ -9,6 +9,7 @@ from typing import Literal
 from ..ir.dtypes import F16, F32, INDEX, dtype
 from ..ir.types import AddressSpace, BLayout, Loc, MemRefType, ScalarType, SLayout, TileType
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
+from .changes import Change, removed
 from .declare import (
     Attribute,
     AttrMap,
@@ -181,6 +182,7 @@ def _alias(
     decisions: tuple[Decision, ...] = (),
     cls: InstructionClass = "sync_config",
     forms: tuple[tuple[str, ...], ...] = (),
+    changes: tuple[Change, ...] = (),
 ) -> Instruction:
     return custom(
         name,
@@ -195,6 +197,7 @@ def _alias(
         Traits(alias=Alias(operands[0].name, operands[1].name, part=part)),
         sources=_SOURCES,
         cls=cls,
+        changes=changes,
     )
 
 
@@ -355,5 +358,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         attributes=(Attribute("config", str, None, "layout of the tile"),),
         forms=(("source",), ("source", "valid_row", "valid_col")),
+        changes=(removed("alloc_tile, or the tile itself; it is still read"),),
     ),
 )

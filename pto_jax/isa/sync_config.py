@@ -9,14 +9,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from enum import IntEnum
 
-from ..ir.dtypes import I64
-from ..ir.types import Loc, Pipe, PipeEventType, ScalarType
+from ..ir.dtypes import F16, I64
+from ..ir.types import AddressSpace, Loc, MemRefType, Pipe, PipeEventType, ScalarType
 from .assembly import AS_DECLARED, Assembly
 from .declare import Attribute, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.forbid import edit, forbid, retile
 from .rules.handles import Shown, custom
 from .rules.memory import address_rules
-from .rules.sync import CORE_FLAG, event_range, required as required, token_range, two_pipes
+from .rules.sync import CORE_FLAG, event_range, no_memref, required as required, token_range, two_pipes
 from .samples.operations import NUMBER, ROWS, TILE
 from .traits import Alias, Order, Placement, Traits
 
@@ -117,6 +117,9 @@ def _same_type(site: Site) -> Iterator[Finding]:
         yield "result", f"result is {t}, tile is {s}; allowed: the same tile type"
 
 
+#: What local memory was before the language dropped memrefs.
+_REMOVED = MemRefType((ROWS, ROWS), F16, AddressSpace.VEC)
+
 INSTRUCTIONS: tuple[Instruction, ...] = (
     custom(
         "tassign",
@@ -129,7 +132,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (("tile", "addr"),),
         (Shown({"tile": TILE, "addr": _I64, "result": TILE}, constants={"addr": (0x1000,)}),),
-        constraints=(*address_rules("tile"), _same_type),
+        constraints=(*address_rules("tile"), _same_type, no_memref("tile", "a tile", _REMOVED)),
         decisions=(
             Decision(
                 "Is binding a no-op where a tool places tiles itself?",

@@ -16,6 +16,7 @@ from ..ir.types import (
     MemRefType,
     OpaqueType,
     Pipe,
+    PtrType,
     ScalarType,
     SLayout,
     TileType,
@@ -28,7 +29,8 @@ from .rules.constraints import fixed_type, place
 from .rules.forbid import Types, forbid, give
 from .rules.handles import Shown, custom, handle, only_on
 from .rules.pipe_scales import PIPE_NUMBER, out_type, payload, result_known
-from .rules.sync import barrier_memory
+from .rules.pipes import no_store_attributes
+from .rules.sync import barrier_memory, no_memref
 from .rules.typesets import SIMULATED, STANDARD, table
 from .samples.operations import Sample
 from .sync_config import NO_VALUE_EFFECT
@@ -215,12 +217,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Shown({}, (), {"mode": SyncMode.HARD, "core": CoreType.AIV_ONLY}),
             Shown(
-                {"workspace": _COUNTERS},
+                {"workspace": PtrType(I32)},
                 ("workspace",),
                 {"mode": SyncMode.SOFT, "core": CoreType.AIV_ONLY},
             ),
             Shown(
-                {"workspace": _COUNTERS, "cores": ScalarType(I32)},
+                {"workspace": PtrType(I32), "cores": ScalarType(I32)},
                 ("workspace", "cores"),
                 {"mode": SyncMode.SOFT, "core": CoreType.MIX},
             ),
@@ -237,6 +239,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (
             _soft_barrier,
+            no_memref("workspace", "a pointer or a view of global memory", _COUNTERS),
             fixed_type("workspace", ("i32",), PROFILE_NAMES, _HEADERS),
             barrier_memory,
             _barrier_cores,
@@ -290,7 +293,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Attribute("out_type", str, None, "element type of the results", ("out_type", "outType")),
             PIPE_NUMBER,
         ),
-        (result_known, out_type, fixed_type("scale", ("f32",), PROFILE_NAMES, _PAGE)),
+        (result_known, out_type, fixed_type("scale", ("f32",), PROFILE_NAMES, _PAGE), no_store_attributes),
         decisions=(_QUANT_STATE,),
         traits=_SETS_MODE,
         changes=(_QUANT_FORM,),
@@ -303,7 +306,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (("fp",),),
         (Shown({"fp": TileType(dtype("u64"), 1, 16, loc=Loc.SCALING)}, ("fp",)),),
         (PIPE_NUMBER,),
-        (place((Operand("fp", "in", "tile", None),), (Loc.SCALING,), PROFILE_NAMES), payload),
+        (
+            place((Operand("fp", "in", "tile", None),), (Loc.SCALING,), PROFILE_NAMES),
+            payload,
+            no_store_attributes,
+        ),
         decisions=(_QUANT_STATE,),
         traits=_SETS_MODE,
         changes=(_QUANT_FORM,),

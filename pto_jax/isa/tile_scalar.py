@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Unpack
 
 from ..ir.types import Loc
@@ -27,12 +28,21 @@ from .common import (
     TileParts,
     tile_instruction,
 )
-from .declare import Contradiction, Decision, Instruction, Operand, Site
-from .elementwise import LANE_SCRATCH, NAN_FIRST, POWER, TMP
-from .elementwise_select import CMP_MODE, HARDWARE_MASKS, MASK_TYPES, READ_MASKS, equality_only, rows_by_mask
-from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, place, row_major
-from .rules.elementwise import precision_types
-from .rules.regions import mask_holds, mask_receives, scratch
+from .declare import Contradiction, Decision, Instruction, Operand
+from .elementwise import NAN_FIRST, POWER
+from .elementwise_select import (
+    CMP_MODE,
+    HARDWARE_MASKS,
+    MASK_TYPES,
+    READ_MASKS,
+    STREAMED_MASK,
+    equality_only,
+    rows_by_mask,
+)
+from .operands import Implied
+from .rules import elementwise as rules
+from .rules.constraints import HARDWARE, equal_valid, fixed_type, in_vec, place, row_major
+from .rules.regions import mask_holds, mask_receives
 from .rules.typesets import (
     A2A3_ARITHMETIC,
     A5_ARITHMETIC,
@@ -53,6 +63,8 @@ from .semantics import QUOTIENT, Formula, of_two
 _VEC_ROW_MAJOR = "vec and row_major"
 _VEC = "vec"
 _FREE = "free"
+#: A scalar whose type the assembler leaves open: counts of shifts and slopes.
+_ANY_SCALAR = (DST, SRC, replace(SCALAR, converts=True))
 
 
 def _with_scalar(
@@ -107,11 +119,6 @@ def _three_operands(name: str, summary: str, sign: str) -> Instruction:
     )
 
 
-def _row_of_dst(site: Site) -> tuple[int, int] | None:
-    cols = site.region("dst")[1]
-    return None if cols is None else (1, cols)
-
-
 _ZERO_SCALAR = Decision(
     "What does a zero scalar divisor do?",
     "On cpu_sim dst is left untouched, as recorded; elsewhere integers follow the division rule, "
@@ -123,7 +130,7 @@ _SELS_OPERANDS = (
     DST,
     Operand("mask", "in", dtype=None, note="packed bits, bit 1 selects src", holds="mask"),
     SRC,
-    Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
+    replace(rules.TMP, implied=Implied("src")),
     SCALAR,
 )
 
@@ -211,8 +218,8 @@ _ARITHMETIC = (
         "dst = src ^ scalar.",
         table(INTS, INT32, INT32),
         SCRATCH_OPTIONAL,
-        operands=(*TILE_SCALAR, TMP),
-        extra=LANE_SCRATCH,
+        operands=(*TILE_SCALAR, rules.TMP),
+        extra=rules.LANE_SCRATCH,
         simulator=_FREE,
         formulas=(Formula("src ^ scalar"),),
     ),
@@ -222,6 +229,7 @@ _ARITHMETIC = (
         "dst = src << scalar, low bits kept.",
         table(INTS, ("i32", "u32", "i16", "u16"), INTS),
         SHIFT_COUNTS,
+        operands=_ANY_SCALAR,
         formulas=(Formula("src << scalar"),),
         shift_count="scalar",
     ),
@@ -231,6 +239,7 @@ _ARITHMETIC = (
         "dst = src >> scalar; arithmetic for signed types.",
         table(INTS, ("i32", "u32", "i16", "u16"), INTS),
         SHIFT_COUNTS,
+        operands=_ANY_SCALAR,
         formulas=(Formula("src >> scalar"),),
         shift_count="scalar",
     ),
@@ -242,9 +251,9 @@ _ARITHMETIC = (
         SCRATCH_OPTIONAL,
         _ZERO_SCALAR,
         SOFTWARE_REMAINDER,
-        operands=(*TILE_SCALAR, TMP),
+        operands=(*TILE_SCALAR, rules.TMP),
         attributes=(PRECISION,),
-        extra=(scratch("tmp", _row_of_dst, "one row of dst's valid columns", HEADERS),),
+        extra=rules.SCALAR_REMAINDER_SCRATCH,
         formulas=(Formula("rem(src, scalar)"),),
         divisor=("scalar",),
     ),
@@ -264,9 +273,9 @@ _ARITHMETIC = (
         "dst = base ^ exp; floats as C pow; integers through a double power on cpu_sim, in range only.",
         table(STANDARD, ("f32", *INT32), ("f32", "f16", "bf16", *INT32)),
         SCRATCH_OPTIONAL,
-        operands=(DST, Operand("base", "in"), Operand("exp", "in", "scalar"), TMP),
+        operands=(DST, Operand("base", "in"), Operand("exp", "in", "scalar"), rules.POWER_TMP),
         attributes=(PRECISION,),
-        extra=(precision_types, LANE_SCRATCH[1]),
+        extra=(rules.precision_types, rules.precise_power, *rules.POWER_SCRATCH),
         simulator=_VEC_ROW_MAJOR,
         formulas=(Formula("pow(base, exp)", shown="base ^ exp"),),
         accuracy=POWER,
@@ -277,6 +286,7 @@ _ARITHMETIC = (
         "ReLU with a scalar slope.",
         "dst = src where src > 0, else src * scalar.",
         table(STANDARD, HALVES, HALVES),
+        operands=_ANY_SCALAR,
         simulator=_VEC_ROW_MAJOR,
         formulas=(Formula("src if src > 0 else src * scalar"),),
     ),
@@ -346,9 +356,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
     tile_instruction(
         "tcmps",
         "Comparison of a tile with a scalar into a packed bit mask.",
-        "Bit (i,j) is src0[i,j] <mode> src1. cpu_sim packs the physical rows densely into the "
-        "mask's valid columns "
-        "and treats values closer than 1e-9 as equal.",
+        "Bit (i,j) is src0[i,j] <mode> src1. cpu_sim packs the physical rows densely into the mask's valid "
+        "columns and treats values closer than 1e-9 as equal.",
         _CMPS_OPERANDS,
         pairs(
             rows_by_mask(("u8", "u32"), STANDARD),
@@ -367,6 +376,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "Not offered: hardware uses its first element, the simulator does not compile it.",
                 f"pto-isa headers; {SIMULATOR_VALUES}",
             ),
+            STREAMED_MASK,
         ),
         assembly=Assembly(inline=True),
     ),
@@ -382,6 +392,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         extra=(
             fixed_type("mask", READ_MASKS, PROFILE_NAMES, "page tsels (mask encoding)"),
             *mask_holds("mask", "dst", stream=False),
+            *rules.SELECTION_SCRATCH,
         ),
         decisions=(
             SCRATCH_OPTIONAL,

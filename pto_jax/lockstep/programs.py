@@ -11,15 +11,13 @@ from numpy.typing import NDArray
 
 from ..lowering.lockstep import SCALARS, SLOTS, Programs
 from . import values
-from .table import CHOICES, PLACES, REGIONS, Table, region
+from .table import CHOICES, PLACES, Table, region
 from .values import U32, Array, Module, stream
 
 #: Instructions of a program.
 STEPS = 20
 #: Part of every case id: another version makes other programs of the same seeds.
-VERSION = "lockstep-1"
-#: Out of sixteen programs, those with each choice of regions.
-_REGION_SHARES = (7, 5, 2, 2)
+VERSION = "lockstep-2"
 _SCALAR_RECIPES = np.array([0, 1, 2, 3, 4, 2, 2, 1], U32)
 # Numbers of the streams a program draws from; instructions and registers have a range of their own.
 _KIT, _REGION, _ROWS, _COLS, _ODD = range(5)
@@ -53,7 +51,7 @@ def draw(xp: Module, table: Table, start: Array, index: Array, steps: int = STEP
         return stream(of, xp.arange(number, number + 1, dtype=U32))[:, 0]
 
     kit = (once(_KIT) % U32(len(kits.kinds))).astype(np.int32)
-    shares = xp.asarray(np.repeat(np.arange(len(REGIONS)), _REGION_SHARES).astype(np.int32))
+    shares = xp.asarray(table.region_shares)
     regions = xp.asarray(kits.regions)[kit, shares[(once(_REGION) % U32(16)).astype(np.int32)]]
     sizes = _sizes(xp, table, kit, regions, once, of)
     registers = xp.arange(kits.kinds.shape[1], dtype=U32)

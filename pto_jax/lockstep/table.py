@@ -27,6 +27,8 @@ REGISTERS, OPCODES = 8, 224
 #: How the valid regions of a program's registers are chosen: ``full``; the same part of each; the same
 #: part without an element; any part of each.
 REGIONS = ("full", "partial", "empty", "uneven")
+#: Out of sixteen programs, those with each choice of regions.
+_REGION_SHARES = (7, 5, 2, 2)
 #: Entries of the tables that numbers are looked up in.
 CHOICES, PLACES = 256, 4
 _KIT_KINDS = 5
@@ -37,12 +39,16 @@ Numbers = NDArray[np.int32]
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Opcodes of a profile for tiles of ``rows * cols`` elements, and what draws programs of them."""
+    """Opcodes of a profile for tiles of ``rows * cols`` elements, and what draws programs of them.
+
+    ``regions`` are the choices of valid regions that programs have (none: all).
+    """
 
     profile: ProfileName
     rows: int
     cols: int
     opcodes: tuple[Opcode, ...]
+    regions: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.opcodes:
@@ -114,6 +120,13 @@ class Table:
     def allowed(self) -> NDArray[np.bool_]:
         """Whether each opcode is legal with each choice of regions."""
         return np.array([_allowed(o, self.rows, self.cols) for o in self.opcodes])
+
+    @cached_property
+    def region_shares(self) -> Numbers:
+        """Numbers in REGIONS, of which one is drawn for each program; int32 [16]."""
+        numbers = np.repeat(np.arange(len(REGIONS)), _REGION_SHARES)
+        chosen = [n for n in numbers if not self.regions or REGIONS[n] in self.regions]
+        return np.resize(np.array(chosen, np.int32), len(numbers))
 
     @cached_property
     def kits(self) -> Kits:

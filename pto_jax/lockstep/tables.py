@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
+from ..errors import ArgumentError
 from ..profiles import PROFILE_NAMES, ProfileName
 from .opcodes import Opcode, names, one_opcode
 from .table import Table, parts, table
@@ -32,11 +33,16 @@ _TYPES = ("f32", "i32", "f16", "i16", "bf16", "u8", "u32", "i8", "u16")
 class Tables:
     """The tables of some profiles (none: the default ones), which take turns.
 
-    With ``opcodes`` small ones of so many at most.
+    With ``opcodes`` small ones of so many at most. ``only`` names their instructions, ``dtypes`` element
+    types that one operand of each opcode has, ``regions`` the kinds of valid regions (none: all).
+    ArgumentError where no profile has such opcodes.
     """
 
     profiles: tuple[ProfileName, ...] = ()
     opcodes: int | None = None
+    only: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
 
     @property
     def span(self) -> int:
@@ -49,14 +55,66 @@ class Tables:
         >>> few = Tables(("a5", "a2a3"), 20)
         >>> [few.of(i * SMALL_SPAN).profile for i in range(3)], len(few.of(0).opcodes)
         (['a5', 'a2a3', 'a5'], 8)
+        >>> {o.name for o in Tables(("a5",), 20, only=("tcvt",)).of(0).opcodes}
+        {'tcvt'}
         """
         turn = index // self.span
         if self.opcodes is None:
-            listed = large(self.profiles or _PROFILES)
+            made = self._large(turn)
+        else:
+            profiles = self._having(self.profiles or PROFILE_NAMES)
+            number = turn // len(profiles)
+            made = small(profiles[turn % len(profiles)], number, self.opcodes, self.only, self.dtypes)
+            made = made if turn else replace(made, opcodes=made.opcodes[:_FIRST])
+        return made if made.regions == self.regions else replace(made, regions=self.regions)
+
+    def _large(self, turn: int) -> Table:
+        listed = large(self.profiles or _PROFILES)
+        if not self.only and not self.dtypes:
             return table(*listed[turn % len(listed)])
-        profiles = self.profiles or PROFILE_NAMES
-        made = small(profiles[turn % len(profiles)], turn // len(profiles), self.opcodes)
-        return made if turn else replace(made, opcodes=made.opcodes[:_FIRST])
+        parts_of = [
+            made
+            for profile, part in listed
+            if (made := _narrowed(table(profile, part), self.only, self.dtypes)) is not None
+        ]
+        if not parts_of:
+            raise ArgumentError(self._nothing())
+        return parts_of[turn % len(parts_of)]
+
+    def _having(self, profiles: Sequence[ProfileName]) -> Sequence[ProfileName]:
+        if not self.only and not self.dtypes:
+            return profiles
+        having = [p for p in profiles if _has(p, self.only, self.dtypes)]
+        if not having:
+            raise ArgumentError(self._nothing())
+        return having
+
+    def _nothing(self) -> str:
+        asked = [("--only", self.only), ("--dtype", self.dtypes)]
+        said = " ".join(f"{option} {' '.join(given)}" for option, given in asked if given)
+        return f"{said}: no opcode of lockstep has such operands; --tested jit takes all instructions"
+
+
+def _fits(opcode: Opcode, only: Sequence[str], dtypes: Sequence[str]) -> bool:
+    return (not only or opcode.name in only) and (
+        not dtypes or any(k.type.dtype.name in dtypes for k in opcode.kinds)
+    )
+
+
+@cache
+def _narrowed(whole: Table, only: tuple[str, ...], dtypes: tuple[str, ...]) -> Table | None:
+    fitting = tuple(o for o in whole.opcodes if _fits(o, only, dtypes))
+    return replace(whole, opcodes=fitting) if fitting else None
+
+
+@cache
+def _has(profile: ProfileName, only: tuple[str, ...], dtypes: tuple[str, ...]) -> bool:
+    listed = [name for name in names(profile) if not only or name in only]
+    if not dtypes:
+        return bool(listed)
+    return any(
+        _member(name, profile, _SHAPES[0], dtype, "", required=True) for name in listed for dtype in dtypes
+    )
 
 
 def large(profiles: Sequence[ProfileName]) -> list[tuple[ProfileName, int]]:
@@ -70,32 +128,58 @@ def large(profiles: Sequence[ProfileName]) -> list[tuple[ProfileName, int]]:
 
 
 @cache
-def small(profile: ProfileName, number: int, opcodes: int) -> Table:
-    """A table of at most ``opcodes`` instructions in one form each.
+def small(
+    profile: ProfileName,
+    number: int,
+    opcodes: int,
+    only: tuple[str, ...] = (),
+    dtypes: tuple[str, ...] = (),
+) -> Table:
+    """A table of at most ``opcodes`` instructions in one form each, or in several where they are few.
 
-    Every instruction is in one of :func:`rounds` tables in a row.
+    Every instruction is in one of :func:`rounds` tables in a row. ``only`` and ``dtypes`` as in
+    :class:`Tables`.
 
     >>> first, second = ({o.name for o in small("a2a3", n, 20).opcodes} for n in (0, 1))
     >>> first & second, 10 < len(first) <= 20
     (set(), True)
     """
-    groups = rounds(profile, opcodes)
-    shape = _SHAPES[number % len(_SHAPES)]
+    listed = [name for name in names(profile) if not only or name in only]
+    groups = rounds(len(listed), opcodes)
     turn, group = divmod(number, groups)
-    shuffled = sorted(names(profile), key=lambda name: zlib.crc32(f"{turn}:{name}".encode()))
+    shuffled = sorted(listed, key=lambda name: zlib.crc32(f"{turn}:{name}".encode()))
     chosen = shuffled[group::groups]
-    dtype = _TYPES[number % len(_TYPES)]
-    members: list[Opcode] = []
-    for name in chosen:
-        # Some instructions have no form for tiles of few rows.
-        for rows, cols in dict.fromkeys((shape, _SHAPES[0])):
-            opcode = one_opcode(name, profile, rows, cols, dtype, f"{number}:{name}")
-            if opcode is not None:
-                members.append(opcode)
-                break
+    shape = _SHAPES[number % len(_SHAPES)]
+    types = dtypes or _TYPES
+    members: dict[Opcode, None] = {}
+    # Few instructions are there in several forms; those without one for a type leave room for others.
+    for again in range(1 if len(listed) > opcodes else -(-opcodes // len(chosen))):
+        for name in chosen:
+            said = f"{number}:{name}" + (f":{again}" if again else "")
+            dtype = types[(number + again) % len(types)]
+            opcode = _member(name, profile, shape, dtype, said, required=bool(dtypes))
+            if opcode is not None and len(members) < opcodes:
+                members[opcode] = None
+    if not members:
+        return small(profile, number + 1, opcodes, only, dtypes)
     return Table(profile, *shape, tuple(members))
 
 
-def rounds(profile: ProfileName, opcodes: int) -> int:
-    """How many small tables in a row have all instructions of a profile."""
-    return -(-len(names(profile)) // opcodes)
+def _member(
+    name: str, profile: ProfileName, shape: tuple[int, int], dtype: str, draw: str, *, required: bool
+) -> Opcode | None:
+    # Some instructions have no form for tiles of few rows.
+    for rows, cols in dict.fromkeys((shape, _SHAPES[0])):
+        opcode = one_opcode(name, profile, rows, cols, dtype, draw)
+        if opcode is not None and not (required and not _fits(opcode, (), (dtype,))):
+            return opcode
+    return None
+
+
+def rounds(instructions: int, opcodes: int) -> int:
+    """How many small tables in a row have all of some number of instructions.
+
+    >>> rounds(41, 20)
+    3
+    """
+    return max(1, -(-instructions // opcodes))

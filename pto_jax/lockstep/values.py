@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from ..generate.values import MANTISSAS
 from ..ir.dtypes import DType
 
 #: An array of NumPy or JAX, and the module that computes with it.
@@ -28,6 +29,7 @@ _STEP, _OTHER = U32(0x9E3779B9), U32(0x5BD1E995)
 RECIPES = ("bits", "specials", "near", "edge", "ties", "mixed", "sparse", "constant")
 _LANE_RECIPES, _SPARSE, _CONSTANT = 5, 6, 7
 _SPECIALS = 32
+_CUTS = 8
 
 
 def mix(x: Array) -> Array:
@@ -98,6 +100,12 @@ class Formats:
         return self._array([(1 << d.exponent) - 1 if has_fields(d) else 0 for d in self.dtypes])
 
     @cached_property
+    def cuts(self) -> NDArray[np.uint32]:
+        """Mantissa bits that a format has more than narrower ones, uint32 [types, 8]; 1 without fields."""
+        more = [[d.mantissa - m for m in MANTISSAS if has_fields(d) and m < d.mantissa] for d in self.dtypes]
+        return np.array([np.resize(bits or [1], _CUTS) for bits in more], U32)
+
+    @cached_property
     def low(self) -> NDArray[np.uint32]:
         """What is subtracted from small integers: 20 where there are negative ones."""
         return self._array([20 if d.is_signed else 0 for d in self.dtypes])
@@ -141,7 +149,11 @@ def fill(xp: Module, formats: Formats, kind: Array, recipe: Array, hashed: Array
     fraction = hashed & ((U32(1) << mantissa) - U32(1))
     small = other % U32(9)
     cut = U32(1) + small
-    tie = (fraction >> cut << cut) | (U32(1) << small)
+    # Half way between numbers of a format that values are converted to, or of any other.
+    cut = xp.where(
+        (other >> U32(4)) % U32(4) == U32(0), cut, xp.asarray(formats.cuts)[kind, other % U32(_CUTS)]
+    )
+    tie = (fraction >> cut << cut) | (U32(1) << (cut - U32(1)))
     tie = xp.where(cut > mantissa, fraction, tie)
     near = of(formats.bias) + small - xp.minimum(of(formats.bias), U32(4))
     ends = xp.where((other & U32(1)) == U32(0), top - U32(1) - (small & U32(1)), small & U32(3))

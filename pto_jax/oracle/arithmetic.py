@@ -202,7 +202,7 @@ def smaller(d: DType, a: Array, b: Array) -> Array:
 
 def _minus(d: DType, a: Array) -> Array:
     if d.is_float:
-        return a ^ d.word.type(1 << (d.bits - 1))
+        return np.bitwise_xor(a, d.word.type(1 << (d.bits - 1)))
     return encode(np.zeros_like(a) - a, d)
 
 

@@ -12,6 +12,7 @@ import numpy as np
 from .. import launches
 from ..analysis import type_inference
 from ..analysis.entries import fragment_outputs, written_buffers
+from ..analysis.parts import with_entry
 from ..errors import ArgumentError, ExecutionError
 from ..interpreter import Operand, Pointer, TileRef, View, launch, memref_view
 from ..ir.dtypes import DType
@@ -78,6 +79,7 @@ def run(  # noqa: PLR0913 - keywords
         )
     if subnormals not in ("keep", "flush"):
         raise ArgumentError(f"subnormals is {subnormals!r}; allowed: 'keep', 'flush'")
+    program = with_entry(program)
     function = _entry(program, entry)
     given = _arguments(function, buffers)
     if type_inference.is_open(program):

@@ -7,7 +7,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from . import arithmetic, storage
-from .numbers import Array, decode
+from .convert import range_of
+from .numbers import Array, decode, encode
 from .step import Lane, Step, rule
 
 
@@ -18,24 +19,35 @@ def _inside(step: Step, name: str) -> Array:
     return np.asarray((i < rows) & (j < cols))
 
 
-def choose(step: Step, names: tuple[str, str], both: Array) -> Array:
-    """``both`` where both value sources are valid, the valid one's bits elsewhere, else zero."""
+def choose(step: Step, names: tuple[str, str], both: Array, neither: int = 0) -> Array:
+    """``both`` where both value sources are valid, the valid one's bits elsewhere, else ``neither``."""
     in0, in1 = _inside(step, "src0"), _inside(step, "src1")
     a, b = (step.raw(n) for n in names)
-    return np.where(in0 & in1, both, np.where(in0, a, np.where(in1, b, np.zeros_like(a))))
+    return np.where(in0 & in1, both, np.where(in0, a, np.where(in1, b, a.dtype.type(neither))))
 
 
-def _partial(name: str, lane: Lane) -> None:
+def _loser(step: Step, sign: int) -> int:
+    """On a5 the bits of the finite number farthest in one direction, elsewhere 0."""
+    if step.policy.profile.name != "a5":
+        return 0
+    limits = range_of(step.dtype())
+    return int(encode(np.array([[limits[0] if sign < 0 else limits[1]]]), step.dtype())[0, 0])
+
+
+def _partial(name: str, lane: Lane, loser: int = 0) -> None:
+    """``loser`` is the sign of the number that never wins, 0 where lanes of neither source are zero."""
+
     @rule(name)
     def execute(step: Step) -> None:
         both = lane(step.dtype(), step.words("src0"), step.words("src1"))
-        step.put(choose(step, ("src0", "src1"), step.flushed(both, "dst")))
+        neither = _loser(step, loser) if loser else 0
+        step.put(choose(step, ("src0", "src1"), step.flushed(both, "dst"), neither))
 
 
 _partial("tpartadd", arithmetic.add)
 _partial("tpartmul", arithmetic.multiply)
-_partial("tpartmax", arithmetic.larger)
-_partial("tpartmin", arithmetic.smaller)
+_partial("tpartmax", arithmetic.larger, -1)
+_partial("tpartmin", arithmetic.smaller, 1)
 
 
 #: Whether src0 wins, by instruction and profile: of NaN every comparison is false.

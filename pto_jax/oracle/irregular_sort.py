@@ -10,8 +10,8 @@ import numpy as np
 from ..ir.dtypes import DType
 from ..isa.irregular_sort import BLOCK, slots
 from . import storage
-from .numbers import Array, decode
-from .step import Step, rule
+from .numbers import Array, decode, encode
+from .step import Step, other_rule, rule
 
 
 @rule("tsort32")
@@ -28,6 +28,23 @@ def _tsort32(step: Step) -> None:
             for k, column in enumerate(order):
                 record = _record(words[row, base + column], indices[row, base + column], t.dtype)
                 _write(step, row, (base + k) * width, record)
+
+
+@other_rule("filler-first", "tsort32")
+def _filled(step: Step) -> None:
+    """A short last block is filled up with the bits of -inf as a number, and index 0."""
+    d, (rows, cols) = step.dtype("src"), step.valid("src")
+    words, indices = step.raw("src", (rows, cols)), _indices(step, rows, cols)
+    short = -cols % BLOCK
+    filler = encode(np.full((rows, short), 0xFF800000 if d.bits == 32 else 0xFC00, np.float64), d)
+    words = np.concatenate([words, filler.astype(words.dtype)], axis=1)
+    indices = np.concatenate([indices, np.zeros((rows, short), indices.dtype)], axis=1)
+    for row in range(min(rows, step.type().rows)):
+        for base in range(0, cols, BLOCK):
+            order = _descending(words[row, base : base + BLOCK], indices[row, base : base + BLOCK], d)
+            for k, column in enumerate(order):
+                record = _record(words[row, base + column], indices[row, base + column], step.dtype())
+                _write(step, row, (base + k) * slots(d.bits), record)
 
 
 def _indices(step: Step, rows: int, cols: int) -> Array:

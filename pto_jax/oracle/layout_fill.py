@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 
-from ..ir.types import Loc
+from ..ir.types import Loc, Pad
 from . import storage
+from .convert import range_of
 from .memory import pad_word
-from .numbers import Array
-from .step import Step, rule
+from .numbers import Array, encode
+from .step import Step, other_rule, rule
 
 
 @rule("tfillpad", "tfillpad_inplace", "tfillpad_expand")
@@ -22,6 +25,24 @@ def _fill(step: Step) -> None:
     copied = step.raw("src", step.valid("src"))[: extent[0], : extent[1]]
     filled[: copied.shape[0], : copied.shape[1]] = copied
     step.scatter(filled, storage.map_of(dst)[: extent[0]])
+
+
+@other_rule("finite-pads", "tfillpad", "tfillpad_inplace", "tfillpad_expand")
+def _finite(step: Step) -> None:
+    """Pads max and min are the largest finite numbers."""
+    limits = range_of(step.dtype())
+    _fill_with(step, limits[0] if step.type().pad == Pad.MIN else limits[1])
+
+
+@other_rule("minus-one", "tfillpad")
+def _minus_one(step: Step) -> None:
+    """Pad zero stands for -1, which no type can say."""
+    _fill_with(step, -1.0)
+
+
+def _fill_with(step: Step, value: float) -> None:
+    word = int(encode(np.array([[value]]), step.dtype())[0, 0])
+    _fill(replace(step, attrs={**step.attrs, "padValue": word}))
 
 
 def _pad(step: Step) -> np.generic | Array:

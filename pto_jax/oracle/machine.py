@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -58,7 +59,7 @@ from . import (
     tile_scalar as tile_scalar,
 )
 from .numbers import Array
-from .step import RULES, Policy, Step, not_executable, scalar_word
+from .step import RULES, Policy, Rule, Step, not_executable, scalar_word
 from .storage import Buffer, Place, Window, map_of, read_words, storage_size, write_words
 
 
@@ -69,6 +70,9 @@ class ReferenceMachine:
     types; tiles without one have bytes of their own. ``buffers`` holds global memory as bytes and is
     written in place.
     """
+
+    #: Rules that are executed in place of those of the instructions.
+    instead: Mapping[str, Rule] = MappingProxyType({})
 
     def __init__(self, policy: Policy, buffers: Mapping[str, Array], max_steps: int = 1_000_000) -> None:
         self.policy = policy
@@ -315,7 +319,8 @@ class ReferenceMachine:
 
     def compute(self, execution: Execution, step: Step) -> None:
         """Execute the rule of an instruction."""
-        rule = RULES.get(execution.instruction.name)
+        name = execution.instruction.name
+        rule = self.instead.get(name, RULES.get(name))
         if rule is None:
             raise not_executable(execution.op, "has no rule in the reference interpreter")
         with np.errstate(all="ignore"):

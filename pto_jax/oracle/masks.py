@@ -49,8 +49,14 @@ def _packed(bits: Array, width: int) -> Array:
 
 
 def write_rows(step: Step, bits: Array, *, clear: bool) -> None:
-    """Mask row i holds comparison row i; words past the mask's valid columns are dropped."""
+    """Mask row i holds comparison row i; words past the mask's valid columns are dropped.
+
+    On a5 a row ends with a whole predicate: 32 bytes where bytes are compared, 16 where wider elements are.
+    """
     t = step.type()
+    if step.policy.profile.name == "a5":
+        predicate = 8 * (32 if step.type("src0").dtype.bits == 8 else 16)
+        bits = np.pad(bits, ((0, 0), (0, -bits.shape[1] % predicate)))
     words = _packed(bits, t.dtype.word_bits)
     if clear:
         column = t.blayout == BLayout.COL_MAJOR and not t.boxed

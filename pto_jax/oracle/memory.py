@@ -97,9 +97,16 @@ def _turns(positions: Array) -> Array:
 
 
 def view_of(step: Step, name: str) -> View:
-    """A view operand with the layout that the instruction gives it."""
+    """A view operand with the layout that the instruction gives it.
+
+    On a5 a view without one has the fractals of a vec tile in NZ order.
+    """
     view, given = step.view(name), step.attrs.get("layout")
-    return replace(view, layout=given) if isinstance(given, GlobalLayout) else view
+    if isinstance(given, GlobalLayout):
+        return replace(view, layout=given)
+    t = step.type("src" if name == "dst" else "dst")
+    fractal = view.layout is None and t.loc == Loc.VEC and t.layout == "NZ"
+    return replace(view, layout=GlobalLayout.NZ) if fractal and step.policy.profile.name == "a5" else view
 
 
 def _as_stored(step: Step, words: Array, target: DType, parameters: Array | None) -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 from ..ir.dtypes import DType
 from . import arithmetic as lane
 from .numbers import Array
-from .step import Lane, Step, rule
+from .step import Lane, Step, other_rule, rule
 
 
 def _exponential_of_difference(d: DType, a: Array, b: Array) -> Array:
@@ -44,6 +44,15 @@ def _by_rows(operation: str, compute: Lane) -> None:
         step.store(compute(step.dtype(), repeated(step, "src0"), repeated(step, "src1")))
 
 
+def _other_by_rows(operation: str, compute: Lane) -> None:
+    @other_rule("column-zero", f"trowexpand{operation}")
+    def execute(step: Step) -> None:
+        """One scalar per row, whatever the layout of the expanded operand."""
+        rows, cols = np.ogrid[tuple(map(slice, step.region))]
+        words = step.flushed(step.gather("src1", rows, cols * 0), "src1")
+        step.store(compute(step.dtype(), step.words("src0"), words))
+
+
 def _by_columns(operation: str, compute: Lane) -> None:
     @rule(f"tcolexpand{operation}")
     def execute(step: Step) -> None:
@@ -52,4 +61,5 @@ def _by_columns(operation: str, compute: Lane) -> None:
 
 for _name, _compute in OPERATIONS.items():
     _by_rows(_name, _compute)
+    _other_by_rows(_name, _compute)
     _by_columns(_name, _compute)

@@ -184,6 +184,21 @@ def rule(*names: str) -> Callable[[Rule], Rule]:
     return register
 
 
+#: What other public sources compute where a decision is against them, by the key of the contradiction and the
+#: instruction. No program is executed so: it shows that a contradiction explains a difference.
+OTHER_RULES: dict[tuple[str, str], Rule] = {}
+
+
+def other_rule(key: str, *names: str) -> Callable[[Rule], Rule]:
+    """Register a function as what the other source of a contradiction computes."""
+
+    def register(function: Rule) -> Rule:
+        OTHER_RULES.update({(key, name): function for name in names})
+        return function
+
+    return register
+
+
 #: Computes a lane: the element type and words of the operands give words of the result.
 Lane: TypeAlias = Callable[..., Array]
 

@@ -6,9 +6,9 @@ import numpy as np
 
 from ..ir.types import CmpMode, Loc
 from ..isa.common import divides_in_software
-from . import arithmetic as lane, masks
+from . import arithmetic as lane, masks, storage
 from .numbers import decode, encode
-from .step import Lane, Step, lanewise, rule
+from .step import Lane, Step, lanewise, other_rule, rule
 
 _SCALED = ("src", "scalar")
 _lanewise = lanewise(__name__)
@@ -99,6 +99,22 @@ def _tcmps(step: Step) -> None:
         masks.write_stream(step, bits, t.cols)
         return
     masks.write_rows(step, masks.compare(mode, a, step.values("src1", (1, 1))), clear=False)
+
+
+@other_rule("streamed-mask", "tcmps")
+def _streamed(step: Step) -> None:
+    """One run of bits for elements of four bytes; else rows of whole predicates behind each other."""
+    mode, region = step.attrs["cmpMode"], step.valid("src0")
+    assert isinstance(mode, CmpMode)
+    bits = masks.compare(mode, step.values("src0", region), step.values("src1", (1, 1)))
+    width = step.dtype("src0").bits
+    predicate = 256 if width == 8 else 128
+    if width != 32:
+        bits = np.pad(bits, ((0, 0), (0, -bits.shape[1] % predicate)))
+    stream = bits.reshape(-1)
+    octets = np.packbits(np.pad(stream, (0, -stream.size % predicate)), bitorder="little")
+    positions = storage.map_of(step.type()).reshape(-1)[: octets.size]
+    step.scatter(octets[: positions.size].view(step.dtype().word), positions)
 
 
 @rule("tsels")

@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax import Array, lax
+from jax.core import Tracer
 
 from ..errors import ArgumentError
 from ..ir.dtypes import I64, DType
@@ -143,7 +144,7 @@ def settled(x: Any) -> Any:
     nothing would narrow it any more. A NumPy array or number that a trace captures is a constant, which JAX
     remembers by the object with the type of its first use: the 64-bit scope gets an object of its own.
     """
-    if isinstance(x, jax.core.Tracer):
+    if isinstance(x, Tracer):
         return jax.device_put(x)
     return np.asarray(x).view() if isinstance(x, np.ndarray | np.generic) else x
 
@@ -177,4 +178,4 @@ def is_float(x: Any) -> bool:
 
 def is_traced_float(x: Any) -> bool:
     """Whether a value is traced by a JAX transformation and has elements that JAX differentiates."""
-    return isinstance(x, jax.core.Tracer) and is_float(x)
+    return isinstance(x, Tracer) and is_float(x)

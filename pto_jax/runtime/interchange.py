@@ -7,6 +7,7 @@ from typing import Any
 import jax
 import jax.dlpack
 import numpy as np
+from jax.core import Tracer
 
 from ..errors import ArgumentError
 
@@ -31,10 +32,10 @@ def received(x: Any, what: str) -> Any:
 
 def before_narrowing(x: Any) -> np.ndarray[Any, Any] | np.generic | None:
     """The 64-bit NumPy array that vmap hands on as a traced 32-bit one, None where it does not."""
-    if not isinstance(x, jax.core.Tracer):
+    if not isinstance(x, Tracer):
         return None
     inner: Any = x
-    while isinstance(inner, jax.core.Tracer):
+    while isinstance(inner, Tracer):
         inner = getattr(inner, "val", None)
     if not isinstance(inner, np.ndarray | np.generic):
         return None

@@ -57,7 +57,7 @@ class Interpreter:
         prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
         mode = Mode(check=True, keep_state=False, whole=True)
         with x64(), np.errstate(all="ignore"):
-            run = partial(execute, kernel, mode)
+            run = partial(execute, kernel, mode)  # pyright: ignore[reportArgumentType]
             traced, shape = jax.make_jaxpr(run, return_shape=True)(prepared)
             flat = self.evaluate(traced, map(self.array, jax.tree.leaves(prepared)))
             results, report, _ = jax.tree.unflatten(jax.tree.structure(shape), flat)

@@ -19,6 +19,7 @@ from ..analysis.entries import (
     select_entry,
     written_buffers,
 )
+from ..analysis.parts import with_entry
 from ..analysis.resolve import resolve
 from ..api import resolve_profile
 from ..errors import ArgumentError, Diagnostic, VerifyError
@@ -176,9 +177,11 @@ class Kernel:
         if check or jit:
             kernel._check_accesses(prepared)
         mode = Mode(check, keep_state, whole=jit)
-        run = _jitted(kernel, mode) if jit else partial(execute, kernel, mode, observer=observer)
+        run = _jitted(kernel, mode)
+        if not jit:
+            run = partial(execute, kernel, mode, observer=observer)  # pyright: ignore[reportArgumentType]
         with x64():
-            rule = launched(kernel, prepared, check)
+            rule = launched(kernel, prepared, check)  # pyright: ignore[reportArgumentType]
             results, report, state = kernel._without_derivative(run, prepared, keep_state)
         report = report.joined(rule)
         ordered = {name: results[name] for name in kernel.outputs if name in results}
@@ -291,7 +294,7 @@ def _filled(kernel: Kernel, types: tuple[tuple[str, Type], ...], warn: bool) -> 
 
 @lru_cache(maxsize=1024)
 def _jitted(kernel: Kernel, mode: Mode) -> Any:
-    return jax.jit(partial(execute, kernel, mode))
+    return jax.jit(partial(execute, kernel, mode))  # pyright: ignore[reportArgumentType]
 
 
 def compile(  # noqa: PLR0913 - keywords
@@ -331,9 +334,9 @@ def compile(  # noqa: PLR0913 - keywords
     2.0
     """
     semantics = choices(resolve_profile(program, profile), numerics, out_of_region, subnormals)
-    function = select_entry(program, entry)
-    resolved = resolve(program)
+    resolved = resolve(with_entry(program))
     program = resolved.program
+    function = select_entry(program, entry)
     if not resolved.is_open:
         findings = _verified(program, semantics.profile, program.places)
         if warn:

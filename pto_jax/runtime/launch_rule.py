@@ -8,6 +8,7 @@ from typing import Any, Protocol
 
 import jax
 import numpy as np
+from jax.core import Tracer
 
 from ..analysis.entries import Argument
 from ..analysis.provenance import GlobalTypes
@@ -66,12 +67,10 @@ def launched(kernel: Launch, prepared: Mapping[str, Any], check: bool) -> Report
             raise ExecutionError(problem)
         return _NOTHING
     scalars = {n: prepared[n] for n, t in types.items() if isinstance(t, ScalarType)}
-    if any(isinstance(x, jax.core.Tracer) for x in scalars.values()):
+    if any(isinstance(x, Tracer) for x in scalars.values()):
         return _called_back(kernel, scalars, shapes)
     arrays = {n: prepared[n] for n, t in types.items() if isinstance(t, GlobalTypes)}
-    contents = {
-        n: partial(jax.device_get, x) for n, x in arrays.items() if not isinstance(x, jax.core.Tracer)
-    }
+    contents = {n: partial(jax.device_get, x) for n, x in arrays.items() if not isinstance(x, Tracer)}
     problem = _judged(kernel, Facts(_integers(kernel, scalars), shapes, contents))
     if problem is None:
         return _NOTHING

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import jax
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from ..errors import Diagnostic, ExecutionError, Span
 from ..files import save_arrays
@@ -69,7 +70,7 @@ class Report:
         return Report(self.flags + other.flags, self.sites + other.sites, self.values + other.values)
 
     def __repr__(self) -> str:
-        if any(isinstance(f, jax.core.Tracer) for f in self.flags):
+        if any(isinstance(f, Tracer) for f in self.flags):
             return f"<Report of {len(self.sites)} run-time rules, traced>"
         broken = self.problems()
         if not broken:
@@ -110,7 +111,7 @@ class Report:
 
     def raise_if_broken(self) -> None:
         """Raise ExecutionError with every broken rule; nothing under a trace."""
-        if any(isinstance(f, jax.core.Tracer) for f in self.flags):
+        if any(isinstance(f, Tracer) for f in self.flags):
             return
         problems = self.problems()
         if problems:

@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
+from jax.core import Tracer
 
 from ..errors import ArgumentError
 from ..interpreter import TileRef
@@ -66,7 +67,7 @@ class Tile:
         t, batch = self.type.with_valid(*self.type.shape), getattr(self.words, "shape", (0, 0))[:-2]
         head = f"Tile({'x'.join(map(str, batch))}{' of ' if batch else ''}{t}"
         leaves = [x for x in _leaves(self) if x is not None]
-        if any(isinstance(x, jax.core.Tracer) or not hasattr(x, "__array__") for x in leaves):
+        if any(isinstance(x, Tracer) or not hasattr(x, "__array__") for x in leaves):
             valid = "" if self.type.is_full else f", valid {_size_text(self.type)}"
             return f"{head}{valid}, traced)"
         rows, cols = (np.asarray(n) for n in (self.valid_rows, self.valid_cols))
@@ -237,7 +238,7 @@ def _size(size: Any, extent: int, axis: str) -> Array:
         raise ArgumentError(
             f"tile: valid {axis} must be an integer scalar, found {array.dtype}{list(array.shape)}"
         )
-    if not isinstance(array, jax.core.Tracer) and not 0 <= int(array) <= extent:
+    if not isinstance(array, Tracer) and not 0 <= int(array) <= extent:
         raise ArgumentError(f"tile: {int(array)} valid {axis} found, allowed: 0 to {extent}")
     limits = np.iinfo(np.int32)
     # A size that an int32 cannot hold stays outside every tile instead of wrapping into it.

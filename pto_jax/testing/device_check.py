@@ -8,6 +8,8 @@ and square root, and multiply followed by add, on 2^20 lanes against NumPy. Exit
 1 something differs, 2 wrong use.
 """
 
+# JAX assigns the class Device to a name, which pyright takes for a variable.
+# pyright: reportInvalidTypeForm=false
 from __future__ import annotations
 
 import argparse

@@ -34,6 +34,9 @@ class TileOp:
     start: int
     attributes: dict[str, AttrValue] = field(default_factory=dict)
     places: Places = field(default_factory=dict)
+    #: The names of its sources, where the text says which they are.
+    named: tuple[str, ...] = ()
+    without_tmp: bool = False
 
 
 def read_operand(reader: Reader) -> TileOperand:

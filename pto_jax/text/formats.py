@@ -33,7 +33,7 @@ _PIPE_INIT = (
     "{} ( (& gm_slot_buffer = $gm_slot_buffer : !gm_slot_buffer "
     "; gm_slot_tensor = $gm_slot_tensor : !gm_slot_tensor "
     "; c2v_consumer_buf = $c2v_consumer_buf : !c2v_consumer_buf "
-    "; v2c_consumer_buf = $v2c_consumer_buf : !v2c_consumer_buf &) )"
+    "; v2c_consumer_buf = $v2c_consumer_buf : !v2c_consumer_buf &) ) {+}"
 )
 _SUBBLOCK = "(? aiv_subblockid ( $aiv_subblockid ) ?)"
 _FLAG = "[ @src:pipe , @dst:pipe , @event:event ] {}"
@@ -335,7 +335,7 @@ class Format:
         """The operands that operations of this syntax write."""
         return frozenset(i.name for i in self.items if isinstance(i, OperandItem) and i.out)
 
-    @property
+    @cached_property
     def results(self) -> int:
         """How many results operations of this syntax have."""
         flat = [j for i in self.items for j in (i.items if isinstance(i, OptionalItem) else (i,))]

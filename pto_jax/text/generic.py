@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NoReturn
 
 from .. import isa
@@ -10,6 +11,7 @@ from ..ir.types import UnknownType
 from ..isa.assembly import Segment
 from ..isa.bind import accepts
 from ..isa.declare import Instruction
+from .formats import TWO_SPELLINGS, UNGROUPED, find_format
 from .reader import Reader
 from .tile_syntax import TileOp, TileOperand, finish, give_types, read_operand, read_types
 from .tokens import Kind
@@ -38,8 +40,15 @@ def read_generic(reader: Reader, head: TileOp) -> Op:
     c.expect(Kind.ARROW)
     result_types = read_types(reader)
     give_types(reader, head.name, operands, types, start)
+    sizes = head.attributes.get(SEGMENTS)
     ins, outs = _segments(reader, head, operands)
-    return finish(reader, head, ins, outs, result_types, "generic")
+    op = finish(reader, head, ins, outs, result_types, "generic")
+    if find_format(head.name) is None or head.name in TWO_SPELLINGS:
+        return op
+    parts = segments_of(isa.instructions()[head.name])
+    listed = sizes if isinstance(sizes, tuple) and head.name not in UNGROUPED else ()
+    groups = [(p.name, n) for p, n in zip(parts, listed, strict=False) if isinstance(n, int) and n]
+    return replace(op, form=Op(op.name).form, groups=tuple(groups))
 
 
 def _segments(reader: Reader, head: TileOp, operands: list[TileOperand]) -> _Split:
@@ -48,7 +57,14 @@ def _segments(reader: Reader, head: TileOp, operands: list[TileOperand]) -> _Spl
     instruction = isa.find(head.name)
     assert instruction is not None
     if sizes is not None:
-        names = _sized(reader, head, segments_of(instruction), sizes, len(operands))
+        parts = segments_of(instruction)
+        if head.results:
+            results = {o.name for o in instruction.destinations}
+            parts = tuple(part for part in parts if not results.intersection(part.operands))
+        names = _sized(reader, head, parts, sizes, len(operands))
+        quantising = isa.find(instruction.assembly.with_fp) if "fp" in names else None
+        if quantising is not None:
+            head.name, instruction = quantising.name, quantising
         return _split(instruction, names, operands)
     if instruction.trailing == 0 or head.results:
         return operands, []

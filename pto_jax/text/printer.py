@@ -152,7 +152,9 @@ class Printer:
             and trailing(op.name) is None
             and not {v.name for v in op.outs} & (self._mentioned | {v.name for v in op.ins})
         )
-        return Spelling(self.form, bind=True) if can_bind else spelling(op, self.form)
+        if can_bind:
+            return Spelling(self.form, bind=True)  # pyright: ignore[reportArgumentType]
+        return spelling(op, self.form)  # pyright: ignore[reportArgumentType]
 
     def _body(self, region: Region, indent: str) -> Iterator[str]:
         yield from self._ops(region.ops, indent + _INDENT)

@@ -7,8 +7,9 @@ from dataclasses import replace
 from .. import isa
 from ..ir.languages import PRESENT
 from ..ir.program import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, Value, fragment_results
+from ..isa.changes import Change
 from ..isa.constructs import gone
-from ..isa.history import since
+from ..isa.history import removal, since
 from ..isa.structure import BRANCH, BRANCH_IF
 from .branches import read_blocks, read_branch, read_branch_if
 from .control import CONTROL as STRUCTURED
@@ -224,9 +225,13 @@ class ProgramReader(Reader):
         name_start = c.start
         spelled = c.string("")
         name = canonical(spelled)
-        if find_format(name) or name in CONTROL:
+        instruction = isa.find(name)
+        dropped = removal(instruction) if instruction is not None and find_format(name) else None
+        if dropped is not None:
+            self._gone(spelled, name_start, dropped)
+        if name in CONTROL or (instruction is None and find_format(name)):
             c.fail(
-                f"found '{spelled}' in the generic form, which only tile instructions may use",
+                f"found '{spelled}' in the generic form, which only instructions may use",
                 start=name_start,
                 end=c.last_end,
             )
@@ -246,17 +251,20 @@ class ProgramReader(Reader):
                 end=start + len(spelled),
             )
 
+    def _gone(self, spelled: str, start: int, change: Change) -> None:
+        """Report a name that a version removed."""
+        self.cursor.fail(
+            f"found '{spelled}', which the language of {change.language} removed; allowed: {change.after}",
+            start=start,
+            end=start + len(spelled),
+        )
+
     def _unknown(self, spelled: str, start: int) -> None:
         """Report a name that is no operation, with the closest ones there are."""
         end = start + len(spelled)
         change = gone(spelled.removeprefix("pto."))
         if change is not None:
-            self.cursor.fail(
-                f"found '{spelled}', which the language of {change.language} removed; allowed: "
-                f"{change.after}",
-                start=start,
-                end=end,
-            )
+            self._gone(spelled, start, change)
         if spelled.startswith(_DIALECTS):
             known = [n for n in (*format_names(), *CONTROL, *_SPELLED) if n.startswith(_DIALECTS)]
             self.cursor.fail(

@@ -47,7 +47,7 @@ class Reader(ABC):
                 start=start,
                 end=self.cursor.last_end,
             )
-        self.language = self._asked or found
+        self.language = self._asked or found  # pyright: ignore[reportAttributeAccessIssue]
         self._unwritten = unwritten(self.language)
 
     def completed(self, name: str, found: dict[str, AttrValue]) -> tuple[Attrs, tuple[str, ...]]:

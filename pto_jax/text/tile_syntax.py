@@ -53,6 +53,12 @@ def _read_dps(reader: Reader, head: TileOp) -> Op:
     c = reader.cursor
     ins = _clause(reader, head) if c.accept_word("ins") else []
     outs = _clause(reader, head, written=True) if c.accept_word("outs") else []
+    spelled = assembly(head.name)
+    if spelled.scratch == "behind" and len(outs) == 2:
+        ins.append(outs.pop())
+        head.named = (*spelled.counted[: len(ins) - 1], "tmp")
+    elif head.without_tmp:
+        head.named = spelled.counted[: len(ins)]
     if c.kind is Kind.L_BRACE:
         reader.attributes.dictionary(head.attributes, head.places, head.name)
     result_types: list[Type] = []
@@ -76,6 +82,9 @@ def _clause(reader: Reader, head: TileOp, *, written: bool = False) -> list[Tile
             operands.append(read_operand(reader))
         elif c.kind is Kind.L_BRACE:
             reader.attributes.dictionary(head.attributes, head.places, head.name)
+        elif assembly(head.name).scratch == "no_tmp" and c.accept_word("no_tmp"):
+            head.without_tmp = True
+            continue
         elif c.kind is not Kind.COLON:
             c.unexpected("a value '%name', ':' and types, or ')'")
         if c.accept(Kind.COLON):
@@ -87,7 +96,7 @@ def _clause(reader: Reader, head: TileOp, *, written: bool = False) -> list[Tile
                 operands = parameter_clauses(reader, head, operands)
             if not more:
                 break
-        elif not c.accept(Kind.COMMA) and c.kind not in (Kind.L_BRACE, Kind.R_PAREN):
+        elif not (c.accept(Kind.COMMA) or c.at_word("no_tmp")) and c.kind not in (Kind.L_BRACE, Kind.R_PAREN):
             c.unexpected("',', ':' and types, or ')'")
     c.close(Kind.R_PAREN, opened)
     return operands
@@ -293,7 +302,7 @@ def finish(
         read = [reader.scopes.use(o.mention, o.written) for o in ins]
         written = [reader.scopes.use(o.mention, o.written) for o in outs]
     indices = [_index(reader, o, i) for o in (*ins, *outs) for i in range(len(o.indices))]
-    groups: tuple[tuple[str, int], ...] = ()
+    groups = tuple((name, 1) for name in head.named) if len(head.named) == len(ins) else ()
     if indices and assembly(head.name).indexed:
         groups = _index_groups(reader, head, len(ins), len(indices), span)
     attributes, implied = reader.completed(head.name, head.attributes)

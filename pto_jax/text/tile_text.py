@@ -44,7 +44,7 @@ def spelling(op: Op, wanted: Literal["as", "ssa", "dps"] | None, *, fragment: bo
     nothing needs to be allocated.
     """
     form = wanted or _AS_READ[op.form]
-    if op.outs and op.results:
+    if (op.outs and op.results) or (op.groups and assembly(op.name).scratch):
         return Spelling("dps")
     if op.results:
         allocatable = fragment or all(isinstance(v.type, TileType) and v.type.is_static for v in op.results)
@@ -191,7 +191,7 @@ def _destination_first(op: Op, style: Style) -> str:
 
 def _dps(op: Op, style: Style) -> str:
     sources, destinations = _operands(op)
-    inline, spelled, parameter, name = "", assembly(op.name), "", op.name
+    spelled, parameter, name = assembly(op.name), "", op.name
     if (
         spelled.fp_clause
         and not any(i for _, i in (*sources, *destinations))
@@ -203,10 +203,13 @@ def _dps(op: Op, style: Style) -> str:
     if isinstance(axis, IntEnum):
         parameter += f', "{axis.name.rpartition("_")[2].lower()}"'
         op = replace(op, attributes=tuple(a for a in op.attributes if a[0] != "axis"))
+    if op.groups and spelled.scratch == "behind":
+        destinations.append(sources.pop())
+    inline = " no_tmp" if op.groups and spelled.scratch == "no_tmp" else ""
     argument, attributes = _attributes(op)
     if attributes and sources and (spelled.inline or "maskPattern" in op.attrs):
         comma = "," if spelled.inline_comma else ""
-        inline, attributes = comma + attributes, ""
+        inline, attributes = inline + comma + attributes, ""
     parts = [f"pto.{name}{argument}"]
     if sources:
         parts.append(f"ins({_clause(op, sources, inline, style)}{parameter})")

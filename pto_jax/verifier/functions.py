@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from ..errors import Diagnostic, Span
 from ..ir.program import Function, Op, Program, Symbol, Value
 from ..ir.types import KernelKind, Loc, MultiTileType, StructType, TileType, Type, UnknownType
+from ..isa.check import EXPLICIT
 from ..isa.effects import placed, traits_of
 from ..isa.subviews import SUBVIEW
 
@@ -15,7 +16,6 @@ from ..isa.subviews import SUBVIEW
 LEVELS = (1, 2, 3)
 #: Attributes of functions that are written for single lanes or threads.
 HELPERS = ("pto.tileop.helper", "pto.simt_entry", "pto.persistent")
-EXPLICIT = 3
 #: Spellings in which an instruction binds its destination.
 BINDING = ("as", "ssa")
 

@@ -105,7 +105,7 @@ def _view(end: End, op: Op, entry: Value | None) -> Iterator[Diagnostic]:
             yield _error("pipe-slot", op, entry, message)
         return
     slot = memory.type if memory is not None else None
-    if not isinstance(slot, TensorViewType) or end.core is None:
+    if not isinstance(slot, TensorViewType) or (end.core is None and op.attrs.get("split", 0) != 0):
         return
     if slot.dtype != entry.type.dtype or len(slot.dims) != len(entry.type.dims):
         yield _error("pipe-slot", op, entry, f"{entry} is {entry.type}; allowed: {slot} as gm_slot_tensor")

@@ -93,11 +93,7 @@ def _whole(side: _Side) -> Iterator[Diagnostic]:
 def _ends(producer: _Side, consumers: list[_Side]) -> Iterator[Diagnostic]:
     """The consumer is known by the name of its buffer, and says the same."""
     if 1 not in producer.end.buffers:
-        yield _error(
-            producer.end.op,
-            "c2v_consumer_buf is no reserved buffer; allowed with acc_push_epilogue: an address from "
-            "import_reserved_buffer or reserve_buffer",
-        )
+        yield _unreserved(producer)
         return
     if not consumers:
         yield _error(
@@ -113,6 +109,14 @@ def _ends(producer: _Side, consumers: list[_Side]) -> Iterator[Diagnostic]:
                 f"acc_push_epilogue is {here}, and {there} at the other end in @{consumer.function.name}; "
                 "allowed: the same at both ends",
             )
+
+
+def _unreserved(side: _Side) -> Diagnostic:
+    return _error(
+        side.end.op,
+        "c2v_consumer_buf is no reserved buffer; allowed with acc_push_epilogue: an address from "
+        "import_reserved_buffer or reserve_buffer",
+    )
 
 
 def _shown(epilogue: AccPushEpilogue | None) -> str:
@@ -175,7 +179,9 @@ def _regions(region: Region) -> Iterator[Region]:
 def _results(consumer: _Side, producers: list[_Side]) -> Iterator[Diagnostic]:
     """At least one tile comes out, all of one type, which is that of the conversion."""
     pops = consumer.named("pop")
-    if not pops:
+    if 1 not in consumer.end.buffers:
+        yield _unreserved(consumer)
+    elif not pops:
         yield _error(
             consumer.end.op, "nothing pops from the pipe; allowed with acc_push_epilogue: one pop or more"
         )
@@ -190,7 +196,12 @@ def _results(consumer: _Side, producers: list[_Side]) -> Iterator[Diagnostic]:
             continue
         if t != first:
             yield _error(pop, f"{result} is {t}; allowed: {first} as of the first pop", result)
-        yield from _fits(pop, result, t, consumer, producers)
+            return
+    for pop in pops:
+        result = pop.results[0] if pop.results else None
+        if result is None or consumer.epilogue is None or not isinstance(result.type, TileType):
+            continue
+        yield from _fits(pop, result, result.type, consumer, producers)
 
 
 def _fits(
@@ -206,6 +217,7 @@ def _fits(
         yield _error(
             pop, f"{result} has element type {t.dtype}; allowed with {quant}: {', '.join(allowed)}", result
         )
+        return
     wanted = _LAYOUTS[epilogue.layout]
     if (t.blayout, t.slayout) != wanted:
         words = " and ".join(w.name.lower() for w in wanted)
@@ -216,7 +228,7 @@ def _fits(
             f"{words}",
             result,
         )
-    if isinstance(size, int) and size < t.bytes:
+    elif isinstance(size, int) and size < t.bytes:
         yield _error(
             consumer.end.op,
             f"slot_size is {size}, and {result} has {t.bytes} bytes; allowed with acc_push_epilogue: at "

@@ -12,15 +12,16 @@ from dataclasses import dataclass, replace
 from ..analysis.lattices import OperandFacts
 from ..analysis.resolve import ResolvedOp, ResolvedProgram, resolve
 from ..errors import Diagnostic, Span
+from ..ir.languages import PRESENT
 from ..ir.program import Function, Op, Program, Region, Value
 from ..ir.types import TileType, Type
-from ..isa.check import Valid, check_op, hidden_scratch, run_time_rules, unsupported
+from ..isa.check import EXPLICIT, Valid, check_op, hidden_scratch, run_time_rules, unsupported
 from ..isa.effects import placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.structure import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
 from .control_flow import block_findings, control_finding, end_finding
-from .functions import BINDING, EXPLICIT, call_findings, callees, function_findings, return_findings, same_use
+from .functions import BINDING, call_findings, callees, function_findings, return_findings, same_use
 from .handles import handle_findings
 from .hazards import hazards, is_hand_synchronised
 from .overlaps import Place, Reserved, in_reserved, overlaps
@@ -94,7 +95,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
     program = resolved.program
     if _within_limits(program, limits, sink):
         listed = sorted(program.functions, key=lambda f: not f.external)
-        checkers = {f.name: _Checker(resolved, profile, f, sink) for f in listed}
+        checkers = {f.name: _Checker(resolved, profile, f, sink, build.level) for f in listed}
         for checker in checkers.values():
             checker.run()
         if any(checker.reserved for checker in checkers.values()):
@@ -185,13 +186,16 @@ def _check_reserved(function: Function, checkers: dict[str, _Checker], sink: _Si
 class _Checker:
     """One walk over a function, in which every operation is checked with what is known of its operands."""
 
-    def __init__(self, resolved: ResolvedProgram, profile: Profile, function: Function, sink: _Sink) -> None:
+    def __init__(
+        self, resolved: ResolvedProgram, profile: Profile, function: Function, sink: _Sink, level: int | None
+    ) -> None:
         self.resolved = resolved
         self.program = resolved.program
         self.profile = profile
         self.function = function
         self.facts = resolved.facts(function)
         self.sink = sink
+        self.level = level
         self.types: dict[str, Type] = {}
         #: The names that the region checked last has defined.
         self.left: dict[str, Type] = {}
@@ -294,6 +298,8 @@ class _Checker:
             layouts=known.layouts,
             types=False,
             bound=resolved.bound,
+            language=self.program.language or PRESENT,
+            level=self.level,
         )
 
     def structure(self, op: Op, known: OperandFacts) -> None:

@@ -30,21 +30,28 @@ _A5_SAMPLES = {"decode_projection_incore_0", "rmsnorm_incore_0", "movfp_fixpipe_
 
 @dataclass(frozen=True)
 class Build:
-    """One text and the command that builds it; ``fails`` says that the command must report an error."""
+    """One text and the command that builds it.
+
+    ``fails`` says that the command must report an error, ``error`` the text of it, as far as the file looks
+    for one.
+    """
 
     text: str = field(repr=False)
     arch: str | None = None
     level: int = 2
     auto_sync: bool = False
     fails: bool = False
+    error: str = ""
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """What parser and verifier say: the stage of the first error ("" for none) and its message."""
+    """The first error of parser and verifier: its stage ("" for none), message, rule and instruction."""
 
     stage: str = ""
     message: str = ""
+    rule: str = ""
+    instruction: str = ""
 
 
 @lru_cache(maxsize=8)
@@ -66,7 +73,9 @@ def judge(build: Build) -> Verdict:
     except PtoError as error:
         return Verdict("verify", _first(str(error)))
     errors = [d for d in found if d.severity == "error"]
-    return Verdict("verify", str(errors[0])) if errors else Verdict("", read_back(build.text))
+    if not errors:
+        return Verdict("", read_back(build.text))
+    return Verdict("verify", str(errors[0]), errors[0].rule or "", errors[0].instruction or "")
 
 
 @lru_cache(maxsize=8)
@@ -119,15 +128,15 @@ def lit_builds(path: Path) -> list[Build]:
     text = path.read_text(encoding="utf-8")
     files = {"%s": text, **_sections(text)}
     found: list[Build] = []
-    for command in _commands(text):
+    for command, check in _commands(text):
         if command[0] == "sed" and "%s" in command and ">" in command:
             files[command[command.index(">") + 1]] = _edited(command, text)
         elif "ptoas" in command[:2]:
-            found += _build(command, files, path)
+            found += _build(command, files, path, _looked_for(check, files["%s"]))
     return found
 
 
-def _build(command: list[str], files: dict[str, str], path: Path) -> Iterator[Build]:
+def _build(command: list[str], files: dict[str, str], path: Path, error: str) -> Iterator[Build]:
     """The build a command does; none where it is for another backend."""
     line = " ".join(command)
     if "--pto-backend=vpto" in line:
@@ -138,19 +147,29 @@ def _build(command: list[str], files: dict[str, str], path: Path) -> Iterator[Bu
     level = re.search(r"--pto-level[= ]level(\d)", line)
     auto_sync, fails = _SYNC.search(line) is not None, command[0] == "not"
     for text in inputs[:1]:
-        yield Build(text, arch[1] if arch else None, int(level[1]) if level else 2, auto_sync, fails)
+        number = int(level[1]) if level else 2
+        yield Build(text, arch[1] if arch else None, number, auto_sync, fails, error if fails else "")
 
 
-def _commands(text: str) -> Iterator[list[str]]:
-    """The words of every command of the RUN lines, up to its pipe."""
+def _commands(text: str) -> Iterator[tuple[list[str], list[str]]]:
+    """The words of every command of the RUN lines up to its pipe, and those behind it."""
     lines = re.findall(r"^\s*//\s*RUN:\s*(.*?)\s*$", text, re.MULTILINE)
     joined = re.sub(r"\\\n", " ", "\n".join(lines))
     for line in joined.splitlines():
         for command in line.split(" && "):
             words = shlex.split(command)
-            words = words[: words.index("|")] if "|" in words else words
-            if words:
-                yield words
+            end = words.index("|") if "|" in words else len(words)
+            if words[:end]:
+                yield words[:end], words[end + 1 :]
+
+
+def _looked_for(check: list[str], text: str) -> str:
+    """The text that FileCheck looks for, its lines joined."""
+    if "FileCheck" not in check:
+        return ""
+    prefix = next((w.partition("=")[2] for w in check if w.startswith("--check-prefix")), "CHECK")
+    lines = re.findall(rf"^\s*//\s*{prefix}(?:-SAME|-NEXT|-DAG)?:\s*(.*?)\s*$", text, re.MULTILINE)
+    return " ".join(lines)
 
 
 def _sections(text: str) -> dict[str, str]:

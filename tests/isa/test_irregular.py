@@ -59,7 +59,8 @@ def test_recorded_operations_break_no_rule(file: str) -> None:
         "%d = tsort32 %s, %i, %t : !pto.tile<1x32xf32>, !pto.tile<1x32xui32>, !pto.tile<1x32xf32> -> "
         "!pto.tile<1x64xf32>",
         "%d = tmrgsort %s, %n : !pto.tile<1x256xf32>, i32 -> !pto.tile<1x256xf32>",
-        "%d, %ex = tmrgsort %a, %b, %t {exhausted = true} : !pto.tile<1x64xf32>",
+        "%d, %ex = tmrgsort %a, %b, %t {exhausted = true} : !pto.tile<1x64xf32>, !pto.tile<1x64xf32>, "
+        "!pto.tile<1x128xf32> -> !pto.tile<1x128xf32>, vector<4xi16>",
         "%d = tgather %s {maskPattern = #pto.mask_pattern<P0101>} : !pto.tile<1x32xf32>",
         "%d, %n = tgather %s, %k, %t {cmpMode = #pto<cmp gt>, offset = 3} : !pto.tile<2x32xf32>, f32, "
         "!pto.tile<4x32xui8> -> !pto.tile<2x32xi32>, !pto.tile<1x8xi32>",

@@ -11,6 +11,7 @@ import pytest
 import pto_jax as pto
 from pto_jax.errors import Diagnostic
 from pto_jax.ir.dtypes import dtype
+from pto_jax.ir.languages import Language
 from pto_jax.ir.program import Op, Value
 from pto_jax.ir.types import AddressSpace, BLayout, Loc, MemRefType, TileType, Type
 from pto_jax.isa import find, instructions
@@ -190,7 +191,10 @@ func.func @main(%x: !pto.ptr<f32>, %n: index) {{
 @pytest.mark.parametrize(
     ("a_scale", "b_scale"),
     [
-        ("scaling, 16x64xf16", "scaling, 64x16xf16"),
+        (
+            "scaling, 16x2xf16, slayout=row_major, fractal=32",
+            "scaling, 2x16xf16, slayout=row_major, fractal=32",
+        ),
         (
             "scaling, 16x2xf8E8M0, slayout=row_major, fractal=32",
             "scaling, 2x16xf8E8M0, blayout=col_major, slayout=col_major, fractal=32",
@@ -200,7 +204,7 @@ func.func @main(%x: !pto.ptr<f32>, %n: index) {{
 def test_scales_without_defined_storage_are_accepted_and_refused_by_every_way_to_run(
     a_scale: str, b_scale: str
 ) -> None:
-    """Compilers print scales as tiles in scaling, of the shape of the data or with one for 32 elements."""
+    """Compilers print scales as tiles in scaling, with one for 32 elements."""
     types = {
         "a": "left, 16x64xf8E4M3, blayout=col_major, slayout=row_major",
         "a_scale": a_scale,
@@ -249,3 +253,18 @@ def test_phases_are_read_in_every_spelling() -> None:
             f"pto.tmatmul ins(%a, %b : {types}) outs(%c : !pto.tile<16x16xf32>) {{{written}}}"
         )
         assert [str(v) for _, v in program.functions[0].body.ops[0].attributes] == ["3"]
+
+
+@pytest.mark.parametrize(("language", "severity"), [("2026-04", "warning"), ("2026-08", "error")])
+def test_scales_as_large_as_the_data_were_legal_before_august(language: Language, severity: str) -> None:
+    types = {
+        "a": "left, 16x64xf8E4M3FN, blayout=col_major, slayout=row_major",
+        "a_scale": "scaling, 16x64xf16",
+        "b": "right, 64x16xf8E4M3FN, slayout=col_major",
+        "b_scale": "scaling, 2x16xf16, slayout=row_major, fractal=32",
+        "dst": "acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024",
+    }
+    text = PRINTED.format(**{name: f"!pto.tile_buf<{t}>" for name, t in types.items()})
+    found = pto.verify(pto.parse(text, language=language), profile="a5")
+    (extents,) = (d for d in found if d.rule == "scale-extents")
+    assert extents.severity == severity and "a_scale is 16x64, as large as a" in extents.message

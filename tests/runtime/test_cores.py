@@ -354,19 +354,6 @@ def test_a_core_that_waits_for_ever_is_an_error_with_its_place() -> None:
         assert found.value.diagnostics[0].span is not None
 
 
-def test_pipes_need_control_flow_that_is_known() -> None:
-    x, y = matrices()
-    body = f"{PRODUCT}\n pto.tpush_to_aiv(%a : {A}) {{split = 1}}"
-    pop = f"%t = pto.tpop_from_aic {{split = 1}} -> {H}\n pto.tfree_from_aic {{split = 1}}"
-    text = pipe_program(
-        f"scf.for %i = %c0 to %n step %c1 {{ {body} }}", f"scf.for %i = %c0 to %n step %c1 {{ {pop} }}"
-    )
-    kernel = pto.compile(pto.parse(text), "a5")
-    with pytest.raises(pto.NotExecutableError, match="allowed: known conditions and trip counts"):
-        kernel(x, y, 2)
-    kernel.eager(x, y, 2)
-
-
 def test_flags_order_what_cores_do_to_global_memory() -> None:
     """The vector section comes first in the text, and waits for what the cube section stores."""
     x, y = matrices()

@@ -104,3 +104,37 @@ def test_wrong_numbers_of_operands_are_left_to_the_verifier() -> None:
     assert [v.name for v in op.ins] == ["a", "b", "c"]
     op = only(parse('"pto.tinterleave"(%a) : () -> ()'))
     assert (len(op.ins), len(op.outs)) == (0, 1)
+
+
+_VIEW, _PIPE = "!pto.tensor_view<16x16xf32>", "{dir_mask = 1, slot_size = 1024, slot_num = 8}"
+
+
+@pytest.mark.parametrize(
+    ("generic", "custom"),
+    [
+        (
+            f'%p = "pto.initialize_l2g2l_pipe"(%g) <{_PIPE[:-1]}, '
+            f"operandSegmentSizes = array<i32: 1, 0, 0>}}> : ({_VIEW}) -> !pto.pipe",
+            f"%p = pto.initialize_l2g2l_pipe {_PIPE} (%g : {_VIEW}) -> !pto.pipe",
+        ),
+        (
+            f'%p = "pto.initialize_l2g2l_pipe"(%g, %a) <{_PIPE[:-1]}, '
+            f"operandSegmentSizes = array<i32: 1, 1, 0>}}> : ({_VIEW}, i32) -> !pto.pipe",
+            f"%p = pto.initialize_l2g2l_pipe {_PIPE} (%g : {_VIEW}, %a : i32) -> !pto.pipe",
+        ),
+        (
+            '%p = "pto.alloc_tile"() : () -> !pto.tile<8x8xf32>',
+            "%p = pto.alloc_tile : !pto.tile<8x8xf32>",
+        ),
+        (
+            '"pto.syncall"(%g) <{mode = #pto.sync_all_mode<soft>, core_type = #pto.sync_core_type<mix>, '
+            "operandSegmentSizes = array<i32: 1, 0>}> "
+            ": (!pto.ptr<i32>) -> ()",
+            "pto.syncall(%g : !pto.ptr<i32>) mode = #pto.sync_all_mode<soft>, "
+            "core_type = #pto.sync_core_type<mix>",
+        ),
+    ],
+)
+def test_instructions_with_a_syntax_of_their_own_have_the_generic_form(generic: str, custom: str) -> None:
+    assert parse(generic) == parse(custom)
+    assert parse(str(parse(generic))) == parse(custom)

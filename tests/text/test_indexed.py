@@ -13,11 +13,12 @@ DATA, INDEX = "!pto.tile<f32, 16, 32>", "!pto.tile<i32, 16, 32>"
 
 
 def read(text: str) -> Op:
-    """The operation of a text, which also survives printing and breaks no rule."""
+    """The operation of a text, which also survives printing and breaks no rule but on what an index picks."""
     program = parse(text)
     assert parse(str(program)) == program
     if ":" in text:
-        assert [d for d in verify(program, profile="a5") if d.severity == "error"] == []
+        errors = {d.rule for d in verify(program, profile="a5") if d.severity == "error"}
+        assert errors <= {"coalesce-given"}
     (op,) = program.functions[0].body.ops
     return op
 

@@ -172,7 +172,9 @@ def test_transfers(check: Check) -> None:
     assert check(module(function(transfer(T)))) == []
     assert check(module(function(transfer(DYNAMIC, "valid_row = %c2 valid_col = %c60")))) == []
     smaller = check(module(function(transfer("!pto.tile_buf<vec, 16x64xf32, valid=12x60>"))))
-    assert rules(smaller) == ["window-size"] * 2 and "1024 elements" in smaller[0].message
+    # What is loaded may be the first rows and columns of the window, what is stored fills it.
+    assert rules(smaller) == ["window-size"]
+    assert smaller[0].instruction == "tstore" and "1024 elements" in smaller[0].message
     turned = check(module(function(transfer("!pto.tile_buf<vec, 64x16xf32>"))))
     assert rules(turned) == ["window-size"] * 2
     half = check(module(function(transfer("!pto.tile_buf<vec, 16x64xf16>"))))

@@ -7,11 +7,10 @@ from enum import IntEnum
 from functools import lru_cache
 
 from ... import isa
+from ...generate.options import layout_name
 from ...ir.program import AttrValue, Op, Program, Value
 from ...ir.types import TileType
 
-#: How the two orders without boxes are called; the boxed ones keep their names, in small letters.
-_LAYOUTS = {"ND": "row", "DN": "col"}
 #: Numbers of attributes up to this one are cells of their own; those beyond share one.
 _LARGEST = 16
 
@@ -47,7 +46,7 @@ def _named(
     if name not in isa.instructions():
         return ()
     region = "-" if tile is None else _region(tile)
-    layout = "-" if tile is None else _LAYOUTS.get(tile.layout, tile.layout.lower())
+    layout = "-" if tile is None else layout_name(tile)
     listed = [f"{n}={v}" for n, v in attributes] or ["-"]
     return tuple(f"{name}|{element}|{a}|{region}|{layout}" for a in listed)
 

@@ -56,10 +56,9 @@ class Generated:
         unknown = [p for p in plan.presets if p not in PRESETS]
         if unknown:
             raise ArgumentError(f"no preset {', '.join(unknown)}; allowed: {' '.join(PRESETS)}")
-        chosen = (PRESETS[p] for p in plan.presets or PRESETS)
-        return Generated(
-            plan.seed, tuple(replace(o, profiles=plan.profiles) if plan.profiles else o for o in chosen)
-        )
+        chosen = [PRESETS[p] for p in plan.presets or PRESETS]
+        chosen = [replace(o, profiles=plan.profiles) if plan.profiles else o for o in chosen]
+        return Generated(plan.seed, tuple(map(plan.focus.options, chosen)))
 
     def case(self, index: int, attempt: int = 0) -> Case:
         """The case of an index, the same for every attempt."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ...profiles import ProfileName
+from .focus import Focus
 
 #: Programs of a block where they are made and executed as arrays, and where each is compared alone too.
 LOCKSTEP_BATCH, LOCKSTEP_ALONE = 8192, 256
@@ -21,7 +22,8 @@ class Plan:
     """Cases ``start`` to ``start + count - 1`` of a seed, in blocks of ``batch``, on two machines.
 
     Without ``profiles`` a case has one of those that its preset allows. ``presets`` are taken in turn, by
-    case index. ``programs`` are files that replace generated programs, ``entry`` and ``grid`` what of them
+    case index; what programs concentrate on stands in ``only`` to ``weights``, as :class:`Focus` explains.
+    ``programs`` are files that replace generated programs, ``entry`` and ``grid`` what of them
     is executed (all entry functions, generated numbers of blocks). ``lockstep`` makes and executes programs
     as arrays, of tables with at most ``opcodes`` opcodes (None: large tables, for comparison by digests).
     ``failures`` is the folder for failures, which are shrunk for ``shrink_seconds`` each. ``case_timeout``
@@ -36,6 +38,12 @@ class Plan:
     tested: str = "eager"
     profiles: tuple[ProfileName, ...] = ()
     presets: tuple[str, ...] = ()
+    only: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
     programs: tuple[str, ...] = ()
     entry: str | None = None
     grid: int | None = None
@@ -45,6 +53,11 @@ class Plan:
     shrink_seconds: float = 20.0
     case_timeout: float = 60.0
     dut_timeout: float = 60.0
+
+    @property
+    def focus(self) -> Focus:
+        """What the programs concentrate on."""
+        return Focus(self.only, self.dtypes, self.layouts, self.regions, self.values, self.weights)
 
     @property
     def end(self) -> int:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable, Iterator, MutableSequence
 from dataclasses import dataclass
 from multiprocessing.connection import Connection, wait
+from multiprocessing.process import BaseProcess
 
 from ...errors import ArgumentError, PtoError
 from .batch import Batch, alone, crash
@@ -45,7 +46,7 @@ class _Worker:
     """One process, replaced when it ends: what it is doing, and since when it has said nothing."""
 
     number: int
-    process: multiprocessing.process.BaseProcess
+    process: BaseProcess
     connection: Connection
     board: Board
     block: Block | None

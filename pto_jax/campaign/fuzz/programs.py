@@ -7,16 +7,20 @@ Case indices run through the programs first: case ``i`` executes program ``i mod
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from ...analysis.entries import Argument, arguments, select_entry
+from ...analysis.parts import with_entry
 from ...analysis.provenance import GlobalTypes
 from ...analysis.resolve import resolve
 from ...api import load, resolve_profile, verify
 from ...errors import ArgumentError, FileError, PtoError
+from ...generate.fitting import Fit, fit, integers, suits
 from ...generate.inputs import STYLES, draw, draw_scalar, numbers, shape_of
 from ...generate.programs import Case
 from ...generate.state import Input
@@ -107,14 +111,14 @@ class Programs:
         rng = np.random.default_rng((int(identity, 16), attempt))
         late = attempt >= self.attempts // 2
         grid = subject.grid(self.grid or (1 if late else None), rng)
-        inputs = dict(_inputs(subject, rng, number + attempt, late))
+        inputs = dict(_inputs(subject, rng, number + attempt, late, grid))
         entry = None if subject.program.fragment else subject.function.name
         ulp = subject.ulp
         return Case(identity, self.seed, index, subject.profile, subject.program, inputs, ulp, grid, entry)
 
 
 def _subjects(file: str, profile: str | None, entry: str | None, exact: bool) -> list[Subject]:
-    program = resolve(load(file)).program
+    program = resolve(with_entry(load(file))).program
     target = resolve_profile(program, profile)
     verify(program, target, raise_on_error=True)
     listed = [f for f in program.entries if f.body.ops] if entry is None else []
@@ -148,23 +152,34 @@ def _uncompared(subject: Subject) -> Iterator[Note]:
 
 
 def _inputs(
-    subject: Subject, rng: np.random.Generator, number: int, late: bool
+    subject: Subject, rng: np.random.Generator, number: int, late: bool, grid: int
 ) -> Iterator[tuple[str, Input]]:
     """An input for every argument. Tiles whose valid sizes are open mostly have the same."""
     style = STYLES[number % len(STYLES)]
     wanted = _region(rng, (1 << 16, 1 << 16))
+    scalars = {
+        a.name: draw_scalar(rng, a.type.dtype, style, subject.pool, late)
+        for a in subject.arguments
+        if isinstance(a.type, ScalarType)
+    }
+    fitted = _fitted_to(subject, scalars, int(rng.integers(1 << 32)), grid)
     for a in subject.arguments:
         t = a.type
         if isinstance(t, ScalarType):
-            value = draw_scalar(rng, t.dtype, style, subject.pool, late)
-            yield a.name, Input(t, np.asarray(value).view(t.dtype.word))
+            value = scalars[a.name]
+            if fitted is not None and a.name in fitted.scalars:
+                value = np.asarray(fitted.scalars[a.name]).astype(value.dtype)
+            yield a.name, Input(t, value.view(t.dtype.word))
             continue
         assert isinstance(t, GlobalTypes | TileType | VectorType)
-        shape = shape_of(t, a.min_elements)
+        reached = fitted.reached.get(a.name) if fitted is not None else None
+        shape = shape_of(t, a.min_elements if reached is None else reached)
         if t.dtype.packed:
             # One element to a word; arrays hold two to a byte.
             wide = shape if isinstance(t, TileType) else (*shape[:-1], 2 * shape[-1])
             words = rng.integers(0, 1 << t.dtype.bits, wide).astype(t.dtype.word)
+        elif fitted is not None and a.name in fitted.tables:
+            words = fitted.table(a.name, int(np.prod(shape))).astype(t.dtype.numpy).view(t.dtype.word)
         else:
             words = np.ascontiguousarray(draw(rng, t.dtype, shape, style)).view(t.dtype.word)
         if isinstance(t, TileType) and not t.is_static:
@@ -172,6 +187,14 @@ def _inputs(
             yield a.name, Input(t, words.reshape(t.shape), _fitted(t, own))
         else:
             yield a.name, Input(t, words)
+
+
+def _fitted_to(subject: Subject, scalars: Mapping[str, NDArray[Any]], seed: int, grid: int) -> Fit | None:
+    """Integers with which nothing leaves what it is a part of, as near to those drawn as that allows."""
+    if not suits(subject.program, subject.function):
+        return None
+    drawn = {name: int(scalars[name]) for name in integers(subject.function)}
+    return fit(subject.program, subject.function, subject.profile.name, drawn, seed, grid)
 
 
 def _region(rng: np.random.Generator, shape: tuple[int, int]) -> tuple[int, int]:

@@ -49,11 +49,11 @@ class LockstepExecutor(Executor):
             raise ArgumentError(f"--lockstep with the tested machine {plan.tested}; allowed: {allowed}")
         self._seed, self._recorder = plan.seed, recorder
         self._chunk = _power(min(CHUNK, plan.batch))
-        self._mode = _MODES[plan.tested]
-        self._other = _MODES.get(plan.reference)
+        self._mode: Mode = _MODES[plan.tested]
+        self._other: Mode | None = _MODES.get(plan.reference)
         self._reference = machine(plan.reference, plan.dut_timeout)
         self._tested = machine(plan.tested, plan.dut_timeout)
-        self._tables = Tables(plan.profiles, plan.opcodes)
+        self._tables = Tables(plan.profiles, plan.opcodes, plan.only, plan.dtypes, plan.regions)
 
     def pieces(self, start: int, count: int) -> Iterator[Batch]:
         """What became of the programs, each batch as soon as it is known."""

@@ -31,6 +31,7 @@ def short(n: float) -> str:
     """
     if n < 1000:
         return f"{n:.0f}"
+    unit = ""
     for unit in "kMGT":
         n /= 1000
         if n < 999.5 or unit == "T":

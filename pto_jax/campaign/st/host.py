@@ -1,317 +1,182 @@
-"""What a system test's host program does: which kernel a case launches, and which file is which argument.
+"""Host programs of system tests, executed: files, host and device memory, and launches of kernels.
 
-Host programs are C++ of one manner: files are read into host memory, copied to device memory, a wrapper
-launches the kernel, results are copied back and written. Only these calls are read, the way of each buffer
-is followed by the names of variables, and what does not fit is an error that names it.
+The C++ text of a test is executed as it stands, with this room's own files, memory and launches in place of
+the vendor's library; what it needs beyond that is an error that names it.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from math import prod
-from typing import Literal
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, TypeAlias
 
-from ...errors import FileError
+import numpy as np
 
-_COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.DOTALL)
-_CASE = re.compile(r'\{\s*"(?P<case>[^"]+)"(?P<row>[^{}]*)\}')
-_WRAPPER = re.compile(r"\bvoid\s+(?P<name>\w+)\s*\((?P<parameters>[^)]*)\)\s*\{")
-_KERNEL = re.compile(r"\b(?P<name>\w+)\s*<<<[^>]*>>>\s*\(")
-_CONSTANT = re.compile(r"\bconst(?:expr)?\s+[\w\s]*?(?P<name>\w+)\s*=\s*(?P<value>[-\w.+]+)\s*;")
-_CALL = re.compile(r"\b(?P<name>\w[\w.]*(?:->\w+)?)\s*\(")
-_FILE = re.compile(r'"/?(?P<name>[\w.]+\.bin)"')
-_CAST = re.compile(
-    r"^(?:\(\s*(?:__gm__\s+)?[\w\s:]+\**\s*\)(?=\s*[\w(&])|(?:static|reinterpret|const)_cast<[^>]*>)\s*"
-)
-#: A pointer of the wrapper under another name, or a number that is copied from where one points to.
-_ALIAS = re.compile(r"\b(?P<type>\w+)\s*\*\s*(?P<name>\w+)\s*=\s*(?:\([^()]*\)\s*)?(?P<of>\w+)\s*;")
-_COPIED = re.compile(r"\bmemcpy\(\s*&(?P<name>\w+)\s*,\s*(?P<of>\w+)\s*,")
-_POINTER = re.compile(r"^(?P<name>\w+)\s*\+\s*(?P<count>[\d\s*+()]+)$")
-_BITS = re.compile(r"^\w*bits\w*\(\s*(?P<bits>0x[0-9A-Fa-f]+)[uU]?\s*\)$")
-_MACRO = re.compile(
-    r"^[ \t]*#define\s+(?P<name>\w+)\((?P<parameter>\w+)\)(?P<body>(?:.*\\\n)*.*)$", re.MULTILINE
-)
-#: Bytes of C++ scalar types, by a part of their names.
-_SIZES = {"8": 1, "16": 2, "32": 4, "64": 8, "short": 2, "half": 2, "char": 1, "float": 4, "int": 4}
-_NAME = re.compile(r"[A-Za-z_]\w*(?:\[\w+\])?")
+from ...errors import FileError, PtoError
+from .cpp_parser import read_program
+from .cpp_program import Expression, Program, Scope
+from .cpp_values import Bytes, Cell, CType, Memory, Pointer, read, write
 
-
-@dataclass(frozen=True)
-class Launch:
-    """How a case launches its kernel.
-
-    ``arguments`` has, per argument of the kernel, the file it is read from and those it is written to, or a
-    number as the text has it.
-    """
-
-    kernel: str
-    arguments: tuple[Buffer | str, ...]
-
-
-@dataclass(frozen=True)
-class Buffer:
-    """Memory that a kernel gets: the file that fills it and the file it ends in, where there are such.
-
-    ``offset`` is the number of bytes from its start to where the argument points.
-    """
-
-    name: str
-    source: str | None = None
-    target: str | None = None
-    offset: int = 0
-
-
-@dataclass(frozen=True)
-class _Call:
-    """A call of the text."""
-
-    name: str
-    arguments: tuple[str, ...]
+#: Launches a kernel by its name with its arguments: pointers into device memory, and numbers.
+Launch: TypeAlias = Callable[[str, tuple["Pointer | int | float", ...]], None]
 
 
 @dataclass
-class _Segment:
-    """Reads, copies and writes around one launch, by the names of the variables."""
+class HostProgram:
+    """The host program of a test: the text of its main function and that of the launch wrappers.
 
-    launch: _Call
-    read: dict[str, str] = field(default_factory=dict)
-    to_device: dict[str, str] = field(default_factory=dict)
-    to_host: dict[str, str] = field(default_factory=dict)
-    written: dict[str, str] = field(default_factory=dict)
-
-    @property
-    def known(self) -> bool:
-        """Whether a file is known for an argument."""
-        buffers = (self.buffer(_plain(a)) for a in self.launch.arguments)
-        return any(b.source or b.target for b in buffers)
-
-    def buffer(self, device: str) -> Buffer:
-        """What becomes of a variable of device memory, or of a host variable that is passed itself."""
-        host = self.to_device.get(device, device)
-        back = [h for h, d in self.to_host.items() if d == device]
-        target = next((self.written[h] for h in back if h in self.written), None)
-        return Buffer(device, self.read.get(host), target)
-
-
-def launches(main: str, wrappers: str, cases: Sequence[str], place: str) -> dict[str, Launch | FileError]:
-    """The launch of each case, by its name.
-
-    ``main`` is the text of the host program, ``wrappers`` that of the launch wrappers. A case that has no
-    wrapper, or whose buffers cannot be followed, has the error that says so, with ``place``.
+    Raises FileError where a text is not of the plain kind of C++ that is read.
     """
-    main, wrappers = _COMMENT.sub("", main), _expanded(_COMMENT.sub("", wrappers))
-    kernels = _kernels(wrappers)
-    rows = {m["case"]: m["row"] for m in _CASE.finditer(main)}
-    segments = list(_segments(main))
-    table: dict[str, Launch | FileError] = {}
-    for case in cases:
+
+    main: str
+    wrappers: str
+    place: str
+    program: Program = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.program = Program(self.place, {})
+        read_program(self.program, self.main, self.place)
+        read_program(self.program, self.wrappers, str(Path(self.place).with_name("launch.cpp")))
+
+    def run(self, case: str, folder: Path, launch: Launch) -> None:
+        """Execute a case in the folder of all cases; FileError where the program does not get to its end."""
+        world = _World(folder, launch)
+        self.program.environment = world.environment()
+        arguments = [Cell(CType("char", 1), word) for word in ("host", case)]
         try:
-            table[case] = _launch(case, rows.get(case, ""), kernels, segments, place)
-        except FileError as error:
-            table[case] = error
-    return table
+            ended = self.program.called("main", (len(arguments), arguments))
+        except (PtoError, RecursionError):
+            raise
+        except (TypeError, ValueError, KeyError, IndexError, AttributeError, AssertionError) as error:
+            raise FileError(
+                f"{self.place}: case {case}: the host program is not followed: {error}"
+            ) from error
+        if ended:
+            said = " | ".join(world.said) or f"status {ended}"
+            raise FileError(f"{self.place}: case {case}: the host program fails: {said}")
+        if not world.launched:
+            raise FileError(f"{self.place}: case {case}: the host program launches no kernel")
 
 
-def _expanded(text: str) -> str:
-    """The text with macros of one parameter written out."""
-    for macro in list(_MACRO.finditer(text)):
-        body = macro["body"].replace("\\\n", "\n")
+@dataclass
+class _File:
+    """An open file: the bytes that are not read yet."""
 
-        def written_out(use: re.Match[str], body: str = body, parameter: str = macro["parameter"]) -> str:
-            joined = re.sub(rf"\s*##\s*{parameter}\b|\b{parameter}\s*##\s*", use[1], body)
-            return re.sub(rf"\b{parameter}\b", use[1], joined)
-
-        text = re.sub(rf"^{macro['name']}\((\w+)\)", written_out, text, flags=re.MULTILINE)
-    return text
+    rest: Bytes
 
 
-@dataclass(frozen=True)
-class _Wrapper:
-    """A launch wrapper: the kernel, the wrapper's parameters, and what it passes on.
+@dataclass
+class _World:
+    """What a host program finds outside itself."""
 
-    ``passed`` has a parameter with the bytes that it is moved by, or a number.
-    """
+    folder: Path
+    launch: Launch
+    said: list[str] = field(default_factory=list)
+    launched: int = 0
 
-    kernel: str
-    parameters: tuple[str, ...]
-    passed: tuple[tuple[str, int], ...]
+    def environment(self) -> dict[str, Any]:
+        """Functions and values by name; functions take the scope and the expressions of a call."""
+        values: dict[str, Callable[..., Any]] = {
+            "printf": lambda *_: 0,
+            "getenv": lambda *_: None,
+            "mkdir": lambda *_: 0,
+            "atoi": lambda text: int(text),
+            "strcmp": lambda a, b: (a > b) - (a < b),
+            "strncmp": lambda a, b, n: (a[:n] > b[:n]) - (a[:n] < b[:n]),
+            "fprintf": self._told,
+            "memcpy": _copied,
+            "memset": _filled,
+            "string": lambda text="": text,
+            "WriteFile": self._written,
+            "ifstream": lambda path, *_: self._contents(path),
+            "aclrtMallocHost": lambda cell, size: _allocated(cell, size),
+            "aclrtMalloc": lambda cell, size, *_: _allocated(cell, size),
+            "aclrtMemset": lambda target, _, byte, size: _filled(target, byte, size),
+            "aclrtMemcpy": lambda target, _, source, size, *__: _copied(target, source, size),
+            "aclrtCreateStream": _stream,
+            "aclGetRecentErrMsg": lambda: None,
+            **dict.fromkeys(("aclInit", "aclFinalize", "aclrtSetDevice", "aclrtResetDevice"), _nothing),
+            **dict.fromkeys(("aclrtDestroyStream", "aclrtSynchronizeStream"), _nothing),
+            **dict.fromkeys(("aclrtFree", "aclrtFreeHost"), _nothing),
+        }
+        methods: dict[str, Callable[..., Any]] = {
+            ".c_str": lambda text, *_: text,
+            ".close": lambda *_: None,
+            ".is_open": lambda contents, *_: contents is not None,
+            ".read": lambda contents, scope, given: _read_on(contents, *(g.run(scope) for g in given)),
+        }
+        names = ("stderr", "stdout", "ios::binary", "ios::in", "ios_base::binary", "__FILE__", "__LINE__")
+        return {
+            **{name: _by_value(function) for name, function in values.items()},
+            **methods,
+            **dict.fromkeys(names),
+            "ReadFile": self._read,
+            "<<<": self._launched,
+        }
 
+    def _told(self, stream: Any, text: str, *values: Any) -> int:
+        for value in values:
+            text = text.replace(next((k for k in ("%s", "%d", "%zu") if k in text), "%"), str(value), 1)
+        self.said.append(text.strip())
+        return 0
 
-def _kernels(text: str) -> dict[str, _Wrapper]:
-    constants = {m["name"]: m["value"] for m in _CONSTANT.finditer(text)}
-    table = {}
-    for m in _WRAPPER.finditer(text):
-        body = text[m.end() : _closing(text, m.end() - 1, "{}")]
-        kernel = _KERNEL.search(body)
-        if kernel is None:
-            continue
-        inside = body[kernel.end() : _closing(body, kernel.end() - 1, "()")]
-        types = {name: kind for kind, name in re.findall(r"(\w+)\s*\*+\s*(\w+)", m["parameters"])}
-        types |= {a["name"]: a["type"] for a in _ALIAS.finditer(body)}
-        same = {a["name"]: a["of"] for a in (*_ALIAS.finditer(body), *_COPIED.finditer(body))}
-        passed = []
-        for expression in map(_plain, _split(inside)):
-            moved = _POINTER.match(expression)
-            name = moved["name"] if moved else expression
-            count = _product(moved["count"]) * _size(types.get(name, "")) if moved else 0
-            passed.append((constants.get(name, same.get(name, name)), count))
-        parameters = tuple(re.split(r"[\s*]+", p.strip())[-1] for p in _split(m["parameters"]))
-        table[m["name"]] = _Wrapper(kernel["name"], parameters, tuple(passed))
-    return table
+    def _contents(self, path: str) -> _File | None:
+        file = self.folder / path
+        return _File(np.fromfile(file, np.uint8)) if file.is_file() else None
 
+    def _read(self, scope: Scope, given: Sequence[Expression]) -> bool:
+        """ReadFile(path, size, buffer, room): the size that the file has comes back."""
+        path, size, target, room = given
+        contents = self._contents(path.run(scope))
+        if contents is None or not 0 < contents.rest.size <= room.run(scope):
+            return False
+        write(target.run(scope), contents.rest)
+        cell = size.place(scope) if size.place is not None else None
+        if isinstance(cell, Cell):
+            cell.value = int(contents.rest.size)
+        return True
 
-def _product(text: str) -> int:
-    """The value of sums of products of numbers."""
-    terms = (re.findall(r"\d+", term) for term in text.split("+"))
-    return sum(prod(map(int, factors)) for factors in terms)
+    def _written(self, path: str, source: Any, size: int) -> bool:
+        if source is None:
+            return False
+        read(source, size).tofile(self.folder / path)
+        return True
 
-
-def _size(kind: str) -> int:
-    """The bytes of a C++ scalar type."""
-    return next((n for part, n in _SIZES.items() if part in kind), 1)
-
-
-def _launch(
-    case: str, row: str, kernels: Mapping[str, _Wrapper], segments: Sequence[_Segment], place: str
-) -> Launch:
-    named = next((n for n in re.findall(r"\w+", row) if n in kernels), None)
-    name = named or next((n for n in kernels if n.lower().endswith(f"_{case.lower()}")), None)
-    if name is None:
-        raise FileError(f"{place}: case {case}: no launch wrapper; known: {', '.join(kernels) or 'none'}")
-    wrapper = kernels[name]
-    segment = _segment(name, wrapper, segments)
-    if segment is None:
-        raise FileError(
-            f"{place}: case {case}: no call that launches {name} with {len(wrapper.parameters)} arguments"
-        )
-    given = dict(zip(wrapper.parameters, map(_plain, segment.launch.arguments), strict=True))
-    arguments = [
-        replace(segment.buffer(given[p]), offset=n) if p in given else _number(p) for p, n in wrapper.passed
-    ]
-    lost = [a for a in arguments if isinstance(a, str) and not re.match(r"^-?[\d.]", a)]
-    if lost:
-        raise FileError(f"{place}: case {case}: the value of {', '.join(lost)} is not in the text")
-    if not any(isinstance(a, Buffer) and a.target for a in arguments):
-        raise FileError(f"{place}: case {case}: no result of {wrapper.kernel} is followed to a file")
-    return Launch(wrapper.kernel, tuple(arguments))
-
-
-def _number(text: str) -> str:
-    """A number as the text has it; the bits of a float are written in hexadecimal."""
-    bits = _BITS.match(text)
-    return bits["bits"] if bits else text
-
-
-def _segment(name: str, wrapper: _Wrapper, segments: Sequence[_Segment]) -> _Segment | None:
-    """The launch by the wrapper's name or through a pointer, with as many arguments, best with files."""
-    fitting = [s for s in segments if len(s.launch.arguments) == len(wrapper.parameters)]
-    fitting.sort(key=lambda s: (not s.known, s.launch.name != name))
-    return next((s for s in fitting if s.launch.name == name or "launch" in s.launch.name), None)
+    def _launched(self, kernel: str, arguments: Sequence[Any]) -> None:
+        self.launched += 1
+        self.launch(kernel, tuple(arguments))
 
 
-def _segments(text: str) -> Iterator[_Segment]:
-    """Every launch with what is read before it and written after it."""
-    calls = list(_calls(text))
-    at = [i for i, c in enumerate(calls) if _is_launch(c)]
-    for n, i in enumerate(at):
-        segment = _Segment(calls[i])
-        start = _start(calls, at[n - 1] + 1 if n else 0, i)
-        end = at[n + 1] if n + 1 < len(at) else len(calls)
-        for call in calls[start:i]:
-            _collect(segment, call)
-        for call in calls[i + 1 : end]:
-            if segment.written and _transfer(call) == "read":
-                break
-            _collect(segment, call)
-        if not segment.written and n + 1 < len(at):
-            for call in calls[at[-1] + 1 :]:
-                _collect(segment, call)
-        yield segment
+def _by_value(function: Callable[..., Any]) -> Callable[[Scope, Sequence[Expression]], Any]:
+    return lambda scope, given: function(*(g.run(scope) for g in given))
 
 
-def _start(calls: Sequence[_Call], start: int, launch: int) -> int:
-    """Where the reads of a launch begin: behind the writes of the launch before it.
-
-    Launches in the branches of one host function share the reads before the first of them.
-    """
-    between = [i for i in range(start, launch) if _transfer(calls[i]) == "read"]
-    return between[0] if between else 0
+def _filled(target: Any, byte: int, size: int) -> int:
+    write(target, np.full(size, byte & 255, np.uint8))
+    return 0
 
 
-def _transfer(call: _Call) -> Literal["read", "write", None]:
-    if not any(_FILE.search(a) for a in call.arguments):
-        return None
-    last = call.name.rpartition(".")[2].lower()
-    return "write" if "write" in last else None if last.endswith("printf") else "read"
+def _nothing(*_: Any) -> int:
+    return 0
 
 
-def _collect(segment: _Segment, call: _Call) -> None:
-    kind = _transfer(call)
-    if kind is not None:
-        file = next((m["name"] for a in call.arguments if (m := _FILE.search(a))), "")
-        for argument in call.arguments[1:]:
-            variable = _plain(argument)
-            if _NAME.fullmatch(variable):
-                (segment.read if kind == "read" else segment.written).setdefault(variable, file)
-        if len(call.arguments) == 2 and "::" in call.arguments[1]:
-            segment.read[call.name] = file
-    elif call.name.endswith(".read") and call.name.rpartition(".")[0] in segment.read:
-        segment.read[_plain(call.arguments[0])] = segment.read[call.name.rpartition(".")[0]]
-    elif call.name == "aclrtMemcpy" and len(call.arguments) == 5:
-        target, source = _plain(call.arguments[0]), _plain(call.arguments[2])
-        if "HOST_TO_DEVICE" in call.arguments[4]:
-            segment.to_device.setdefault(target, source)
-        else:
-            segment.to_host.setdefault(target, source)
+def _copied(target: Any, source: Any, size: int) -> int:
+    write(target, read(source, size))
+    return 0
 
 
-def _is_launch(call: _Call) -> bool:
-    return bool(call.arguments) and call.arguments[-1] == "stream" and "aunch" in call.name
+def _stream(cell: Cell) -> int:
+    cell.value = 1
+    return 0
 
 
-def _calls(text: str) -> Iterator[_Call]:
-    """Calls inside functions, innermost ones too, in the order of the text."""
-    for m in _CALL.finditer(text):
-        end = _closing(text, m.end() - 1, "()")
-        if end > 0:
-            yield _Call(m["name"], tuple(_split(text[m.end() : end])))
+def _allocated(cell: Cell, size: int) -> int:
+    cell.value = cell.type.converted(Pointer(Memory.of(size), 0, CType("void")))
+    return 0
 
 
-def _closing(text: str, start: int, pair: str) -> int:
-    """Where the bracket that opens at ``start`` closes, or -1."""
-    depth = 0
-    for i in range(start, len(text)):
-        depth += (text[i] == pair[0]) - (text[i] == pair[1])
-        if depth == 0:
-            return i
-    return -1
-
-
-def _split(text: str) -> Iterator[str]:
-    """The parts between the commas that stand in no bracket."""
-    depth, part = 0, ""
-    for c in text:
-        depth += (c in "([{<") - (c in ")]}>")
-        if c == "," and depth == 0:
-            yield part.strip()
-            part = ""
-        else:
-            part += c
-    if part.strip():
-        yield part.strip()
-
-
-def _plain(expression: str) -> str:
-    """An expression without casts, brackets around it, and the address operator."""
-    e = expression.strip()
-    while True:
-        if m := _CAST.match(e):
-            e = e[m.end() :].strip()
-        elif e.startswith("(") and _closing(e, 0, "()") == len(e) - 1:
-            e = e[1:-1].strip()
-        elif e.startswith("&"):
-            e = e[1:].strip()
-        else:
-            return e
+def _read_on(contents: _File, target: Any, size: int) -> None:
+    """Read the next bytes of an open file."""
+    write(target, contents.rest[:size])
+    contents.rest = contents.rest[size:]

@@ -7,8 +7,8 @@ from collections import Counter
 from dataclasses import asdict, dataclass
 from typing import Literal
 
-#: ``differs``: the comparison fails; ``contradiction``: it does, and an instruction of the kernels is
-#: decided against this suite; ``construct``: the text needs what is not there or not allowed; ``error``: the
+#: ``differs``: the comparison fails; ``contradiction``: it does, and passes where an instruction computes
+#: what a decision is against; ``construct``: the text needs what is not there or not allowed; ``error``: the
 #: execution stopped; ``host``: the host program could not be followed; ``script``: a script failed.
 Kind = Literal["pass", "differs", "contradiction", "construct", "error", "host", "script"]
 KINDS: tuple[Kind, ...] = ("pass", "differs", "contradiction", "construct", "error", "host", "script")

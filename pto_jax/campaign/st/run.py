@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Literal, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
 from ... import isa
 from ...analysis.entries import arguments
@@ -21,16 +22,15 @@ from ...ir.program import Function, Program, Value
 from ...ir.types import PtrType, ScalarType
 from ...isa.declare import Contradiction
 from ...profiles import Profile, profile_of_arch
-from .host import Buffer, Launch
-from .report import Outcome, SystemTestReport
+from .cpp_values import CType, Memory, Pointer, read, write
+from .raw import RawCase, raw_cases
+from .report import Kind, Outcome, SystemTestReport
 from .suite import SystemTest, Workplace, system_tests
 
-Bytes: TypeAlias = NDArray[np.uint8]
 #: Executes a kernel: program, entry, arguments by name; the buffers it wrote, by name.
 Executor: TypeAlias = Callable[[Program, str, Mapping[str, Any]], Mapping[str, Any]]
-_NOTHING: Bytes = np.zeros(0, np.uint8)
-#: Marks contradictions whose other source is this kind of suite.
-_SUITE = "tilelang"
+#: What a host program gives a kernel.
+Argument: TypeAlias = "Pointer | int | float"
 
 
 def run_system_tests(
@@ -43,14 +43,35 @@ def run_system_tests(
 ) -> SystemTestReport:
     """Run every case of the tests in a folder; ``only`` keeps tests and cases whose name has it.
 
+    Folders of raw files are cases too (:mod:`.raw`).
     The tests' own scripts are executed in child processes, each for at most ``limit`` seconds.
     """
+    described = raw_cases(root)
+    chosen = [c for c in described if only is None or only in f"{c.folder.name}/{c.name}"]
+    tests = system_tests(root, needed=not described)
     outcomes = []
-    for test in system_tests(root):
-        for outcome in _run(test, execute, only, limit):
-            outcomes.append(outcome)
-            watch(outcome)
+    for outcome in chain(
+        (o for test in tests for o in _run(test, execute, only, limit)), (_raw(c, execute) for c in chosen)
+    ):
+        outcomes.append(outcome)
+        watch(outcome)
     return SystemTestReport(tuple(outcomes))
+
+
+def _raw(case: RawCase, execute: Executor) -> Outcome:
+    """Execute a case of raw files."""
+    kind: Kind = "error"
+    try:
+        program = load(case.program)
+        message = case.run(program, lambda name, given: _launch(program, name, given, execute))
+        kind = "differs" if message else "pass"
+    except (ParseError, VerifyError, NotExecutableError) as error:
+        kind, message = "construct", _first(error)
+    except FileError as error:
+        kind, message = "script", str(error)
+    except PtoError as error:
+        message = _first(error)
+    return Outcome(case.folder.name, case.name, kind, message)
 
 
 def _run(test: SystemTest, execute: Executor, only: str | None, limit: float) -> Iterator[Outcome]:
@@ -76,22 +97,26 @@ def _run(test: SystemTest, execute: Executor, only: str | None, limit: float) ->
                 yield stopped[case]
                 continue
             wrong = work.compare(case) if stopped or together else ""
-            yield _judged(test, case, program, wrong)
+            yield _judged(test, work, case, program, wrong)
 
 
 def _executed(
     test: SystemTest, work: Workplace, program: Program, cases: list[str], execute: Executor
 ) -> Iterator[tuple[str, Outcome]]:
     """Execute the cases; what could not be executed, by case."""
-    for case, launch in test.launches(cases).items():
-        if isinstance(launch, FileError):
-            yield case, Outcome(test.name, case, "host", str(launch))
-            continue
-        kind: Literal["construct", "error"] = "error"
+    try:
+        host = test.host()
+    except FileError as error:
+        yield from ((case, Outcome(test.name, case, "host", str(error))) for case in cases)
+        return
+    for case in cases:
+        kind: Literal["construct", "error", "host"] = "error"
         try:
-            _execute(work.folder / case, program, launch, execute)
+            host.run(case, work.folder, lambda kernel, given: _launch(program, kernel, given, execute))
         except (VerifyError, NotExecutableError) as error:
             kind, message = "construct", _first(error)
+        except FileError as error:
+            kind, message = "host", str(error)
         except PtoError as error:
             message = _first(error)
         except Exception as error:
@@ -101,16 +126,15 @@ def _executed(
         yield case, Outcome(test.name, case, kind, message)
 
 
-def _kernel(program: Program, launch: Launch) -> tuple[Program, Function]:
+def _kernel(program: Program, name: str, given: int) -> tuple[Program, Function]:
     """A kernel with what it calls: the other functions of the text are other cases' business."""
-    function = program.function(launch.kernel)
+    function = program.function(name)
     if function is None:
-        raise FileError(f"{program.source}: no function {launch.kernel}")
-    extra = function.args[len(launch.arguments) :]
-    if len(launch.arguments) > len(function.args) or any(isinstance(a.type, ScalarType) for a in extra):
+        raise FileError(f"{program.source}: no function {name}")
+    extra = function.args[given:]
+    if given > len(function.args) or any(isinstance(a.type, ScalarType) for a in extra):
         raise FileError(
-            f"{program.source}: {launch.kernel} has {len(function.args)} arguments, the launch gives "
-            f"{len(launch.arguments)}"
+            f"{program.source}: {name} has {len(function.args)} arguments, the launch gives {given}"
         )
     names = {function.name}
     while True:
@@ -122,89 +146,88 @@ def _kernel(program: Program, launch: Launch) -> tuple[Program, Function]:
     return replace(program, functions=tuple(f for f in program.functions if f.name in names)), function
 
 
-def _execute(folder: Path, program: Program, launch: Launch, execute: Executor) -> None:
-    """Execute a case in its folder: its files are read, and written as the host program writes them.
+def _launch(program: Program, name: str, given: Sequence[Argument], execute: Executor) -> None:
+    """Execute a kernel on memory of the device.
 
-    Pointers that the launch does not give are memory that nothing else sees.
+    Pointers that the launch does not give are memory that nothing else sees; memory that is smaller than
+    what the kernel accesses goes on with zeros.
     """
-    program, function = _kernel(program, launch)
-    unseen = (Buffer(f"{launch.kernel} {i}") for i in range(len(launch.arguments), len(function.args)))
-    given = dict(zip((a.name for a in function.args), (*launch.arguments, *unseen), strict=True))
-    needed = {
-        a.name: (a.min_elements or 0) * np.dtype(a.type.dtype.numpy).itemsize
-        for a in arguments(program, function)
-        if isinstance(a.type, PtrType)
-    }
-    memory: dict[str, Bytes] = {}
-    for name, buffer in given.items():
-        if isinstance(buffer, Buffer):
-            size = buffer.offset + needed.get(name, 0)
-            memory[buffer.name] = _contents(folder, buffer, max(size, memory.get(buffer.name, _NOTHING).size))
-    values = {v.name: _argument(v, given[v.name], memory, program) for v in function.args}
-    for name, result in execute(program, launch.kernel, values).items():
-        buffer = given[name]
-        assert isinstance(buffer, Buffer)
-        written = np.ascontiguousarray(np.asarray(result)).reshape(-1).view(np.uint8)
-        memory[buffer.name][buffer.offset : buffer.offset + written.size] = written
-    for buffer in launch.arguments:
-        if isinstance(buffer, Buffer) and buffer.target is not None:
-            memory[buffer.name][: _target_size(folder, buffer)].tofile(folder / buffer.target)
+    program, function = _kernel(program, name, len(given))
+    unseen = (Pointer(Memory.of(0), 0, CType("void")) for _ in function.args[len(given) :])
+    values = dict(zip((a.name for a in function.args), (*given, *unseen), strict=True))
+    for a in arguments(program, function):
+        pointer = values[a.name]
+        if isinstance(a.type, PtrType) and isinstance(pointer, Pointer):
+            pointer.memory.grow(
+                pointer.offset + (a.min_elements or 0) * np.dtype(a.type.dtype.numpy).itemsize
+            )
+    passed = {v.name: _argument(v, values[v.name], program) for v in function.args}
+    for key, result in execute(program, name, passed).items():
+        pointer = values[key]
+        assert isinstance(pointer, Pointer)
+        write(pointer, np.ascontiguousarray(np.asarray(result)).reshape(-1).view(np.uint8))
 
 
-def _argument(value: Value, given: Buffer | str, memory: Mapping[str, Bytes], program: Program) -> Any:
+def _argument(value: Value, given: Argument, program: Program) -> Any:
     t = value.type
     if isinstance(t, ScalarType):
-        return _scalar(t.dtype, memory[given.name] if isinstance(given, Buffer) else given)
-    if isinstance(given, str) or not isinstance(t, PtrType):
+        return _scalar(t.dtype, given)
+    if not isinstance(given, Pointer) or not isinstance(t, PtrType):
         raise FileError(f"{program.source}: {value.name} is a {t}, the launch gives {given}")
-    contents, size = memory[given.name][given.offset :], np.dtype(t.dtype.numpy).itemsize
+    contents, size = given.memory.bytes[given.offset :], np.dtype(t.dtype.numpy).itemsize
     return contents[: contents.size // size * size].view(t.dtype.numpy)
 
 
-def _contents(folder: Path, buffer: Buffer, size: int) -> Bytes:
-    """What a buffer of at least some bytes holds before the launch: its file, behind it zeros."""
-    file = _NOTHING if buffer.source is None else np.fromfile(folder / buffer.source, np.uint8)
-    contents = np.zeros(max(file.size, size, _target_size(folder, buffer) or 0), np.uint8)
-    contents[: file.size] = file
-    return contents
+def _scalar(d: DType, given: Argument) -> Any:
+    """A scalar argument from a number, or from the first bytes behind a pointer.
 
-
-def _target_size(folder: Path, buffer: Buffer) -> int | None:
-    """The size of a result: of the expected one, which is named like it."""
-    if buffer.target is None:
-        return None
-    stem = buffer.target.removesuffix(".bin")
-    tail = stem.removeprefix("output").strip("_")
-    names = [f"golden_{tail}", f"golden{tail}", f"golden_{stem}", f"{stem}_golden", "golden", stem]
-    files = [folder / f"{n}.bin" for n in names]
-    sizes = [f.stat().st_size for f in files if f.exists()]
-    return sizes[0] if sizes else None
-
-
-def _scalar(d: DType, given: Bytes | str) -> Any:
-    """A scalar argument from a file's first bytes, or a number of the text; bits where it is a float's."""
+    An integer for a float argument has its bits.
+    """
     size = np.dtype(d.numpy).itemsize
-    if not isinstance(given, str):
-        if d.is_float or given.size == size:
-            return given[:size].view(d.numpy)[0]
-        number = int.from_bytes(given[:size].tobytes(), "little", signed=d.is_signed)
-        return np.dtype(d.numpy).type(number)
-    text = given.rstrip("fFuUlL") if not given.startswith("0x") else given.rstrip("uUlL")
-    if d.is_float and "." not in text:
-        return np.array(int(text, 0), f"u{size}").view(d.numpy)[()]
-    return np.dtype(d.numpy).type(float(text) if d.is_float else int(text, 0))
+    if isinstance(given, Pointer):
+        return read(given, size).view(d.numpy)[0]
+    if d.is_float and isinstance(given, int):
+        return np.array(given, f"u{size}").view(d.numpy)[()]
+    return np.dtype(d.numpy).type(given) if d.is_float else np.array(given).astype(d.numpy)[()]
 
 
-def _judged(test: SystemTest, case: str, program: Program, wrong: str) -> Outcome:
+def _judged(test: SystemTest, work: Workplace, case: str, program: Program, wrong: str) -> Outcome:
+    """What a comparison means: a contradiction where it passes by what the other source computes."""
     if not wrong:
         return Outcome(test.name, case, "pass")
-    names = {op.name for op in program.walk()}
-    for name in sorted(names):
+    for name in sorted({op.name for op in program.walk()}):
         instruction = isa.find(name)
         for d in instruction.decisions if instruction is not None else ():
-            if isinstance(d, Contradiction) and _SUITE in d.other_source:
-                return Outcome(test.name, case, "contradiction", f"{name}: {d.question} {wrong}")
+            if isinstance(d, Contradiction) and _explains(d, name, test, work, case, program):
+                said = f"{name}: {d.question} Here: {d.choice} {d.other_source}: {d.other}. {wrong}"
+                return Outcome(test.name, case, "contradiction", said)
     return Outcome(test.name, case, "differs", wrong)
+
+
+def _explains(
+    d: Contradiction, name: str, test: SystemTest, work: Workplace, case: str, program: Program
+) -> bool:
+    """Whether a case passes its comparison where an instruction computes what the other source wants."""
+    from ...oracle.interpret import run
+    from ...oracle.machine import ReferenceMachine
+    from ...oracle.step import OTHER_RULES
+
+    other = OTHER_RULES.get((d.key, name))
+    if other is None:
+        return False
+    rules = MappingProxyType({name: other})
+
+    class Machine(ReferenceMachine):
+        instead = rules
+
+    def execute(program: Program, entry: str, arguments: Mapping[str, Any]) -> Mapping[str, Any]:
+        return run(program, arguments, entry=entry, machine=Machine)
+
+    try:
+        test.host().run(case, work.folder, lambda kernel, given: _launch(program, kernel, given, execute))
+    except PtoError:
+        return False
+    return not work.compare(case)
 
 
 def _first(error: PtoError) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import shutil
 import sys
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +11,8 @@ from ...errors import FileError
 from ...files.json import parse_json
 from ...files.read import read_text
 from ..devices.process import execute
-from .host import Launch, launches
+from .host import HostProgram
+from .raw import DESCRIPTION
 
 #: Files that make a folder a system test.
 NEEDED = ("cases.py", "gen_data.py", "compare.py", "main.cpp", "launch.cpp")
@@ -39,24 +39,27 @@ class SystemTest:
         named = self.folder / f"{self.folder.name}.pto"
         return named if named.exists() else min(self.folder.glob("*.pto"))
 
-    def launches(self, cases: Sequence[str]) -> dict[str, Launch | FileError]:
-        """How each case launches its kernel, or why that is not known."""
+    def host(self) -> HostProgram:
+        """The host program; FileError where it is not read."""
         main, wrappers = (read_text(self.folder / n) for n in ("main.cpp", "launch.cpp"))
-        return launches(main, wrappers, cases, str(self.folder / "main.cpp"))
+        return HostProgram(main, wrappers, str(self.folder / "main.cpp"))
 
 
-def system_tests(root: str | Path) -> list[SystemTest]:
+def system_tests(root: str | Path, *, needed: bool = True) -> list[SystemTest]:
     """The system tests in a folder and those below it, in order.
 
-    Raises FileError where there is none.
+    Raises FileError where it is no folder, and where there is none that is ``needed``.
     """
     folder = Path(root)
     if not folder.is_dir():
         raise FileError(f"{folder}: not a folder")
     found = {p.parent for p in folder.rglob("gen_data.py") if _is_test(p.parent)}
-    if not found:
-        needed = ", ".join(NEEDED)
-        raise FileError(f"{folder}: no system test; a test is a folder with a .pto file and {needed}")
+    if needed and not found:
+        files = ", ".join(NEEDED)
+        raise FileError(
+            f"{folder}: no system test; a test is a folder with a .pto file and {files}, "
+            f"or with {DESCRIPTION}"
+        )
     return [SystemTest(p) for p in sorted(found)]
 
 

@@ -7,7 +7,8 @@ from dataclasses import replace
 from itertools import pairwise
 
 from ...ir.dtypes import TILE_DTYPES, DType, find_dtype
-from ...ir.types import BLayout, Loc, TileType
+from ...ir.languages import Language
+from ...ir.types import BLayout, Loc, TileType, Type
 from ...profiles import Profile, ProfileName
 from ..declare import AttrMap, Breaker, Constraint, Finding, Operand, RegionRule, Site
 from .advice import row_major_instead
@@ -144,12 +145,20 @@ def _scalar_expected(site: Site, operand: Operand) -> tuple[str, DType] | None:
     return bind_vars(site)[0].get(operand.dtype or "")
 
 
+def _another(operand: Operand, given: Type | None) -> Breaker:
+    """A type that a scalar operand may not have."""
+    d = element_type(given)
+    if operand.converts and d is not None:
+        return retype(operand.name, "i32" if d.is_float else "f32")
+    return retype(operand.name, "f16", "f32")
+
+
 def scalar_types(operands: tuple[Operand, ...]) -> Constraint:
     """Scalars have the element type of the tiles they are combined with."""
-    names = [o.name for o in operands if o.kind == "scalar" and o.dtype is not None]
+    scalars = [o for o in operands if o.kind == "scalar" and o.dtype is not None]
 
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-        return any(retype(n, "f16", "f32")(types, attrs, profile) for n in names)
+        return any(_another(o, types.get(o.name))(types, attrs, profile) for o in scalars)
 
     @forbid(
         "scalar-type",
@@ -163,7 +172,9 @@ def scalar_types(operands: tuple[Operand, ...]) -> Constraint:
             if operand.kind != "scalar" or operand.dtype is None or d is None:
                 continue
             expected = _scalar_expected(site, operand)
-            if expected is not None and not same_element(d, expected[1]):
+            if expected is None or same_element(d, expected[1]):
+                continue
+            if not (operand.converts and d.is_float == expected[1].is_float):
                 yield (
                     operand.name,
                     f"scalar {operand.name} has type {d}, {expected[0]} has element type {expected[1]}; "
@@ -174,13 +185,17 @@ def scalar_types(operands: tuple[Operand, ...]) -> Constraint:
 
 
 def fixed_type(
-    name: str, allowed: tuple[str, ...], profiles: tuple[ProfileName, ...], source: str
+    name: str,
+    allowed: tuple[str, ...],
+    profiles: tuple[ProfileName, ...],
+    source: str,
+    since: Language | None = None,
 ) -> Constraint:
     """An operand outside the type table (a mask, a scratch tile) has one of some element types."""
     wrong = next(d.name for d in TILE_DTYPES if d.name not in allowed and d.bits >= 8)
-    statement = f"{name} has element type {' or '.join(allowed)}"
+    statement, invalid = f"{name} has element type {' or '.join(allowed)}", retype(name, wrong)
 
-    @forbid(f"{name}-type", statement, profiles, source=source, invalid_if=retype(name, wrong))
+    @forbid(f"{name}-type", statement, profiles, source=source, invalid_if=invalid, since=since)
     def rule(site: Site) -> Iterator[Finding]:
         d = element_type(site.types.get(name))
         if d is not None and d.name not in allowed:
@@ -189,11 +204,13 @@ def fixed_type(
     return rule
 
 
-def same_as(name: str, other: str, profiles: tuple[ProfileName, ...], source: str) -> Constraint:
+def same_as(
+    name: str, other: str, profiles: tuple[ProfileName, ...], source: str, since: Language | None = None
+) -> Constraint:
     """A scratch tile has the element type of another operand."""
-    statement = f"{name} has the element type of {other}"
+    statement, invalid = f"{name} has the element type of {other}", retype(name, "f32", "f16")
 
-    @forbid(f"{name}-type", statement, profiles, source=source, invalid_if=retype(name, "f32", "f16"))
+    @forbid(f"{name}-type", statement, profiles, source=source, invalid_if=invalid, since=since)
     def rule(site: Site) -> Iterator[Finding]:
         d, e = element_type(site.types.get(name)), element_type(site.types.get(other))
         if d is not None and e is not None and d != e:

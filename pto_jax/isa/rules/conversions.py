@@ -76,7 +76,12 @@ _TO_FLOAT = _row(_RINT)
 _NARROW_INT = _row(None, ON, True, modes=())
 _NARROW_INT_WRAPPING = _row(None, OFF, True, modes=())
 _SMALL_FLOAT = _row(_RINT, ON)
-_HIF8 = _row(RoundMode.ROUND, ON, modes=(), note="rounds half away from zero whatever the rounding mode says")
+_HIF8 = _row(
+    RoundMode.ROUND,
+    OFF,
+    modes=(),
+    note="rounds half away from zero whatever the rounding mode says, and never saturates",
+)
 _FLOAT_ODD = (*NEAREST_AND_DIRECTED, RoundMode.ODD)
 
 _A5: dict[tuple[str, str], Conversion] = {

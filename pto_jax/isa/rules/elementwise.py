@@ -1,21 +1,80 @@
-"""Rules of elementwise instructions: scratch sizes, and what a precision is legal with."""
+"""Rules of elementwise instructions: scratch tiles, and what a precision is legal with."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
 
 from ...ir.types import Precision
 from ...profiles import Profile
-from ..declare import AttrMap, Finding, Site
-from .constraints import element_type
-from .forbid import Types, forbid
+from ..changes import DIALECT
+from ..declare import AttrMap, Finding, Operand, Site
+from ..operands import Implied
+from .constraints import HARDWARE, HEADERS, element_type, same_as
+from .forbid import Types, assign, edit, forbid
+from .scratch import (
+    Want,
+    bytes_of,
+    none_for_integers,
+    same_region,
+    scratch,
+    scratch_bytes,
+    valid_region,
+)
 from .typesets import HALVES
 
+TMP = Operand(
+    "tmp",
+    "tmp",
+    optional=True,
+    dtype=None,
+    note="scratch of A2/A3; ignored elsewhere",
+    implied=Implied("dst"),
+)
+_OF_DST = same_as("tmp", "dst", ("a2a3",), HEADERS)
+#: Scratch of the destination's type with a lane for each of its valid ones.
+LANE_SCRATCH = (
+    _OF_DST,
+    scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS),
+    scratch_bytes(
+        "tmp", bytes_of("dst"), "the bytes of dst", edit("dst", lambda t: replace(t, rows=8 * t.rows))
+    ),
+)
 
-def tmp_of_remainder(site: Site) -> tuple[int, int] | None:
-    """A2/A3 trem: one row of the destination's row stride and two bits blocks per 64 elements."""
-    dst = site.tile("dst")
-    return None if dst is None else (1, dst.cols + 2 * -(-dst.cols // 64))
+
+def _lines(rows: int) -> Callable[[Site], Want]:
+    def lines(site: Site) -> Want:
+        cols = site.region("dst")[1]
+        return None if cols is None else (rows, cols)
+
+    return lines
+
+
+#: A2/A3 keeps quotients and a corrected divisor, of a scalar the quotients only.
+REMAINDER_SCRATCH = (_OF_DST, scratch("tmp", _lines(2), "two rows of dst's valid columns", HEADERS))
+SCALAR_REMAINDER_SCRATCH = (_OF_DST, scratch("tmp", _lines(1), "a row of dst's valid columns", HEADERS))
+
+
+def _row_of_src(site: Site) -> int | None:
+    t = site.tile("src")
+    return None if t is None else t.cols * t.dtype.storage_bits // 8
+
+
+#: Scratch of a selection between a tile and a scalar.
+SELECTION_SCRATCH = (
+    replace(_OF_DST, since="2026-08", source=DIALECT),
+    scratch_bytes("tmp", _row_of_src, "a row of src"),
+)
+
+
+def _of_floats(site: Site) -> bool:
+    d = element_type(site.types.get("dst"))
+    return d is None or not d.is_integer
+
+
+#: Powers of floats are computed in scratch, on every chip; those of integers in none.
+POWER_TMP = replace(TMP, implied=Implied("dst", HARDWARE, _of_floats))
+POWER_SCRATCH = (none_for_integers("dst"), same_region("dst", HARDWARE, _of_floats))
 
 
 def _other_precision(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -41,3 +100,17 @@ def precision_types(site: Site) -> Iterator[Finding]:
         yield "dst", "bf16 with precision DEFAULT; allowed on a5: precision HIGH_PRECISION"
     if d.is_integer and precision == Precision.HIGH_PRECISION:
         yield "dst", f"{d} with precision HIGH_PRECISION; allowed on a5: precision DEFAULT"
+
+
+@forbid(
+    "precision-exists",
+    "precision DEFAULT",
+    ("a2a3",),
+    source=DIALECT,
+    invalid_if=assign(precision=Precision.HIGH_PRECISION),
+    since="2026-08",
+)
+def precise_power(site: Site) -> Iterator[Finding]:
+    """A2/A3 has one algorithm for powers."""
+    if site.attrs.get("precision") == Precision.HIGH_PRECISION:
+        yield None, "precision HIGH_PRECISION; allowed on a2a3: DEFAULT"

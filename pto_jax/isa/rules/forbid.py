@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import Any, Literal
 
 from ...ir.dtypes import dtype
+from ...ir.languages import Language
 from ...ir.types import BLayout, TileType, Type
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
 from ..declare import AttrMap, Breaker, Check, Constraint, Fix, RegionRule
@@ -40,6 +41,8 @@ def forbid(
     stage: Literal["static", "run-time"] = "static",
     fix: Fix | None = None,
     on_lanes: bool = True,
+    since: Language | None = None,
+    until: Language | None = None,
 ) -> Callable[[Check], Constraint]:
     """Make a constraint of the check it decorates; ``invalid_if`` makes a legal sample break the rule."""
 
@@ -56,6 +59,8 @@ def forbid(
             region,
             fix=fix,
             on_lanes=on_lanes,
+            since=since,
+            until=until,
         )
 
     return constraint

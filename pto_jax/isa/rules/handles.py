@@ -66,10 +66,15 @@ def handle(name: str, opaque: str, source: str) -> Constraint:
 
 def only_on(profiles: tuple[ProfileName, ...], source: str) -> Constraint:
     """An instruction that other profiles do not have, whatever its element types."""
-    words, others = " and ".join(profiles), tuple(p for p in PROFILE_NAMES if p not in profiles)
+    words = " and ".join(profiles)
+    others = tuple(p for p in PROFILE_NAMES if p not in profiles)
 
     @forbid(
-        "types", f"profile {words}", others, source=source, invalid_if=lambda types, attrs, profile: False
+        "types",
+        f"profile {words}",
+        others,  # pyright: ignore[reportArgumentType]
+        source=source,
+        invalid_if=lambda types, attrs, profile: False,
     )
     def rule(site: Site) -> Iterator[Finding]:
         yield None, f"the profile {site.profile.name} does not have the instruction; allowed: {words}"

@@ -113,26 +113,6 @@ def room(
     return rule
 
 
-def scratch_bytes(name: str, needed: Callable[[Site], int | None], text: str) -> Constraint:
-    """The scratch tile A2/A3 uses takes at least the bytes ``needed`` computes."""
-
-    @forbid(
-        "tmp-size",
-        f"scratch tile {name} holds {text}",
-        ("a2a3",),
-        severity="warning",
-        source=HEADERS,
-        invalid_if=one_block(name),
-        on_lanes=False,
-    )
-    def rule(site: Site) -> Iterator[Finding]:
-        t, want = site.tile(name), needed(site)
-        if t is not None and want is not None and t.bytes < want:
-            yield name, f"scratch tile {name} takes {t.bytes} bytes; A2/A3 needs {text}: at least {want}"
-
-    return rule
-
-
 # -- samples -----------------------------------------------------------------------------------------
 
 

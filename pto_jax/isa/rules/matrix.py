@@ -225,7 +225,7 @@ def common(strict: tuple[ProfileName, ...], *, vector: bool = False) -> tuple[Co
     ``strict`` names the profiles that fix the order of the left tile; ``vector``: the left tile is a row.
     """
     lenient = tuple(p for p in PROFILE_NAMES if p not in strict)
-    order = (_ordered(None, lenient), _left_order) if lenient else ()
+    order = (_ordered(None, lenient), _left_order) if lenient else ()  # pyright: ignore[reportArgumentType]
     filled = replace(non_empty(("a", "b", "dst"), _PAGE), profiles=HARDWARE)
     fixed = (_ordered(_COL, strict),) if strict else ()
     rows = (filled,) if vector else ()

@@ -6,9 +6,11 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from ...ir.dtypes import F16
-from ...ir.types import BLayout, Loc, TileType, Type
-from ..declare import Constraint, Finding, Instruction, Site
-from .forbid import forbid, give
+from ...ir.types import Loc, SLayout, TileType
+from ...profiles import Profile
+from ..changes import DIALECT
+from ..declare import AttrMap, Breaker, Constraint, Finding, Instruction, Site
+from .forbid import Types, forbid
 
 _SCALED = {"a_scale": "a", "b_scale": "b"}
 #: Elements that share a scale.
@@ -25,8 +27,8 @@ def unstored(name: str, t: TileType) -> str:
 def printed_scales(site: Site) -> tuple[str, ...]:
     """Scale operands that are tiles in scaling as compilers print them.
 
-    They have the shape of the operand they scale, or (since August 2026) that of the scales: one for 32 of
-    its elements. Such a tile stands for the scales without saying how they are stored.
+    They have the shape of the scales, one for 32 elements, or (before August 2026) that of the operand they
+    scale. Such a tile stands for the scales without saying how they are stored.
     """
     found = []
     for scale, data in _SCALED.items():
@@ -60,13 +62,29 @@ def _tolerant(rule: Constraint) -> Constraint:
     return replace(rule, check=check)
 
 
+def _printing(block: int) -> Breaker:
+    """A tile of scales as compilers print it beside the data, one for a number of elements."""
+
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        data = types["a"]
+        if not isinstance(data, TileType):
+            return False
+        cols = -(-data.cols // block)
+        types["a_scale"] = TileType(
+            F16, data.rows, cols, loc=Loc.SCALING, slayout=SLayout.ROW_MAJOR, fractal=BLOCK
+        )
+        return True
+
+    return breaks
+
+
 @forbid(
     "scale-form",
     "scales of f8e8m0 in scaleleft and scaleright; a warning for scaling tiles as compilers print them",
     ("cpu_sim", "a5"),
     severity="warning",
     source="PTOAS verifier and programs",
-    invalid_if=lambda types, attrs, profile: give("a_scale", _printed(types["a"]))(types, attrs, profile),
+    invalid_if=_printing(BLOCK),
 )
 def _scale_form(site: Site) -> Iterator[Finding]:
     for name in printed_scales(site):
@@ -77,14 +95,24 @@ def _scale_form(site: Site) -> Iterator[Finding]:
         )
 
 
-def _printed(data: Type) -> Type:
-    """A tile of scales as compilers print it beside the data."""
-    assert isinstance(data, TileType)
-    return replace(data, loc=Loc.SCALING, dtype=F16, blayout=BLayout.ROW_MAJOR)
+@forbid(
+    "scale-extents",
+    "a scale for 32 elements along K",
+    ("cpu_sim", "a5"),
+    source=DIALECT,
+    invalid_if=_printing(1),
+    since="2026-08",
+)
+def _scale_extents(site: Site) -> Iterator[Finding]:
+    for name in printed_scales(site):
+        scale, data = site.tile(name), site.tile(_SCALED[name])
+        if scale is not None and data is not None and scale.shape != (wanted := _one_for_32(name, data)):
+            found = f"{name} is {scale.rows}x{scale.cols}, as large as {_SCALED[name]}"
+            yield name, f"{found}; allowed: a scale for 32 elements, {wanted[0]}x{wanted[1]}"
 
 
 def with_printed_scales(instruction: Instruction) -> Instruction:
     """The declaration that also accepts scale tiles as compilers print them, with a warning."""
     rules = ("location", "layout", "a_scale-type", "b_scale-type", "k-multiple", "scales-cover", "regions")
     made = [_tolerant(c) if c.rule in rules else c for c in instruction.constraints]
-    return replace(instruction, constraints=(*made, _scale_form))
+    return replace(instruction, constraints=(*made, _scale_form, _scale_extents))

@@ -19,6 +19,7 @@ from ...ir.types import (
     TileType,
 )
 from ...profiles import Profile, ProfileName
+from ..changes import DIALECT
 from ..declare import AttrMap, Constraint, Finding, RegionRule, Site, Sizes
 from .constraints import HARDWARE, HEADERS, bind_vars, element_type, size
 from .forbid import Types, edit, forbid, retype
@@ -52,6 +53,27 @@ def coalescing(
 def picked(site: Site, data: str) -> Coalesce:
     """What an index picks in an operation whose data tile is called ``data``."""
     return coalescing(site.attrs, site.profile.name, site.tile("indexes"), site.tile(data))
+
+
+_MODES = ("scatterAtomicOp", "scatterOob", "scatterConflict")
+
+
+@forbid(
+    "coalesce-given",
+    "coalesce is given; storing, it may be left out beside no other mode",
+    HARDWARE,
+    source=DIALECT,
+    on_lanes=False,
+    since="2026-08",
+)
+def coalesce_given(site: Site) -> Iterator[Finding]:
+    """What an index picks is said: by loads always, by stores that say another mode."""
+    said = site.op.attrs
+    modes = [key for key in _MODES if key in said]
+    if "coalesce" in said or (site.instruction.name == "mscatter" and not modes):
+        return
+    beside = f" beside {modes[0]}" if modes else ""
+    yield None, f"coalesce is missing{beside}; allowed: coalesce = #pto<coalesce row> or elem"
 
 
 def table_type(data: str, table: str) -> Constraint:

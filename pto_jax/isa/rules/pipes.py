@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 
 from ...ir.types import AddressSpace, Loc, Pipe, TileType
@@ -24,6 +25,23 @@ SPLIT = Attribute(
     "0 whole tile, 1 row halves, 2 column halves of the two vector cores; 3, 4: halves of an odd number",
 )
 SPLIT_RULE = number_in("split", lambda n: 0 <= n <= 4, "0 to 4", 5, DIALECT)
+#: Attributes of stores from accumulators, in their spellings.
+_OF_STORES = "(st_?phase|atomic_?type|sub_?block_?id|clip_?relu_?mode|(is_?)?channel_?split)"
+
+
+@forbid(
+    "pipe-attribute",
+    "no attribute of stores from accumulators: a pipe says what is done to them",
+    source=DIALECT,
+    invalid_if=assign(stPhase=1),
+)
+def no_store_attributes(site: Site) -> Iterator[Finding]:
+    """Pipes have none of the attributes of stores from accumulators."""
+    for key in site.op.attrs:
+        if re.fullmatch(_OF_STORES, key, re.IGNORECASE):
+            yield None, f"attribute {key}, which pipes do not have; allowed: acc_push_epilogue"
+
+
 ID = Attribute("id", int, 0, "which pipe of the function")
 ID_RULE = number_in("id", lambda n: n >= 0, "0 or more", -1, DIALECT)
 DIR_MASK = Attribute("dir_mask", int, None, "1 cube to vector, 2 vector to cube, 3 both")
@@ -186,7 +204,7 @@ def pipe_instruction(
         forms,
         shown,
         attributes,
-        constraints,
+        (*constraints, *((no_store_attributes,) if ID in attributes else ())),
         decisions if executable else (*decisions, NOT_EXECUTED),
         traits,
         sources=SOURCES,

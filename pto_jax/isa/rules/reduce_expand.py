@@ -8,10 +8,12 @@ from typing import Any, Literal
 
 from ...ir.types import BLayout, SLayout, TileType
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ..changes import DIALECT
 from ..declare import AttrMap, Breaker, Constraint, Finding, RegionRule, Site, Sizes
 from .advice import row_major_instead
 from .constraints import HARDWARE, HEADERS, no_half, non_empty, size
-from .forbid import Types, edit, first_tile, forbid
+from .forbid import Types, edit, every_tile, first_tile, forbid
+from .scratch import scratch_bytes
 
 _PAGES = f"instruction pages; {HEADERS}"
 #: Which extent two operands share: valid rows or valid columns.
@@ -293,3 +295,54 @@ def no_boxes(names: tuple[str, ...], profiles: tuple[ProfileName, ...] = PROFILE
                 yield name, f"{name} is {_layout(t)}; allowed on {site.profile.name}: none_box"
 
     return rule
+
+
+def in_pairs(site: Site) -> bool:
+    """Whether the rows of a sum are added in pairs."""
+    return bool(site.attrs.get("isBinary"))
+
+
+def _half_the_source(site: Site) -> int | None:
+    src, (rows, cols) = site.tile("src"), site.region("src")
+    if src is None or rows is None or cols is None or not in_pairs(site):
+        return None
+    return -(-rows // 2) * cols * src.dtype.storage_bits // 8
+
+
+def _narrow_pairs(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    """Columns that tmp lacks, which has the bytes all the same."""
+    tmp = types.get("tmp")
+    if not isinstance(tmp, TileType):
+        return False
+    attrs["isBinary"] = True
+    wider = every_tile(("src", "dst"), lambda t: replace(t, cols=2 * tmp.cols, v_col=2 * tmp.cols))
+    return wider(types, attrs, profile) and edit("tmp", lambda t: TileType(t.dtype, 256, t.cols))(
+        types, attrs, profile
+    )
+
+
+@forbid(
+    "tmp-columns",
+    "tmp has a column for every valid column of src",
+    HARDWARE,
+    source=f"page tcolsum (temporary space); {DIALECT}",
+    invalid_if=_narrow_pairs,
+    on_lanes=False,
+    since="2026-08",
+)
+def _pair_columns(site: Site) -> Iterator[Finding]:
+    tmp, cols = site.tile("tmp"), site.region("src")[1]
+    if tmp is not None and cols is not None and tmp.cols < cols and in_pairs(site):
+        yield "tmp", f"tmp has {tmp.cols} columns; allowed with isBinary: the {cols} valid columns of src"
+
+
+def _flat_pairs(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    attrs["isBinary"] = True
+    return edit("tmp", lambda t: replace(t, rows=1, v_row=1))(types, attrs, profile)
+
+
+#: Scratch for the sums of pairs of rows.
+PAIR_SCRATCH = (
+    _pair_columns,
+    scratch_bytes("tmp", _half_the_source, "half of src's rows", _flat_pairs, HARDWARE),
+)

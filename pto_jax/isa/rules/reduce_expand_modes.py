@@ -257,6 +257,7 @@ def _break_tmp_mode(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     _in_mode_2,
     _break_tmp_mode,
     operands=(*_TILES, "tmp"),
+    profiles=("cpu_sim", "a2a3"),
     source="page pto.trowexpandadd (temporary tile)",
 )
 def _tmp_mode(site: Site) -> Iterator[Finding]:
@@ -288,6 +289,8 @@ def tmp_size(site: Site) -> Iterator[Finding]:
         yield "tmp", f"tmp has {t.bytes} bytes; allowed for {rows} valid rows of dst: {allowed}"
 
 
+#: The page of the sum says so of every chip; the assembler takes any tmp of the others on A5.
+TMP_MODE_OF_A5 = replace(_tmp_mode, profiles=("a5",))
 #: What every row-expanding instruction demands of its sources.
 ROW_BROADCAST: tuple[Constraint, ...] = (
     _full_operand,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 
 from ...ir.types import TileType
@@ -212,39 +212,3 @@ def mask_receives(
             )
 
     return rows, room
-
-
-def scratch(
-    name: str, needed: Callable[[Site], tuple[int, int] | None], rule_text: str, source: str
-) -> Constraint:
-    """The scratch tile A2/A3 uses has at least the valid rows and columns ``needed`` computes."""
-
-    @forbid(
-        "tmp-size",
-        f"scratch tile {name} holds {rule_text}",
-        ("a2a3",),
-        severity="warning",
-        source=source,
-        invalid_if=retile(name, v_row=0, v_col=0),
-        on_lanes=False,
-    )
-    def rule(site: Site) -> Iterator[Finding]:
-        t, want = site.tile(name), needed(site)
-        rows, cols = site.region(name)
-        if t is None or want is None or rows is None or cols is None:
-            return
-        if rows < want[0] or cols < want[1]:
-            found = f"scratch tile {name} has {rows}x{cols} valid elements"
-            yield name, f"{found}; A2/A3 needs {rule_text}: at least {want[0]}x{want[1]}"
-
-    return rule
-
-
-def valid_region(name: str) -> Callable[[Site], tuple[int, int] | None]:
-    """The valid rows and columns of a tile, None where they are not known."""
-
-    def of(site: Site) -> tuple[int, int] | None:
-        rows, cols = site.region(name)
-        return None if rows is None or cols is None else (rows, cols)
-
-    return of

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ...ir.types import AddressSpace, PartitionViewType, Pipe, PtrType, ScalarType, TensorViewType
+from ...ir.types import AddressSpace, MemRefType, PartitionViewType, Pipe, PtrType, ScalarType, TensorViewType
 from ...profiles import Profile
 from ..declare import AttrMap, Constraint, Finding, Site
 from .forbid import Types, assign, forbid, retype
@@ -102,6 +102,29 @@ def _flag_number(site: Site) -> Iterator[Finding]:
 
 #: Flags between cores: their modes, and on a5 their numbers and pipes.
 CORE_FLAG = (_flag_mode, _flag_number)
+
+
+def no_memref(name: str, allowed: str, t: MemRefType) -> Constraint:
+    """An operand that was a memref before the language dropped them."""
+
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        types.update({n: t for n in (name, "result") if n in types})
+        return name in types
+
+    @forbid(
+        "memref",
+        f"{name} is {allowed}",
+        source=_DIALECT,
+        invalid_if=breaks,
+        since="2026-08",
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        value = site.values.get(name)
+        if value is not None and isinstance(value.type, MemRefType):
+            found = f"{name} is a memref, which the language of 2026-08 removed"
+            yield name, f"{found}; allowed: {allowed}"
+
+    return rule
 
 
 @forbid(

@@ -37,8 +37,10 @@ def legal_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample
         return
     table = instruction.types.get(profile.name, ())
     longest, shortest = _forms(instruction)
+    floats_only = profile.name != "cpu_sim" and any(c.rule == "tmp-integers" for c in instruction.constraints)
     for row in table:
-        yield _sample(instruction, row, longest)
+        whole = not (floats_only and dtype(row[0]).is_integer)
+        yield _sample(instruction, row, longest if whole else shortest)
     if shortest != longest and table:
         yield _sample(instruction, table[0], shortest)
 
@@ -69,7 +71,7 @@ def _type(instruction: Instruction, operand: Operand, bound: dict[str, DType]) -
         return _mask(U8)
     if operand.role == "tmp":
         (element,) = map(dtype, operand.default) if operand.default else (next(iter(bound.values())),)
-        return TileType(element, 2 * ROWS, 2 * COLS)
+        return TileType(element, 2 * ROWS, 2 * COLS, v_row=ROWS, v_col=COLS)
     if instruction.domain == "src0" and operand.role == "out" and d is not None:
         return _mask(d)
     return TileType(d or next(iter(bound.values())), ROWS, COLS)

@@ -15,7 +15,7 @@ from pto_jax.campaign.lockstep.cases import decode
 from pto_jax.campaign.lockstep.oracle import compare_with_interpreter
 from pto_jax.ir.dtypes import F16, F32, I32, U8
 from pto_jax.lockstep import values
-from pto_jax.lockstep.opcodes import catalogue
+from pto_jax.lockstep.opcodes import catalogue, names
 from pto_jax.lockstep.programs import contents, contents_of_one, draw
 from pto_jax.lockstep.stream import Runner, coverage
 from pto_jax.lockstep.table import REGIONS, Table, table
@@ -69,7 +69,7 @@ def test_programs_differ_and_use_every_choice_of_regions(few: Table) -> None:
 
 
 def test_small_tables_in_a_row_have_every_instruction() -> None:
-    few, count = Tables(("a2a3",), 20), rounds("a2a3", 20)
+    few, count = Tables(("a2a3",), 20), rounds(len(names("a2a3")), 20)
     made = [few.of(turn * SMALL_SPAN) for turn in range(count)]
     # The campaign's first table is a part of a whole one.
     whole = small("a2a3", 0, 20)

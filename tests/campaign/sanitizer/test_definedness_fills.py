@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from pto_jax.generate.operations import catalogue
 from pto_jax.generate.options import PRESETS, STRAIGHT, Options
 from pto_jax.generate.programs import cases
+from pto_jax.generate.selection import catalogue
 from pto_jax.profiles import PROFILE_NAMES
 from pto_jax.sanitizer.step import SHADOW_RULES, ShadowStep, shadow_of
 from tests.campaign.sanitizer.definedness_fills import CheckedMachine, Report, check

@@ -14,9 +14,9 @@ from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.shrink import Shrunk, shrink
 from pto_jax.campaign.shrink.recording import numbered, record
 from pto_jax.campaign.targets import Oracle
-from pto_jax.generate.operations import catalogue
 from pto_jax.generate.options import PRESETS, STRAIGHT
 from pto_jax.generate.programs import Case, cases
+from pto_jax.generate.selection import catalogue
 from pto_jax.ir.program import Op
 from pto_jax.ir.types import TileType
 from pto_jax.oracle.machine import ReferenceMachine

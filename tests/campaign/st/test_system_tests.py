@@ -3,32 +3,85 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 
 import pytest
 
-from pto_jax.campaign.st.host import Buffer, Launch, launches
+from pto_jax.campaign.st.cpp_values import Pointer, read
+from pto_jax.campaign.st.host import HostProgram
 from pto_jax.campaign.st.run import executor, run_system_tests
 from pto_jax.campaign.st.suite import system_tests
 from pto_jax.cli.main import main
 from pto_jax.errors import FileError
 
 HOST = """
-#include "acl.h"
-struct Case { const char *name; void (*launch)(void *, void *, void *, void *); };
-static const Case kCases[] = {
-    {"eight", reinterpret_cast<Fn>(LaunchAdd_eight), 1},  // the first
-    {"sixteen", (void (*)(void *, void *))LaunchAdd_sixteen, 2},
+#include "acl/acl.h"
+#define CHECK(call)                           \\
+    do {                                      \\
+        const aclError status = (call);       \\
+        if (status != ACL_SUCCESS) {          \\
+            goto cleanup;                     \\
+        }                                     \\
+    } while (0)
+void LaunchAdd_eight(float *x, float *y, float *z, void *stream);
+using Launch = void (*)(float *, float *, float *, void *);
+enum class Kind { Plain, Other = 4 };
+struct Case {
+    const char *name;
+    union { Launch plain; void (*other)(float *, float *, float *, void *); };
+    Kind kind = Kind::Plain;
+    size_t count;
+    size_t right;
 };
-int RunCase(const Case &c, void *stream) {
-    if (!ReadFile((dir + "/left.bin").c_str(), size, leftHost, size)) { std::printf("no left.bin"); }
-    if (rc == 0 && !ReadFile((dir + "/right.bin").c_str(), size, rightHost, size)) { return 1; }
-    aclrtMemcpy(leftDevice, size, leftHost, size, ACL_MEMCPY_HOST_TO_DEVICE);
-    aclrtMemcpy(rightDevice, size, rightHost, size, ACL_MEMCPY_HOST_TO_DEVICE);
-    c.launch(static_cast<float *>(leftDevice), (void *)rightDevice, outDevice, stream);
-    aclrtMemcpy(outHost, size, outDevice, size, ACL_MEMCPY_DEVICE_TO_HOST);
-    if (!WriteFile((dir + "/output.bin").c_str(), outHost, size)) { return 1; }
+static const Case kCases[] = {
+    {"eight", LaunchAdd_eight, Kind::Plain, 8, 8},  // the first
+    {"sixteen", .other = LaunchAdd_sixteen, Kind::Other, 16, 8 + 16},
+};
+static constexpr size_t kCount = sizeof(kCases) / sizeof(kCases[0]);
+static int RunCase(const Case &c, aclrtStream stream) {
+    int rc = 1;
+    const size_t sizes[] = {c.count * sizeof(float), c.right * sizeof(float), c.count * sizeof(float)};
+    void *host[3] = {}; void *device[3] = {};
+    const std::string folder = std::string("./") + c.name;
+    const char *names[] = {"left", "right"};
+    size_t size = 0;
+    for (size_t i = 0; i < 3; ++i) {
+        aclrtMallocHost(&host[i], sizes[i]);
+        CHECK(aclrtMalloc((void **)&device[i], sizes[i], ACL_MEM_MALLOC_HUGE_FIRST));
+    }
+    for (size_t i = 0; i < 2; i++) {
+        if (!ReadFile(folder + "/" + names[i] + ".bin", size, host[i], sizes[i])) {
+            std::fprintf(stderr, "no %s.bin\\n", names[i]);
+            goto cleanup;
+        }
+        CHECK(aclrtMemcpy(device[i], sizes[i], host[i], size, ACL_MEMCPY_HOST_TO_DEVICE));
+    }
+    switch (c.kind) {
+        case Kind::Plain:
+            c.plain(static_cast<float *>(device[0]), (float *)device[1], (float *)device[2], stream);
+            break;
+        default: {
+            Launch launch = reinterpret_cast<Launch>(c.other);
+            launch((float *)device[0], (float *)device[1], (float *)device[2], stream);
+        }
+    }
+    aclrtMemcpy(host[2], sizes[2], device[2], sizes[2], ACL_MEMCPY_DEVICE_TO_HOST);
+    rc = WriteFile((folder + "/output.bin").c_str(), host[2], sizes[2]) ? 0 : 2;
+cleanup:
+    for (void *memory : device) { if (memory != nullptr) { aclrtFree(memory); } }
+    return rc;
+}
+int main(int argc, char *argv[]) {
+    const char *only = (argc > 1) ? argv[1] : nullptr;
+    int rc = 0;
+    aclrtStream stream = nullptr;
+    aclrtCreateStream(&stream);
+    for (size_t i = 0; i < kCount; ++i) {
+        if (only != nullptr && std::strcmp(kCases[i].name, only) != 0) { continue; }
+        rc = RunCase(kCases[i], stream);
+        if (rc != 0) { break; }
+    }
+    return rc;
 }
 """
 WRAPPERS = """
@@ -125,53 +178,93 @@ def test_cases_pass_their_own_comparison(suite: Path, machine: str) -> None:
     assert kinds(suite, machine, only="own/six") == {"sixteen": ("pass", "")}
 
 
-def test_the_host_program_says_which_file_is_which_argument() -> None:
-    left, right = Buffer("leftDevice", "left.bin"), Buffer("rightDevice", "right.bin")
-    out = Buffer("outDevice", None, "output.bin")
-    assert launches(HOST, WRAPPERS, ["eight", "sixteen"], "main.cpp") == {
-        "eight": Launch("Add_eight", (out, left, right, "2.0f")),
-        "sixteen": Launch("Add_sixteen", (out, left, Buffer("rightDevice", "right.bin", None, 32), "2.0f")),
-    }
+def launched(
+    main: str, wrappers: str, folder: Path, case: str = "one"
+) -> list[tuple[str, tuple[object, ...]]]:
+    """The launches of a host program: pointers as the bytes that they point to."""
+    seen: list[tuple[str, tuple[object, ...]]] = []
+
+    def launch(kernel: str, given: tuple[object, ...]) -> None:
+        values = [read(g, 4).tolist() if isinstance(g, Pointer) else g for g in given]
+        seen.append((kernel, tuple(values)))
+
+    HostProgram(main, wrappers, "main.cpp").run("one", folder, launch)
+    return seen
 
 
-def test_macros_copied_numbers_and_bits_of_floats() -> None:
+MAIN = "int main(int argc, char *argv[]) {{ size_t size = 0; void *stream = nullptr; {} return 0; }}"
+
+
+def test_macros_copied_numbers_and_bits_of_floats(tmp_path: Path) -> None:
     wrappers = """
     #define WRAP(name) \\
-        void Launch##name(uint16_t *x, void *number, uint16_t *y, void *stream) { \\
+        extern "C" __global__ AICORE void name(__gm__ uint16_t *, uint16_t, float, half); \\
+        void Launch##name(uint16_t *x, void *number, void *stream) { \\
             uint16_t s; std::memcpy(&s, number, sizeof(uint16_t)); \\
-            name<<<1, nullptr, stream>>>((__gm__ uint16_t *)x, s, to_bits(0x3C00U), (__gm__ uint16_t *)y); \\
+            name<<<1, nullptr, stream>>>((__gm__ uint16_t *)x, s, from_bits(0x3FC00000U), 0x3C00); \\
         }
-WRAP(Scale_one)
+    inline float from_bits(uint32_t bits) { float x; memcpy(&x, &bits, sizeof(float)); return x; }
+    WRAP(Scale)
     """
+    (tmp_path / "s.bin").write_bytes(b"\x07\x01")
+    body = """
+    uint16_t number = 0; uint16_t *memory = nullptr;
+    aclrtMalloc((void **)&memory, 8, ACL_MEM_MALLOC_HUGE_FIRST);
+    memory[1] = 0x0203;
+    std::ifstream file("s.bin", std::ios::binary);
+    if (!file) { return 1; }
+    file.read(reinterpret_cast<char *>(&number), 2);
+    auto_launch(memory, &number, stream);
+    """.replace("auto_launch", "LaunchScale")
+    launch = launched(MAIN.format(body), wrappers, tmp_path)
+    assert launch == [("Scale", ([0, 0, 3, 2], 0x107, 1.5, 0x3C00))]
+
+
+def test_rows_are_padded_in_memory_of_the_host(tmp_path: Path) -> None:
+    """What a helper of the program does to a buffer reaches the kernel."""
     host = """
-    {"one", LaunchScale_one},
-    ReadFile(dir + "/x.bin", size, x, size); ReadFile(dir + "/s.bin", size, s, size);
-    aclrtMemcpy(a, size, x, size, ACL_MEMCPY_HOST_TO_DEVICE);
-    tc.launch((uint16_t *)a, s, b, stream);
-    aclrtMemcpy(y, size, b, size, ACL_MEMCPY_DEVICE_TO_HOST);
-    WriteFile(dir + "/y.bin", y, size);
+    static void Pad(const void *source, void *target, size_t rows, size_t cols, size_t wide) {
+        const char *from = static_cast<const char *>(source);
+        char *to = static_cast<char *>(target);
+        for (size_t r = 0; r < rows; ++r) {
+            memcpy(to + r * wide, from + r * cols, cols);
+            memset(to + r * wide + cols, 9, wide - cols);
+        }
+    }
     """
-    launch = launches(host, wrappers, ["one"], "main.cpp")["one"]
-    arguments = (Buffer("a", "x.bin"), Buffer("s", "s.bin"), "0x3C00", Buffer("b", None, "y.bin"))
-    assert launch == Launch("Scale_one", arguments)
+    body = """
+    void *file = nullptr, *padded = nullptr, *device = nullptr;
+    aclrtMallocHost(&file, 2); aclrtMallocHost(&padded, 4); aclrtMalloc(&device, 4, ACL_ANY);
+    if (!ReadFile("x.bin", size, file, 2)) { return 1; }
+    Pad(file, padded, 2, size / 2, 2);
+    aclrtMemcpy(device, 4, padded, 4, ACL_MEMCPY_HOST_TO_DEVICE);
+    Launch(device, stream);
+    """
+    wrappers = "void Launch(void *x, void *stream) { K<<<1, nullptr, stream>>>((__gm__ uint8_t *)x); }"
+    (tmp_path / "x.bin").write_bytes(bytes([1, 2]))
+    assert launched(host + MAIN.format(body), wrappers, tmp_path) == [("K", ([1, 9, 2, 9],))]
 
 
 @pytest.mark.parametrize(
-    ("host", "wrappers", "message"),
+    ("main", "wrappers", "message"),
     [
-        (HOST, WRAPPERS.replace("LaunchAdd_eight", "LaunchSub_eight8"), "eight: no launch wrapper; known: "),
-        (
-            HOST.replace("outDevice, stream", "stream"),
-            WRAPPERS,
-            "no call that launches LaunchAdd_eight with 4",
-        ),
-        (HOST, WRAPPERS.replace("FACTOR);", "factor());"), "the value of factor\\(\\) is not in the text"),
-        (HOST.replace("WriteFile", "Keep"), WRAPPERS, "no result of Add_eight is followed to a file"),
+        (MAIN.format("Launch(nullptr);"), "", "the value of Launch is not in the text"),
+        (MAIN.format("while (true) { size = 1; }"), "", "no end after [0-9]+ steps"),
+        (MAIN.format('std::fprintf(stderr, "no %s", "luck"); return 3;'), "", "fails: no luck"),
+        (MAIN.format(""), "", "launches no kernel"),
+        (MAIN.format("int *p = nullptr; p[0] = 1;"), "", "is not followed"),
+        (MAIN.format("size = (;"), "", "main.cpp:1: found ';'; expected an expression"),
+        (MAIN.format("size = 1"), "", "main.cpp:1: found 'return'; expected ';'"),
+        (MAIN.format("L(stream);"), "void L(void *s);", "L is declared, but not in the text"),
+        ("int main(int argc) { L(1); }", "void L(strange *s) {}", "launch.cpp:1: found 'strange'"),
+        ("int x = @;", "", "main.cpp:1: found '@'; expected an expression"),
     ],
 )
-def test_what_is_not_understood_of_a_host_program_is_named(host: str, wrappers: str, message: str) -> None:
-    found = launches(host, wrappers, ["eight"], "main.cpp")["eight"]
-    assert isinstance(found, FileError) and re.search(f"main.cpp: case .*{message}", str(found))
+def test_what_is_not_understood_of_a_host_program_is_named(
+    main: str, wrappers: str, message: str, tmp_path: Path
+) -> None:
+    with pytest.raises(FileError, match=message):
+        launched(main, wrappers, tmp_path)
 
 
 def test_a_wrong_result_differs_with_the_words_of_the_comparison(suite: Path) -> None:

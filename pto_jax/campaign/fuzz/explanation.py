@@ -1,0 +1,88 @@
+"""What the programs of a campaign are made of, by a sample of them."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+
+from ... import isa
+from ...generate.programs import Case
+from ...lockstep.opcodes import Opcode
+from ...lockstep.tables import Tables
+from ..report.text import table
+from .coverage import of_program
+from .executor_cases import Generated
+from .plan import Plan
+
+#: Programs that are made to be counted; tables of lockstep.
+SAMPLE, TABLES = 400, 24
+_SHOWN = 12
+_PARTS = ("instruction", "element type", "attribute", "valid region", "layout")
+
+
+def explain(plan: Plan) -> str:
+    """A table for each property of the operations, how many of 100 have each value, rarest last.
+
+    ``plan`` says the programs; some hundred are made and none is executed.
+
+    >>> print(explain(Plan(lockstep=True, opcodes=20, profiles=("a5",), only=("tabs",), dtypes=("f16",))))
+    tables of 24 in lockstep, programs of 20 instructions
+    instruction: 1
+      tabs  100.0 %
+    element type: 1
+      f16  100.0 %
+    layout: 1
+      row  100.0 %
+    """
+    if plan.lockstep:
+        return "\n".join(_lockstep(plan))
+    return "\n".join(_generated(plan))
+
+
+def _generated(plan: Plan) -> Iterator[str]:
+    source = Generated.of(plan)
+    cases = [source.case(index) for index in range(plan.start, plan.start + SAMPLE)]
+    cells: Counter[str] = Counter()
+    for case in cases:
+        cells.update(of_program(case.program))
+    yield f"{SAMPLE} programs, {cells.total() / SAMPLE:.1f} instructions in each"
+    having = Counter(name for case in cases for name in {op.name for op in case.program.walk()})
+    instructions = Counter({n: count for n, count in having.items() if n in isa.instructions()})
+    yield from _listed("programs with the instruction", instructions, SAMPLE)
+    for number, part in list(enumerate(_PARTS))[1:]:
+        counted: Counter[str] = Counter()
+        for cell, count in cells.items():
+            counted[cell.split("|")[number]] += count
+        yield from _listed(part, counted)
+    yield from _listed("programs", _properties(cases), SAMPLE)
+
+
+def _properties(cases: list[Case]) -> Counter[str]:
+    counted: Counter[str] = Counter()
+    for case in cases:
+        names = {op.name for op in case.program.walk()}
+        counted[f"profile {case.profile.name}"] += 1
+        counted["several blocks"] += case.grid > 1
+        counted["several functions"] += len(case.program.functions) > 1
+        counted["control flow"] += any(name.startswith("scf.") for name in names)
+        counted["a fragment"] += case.program.fragment
+    return counted
+
+
+def _lockstep(plan: Plan) -> Iterator[str]:
+    tables = Tables(plan.profiles, plan.opcodes, plan.only, plan.dtypes, plan.regions)
+    opcodes: list[Opcode] = []
+    for turn in range(TABLES):
+        opcodes += tables.of((turn + 1) * tables.span).opcodes
+    yield f"tables of {TABLES} in lockstep, programs of 20 instructions"
+    yield from _listed("instruction", Counter(o.name for o in opcodes))
+    yield from _listed("element type", Counter(o.dtype.name for o in opcodes))
+    yield from _listed("layout", Counter("row" if o.kinds[0].type.layout == "ND" else "col" for o in opcodes))
+
+
+def _listed(part: str, counted: Counter[str], total: int | None = None) -> Iterator[str]:
+    ranked = [(n, f"{100 * c / (total or counted.total()):.1f} %") for n, c in counted.most_common() if c]
+    yield f"{part}: {len(ranked)}"
+    few = len(ranked) <= 2 * _SHOWN
+    for line in table(ranked if few else [*ranked[:_SHOWN], ("...", ""), *ranked[-_SHOWN:]]):
+        yield f"  {line}"

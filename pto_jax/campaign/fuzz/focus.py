@@ -1,0 +1,125 @@
+"""What generated programs concentrate on: instructions, types, layouts, valid regions, values, weights.
+
+>>> focus = Focus(only=("tcvt",), dtypes=("f16",), regions=("odd",))
+>>> sorted(focus.options(STRAIGHT).only), focus.profiles(STRAIGHT)
+(['tcvt'], ('cpu_sim', 'a2a3', 'a5'))
+>>> Focus(only=("tcvtt",))
+Traceback (most recent call last):
+pto_jax.errors.ArgumentError: --only tcvtt: no generated instruction (did you mean 'tcvt'?)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import get_args
+
+from ...errors import ArgumentError
+from ...generate.options import LAYOUT_NAMES, STRAIGHT, Options, Region
+from ...generate.selection import catalogue, select
+from ...generate.values import RECIPES
+from ...ir.dtypes import TILE_DTYPES
+from ...isa.declare import InstructionClass
+from ...lockstep import opcodes as lockstep
+from ...lockstep.table import REGIONS
+from ...profiles import PROFILE_NAMES, ProfileName
+from ...text.names import canonical, suggestion
+
+REGION_KINDS: tuple[Region, ...] = get_args(Region)
+CLASSES: tuple[InstructionClass, ...] = get_args(InstructionClass)
+
+
+@dataclass(frozen=True)
+class Focus:
+    """What the options of a campaign say of its programs; nothing where all is wanted.
+
+    ``only`` names instructions, ``dtypes`` element types and ``layouts`` layouts that an operand of each has,
+    ``regions`` kinds of valid regions, ``values`` recipes, ``weights`` are ``NAME=FACTOR`` of an instruction
+    or class. ArgumentError for a name that there is not.
+    """
+
+    only: tuple[str, ...] = ()
+    dtypes: tuple[str, ...] = ()
+    layouts: tuple[str, ...] = ()
+    regions: tuple[str, ...] = ()
+    values: tuple[str, ...] = ()
+    weights: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "only", tuple(map(canonical, self.only)))
+        for option, given, allowed in (
+            ("dtype", self.dtypes, [d.name for d in TILE_DTYPES]),
+            ("layout", self.layouts, LAYOUT_NAMES),
+            ("region", self.regions, REGION_KINDS),
+            ("values", self.values, RECIPES),
+        ):
+            unknown = [name for name in given if name not in allowed]
+            if unknown:
+                raise ArgumentError(f"--{option} {unknown[0]}; allowed: {' '.join(allowed)}")
+        for name in self.only:
+            if name not in _generated():
+                raise ArgumentError(
+                    f"--only {name}: no generated instruction{suggestion(name, _generated())}"
+                )
+        for text in self.weights:
+            _factor(text)
+
+    def options(self, options: Options) -> Options:
+        """Options of the generator with this focus, on the profiles that have such programs."""
+        narrowed = replace(
+            options,
+            only=frozenset(self.only) or options.only,
+            dtypes=frozenset(self.dtypes),
+            layouts=frozenset(self.layouts),
+            regions=tuple(k for k in REGION_KINDS if k in self.regions),
+            uneven=0.0 if self.regions else options.uneven,
+            recipes=tuple(r for r in RECIPES if r in self.values) or options.recipes,
+            factors=(*options.factors, *map(_factor, self.weights)),
+        )
+        having = tuple(p for p in narrowed.profiles if select(p, narrowed).names)
+        if not having:
+            raise ArgumentError(f"{self}: no instruction of {' '.join(options.profiles)} has such operands")
+        return replace(narrowed, profiles=having)
+
+    def profiles(self, options: Options) -> tuple[ProfileName, ...]:
+        """The profiles that have programs of these options with this focus."""
+        return self.options(options).profiles
+
+    def in_lockstep(self, profiles: Sequence[ProfileName]) -> bool:
+        """Whether programs that are made as arrays can follow it."""
+        if self.layouts or self.values or self.weights or not set(self.regions) <= set(REGIONS):
+            return False
+        return any(
+            not self.only or set(self.only) <= set(lockstep.names(p)) for p in profiles or PROFILE_NAMES
+        )
+
+    def __str__(self) -> str:
+        said = {
+            "only": self.only,
+            "dtype": self.dtypes,
+            "layout": self.layouts,
+            "region": self.regions,
+            "values": self.values,
+            "weight": self.weights,
+        }
+        return " ".join(f"--{option} {' '.join(names)}" for option, names in said.items() if names)
+
+
+@cache
+def _generated() -> frozenset[str]:
+    return frozenset(n for p in PROFILE_NAMES for n in catalogue(p, STRAIGHT.elements))
+
+
+def _factor(text: str) -> tuple[str, float]:
+    name, _, number = text.partition("=")
+    known: Iterable[str] = (*CLASSES, *_generated())
+    if name not in known:
+        raise ArgumentError(f"--weight {text}: no instruction or class {name}{suggestion(name, known)}")
+    try:
+        factor = float(number)
+    except ValueError:
+        factor = -1.0
+    if not 0 <= factor < float("inf"):
+        raise ArgumentError(f"--weight {text}; allowed: NAME=FACTOR with a factor of 0 or more")
+    return name, factor

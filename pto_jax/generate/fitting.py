@@ -1,0 +1,203 @@
+"""Integer arguments and buffer sizes that suit a program: nothing leaves what it is a part of.
+
+Numbers are drawn and the program is followed with them (:mod:`.tainted`). Where a rule is broken, the
+arguments that broke it become smaller, or larger where something was negative: a table of block numbers
+holds numbers of blocks that there are, a position is one of those that exist. Arguments that make loops long
+become smaller as well. No name of the program means anything here.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from ..errors import PtoError
+from ..interpreter.launch import run_block
+from ..ir.program import Function, Program
+from ..ir.types import PtrType, ScalarType
+from ..profiles import ProfileName
+from .tainted import Broken, Origins, TaintMachine, TooLong
+
+#: Executions that are followed to repair numbers, and draws before numbers that write nothing are taken.
+REPAIRS, DRAWS = 60, 6
+#: Instructions that an execution may have where arguments decide on it.
+WORK = 400
+#: Numbers up to which extents grow to hold what lies behind them.
+LARGE = 1 << 10
+#: Elements of a table up to which they are all different draws.
+_PERIOD = 1 << 16
+
+
+@dataclass(frozen=True)
+class Fit:
+    """Integers for a program's arguments.
+
+    ``scalars`` are the integer scalars; ``tables`` the lowest and the highest element of the buffers whose
+    elements are read as scalars; ``reached`` the number of elements of each buffer that are accessed, of
+    those for which it is known. ``writes`` tells whether anything is written.
+    """
+
+    scalars: Mapping[str, int]
+    tables: Mapping[str, tuple[int, int]]
+    reached: Mapping[str, int]
+    seed: int
+    writes: bool
+
+    def table(self, name: str, count: int) -> NDArray[np.int64]:
+        """The elements of a table."""
+        return table(self.seed, name, self.tables[name], count)
+
+
+def table(seed: int, name: str, bounds: tuple[int, int], count: int) -> NDArray[np.int64]:
+    """Integers within bounds, the same for a name and a seed: the first ones of any number of them."""
+    low, high = bounds
+    drawn = low + np.floor(_fractions(seed, name) * (high - low + 1)).astype(np.int64)
+    return np.resize(drawn, count)
+
+
+@lru_cache(maxsize=64)
+def _fractions(seed: int, name: str) -> NDArray[np.float64]:
+    return np.random.default_rng((seed, zlib.crc32(name.encode()))).random(_PERIOD)
+
+
+@dataclass(eq=False)
+class _Search:
+    """The numbers that are tried: those of scalars, and the bounds of the elements of buffers."""
+
+    program: Program
+    function: Function
+    profile: ProfileName
+    grid: int
+    seed: int
+    scalars: dict[str, int]
+    tables: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def follow(self) -> tuple[TaintMachine, Broken | None]:
+        """An execution with the present numbers, and the first rule that it breaks."""
+        machine = TaintMachine(self.profile, self.scalars, self._element)
+        operands = [machine.argument(a) for a in self.function.args]
+        try:
+            for number in dict.fromkeys((0, 1, self.grid - 1)):
+                if number < self.grid:
+                    run_block(self.program, machine, self.function, operands, number, self.grid)
+        except Broken as broken:
+            return machine, broken
+        except (TooLong, PtoError):
+            # What was seen so far is all that is known; execution says what is wrong.
+            machine.unsized |= machine.reached.keys()
+        return machine, None
+
+    def _element(self, buffer: str, at: int) -> int:
+        bounds = self.tables.setdefault(buffer, (0, 8))
+        return int(table(self.seed, buffer, bounds, _PERIOD)[at % _PERIOD])
+
+    def repair(self, broken: Broken, rng: np.random.Generator) -> bool:
+        """Change the numbers that broke a rule; False where there are none.
+
+        Conditions on elements may have broken one that no number names: then all tables change.
+        """
+        if not broken.small | broken.large:
+            return self.smaller(frozenset(self.tables))
+        small = frozenset(n for n in broken.small - broken.large if self.scalars.get(n, 0) < LARGE)
+        if small:
+            self.larger(small)
+        elif broken.large and not self.smaller(broken.large):
+            # Nothing smaller helps: some numbers belong together.
+            for name in sorted(broken.large & self.scalars.keys()):
+                self.scalars[name] = int(rng.integers(0, 65))
+        return bool(small or broken.large)
+
+    def smaller(self, origins: Origins) -> bool:
+        """Halve numbers; whether any changed."""
+        before = dict(self.scalars), dict(self.tables)
+        for name in origins:
+            if name in self.scalars:
+                self.scalars[name] = int(self.scalars[name] / 2)
+            else:
+                low, high = self.tables.get(name, (0, 8))
+                self.tables[name] = int(low / 2), int(high / 2)
+        return before != (self.scalars, self.tables)
+
+    def larger(self, origins: Origins) -> None:
+        """Double numbers, and make them positive."""
+        for name in origins:
+            if name in self.scalars:
+                self.scalars[name] = min(abs(2 * self.scalars[name]) + 1, 1 << 16)
+            else:
+                low, high = self.tables.get(name, (0, 8))
+                low = min(abs(2 * low) + 1, 1 << 16)
+                self.tables[name] = low, max(low, high)
+
+
+def fit(
+    program: Program,
+    function: Function,
+    profile: ProfileName,
+    scalars: Mapping[str, int],
+    seed: int,
+    grid: int = 1,
+) -> Fit | None:
+    """Numbers that suit a function launched on ``grid`` blocks, as near to ``scalars`` as repairs allow.
+
+    None where none were found.
+
+    >>> import pto_jax as pto
+    >>> text = "func.func @f(%p: !pto.ptr<f32>, %n: index) { %c = arith.constant 8 : index "
+    >>> text += "%s = arith.constant 1 : index %v = pto.make_tensor_view %p, shape = [%c], strides = [%s] "
+    >>> text += ": !pto.tensor_view<?xf32> %w = pto.partition_view %v, offsets = [%n], sizes = [%s] "
+    >>> text += ": !pto.tensor_view<?xf32> -> !pto.partition_tensor_view<1xf32> return }"
+    >>> program = pto.parse(text)
+    >>> fit(program, program.functions[0], "a5", {"n": 100}, 0).scalars["n"] < 8
+    True
+    """
+    search = _Search(program, function, profile, grid, seed, dict(scalars))
+    found = None
+    rng = np.random.default_rng(seed)
+    for draw in range(DRAWS):
+        if draw:
+            search.scalars = {name: int(rng.integers(0, 4**draw)) for name in scalars}
+            search.tables = dict.fromkeys(search.tables, (0, 4**draw))
+        made = _repaired(search, rng)
+        found = made if made is not None and (found is None or made.writes) else found
+        if found is not None and found.writes:
+            break
+    return found
+
+
+def _repaired(search: _Search, rng: np.random.Generator) -> Fit | None:
+    for _ in range(REPAIRS):
+        machine, broken = search.follow()
+        if broken is None:
+            if not search.smaller(_costly(machine)):
+                return _fit_of(search, machine)
+        elif not search.repair(broken, rng):
+            return None
+    return None
+
+
+def _costly(machine: TaintMachine) -> Origins:
+    """The arguments that make an execution long, or its buffers large."""
+    longest = max(machine.trips, key=machine.trips.__getitem__, default=frozenset())
+    long = machine.work > WORK and machine.trips.get(longest, 0) > 1
+    return machine.far | (longest if long else frozenset())
+
+
+def _fit_of(search: _Search, machine: TaintMachine) -> Fit:
+    reached = {name: n for name, n in machine.reached.items() if name not in machine.unsized}
+    tables = {name: search.tables[name] for name in machine.tables}
+    return Fit(dict(search.scalars), tables, reached, search.seed, bool(machine.written))
+
+
+def integers(function: Function) -> Sequence[str]:
+    """The integer scalars among a function's arguments."""
+    return [a.name for a in function.args if isinstance(a.type, ScalarType) and not a.type.dtype.is_float]
+
+
+def suits(program: Program, function: Function) -> bool:
+    """Whether there is something to fit: arguments of an entry that are pointers and scalars."""
+    return not program.fragment and all(isinstance(a.type, PtrType | ScalarType) for a in function.args)

@@ -1,0 +1,80 @@
+"""Pipes under control flow that only execution knows: cores enter its regions together."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax import oracle
+from tests.runtime.test_cores import PRODUCT, A, H, equal_everywhere, matrices, pipe_program, put
+
+PUSH = f"{PRODUCT}\n pto.tpush_to_aiv(%a : {A}) {{split = 1}}"
+POP = f"%t = pto.tpop_from_aic {{split = 1}} -> {H}"
+FREE = "pto.tfree_from_aic {split = 1}"
+ROW = """%half = arith.muli %s, %c8 : index
+    %at = arith.muli %i, %c16 : index
+    %row = arith.addi %at, %half : index"""
+STORE = f"{POP}\n {ROW}\n {put('t', H, '%row', 8, 16)}\n {FREE}"
+
+
+def loop(last: str, body: str) -> str:
+    return f"scf.for %i = %c0 to {last} step %c1 {{ {body} }}"
+
+
+def test_loops_of_as_many_trips() -> None:
+    x, y = matrices()
+    text = pipe_program(loop("%n", PUSH), loop("%n", STORE))
+    for n in (0, 1, 3):
+        out = equal_everywhere(text, x, y, n)["y"]
+        assert (out[: 16 * n] == np.tile(x[:16] @ x[:16], (n, 1))).all() and (
+            out[16 * n :] == y[16 * n :]
+        ).all()
+
+
+def test_branches_inside_loops() -> None:
+    x, y = matrices()
+    condition = "%even = arith.remsi %i, %c2 : index\n %g = arith.cmpi eq, %even, %c0 : index"
+
+    def guarded(body: str) -> str:
+        return loop("%n", f"{condition}\n scf.if %g {{ {body} }}")
+
+    out = equal_everywhere(pipe_program(guarded(PUSH), guarded(STORE)), x, y, 3)["y"]
+    assert (out[:16] == out[32:48]).all() and (out[16:32] == y[16:32]).all()
+
+
+def test_a_loop_that_hands_on_more_than_it_takes_is_refused_with_its_place() -> None:
+    x, y = matrices()
+    text = pipe_program(loop("%n", f"{PUSH}\n pto.tpush_to_aiv(%a : {A}) {{split = 1}}"), loop("%n", STORE))
+    kernel = pto.compile(pto.parse(text), "a5")
+    with pytest.raises(pto.NotExecutableError, match="a region that leaves tiles in a pipe") as found:
+        kernel(x, y, 2)
+    assert found.value.diagnostics[0].span is not None
+
+
+def test_a_long_loop_of_known_trips_that_leaves_tiles_is_written_out() -> None:
+    """The tiles of each trip are taken in the next one."""
+    x, y = matrices()
+    more = f"{PRODUCT}\n pto.tpush_to_aiv(%a : {A}) {{split = 1}}"
+    cube = f"{more}\n {loop('%c256', PUSH)}"
+    vector = f"{loop('%c256', f'{POP} {FREE}')}\n %i = arith.constant 0 : index\n {STORE}"
+    out = equal_everywhere(pipe_program(cube, vector), x, y, 1)["y"]
+    assert (out[:16] == x[:16] @ x[:16]).all()
+
+
+def test_loops_of_other_trips_break_a_rule() -> None:
+    x, y = matrices()
+    text = pipe_program(loop("%n", PUSH), f"%k = arith.addi %n, %c1 : index\n {loop('%k', STORE)}")
+    program = pto.parse(text)
+    with pytest.raises(pto.ExecutionError, match="for ever"):
+        oracle.run(program, (x, y, 1), profile="a5")
+    _, report = pto.compile(program, "a5", checks=True)(x, y, 1)
+    assert [d.rule for d in report.problems()] == ["cores", "cores"]  # one of each vector core
+
+
+def test_a_loop_beside_a_branch_is_refused() -> None:
+    x, y = matrices()
+    branch = f"%i = arith.constant 0 : index\n %g = arith.cmpi eq, %n, %c1 : index\n scf.if %g {{ {STORE} }}"
+    kernel = pto.compile(pto.parse(pipe_program(loop("%n", PUSH), branch)), "a5")
+    with pytest.raises(pto.NotExecutableError, match="allowed: loops and branches that all cores"):
+        kernel(x, y, 1)
