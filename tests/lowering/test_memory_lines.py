@@ -1,0 +1,68 @@
+"""Windows of lines whose beginnings only execution knows, and what XLA makes of transfers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax.examples import example
+from pto_jax.lowering.memory_lines import Lines
+from pto_jax.lowering.words import x64
+
+SIZE, SHAPE = 40, (4, 6)
+#: Offset and stride of lines: apart, overlapping, equal, backwards, partly and wholly outside.
+PLACES = [(0, 10), (3, 7), (2, 2), (5, 0), (30, -9), (-3, 9), (10, 12), (36, 1), (-50, 20), (2**40, 3)]
+
+
+def _lines(offset: Any, stride: Any, count: Any, length: Any, by_row: bool) -> Lines:
+    number = np.arange(SHAPE[0 if by_row else 1], dtype=np.int64)
+    return Lines(offset + number * stride, count, length, by_row)
+
+
+@jax.jit
+def _both(buffer: Any, words: Any, offset: Any, stride: Any, count: Any, length: Any) -> Any:
+    found = [_lines(offset, stride, count, length, by_row) for by_row in (True, False)]
+    return [(lines.read(buffer, SHAPE), lines.write(buffer, words)) for lines in found]
+
+
+@pytest.mark.parametrize(("offset", "stride"), PLACES)
+def test_lines_are_read_and_written_in_their_order_inside_the_buffer_only(offset: int, stride: int) -> None:
+    buffer, words = (
+        np.arange(1, SIZE + 1, dtype=np.uint32),
+        np.arange(101, 125, dtype=np.uint32).reshape(SHAPE),
+    )
+    count, length = 3, 5
+    with x64():
+        numbers = [np.int64(n) for n in (offset, stride, count, length)]
+        found = _both(buffer, words, *numbers)
+        batched = jax.vmap(_both, in_axes=(0, 0, 0, None, None, None))(
+            *(jnp.stack([x, x]) for x in (buffer, words, numbers[0])), *numbers[1:]
+        )
+    for by_row, results, many in zip((True, False), found, batched, strict=True):
+        read, written = np.zeros(SHAPE, np.uint32), buffer.copy()
+        for line in range(count):
+            for i in range(length):
+                at, lane = offset + line * stride + i, (line, i) if by_row else (i, line)
+                if all(n < side for n, side in zip(lane, SHAPE, strict=True)) and 0 <= at < SIZE:
+                    read[lane], written[at] = buffer[at], words[lane]
+        for got, several, wanted in zip(results, many, (read, written), strict=True):
+            np.testing.assert_array_equal(got, wanted)
+            np.testing.assert_array_equal(several, [wanted, wanted])
+
+
+@pytest.mark.parametrize("name", ["rmsnorm", "softmax", "masked_tile", "grid_reduction"])
+@pytest.mark.parametrize("numerics", ["fast", "exact"])
+def test_a_batch_of_affine_windows_has_neither_gathers_nor_scatters(name: str, numerics: Any) -> None:
+    shipped = example(name)
+    kernel = pto.compile(pto.load(shipped.path), numerics=numerics, grid=shipped.grid)
+    given = [shipped.arguments()[a.name] for a in kernel.arguments]
+    axes = [0 if value.ndim else None for value in given]
+    batch = [np.stack([value, value]) if value.ndim else value for value in given]
+    text = jax.jit(jax.vmap(kernel, in_axes=axes)).lower(*batch).compile().as_text()
+    assert text is not None and not re.findall(r" (?:gather|scatter)\(", text)
