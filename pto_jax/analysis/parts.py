@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from functools import lru_cache
 
 from .. import isa
 from ..ir.dtypes import I64
@@ -15,7 +14,6 @@ from ..ir.types import ScalarType
 _KIND = "pto.kernel_kind"
 
 
-@lru_cache(maxsize=1024)
 def with_entry(program: Program) -> Program:
     """The program with an entry that executes both parts of a kernel; any other program as it is.
 
