@@ -30,10 +30,9 @@ def alias(state: State) -> None:
         _part,
         _again,
         _resize,
-        slots,
         *(() if state.options.defined else (_overlay, _move)),
     )
-    make = state.rng.choice(makers)
+    make = slots if state.chance(state.options.storage / 2) else state.rng.choice(makers)
     state.attempt(lambda: make(state, held))
 
 
@@ -83,7 +82,7 @@ def _window(state: State, held: Held) -> None:
         at = state.rng.randint(0, room)
         offsets.append(state.number(at))
         constants[offsets[-1].name] = at
-    name = state.rng.choice(("subset", "subview"))
+    name = "subview" if state.chance(2 * state.options.storage) else "subset"
     valid = (rows, cols)
     extents: list[Value] = []
     if name == "subview" and state.chance(0.5):
@@ -181,7 +180,7 @@ def _resize(state: State, held: Held) -> None:
 
 def scalar(state: State) -> None:
     """A scalar computed from others, read from a tile, or kept in local memory."""
-    make = state.rng.choices((_computed, local, query), (5, 1, 1))[0]
+    make = state.rng.choice((local, query)) if state.chance(state.options.storage) else _computed
     state.attempt(lambda: make(state))
 
 

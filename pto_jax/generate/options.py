@@ -50,7 +50,8 @@ class Options:
 
     Of statements: that one is a loop or branch (``control``), a call (``calls``), makes another handle over
     bytes of a tile (``aliasing``), computes with scalars (``scalars``), uses global memory through pointers
-    and views of its own (``memory``), prints a tile or scalar (``output``).
+    and views of its own (``memory``), prints a tile or scalar (``output``). Of handles and scalars: that one
+    is a slot, a window with a valid region, an element of local storage or a valid size (``storage``).
 
     Of programs: that one is a module of functions and no fragment (``functions``; only these have calls,
     pointers and blocks), that it runs on several blocks (``blocks``), that it orders its pipes itself
@@ -84,6 +85,7 @@ class Options:
     sync: float = 0.0
     cores: float = 0.0
     output: float = 0.0
+    storage: float = 0.0
     functions: float = 0.0
     blocks: float = 0.0
     depth: int = 2
@@ -113,9 +115,10 @@ CONTROL = replace(
     reuse=0.9,
     elements=2048,
 )
-ALIASES = replace(STRAIGHT, aliasing=0.3, addresses=0.5, factors=_MOSTLY_SIMPLE, reuse=0.9)
+ALIASES = replace(STRAIGHT, storage=0.2, aliasing=0.3, addresses=0.5, factors=_MOSTLY_SIMPLE, reuse=0.9)
 EVERYTHING = replace(
     CONTROL,
+    storage=0.3,
     aliasing=0.15,
     addresses=0.3,
     calls=0.1,

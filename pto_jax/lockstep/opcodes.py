@@ -123,7 +123,7 @@ def one_opcode(
         last = None
         for kinds in _arrangements(operands, bound, shapes):
             defaults, *others = _attributes(instruction)
-            tried = [*_shuffled([defaults, *others], draw)[:1], defaults]
+            tried = [*_shuffled([defaults, *others], draw)[:1], defaults, *others]
             legal = next((a for a in tried if _legal(instruction, p, form, kinds, a)), None)
             if legal is not None:
                 last = _opcode(instruction, p, form, kinds, legal)

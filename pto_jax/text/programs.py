@@ -188,7 +188,7 @@ class ProgramReader(Reader):
             return control(self, results, start)
         if fmt is None and name not in instruction_names():
             self._unknown(spelled, name_start)
-        if self.language != PRESENT:
+        if self._asked not in (None, PRESENT):
             self._in_language(name, spelled, name_start)
         c.advance()
         if fmt is not None and not self._tile_spelling(fmt):
@@ -240,7 +240,10 @@ class ProgramReader(Reader):
         return read_generic(self, TileOp(name, results, start))
 
     def _in_language(self, name: str, spelled: str, start: int) -> None:
-        """Report an instruction that only later versions of the language have."""
+        """Report an instruction that only later versions have than the one that the user says.
+
+        What a text says of itself is how the unwritten is to be read: programs are printed so that have both.
+        """
         instruction = isa.find(name)
         first = since(instruction) if instruction is not None else self.language
         if first > self.language:

@@ -209,7 +209,7 @@ def test_tiles_must_fit_their_memory() -> None:
 def test_generated_programs_close_what_they_open_and_define_what_they_use() -> None:
     written = 0
     for preset in ("straight", "control", "aliases", "everything"):
-        for case in cases(5, 12, replace(PRESETS[preset], profiles=("cpu_sim",))):
+        for case in cases(5, 24, replace(PRESETS[preset], profiles=("cpu_sim",))):
             try:
                 text = source(case, Oracle().run(case).outputs, "manual")
             except NotExecutableError as error:

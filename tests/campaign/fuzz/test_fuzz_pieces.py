@@ -20,7 +20,6 @@ from pto_jax.campaign.fuzz.store import Store
 from pto_jax.campaign.fuzz.worker import Guarded
 from pto_jax.campaign.recorder import FOLDERS, forget
 from pto_jax.errors import FileError
-from tests.campaign.row import ROW
 
 ULP = '{"texp|f32": {"buckets": {"1": 2}, "nan": 0, "worst": 1}}'
 
@@ -73,10 +72,12 @@ def test_an_unfinished_block_goes_on_where_the_store_ends(tmp_path: Path) -> Non
 
 
 def test_cases_that_are_drawn_again_are_counted_once_in_any_division(tmp_path: Path) -> None:
-    """A row outside its buffer on some inputs; machines that take one case, and many of them."""
-    file = tmp_path / "row.pto"
-    file.write_text(ROW)
-    plan = Plan(programs=(str(file),), tested="oracle:a5", profiles=("cpu_sim",))
+    """Valid regions that have to be equal, on some inputs; machines that take one case, and many of them."""
+    file = tmp_path / "sum.pto"
+    tile = "!pto.tile<16x16x{}, valid=?x?>"
+    types = ", ".join(tile.format(name) for name in ("f16", "f32", "f32"))
+    file.write_text(f"taddreluconv %dst, %a, %b : {types}\n")
+    plan = Plan(programs=(str(file),), tested="eager", profiles=("cpu_sim",))
     one = CaseExecutor(plan, forget, lambda index: None)
     pieces = list(one.pieces(0, 16))
     assert [(p.start, p.count) for p in pieces] == [(i, 1) for i in range(16)]
