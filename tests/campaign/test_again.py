@@ -5,8 +5,10 @@ from __future__ import annotations
 import os
 import signal
 from collections import Counter
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from pto_jax.campaign.again import Again
@@ -37,13 +39,20 @@ def test_errors_keep_their_kind_and_place(again: Again, tmp_path: Path) -> None:
     file = tmp_path / "row.pto"
     file.write_text(ROW)
     made = Programs.of(Plan(programs=(str(file),), tested="oracle:again"))
+    # Generated inputs keep the rule; every other case has a row outside the buffer.
     cases = [made.case(i, 0) for i in range(8)]
+    cases[::2] = [_with_row(case, 9) for case in cases[::2]]
     stopped = [(case, error) for case in cases if (error := error_of(case)) is not None]
     assert 0 < len(stopped) < len(cases)
     for case, here in stopped:
         with pytest.raises(ExecutionError) as there:
             again.run(case)
         assert str(there.value) == str(here) and there.value.diagnostics == here.diagnostics
+
+
+def _with_row(case: Case, row: int) -> Case:
+    number = replace(case.inputs["r"], words=np.full_like(case.inputs["r"].words, row))
+    return replace(case, inputs={**case.inputs, "r": number})
 
 
 def error_of(case: Case) -> ExecutionError | None:
