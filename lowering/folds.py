@@ -156,11 +156,7 @@ def first_extreme(
     A NaN in line 0 stays the extreme, no other NaN becomes one, and zeros of both signs are equal. Line 0
     takes part even where ``size`` is 0.
     """
-    keys = bits.ordered(lines, dtype)
-    keys = keys if largest else lax.bitwise_not(keys)
-    lowest = keys.dtype.type(np.iinfo(keys.dtype).min)
-    if dtype.is_float:
-        keys = bits.where(bits.is_nan(lines, dtype), lowest, keys)
+    keys, lowest = _keys(dtype, lines, largest)
     size = max(size, 1) if isinstance(size, int) else lax.max(size, np.int32(1))
     keys = mask_lines(keys, size, lowest)
     lines = mask_lines(lines, keys.shape[0], lines.dtype.type(0))
@@ -190,11 +186,7 @@ def extreme(
         )
         word = a.encode(lax.reduce(values, np.float32(fill), combine, (axis,)))
     else:
-        keys = bits.ordered(lines, dtype)
-        keys = keys if largest else lax.bitwise_not(keys)
-        lowest = keys.dtype.type(np.iinfo(keys.dtype).min)
-        if dtype.is_float:
-            keys = bits.where(bits.is_nan(lines, dtype), lowest, keys)
+        keys, lowest = _keys(dtype, lines, largest)
         keys = mask_lines(keys, size, lowest, axis)
         best: Array = lax.reduce(keys, lowest, lax.max, (axis,))
         best = best if largest else lax.bitwise_not(best)
@@ -207,6 +199,18 @@ def extreme(
         return word
     first = lax.index_in_dim(lines, 0, axis, keepdims=False)
     return lax.select(bits.is_nan(first, dtype), first, word)
+
+
+def _keys(
+    dtype: DType, lines: UInt[Array, "_ _"], largest: bool
+) -> tuple[Shaped[Array, "_ _"], np.integer[Any]]:
+    """Integers of which the largest belongs to the extreme, NaNs below all numbers, and the least integer."""
+    keys = bits.ordered(lines, dtype)
+    keys = keys if largest else lax.bitwise_not(keys)
+    lowest = keys.dtype.type(np.iinfo(keys.dtype).min)
+    if dtype.is_float:
+        keys = bits.where(bits.is_nan(lines, dtype), lowest, keys)
+    return keys, lowest
 
 
 def _first_zero(lines: UInt[Array, "_ _"], dtype: DType, axis: int) -> Bool[Array, " lanes"]:

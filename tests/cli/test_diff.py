@@ -239,4 +239,4 @@ def test_the_changes_of_the_language_are_one_table(commands: Any) -> None:
     assert lines[0].startswith("2026-08 tcvt default: ") and lines[0].endswith(" -> OFF")
     assert any(line.startswith("2026-08 taddrelu new") for line in lines)
     assert commands("isa", "--changes", "--json") == 0
-    assert {row["kind"] for row in json.loads(commands.out)} == {"default", "new", "removed", "form"}
+    assert {row["kind"] for row in json.loads(commands.out)} == {"default", "new", "removed", "form", "rule"}
