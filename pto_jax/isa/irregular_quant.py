@@ -51,6 +51,20 @@ def _quant_dst(site: Site) -> Iterator[Finding]:
         yield "dst", f"dst has element type {d} with {kind.name}; allowed: {wanted}"
 
 
+@forbid(
+    "quant-sign",
+    "INT8_SYM with an i8 dst, INT8_ASYM with a u8 dst, as others read it",
+    source="PTOAS verifier; pto-isa headers",
+    severity="warning",
+    invalid_if=retype("dst", "i8", "u8"),
+    since="2026-08",
+    on_lanes=False,
+)
+def _quant_sign(site: Site) -> Iterator[Finding]:
+    """The bits are those of the kind whatever dst's type: who reads them as such may be surprised."""
+    yield from _quant_dst.check(site)
+
+
 def _in_rows(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     return give("scale", TileType(F32, 8, 8))(types, attrs, profile)
 
@@ -125,6 +139,7 @@ TQUANT = tile_instruction(
     extra=(
         _quant_type,
         _quant_dst,
+        _quant_sign,
         _parameter_layout,
         fixed_type("scale", ("f32",), PROFILE_NAMES, HEADERS),
         fixed_type("offset", ("f32",), PROFILE_NAMES, HEADERS),

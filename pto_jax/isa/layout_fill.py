@@ -197,7 +197,7 @@ def _fill(name: str, summary: str, shape: Constraint) -> Instruction:
         name,
         summary,
         _SEMANTICS,
-        (OPEN_DST, SRC) if shape is _larger else UNARY,
+        (OPEN_DST, SRC) if shape is _larger and name != "tfillpad" else UNARY,
         _TYPES,
         cls="layout",
         domain="custom",

@@ -90,9 +90,10 @@ def _chosen(request: Request, legal: Sequence[Typed]) -> Typed:
             if having:
                 legal = having
                 break
-    if len({t.elements for t in legal}) == 1:
-        fewest = min(len(t.findings) for t in legal)
-        legal = [t for t in legal if len(t.findings) == fewest]
+    fewest = min(len(t.findings) for t in legal)
+    clean = [t for t in legal if len(t.findings) == fewest]
+    if len({t.elements for t in clean}) == 1:
+        legal = clean
     if len({t.outs for t in legal}) > 1:
         raise ArgumentError(ambiguous(request, [t.op for t in legal]))
     return legal[0]

@@ -119,7 +119,7 @@ def test_an_element_type_is_enough_where_only_it_is_open(name: str) -> None:
         (lambda: ops.taddreluconv(X, X), "vec 16x64xf16"),
         (lambda: ops.tquant(X, X[:, :1], quant_type="INT8_SYM"), "vec 16x64xi8"),
         (lambda: ops.tgather(X, maskPattern="P0101"), "vec 16x32xf32"),
-        (lambda: ops.tgather(X, np.zeros((8, 8), np.int32)), "vec 8x8xf32"),
+        (lambda: ops.tgather(X, *[np.zeros((8, 8), np.int32)] * 2), "vec 8x8xf32"),
         (lambda: ops.tsort32(X, np.zeros((16, 64), np.int32)), "vec 16x128xf32"),
         (lambda: ops.trowexpandadd(X[:, :1], X), "vec 16x64xf32"),
         (lambda: ops.tmatmul(H, H.T), "acc 16x16xf32 NZ"),
