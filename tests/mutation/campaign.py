@@ -17,6 +17,7 @@ from typing import Any
 from pto_jax.campaign.comparison import Outcome, compare_case
 from pto_jax.campaign.results import Run
 from pto_jax.campaign.targets import Oracle
+from pto_jax.generate.instructions import SIMPLE
 from pto_jax.generate.options import PRESETS, STRAIGHT, Options
 from pto_jax.generate.programs import VERSION, Case, generate
 from tests.mutation import code
@@ -40,7 +41,7 @@ def _some(names: str, **options: Any) -> Options:
 
 
 def _preset(name: str) -> Options:
-    return replace(PRESETS[name], statements=4, elements=512)
+    return replace(PRESETS[name], statements=4, elements=512, only=SIMPLE)
 
 
 #: What the cases of the pool are made of, and how many of them there are of each kind.
