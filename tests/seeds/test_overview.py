@@ -82,7 +82,7 @@ EXAMPLES = {
     "!pto.tile<f32, 1, 128>",
     "tmrgsort": "%d = pto.tmrgsort %s, %n : (!pto.tile<f32, 1, 256>, i32) -> !pto.tile<f32, 1, 256>",
     "tquant": f"%d = pto.tquant %s, %k {{quant_type = #pto<quant_type INT8_SYM>}} : ({_FULL}, "
-    "!pto.tile<16x8xf32, valid=16x1>) -> !pto.tile<i8, 16, 64>",
+    "!pto.tile<16x1xf32, blayout=col_major>) -> !pto.tile<i8, 16, 64>",
     "tdequant": "%d = pto.tdequant %s, %k, %o : (!pto.tile<i8, 16, 64>, !pto.tile<f32, 16, 8>, "
     f"!pto.tile<f32, 16, 8>) -> {_FULL}",
     "trandom": "%d = pto.trandom %a, %b, %c, %e, %f, %g {rounds = 10} : !pto.tile<u32, 2, 256>",
@@ -91,7 +91,7 @@ EXAMPLES = {
     "tgather": "%d = pto.tgather %s, %i, %t : (!pto.tile<f32, 2, 32>, !pto.tile<i32, 2, 32>, "
     "!pto.tile<i32, 2, 32>) -> !pto.tile<f32, 2, 32>",
     "tpartadd": f"%d = pto.tpartadd %a, %b : {_FULL}",
-    "mgather": "%d = pto.mgather %v, %i : (!pto.partition_tensor_view<64x64xf32>, "
+    "mgather": "%d = pto.mgather %v, %i {coalesce = #pto<coalesce elem>} : (!pto.partition_tensor_view<64x64xf32>, "
     f"!pto.tile<16x64xi32>) -> {_FULL}",
     "mscatter": f"pto.mscatter %s, %i, %v : {_FULL}, !pto.tile<16x64xi32>, "
     "!pto.partition_tensor_view<64x64xf32>",
