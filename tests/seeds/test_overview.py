@@ -91,7 +91,8 @@ EXAMPLES = {
     "tgather": "%d = pto.tgather %s, %i, %t : (!pto.tile<f32, 2, 32>, !pto.tile<i32, 2, 32>, "
     "!pto.tile<i32, 2, 32>) -> !pto.tile<f32, 2, 32>",
     "tpartadd": f"%d = pto.tpartadd %a, %b : {_FULL}",
-    "mgather": "%d = pto.mgather %v, %i {coalesce = #pto<coalesce elem>} : (!pto.partition_tensor_view<64x64xf32>, "
+    "mgather": "%d = pto.mgather %v, %i {coalesce = #pto<coalesce elem>} : "
+    "(!pto.partition_tensor_view<64x64xf32>, "
     f"!pto.tile<16x64xi32>) -> {_FULL}",
     "mscatter": f"pto.mscatter %s, %i, %v : {_FULL}, !pto.tile<16x64xi32>, "
     "!pto.partition_tensor_view<64x64xf32>",
