@@ -125,11 +125,18 @@ def _fetched(source: Elements, window: Placed, shape: tuple[int, int]) -> Words:
     return found
 
 
-def _lines(window: Placed, shape: tuple[int, int], buffer: Elements) -> Lines | None:
-    """A window as lines where it is none of the windows that are one slice."""
-    if not isinstance(window, Window) or window.is_static or block_of(window, shape)[0] is not None:
+def _lines(
+    window: Placed, shape: tuple[int, int], buffer: Elements, through_gaps: bool = False
+) -> Lines | None:
+    """A window as lines where it is none of the windows that are one slice.
+
+    ``through_gaps``: nor one that moves and has gaps, as a store would have to write what is in them.
+    """
+    if not isinstance(window, Window) or window.is_static:
         return None
-    return lines_of(window, shape, buffer)
+    block = block_of(window, shape)[0]
+    gaps = through_gaps and block is not None and not block.is_dense and not isinstance(window.offset, int)
+    return lines_of(window, shape, buffer) if block is None or gaps else None
 
 
 def _require_in_bounds(c: Context, tile: str, lanes: Lanes, memory: GlobalMemory) -> None:
@@ -176,10 +183,10 @@ def tstore(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
 
 def put(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Flat:
     """The buffer with words of the tile's valid region (elements of the buffer) written."""
-    stored = _put_block(t, src, window, buffer)
+    lines = _lines(window, t.shape, buffer, through_gaps=True)
+    stored = _put_block(t, src, window, buffer) if lines is None else None
     if stored is not None:
         return stored
-    lines = _lines(window, t.shape, buffer)
     if lines is not None:
         limited = lines.limited(*region.sizes(t, src))
         scattered = partial(_scatter, t, src, window)
