@@ -136,7 +136,8 @@ def _weights(forms: Mapping[str, tuple[tuple[Sample, ...], ...]], options: Optio
     Without the second part an instruction of a large class, and one pair of types of a conversion, would
     hardly ever be seen.
     """
-    by_class, factors = dict(options.weights), dict(options.factors)
+    by_class: dict[str, float] = dict(options.weights)
+    factors = dict(options.factors)
     declared = {name: isa.instructions()[name] for name in forms}
     members = [i.cls for i in declared.values()]
     share = sum(by_class.get(c, 0.0) for c in set(members))

@@ -48,12 +48,13 @@ class Focus:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "only", tuple(map(canonical, self.only)))
-        for option, given, allowed in (
+        choices: tuple[tuple[str, tuple[str, ...], Sequence[str]], ...] = (
             ("dtype", self.dtypes, [d.name for d in TILE_DTYPES]),
             ("layout", self.layouts, LAYOUT_NAMES),
             ("region", self.regions, REGION_KINDS),
             ("values", self.values, RECIPES),
-        ):
+        )
+        for option, given, allowed in choices:
             unknown = [name for name in given if name not in allowed]
             if unknown:
                 raise ArgumentError(f"--{option} {unknown[0]}; allowed: {' '.join(allowed)}")

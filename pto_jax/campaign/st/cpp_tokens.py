@@ -92,7 +92,8 @@ def _expanded(
 
 def _arguments(words: Sequence[Token], start: int) -> tuple[list[list[Token]], int]:
     """The arguments of a macro whose bracket opens at ``start``, and what is behind them."""
-    depth, given, i = 0, [[]], start  # type: int, list[list[Token]], int
+    given: list[list[Token]] = [[]]
+    depth, i = 0, start
     while i < len(words):
         text = words[i].text
         depth += (text in "([{") - (text in ")]}")
