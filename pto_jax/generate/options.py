@@ -15,7 +15,7 @@ from .values import MOSTLY_MIXED, Recipe
 Region: TypeAlias = Literal["full", "partial", "odd", "empty", "dynamic"]
 #: How the two orders without boxes are called; the boxed ones keep their names, in small letters.
 _LAYOUTS = {"ND": "row", "DN": "col"}
-LAYOUT_NAMES: tuple[str, ...] = tuple(_LAYOUTS.get(name, name.lower()) for name in get_args(LayoutName))
+LAYOUT_NAMES = tuple(str(_LAYOUTS.get(name) or name.lower()) for name in get_args(LayoutName))
 Weights: TypeAlias = tuple[tuple[InstructionClass, float], ...]
 DEFAULT_WEIGHTS: Weights = (
     ("elementwise", 4.0),
