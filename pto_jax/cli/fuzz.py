@@ -6,7 +6,6 @@ import argparse
 import os
 import shlex
 import sys
-from dataclasses import asdict
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
@@ -180,7 +179,7 @@ def _plan(args: argparse.Namespace) -> Plan:
         tested=tested,
         profiles=tuple(dict.fromkeys(args.profile or ())),
         presets=() if programs or lockstep else _presets(args.preset, reference, tested),
-        **asdict(focus),
+        focus=focus,
         programs=programs,
         lockstep=lockstep,
         opcodes=opcodes_of(lockstep, reference),

@@ -221,7 +221,10 @@ def _findings(constraint: Constraint, site: Site, language: Language) -> Iterato
     since, until = constraint.since, constraint.until
     if until is not None and language >= until:
         return
-    severity = constraint.severity if since is None or language >= since else "warning"
+    earlier = since is not None and language < since
+    if earlier and constraint.severity == "warning":
+        return
+    severity = "warning" if earlier else constraint.severity
     for operand, found in constraint.check(site):
         value = site.values.get(operand) if operand else None
         told = "allowed" in found or not constraint.allowed

@@ -4,13 +4,24 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from typing import TypeAlias
 
 from ..ir.dtypes import dtype
 from ..ir.types import BLayout, Loc, Pad, SLayout, TileType
 from ..profiles import Profile
 from .changes import DIALECT
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, tile_instruction
-from .declare import Attribute, AttrMap, Constraint, Contradiction, Decision, Finding, Instruction, Site
+from .declare import (
+    Attribute,
+    AttrMap,
+    Constraint,
+    Contradiction,
+    Decision,
+    Finding,
+    Instruction,
+    Operand,
+    Site,
+)
 from .rules.constraints import HARDWARE, HEADERS
 from .rules.forbid import Types, as_columns, assign, edit, forbid
 from .rules.irregular import row_cols, sample
@@ -41,7 +52,11 @@ def _pad_given(site: Site) -> Iterator[Finding]:
         yield "dst", "dst has pad null; allowed: pad zero, max or min, or the attribute padValue"
 
 
-def _place(moved: Callable[[TileType], TileType | None]) -> Constraint:
+#: Another type for a tile, None where there is none.
+_Move: TypeAlias = "Callable[[TileType], TileType | None]"
+
+
+def _place(moved: _Move) -> Constraint:
     def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
         return all(edit(name, moved)(types, attrs, profile) for name in ("dst", "src"))
 
@@ -84,14 +99,22 @@ def _one_place(site: Site) -> Iterator[Finding]:
     invalid_if=edit("src", lambda t: replace(t, rows=4 * t.rows)),
 )
 def _larger(site: Site) -> Iterator[Finding]:
-    """The destination holds the whole source; tfillpad widens vec tiles only."""
+    """The destination holds the whole source."""
     dst, src = site.tile("dst"), site.tile("src")
-    if dst is None or src is None:
-        return
-    found = f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}"
-    if dst.rows < src.rows or dst.cols < src.cols:
+    if dst is not None and src is not None and (dst.rows < src.rows or dst.cols < src.cols):
+        found = f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}"
         yield "dst", f"{found}; allowed: dst at least as large"
-    elif site.instruction.name == "tfillpad" and dst.loc == Loc.MAT and dst.shape != src.shape:
+
+
+@forbid(
+    "mat-shape",
+    "mat tiles have equal rows and columns",
+    invalid_if=edit("dst", lambda t: replace(t, rows=2 * t.rows) if t.loc == Loc.MAT else None),
+)
+def _mat_shape(site: Site) -> Iterator[Finding]:
+    dst, src = site.tile("dst"), site.tile("src")
+    if dst is not None and src is not None and dst.loc == Loc.MAT and dst.shape != src.shape:
+        found = f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}"
         yield "dst", f"{found}; allowed for mat tiles: equal rows and columns"
 
 
@@ -192,12 +215,18 @@ _DECISIONS = (
 )
 
 
-def _fill(name: str, summary: str, shape: Constraint) -> Instruction:
+def _fill(
+    name: str,
+    summary: str,
+    *rules: Constraint,
+    operands: tuple[Operand, ...] = UNARY,
+    moved: _Move = _in_mat,
+) -> Instruction:
     return tile_instruction(
         name,
         summary,
         _SEMANTICS,
-        (OPEN_DST, SRC) if shape is _larger and name != "tfillpad" else UNARY,
+        operands,
         _TYPES,
         cls="layout",
         domain="custom",
@@ -205,11 +234,10 @@ def _fill(name: str, summary: str, shape: Constraint) -> Instruction:
             Attribute("padValue", int, None, "bits of a pad value of one's own", ("padValue", "pad_value")),
         ),
         placement=(
-            _place(as_columns if name == "tfillpad" else _in_mat),
+            _place(moved),
             _one_place,
             _pad_given,
-            shape,
-            *((_no_mode, _mat_equal) if name == "tfillpad" else ()),
+            *rules,
         ),
         decisions=_DECISIONS,
         sampler=_samples,
@@ -221,10 +249,16 @@ TFILLPAD = _fill(
     "tfillpad",
     "Copy into a tile that is as large or larger, and fill everything outside the source's valid region.",
     _larger,
+    _mat_shape,
+    _no_mode,
+    _mat_equal,
+    moved=as_columns,
 )
 TFILLPAD_INPLACE = _fill(
     "tfillpad_inplace", "Fill everything outside the source's valid region of one storage.", _EQUAL
 )
-TFILLPAD_EXPAND = _fill("tfillpad_expand", "Copy into a larger tile, and fill the rest of it.", _larger)
+TFILLPAD_EXPAND = _fill(
+    "tfillpad_expand", "Copy into a larger tile, and fill the rest of it.", _larger, operands=(OPEN_DST, SRC)
+)
 
 INSTRUCTIONS: tuple[Instruction, ...] = (TFILLPAD, TFILLPAD_INPLACE, TFILLPAD_EXPAND)

@@ -25,7 +25,9 @@ def explain(plan: Plan) -> str:
 
     ``plan`` says the programs; some hundred are made and none is executed.
 
-    >>> print(explain(Plan(lockstep=True, opcodes=20, profiles=("a5",), only=("tabs",), dtypes=("f16",))))
+    >>> focus = Focus(only=("tabs",), dtypes=("f16",))
+    >>> plan = Plan(lockstep=True, opcodes=20, profiles=("a5",), focus=focus)
+    >>> print(explain(plan))
     tables of 24 in lockstep, programs of 20 instructions
     instruction: 1
       tabs  100.0 %
@@ -70,7 +72,8 @@ def _properties(cases: list[Case]) -> Counter[str]:
 
 
 def _lockstep(plan: Plan) -> Iterator[str]:
-    tables = Tables(plan.profiles, plan.opcodes, plan.only, plan.dtypes, plan.regions)
+    focus = plan.focus
+    tables = Tables(plan.profiles, plan.opcodes, focus.only, focus.dtypes, focus.regions)
     opcodes: list[Opcode] = []
     for turn in range(TABLES):
         opcodes += tables.of((turn + 1) * tables.span).opcodes

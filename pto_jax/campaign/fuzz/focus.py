@@ -1,7 +1,8 @@
 """What generated programs concentrate on: instructions, types, layouts, valid regions, values, weights.
 
 >>> focus = Focus(only=("tcvt",), dtypes=("f16",), regions=("odd",))
->>> sorted(focus.options(STRAIGHT).only), focus.profiles(STRAIGHT)
+>>> narrowed = focus.options(STRAIGHT)
+>>> sorted(narrowed.only), narrowed.profiles
 (['tcvt'], ('cpu_sim', 'a2a3', 'a5'))
 >>> Focus(only=("tcvtt",))
 Traceback (most recent call last):
@@ -82,10 +83,6 @@ class Focus:
         if not having:
             raise ArgumentError(f"{self}: no instruction of {' '.join(options.profiles)} has such operands")
         return replace(narrowed, profiles=having)
-
-    def profiles(self, options: Options) -> tuple[ProfileName, ...]:
-        """The profiles that have programs of these options with this focus."""
-        return self.options(options).profiles
 
     def in_lockstep(self, profiles: Sequence[ProfileName]) -> bool:
         """Whether programs that are made as arrays can follow it."""

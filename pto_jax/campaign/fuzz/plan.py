@@ -15,6 +15,7 @@ LOCKSTEP_BATCH, LOCKSTEP_ALONE = 8192, 256
 #: Opcodes of a table where each program is compared alone: they compile in about the time that the reference
 #: takes for the table's programs.
 LOCKSTEP_OPCODES = 20
+_EVERYTHING = Focus()
 
 
 @dataclass(frozen=True)
@@ -22,7 +23,7 @@ class Plan:
     """Cases ``start`` to ``start + count - 1`` of a seed, in blocks of ``batch``, on two machines.
 
     Without ``profiles`` a case has one of those that its preset allows. ``presets`` are taken in turn, by
-    case index; what programs concentrate on stands in ``only`` to ``weights``, as :class:`Focus` explains.
+    case index; ``focus`` says what generated programs concentrate on.
     ``programs`` are files that replace generated programs, ``entry`` and ``grid`` what of them
     is executed (all entry functions, generated numbers of blocks). ``lockstep`` makes and executes programs
     as arrays, of tables with at most ``opcodes`` opcodes (None: large tables, for comparison by digests).
@@ -38,12 +39,7 @@ class Plan:
     tested: str = "eager"
     profiles: tuple[ProfileName, ...] = ()
     presets: tuple[str, ...] = ()
-    only: tuple[str, ...] = ()
-    dtypes: tuple[str, ...] = ()
-    layouts: tuple[str, ...] = ()
-    regions: tuple[str, ...] = ()
-    values: tuple[str, ...] = ()
-    weights: tuple[str, ...] = ()
+    focus: Focus = _EVERYTHING
     programs: tuple[str, ...] = ()
     entry: str | None = None
     grid: int | None = None
@@ -53,11 +49,6 @@ class Plan:
     shrink_seconds: float = 20.0
     case_timeout: float = 60.0
     dut_timeout: float = 60.0
-
-    @property
-    def focus(self) -> Focus:
-        """What the programs concentrate on."""
-        return Focus(self.only, self.dtypes, self.layouts, self.regions, self.values, self.weights)
 
     @property
     def end(self) -> int:
@@ -75,7 +66,15 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values, which a store keeps and a resumed campaign is compared with."""
-        return {k: list(v) if isinstance(v, tuple) else v for k, v in dataclasses.asdict(self).items()}
+        return _lists(dataclasses.asdict(self))
+
+
+def _lists(values: dict[str, Any]) -> dict[str, Any]:
+    """Values with lists in place of tuples, as JSON has them."""
+    return {
+        k: _lists(v) if isinstance(v, dict) else list(v) if isinstance(v, tuple) else v
+        for k, v in values.items()
+    }
 
 
 def opcodes_of(lockstep: bool, reference: str) -> int | None:

@@ -53,7 +53,8 @@ class LockstepExecutor(Executor):
         self._other: Mode | None = _MODES.get(plan.reference)
         self._reference = machine(plan.reference, plan.dut_timeout)
         self._tested = machine(plan.tested, plan.dut_timeout)
-        self._tables = Tables(plan.profiles, plan.opcodes, plan.only, plan.dtypes, plan.regions)
+        focus = plan.focus
+        self._tables = Tables(plan.profiles, plan.opcodes, focus.only, focus.dtypes, focus.regions)
 
     def pieces(self, start: int, count: int) -> Iterator[Batch]:
         """What became of the programs, each batch as soon as it is known."""

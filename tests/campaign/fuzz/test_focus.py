@@ -24,7 +24,7 @@ from pto_jax.profiles import PROFILE_NAMES, ProfileName
 
 
 def _operations(name: str, count: int = 60, **focus: Any) -> Iterator[Op]:
-    source = Generated.of(Plan(seed=4, presets=("straight",), only=(name,), **focus))
+    source = Generated.of(Plan(seed=4, presets=("straight",), focus=Focus(only=(name,), **focus)))
     for index in range(count):
         yield from (op for op in source.case(index).program.walk() if op.name == name)
 
@@ -49,7 +49,8 @@ def test_kinds_of_valid_regions() -> None:
 
 
 def test_values_come_from_the_recipes() -> None:
-    case = Generated.of(Plan(seed=1, presets=("straight",), only=("tadd",), values=("constant",))).case(0)
+    focus = Focus(only=("tadd",), values=("constant",))
+    case = Generated.of(Plan(seed=1, presets=("straight",), focus=focus)).case(0)
     tiles = [i.words for i in case.inputs.values() if isinstance(i.type, TileType)]
     assert tiles and all(len(set(words.reshape(-1).tolist())) == 1 for words in tiles)
 
@@ -116,7 +117,7 @@ def test_a_focus_without_programs_is_an_error() -> None:
 
 
 def test_explanations_count_what_programs_are_made_of() -> None:
-    text = explain(Plan(seed=2, presets=tuple(PRESETS), only=("tadd", "tcvt")))
+    text = explain(Plan(seed=2, presets=tuple(PRESETS), focus=Focus(only=("tadd", "tcvt"))))
     head, *lines = text.splitlines()
     assert head.startswith("400 programs") and "valid region: 5" in lines
     assert any(line.split()[0] == "tcvt" and float(line.split()[1]) > 30 for line in lines if "tcvt" in line)
