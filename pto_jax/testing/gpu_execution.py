@@ -54,7 +54,7 @@ class Execution:
             case "parameter":
                 return arguments[int(step.arguments)]
             case "constant":
-                return _constant(step)
+                return constant(step)
             case "bitcast":
                 return operands[0]
             case "tuple":
@@ -164,14 +164,15 @@ def shapes(type_: str) -> list[tuple[str, tuple[int, ...], int]]:
     return found
 
 
-def _constant(step: Step) -> NDArray[np.uint8]:
+def constant(step: Step) -> NDArray[np.uint8]:
+    """The bytes of a constant, where XLA has written all of it."""
     ((name, dims, width),) = shapes(step.type)
     kind = {"p": "?", "s": f"i{width}", "u": f"u{width}", "f": f"f{width}"}.get(name[0])
-    if dims or kind is None or name in _BYTES.keys() - {"pred"}:
+    words = re.findall(r"[^\s{},]+", step.arguments)
+    if kind is None or name in _BYTES.keys() - {"pred"} or len(words) != prod(dims):
         raise Refused(f"constant {step.type}")
-    text = step.arguments.strip()
-    value = text == "true" if name == "pred" else int(text) if kind[0] in "iu" else float(text)
-    return np.frombuffer(np.array(value, kind).tobytes(), np.uint8)
+    read = {"?": lambda w: w in ("true", "1"), "f": float}.get(kind[0], int)
+    return np.frombuffer(np.array([read(w) for w in words], kind).tobytes(), np.uint8)
 
 
 def _called(step: Step) -> str:

@@ -112,6 +112,8 @@ def prepare() -> Path:
         "--xla_gpu_enable_triton_gemm=false",
         f"--xla_dump_to={folder}",
         "--xla_dump_hlo_module_re=.*pto_case.*",
+        "--xla_dump_hlo_as_text",
+        "--xla_dump_large_constants=true",
     ]
     os.environ["XLA_FLAGS"] = " ".join(flags)
     os.environ["PATH"] = f"{nvcc}/bin:{os.environ['PATH']}"
@@ -150,11 +152,12 @@ class Compiler:
     def _compiled(self, lowered: Any) -> Code:
         compiled = lowered.compile()
         memory = compiled.memory_analysis()
-        llvm, ptx = self._dumped()
-        return Code(compiled.as_text(), llvm, ptx, memory.temp_size_in_bytes, memory.argument_size_in_bytes)
+        hlo, llvm, ptx = self._dumped()
+        return Code(hlo, llvm, ptx, memory.temp_size_in_bytes, memory.argument_size_in_bytes)
 
-    def _dumped(self) -> tuple[tuple[str, ...], str]:
-        """LLVM modules with kernels, and every kernel's PTX once: linked forms repeat it."""
+    def _dumped(self) -> tuple[str, tuple[str, ...], str]:
+        """The program, LLVM modules with kernels, and every kernel's PTX once: linked forms repeat it."""
+        (hlo,) = (p.read_text() for p in self._folder.glob("*gpu_after_optimizations.txt"))
         kernels: dict[str, str] = {}
         for path in sorted(self._folder.glob("*.ptx")):
             for part in re.split(r"(?=\.visible \.entry )", path.read_text())[1:]:
@@ -163,7 +166,7 @@ class Compiler:
         modules = tuple(t for t in texts if "define ptx_kernel" in t)
         for path in self._folder.iterdir():
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-        return modules, "".join(kernels.values())
+        return hlo, modules, "".join(kernels.values())
 
 
 @cache

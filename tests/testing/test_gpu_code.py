@@ -16,7 +16,7 @@ from pto_jax.profiles import A5
 from pto_jax.testing import gpu_code, gpu_findings, gpu_limits, gpu_program, gpu_target
 from pto_jax.testing.differential import make_case
 from pto_jax.testing.gpu_constants import respelled
-from pto_jax.testing.gpu_execution import shapes
+from pto_jax.testing.gpu_execution import constant, shapes
 from pto_jax.testing.gpu_findings import Finding
 from pto_jax.testing.gpu_target import Code
 from pto_jax.testing.gpu_translation import Kernel, Refused, kernels, translated
@@ -222,3 +222,24 @@ def test_wrong_use_is_one_line(wrong: list[str], capsys: pytest.CaptureFixture[s
     assert gpu_code.main(wrong) == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert wrong[0] in line
+
+
+@pytest.mark.parametrize(
+    ("line", "values"),
+    [
+        ("s32[2]{0} constant({-1, 7})", np.array([-1, 7], np.int32)),
+        ("f64[2,2]{1,0} constant({ { 1, inf }, { -0.5, nan } })", np.array([[1, np.inf], [-0.5, np.nan]])),
+        ("pred[3]{0} constant({1, 0, 1})", np.array([True, False, True])),
+        ("u8[] constant(200)", np.array(200, np.uint8)),
+    ],
+)
+def test_constants_are_their_bytes(line: str, values: Any) -> None:
+    program = gpu_program.read(f"ENTRY %main () -> s32[] {{\n  ROOT %c = {line}, metadata={{}}\n}}\n")
+    (step,) = program.computations["main"]
+    assert constant(step).tobytes() == values.tobytes()
+
+
+def test_a_constant_that_is_not_written_out_is_refused() -> None:
+    program = gpu_program.read("ENTRY %main () -> s32[] {\n  ROOT %c = u32[256]{0} constant({...})\n}\n")
+    with pytest.raises(Refused, match="constant u32"):
+        constant(*program.computations["main"])
