@@ -31,7 +31,7 @@ class Execution:
     """A program with its kernels."""
 
     def __init__(self, program: Program, modules: Sequence[str]) -> None:
-        self.program, self.host = program, Host(modules)
+        self.program, self.host = program, Host(modules, _grids(program))
         self._names = _kernel_names(program, self.host)
 
     def run(self, arguments: Sequence[NDArray[Any]], coarse: int = 0) -> list[NDArray[np.uint8]]:
@@ -118,8 +118,22 @@ def _written_over(
             if not places:
                 raise Refused("a result without a buffer")
             found[places[0]] = number
-    if len(found) != len(free):
-        raise Refused("operands that are written, and no results")
+    return found
+
+
+def _triton(step: Step) -> str | None:
+    """The name of the Triton kernel that a library call is."""
+    name = re.search(r'\bname = "(\w+)"', step.attributes) if step.operation == "custom-call" else None
+    return name[1] if name is not None and "__gpu$xla.gpu.triton" in step.attributes else None
+
+
+def _grids(program: Program) -> dict[str, int]:
+    """Blocks of the Triton kernels by name, where only one dimension has several."""
+    found = {}
+    for step in program.steps():
+        name, sizes = _triton(step), re.findall(r"\bgrid_[xyz] = (\d+)", step.attributes)
+        if name is not None and sizes[1:] == ["1", "1"]:
+            found[name] = int(sizes[0])
     return found
 
 
@@ -128,7 +142,7 @@ def _kernel_names(program: Program, host: Host) -> dict[str, str]:
     names: dict[str, str] = {}
     shared: dict[str, str] = {}
     for step in program.steps():
-        own = re.sub(r"\W", "_", step.name)
+        own = _triton(step) or re.sub(r"\W", "_", step.name)
         body = _body(program, step)
         if own in host.kernels:
             names[step.name] = own

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import ctypes
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ _STACK, _BARRIER, _WARP = 1 << 18, 32, 32
 class Host:
     """The kernels of LLVM modules, compiled for this machine."""
 
-    def __init__(self, modules: Sequence[str]) -> None:
+    def __init__(self, modules: Sequence[str], grids: Mapping[str, int]) -> None:
         import llvmlite.binding as llvm  # type: ignore[import-not-found, unused-ignore]  # pyright: ignore
 
         llvm.initialize_native_target()
@@ -31,10 +31,9 @@ class Host:
         self._engines: dict[str, Any] = {}
         self._coarse: list[ctypes.c_int64] = []
         for text in modules:
-            self._add(llvm, text)
+            self._add(llvm, text, kernels(text, grids))
 
-    def _add(self, llvm: Any, text: str) -> None:
-        found = kernels(text)
+    def _add(self, llvm: Any, text: str, found: Sequence[Kernel]) -> None:
         module = llvm.parse_assembly(translated(text, found))
         module.verify()
         machine = llvm.Target.from_default_triple().create_target_machine(

@@ -8,7 +8,7 @@ between two of them. What has no known meaning here is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from .gpu_constants import respelled
@@ -79,6 +79,14 @@ define void @pto_warp_barrier(i32 %t) {
 _HEAD = re.compile(r"define ptx_kernel void @\"?([^\"(]+)\"?\((.*?)\) (?:local_unnamed_addr )?#\d+")
 
 
+_STORES = "".join(
+    f"define void @pto_store_{n}({', '.join(f'i32 %v{i}' for i in range(n))}, ptr %p) {{\n"
+    + "".join(f" %p{i} = getelementptr i32, ptr %p, i32 {i}\n store i32 %v{i}, ptr %p{i}\n" for i in range(n))
+    + " ret void\n}\n"
+    for n in (1, 2, 4)
+)
+
+
 class Refused(Exception):
     """Code that cannot be executed here; the text says why."""
 
@@ -102,8 +110,11 @@ class Kernel:
         return "kernel_" + re.sub(r"\W", "_", self.name)
 
 
-def kernels(text: str) -> list[Kernel]:
-    """The kernels of a module, with the launch dimensions that the ranges of its registers state."""
+def kernels(text: str, grids: Mapping[str, int] | None = None) -> list[Kernel]:
+    """The kernels of a module, with the launch dimensions that the ranges of its registers state.
+
+    Where they state none, ``grids`` has the number of blocks by kernel.
+    """
     ranges = dict(re.findall(r"^!(\d+) = !\{i32 0, i32 (\d+)\}", text, re.M))
     required = dict(re.findall(r"^attributes #(\d+) = .*\"nvvm\.reqntid\"=\"(\d+),1,1\"", text, re.M))
     found = []
@@ -119,6 +130,7 @@ def kernels(text: str) -> list[Kernel]:
         if unknown:
             raise Refused(f"register {', '.join(sorted(unknown))}")
         blocks, threads = (int(ranges[bounds[r]]) if r in bounds else 1 for r in ("ctaid.x", "tid.x"))
+        blocks = (grids or {}).get(head[1], blocks)
         attribute = re.search(r"#(\d+)", part[head.end() - 8 :])
         if attribute is not None and threads == 1:
             threads = int(required.get(attribute[1], 1))
@@ -134,22 +146,44 @@ def _use(parameter: str) -> str:
 
 def translated(text: str, found: Sequence[Kernel]) -> str:
     """A module for this machine: functions ``run_SYMBOL``, whose last parameter is the first thread."""
-    if " asm " in text:
-        raise Refused("inline assembly")
     text = re.sub(r"target (datalayout|triple) = .*\n", "", text)
     text = re.sub(r" ?addrspace\(\d\)", "", text)
     text = re.sub(r"addrspacecast \(ptr (\S+) to ptr\)", r"\1", text)
     text = re.sub(r"addrspacecast ptr (\S+) to ptr ?", r"bitcast ptr \1 to ptr ", text)
     text = re.sub(r".*@llvm\.nvvm\.griddepcontrol\.\w+\(\).*\n", "", text)
+    # What a launch gives Triton's kernels: shared memory of any size.
+    text = re.sub(
+        r"= external (local_unnamed_addr )?global \[0 x i8\]", "= global [262144 x i8] zeroinitializer", text
+    )
+    if re.search(r"^@.* = external ", text, re.M):
+        raise Refused("external data")
     text = respelled(text)
     text = re.sub(
         r", !(range|invariant\.load|noundef|alias\.scope|noalias|tbaa|prof|llvm\.loop) !\d+", "", text
     )
     text = re.sub(r"\) (local_unnamed_addr )?#\d+", ")", text)
     text = re.sub(r"^attributes #\d+ = .*\n", "", text, flags=re.M)
-    text = _as_functions(text, found)
+    text = _as_functions(_without_assembly(text), found)
     text, used = _intrinsics(text)
-    return text + "".join(_PLAIN[name] for name in used) + _BARRIERS + "".join(map(_run, found))
+    return text + "".join(_PLAIN[name] for name in used) + _BARRIERS + _STORES + "".join(map(_run, found))
+
+
+def _without_assembly(text: str) -> str:
+    """The inline assembly that Triton writes for loads, stores and fused steps, as LLVM's instructions."""
+    call = r"(?:tail )?call "
+    load = r'i32 asm sideeffect "mov\.u32 \$0, 0x0; ld\.global\.b32 \{ \$0 \}, \[ \$1 \+ 0 \];", "=r,l"'
+    text = re.sub(call + load + r"\(ptr (\S+)\)", r"load i32, ptr \1", text)
+    fused = r'float asm "fma\.rn\.f32 \$0, \$1, \$2, \$3;", "=f,f,f,f"'
+    text = re.sub(call + fused, "call float @llvm.fma.f32", text)
+    for count, name in ((1, ""), (2, r"\.v2"), (4, r"\.v4")):
+        numbers = ", ".join(rf"\${i}" for i in range(count))
+        store = (
+            rf'void asm sideeffect "st\.global{name}\.b32 \[ \${count} \+ 0 \], \{{ {numbers} \}};", "[rl,]*"'
+        )
+        text = re.sub(call + store, f"call void @pto_store_{count}", text)
+    if " asm " in text:
+        raise Refused("inline assembly")
+    return text
 
 
 def _as_functions(text: str, found: Sequence[Kernel]) -> str:

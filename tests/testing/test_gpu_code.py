@@ -243,3 +243,29 @@ def test_a_constant_that_is_not_written_out_is_refused() -> None:
     program = gpu_program.read("ENTRY %main () -> s32[] {\n  ROOT %c = u32[256]{0} constant({...})\n}\n")
     with pytest.raises(Refused, match="constant u32"):
         constant(*program.computations["main"])
+
+
+TRITON = """@global_smem = external local_unnamed_addr addrspace(3) global [0 x i8], align 16
+
+define ptx_kernel void @pto_product(ptr noalias align 256 %0, ptr noalias align 256 %1) local_unnamed_addr #0 {
+  %3 = tail call i32 asm sideeffect "mov.u32 $0, 0x0; ld.global.b32 { $0 }, [ $1 + 0 ];", "=r,l"(ptr addrspace(1) %0) #0
+  %4 = bitcast i32 %3 to float
+  %5 = tail call float asm "fma.rn.f32 $0, $1, $2, $3;", "=f,f,f,f"(float %4, float %4, float %4) #0
+  %6 = bitcast float %5 to i32
+  tail call void asm sideeffect "st.global.v2.b32 [ $2 + 0 ], { $0, $1 };", "r,r,l"(i32 %3, i32 %6, ptr addrspace(1) %1) #0
+  ret void
+}
+
+attributes #0 = { nounwind "nvvm.reqntid"="128,1,1" }
+"""  # noqa: E501
+
+
+def test_the_assembly_of_triton_is_known() -> None:
+    (kernel,) = kernels(TRITON, {"pto_product": 4})
+    assert (kernel.blocks, kernel.threads) == (4, 128)
+    text = translated(TRITON, [kernel])
+    assert "%3 = load i32, ptr %0\n" in text and " asm " not in text and "external" not in text
+    assert "%5 = call float @llvm.fma.f32(float %4, float %4, float %4)" in text
+    assert "call void @pto_store_2(i32 %3, i32 %6, ptr %1)" in text
+    with pytest.raises(Refused, match="external data"):
+        translated(TRITON.replace("[0 x i8]", "i32"), [kernel])
