@@ -16,8 +16,9 @@ import numpy as np
 
 from ..analysis.entries import Argument, GlobalTypes
 from ..errors import ArgumentError, ExecutionError
-from ..ir.types import TileType
+from ..ir.types import ScalarType, TileType
 from ..lowering.words import x64
+from . import conversion
 from .array_files import REGION
 from .batches import Batch, Chunk, batch_of, release
 from .interchange import received
@@ -25,7 +26,7 @@ from .state import Report
 from .tiles import Tile, tile
 
 #: Bytes of arguments and results that the calls of a chunk have: they stay in the caches of a CPU.
-CACHED = 1 << 21
+CACHED = 1 << 23
 #: The same for other devices, which want work for all their lanes.
 RESIDENT = 1 << 27
 #: Chunks under way per device.
@@ -67,12 +68,24 @@ def stream(
     if first is None:
         raise ArgumentError("batch: found no entries, allowed: at least one")
     sink = Sink(batch.count, _outputs(kernel, out))
-    common = {n: v if isinstance(v, Tile) else received(v, f"shared: {n}") for n, v in shared.items()}
-    common |= _blank(kernel, {*first, *shared}, sink.out or {})
+    common = _shared(kernel, shared) | _blank(kernel, {*first, *shared}, sink.out or {})
     size = chunk or _chunk(first, batch.count)
     with x64():
         _run(_mapped(kernel), batch, common, size, sink, _progress(progress, batch.count))
     return sink.results()
+
+
+def _shared(kernel: Mapped, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What all calls have in common; Python numbers in the types that the program declares."""
+    types = {a.name: a.type for a in kernel.arguments}
+    made = {}
+    for name, value in given.items():
+        t, what = types[name], f"shared: {name!r}"
+        if isinstance(t, ScalarType):
+            made[name] = conversion.as_scalar(value, t.dtype, what)
+        else:
+            made[name] = value if isinstance(value, Tile) else received(value, what)
+    return made
 
 
 def _outputs(kernel: Mapped, out: Any) -> dict[str, Any] | None:
