@@ -39,22 +39,26 @@ Tile(vec 2x16xf32, [[2 2 ... 2 2] [2 2 ... 2 2]])
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from enum import IntEnum
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any
 
 import jax
 import numpy as np
 
 from . import isa
+from .errors import PtoError
 from .interpreter import Execution, Operand, TileRef
+from .ir.dtypes import DType
 from .ir.program import Value
 from .ir.types import ScalarType, TileType, VectorType
 from .lowering import RULES, JaxMachine, Plan, Semantics
 from .lowering.words import x64
 from .runtime import conversion
-from .runtime.kernel import choices
+from .runtime.choices import choices
+from .runtime.dispatch import is_concrete
 from .runtime.op_call import OPTIONS, call_forms, request_of
 from .runtime.op_messages import forms_text, python_name
 from .runtime.op_request import Request
@@ -63,7 +67,14 @@ from .runtime.state import Report
 from .runtime.tiles import Tile, tile
 
 _GLOBAL_MEMORY = ("gm", "ptr")
-_DEFAULTS = {"dst": None, "profile": "a2a3", "numerics": "exact", "subnormals": "keep", "checks": False}
+_DEFAULTS: dict[str, Any] = {
+    "dst": None,
+    "profile": "a2a3",
+    "numerics": "exact",
+    "out_of_region": None,
+    "subnormals": "keep",
+    "checks": False,
+}
 
 
 def _is_function(instruction: isa.Instruction) -> bool:
@@ -100,7 +111,12 @@ def _function(name: str) -> Callable[..., Any]:
     instruction = isa.instructions()[name]
 
     def call(*sources: Any, **options: Any) -> Any:
-        return _call(instruction, sources, options)
+        made = _compiled(instruction, sources, options)
+        result, report = _call(instruction, sources, options) if made is None else made
+        if options.get("checks"):
+            return result, report
+        report.raise_if_broken()
+        return result
 
     call.__name__ = call.__qualname__ = python_name(instruction)
     call.__module__ = __name__
@@ -121,7 +137,7 @@ def _signature(instruction: isa.Instruction) -> inspect.Signature:
             for i, n in enumerate(longest)
         ]
     defaults = {a.name: a.default for a in instruction.attributes}
-    defaults |= {name: _DEFAULTS.get(name) for name in OPTIONS}
+    defaults |= {name: _DEFAULTS[name] for name in OPTIONS}
     parameters += [kind(name, kind.KEYWORD_ONLY, default=value) for name, value in defaults.items()]
     return inspect.Signature(parameters)
 
@@ -153,17 +169,12 @@ def _shown(value: Any) -> str:
 # -- calls ---------------------------------------------------------------------------------------------
 
 
-def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    semantics = choices(
-        options.pop("profile", "a2a3"),
-        options.pop("numerics", "exact"),
-        options.pop("out_of_region", None),
-        options.pop("subnormals", "keep"),
-    )
-    checks = options.pop("checks", False)
-    request, arguments = request_of(
-        instruction, sources, options.pop("dst", None), options, semantics.profile
-    )
+def _call(
+    instruction: isa.Instruction, sources: Sequence[Any], options: Mapping[str, Any]
+) -> tuple[Any, Report]:
+    """The result of a call and the rules on run-time values that it broke."""
+    semantics = _semantics(options)
+    request, arguments = _request(instruction, sources, options, semantics)
     typed = resolve(request)
     values = {}
     for index, v in enumerate((*typed.op.ins, *typed.op.outs)):
@@ -171,11 +182,94 @@ def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[
             values[v.name] = _value(v, arguments[v.name], f"{instruction.name}: source {index}")
     # The guard is for data: constants of the instruction's own rule may go to the device.
     with x64(), jax.transfer_guard("allow"):
-        result, report = _execute(request, typed, semantics, values)
-    if checks:
-        return result, report
-    report.raise_if_broken()
-    return result
+        return _execute(request, typed, semantics, values)
+
+
+def _semantics(options: Mapping[str, Any]) -> Semantics:
+    given = (options.get(n, _DEFAULTS[n]) for n in ("profile", "numerics", "out_of_region", "subnormals"))
+    return choices(*given)
+
+
+def _request(
+    instruction: isa.Instruction, sources: Sequence[Any], options: Mapping[str, Any], semantics: Semantics
+) -> tuple[Request, dict[str, Any]]:
+    attributes = {n: v for n, v in options.items() if n not in OPTIONS}
+    return request_of(instruction, sources, options.get("dst"), attributes, semantics.profile)
+
+
+# -- calls with arrays that are there ------------------------------------------------------------------
+
+
+def _compiled(
+    instruction: isa.Instruction, sources: tuple[Any, ...], options: Mapping[str, Any]
+) -> tuple[Any, Report] | None:
+    """The call as one compiled function of its arrays; None where it has none.
+
+    Tracers, arrays of other libraries and lists take the long way, and so do instructions that only print.
+    """
+    dst = options.get("dst")
+    data = {"dst": dst} if is_concrete(dst) else {}
+    numbers = [type(s) in (int, float) for s in sources]
+    if not instruction.destinations or not all(
+        number or is_concrete(s) for number, s in zip(numbers, sources, strict=True)
+    ):
+        return None
+    static = tuple((n, v) for n, v in options.items() if n not in data and n != "checks")
+    try:
+        call = _function_of(instruction, static)
+    except TypeError:  # An option that has no hash, such as a list, or a tuple with a Tile.
+        return None
+    _semantics(options)
+    try:
+        if any(numbers):
+            kinds = (tuple(map(_kind_of, sources)), _kind_of(dst) if data else None)
+            listed = zip(sources, _scalar_types(instruction, static, *kinds), strict=True)
+            what = f"{instruction.name}: source"
+            sources = tuple(s if d is None else _number(repr(s), type(s), d, what) for s, d in listed)
+        # The guard is for data: numbers may go to the device.
+        with x64(), jax.transfer_guard("allow") if any(numbers) else nullcontext():
+            made: tuple[Any, Report] = call(sources, data)
+    except PtoError:  # The long way raises it without the frames of a trace.
+        return None
+    return made
+
+
+@lru_cache(maxsize=4096)
+def _function_of(instruction: isa.Instruction, static: tuple[tuple[str, Any], ...]) -> Any:
+    options = dict(static)
+    return jax.jit(lambda sources, data: _call(instruction, sources, {**options, **data}))
+
+
+@lru_cache(maxsize=4096)
+def _number(shown: str, kind: type, declared: DType, what: str) -> Any:
+    """A Python number, by its representation (0.0 is not -0.0), as an array of its type."""
+    return conversion.as_scalar(kind(shown), declared, what)
+
+
+def _kind_of(x: Any) -> Any:
+    """What types of a call follow from: the type of a tile, shape and type of an array, None for a number."""
+    if isinstance(x, Tile):
+        return x.type
+    return None if isinstance(x, int | float) else jax.ShapeDtypeStruct(x.shape, x.dtype)
+
+
+@lru_cache(maxsize=4096)
+def _scalar_types(
+    instruction: isa.Instruction, static: tuple[tuple[str, Any], ...], sources: tuple[Any, ...], dst: Any
+) -> tuple[DType | None, ...]:
+    """The element type of each source that is a Python number, for a call with such arguments."""
+
+    def abstract(kind: Any) -> Any:
+        if isinstance(kind, TileType):
+            words: Any = jax.ShapeDtypeStruct(kind.shape, kind.dtype.word)
+            return Tile(words, None, None, kind)
+        return 0 if kind is None else kind
+
+    options = dict(static) | ({} if dst is None else {"dst": abstract(dst)})
+    request, _ = _request(instruction, tuple(map(abstract, sources)), options, _semantics(options))
+    types = {v.name: v.type for v in resolve(request).op.ins}
+    declared = (types[n] if k is None else None for n, k in zip(request.form, sources, strict=True))
+    return tuple(t.dtype if isinstance(t, ScalarType) else None for t in declared)
 
 
 def _value(declared: Value, given: Any, what: str) -> Any:

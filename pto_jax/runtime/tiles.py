@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -16,6 +17,9 @@ from ..interpreter import TileRef
 from ..ir.dtypes import F32, TILE_DTYPES, DType, dtype as find_dtype, from_numpy
 from ..ir.types import TileType
 from ..lowering.words import from_words, x64
+from ..text.lexer import Cursor
+from ..text.type_text import print_type
+from ..text.types import TypeReader
 from . import conversion
 from .interchange import received
 
@@ -132,6 +136,26 @@ class Tile:
         rows = jnp.broadcast_to(jnp.asarray(self.valid_rows, np.int32), batch)
         cols = jnp.broadcast_to(jnp.asarray(self.valid_cols, np.int32), batch)
         return replace(self, v_row=rows, v_col=cols, type=self.type.with_valid(None, None))
+
+
+def _type_text(static: Any) -> bytes:
+    """The static part of a tile as text, for :mod:`jax.export`."""
+    (t,) = static
+    return print_type(t).encode()
+
+
+def _type_of_text(text: bytes | bytearray) -> tuple[TileType]:
+    t = TypeReader(Cursor(bytes(text).decode(), "<tile>")).read()
+    assert isinstance(t, TileType)
+    return (t,)
+
+
+jax.export.register_pytree_node_serialization(
+    Tile,
+    serialized_name="pto_jax.Tile",
+    serialize_auxdata=_type_text,
+    deserialize_auxdata=_type_of_text,
+)
 
 
 def _leaves(t: Tile) -> tuple[Any, Any, Any]:
