@@ -198,3 +198,23 @@ def test_rules_of_branches_inside_branches_between_blocks_are_reported() -> None
         assert [p.span.line for p in report.problems() if p.span] == lines[: outer + outer * inner]
         _, report = kernel(X, 0 * X, 4, 4, bool(outer), bool(inner))
         assert not report.problems()
+
+
+def test_rules_of_a_switch_of_several_cases_are_reported(source: Source) -> None:
+    s = source("%x: !pto.ptr<f32>, %z: !pto.ptr<f32>, %r: index, %q: index, %which: index")
+    s.view("%a", "%x", (8, 8), (8, 1)).view("%b", "%z", (8, 8), (8, 1))
+    s.tile("%t", "f32", 8, 8, valid=("%r", 8)).tile("%u", "f32", 8, 8, valid=("%q", 8))
+    s.do("%k = arith.constant 1.0 : f32").load("%a", "%t").load("%a", "%u")
+    s.do("scf.index_switch %which")
+    for case in ("case 1", "case 2", "case 5", "default"):
+        s.do(f"{case} {{").op("taddsc", "%t", "%k: f32", "%u", out="%t")
+        s.do("scf.yield").do("}")
+    kernel = pto.compile(s.store("%t", "%b").program, checks=True)
+    places = set()
+    for which in (1, 2, 5, 0):
+        _, report = kernel(X, 0 * X, 4, 4, which)
+        assert not report.problems()
+        _, report = kernel(X, 0 * X, 4, 3, which)
+        (problem,) = report.problems()
+        places.add(problem.span)
+    assert len(places) == 4
