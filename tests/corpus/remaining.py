@@ -15,7 +15,6 @@ _SEED_PAGE = "the page of trowexpandadd has no scratch for blocks of rows on any
 _FROM_L1 = "the form of mgather with indices in global memory and a destination in L1 is not read"
 _X_TO_ZZ = "the move of exponents into boxes of boxes (tmov with a third tile that is no scale) is not read"
 _MX = "quantisation along an axis, into codes of ui8, with flat or interleaved exponents is not read"
-_CONTEXT = "contexts of prefetches are not declared"
 _QUANTISED = "a pair of element types that no quantisation mode of the headers has"
 _FILLED_SCALES = "fills of 8-bit floats have no values of their own: the headers have none"
 _PRODUCT = "mat tiles in a product, which the assembler rejects too"
@@ -33,7 +32,6 @@ REMAINING: dict[str, str] = {
     "accepting/tcvt_low_precision_a5_valid.pto": _PAIRS,
     "accepting/textract_tinsert_low_precision_a5_emitc.pto": _QUANTISED,
     "accepting/tmov_x2zz_emitc.pto": _X_TO_ZZ,
-    "accepting/tprefetch_async_emitc.pto": _CONTEXT,
     "accepting/tquant_mx_a5_emitc.pto": _MX,
     "accepting/tquant_mx_grp_axis_emitc.pto": _MX,
     "accepting/tquant_mx_source_effects.pto": _MX,
@@ -54,7 +52,6 @@ REMAINING: dict[str, str] = {
     "samples/Gemvmx/gemvmx-pto.pto": _FILLED_SCALES,
     "samples/MatmulMxLowPrecision/matmul_mx_low_precision-pto.pto": _FILLED_SCALES,
     "samples/Movfp/movfp_fixpipe_reuse-pto.pto": "a load into a scaling tile; headers fill it from L1 only",
-    "samples/TPrefetchAsync/tprefetch_async_binding.pto": _CONTEXT,
     "samples/TquantMx/tquant_mx.pto": _X_TO_ZZ,
     "samples/TquantMxDn/tquant_mx_dn.pto": _MX,
     "system/testcase/tcvt/tcvt.pto": _PAIRS,
@@ -68,6 +65,5 @@ OTHER_REASON: dict[str, str] = {
     "alloc_tile_addr_alignment_invalid.pto": "built at a level without addresses, which is told first",
     "mx_noalias_plan_memory.pto": _X_TO_ZZ,
     "tmov_x2zz_invalid.pto": _X_TO_ZZ,
-    "tprefetch_async_invalid_non_1d.pto": _CONTEXT,
     "tquant_mx_grp_axis_invalid.pto": _MX,
 }
