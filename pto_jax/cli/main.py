@@ -30,6 +30,7 @@ from .options import (
     add_language,
     build_level,
     scalar,
+    ulp_bound,
 )
 
 #: Options whose value may be missing, and what they mean without one.
@@ -185,8 +186,29 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     sub = command("diff", _diff, "Run two programs on the same generated inputs and compare every buffer.")
-    sub.add_argument("before", metavar="BEFORE.pto")
-    sub.add_argument("after", metavar="AFTER.pto")
+    sub.add_argument("before", metavar="BEFORE", help="a .pto file, or a folder with --corpus or --series")
+    sub.add_argument("after", nargs="?", metavar="AFTER")
+    sub.add_argument("more", nargs="*", metavar="DUMP", help="with --series: what follows")
+    sub.add_argument(
+        "--corpus", action="store_true", help="compare all programs of two folders, those of the same path"
+    )
+    sub.add_argument(
+        "--series",
+        action="store_true",
+        help="find the first of some dumps (files, folders, or a folder of them) that differs from dump 1",
+    )
+    sub.add_argument(
+        "--ulp",
+        action="append",
+        default=[],
+        metavar="[NAME=]N",
+        help="units in the last place that a buffer, or every one, may be apart; NaNs are equal then",
+    )
+    sub.add_argument("--json", metavar="OUT", help="write the verdict on every program as JSON")
+    sub.add_argument("--junit", metavar="OUT.xml", help="write the verdicts as JUnit")
+    sub.add_argument(
+        "--workers", type=int, metavar="W", help="processes for --corpus (default: one per core)"
+    )
     sub.add_argument("--count", type=int, default=16, metavar="N", help="inputs to try (default: 16)")
     sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the inputs (default: 0)")
     sub.add_argument("--inputs", metavar="IN.npz", help="compare on this input instead")
@@ -288,11 +310,13 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from .diff import DiffOptions, diff
+    from .diff import diff
 
     scalars = dict(scalar(text) for text in args.arg)
     after = args.language_after or args.language
-    equal = diff(options.of_command(DiffOptions, args, scalars=scalars, language_after=after))
+    bounds = dict(map(ulp_bound, args.ulp))
+    given = {"scalars": scalars, "ulp": bounds, "more": tuple(args.more), "language_after": after}
+    equal = diff(options.of_command(options.DiffOptions, args, **given))
     return ACCEPTED if equal else REJECTED
 
 
