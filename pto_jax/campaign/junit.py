@@ -16,12 +16,15 @@ from ..files import write_bytes
 _NONE = re.compile("[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
+Kind = Literal["passed", "failure", "error", "skipped"]
+
+
 @dataclass(frozen=True)
 class JunitCase:
     """One result: ``failure`` is a finding, ``error`` something that could not be found out."""
 
     name: str
-    kind: Literal["passed", "failure", "error", "skipped"]
+    kind: Kind
     message: str = ""
     seconds: float = 0.0
     #: More about a failure, below its message.

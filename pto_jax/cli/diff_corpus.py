@@ -9,14 +9,14 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from .. import __version__
-from ..campaign.junit import JunitCase, write_junit
+from ..campaign.junit import JunitCase, Kind, write_junit
 from ..campaign.passes.corpus import compare_all, counted, dumps, lines, pairs, series
 from ..campaign.passes.files import Comparing, Verdict
 from ..errors import ArgumentError
 from ..files import write_text
 from .options import DiffOptions
 
-_KINDS = {"different": "failure", "rejected": "failure", "skipped": "skipped"}
+_KINDS: dict[str, Kind] = {"different": "failure", "rejected": "failure", "skipped": "skipped"}
 
 
 def diff_corpus(options: DiffOptions) -> bool:
@@ -102,4 +102,4 @@ def _report(options: DiffOptions, verdicts: Sequence[Verdict], more: Sequence[st
 
 def _test(verdict: Verdict) -> JunitCase:
     kind = _KINDS.get(verdict.kind, "passed")
-    return JunitCase(verdict.name, kind, verdict.message, verdict.seconds, verdict.parting)  # type: ignore[arg-type]
+    return JunitCase(verdict.name, kind, verdict.message, verdict.seconds, verdict.parting)

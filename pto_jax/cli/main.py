@@ -9,16 +9,16 @@ import argparse
 import contextlib
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from .. import __version__
-from ..errors import ArgumentError, Diagnostic, FileError, ParseError, PtoError
+from ..errors import ArgumentError, FileError, PtoError
 from ..files.terminal import escaping, one_line
 from ..ir.languages import LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import emit, fuzz, options, replay, report
+from .findings import FORMATS, placed
 from .options import (
     ACCEPTED,
     INTERRUPTED,
@@ -119,12 +119,7 @@ def _rendered(args: argparse.Namespace, error: PtoError) -> str:
     """The findings of an error, one block each."""
     if not error.diagnostics:
         return f"pto-jax {args.name}: error: {error}"
-    return "\n".join(_placed(d, getattr(args, "file", None)) for d in error.diagnostics)
-
-
-def _placed(diagnostic: Diagnostic, file: str | None) -> str:
-    """A finding with its place in the text, or at least its file."""
-    return diagnostic.render() if diagnostic.span or file is None else f"{file}: {diagnostic.render()}"
+    return "\n".join(placed(d, getattr(args, "file", None)) for d in error.diagnostics)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -235,6 +230,12 @@ def _parser() -> argparse.ArgumentParser:
         "--level", type=build_level, help="build level 1, 2 or 3 (level1 ...); 3 places all tiles"
     )
     sub.add_argument("--auto-sync", action="store_true", help="a tool inserts the synchronisation")
+    sub.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="text",
+        help="of the findings: text, annotations of GitHub's workflows, or a SARIF log (default: text)",
+    )
     add_language(sub)
 
     sub = command("fmt", _fmt, "Print a program, optionally in another spelling.")
@@ -321,32 +322,9 @@ def _diff(args: argparse.Namespace) -> int:
 
 
 def _verify(args: argparse.Namespace) -> int:
-    from ..api import load, resolve_profile, verify
+    from . import verify
 
-    status = ACCEPTED
-    for file in args.files:
-        try:
-            program = load(file, language=args.language)
-        except ParseError as error:
-            print(error)
-            status = max(status, REJECTED)
-            continue
-        except FileError as error:
-            print(f"pto-jax verify: error: {error}", file=sys.stderr)
-            status = USAGE
-            continue
-        build = {"arch": args.arch, "level": args.level, "auto_sync": args.auto_sync}
-        findings = verify(program, args.profile, portable=args.portable, **build)
-        for diagnostic in findings:
-            print(_placed(diagnostic, file))
-        count = Counter(d.severity for d in findings)
-        target = resolve_profile(program, args.profile, arch=args.arch).name + (
-            ", portable" if args.portable else ""
-        )
-        verdict = "rejected" if count["error"] else "accepted"
-        print(f"{file}: {verdict} ({target}): {count['error']} errors, {count['warning']} warnings")
-        status = max(status, REJECTED if count["error"] else ACCEPTED)
-    return status
+    return verify.run(args)
 
 
 def _fmt(args: argparse.Namespace) -> int:
