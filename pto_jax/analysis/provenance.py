@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..ir.program import Function, Op, Program, Symbol, Value
-from ..ir.types import MemRefType, PartitionViewType, PtrType, TensorViewType
+from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType
 from ..isa.effects import aliased, flows, handed_on, traits_of
 from .dataflow import raise_values
 from .pipes import slot_views
@@ -19,6 +19,9 @@ def roots(program: Program, function: Function) -> Mapping[str, frozenset[str]]:
         a.name: frozenset({a.name}) for a in function.args if isinstance(a.type, GlobalTypes)
     }
 
+    anywhere = frozenset(found)
+    found |= {op.results[0].name: anywhere for op in function.walk() if of_number(op)}
+
     def transfer(pairs: Sequence[tuple[Value, Value]]) -> bool:
         changed = False
         for target, source in pairs:
@@ -31,6 +34,12 @@ def roots(program: Program, function: Function) -> Mapping[str, frozenset[str]]:
         [*(tuple(_flows(program, op)) for op in function.walk()), tuple(slot_views(function))], transfer
     )
     return found
+
+
+def of_number(op: Op) -> bool:
+    """Whether an operation makes a pointer of an address, which may be that of any argument."""
+    pair = aliased(op)
+    return pair is not None and isinstance(pair[0].type, PtrType) and isinstance(pair[1].type, ScalarType)
 
 
 def _flows(program: Program, op: Op) -> Iterator[tuple[Value, Value]]:

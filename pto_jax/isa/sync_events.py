@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.dtypes import F32, I64, INDEX
+from ..ir.dtypes import F32, I8, I64, INDEX
 from ..ir.types import MemRefType, OpaqueType, PartitionViewType, PtrType, ScalarType
 from ..profiles import PROFILE_NAMES
-from .changes import form
+from .changes import form, new
 from .declare import Finding, Instruction, Operand, Site
 from .rules.constraints import fixed_type
 from .rules.forbid import forbid, give
@@ -16,6 +16,7 @@ from .sync_handles import config
 from .traits import Effect, Traits
 
 _PAGE, _HEADERS = "PTO ISA page of the instruction", "pto-isa headers; PTOAS dialect definition"
+_CONTEXT = OpaqueType("prefetch_async_context")
 _EVENTS, _INDEX = OpaqueType("eventid_array", "4"), ScalarType(INDEX)
 
 
@@ -114,6 +115,35 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         traits=Traits(effects=(Effect("write", "events", "array", indexed=True),)),
     ),
     config(
+        "make_prefetch_async_context",
+        "Make the context that asynchronous prefetches use.",
+        "The context owns the workspace.",
+        (
+            Operand("workspace", "in", "ptr", None, note="bytes of global memory"),
+            handle_operand("context", out=True),
+        ),
+        (("workspace",),),
+        (Shown({"workspace": PtrType(I8), "context": _CONTEXT}),),
+        constraints=(
+            fixed_type("workspace", ("i8", "u8"), PROFILE_NAMES, _HEADERS),
+            handle("context", _CONTEXT.name, _HEADERS),
+        ),
+        changes=(new(),),
+    ),
+    config(
+        "get_prefetch_async_session",
+        "The session of a prefetch context, in which its events are waited for.",
+        "session belongs to context.",
+        (handle_operand("context"), handle_operand("session", out=True)),
+        (("context",),),
+        (Shown({"context": _CONTEXT, "session": OpaqueType("async_session")}),),
+        constraints=(
+            handle("context", _CONTEXT.name, _HEADERS),
+            handle("session", "async_session", _HEADERS),
+        ),
+        changes=(new(),),
+    ),
+    config(
         "tprefetch_async",
         "Hint that a region of global memory will be read.",
         "No effect on values; the event it returns is complete.",
@@ -133,5 +163,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         constraints=(_flat_region, handle("event", "async_event", _PAGE)),
+        changes=(form("operands without brackets", "tprefetch_async(%src, %context : ..)"),),
     ),
 )

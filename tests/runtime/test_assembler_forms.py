@@ -18,7 +18,7 @@ def everywhere(text: str, arrays: dict[str, Any], profile: str = "a5") -> Array:
     """What ``%d`` of a fragment is, the same three times."""
     program = pto.parse(text)
     assert [d for d in pto.verify(program, profile) if d.severity == "error"] == []
-    types = {v.name: v.type for op in program.walk() for v in (*op.ins, *op.outs)}
+    types = {v.name: v.type for op in program.walk() for v in (*op.ins, *op.outs) if v.name in arrays}
     kernel = pto.compile(program, profile=profile, warn=False)
     given = {
         n: oracle.OracleTile(t, arrays[n]) if isinstance(t, pto.TileType) else arrays[n]
@@ -207,3 +207,43 @@ def test_a_view_without_a_layout_has_the_fractals_of_a_vec_tile_on_a5() -> None:
     text = windows("a5", shape, strides, shape, tile)
     x = np.arange(512, dtype=np.float32)
     np.testing.assert_array_equal(launched(text, x=x, y=np.zeros(512, np.float32))["y"], x)
+
+
+def test_a_product_takes_the_valid_part_of_a_wider_factor() -> None:
+    left = "!pto.tile_buf<left, 16x32xf32, valid=16x16, blayout=col_major, slayout=row_major>"
+    right = "!pto.tile_buf<right, 16x32xf32, valid=16x16, slayout=col_major>"
+    acc = "!pto.tile_buf<acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024>"
+    rng = np.random.default_rng(3)
+    a, b = (rng.integers(-3, 4, (16, 32)).astype(np.float32) for _ in range(2))
+    arrays = {"a": a, "b": b, "d": np.zeros((16, 16), np.float32)}
+    found = everywhere(f"pto.tmatmul ins(%a, %b : {left}, {right}) outs(%d : {acc})", arrays)
+    np.testing.assert_array_equal(found, a[:, :16] @ b[:, :16])
+    other = right.replace("valid=16x16", "valid=16x8")
+    program = pto.parse(f"pto.tmatmul ins(%a, %b : {left}, {other}) outs(%d : {acc})")
+    assert "shapes" in [d.rule for d in pto.verify(program, "a5")]
+
+
+def test_a_transposition_takes_the_valid_rows_and_columns_of_its_source() -> None:
+    tile, whole = "!pto.tile_buf<vec, 8x8xf32, valid=2x8>", "!pto.tile_buf<vec, 8x8xf32>"
+    x = np.arange(64, dtype=np.float32).reshape(8, 8)
+    text = f"pto.ttrans ins(%a, %t : {tile}, {whole}) outs(%d : {tile})"
+    found = everywhere(text, {"a": x, "t": 0 * x, "d": -x})
+    wanted = -x
+    wanted[:, :2] = x[:2].T
+    np.testing.assert_array_equal(found, wanted)
+    assert [d.severity for d in pto.verify(pto.parse(text), "a5") if d.rule == "valid-mirrored"] == [
+        "warning"
+    ]
+
+
+def test_an_accumulator_is_inserted_with_parameters_into_rows_of_vec() -> None:
+    acc = "!pto.tile_buf<acc, 16x16xf32, blayout=col_major, slayout=row_major, fractal=1024>"
+    words, rows = "!pto.tile_buf<scaling, 1x16xui64>", "!pto.tile_buf<vec, 32x32xi8>"
+    half = int(np.float32(0.5).view(np.uint32))
+    x = np.arange(256, dtype=np.float32).reshape(16, 16) - 100
+    text = f"""%c16 = arith.constant 16 : index
+    pto.tinsert ins(%a, %c16, %c16 : {acc}, index, index fp %f : {words}) outs(%d : {rows})"""
+    given = {"a": x, "f": np.full((1, 16), half | 1 << 46, np.uint64), "d": np.zeros((32, 32), np.int8)}
+    found = everywhere(text, given)
+    assert not found[:16].any() and not found[:, :16].any()
+    np.testing.assert_array_equal(found[16:, 16:], np.clip(np.round(x / 2), -128, 127))

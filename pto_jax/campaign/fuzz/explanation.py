@@ -24,6 +24,7 @@ def explain(plan: Plan) -> str:
 
     ``plan`` says the programs; some hundred are made and none is executed.
 
+    >>> from pto_jax.campaign.fuzz.focus import Focus
     >>> focus = Focus(only=("tabs",), dtypes=("f16",))
     >>> plan = Plan(lockstep=True, opcodes=20, profiles=("a5",), focus=focus)
     >>> print(explain(plan))
