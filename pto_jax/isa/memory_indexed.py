@@ -179,7 +179,7 @@ def _constraints(operands: tuple[Operand, ...], data: str, of: str) -> tuple[Con
         fixed_type("indexes", INTS, ("cpu_sim",), SIMULATOR_VALUES),
         fixed_type("indexes", ("i32", "u32"), HARDWARE, HEADERS),
         place(tuple(o for o in operands if o.name != "dst"), (Loc.VEC,), PROFILE_NAMES),
-        loaded_place(data, VIEW),
+        *((loaded_place(data, VIEW),) if data == "dst" else ()),
         coalesce_given,
         index_layout(data),
         data_layout(data),
