@@ -17,16 +17,20 @@ from jax import Array, lax
 from pto_jax.ir.dtypes import F32, DType
 
 from . import bits, formulas
-from .numerics import ExactFloat, FastFloat, Float, Integer, Real
+from .numerics import ExactFloat, FastFloat, Float, Integer, NativeFloat, Real
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float64, Int, Int32, Shaped, UInt
+    from jaxtyping import Bool, Float as Floating, Float64, Int, Int32, Shaped, UInt
 
     from .arrays import Size
 
 Operation: TypeAlias = Literal["add", "mul"]
+#: Takes the number so far and the words of one line, and gives the next number.
+Step: TypeAlias = "Callable[[Floating[Array, ' lanes'], UInt[Array, ' lanes']], Floating[Array, ' lanes']]"
 #: Lines that one trip of a fold's loop takes: with more a program takes longer to compile.
 STEP = 16
+#: The same on GPUs, where every trip is a kernel launch.
+NATIVE_STEP = 128
 
 
 def mask_lines(
@@ -58,38 +62,53 @@ def left_fold(
     if isinstance(a, FastFloat):
         values = a.single(source.decode(lines))
         return a.encode((jnp.sum if operation == "add" else jnp.prod)(values, axis=axis))
-    assert isinstance(source, ExactFloat)
-    step, count = _step(a, operation), lines.shape[axis]
-
-    def fold(part: UInt[Array, "_ _"], total: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
-        for i in range(part.shape[axis]):
-            line = lax.index_in_dim(part, i, axis, keepdims=False)
-            total = step(total, bits.decode(line, source.dtype))
-        return total
-
-    def trip(i: Int[Array, ""], total: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:
-        first = lax.convert_element_type(i, np.int32) * np.int32(STEP)
-        return fold(lax.dynamic_slice_in_dim(lines, first, STEP, axis), total)
-
-    total, trips = _start(lines, operation, axis), count // STEP if count > STEP else 0
-    if trips:
-        total = lax.fori_loop(np.int32(0), np.int32(trips), trip, total)
-    total = fold(lax.slice_in_dim(lines, trips * STEP, count, axis=axis), total)
-    words = a.encode(Real(total))
+    native = isinstance(a, NativeFloat)
+    start = _start(lines, operation, axis, np.float32 if native else np.float64)
+    step = _step(a, source, operation)
+    total = _folded(step, start, lines, axis, NATIVE_STEP if native else STEP)
+    words = a.encode(total if native else Real(total))
     return positive_zero(words, a.dtype) if operation == "add" else words
 
 
-def _start(lines: UInt[Array, "_ _"], operation: Operation, axis: int) -> Float64[Array, " lanes"]:
+def _folded(
+    step: Step,
+    start: Floating[Array, " lanes"],
+    lines: UInt[Array, "_ _"],
+    axis: int,
+    unroll: int,
+) -> Floating[Array, " lanes"]:
+    """``step`` over the lines one after another, ``unroll`` of them per trip of a loop."""
+    count = lines.shape[axis]
+
+    def fold(part: UInt[Array, "_ _"], total: Floating[Array, " lanes"]) -> Floating[Array, " lanes"]:
+        for i in range(part.shape[axis]):
+            total = step(total, lax.index_in_dim(part, i, axis, keepdims=False))
+        return total
+
+    def trip(i: Int[Array, ""], total: Floating[Array, " lanes"]) -> Floating[Array, " lanes"]:
+        first = lax.convert_element_type(i, np.int32) * np.int32(unroll)
+        return fold(lax.dynamic_slice_in_dim(lines, first, unroll, axis), total)
+
+    trips = count // unroll if count > unroll else 0
+    if trips:
+        start = lax.fori_loop(np.int32(0), np.int32(trips), trip, start)
+    return fold(lax.slice_in_dim(lines, trips * unroll, count, axis=axis), start)
+
+
+def _start(
+    lines: UInt[Array, "_ _"], operation: Operation, axis: int, kind: type[np.floating[Any]]
+) -> Floating[Array, " lanes"]:
     """The identity in every lane, derived from an input: shard_map tracks over which axes a carry varies.
 
     Sums start from -0 because XLA takes +0 + x for x; :func:`positive_zero` makes up for it.
     """
-    value = np.float64(-0.0 if operation == "add" else 1.0)
+    value = kind(-0.0 if operation == "add" else 1.0)
     if not lines.shape[axis]:
         return jnp.full(lines.shape[1 - axis], value)
+    word = np.dtype(f"u{value.itemsize}")
     some = lax.index_in_dim(lines, 0, axis, keepdims=False)
-    blank = lax.convert_element_type(lax.bitwise_and(some, some.dtype.type(0)), np.uint64)
-    return lax.bitcast_convert_type(lax.bitwise_or(blank, value.view(np.uint64)), np.float64)
+    blank = lax.convert_element_type(lax.bitwise_and(some, some.dtype.type(0)), word)
+    return lax.bitcast_convert_type(lax.bitwise_or(blank, value.view(word)), kind)
 
 
 def positive_zero(words: UInt[Array, "*shape"], dtype: DType) -> UInt[Array, "*shape"]:
@@ -97,15 +116,16 @@ def positive_zero(words: UInt[Array, "*shape"], dtype: DType) -> UInt[Array, "*s
     return bits.where(lax.eq(words, bits.dtype_sign(dtype)), words.dtype.type(0), words)
 
 
-def _step(
-    a: ExactFloat, operation: Operation
-) -> Callable[[Float64[Array, " lanes"], Float64[Array, " lanes"]], Float64[Array, " lanes"]]:
-    """One operation on float64 values on the grid of ``a``'s type, rounded back to that grid."""
+def _step(a: ExactFloat | NativeFloat, source: Float, operation: Operation) -> Step:
+    """One operation on a number on the grid of ``a``'s type and one word, rounded back to that grid."""
+    if isinstance(a, NativeFloat):
+        return lambda x, word: a.round_to_type(getattr(a, operation)(x, source.decode(word)))
+    assert isinstance(source, ExactFloat)
     if a.dtype != F32:
-        return lambda x, y: a.round_to_type(getattr(a, operation)(Real(x), Real(y))).value
+        return lambda x, word: a.round_to_type(getattr(a, operation)(Real(x), source.decode(word))).value
     if operation == "mul":
-        return lambda x, y: bits.settle32(lax.mul(x, y))
-    return lambda x, y: _settle_sum(lax.add(x, y))
+        return lambda x, word: bits.settle32(lax.mul(x, bits.decode(word, source.dtype)))
+    return lambda x, word: _settle_sum(lax.add(x, bits.decode(word, source.dtype)))
 
 
 def _settle_sum(r: Float64[Array, " lanes"]) -> Float64[Array, " lanes"]:

@@ -17,7 +17,7 @@ from pto_jax.ir.dtypes import F16, F32, I8, DType
 from pto_jax.ir.types import CmpMode, RoundMode
 
 from . import bits
-from .numerics import ExactFloat, Float, Integer, Num, Real, SoftwareDivision
+from .numerics import FastFloat, Float, Integer, Num, Real, SoftwareDivision
 
 if TYPE_CHECKING:
     from jaxtyping import Float64, Int, Shaped, UInt, UInt32
@@ -270,10 +270,9 @@ def _saturating_integer(
 
 def to_float(a: Float, value: Integers) -> Num:
     """An integer array as a float32 number, rounded to nearest even."""
-    if isinstance(a, ExactFloat):
-        wide = lax.convert_element_type(value, np.float64)
-        return a.decode(bits.encode32(wide))
-    return lax.convert_element_type(value, np.float32)
+    if isinstance(a, FastFloat):
+        return lax.convert_element_type(value, np.float32)
+    return a.decode(bits.encode32(lax.convert_element_type(value, np.float64)))
 
 
 def narrow(single: UInt32[Array, "*shape"], dtype: DType, saturate: bool = False) -> UInt[Array, "*shape"]:

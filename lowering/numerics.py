@@ -2,11 +2,12 @@
 
 A rule asks :func:`arithmetic` for the arithmetic of an element type and writes its formula with it:
 ``a.encode(a.add(a.decode(x), a.decode(y)))``. ``decode`` turns words into numbers, ``encode`` numbers into
-words; in between every operation is rounded as if the instruction stood alone. Three implementations:
+words; in between every operation is rounded as if the instruction stood alone. Four implementations:
 
 * :class:`ExactFloat` carries float64 between an integer decode and an integer encode (NUMERICS of the
   design: XLA neither contracts, nor narrows, nor flushes that form). A result is rounded to float32
   only when it is used again, so a single operation pays one encode.
+* :class:`NativeFloat` gives the same bits on GPUs, whose float32 arithmetic XLA leaves as it is.
 * :class:`FastFloat` computes in float32 and leaves XLA free to contract, reorder and flush.
 * :class:`Integer` wraps modulo 2^bits; XLA's division by zero (quotient all ones, remainder the
   dividend) and minimum / -1 are the documented values. :class:`SoftwareDivision` is of integers that a
@@ -28,6 +29,7 @@ from .numbers import Num as Num, Real as Real
 from .numerics_exact import ExactFloat as ExactFloat
 from .numerics_fast import FastFloat as FastFloat
 from .numerics_integer import Integer as Integer, SoftwareDivision as SoftwareDivision
+from .numerics_native import FORMATS, NativeFloat as NativeFloat
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, UInt
@@ -79,12 +81,14 @@ class Arithmetic(Protocol):
         """``x`` where the bool mask is set, else ``y``."""
 
 
-Float: TypeAlias = ExactFloat | FastFloat
+Float: TypeAlias = ExactFloat | NativeFloat | FastFloat
 
 
 @cache
-def arithmetic(dtype: DType, numerics: Numerics = "exact") -> Float | Integer:
-    """The arithmetic of an element type."""
+def arithmetic(dtype: DType, numerics: Numerics = "exact", native: bool = False) -> Float | Integer:
+    """The arithmetic of an element type; ``native`` is the exact one of code for GPUs."""
     if dtype.is_integer:
         return Integer(dtype)
-    return ExactFloat(dtype) if numerics == "exact" else FastFloat(dtype)
+    if numerics == "fast":
+        return FastFloat(dtype)
+    return NativeFloat(dtype) if native and dtype.name in FORMATS else ExactFloat(dtype)

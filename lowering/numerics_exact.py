@@ -125,7 +125,7 @@ class ExactFloat:
 
     def where(self, mask: Bool[Array, "..."], x: Num, y: Num) -> Real:
         """The settled value of ``x`` where the bool mask is set, else that of ``y``."""
-        return Real(jnp.where(mask, self.single(x), self.single(y)))
+        return Real(bits.where(mask, self.single(x), self.single(y)))
 
     def is_nan(self, x: Num) -> Bool[Array, "..."]:
         """Which settled values are NaN, bool."""

@@ -10,9 +10,9 @@ import numpy as np
 from jax import Array, lax
 
 from . import formulas, masks
-from .numerics import Float, Integer, Num, Real
+from .numerics import Float, Integer, Num
 from .reduce_expand import first_row
-from .region import all_ones, carried, computed, fit, flush, mask, merge, operand, sizes
+from .region import all_ones, computed, fit, flush, known, mask, merge, operand, sizes
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
@@ -81,8 +81,8 @@ def _arithmetic_rule(
     @rule(name)
     def apply(c: Context, inputs: Inputs) -> Outputs:
         a, given = c.arithmetic(), zip(("src0", "src1"), words(c, inputs), strict=True)
-        known = ((carried(c, inputs, name), w) for name, w in given)
-        return computed(c, inputs, f(a, *(a.decode(w) if v is None else Real(v) for v, w in known)))
+        numbers = ((known(c, inputs, name), w) for name, w in given)
+        return computed(c, inputs, f(a, *(a.decode(w) if n is None else n for n, w in numbers)))
 
 
 def _selection_rule(

@@ -13,7 +13,7 @@ from pto_jax.ir.dtypes import F32, DType
 from pto_jax.ir.types import CmpMode, TileType
 
 from . import bits
-from .numerics import ExactFloat, Num, Real
+from .numerics import ExactFloat, NativeFloat, Num, Real
 from .rules import VALUE, Context, Inputs, Lanes, Outputs, rule
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def computed(context: Context, inputs: Inputs, result: Num) -> Outputs:
     a = context.arithmetic()
     if not _carries(context, inputs):
         return {"dst": merge(context, inputs, flush(context, a.encode(result), context.dtype("dst")))}
-    assert isinstance(a, ExactFloat)
+    assert isinstance(a, ExactFloat | NativeFloat)
     words, value = a.words_and_value(result)
     shape = context.tile("dst").shape
     return {"dst": merge(context, inputs, words), VALUE + "dst": jnp.broadcast_to(value, shape)}
@@ -149,10 +149,10 @@ def computed(context: Context, inputs: Inputs, result: Num) -> Outputs:
 def choice(context: Context, inputs: Inputs, first: str, second: str, mode: CmpMode) -> Outputs:
     """Outputs of a rule: the second operand where ``first mode second`` holds, else the first."""
     a = context.arithmetic()
-    u, v = (carried(context, inputs, n) for n in (first, second))
-    if u is not None and v is not None:
+    if all(carried(context, inputs, n) is not None for n in (first, second)):
         # Carried values have canonical NaN words, so encoding the chosen one gives its word.
-        return computed(context, inputs, Real(lax.select(a.compare(mode, Real(u), Real(v)), v, u)))
+        u, v = (number(context, inputs, n) for n in (first, second))
+        return computed(context, inputs, a.where(a.compare(mode, u, v), v, u))
     x, y = (operand(context, inputs, n) for n in (first, second))
     words = bits.where(a.compare_words(mode, x, y), y, x)
     return {"dst": merge(context, inputs, flush(context, words, context.dtype("dst")))}
@@ -171,8 +171,16 @@ def _carries(context: Context, inputs: Inputs) -> bool:
 
 def number(context: Context, inputs: Inputs, name: str) -> Num:
     """A source as numbers over the destination's lanes: its carried value, else its decoded words."""
+    value = known(context, inputs, name)
+    return context.arithmetic(name).decode(operand(context, inputs, name)) if value is None else value
+
+
+def known(context: Context, inputs: Inputs, name: str) -> Real | None:
+    """The numbers of a source that arithmetic takes instead of its words."""
     value = carried(context, inputs, name)
-    return context.arithmetic(name).decode(operand(context, inputs, name)) if value is None else Real(value)
+    if value is None or not isinstance(context.arithmetic(name), ExactFloat):
+        return None
+    return Real(value)
 
 
 def carried(context: Context, inputs: Inputs, name: str) -> Values | None:
@@ -181,8 +189,8 @@ def carried(context: Context, inputs: Inputs, name: str) -> Values | None:
     if not isinstance(lanes, Lanes) or lanes.value is None:
         return None
     same = lanes.value.shape == context.tile("dst").shape
-    known = same and (name in context.covered or context.semantics.out_of_region != "ones")
-    return lanes.value if known else None
+    covered = same and (name in context.covered or context.semantics.out_of_region != "ones")
+    return lanes.value if covered else None
 
 
 #: Computes a destination's words lane by lane from the words of the operands it names.

@@ -12,7 +12,7 @@ which see the view that the instruction names, whose offset may be traced, and i
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, lru_cache
 from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias, TypeVar
 
@@ -28,6 +28,7 @@ from pto_jax.isa.common import divides_in_software
 from pto_jax.profiles import OutOfRegion, Profile, Subnormals
 
 from .numerics import Float, Integer, Numerics, SoftwareDivision, arithmetic
+from .platforms import by_platform
 
 if TYPE_CHECKING:
     from jaxtyping import Float32, Float64, Int64, UInt
@@ -37,18 +38,22 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Semantics:
-    """The choices a program is executed under."""
+    """The choices a program is executed under.
+
+    ``native`` is no choice of the user's: exact float arithmetic may be the device's own (:func:`jitted`).
+    """
 
     profile: Profile
     numerics: Numerics = "exact"
     out_of_region: OutOfRegion = "ones"
     subnormals: Subnormals = "keep"
+    native: bool = False
 
     def arithmetic(self, dtype: DType) -> Float | Integer:
         """The arithmetic of an element type under the chosen numerics."""
         if divides_in_software(self.profile.name, dtype):
             return SoftwareDivision(dtype)
-        return arithmetic(dtype, self.numerics)
+        return arithmetic(dtype, self.numerics, self.native)
 
 
 class Lanes(NamedTuple):
@@ -102,6 +107,11 @@ class Context:
     def profile(self) -> str:
         """The profile's name."""
         return self.semantics.profile.name
+
+    @property
+    def rounds(self) -> bool:
+        """Whether the instruction may compute with floats, exactly."""
+        return self.semantics.numerics == "exact" and any(t.dtype.is_float for _, t in self.types)
 
     def has(self, name: str) -> bool:
         """Whether there is a tile or scalar operand of this declared name."""
@@ -198,11 +208,14 @@ def _require_new(name: str) -> None:
 
 @lru_cache(maxsize=8192)
 def jitted(context: Context) -> Callable[[Inputs], Mapping[str, Output]]:
-    """The rule of a context as one jitted function."""
+    """The rule of a context as one jitted function; on GPUs it computes with :class:`NativeFloat`."""
     fn = RULES[context.instruction]
 
     def run(inputs: Inputs) -> Mapping[str, Output]:
         return fn(context, inputs)
 
+    def native(inputs: Inputs) -> Mapping[str, Output]:
+        return fn(replace(context, semantics=replace(context.semantics, native=True)), inputs)
+
     run.__name__ = f"pto_{context.instruction}"
-    return jax.jit(run)
+    return by_platform(run, cuda=native) if context.rounds else jax.jit(run)

@@ -19,7 +19,7 @@ from .ir import printing
 __version__ = "0.1.0"
 
 if TYPE_CHECKING:
-    from . import builder as builder, extension as extension, ops as ops, oracle as oracle
+    from . import builder as builder, extension as extension, nn as nn, ops as ops, oracle as oracle
     from .api import load as load, parse as parse, verify as verify
     from .builder import Builder as Builder, kernel as kernel, ptr as ptr, tile_type as tile_type
     from .cost import cost as cost
@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from .ir.dtypes import DType as DType, dtype as dtype
     from .ir.program import Program as Program
     from .ir.types import PtrType as PtrType, ScalarType as ScalarType, TileType as TileType
+    from .nn.gradients import straight_through as straight_through
     from .profiles import PROFILES as PROFILES, Profile as Profile, profile as profile
     from .runtime.kernel import Kernel as Kernel, compile as compile
     from .runtime.tiles import Tile as Tile, tile as tile
@@ -60,6 +61,8 @@ _PUBLIC: dict[str, str] = {
     "tile": "runtime.tiles",
     "Tile": "runtime.tiles",
     "ops": "",
+    "nn": "",
+    "straight_through": "nn.gradients",
     "cost": "",
     "oracle": "",
     "sanitize": "sanitizer.sanitize",

@@ -90,7 +90,7 @@ def compare_cases(
     cases: Sequence[Case], reference: Target, tested: Target, watch: Watch | None = None
 ) -> Iterator[Outcome]:
     """Some cases on both machines; a machine that takes many at once gets all of them."""
-    both = zip(cases, _attempts(reference, cases), _attempts(tested, cases), strict=True)
+    both = zip(cases, attempts(reference, cases), attempts(tested, cases), strict=True)
     for case, wanted, found in both:
         yield _compared(case, reference, tested, wanted, found, watch)
 
@@ -135,7 +135,8 @@ def _rule_broken(result: Run | Exception) -> str:
     return str(result) if isinstance(result, Exception) else "; ".join(result.problems)
 
 
-def _attempts(machine: Target, cases: Sequence[Case]) -> Iterable[Run | Exception]:
+def attempts(machine: Target, cases: Sequence[Case]) -> Iterable[Run | Exception]:
+    """What a machine gives for some cases, in order; one by one as they are asked for, where it can."""
     if isinstance(machine, BatchTarget):
         return machine.run_all(cases)
     return (_attempt(machine, case) for case in cases)

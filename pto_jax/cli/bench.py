@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -331,20 +332,31 @@ def lockstep(run: Run) -> None:
 
 
 def campaign(run: Run) -> None:
-    """Campaigns of a fixed seed, one worker: cases per second, time to the first, its memory, coverage."""
-    from ..campaign.fuzz.measure import measured
-    from ..campaign.fuzz.plan import LOCKSTEP_ALONE, LOCKSTEP_OPCODES, Plan
+    """Campaigns of a fixed seed: cases per second, time to the first, a worker's memory, coverage."""
+    from ..campaign.fuzz.measure import DECLINING, measured
+    from ..campaign.fuzz.plan import Plan, in_lockstep
 
-    usual = Plan(tested="lockstep", lockstep=True, batch=LOCKSTEP_ALONE, opcodes=LOCKSTEP_OPCODES)
+    usual = in_lockstep(Plan(tested="lockstep"))
     nothing = "python:pto_jax.campaign.fuzz.measure:Nothing"
-    for name, plan in (
-        ("default", usual),
-        ("a device that costs nothing", Plan(count=512, tested=nothing)),
-        ("oracle twice", Plan(count=256, reference="oracle", tested="interpreter", presets=("straight",))),
-        ("oracle and engine", Plan(count=64, batch=16, presets=("straight",))),
+    # Braces are doubled, as in a command line with placeholders.
+    script = DECLINING.replace("{", "{{").replace("}", "}}")
+    server = f"dut-server:{shlex.join([sys.executable, '-S', '-c', script])}"
+    device = in_lockstep(Plan(tested=server))
+    straight = ("straight",)
+    for name, plan, workers, target in (
+        ("default", usual, 1, ""),
+        (
+            "lockstep, a server that costs nothing, 2 workers",
+            replace(device, count=2 * device.batch),
+            2,
+            ">= 1000",
+        ),
+        ("a device that costs nothing", Plan(count=512, tested=nothing), 1, ""),
+        ("oracle twice", Plan(count=256, tested="interpreter", presets=straight), 1, ""),
+        ("oracle and engine", Plan(count=64, batch=16, presets=straight), 1, ""),
     ):
-        result = measured(plan)
-        run.add(f"campaign, {name}: rate", result.rate, "cases/s")
+        result = measured(plan, workers)
+        run.add(f"campaign, {name}: rate", result.rate, "cases/s", target)
         run.add(f"campaign, {name}: to the first result", result.first, "s")
         run.add(f"campaign, {name}: peak of the worker", result.memory / (1 << 20), "MiB")
         run.add(f"campaign, {name}: coverage", result.cells, "cells")

@@ -6,12 +6,14 @@ import argparse
 import os
 import shlex
 import sys
+from dataclasses import replace
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ..campaign.devices import contract
+from ..campaign.machine_names import is_device
 from ..errors import ArgumentError, FileError
 from ..profiles import PROFILE_NAMES
 from .options import Adder, of_command
@@ -31,6 +33,9 @@ examples, with what they take on two cores:
                                                          --resume
   pto-jax fuzz --dut './sim {program} {inputs} {outputs}'
                                                          20 programs/s and more beside the device's time
+  pto-jax fuzz --lockstep --dut-server ./sim --count 100000
+                                                         a process that answers case after case: compiling
+                                                         takes a minute, then 1,000 programs/s
   pto-jax fuzz --only tcvt tquant --dtype f16            these instructions, with an operand of this type
   pto-jax fuzz --dut ./sim --weight matrix=0 --explain   what programs are made of, without executing one
   pto-jax fuzz --tested oracle                           the interpreter alone: rate, coverage, determinism
@@ -39,7 +44,7 @@ examples, with what they take on two cores:
   pto-jax fuzz --lockstep --against lockstep:grouped --count 10000000
                                                          2 minutes to compile, then 50,000 programs/s
 machines: oracle eager trace jit fast profile:NAME lockstep sanitizer dut:COMMAND dut-batch:COMMAND
-  python:MODULE:NAME; oracle eager trace jit fast sanitizer take a profile: oracle:a5
+  dut-server:COMMAND python:MODULE:NAME; oracle eager trace jit fast sanitizer take a profile: oracle:a5
 """
 _FOCUS = (
     ("--only", "only", "NAME", "instructions"),
@@ -84,6 +89,9 @@ def add(command: Adder) -> None:
     machines.add_argument("--against", metavar="MACHINE", help="what it is compared with (default: oracle)")
     machines.add_argument("--dut", metavar="CMD", help="test a command line: {program} {inputs} {outputs}")
     machines.add_argument("--dut-batch", metavar="CMD", help="test a command line on folders: {folder}")
+    machines.add_argument(
+        "--dut-server", metavar="CMD", help="test a command line that answers case after case"
+    )
     machines.add_argument("--help-dut", action=contract.Help, help="what a device under test has to do")
     machines.add_argument("--dut-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
     machines.add_argument("--case-timeout", type=float, default=60.0, metavar="S", help="default: 60 seconds")
@@ -160,7 +168,7 @@ def _fuzz(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> Plan:
     """The campaign that the options say, checked as far as that needs no machine."""
     from ..campaign.fuzz.focus import Focus
-    from ..campaign.fuzz.plan import Plan, batch_of, opcodes_of
+    from ..campaign.fuzz.plan import Plan, in_lockstep
 
     _check_numbers(args)
     programs = _programs(args)
@@ -171,25 +179,26 @@ def _plan(args: argparse.Namespace) -> Plan:
     if lockstep and not focus.in_lockstep(args.profile or ()):
         raise ArgumentError(f"{focus}: not in lockstep; leave out --lockstep")
     reference, tested = _machines(args, lockstep)
-    return of_command(
+    plan = of_command(
         Plan,
         args,
-        batch=args.batch or batch_of(lockstep, reference),
+        batch=args.batch or Plan.batch,
         reference=reference,
         tested=tested,
         profiles=tuple(dict.fromkeys(args.profile or ())),
         presets=() if programs or lockstep else _presets(args.preset, reference, tested),
         focus=focus,
         programs=programs,
-        lockstep=lockstep,
-        opcodes=opcodes_of(lockstep, reference),
         failures=args.failures or None,
     )
+    made = in_lockstep(plan) if lockstep else plan
+    return replace(made, batch=args.batch or made.batch)
 
 
 def _is_plain(args: argparse.Namespace) -> bool:
     """Whether neither machines nor programs are given: then they are those that are fast."""
-    options = (args.tested, args.against, args.dut, args.dut_batch, args.preset, args.programs)
+    devices = (args.dut, args.dut_batch, args.dut_server)
+    options = (args.tested, args.against, *devices, args.preset, args.programs)
     return not any(options)
 
 
@@ -235,13 +244,18 @@ def _machines(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
     One of them given alone stands beside this engine: the oracle is always the reference, every other one
     is tested. The oracle against itself is executed again in another process.
     """
-    tested = [t for t in (args.tested, _device("dut", args.dut), _device("dut-batch", args.dut_batch)) if t]
+    devices = {"dut": args.dut, "dut-batch": args.dut_batch, "dut-server": args.dut_server}
+    named = [f"{kind}:{command}" for kind, command in devices.items() if command is not None]
+    tested = [t for t in (args.tested, *named) if t]
     if len(tested) > 1:
         raise ArgumentError(f"several machines to test: {'; '.join(tested)}; allowed: one")
     if lockstep:
         tested = tested or ["lockstep"]
-        if tested[0].partition(":")[0] != "lockstep":
-            raise ArgumentError(f"--lockstep with {tested[0]} to test; allowed: lockstep lockstep:grouped")
+        if tested[0].partition(":")[0] != "lockstep" and not is_device(tested[0]):
+            allowed = "lockstep lockstep:grouped, a device under test"
+            raise ArgumentError(f"--lockstep with {tested[0]} to test; allowed: {allowed}")
+        if is_device(tested[0]) and args.against not in (None, "oracle", "interpreter"):
+            raise ArgumentError(f"--lockstep with a device against {args.against}; allowed: oracle")
     against = args.against
     if tested:
         pair = (against or "oracle", tested[0])
@@ -254,10 +268,6 @@ def _machines(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
     if pair[0] == pair[1]:
         raise ArgumentError(f"{pair[0]} is compared with itself; give another --against or --tested")
     return pair
-
-
-def _device(kind: str, command: str | None) -> str | None:
-    return None if command is None else f"{kind}:{command}"
 
 
 def _presets(given: list[str] | None, *machines: str) -> tuple[str, ...]:

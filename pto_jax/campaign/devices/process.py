@@ -82,12 +82,8 @@ class Ended:
     @property
     def reason(self) -> str:
         """What happened, in words."""
-        if self.status is None:
-            what = f"no answer within {self.limit:g} s; stopped"
-        elif self.status < 0:
-            what = f"ended by signal {-self.status} ({_signal_name(-self.status)})"
-        else:
-            what = f"exit status {self.status}"
+        hung = f"no answer within {self.limit:g} s; stopped"
+        what = hung if self.status is None else ending(self.status)
         return f"{what}: {self.tail}" if self.tail else what
 
 
@@ -156,13 +152,27 @@ def _group(leader: int) -> Iterator[None]:
 def _tail(path: Path) -> str:
     with path.open("rb") as file:
         file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-        text = file.read().decode("utf-8", errors="replace")
+        return last_lines(file.read())
+
+
+def last_lines(stream: bytes) -> str:
+    r"""The last lines of an error stream, on one line.
+
+    >>> last_lines(bytes(range(97, 101)) + b"\n\n  x\x1b[31m ")
+    'abcd | x?[31m'
+    """
+    text = stream.decode("utf-8", errors="replace")
     shown = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
     return " | ".join([line.strip() for line in shown.splitlines() if line.strip()][-_TAIL_LINES:])
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"
+def ending(status: int) -> str:
+    """An exit status in words.
+
+    >>> ending(-11), ending(3)
+    ('ended by signal 11 (SIGSEGV)', 'exit status 3')
+    """
+    if status >= 0:
+        return f"exit status {status}"
+    name = signal.Signals(-status).name if -status in set(signal.Signals) else "unknown"
+    return f"ended by signal {-status} ({name})"

@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ...lockstep.tables import Tables
 from ...profiles import ProfileName
+from ..machine_names import is_device
 from .focus import Focus
 
 #: Programs of a block where they are made and executed as arrays, and where each is compared alone too.
 LOCKSTEP_BATCH, LOCKSTEP_ALONE = 8192, 256
 #: Opcodes of a table where each program is compared alone: they compile in about the time that the reference
-#: takes for the table's programs.
-LOCKSTEP_OPCODES = 20
+#: takes for the table's programs. And those for devices, with the programs in a row that use one table.
+LOCKSTEP_OPCODES, DEVICE_OPCODES, DEVICE_SPAN = 20, 64, 16384
 _EVERYTHING = Focus()
 
 
@@ -26,7 +28,8 @@ class Plan:
     case index; ``focus`` says what generated programs concentrate on.
     ``programs`` are files that replace generated programs, ``entry`` and ``grid`` what of them
     is executed (all entry functions, generated numbers of blocks). ``lockstep`` makes and executes programs
-    as arrays, of tables with at most ``opcodes`` opcodes (None: large tables, for comparison by digests).
+    as arrays, of tables with at most ``opcodes`` opcodes (None: large tables, for comparison by digests),
+    each for ``span`` cases in a row (None: what suits them).
     ``failures`` is the folder for failures, which are shrunk for ``shrink_seconds`` each. ``case_timeout``
     and ``dut_timeout`` are in seconds.
     """
@@ -45,6 +48,7 @@ class Plan:
     grid: int | None = None
     lockstep: bool = False
     opcodes: int | None = None
+    span: int | None = None
     failures: str | None = None
     shrink_seconds: float = 20.0
     case_timeout: float = 60.0
@@ -64,6 +68,12 @@ class Plan:
         for start in range(self.start + process * self.batch, self.end, processes * self.batch):
             yield start, min(self.batch, self.end - start)
 
+    @property
+    def tables(self) -> Tables:
+        """The tables of programs that are made as arrays."""
+        focus = self.focus
+        return Tables(self.profiles, self.opcodes, focus.only, focus.dtypes, focus.regions, self.span)
+
     def to_json(self) -> dict[str, Any]:
         """As JSON values, which a store keeps and a resumed campaign is compared with."""
         return _lists(dataclasses.asdict(self))
@@ -77,21 +87,18 @@ def _lists(values: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def opcodes_of(lockstep: bool, reference: str) -> int | None:
-    """Opcodes of a lockstep table when nothing is said; None for large tables.
+def in_lockstep(plan: Plan) -> Plan:
+    """The plan with programs that are made as arrays, in blocks and tables that take seconds each.
 
-    >>> opcodes_of(True, "oracle"), opcodes_of(True, "lockstep:grouped")
-    (20, None)
+    Programs are compared by digests, each alone with a slow machine, or by a device.
+
+    >>> made = in_lockstep(Plan(tested="lockstep"))
+    >>> (made.batch, made.opcodes, made.span), in_lockstep(Plan(tested="dut-server:./sim")).span
+    ((256, 20, None), 16384)
     """
-    return LOCKSTEP_OPCODES if lockstep and not reference.startswith("lockstep") else None
-
-
-def batch_of(lockstep: bool, reference: str) -> int:
-    """Cases of a block when nothing is said: what takes seconds.
-
-    >>> batch_of(False, "oracle"), batch_of(True, "oracle"), batch_of(True, "lockstep:grouped")
-    (64, 256, 8192)
-    """
-    if not lockstep:
-        return Plan.batch
-    return LOCKSTEP_BATCH if reference.startswith("lockstep") else LOCKSTEP_ALONE
+    batch, opcodes, span = LOCKSTEP_ALONE, LOCKSTEP_OPCODES, plan.span
+    if is_device(plan.tested):
+        batch, opcodes, span = DEVICE_SPAN, DEVICE_OPCODES, DEVICE_SPAN
+    elif plan.reference.startswith("lockstep"):
+        return replace(plan, lockstep=True, batch=LOCKSTEP_BATCH, opcodes=None)
+    return replace(plan, lockstep=True, batch=batch, opcodes=opcodes, span=span)

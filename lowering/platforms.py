@@ -1,0 +1,111 @@
+"""One function with different code for some platforms, chosen when code is generated for one.
+
+``lax.platform_dependent`` traces every branch wherever it is called, which every program would pay for on the
+one platform it runs on. Here the primary code alone is traced; another platform's is traced when a program
+is lowered for it: under an outer jit, vmap or shard_map, and for each platform of an export.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import cache, cached_property, lru_cache, partial, wraps
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import jax
+from jax import Array
+from jax.extend.core import Primitive
+from jax.interpreters import batching, mlir
+
+from .words import x64
+
+if TYPE_CHECKING:
+    from jaxtyping import Shaped
+
+#: A function of arrays that gives arrays.
+Flat: TypeAlias = "Callable[..., Sequence[Shaped[Array, '...']]]"
+#: Platforms that code of their own is registered for, by JAX's names.
+PLATFORMS = ("cuda",)
+
+
+class _Choice:
+    """The code of each platform, as functions of flat arrays; a key, as it equals itself only."""
+
+    def __init__(self, primary: Flat, others: Mapping[str, Flat]) -> None:
+        self.primary, self._others = jax.jit(primary), others
+
+    def code(self, platform: str) -> Flat:
+        """The code for a platform."""
+        return self._others.get(platform, self.primary)
+
+    @cached_property
+    def executed(self) -> Flat:
+        """The choice as a function that compiles for the platform its arguments are on."""
+        return jax.jit(partial(_choose.bind, choice=self))
+
+    @lru_cache(maxsize=16)  # noqa: B019 - a choice lives as long as what is compiled with it
+    def mapped(self, axes: tuple[int | None, ...]) -> _Choice:
+        """The choice over a batch, whose axis comes first in all results."""
+        others = {name: jax.vmap(code, axes) for name, code in self._others.items()}
+        return _Choice(jax.vmap(self.primary, axes), others)
+
+
+_choose: Any = Primitive("pto_platform")
+_choose.multiple_results = True
+_choose.def_impl(lambda *leaves, choice: choice.executed(*leaves))
+
+
+def by_platform(primary: Callable[..., Any], **others: Callable[..., Any]) -> Callable[..., Any]:
+    """A function of trees of arrays with code of its own for some of :data:`PLATFORMS`, else ``primary``.
+
+    All give trees of the same structure, shapes and types, whatever the values of the arguments.
+    """
+    results: dict[Any, Any] = {}
+
+    def flat(code: Callable[..., Any], structure: Any) -> Flat:
+        @wraps(primary)
+        def call(*leaves: Shaped[Array, "..."]) -> Sequence[Shaped[Array, "..."]]:
+            # Batching and lowering come here outside of the 64-bit scope.
+            with x64():
+                found, results[structure] = jax.tree.flatten(code(*jax.tree.unflatten(structure, leaves)))
+            return tuple(found)
+
+        return call
+
+    @cache
+    def choice(structure: Any) -> _Choice:
+        return _Choice(flat(primary, structure), {n: flat(code, structure) for n, code in others.items()})
+
+    def choose(*trees: Any) -> Any:
+        leaves, structure = jax.tree.flatten(trees)
+        found = _choose.bind(*leaves, choice=choice(structure))
+        return jax.tree.unflatten(results[structure], found)
+
+    return choose
+
+
+def _types(*leaves: Any, choice: _Choice) -> Sequence[Any]:
+    # The context that batching and lowering have, so that they need not trace again.
+    with x64(), jax.sharding.use_abstract_mesh(jax.sharding.get_abstract_mesh()):
+        return choice.primary.trace(*leaves).jaxpr.out_avals  # type: ignore[no-any-return]
+
+
+def _batch(
+    leaves: Sequence[Shaped[Array, "..."]], axes: Sequence[Any], *, choice: _Choice
+) -> tuple[Sequence[Shaped[Array, "..."]], Sequence[int]]:
+    results = _choose.bind(*leaves, choice=choice.mapped(tuple(axes)))
+    return results, [0] * len(results)
+
+
+def _lower(platform: str) -> Any:
+    def code(*leaves: Shaped[Array, "..."], choice: _Choice) -> Sequence[Shaped[Array, "..."]]:
+        with x64():
+            return choice.code(platform)(*leaves)
+
+    return mlir.lower_fun(code, multiple_results=True)
+
+
+_choose.def_abstract_eval(_types)
+batching.primitive_batchers[_choose] = _batch
+mlir.register_lowering(_choose, _lower(""))
+for _platform in PLATFORMS:
+    mlir.register_lowering(_choose, _lower(_platform), platform=_platform)
