@@ -113,8 +113,9 @@ class Context:
     def rounds(self) -> bool:
         """Whether the instruction may compute with floats, exactly; one without a result prints them."""
         instruction = find(self.instruction)
-        computes = instruction is not None and bool(instruction.destinations)
-        return computes and self.semantics.numerics == "exact" and any(t.dtype.is_float for _, t in self.types)
+        if instruction is None or not instruction.destinations or self.semantics.numerics != "exact":
+            return False
+        return any(t.dtype.is_float for _, t in self.types)
 
     def has(self, name: str) -> bool:
         """Whether there is a tile or scalar operand of this declared name."""
