@@ -15,6 +15,7 @@ from ..campaign.failures import first_difference, new_folder
 from ..errors import ArgumentError
 from ..files import folder_replacing, read_text, save_arrays, write_text
 from ..ir.languages import Language
+from ..profiles import ProfileName
 from ..runtime.array_files import read_inputs, storable
 
 
@@ -27,7 +28,7 @@ class DiffOptions:
     count: int = 16
     seed: int = 0
     inputs: str | None = None
-    profile: str | None = None
+    profile: ProfileName | None = None
     numerics: str = "exact"
     grid: int = 1
     partial_launch: bool = False
