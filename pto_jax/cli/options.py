@@ -98,7 +98,7 @@ class RunOptions:
     example: str | None
     entry: str | None
     profile: str | None
-    numerics: str
+    numerics: Literal["exact", "fast"]
     inputs: str | None
     outputs: str | None
     dump_state: str | None

@@ -53,17 +53,21 @@ def _shapes(
     return tuple(_declared(entry, a) for a in arguments), {}
 
 
+def _shaped(shape: tuple[int, ...], dtype: Any) -> Any:
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
+
 def _declared(entry: str, argument: Argument) -> Any:
     t = argument.type
     if isinstance(t, TileType):
-        return jax.ShapeDtypeStruct(t.shape, t.dtype.numpy)
+        return _shaped(t.shape, t.dtype.numpy)
     if isinstance(t, ScalarType):
         # JAX narrows 64-bit types outside of its 64-bit mode; an index takes both.
         d = np.dtype(np.int32) if t.dtype.kind == "index" else t.dtype.numpy
-        return jax.ShapeDtypeStruct((), d)
+        return _shaped((), d)
     if isinstance(t, GlobalTypes) and argument.min_elements is not None:
         size = argument.min_elements // (2 if t.dtype.packed else 1)
-        return jax.ShapeDtypeStruct((size,), t.dtype.numpy)
+        return _shaped((size,), t.dtype.numpy)
     raise ArgumentError(
         f"{entry}: the program does not say the shape of argument {argument.name!r} ({t}); allowed: a shape "
         "for each argument, as in jax.ShapeDtypeStruct((64, 64), jnp.float32)"

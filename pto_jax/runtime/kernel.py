@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
 
@@ -29,7 +29,7 @@ from ..ir.types import Type, UnknownType
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
 from ..lowering.machine.observed import Observer
 from ..lowering.words import x64
-from ..profiles import Profile
+from ..profiles import OutOfRegion, Profile, ProfileName, Subnormals
 from . import conversion
 from .ahead import Portable
 from .arguments import check_accesses, elements, prepare, type_of
@@ -323,11 +323,11 @@ def _jitted(kernel: Kernel, mode: Mode) -> Any:
 
 def compile(  # noqa: PLR0913 - keywords
     program: Program,
-    profile: str | Profile | None = None,
+    profile: ProfileName | Profile | None = None,
     entry: str | None = None,
-    numerics: str = "exact",
-    out_of_region: str | None = None,
-    subnormals: str = "keep",
+    numerics: Literal["exact", "fast"] = "exact",
+    out_of_region: OutOfRegion | None = None,
+    subnormals: Subnormals = "keep",
     checks: bool = False,
     max_steps: int = MAX_STEPS,
     grid: int = 1,

@@ -37,7 +37,7 @@ def test_a_second_call_prepares_nothing_in_python(name: str) -> None:
     first = CALLS[name]()
     with (
         mock.patch.object(kernels.Kernel, "_run", side_effect=AssertionError("prepared again")),
-        mock.patch("pto_jax.ops._call", side_effect=AssertionError("prepared again")),
+        mock.patch("pto_jax.runtime.op_functions._call", side_effect=AssertionError("prepared again")),
         jax.no_tracing(),
     ):
         assert CALLS[name]() == first
