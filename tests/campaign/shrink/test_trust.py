@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pto_jax.campaign.comparison import compare_case
-from pto_jax.campaign.shrink.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK, save
+from pto_jax.campaign.shrink.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK, About, save
 from pto_jax.campaign.shrink.search import Finding
 from pto_jax.campaign.targets import Oracle
 from pto_jax.cli.main import main
