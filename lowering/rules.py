@@ -41,7 +41,7 @@ if TYPE_CHECKING:
 class Semantics:
     """The choices a program is executed under.
 
-    ``native`` is no choice of the user's: exact float arithmetic may be the device's own (:func:`jitted`).
+    ``native`` is no choice of the user's: exact float arithmetic may be the device's own (:func:`compiled`).
     """
 
     profile: Profile
@@ -210,16 +210,25 @@ def _require_new(name: str) -> None:
         raise RuntimeError(f"instruction {name} has two lowering rules")
 
 
-@lru_cache(maxsize=8192)
-def jitted(context: Context) -> Callable[[Inputs], Mapping[str, Output]]:
-    """The rule of a context as one jitted function; on GPUs it computes with :class:`NativeFloat`."""
-    fn = RULES[context.instruction]
+_Result = TypeVar("_Result")
 
-    def run(inputs: Inputs) -> Mapping[str, Output]:
+
+def compiled(
+    context: Context, fn: Callable[[Context, Inputs], _Result], name: str
+) -> Callable[[Inputs], _Result]:
+    """A function of a context as one jitted function; code for CUDA has native arithmetic."""
+
+    def run(inputs: Inputs) -> _Result:
         return fn(context, inputs)
 
-    def native(inputs: Inputs) -> Mapping[str, Output]:
+    def native(inputs: Inputs) -> _Result:
         return fn(replace(context, semantics=replace(context.semantics, native=True)), inputs)
 
-    run.__name__ = f"pto_{context.instruction}"
+    run.__name__ = name
     return by_platform(run, cuda=native) if context.rounds else jax.jit(run)
+
+
+@lru_cache(maxsize=8192)
+def jitted(context: Context) -> Callable[[Inputs], Mapping[str, Output]]:
+    """The rule of a context as one jitted function."""
+    return compiled(context, RULES[context.instruction], f"pto_{context.instruction}")
