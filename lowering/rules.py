@@ -24,6 +24,7 @@ from pto_jax.interpreter import Scalar, View
 from pto_jax.ir.dtypes import DType
 from pto_jax.ir.program import AttrValue
 from pto_jax.ir.types import ScalarType, TileType
+from pto_jax.isa import find
 from pto_jax.isa.common import divides_in_software
 from pto_jax.profiles import OutOfRegion, Profile, Subnormals
 
@@ -110,8 +111,11 @@ class Context:
 
     @property
     def rounds(self) -> bool:
-        """Whether the instruction may compute with floats, exactly."""
-        return self.semantics.numerics == "exact" and any(t.dtype.is_float for _, t in self.types)
+        """Whether the instruction may compute with floats, exactly; one without a result prints them."""
+        instruction = find(self.instruction)
+        if instruction is None or not instruction.destinations or self.semantics.numerics != "exact":
+            return False
+        return any(t.dtype.is_float for _, t in self.types)
 
     def has(self, name: str) -> bool:
         """Whether there is a tile or scalar operand of this declared name."""

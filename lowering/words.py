@@ -23,6 +23,23 @@ def raw(array: Shaped[Array, "*shape"]) -> UInt[Array, "*shape"]:
     return array if array.dtype == word else lax.bitcast_convert_type(array, word)
 
 
+def recast(flat: UInt[Array, " words"], word: np.dtype[Any]) -> UInt[Array, " others"]:
+    """The bytes of flat words as words of another size, without those at the end that fill none."""
+    old, new = flat.dtype.itemsize, word.itemsize
+    if new > old:
+        size = new // old
+        flat = flat[: flat.shape[0] // size * size].reshape(-1, size)
+    return flat if new == old else lax.bitcast_convert_type(flat, word).reshape(-1)
+
+
+def restored(flat: UInt[Array, " words"], others: UInt[Array, " others"]) -> UInt[Array, " words"]:
+    """Flat words of which those that :func:`recast` gives are replaced by others."""
+    if others.dtype == flat.dtype:
+        return others
+    made = recast(others, flat.dtype)
+    return flat.at[: made.shape[0]].set(made)
+
+
 def x64() -> Any:
     """The scoped 64-bit context; the global configuration is never touched."""
     return jax.enable_x64(True)

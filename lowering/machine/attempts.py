@@ -119,7 +119,9 @@ class Attempts:
     frame: Frame
 
     def __post_init__(self) -> None:
-        place = (self.machine.core, id(self.frame.op))
+        op = id(self.frame.op)
+        # An operation that chooses among more than two branches inside of its own branches.
+        place = (self.machine.core, op, self.machine.traced.count(op))
         self.traces: RegionTraces = self.machine.region_traces.setdefault(place, RegionTraces())
         self.effects = Effects(self.traces.cells, self.traces.buffers)
         cells, buffers = predicted_writes.changes(self.machine, self.frame)
@@ -144,9 +146,11 @@ class Attempts:
     def traced(self) -> Iterator[None]:
         """The trace of a region: its arrays do not outlive it."""
         self._begin()
+        self.machine.traced.append(id(self.frame.op))
         try:
             yield
         finally:
+            self.machine.traced.pop()
             self._begin()
             self.machine.numbers = self.numbers
 

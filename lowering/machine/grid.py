@@ -94,11 +94,11 @@ class _Footprints(Surveyor):
         raise _Unproven
 
     def load(self, op: Op, pointer: Pointer, dtype: Any) -> Scalar:
-        self._touch(self.reads, pointer.buffer, np.array([_number(pointer.offset)]))
+        self._touch(self.reads, pointer.buffer, _element(pointer))
         return Range()
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
-        self._touch(self.writes, pointer.buffer, np.array([_number(pointer.offset)]))
+        self._touch(self.writes, pointer.buffer, _element(pointer))
 
     def execute(self, execution: Execution) -> dict[str, None]:
         for name, operand in execution.operands.items():
@@ -120,6 +120,12 @@ class _Footprints(Surveyor):
         if not inside:
             raise _Unproven
         kind.setdefault(buffer, []).append(elements)
+
+
+def _element(pointer: Pointer) -> Elements:
+    if pointer.cast:
+        raise _Unproven
+    return np.array([_number(pointer.offset)])
 
 
 def _number(scalar: Scalar) -> int:

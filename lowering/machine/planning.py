@@ -118,6 +118,8 @@ class Surveyor(AbstractMachine):
         if isinstance(trips, int):
             return Range(0, max(0, trips - 1))
         names = frame.names()
+        if not frame.op.group("lb"):
+            return Range(0, max(0, Range.of(trips).high - 1))
         lower, upper, step = (Range.of(names.get(frame.op.group(n)[0].name)) for n in ("lb", "ub", "step"))
         return Range(0, max(0, (upper.high - lower.low - 1) // max(1, step.low)))
 
@@ -141,12 +143,13 @@ class Surveyor(AbstractMachine):
 
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
         """Note the access; any number may be there."""
-        self._access(op, pointer.buffer, pointer.offset, pointer.offset)
+        self.store(op, pointer, None)
         return self.unknown()
 
     def store(self, op: Op, pointer: Pointer, value: Scalar) -> None:
         """Note the access."""
-        self._access(op, pointer.buffer, pointer.offset, pointer.offset)
+        if not pointer.cast:
+            self._access(op, pointer.buffer, pointer.offset, pointer.offset)
 
     def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
         """Note where a tile with an address is placed; a tile has no storage here, so the result is None."""

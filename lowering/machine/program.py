@@ -20,6 +20,7 @@ from pto_jax.ir.dtypes import DType
 from pto_jax.ir.program import Op
 
 from .. import indexed_scalars, scalars
+from ..words import recast, restored
 from . import addresses, control_flow, grid as blocks
 from .block_numbers import Form
 from .instructions import InstructionMachine
@@ -65,7 +66,7 @@ class JaxMachine(InstructionMachine):
 
     def unrolls(self, op: Op, trips: int) -> bool:
         """Whether the loop is executed trip by trip: eagerly always, else up to MAX_UNROLLED operations."""
-        body = sum(1 for _ in op.walk()) - 1
+        body = max(1, sum(1 for _ in op.walk()) - 1)
         return not self.whole or trips * body <= MAX_UNROLLED
 
     def counter(self, value: int) -> Scalar:
@@ -197,7 +198,7 @@ class JaxMachine(InstructionMachine):
 
         Offsets outside the buffer break the run-time rule ``offset-range``.
         """
-        buffer = self.buffers[pointer.buffer]
+        buffer = recast(self.buffers[pointer.buffer], pointer.dtype.word)
         self._within(op, pointer.offset, buffer.shape[0], pointer.buffer)
         return indexed_scalars.as_scalar(indexed_scalars.read(buffer, pointer.offset), dtype)
 
@@ -206,9 +207,11 @@ class JaxMachine(InstructionMachine):
 
         Offsets outside the buffer break the run-time rule ``offset-range``.
         """
-        buffer, word = self.buffers[pointer.buffer], scalars.to_word(value, pointer.dtype)
+        memory, word = self.buffers[pointer.buffer], scalars.to_word(value, pointer.dtype)
+        buffer = recast(memory, pointer.dtype.word)
         self._within(op, pointer.offset, buffer.shape[0], pointer.buffer)
-        self.buffers[pointer.buffer] = indexed_scalars.write(buffer, pointer.offset, word)
+        written = indexed_scalars.write(buffer, pointer.offset, word)
+        self.buffers[pointer.buffer] = restored(memory, written)
 
     def _within(self, op: Op, position: Scalar, size: int, what: str) -> None:
         broken = indexed_scalars.outside(position, size)

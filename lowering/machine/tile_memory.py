@@ -101,8 +101,9 @@ class TileMemory:
     allocation names, ``of_block`` those that end with a block of a launch; ``axes`` the mesh axes that
     arguments vary over; ``core`` is the core whose memory is meant; ``checks`` records run-time rules,
     ``max_steps`` bounds while loops. ``whole`` says that the program is traced as a whole, ``region_traces``
-    what earlier traces of the regions of an operation have shown, by core and operation. ``numbers`` are
-    scalars that the number of a block gives, where blocks are executed side by side.
+    what earlier traces of the regions of an operation have shown, by core, operation and how often the
+    operation is around them; ``traced`` names the operations that are. ``numbers`` are scalars that the
+    number of a block gives, where blocks are executed side by side.
     """
 
     semantics: Semantics
@@ -120,7 +121,8 @@ class TileMemory:
     max_steps: int = MAX_STEPS
     axes: frozenset[str] = frozenset()
     core: str = ""
-    region_traces: dict[tuple[str, int], Any] = field(default_factory=dict)
+    region_traces: dict[tuple[str, int, int], Any] = field(default_factory=dict)
+    traced: list[int] = field(default_factory=list)
     numbers: BlockNumbers = field(default_factory=BlockNumbers)
     _layout: dict[str, Cell] = field(default_factory=dict)
     _in_block: bool = False

@@ -13,7 +13,7 @@ from ..ir.types import MemRefType, Type
 from ..isa.effects import traits_of
 from ..isa.views import MAKE_TENSOR_VIEW
 from .lattices import OperandFacts
-from .provenance import GlobalTypes as GlobalTypes, called
+from .provenance import GlobalTypes as GlobalTypes, called, of_number
 from .resolve import resolve
 
 
@@ -105,6 +105,8 @@ def _writes(program: Program, function: Function, active: frozenset[str]) -> Ite
             given = {p.name: v.name for p, v in zip(callee.args, op.ins, strict=False)}
             for inner in _writes(program, callee, active | {function.name}):
                 yield from of(given.get(inner))
+            if any(map(of_number, callee.walk())):
+                yield from (a.name for a in function.args if isinstance(a.type, GlobalTypes))
 
 
 def _needs(program: Program, function: Function, active: frozenset[str]) -> dict[str, int]:

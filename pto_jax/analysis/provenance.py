@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 from ..ir.program import Function, Op, Program, Symbol, Value
-from ..ir.types import MemRefType, PartitionViewType, PtrType, TensorViewType
+from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType
 from ..isa.effects import aliased, flows, handed_on, traits_of
 from .dataflow import raise_values
 from .pipes import slot_views
@@ -18,6 +18,9 @@ def roots(program: Program, function: Function) -> Mapping[str, frozenset[str]]:
     found: dict[str, frozenset[str]] = {
         a.name: frozenset({a.name}) for a in function.args if isinstance(a.type, GlobalTypes)
     }
+
+    anywhere = frozenset(found)
+    found |= {op.results[0].name: anywhere for op in function.walk() if of_number(op)}
 
     def transfer(pairs: Sequence[tuple[Value, Value]]) -> bool:
         changed = False
@@ -33,6 +36,18 @@ def roots(program: Program, function: Function) -> Mapping[str, frozenset[str]]:
     return found
 
 
+def of_number(op: Op) -> bool:
+    """Whether an operation makes a pointer of an address, which may be that of any argument."""
+    pair = _pointer(op)
+    return pair is not None and isinstance(pair[1].type, ScalarType)
+
+
+def _pointer(op: Op) -> tuple[Value, Value] | None:
+    """The pointer that an operation makes, and what it is made of."""
+    made = len(op.results) == 1 and isinstance(op.results[0].type, PtrType) and op.ins and not op.regions
+    return (op.results[0], op.ins[0]) if made else None
+
+
 def _flows(program: Program, op: Op) -> Iterator[tuple[Value, Value]]:
     """Pairs of a value and one it may be, or be derived from."""
     traits = traits_of(op)
@@ -46,6 +61,8 @@ def _flows(program: Program, op: Op) -> Iterator[tuple[Value, Value]]:
         )
     elif op.regions:
         yield from flows(op)
+    elif (pointer := _pointer(op)) is not None:
+        yield pointer
 
 
 def forwarded(program: Program, call: Op) -> Iterator[list[Value]]:

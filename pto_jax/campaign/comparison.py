@@ -34,6 +34,8 @@ class Outcome:
     tested: str
     message: str = ""
     mismatch: Mismatch | None = None
+    #: What the tested device said.
+    output: str = ""
 
     @property
     def is_failure(self) -> bool:
@@ -90,7 +92,7 @@ def compare_cases(
     cases: Sequence[Case], reference: Target, tested: Target, watch: Watch | None = None
 ) -> Iterator[Outcome]:
     """Some cases on both machines; a machine that takes many at once gets all of them."""
-    both = zip(cases, _attempts(reference, cases), _attempts(tested, cases), strict=True)
+    both = zip(cases, attempts(reference, cases), attempts(tested, cases), strict=True)
     for case, wanted, found in both:
         yield _compared(case, reference, tested, wanted, found, watch)
 
@@ -103,8 +105,10 @@ def _compared(
     found: Run | Exception,
     watch: Watch | None,
 ) -> Outcome:
-    def outcome(kind: Kind, message: str = "", found: Mismatch | None = None) -> Outcome:
-        return Outcome(kind, case, reference.name, tested.name, message, found)
+    said = found.log if isinstance(found, Run) else getattr(found, "output", "")
+
+    def outcome(kind: Kind, message: str = "", differs: Mismatch | None = None) -> Outcome:
+        return Outcome(kind, case, reference.name, tested.name, message, differs, said)
 
     both = ((reference.name, wanted), (tested.name, found))
     refused = next((e for _, e in both if isinstance(e, NotExecutableError)), None)
@@ -135,7 +139,8 @@ def _rule_broken(result: Run | Exception) -> str:
     return str(result) if isinstance(result, Exception) else "; ".join(result.problems)
 
 
-def _attempts(machine: Target, cases: Sequence[Case]) -> Iterable[Run | Exception]:
+def attempts(machine: Target, cases: Sequence[Case]) -> Iterable[Run | Exception]:
+    """What a machine gives for some cases, in order; one by one as they are asked for, where it can."""
     if isinstance(machine, BatchTarget):
         return machine.run_all(cases)
     return (_attempt(machine, case) for case in cases)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-DEVICES = ("dut", "dut-batch", "python")
+DEVICES = ("dut", "dut-batch", "dut-server", "python")
 
 
 def is_device(text: str) -> bool:

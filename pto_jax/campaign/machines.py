@@ -11,6 +11,7 @@
 ``sanitizer``            definedness per lane; ``sanitizer:strict`` reports every undefined read
 ``dut:COMMAND``          a command line, once per case: ``{program} {inputs} {outputs}``
 ``dut-batch:COMMAND``    a command line, once per batch of case folders: ``{folder}``
+``dut-server:COMMAND``   a command line that is started once and answers cases on its standard input
 ``python:MODULE:NAME``   a target that a module defines
 ======================== ==========================================================================
 
@@ -23,7 +24,7 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -36,7 +37,8 @@ from .targets import Engine, Oracle, Target
 
 NAMES = (
     "oracle[:again][:Q] eager[:Q] trace[:Q] jit[:Q] fast[:Q] profile:Q lockstep[:grouped] "
-    "sanitizer[:strict][:Q] dut:COMMAND dut-batch:COMMAND python:MODULE:NAME"
+    "sanitizer[:strict][:Q] dut:COMMAND dut-batch:COMMAND dut-server:COMMAND "
+    "python:MODULE:NAME"
 )
 DUT_TIMEOUT = contract.TIMEOUT
 
@@ -91,8 +93,14 @@ def _device(kind: str, rest: str, timeout: float) -> Target:
     if kind == "python":
         return _of_module(rest)
     from .devices.dut import BatchCommand, Command
+    from .devices.server import Server
 
-    return (Command if kind == "dut" else BatchCommand)(rest, timeout)
+    kinds: dict[str, Callable[[str, float], Target]] = {
+        "dut": Command,
+        "dut-batch": BatchCommand,
+        "dut-server": Server,
+    }
+    return kinds[kind](rest, timeout)
 
 
 def _of_module(text: str) -> Target:

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import jax
@@ -26,6 +27,7 @@ from ..errors import ArgumentError, PtoError
 from ..files import write_text
 from ..ir.program import Program
 from ..lowering import rules
+from ..lowering.numerics import Numerics
 from ..runtime.kernel import Kernel, compile
 from . import bench_examples
 from .options import KEEP_COMPILED
@@ -148,7 +150,7 @@ def _apply(name: str, sources: str, out: str, d: str, to: str) -> str:
     return f"pto.{name} ins({listed} : {types}) outs(%{out} : {_tile(to)})"
 
 
-def _batched(program: Program, numerics: str) -> tuple[Kernel, Callable[..., Any]]:
+def _batched(program: Program, numerics: Numerics) -> tuple[Kernel, Callable[..., Any]]:
     kernel = compile(program, numerics=numerics, warn=False)
     return kernel, jax.jit(jax.vmap(kernel))
 
@@ -169,7 +171,8 @@ def add_relu_convert(run: Run) -> None:
     z = jnp.zeros(x.shape, jnp.float16)
     moved = 2 * x.nbytes + z.nbytes
     bandwidth = run.bandwidth
-    for numerics, target in (("exact", ">= 0.8"), ("fast", "")):
+    targets: dict[Numerics, str] = {"exact": ">= 0.8", "fast": ""}
+    for numerics, target in targets.items():
         seconds = median(_batched(program, numerics)[1], x, y, z)
         run.add(f"add_relu_convert {numerics}", moved / seconds / bandwidth, "of copy bandwidth", target)
 
@@ -331,20 +334,31 @@ def lockstep(run: Run) -> None:
 
 
 def campaign(run: Run) -> None:
-    """Campaigns of a fixed seed, one worker: cases per second, time to the first, its memory, coverage."""
-    from ..campaign.fuzz.measure import measured
-    from ..campaign.fuzz.plan import LOCKSTEP_ALONE, LOCKSTEP_OPCODES, Plan
+    """Campaigns of a fixed seed: cases per second, time to the first, a worker's memory, coverage."""
+    from ..campaign.fuzz.measure import DECLINING, measured
+    from ..campaign.fuzz.plan import Plan, in_lockstep
 
-    usual = Plan(tested="lockstep", lockstep=True, batch=LOCKSTEP_ALONE, opcodes=LOCKSTEP_OPCODES)
+    usual = in_lockstep(Plan(tested="lockstep"))
     nothing = "python:pto_jax.campaign.fuzz.measure:Nothing"
-    for name, plan in (
-        ("default", usual),
-        ("a device that costs nothing", Plan(count=512, tested=nothing)),
-        ("oracle twice", Plan(count=256, reference="oracle", tested="interpreter", presets=("straight",))),
-        ("oracle and engine", Plan(count=64, batch=16, presets=("straight",))),
+    # Braces are doubled, as in a command line with placeholders.
+    script = DECLINING.replace("{", "{{").replace("}", "}}")
+    server = f"dut-server:{shlex.join([sys.executable, '-S', '-c', script])}"
+    device = in_lockstep(Plan(tested=server))
+    straight = ("straight",)
+    for name, plan, workers, target in (
+        ("default", usual, 1, ""),
+        (
+            "lockstep, a server that costs nothing, 2 workers",
+            replace(device, count=2 * device.batch),
+            2,
+            ">= 1000",
+        ),
+        ("a device that costs nothing", Plan(count=512, tested=nothing), 1, ""),
+        ("oracle twice", Plan(count=256, tested="interpreter", presets=straight), 1, ""),
+        ("oracle and engine", Plan(count=64, batch=16, presets=straight), 1, ""),
     ):
-        result = measured(plan)
-        run.add(f"campaign, {name}: rate", result.rate, "cases/s")
+        result = measured(plan, workers)
+        run.add(f"campaign, {name}: rate", result.rate, "cases/s", target)
         run.add(f"campaign, {name}: to the first result", result.first, "s")
         run.add(f"campaign, {name}: peak of the worker", result.memory / (1 << 20), "MiB")
         run.add(f"campaign, {name}: coverage", result.cells, "cells")

@@ -21,7 +21,7 @@ def add(command: Adder) -> None:
     sub.add_argument(
         "--trust",
         action="store_true",
-        help="also execute command lines (dut:, dut-batch:) and modules (python:) that only DIR names",
+        help="also execute command lines (dut: and alike) and modules (python:) that only DIR names",
     )
     sub.add_argument("--dut-timeout", type=float, metavar="S", help="seconds (default: 60)")
 

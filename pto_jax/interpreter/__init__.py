@@ -8,6 +8,7 @@ from . import (
     arith as arith,
     branches as branches,
     control_flow as control_flow,
+    hash_table as hash_table,
     local_storage as local_storage,
     memory_scalar as memory_scalar,
     memrefs as memrefs,

@@ -7,6 +7,7 @@ from ..errors import Diagnostic, NotExecutableError
 from ..ir.program import Op
 from ..isa.structure import CAST
 from .interpreter import Interpreter, executes
+from .operands import Pointer, View
 from .scope import Scope
 
 
@@ -19,6 +20,9 @@ def _constant(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 def _cast(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     source, result = (scalar_dtype(v.type) for v in (*op.ins, *op.results))
     value = scope[op.ins[0]]
+    if isinstance(value, View):
+        scope.bind(op.results[0], Pointer(value.buffer, value.dtype, value.offset))
+        return
     known = wrapped(value, result) if isinstance(value, int) else None
     scope.bind(
         op.results[0],

@@ -67,7 +67,7 @@ class _Graph:
                 partial(self._arm, to, handed, join, scope, taken)
                 for to, handed in zip(targets, both, strict=True)
             ]
-            frame = Frame(self.op, self.interpreter.modes, scope)
+            frame = Frame(last, self.interpreter.modes, scope)
             label, given = join, machine.branch(frame, values[0], arms)
         message = f"found more than {limit} branches; allowed: at most that many (max_steps)"
         raise ExecutionError(Diagnostic("error", message, self.op.span, self.op.name, rule="steps"))

@@ -157,6 +157,9 @@ def _switch(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
         results = yield from interpreter.block(op.regions[at], Scope(scope))
     else:
         frame = interpreter.frame(op, scope)
+        if _meets(interpreter, op):
+            _bind(op, (yield from _cases(interpreter, op, scope, 0)), scope)
+            return
 
         def choose(first: int) -> tuple[Operand, ...]:
             arm = _arm(interpreter, op.regions[first], scope)
@@ -167,6 +170,21 @@ def _switch(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
 
         results = choose(0)
     _bind(op, results, scope)
+
+
+def _cases(interpreter: Interpreter, op: Op, scope: Scope, first: int) -> Steps[tuple[Operand, ...]]:
+    """The cases of a switch from one on, in which cores meet: branches that they enter together."""
+    cases = op.attrs["cases"]
+    assert isinstance(cases, tuple)
+    if first == len(cases):
+        return (yield from _way(interpreter, op.regions[first], scope))
+    hit = interpreter.scalar("arith.cmpi.eq", (scope[op.ins[0]], cases[first]), INDEX, I1)
+    ways = [
+        partial(_way, interpreter, op.regions[first], scope),
+        partial(_cases, interpreter, op, scope, first + 1),
+    ]
+    frame = interpreter.frame(op, scope)
+    return (yield from met(Meeting(op, "the other cores", "branch", frame, hit, (), ways))) or ()
 
 
 @executes("scf.execute_region", FUSION)

@@ -38,18 +38,25 @@ class Core:
 
 @dataclass
 class Block:
-    """One block of a launch: its cores, and what they share besides global memory."""
+    """One block of a launch: its cores, and what they share besides global memory.
+
+    ``memory`` names the buffers of global memory in the order of the arguments that point to them. ``turns``
+    says, for each direction of a pipe with slots in global memory, how many slots have been used in regions
+    whose course only execution knows, beside those that ``counts`` has.
+    """
 
     number: Scalar = 0
     count: int = 1
     cores: tuple[Core, ...] = (Core(),)
     depth: int = 0
+    memory: tuple[str, ...] = ()
     queues: dict[tuple[Any, ...], deque[Any]] = field(default_factory=dict)
     flags: dict[tuple[Any, ...], int] = field(default_factory=dict)
     counts: dict[tuple[Any, ...], int] = field(default_factory=dict)
+    turns: dict[tuple[Any, ...], Scalar] = field(default_factory=dict)
     changes: int = 0
     #: Operations that stand for those of several cores, by identity; with those, which keeps them alive.
-    joined: dict[tuple[int, ...], tuple[Op, list[Op]]] = field(default_factory=dict)
+    joined: dict[tuple[Any, ...], tuple[Op, list[Op]]] = field(default_factory=dict)
 
     @property
     def subblocks(self) -> int:

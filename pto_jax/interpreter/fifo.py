@@ -19,7 +19,7 @@ from ..ir.types import TileType, Type, UnknownType
 from ..isa.rules.pipe_ends import default_slots
 from .cores import Block, Core, Kind
 from .interpreter import Interpreter, Steps, Waiting
-from .operands import Operand, Pointer, TileRef, View
+from .operands import Operand, Pointer, Scalar, TileRef, View
 from .scope import Scope
 
 
@@ -40,8 +40,17 @@ class Ring:
     quant: Hashable = None
 
 
-def ring_of(op: Op, keys: tuple[Hashable, Hashable], memory: Any, consumer: TileType | None) -> Ring:
+def ring_of(
+    interpreter: Interpreter,
+    op: Op,
+    keys: tuple[Hashable, Hashable],
+    memory: Any,
+    consumer: TileType | None,
+) -> Ring:
     """The ring of an initialisation."""
+    if isinstance(memory, View):
+        for direction in zip(keys, (True, False), strict=True):
+            interpreter.shared.turns.setdefault(direction, 0)
     epilogue, slots, size = (op.attrs.get(n) for n in ("acc_push_epilogue", "slot_num", "slot_size"))
     return Ring(
         keys[0],
@@ -184,7 +193,7 @@ def allocate(interpreter: Interpreter, op: Op, t: Type, through: Ring) -> Steps[
     others = receivers(shared, split_of(op)) if core.kind == "cube" else (Core("cube"),)
     while number - min(_freed(shared, through, o) for o in others) >= through.slots:
         yield Waiting(op, "a free slot of the pipe")
-    return slot(interpreter, op, t, through, number)
+    return slot(interpreter, op, t, through, _turned(interpreter, made, number))
 
 
 def commit(interpreter: Interpreter, op: Op, through: Ring) -> None:
@@ -202,7 +211,7 @@ def pop_slot(interpreter: Interpreter, op: Op, t: Type, through: Ring) -> Steps[
     read = _counter(shared, "popped", through, interpreter.core)
     number = shared.counts.get(read, 0)
     shared.counts[read] = number + 1
-    return slot(interpreter, op, t, through, number)
+    return slot(interpreter, op, t, through, _turned(interpreter, read, number))
 
 
 def free(interpreter: Interpreter, op: Op, through: Ring) -> None:
@@ -215,14 +224,20 @@ def free(interpreter: Interpreter, op: Op, through: Ring) -> None:
     shared.changes += 1
 
 
-def slot(interpreter: Interpreter, op: Op, t: Type, through: Ring, number: int) -> View:
+def _turned(interpreter: Interpreter, counter: tuple[Any, ...], number: int) -> Scalar:
+    """The number of a slot, with those that regions have used."""
+    return interpreter.index("arith.addi", interpreter.shared.turns.get(counter[1:3], 0), number)
+
+
+def slot(interpreter: Interpreter, op: Op, t: Type, through: Ring, number: Scalar) -> View:
     """The view of a slot; of a split one each vector core has the half that its entry's extents say."""
     memory = through.memory
     if not isinstance(memory, View):
         raise refused(op, f"a slot {t} of a pipe without gm_slot_tensor; allowed: slots that it describes")
     written = getattr(t, "dims", ())
     shape = tuple(have if n is None else n for n, have in zip(written, memory.shape, strict=True))
-    steps = (number % through.slots) * (through.bytes * 8 // memory.dtype.bits)
+    place = interpreter.scalar("arith.remsi", (number, through.slots), INDEX, INDEX)
+    steps = interpreter.index("arith.muli", place, through.bytes * 8 // memory.dtype.bits)
     offset = interpreter.index("arith.addi", memory.offset, steps)
     split, core = split_of(op), interpreter.core
     if split and core.kind == "vector" and core.subblock:

@@ -13,7 +13,7 @@ from ..ir.types import TileType
 from .cores import Block, cores_of, kind_of
 from .interpreter import Interpreter
 from .machine import Machine
-from .operands import Operand, Scalar
+from .operands import Operand, Pointer, Scalar, View
 from .scope import Scope
 from .together import side_by_side
 
@@ -58,7 +58,8 @@ def run_block(
 ) -> tuple[Operand, ...]:
     """Execute one block of a launch on all its cores."""
     cores = cores_of(program, function)
-    shared = Block(number, grid, cores, machine.depth)
+    memory = [o.buffer for o in operands if isinstance(o, Pointer | View)]
+    shared = Block(number, grid, cores, machine.depth, tuple(dict.fromkeys(memory)))
     if len(cores) == 1:
         return Interpreter(program, machine, cores[0], shared).run(function, operands, scope)
     _side_by_side(program, machine, function, operands, shared)

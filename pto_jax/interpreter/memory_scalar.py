@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ..analysis.constant_folding import scalar_dtype
 from ..ir.program import Op
 from .interpreter import Interpreter, executes
-from .operands import Operand, Pointer, Scalar
+from .operands import Operand, Pointer, Scalar, TileRef
 from .scope import Scope
 from .windows import advanced, flat
 
@@ -40,8 +42,14 @@ def _tsetval(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 def _load_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     pointer, offset = (scope[v] for v in op.ins)
     result, machine = op.results[0], interpreter.machine
-    dtype, at = scalar_dtype(result.type), _moved(interpreter, pointer, offset)
-    (value,) = interpreter.resolved(op, scope, at, lambda one: (machine.load(op, one, dtype),))
+    dtype = scalar_dtype(result.type)
+
+    def read(one: Operand) -> tuple[Operand, ...]:
+        if isinstance(one, TileRef):
+            return (machine.element(op, one, offset, dtype),)
+        return (machine.load(op, _moved(interpreter, one, offset), dtype),)
+
+    (value,) = interpreter.resolved(op, scope, pointer, read)
     scope.bind(result, value)
 
 
@@ -50,11 +58,14 @@ def _store_scalar(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     value, pointer, offset = (scope[v] for v in op.ins)
 
     def write(one: Operand) -> tuple[Operand, ...]:
-        interpreter.machine.store(op, one, value)
+        if isinstance(one, TileRef):
+            interpreter.machine.set_element(op, one, offset, value)
+        else:
+            interpreter.machine.store(op, _moved(interpreter, one, offset), value)
         return ()
 
-    interpreter.resolved(op, scope, _moved(interpreter, pointer, offset), write)
+    interpreter.resolved(op, scope, pointer, write)
 
 
 def _moved(interpreter: Interpreter, pointer: Pointer, offset: Scalar) -> Pointer:
-    return Pointer(pointer.buffer, pointer.dtype, advanced(interpreter.machine, pointer.offset, offset))
+    return replace(pointer, offset=advanced(interpreter.machine, pointer.offset, offset))

@@ -32,11 +32,15 @@ class Choice:
 
 @dataclass(frozen=True)
 class Pointer:
-    """A position in a global-memory buffer, ``offset`` in elements."""
+    """A position in a global-memory buffer, ``offset`` in elements.
+
+    The elements of a ``cast`` pointer may have another size than those that the buffer was given as.
+    """
 
     buffer: Buffer
     dtype: DType
     offset: Scalar = 0
+    cast: bool = False
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,7 @@ def _ring(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     if end.buffers or "flag_base" in op.attrs:
         keys = (end.key(1), end.key(2))
     memory = scope[end.memory] if end.memory is not None else None
-    scope.bind(op.results[0], fifo.ring_of(op, keys, memory, None))
+    scope.bind(op.results[0], fifo.ring_of(interpreter, op, keys, memory, None))
 
 
 @executes("declare_tile")

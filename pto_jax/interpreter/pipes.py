@@ -37,7 +37,8 @@ def _set_up(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     if op.attrs.get("acc_push_epilogue") is not None:
         consumer = next((t for _, t in popped(interpreter.program, key)), None)
     memory = scope[end.memory] if end.memory is not None else None
-    scope.bind(fifo.name_of(end.number), fifo.ring_of(op, (key, end.key(2)), memory, consumer))
+    ring = fifo.ring_of(interpreter, op, (key, end.key(2)), memory, consumer)
+    scope.bind(fifo.name_of(end.number), ring)
 
 
 def end_at(interpreter: Interpreter, op: Op) -> End:

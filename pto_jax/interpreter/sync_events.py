@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from ..errors import Diagnostic, NotExecutableError
 from ..ir.dtypes import I1, INDEX
 from ..ir.program import Op
 from ..ir.types import OpaqueType
 from .interpreter import Interpreter, executes
 from .scope import Scope
+
+#: What a prefetch gives: it changes no data, and has completed at once.
+COMPLETED = ("completed",)
 
 
 @executes("set_ffts")
@@ -14,10 +18,18 @@ def _set_ffts(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     """Where flags between cores lie has no effect on values."""
 
 
-@executes("tprefetch_async")
+@executes("make_prefetch_async_context", "tprefetch_async", "get_prefetch_async_session")
 def _prefetch(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     for result in op.results:
-        scope.bind(result, None)
+        scope.bind(result, COMPLETED)
+
+
+@executes("wait_async_event", "test_async_event")
+def _event(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    if scope[op.ins[0]] != COMPLETED:
+        message = "is not executed by this version for copies between processors; allowed: for prefetches"
+        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
+    scope.bind(op.results[0], True)
 
 
 @executes("declare_eventid_array")

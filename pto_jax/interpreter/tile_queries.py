@@ -1,9 +1,11 @@
-"""The valid sizes of tiles as numbers."""
+"""The valid sizes of tiles as numbers, and addresses as integers."""
 
 from __future__ import annotations
 
 from ..ir.program import Op
+from ..ir.types import PtrType
 from .interpreter import Interpreter, executes
+from .pointers import address_of, pointer_at
 from .scope import Scope
 
 
@@ -22,3 +24,15 @@ def _tile_valid_rows(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 @executes("tile_valid_cols")
 def _tile_valid_cols(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     scope.bind(op.results[0], scope[op.ins[0]].v_col)
+
+
+@executes("ptrtoint")
+def _ptrtoint(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    scope.bind(op.results[0], address_of(interpreter, scope[op.ins[0]]))
+
+
+@executes("inttoptr")
+def _inttoptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
+    t = op.results[0].type
+    assert isinstance(t, PtrType)
+    scope.bind(op.results[0], pointer_at(interpreter, op, scope[op.ins[0]], t.dtype))

@@ -3,6 +3,7 @@
 Cores take turns and change only where one of them waits, so that execution is deterministic. A region whose
 course only execution knows is entered by all cores at once, where each of them has come to one: the loops of
 both parts of a kernel that hand tiles to each other have as many trips, and their branches go the same way.
+What is in the pipes is a value that such a region hands on: it leaves as many tiles there as it found.
 """
 
 from __future__ import annotations
@@ -11,18 +12,21 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Literal
+from typing import Any, Literal
 
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
-from ..ir.dtypes import I1, INDEX
-from ..ir.program import Op
+from ..ir.dtypes import I1, INDEX, dtype
+from ..ir.program import Op, Value
+from ..ir.types import ScalarType, TileType
 from .cores import Block, Core
 from .interpreter import Steps, Waiting
 from .machine import Machine
-from .operands import Operand, Scalar
+from .operands import Operand, Scalar, TileRef
 from .scope import Frame
 from .windows import scalar
 
+#: Slots in memory are allocated, popped and freed.
+_KINDS_OF_COUNTS = 3
 #: Executes a region's operations, given the trip and what a loop carries, or nothing.
 Inner = Callable[..., Steps[tuple[Operand, ...]]]
 
@@ -117,14 +121,16 @@ def _apart(op: Op, found: str) -> Apart:
 def _enter(machine: Machine, block: Block, meetings: Mapping[Core, Meeting]) -> None:
     """Execute the regions of all cores as one."""
     members = list(meetings.values())
-    first = members[0]
-    frame = Frame.joined({core.name: m.frame for core, m in meetings.items()}, _joined_op(block, members))
+    first, held = members[0], _held(machine, members[0].op, block)
+    joined = _joined_op(block, members, held)
+    frame = Frame.joined({core.name: m.frame for core, m in meetings.items()}, joined)
     for other in members[1:]:
         if other.steers is not first.steers and machine.known(first.steers) is None:
-            dtype = INDEX if first.kind == "loop" else I1
-            apart = scalar(machine, "arith.cmpi.ne", (first.steers, other.steers), dtype, I1)
+            source = INDEX if first.kind == "loop" else I1
+            apart = scalar(machine, "arith.cmpi.ne", (first.steers, other.steers), source, I1)
             machine.require(other.op, "cores", "the way that the other core takes", apart)
     ends = [0, *accumulate(len(m.inits) for m in members)]
+    form = _form(block)
 
     def inner(which: int, trip: tuple[Scalar, ...], given: Sequence[Operand]) -> tuple[Operand, ...]:
         own = [tuple(given[a:b]) for a, b in pairwise(ends)]
@@ -132,50 +138,118 @@ def _enter(machine: Machine, block: Block, meetings: Mapping[Core, Meeting]) -> 
             core: m.inner[which](*trip, *((values,) if m.kind == "loop" else ()))
             for (core, m), values in zip(meetings.items(), own, strict=True)
         }
-        results = _inside(machine, block, first.op, cores)
+        results, left = _inside(machine, block, first.op, cores, given[ends[-1] :])
         counts[which] = [len(results[core]) for core in meetings]
-        return tuple(operand for core in meetings for operand in results[core])
+        return (*(operand for core in meetings for operand in results[core]), *left)
 
     counts: dict[int, list[int]] = {}
     if first.kind == "loop":
-        inits = tuple(operand for m in members for operand in m.inits)
+        inits = (*(operand for m in members for operand in m.inits), *held)
         found = machine.loop(frame, first.steers, inits, lambda trip, given: inner(0, (trip,), given))
         own_counts = [len(m.inits) for m in members]
     else:
-        arms = [lambda which=which: inner(which, (), ()) for which in range(2)]
+        arms = [lambda which=which: inner(which, (), held) for which in range(2)]
         found = machine.branch(frame, first.steers, arms)
         own_counts = counts[0]
     stops = [0, *accumulate(own_counts)]
+    _put(machine, block, form, found[stops[-1] :])
     for meeting, (a, b) in zip(members, pairwise(stops), strict=True):
         meeting.results = found[a:b]
 
 
 def _inside(
-    machine: Machine, block: Block, op: Op, cores: Mapping[Core, Steps[tuple[Operand, ...]]]
-) -> dict[Core, tuple[Operand, ...]]:
-    """Execute a region that may be left out or repeated: it leaves pipes and flags as they were."""
+    machine: Machine,
+    block: Block,
+    op: Op,
+    cores: Mapping[Core, Steps[tuple[Operand, ...]]],
+    held: Sequence[Operand],
+) -> tuple[dict[Core, tuple[Operand, ...]], tuple[Operand, ...]]:
+    """Execute a region that may be left out or repeated, with what the pipes hold when it begins.
+
+    Gives the results of the cores, and what the pipes hold at its end.
+    """
     queues = {key: deque(entries) for key, entries in block.queues.items()}
-    before = dict(block.flags), dict(block.counts)
+    before = dict(block.flags), dict(block.counts), dict(block.turns)
     outside, block.depth = block.depth, machine.depth
+    form = _form(block)
     try:
+        _put(machine, block, form, held)
         results = side_by_side(machine, block, cores)
-        left = [key for key, q in block.queues.items() if [*map(id, q)] != [*map(id, queues.get(key, ()))]]
-        if left or before != (block.flags, block.counts):
-            raise _apart(op, "a region that leaves tiles in a pipe, or takes some that it did not put there")
+        turns = _turns(op, before[1], block.counts)
+        if _form(block) != form or block.flags != before[0]:
+            raise _apart(op, "a region that leaves more tiles in a pipe than it finds there, or fewer")
+        for direction, slots in turns.items():
+            block.turns[direction] = scalar(
+                machine, "arith.addi", (block.turns.get(direction, 0), slots), INDEX, INDEX
+            )
+        return results, _held(machine, op, block)
     finally:
         block.depth = outside
-        for now, old in ((block.queues, queues), (block.flags, before[0]), (block.counts, before[1])):
+        was = (queues, *before)
+        for now, old in zip((block.queues, block.flags, block.counts, block.turns), was, strict=True):
             now.clear()
             now.update(old)
-    return results
 
 
-def _joined_op(block: Block, members: Sequence[Meeting]) -> Op:
-    """An operation with the results and regions of all; the same for the same operations."""
+#: What the queues of a block hold, without the contents: the type of a tile, None for a slot in memory.
+Form = tuple[tuple[tuple[Any, ...], tuple[TileType | None, ...]], ...]
+
+
+def _form(block: Block) -> Form:
+    """What is in the pipes of a block, in one order however they were filled."""
+    filled = sorted((key for key, entries in block.queues.items() if entries), key=repr)
+    return tuple((key, tuple(map(_type, block.queues[key]))) for key in filled)
+
+
+def _type(entry: Any) -> TileType | None:
+    if entry is None:
+        return None
+    rows, cols = entry.shape
+    return TileType(dtype(f"u{8 * entry.dtype.itemsize}"), rows, cols)
+
+
+def _held(machine: Machine, op: Op, block: Block) -> tuple[Operand, ...]:
+    """What is in the pipes as tiles, and the numbers of slots that were used."""
+    tiles = [
+        TileRef(t, machine.receive(op, "pipe", t, entry), *t.shape)
+        for key, types in _form(block)
+        for t, entry in zip(types, block.queues[key], strict=True)
+        if t is not None
+    ]
+    return (*tiles, *block.turns.values())
+
+
+def _put(machine: Machine, block: Block, form: Form, held: Sequence[Operand]) -> None:
+    """Fill the pipes with what :func:`_held` gave."""
+    rest = iter(held)
+    for key, types in form:
+        block.queues[key] = deque(None if t is None else machine.contents(next(rest)) for t in types)
+    block.turns.update(zip(block.turns, rest, strict=True))
+
+
+def _turns(
+    op: Op, before: Mapping[tuple[Any, ...], int], after: Mapping[tuple[Any, ...], int]
+) -> dict[tuple[Any, ...], int]:
+    """How many slots of each direction of a pipe a region has allocated, popped and freed alike."""
+    found: dict[tuple[Any, ...], set[int]] = {}
+    for key, count in after.items():
+        found.setdefault(key[1:3], set()).add(count - before.get(key, 0))
+    used = {direction: counts for direction, counts in found.items() if counts != {0}}
+    for direction, counts in used.items():
+        kinds = {key[0] for key in after if key[1:3] == direction}
+        if len(counts) != 1 or len(kinds) != _KINDS_OF_COUNTS:
+            raise _apart(op, "a region that does not free as many slots of a pipe as it uses")
+    return {direction: counts.pop() for direction, counts in used.items()}
+
+
+def _joined_op(block: Block, members: Sequence[Meeting], held: Sequence[Operand]) -> Op:
+    """An operation that stands for all, with what the pipes hold as results; the same for the same ones."""
     ops = [m.op for m in members]
-    key = tuple(map(id, ops))
+    types = tuple(o.type if isinstance(o, TileRef) else ScalarType(INDEX) for o in held)
+    key = (*map(id, ops), *types)
     if key not in block.joined:
-        results = tuple(v for op in ops for v in op.results)
+        pipes = (Value(f"pipe {n}", t) for n, t in enumerate(types))
+        results = (*(v for op in ops for v in op.results), *pipes)
         regions = tuple(r for op in ops for r in op.regions)
         block.joined[key] = replace(ops[0], results=results, regions=regions), ops
     return block.joined[key][0]

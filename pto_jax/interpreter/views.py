@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ..errors import Diagnostic, NotExecutableError
 from ..ir.program import Op
 from ..ir.types import GlobalLayout, TileType
 from .interpreter import Interpreter, executes
-from .operands import TileRef, View, region_of
+from .operands import Pointer, TileRef, View, region_of
 from .scope import Scope
 from .windows import advanced, window
 
@@ -27,6 +28,9 @@ def _alloc_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 @executes("make_tensor_view")
 def _make_tensor_view(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     pointer = scope[op.group("ptr")[0]]
+    if pointer.cast if isinstance(pointer, Pointer) else isinstance(pointer, TileRef):
+        message = "found a pointer that was cast; allowed: one to elements as its argument declares them"
+        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     layout = op.attrs.get("layout")
     shape = tuple(scope[v] for v in op.group("shape"))
     strides = tuple(scope[v] for v in op.group("strides"))
@@ -72,4 +76,7 @@ def _set_validshape(interpreter: Interpreter, op: Op, scope: Scope) -> None:
 @executes("addptr")
 def _addptr(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     pointer, offset = (scope[v] for v in op.ins)
+    if isinstance(pointer, TileRef):
+        message = "found a pointer into a tile; allowed: one into global memory (offsets of accesses move)"
+        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     scope.bind(op.results[0], replace(pointer, offset=advanced(interpreter.machine, pointer.offset, offset)))

@@ -85,7 +85,7 @@ def require_inside(
         broken = _exceeds(machine, offset, size, extent)
         if view is not None and slowest and broken is not False:
             broken = _both(machine, broken, _leaves_buffer(machine, view))
-        broken = _either(machine, broken, *(_compared(machine, "slt", n, 0) for n in (offset, size)))
+        broken = either(machine, broken, *(_compared(machine, "slt", n, 0) for n in (offset, size)))
         machine.require(op, "window", f"a window inside {what}", broken, found, numbers)
         slowest = slowest and isinstance(extent, int) and extent == 1
 
@@ -94,7 +94,7 @@ def _exceeds(machine: Machine, offset: Scalar, size: Scalar, extent: Scalar) -> 
     """Whether a window ends behind an extent; no sum is formed that could leave 64 bits."""
     last = scalar(machine, "arith.subi", (extent, size), INDEX, INDEX)
     larger = _compared(machine, "sgt", size, extent)
-    return _either(machine, larger, _compared(machine, "sgt", offset, last))
+    return either(machine, larger, _compared(machine, "sgt", offset, last))
 
 
 def _leaves_buffer(machine: Machine, view: View) -> Scalar:
@@ -104,14 +104,15 @@ def _leaves_buffer(machine: Machine, view: View) -> Scalar:
         return True
     last = _start(machine, view, [scalar(machine, "arith.subi", (n, 1), INDEX, INDEX) for n in view.shape])
     last = _settled(machine, last)
-    return _either(machine, _compared(machine, "slt", last, 0), _compared(machine, "sge", last, elements))
+    return either(machine, _compared(machine, "slt", last, 0), _compared(machine, "sge", last, elements))
 
 
 def _compared(machine: Machine, order: str, a: Scalar, b: Scalar) -> Scalar:
     return scalar(machine, f"arith.cmpi.{order}", (a, b), INDEX, I1)
 
 
-def _either(machine: Machine, *conditions: Scalar) -> Scalar:
+def either(machine: Machine, *conditions: Scalar) -> Scalar:
+    """Whether one of some conditions holds."""
     return _combined(machine, "arith.ori", True, conditions)
 
 

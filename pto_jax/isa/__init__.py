@@ -58,6 +58,7 @@ CLASSES = (
     "irregular_quant",
     "irregular_quant_mx",
     "irregular_partial",
+    "hash_table",
     "pipes",
     "pipe_handles",
     "communication",

@@ -20,10 +20,9 @@ from .rules.communication_groups import (
     known_extents,
     second_tile,
 )
-from .rules.constraints import HARDWARE, fixed_type, place, type_row
+from .rules.constraints import HARDWARE, fixed_type, place
 from .rules.forbid import every_tile
 from .rules.handles import Shown, handle, handle_operand
-from .rules.typesets import table
 from .sync_config import required
 from .traits import Effect, Order
 
@@ -166,13 +165,6 @@ def _collective(
     )
 
 
-_HASH_TYPES = table(("i32",), (), ())
-_HASH_FORM = ("table_keys", "table_vals", "queries")
-_HASH_OPERANDS = (
-    Operand("dst", "out", "gm", "T"),
-    *(Operand(name, "in", "gm", "T") for name in _HASH_FORM),
-)
-
 INSTRUCTIONS: tuple[Instruction, ...] = (
     _copy(
         "tput",
@@ -232,29 +224,5 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Attribute("op", ReduceOp, None, "sum, maximum or minimum", ("reduceOp", "op")),),
         (_ORDER,),
         {"op": ReduceOp.SUM},
-    ),
-    comm(
-        "hashfind",
-        "Look keys up in a hash table with linear probing.",
-        "Per query: the value at the first of 64 probes whose key is equal, else -1; probe p looks at slot "
-        "(hash + p) modulo the capacity, a power of two.",
-        _HASH_OPERANDS,
-        (_HASH_FORM,),
-        (
-            Shown(
-                dict.fromkeys(("dst", *_HASH_FORM), PartitionViewType((16, 16), I32)),
-                _HASH_FORM,
-                profiles=("cpu_sim",),
-            ),
-        ),
-        constraints=(type_row(_HASH_OPERANDS, ("T",), _HASH_TYPES),),
-        decisions=(
-            Decision(
-                "Is it an instruction?",
-                "No: a test program of tile instructions; declared so that its name is known.",
-                "public CPU simulator, test hashfind",
-            ),
-        ),
-        types=_HASH_TYPES,
     ),
 )

@@ -133,7 +133,7 @@ def _moving(
     extra: tuple[Constraint, ...] = (),
 ) -> Instruction:
     every = (Operand("dst", role, extent=OPEN if operands else None), _SRC, FP, *operands)
-    targets = ("NZ",) if name == "tinsert_fp" else ("NZ", "ND") if operands else ("ND", "DN", "NZ")
+    targets = ("NZ", "ND") if operands else ("ND", "DN", "NZ")
     return Instruction(
         name,
         "layout",
@@ -216,7 +216,8 @@ TSTORE_FP = Instruction(
         accumulated_layouts({"a2a3": (), "a5": ()}),
         accumulator_extent,
         atomic_types(HARDWARE),
-        window_fits("src", "dst"),
+        window_fits("src", "dst", until="2026-08"),
+        window_fits("src", "dst", "warning", since="2026-08"),
         layout_pair("src", "dst"),
         *parameter_rules(used_words, "each word that is read"),
     ),

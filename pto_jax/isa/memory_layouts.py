@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Literal
 
 from ..ir.dtypes import dtype
+from ..ir.languages import Language
 from ..ir.types import (
     BLayout,
     GlobalLayout,
@@ -249,7 +251,13 @@ def wide_integers(tile: str) -> Constraint:
     return rule
 
 
-def window_fits(tile: str, view: str) -> Constraint:
+def window_fits(
+    tile: str,
+    view: str,
+    severity: Literal["error", "warning"] = "error",
+    since: Language | None = None,
+    until: Language | None = None,
+) -> Constraint:
     """Where sizes are static the window has the shape of the tile's valid region.
 
     What is loaded may be the first rows and columns of a larger window, and windows of block scales may be
@@ -267,21 +275,23 @@ def window_fits(tile: str, view: str) -> Constraint:
         return True
 
     @forbid(
-        "window-size",
+        "window-size" if severity == "error" else "window-lanes",
         f"{view} has the shape of the valid region of {tile}, where both are static; what is loaded may be "
         "less",
         source=f"{PAGES}; PTOAS verifier",
         invalid_if=breaks,
+        severity=severity,
+        since=since,
+        until=until,
     )
     def rule(site: Site) -> Iterator[Finding]:
         t, v = site.types.get(tile), site.types.get(view)
         if not isinstance(t, TileType) or not isinstance(v, PartitionViewType | TensorViewType):
             return
         layout = view_layout(site, view)
-        if t.conv is not None:
-            yield from _conv_window(view, t, v.dims, layout)
+        if t.conv is not None or site.op.group("offsets"):
             return
-        if site.op.group("offsets") or t.v_row is None or t.v_col is None or 0 in t.valid:
+        if t.v_row is None or t.v_col is None or 0 in t.valid:
             return
         larger = layout in MX or not site.instruction.operand(tile).is_read
         have, want = times(*v.dims) if layout is None else None, t.v_row * t.v_col
@@ -300,6 +310,34 @@ def window_fits(tile: str, view: str) -> Constraint:
             yield view, _told(view, rows, cols, tile, t, "at least the valid rows and columns")
         elif not larger and None not in (rows, cols) and (rows, cols) != (t.v_row, t.v_col):
             yield view, _told(view, rows, cols, tile, t, "equal rows and columns")
+
+    return rule
+
+
+def conv_window(tile: str, view: str, profiles: tuple[ProfileName, ...] = PROFILE_NAMES) -> Constraint:
+    """The window of a convolution tile has its extents."""
+
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        t, v = types[tile], types[view]
+        if not isinstance(t, TileType) or t.conv is None or not isinstance(v, PartitionViewType):
+            return False
+        axis = next((i for i, d in enumerate(v.dims) if d is not None and d > 1), None)
+        if axis is None:
+            return False
+        types[view] = replace(v, dims=(*v.dims[:axis], (v.dims[axis] or 0) - 1, *v.dims[axis + 1 :]))
+        return True
+
+    @forbid(
+        "conv-window",
+        f"{view} has the extents of a convolution tile",
+        profiles,
+        source=f"{PAGES}; PTOAS verifier",
+        invalid_if=breaks,
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        t, v = site.types.get(tile), site.types.get(view)
+        if isinstance(t, TileType) and isinstance(v, PartitionViewType | TensorViewType) and t.conv:
+            yield from _conv_window(view, t, v.dims, view_layout(site, view))
 
     return rule
 

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import partial
 
 from ..ir.dtypes import F16, F32, INDEX, U8, dtype
-from ..ir.types import AddressSpace, Loc, PtrType, ScalarType, TileType, Type
+from ..ir.types import Loc, PtrType, ScalarType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
 from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import element_type, place, same_element
@@ -92,20 +91,6 @@ def _in_tile(tile: str) -> Constraint:
     return rule
 
 
-def _into_vec(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-    old = types["ptr"]
-    return isinstance(old, PtrType) and give("ptr", replace(old, space=AddressSpace.VEC))(
-        types, attrs, profile
-    )
-
-
-@forbid("pointer-space", "a pointer into global memory", source=_SOURCES[0], invalid_if=_into_vec)
-def _global(site: Site) -> Iterator[Finding]:
-    p = site.types.get("ptr")
-    if isinstance(p, PtrType) and p.space != AddressSpace.GM:
-        yield "ptr", f"ptr points to {p.space.name.lower()}; allowed: gm"
-
-
 _access = partial(custom, sources=_SOURCES)
 
 
@@ -168,7 +153,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (_PTR, _OFFSET, Operand("result", "out", "scalar", None)),
         (("ptr", "offset"),),
         tuple(_shown_memory(("ptr", "offset"), d) for d in ("f32", "i32")),
-        constraints=(_one_element("ptr", "result"), _whole_words("ptr", "result"), _offset_type, _global),
+        constraints=(_one_element("ptr", "result"), _whole_words("ptr", "result"), _offset_type),
         decisions=(_OUTSIDE,),
         traits=Traits((Effect("read", "global", "ptr", indexed=True),)),
     ),
@@ -179,7 +164,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Operand("value", "in", "scalar", None), _PTR, _OFFSET),
         (("value", "ptr", "offset"),),
         tuple(_shown_memory(("value", "ptr", "offset"), d) for d in ("f32", "i32")),
-        constraints=(_one_element("ptr", "value"), _whole_words("ptr", "value"), _offset_type, _global),
+        constraints=(_one_element("ptr", "value"), _whole_words("ptr", "value"), _offset_type),
         decisions=(_OUTSIDE,),
         traits=Traits((Effect("write", "global", "ptr", indexed=True),)),
     ),

@@ -247,6 +247,14 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         Pipe.MTE3,
         executable=False,
+        decisions=(
+            Decision(
+                "What would an execution need?",
+                "What pops the tile, and the extents of the grid of cores and the place of a core in it: the "
+                "headers have them (GridPipe), no text form does.",
+                "pto-isa headers, GridTPush.hpp and GridTPop.hpp",
+            ),
+        ),
         types=_GRID_TYPES,
         traits=Traits((Effect("read", "tile", "tile"), Effect("write", "remote"))),
     ),

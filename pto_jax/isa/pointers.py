@@ -32,15 +32,22 @@ _INDEX, _ADDRESS = ScalarType(INDEX), ScalarType(I64)
 _LOCAL = MemRefType((16, 64), F16, AddressSpace.VEC)
 _SPACES = {Loc[space.name]: space for space in AddressSpace if space.name in Loc.__members__}
 
-_VECTOR_SCOPE = Decision(
-    "Is the instruction executed?",
-    "No: only instructions of a vector scope, which are no tile instructions, take what it gives.",
-    "PTO ISA page of the instruction",
+ADDRESSES = Decision(
+    "Which address has a buffer?",
+    "Pointer argument number n, from 0, begins at byte (n + 1) * 2^40, in every executor; a number from "
+    "elsewhere is in no buffer, which is an error as an access outside one.",
+    "global memory of this engine is one array for each pointer; no source promises an address",
 )
-_INTERNAL = Decision(
-    "Is the instruction executed?",
-    "No: it is what a compiler makes of alloc_tile after planning, not part of programs.",
-    "PTOAS dialect definition",
+_LOCAL_ADDRESS = Decision(
+    "Has a tile an address as a number, and a number a tile?",
+    "No: the pointer of a tile may be read, written and cast to one of other elements. An address without an "
+    "extent names no storage, and that of a tile is for the planner to choose; alloc_tile addr = places one.",
+    "PTOAS memory planning",
+)
+_IN_TURN = Decision(
+    "Which buffer is meant where several addresses are given?",
+    "That is not executed: the loop whose trips choose it stands in the compiler that wrote the text.",
+    "PTOAS dialect definition (the operation is gone since 2026-08)",
 )
 
 
@@ -120,8 +127,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (("tile",),),
         (Shown({"tile": TileType(F32, 16, 64), "result": PtrType(F32, AddressSpace.VEC)}),),
         constraints=(one_element("tile", "result", _DIALECT, retype("result", "f16")), _space_of_tile),
-        decisions=(_VECTOR_SCOPE,),
-        executable=False,
+        decisions=(_LOCAL_ADDRESS,),
         traits=Traits(alias=Alias("result", "tile")),
     ),
     _instruction(
@@ -136,8 +142,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Shown({"addr": PtrType(F32), "result": PtrType(F16)}, ("addr",)),
         ),
         constraints=(_cast_pair,),
-        decisions=(_VECTOR_SCOPE,),
-        executable=False,
+        decisions=(ADDRESSES, _LOCAL_ADDRESS),
     ),
     _instruction(
         "pointer_cast",
@@ -153,14 +158,13 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Shown(
                 {"addrs": _ADDRESS, "valid_row": _INDEX, "valid_col": _INDEX, "result": _LOCAL},
-                constants={"addrs": (0, 4096), "valid_row": (16,), "valid_col": (60,)},
+                constants={"addrs": (4096,), "valid_row": (16,), "valid_col": (60,)},
                 grouped=True,
             ),
             Shown({"addrs": _ADDRESS, "result": _LOCAL}, constants={"addrs": (8192,)}, grouped=True),
         ),
         constraints=(_aligned,),
-        decisions=(_INTERNAL,),
-        executable=False,
+        decisions=(_IN_TURN,),
         traits=Traits(placement=Placement("result", "addrs")),
         changes=(removed("alloc_tile addr = %address; it is still read"),),
     ),

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from ..ir.dtypes import F32, I64, INDEX
 from ..ir.types import AddressSpace, PtrType, ScalarType, TileType, Type
 from ..profiles import PROFILE_NAMES, Profile
-from .declare import AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .declare import AttrMap, Constraint, Finding, Instruction, Operand, Site
+from .pointers import ADDRESSES
 from .rules.constraints import element_type, fixed_type
 from .rules.forbid import Types, forbid, give
 from .rules.handles import Shown
@@ -17,11 +18,6 @@ _DIALECT = "PTOAS dialect definition (August 2026)"
 _TILE, _INDEX, _ADDRESS = TileType(F32, 16, 64), ScalarType(INDEX), ScalarType(I64)
 #: The instruction whose result is an address that only scalars are loaded from and stored to.
 INTTOPTR = "inttoptr"
-_ADDRESSES = Decision(
-    "Is the instruction executed?",
-    "No: it is read, printed and verified; buffers have no address that an execution promises.",
-    "global memory of this engine is one array for each pointer",
-)
 
 
 def _sizes(*results: str) -> Constraint:
@@ -97,8 +93,7 @@ def _address(name: str, summary: str, semantics: str, source: str) -> Instructio
             _global,
             *((_pointee,) if made == "ptr" else ()),
         ),
-        decisions=(_ADDRESSES,),
-        executable=False,
+        decisions=(ADDRESSES,),
     )
 
 

@@ -85,7 +85,7 @@ class Blocks(AbstractMachine):
     def load(self, op: Op, pointer: Pointer, dtype: DType) -> Scalar:
         """The elements that a pointer is at, of a buffer whose contents are known; else unknown."""
         known = self.buffers.get(pointer.buffer)
-        if known is None or dtype.is_float or dtype.packed or not is_integer(pointer.offset):
+        if known is None or pointer.cast or dtype.is_float or dtype.packed or not is_integer(pointer.offset):
             return Unknown()
         words = np.asarray(known()).reshape(-1)
         at = spread(pointer.offset, self.rank)

@@ -8,9 +8,9 @@ each other quickly, and all instructions have had their turn after a few of them
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import cache
+from functools import cache, lru_cache
 
 from ..errors import ArgumentError
 from ..profiles import PROFILE_NAMES, ProfileName
@@ -34,8 +34,9 @@ class Tables:
     """The tables of some profiles (none: the default ones), which take turns.
 
     With ``opcodes`` small ones of so many at most. ``only`` names their instructions, ``dtypes`` element
-    types that one operand of each opcode has, ``regions`` the kinds of valid regions (none: all).
-    ArgumentError where no profile has such opcodes.
+    types that one operand of each opcode has, ``regions`` the kinds of valid regions (none: all). ``length``
+    programs in a row use one table (None: what suits its size); the first ones use smaller tables, each for
+    twice as many programs as the one before. ArgumentError where no profile has such opcodes.
     """
 
     profiles: tuple[ProfileName, ...] = ()
@@ -43,11 +44,32 @@ class Tables:
     only: tuple[str, ...] = ()
     dtypes: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
+    length: int | None = None
 
     @property
     def span(self) -> int:
         """Programs in a row that use one table."""
-        return SPAN if self.opcodes is None else SMALL_SPAN
+        return self.length or (SPAN if self.opcodes is None else SMALL_SPAN)
+
+    def spans(self, start: int, count: int) -> Iterator[tuple[int, int]]:
+        """The parts of some programs that use one table each: first index and number.
+
+        >>> list(Tables().spans(8190, 5)), list(Tables((), 64, length=1024).spans(200, 1000))
+        ([(8190, 2), (8192, 3)], [(200, 56), (256, 256), (512, 512), (1024, 176)])
+        """
+        while count > 0:
+            end = (start // self.span + 1) * self.span
+            if self.length is not None and start < self.length:
+                end = max(SMALL_SPAN, 1 << start.bit_length())
+            here = min(count, end - start)
+            yield start, here
+            start, count = start + here, count - here
+
+    def _turn(self, index: int) -> int:
+        """How many tables come before that of an index."""
+        if self.length is None:
+            return index // self.span
+        return (min(index, self.length) // SMALL_SPAN).bit_length() + index // self.length
 
     def of(self, index: int) -> Table:
         """The table of an index.
@@ -58,14 +80,17 @@ class Tables:
         >>> {o.name for o in Tables(("a5",), 20, only=("tcvt",)).of(0).opcodes}
         {'tcvt'}
         """
-        turn = index // self.span
+        return _table(self, self._turn(index))
+
+    def _made(self, turn: int) -> Table:
         if self.opcodes is None:
             made = self._large(turn)
         else:
             profiles = self._having(self.profiles or PROFILE_NAMES)
             number = turn // len(profiles)
             made = small(profiles[turn % len(profiles)], number, self.opcodes, self.only, self.dtypes)
-            made = made if turn else replace(made, opcodes=made.opcodes[:_FIRST])
+            most = _FIRST << turn if turn == 0 or self.length is not None else self.opcodes
+            made = made if len(made.opcodes) <= most else replace(made, opcodes=made.opcodes[:most])
         return made if made.regions == self.regions else replace(made, regions=self.regions)
 
     def _large(self, turn: int) -> Table:
@@ -93,6 +118,12 @@ class Tables:
         asked = [("--only", self.only), ("--dtype", self.dtypes)]
         said = " ".join(f"{option} {' '.join(given)}" for option, given in asked if given)
         return f"{said}: no opcode of lockstep has such operands; --tested jit takes all instructions"
+
+
+@lru_cache(maxsize=16)
+def _table(tables: Tables, turn: int) -> Table:
+    """The one table of a turn: what is compiled for it is found by it."""
+    return tables._made(turn)
 
 
 def _fits(opcode: Opcode, only: Sequence[str], dtypes: Sequence[str]) -> bool:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
 
@@ -22,25 +22,30 @@ from ..analysis.entries import (
 from ..analysis.parts import with_entry
 from ..analysis.resolve import resolve
 from ..api import resolve_profile
-from ..errors import ArgumentError, Diagnostic, VerifyError
+from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
 from ..ir.dtypes import DType
 from ..ir.program import Function, Program, short_list
 from ..ir.types import Type, UnknownType
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
 from ..lowering.machine.observed import Observer
 from ..lowering.words import x64
-from ..profiles import Profile, profile as find_profile
+from ..profiles import OutOfRegion, Profile, ProfileName, Subnormals
 from . import conversion
+from .ahead import Portable
 from .arguments import check_accesses, elements, prepare, type_of
+from .binding import bound, optional
+from .choices import choices as choices
 from .derivatives import without_derivative
+from .dispatch import is_concrete
 from .execution import Mode, execute
 from .launch_rule import launched
-from .notices import require_exact, warn_of
+from .notices import warn_of
 from .state import Report, State
+from .streaming import stream
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Kernel(Portable):
     """A program as a pure function; made by :func:`compile`, memoised and hashable.
 
     Call it with one argument per program argument, by position or name. Buffers are arrays of any shape
@@ -114,6 +119,10 @@ class Kernel:
         return arguments(self.program, self.function)
 
     @cached_property
+    def _names(self) -> tuple[str, ...]:
+        return tuple(a.name for a in self.arguments)
+
+    @cached_property
     def outputs(self) -> tuple[str, ...]:
         """Names of the results, in order (jit sorts the keys of dictionaries it returns)."""
         if self.program.fragment:
@@ -127,12 +136,28 @@ class Kernel:
         them and a :class:`Report`. Raises ArgumentError for arguments that do not fit, VerifyError where the
         types they give are illegal, and without ``checks`` ExecutionError where ``max_steps`` stops a loop.
         """
-        outputs, report, _ = self._run(args, kwargs, jit=True, check=self.checks)
+        made = self._compiled(args) if not (self.checks or kwargs) else None
+        outputs, report = made or self._run(args, kwargs, jit=True, check=self.checks)[:2]
         if self.checks:
             return outputs, report
         # Without checks the report only has loops that were stopped, for programs with while loops.
         report.raise_if_broken()
         return outputs
+
+    def _compiled(self, args: Sequence[Any]) -> tuple[dict[str, Any], Report] | None:
+        """The call as one compiled function, arguments prepared in it; None where they are no arrays."""
+        if not all(map(is_concrete, args)):
+            return None
+        try:
+            with x64():
+                results, report = self._whole(*args)
+        except PtoError:  # The long way raises it without the frames of a trace.
+            return None
+        return {name: results[name] for name in self.outputs if name in results}, report
+
+    @cached_property
+    def _whole(self) -> Any:
+        return jax.jit(lambda *args: self._run(args, {}, jit=True, check=False)[:2])
 
     def eager(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Execute instruction by instruction, each from the compile cache.
@@ -162,6 +187,45 @@ class Kernel:
         report.raise_if_broken()
         return outputs, state
 
+    def map(
+        self,
+        batch: Any,
+        *,
+        shared: Mapping[str, Any] | None = None,
+        chunk: int | None = None,
+        progress: bool | Callable[[int, int | None], object] = False,
+        out: Any = None,
+    ) -> dict[str, Any]:
+        """The results of every entry of a batch, computed chunk by chunk with bounded memory.
+
+        ``batch`` holds arrays with a leading axis: a dictionary by argument name, a tuple by position, or
+        the one array. They are read slice by slice: memory maps larger than memory, Tiles, datasets of h5py
+        and zarr; ``NAME.valid`` [N, 2] gives a tile its valid rows and columns. An iterator gives the
+        arguments of one call after another, in the same forms. ``shared`` are arguments that all calls have
+        in common. A buffer that the kernel writes may be left out: it starts as zeros.
+
+        ``chunk`` calls at a time are executed on each local device (default: as many as stay in the caches
+        of a CPU, or fill another device). ``progress`` shows a line on standard error, or is called with
+        the calls done and their number (None for an iterator). ``out`` takes the results: an array, or
+        arrays by name, with the leading axis of the batch, memory maps too.
+
+        The result maps names to NumPy arrays (``out``'s where that is given), or to Tiles, with the batch
+        as leading axis. Raises ArgumentError for arrays that do not fit, and ExecutionError with indices
+        where a kernel with ``checks`` breaks a run-time rule; ``out`` then has the chunks before.
+
+        >>> import numpy as np
+        >>> import pto_jax as pto
+        >>> kernel = pto.compile(pto.parse("%d = tneg %a : !pto.tile<1x8xf32>"))
+        >>> kernel.map(np.ones((1000, 1, 8), np.float32))["d"].shape
+        (1000, 1, 8)
+        """
+        return stream(self, batch, shared or {}, chunk, progress, out)
+
+    def reported(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
+        """The results of one call by argument names, and the run-time rules it broke (with ``checks``)."""
+        outputs, report, _ = self._run((), values, jit=True, check=self.checks)
+        return outputs, report
+
     def _run(
         self,
         args: Sequence[Any],
@@ -171,9 +235,9 @@ class Kernel:
         keep_state: bool = False,
         observer: Observer | None = None,
     ) -> tuple[dict[str, Any], Report, State]:
-        bound = self._bind(args, kwargs)
-        kernel = self._typed(bound)
-        prepared = {a.name: prepare(a, bound[a.name]) for a in kernel.arguments if a.name in bound}
+        given = bound(self.entry, self._names, self._optional, args, kwargs)
+        kernel = self._typed(given)
+        prepared = {a.name: prepare(a, given[a.name]) for a in kernel.arguments if a.name in given}
         if check or jit:
             kernel._check_accesses(prepared)
         mode = Mode(check, keep_state, whole=jit)
@@ -224,31 +288,9 @@ class Kernel:
         """The kernel with the types a fragment leaves open taken from the arguments, verified."""
         if not self._open:
             return self
-        types: list[tuple[str, Type]] = []
-        for a in self.arguments:
-            if isinstance(a.type, UnknownType) and a.name in given:
-                type_ = type_of(a.name, given[a.name])
-                if type_ is not None:
-                    types.append((a.name, type_))
+        names = [a.name for a in self.arguments if isinstance(a.type, UnknownType) and a.name in given]
+        types = [(n, t) for n in names if (t := type_of(n, given[n])) is not None]
         return _filled(self, tuple(types), self.warn)
-
-    def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Any]:
-        names = [a.name for a in self.arguments]
-        if len(args) > len(names):
-            raise ArgumentError(
-                f"{self.entry}: {len(args)} arguments given, it takes {len(names)}: {_list(names)}"
-            )
-        values = dict(zip(names, args, strict=False))
-        for name, value in kwargs.items():
-            if name not in names:
-                raise ArgumentError(f"{self.entry}: no argument {name!r}; it takes: {_list(names)}")
-            if name in values:
-                raise ArgumentError(f"{self.entry}: argument {name!r} is given twice")
-            values[name] = value
-        missing = [n for n in names if n not in values and n not in self._optional]
-        if missing:
-            raise ArgumentError(f"{self.entry}: missing argument(s): {_list(missing)}")
-        return values
 
     @cached_property
     def _open(self) -> bool:
@@ -262,25 +304,7 @@ class Kernel:
 
     @cached_property
     def _optional(self) -> frozenset[str]:
-        """Tiles of a fragment that it writes before it reads them: they may be left out."""
-        if not self.program.fragment:
-            return frozenset()
-        needed: set[str] = set()
-        written: set[str] = set()
-        resolved = resolve(self.program)
-        for op in self.function.walk():
-            read = {v.name for v in op.ins}
-            instruction = resolved.of(op).instruction
-            if instruction is not None and instruction.syntax == "tile":
-                values = resolved.of(op).fitting().values
-                read |= {values[o.name].name for o in instruction.operands if o.role == "inout"}
-            needed |= read - written
-            written |= {v.name for v in op.destinations}
-        return frozenset(self.outputs) - needed
-
-
-def _list(names: Sequence[str]) -> str:
-    return ", ".join(names) or "none"
+        return optional(self.program, self.function, self.outputs)
 
 
 @lru_cache(maxsize=1024)
@@ -299,11 +323,11 @@ def _jitted(kernel: Kernel, mode: Mode) -> Any:
 
 def compile(  # noqa: PLR0913 - keywords
     program: Program,
-    profile: str | Profile | None = None,
+    profile: ProfileName | Profile | None = None,
     entry: str | None = None,
-    numerics: str = "exact",
-    out_of_region: str | None = None,
-    subnormals: str = "keep",
+    numerics: Literal["exact", "fast"] = "exact",
+    out_of_region: OutOfRegion | None = None,
+    subnormals: Subnormals = "keep",
     checks: bool = False,
     max_steps: int = MAX_STEPS,
     grid: int = 1,
@@ -352,24 +376,6 @@ def compile(  # noqa: PLR0913 - keywords
     )
 
 
-def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
-    """Checked execution options; ``out_of_region`` defaults to the profile's fill."""
-    target = find_profile(profile)
-    fill = out_of_region or target.out_of_region
-    _choice("numerics", numerics, ("exact", "fast"))
-    if numerics == "exact":
-        require_exact()
-    _choice("subnormals", subnormals, ("keep", "flush"))
-    if fill == "poison":
-        message = (
-            "out_of_region: found 'poison', allowed: ones, backing; undefined lanes are followed by the "
-            "sanitizer: pto-jax run --sanitize, pto_jax.sanitize"
-        )
-        raise ArgumentError(message)
-    _choice("out_of_region", fill, ("ones", "backing"))
-    return Semantics(target, numerics, fill, subnormals)  # type: ignore[arg-type]
-
-
 @lru_cache(maxsize=4096)
 def _kernel(*fields: Any) -> Kernel:
     return Kernel(*fields)
@@ -386,8 +392,3 @@ def _verified(program: Program, target: Profile, places: str) -> tuple[Diagnosti
     if errors:
         raise VerifyError(errors)
     return tuple(findings)
-
-
-def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
-    if value not in allowed:
-        raise ArgumentError(f"{name}: found {value!r}, allowed: {', '.join(allowed)}")

@@ -88,8 +88,11 @@ class Report:
         flags, values = data
         return cls(tuple(flags), sites, tuple(map(tuple, values)))
 
-    def problems(self) -> list[Diagnostic]:
-        """One error per broken rule, naming the instruction, its line and the batch indices."""
+    def problems(self, first: int = 0) -> list[Diagnostic]:
+        """One error per broken rule, naming the instruction, its line and the batch indices.
+
+        ``first`` is the index of the first call of the batch.
+        """
         problems = []
         for flag, site, values in zip(self.flags, self.sites, self.values, strict=True):
             broken = np.asarray(flag)
@@ -97,13 +100,12 @@ class Report:
                 continue
             where = ""
             if broken.ndim:
-                listed = [
-                    str(tuple(map(int, i)) if broken.ndim > 1 else int(i[0])) for i in np.argwhere(broken)
-                ]
+                places = np.argwhere(broken) + np.eye(1, broken.ndim, dtype=np.int64) * first
+                listed = [str(tuple(map(int, i)) if broken.ndim > 1 else int(i[0])) for i in places]
                 more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
                 where = f"; batch index {', '.join(listed[:8])}{more}"
-            first = tuple(np.argwhere(broken)[0])
-            numbers = [np.asarray(n)[first].item() for n in values]
+            one = tuple(np.argwhere(broken)[0])
+            numbers = [np.asarray(n)[one].item() for n in values]
             what = f"; found {site.found.format(*numbers)}" if site.found else ""
             message = f"run-time rule broken: {site.allowed}{what}{where}"
             problems.append(Diagnostic("error", message, site.span, site.instruction, rule=site.rule))

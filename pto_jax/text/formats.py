@@ -142,6 +142,9 @@ _SYNTAX = {
     "tget_async": _ASYNC_COPY,
     "wait_async_event": _ASYNC_EVENT,
     "test_async_event": _ASYNC_EVENT,
+    "make_prefetch_async_context": "( $workspace : !workspace ) {} -> ^",
+    "tprefetch_async": "( $src , $context : !src , !context ) {} -> ^",
+    "get_prefetch_async_session": "$context {} : !context -> ^",
     "reserve_buffer": "{} -> ^",
     "import_reserved_buffer": "{} -> ^",
     "aic_initialize_pipe": _PIPE_INIT,
@@ -210,7 +213,7 @@ UNGROUPED = frozenset(
 #: Operations that are also written as tile instructions.
 TWO_SPELLINGS = frozenset(
     """
-    talloc tpush tpop tfree set_quant_scalar set_quant_vector syncall
+    talloc tpush tpop tfree set_quant_scalar set_quant_vector syncall tprefetch_async
     tput tget tnotify twait ttest tbroadcast treduce comm.tgather comm.tscatter
     """.split()
 )

@@ -41,6 +41,7 @@ OPAQUE = (
     "pipe",
     "eventid_array",
     "async_session",
+    "prefetch_async_context",
     "async_event",
     "event",
     "global",

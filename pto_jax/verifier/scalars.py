@@ -7,7 +7,7 @@ from collections.abc import Callable
 from ..errors import Diagnostic
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.program import Op, Value
-from ..ir.types import ScalarType, Type, UnknownType, VectorType
+from ..ir.types import MemRefType, PtrType, ScalarType, Type, UnknownType, VectorType
 from ..isa.structure import CAST
 from ..text.formats import PREDICATES
 
@@ -17,6 +17,16 @@ _INTEGER = """
     minsi minui maxsi maxui
 """.split()
 _FLOAT = "addf subf mulf divf remf minimumf maximumf minnumf maxnumf".split()
+
+
+def _unrealized(op: Op) -> str | None:
+    """A cast between integers of one width, or of a memref to a pointer to its elements."""
+    if len(op.ins) == len(op.results) == 1:
+        source, result = op.ins[0].type, op.results[0].type
+        if isinstance(source, MemRefType) and isinstance(result, PtrType):
+            same = source.dtype == result.dtype and source.space in (None, result.space)
+            return None if same else f"{source} to {result}; allowed: a pointer to its elements in its space"
+    return _WHOLE_CAST(op)
 
 
 def arith_finding(op: Op) -> Diagnostic | None:
@@ -175,6 +185,7 @@ def _real(d: DType) -> bool:
 
 _NUMBERS, _REALS = "an integer or index", "a float"
 _ONE_INDEX = "index to or from an integer"
+_WHOLE_CAST = _cast(_whole, _whole, ("an integer", "an integer"), lambda a, b: a.bits == b.bits, "one width")
 _RULES: dict[str, _Rule] = {
     "arith.constant": _constant,
     **{f"arith.{n}": _uniform(2, _is_integer, _NUMBERS) for n in _INTEGER},
@@ -219,5 +230,5 @@ _RULES: dict[str, _Rule] = {
         lambda a, b: a.bits == b.bits,
         "types of one width",
     ),
-    CAST: _cast(_whole, _whole, ("an integer", "an integer"), lambda a, b: a.bits == b.bits, "one width"),
+    CAST: _unrealized,
 }

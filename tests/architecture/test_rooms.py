@@ -13,7 +13,7 @@ from tests.architecture.graph import PACKAGE, ROOT, imports, modules, room, writ
 ROOMS = (
     "errors", "files", "ir", "profiles", "isa", "text", "analysis", "verifier", "api",
     "interpreter", "launches", "lowering", "oracle", "sanitizer", "extension",
-    "extension", "runtime", "builder", "ops",
+    "extension", "runtime", "builder", "ops", "nn",
     "debug", "cost", "generate", "vectors", "lockstep", "examples", "manual", "testing",
     "pto_jax", "campaign", "cli", "__main__",
 )  # fmt: skip

@@ -8,47 +8,24 @@ from __future__ import annotations
 _PAIRS = "tiles of 4-bit elements: the assembler counts pairs of them, this engine counts elements"
 _BACK_ENDS = "a limit of the assembler's back ends, not of the language"
 _OPTIONS = "tests an option of the assembler, whatever the program"
-_MEMREF = "memrefs, which the assembler has removed, stay readable, but not as what pointers are made of"
 _REGIONS = "valid regions may differ: the overview of the ISA, which is before the assembler, has a warning"
 _SPELLINGS = "f8E4M3 and f8E4M3FN are one element type here, which block-scaled products take"
 _SIGNLESS = "i8 and si8 are one element type here, which converting pipes give"
 _SEED_PAGE = "the page of trowexpandadd has no scratch for blocks of rows on any chip, the assembler on A2/A3"
-_FROM_L1 = "the form of mgather with indices in global memory and a destination in L1 is not read"
 _X_TO_ZZ = "the move of exponents into boxes of boxes (tmov with a third tile that is no scale) is not read"
-_MX = "quantisation along an axis, into codes of ui8, with flat or interleaved exponents is not read"
-_WINDOW = "a window smaller than the valid region: what is loaded beyond it is no value"
-_CONTEXT = "contexts of prefetches are not declared"
+_MX = "pairs of 4-bit floats, padded sources and the form that reorders its exponents are not quantised to"
 _QUANTISED = "a pair of element types that no quantisation mode of the headers has"
 _FILLED_SCALES = "fills of 8-bit floats have no values of their own: the headers have none"
 _PRODUCT = "mat tiles in a product, which the assembler rejects too"
 
 REMAINING: dict[str, str] = {
-    "accepting/castptr_emitc_tile_and_int.pto": _MEMREF,
-    "accepting/implicit_tmp_remaining_ops_materialization.pto": (
-        "a row is transposed into a row: the assembler compares no valid regions of a transposition"
-    ),
-    "accepting/issue226_remove_redundant_pipe_pair.pto": _WINDOW,
-    "accepting/mgather_gm2l1_elem_scratch_reuse_sync_a5.pto": _FROM_L1,
-    "accepting/mgather_gm2l1_elem_sync_a5.pto": _FROM_L1,
-    "accepting/mgather_gm2l1_emitc.pto": _FROM_L1,
-    "accepting/mgather_gm2l1_partition_view_emitc.pto": _FROM_L1,
-    "accepting/mgather_gm2l1_sync_a5.pto": _FROM_L1,
     "accepting/mgather_mscatter_base_a3_emitc.pto": (
         "a scatter without coalesce: valid columns of its indices decide there, physical ones in the headers"
     ),
     "accepting/mx_noalias_plan_memory.pto": _X_TO_ZZ,
-    "accepting/store_fp_tile_native.pto": (
-        "a store with parameters into fewer elements than it has, which the assembler does not count"
-    ),
-    "accepting/subview_boxed_row_major_column_slice_preserve_parent_shape_a5.pto": (
-        "a product of a window of columns: this engine takes physical columns, the assembler valid ones"
-    ),
     "accepting/tcvt_low_precision_a5_valid.pto": _PAIRS,
     "accepting/textract_tinsert_low_precision_a5_emitc.pto": _QUANTISED,
-    "accepting/tinsert_a5_modes_emitc.pto": "an accumulator is inserted into vec tiles in ND order",
-    "accepting/tmov_mx_scale_pipe_selection_a5.pto": "moves of f8E8M0 into scaling tiles are not read",
     "accepting/tmov_x2zz_emitc.pto": _X_TO_ZZ,
-    "accepting/tprefetch_async_emitc.pto": _CONTEXT,
     "accepting/tquant_mx_a5_emitc.pto": _MX,
     "accepting/tquant_mx_grp_axis_emitc.pto": _MX,
     "accepting/tquant_mx_source_effects.pto": _MX,
@@ -64,13 +41,10 @@ REMAINING: dict[str, str] = {
     "rejecting/tcvt_low_precision_packed_shape_invalid_a5.pto": _PAIRS,
     "rejecting/tgemv_mx_emitc.pto": _SPELLINGS,
     "rejecting/tgemv_mx_variants_emitc.pto": _SPELLINGS,
-    "rejecting/tquant_mx_grp_axis_invalid.pto": _MX,
     "rejecting/tquant_verify_invalid_src_dst_valid_shape.pto": _REGIONS,
-    "samples/DeepseekV4DecodeA3/kernels/aiv/sh_gate_up_act_q.pto": _WINDOW,
     "samples/Gemvmx/gemvmx-pto.pto": _FILLED_SCALES,
     "samples/MatmulMxLowPrecision/matmul_mx_low_precision-pto.pto": _FILLED_SCALES,
     "samples/Movfp/movfp_fixpipe_reuse-pto.pto": "a load into a scaling tile; headers fill it from L1 only",
-    "samples/TPrefetchAsync/tprefetch_async_binding.pto": _CONTEXT,
     "samples/TquantMx/tquant_mx.pto": _X_TO_ZZ,
     "samples/TquantMxDn/tquant_mx_dn.pto": _MX,
     "system/testcase/tcvt/tcvt.pto": _PAIRS,
@@ -84,6 +58,5 @@ OTHER_REASON: dict[str, str] = {
     "alloc_tile_addr_alignment_invalid.pto": "built at a level without addresses, which is told first",
     "mx_noalias_plan_memory.pto": _X_TO_ZZ,
     "tmov_x2zz_invalid.pto": _X_TO_ZZ,
-    "tprefetch_async_invalid_non_1d.pto": _CONTEXT,
     "tquant_mx_grp_axis_invalid.pto": _MX,
 }

@@ -25,6 +25,7 @@ def check(*arguments: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+@pytest.mark.slow
 def test_every_instruction_and_the_small_programs_keep_to_the_annotations() -> None:
     done = check()
     assert done.returncode == 0, done.stdout[-10_000:] + done.stderr[-3_000:]
@@ -45,7 +46,9 @@ WRONG = {
 }
 
 
-@pytest.mark.parametrize("case", WRONG)
+@pytest.mark.parametrize(
+    "case", [pytest.param(c, marks=() if c == "element type" else pytest.mark.slow) for c in WRONG]
+)
 def test_a_wrong_annotation_is_noticed(case: str) -> None:
     module, annotation, wrong, instruction, place = WRONG[case]
     done = check("--only", instruction, "--change", module, annotation, wrong)

@@ -14,10 +14,16 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import oracle
-from tests.programs import cases_control, cases_cores, cases_handles, cases_memory
+from tests.programs import cases_control, cases_cores, cases_handles, cases_memory, cases_pointers
 from tests.programs.cases import Arguments, Arrays, Case
 
-CASES = (*cases_control.CASES, *cases_memory.CASES, *cases_handles.CASES, *cases_cores.CASES)
+CASES = (
+    *cases_control.CASES,
+    *cases_memory.CASES,
+    *cases_handles.CASES,
+    *cases_cores.CASES,
+    *cases_pointers.CASES,
+)
 
 
 def ways(case: Case) -> dict[str, Callable[[Arguments], Arrays]]:

@@ -216,6 +216,48 @@ def test_each_vector_core_has_its_half_of_a_slot_in_global_memory(agree: Agree, 
     np.testing.assert_array_equal(out["y"], -(x @ x))
 
 
+def test_slots_in_global_memory_are_used_in_turn_in_a_loop_of_unknown_length(agree: Agree) -> None:
+    """Trip i uses slot i modulo their number, and frees it."""
+    setup = (
+        f"pto.{{}}_initialize_pipe {{{{dir_mask = 1, slot_size = 1024}}}} (gm_slot_tensor = %slots : {SLOT})"
+    )
+    view = f"%slots = pto.make_tensor_view %s, shape = [%c16, %c16], strides = [%c16, %c1] : {SLOT}"
+    window = (
+        f"%we = pto.partition_view %e, offsets = [%c0, %c0], sizes = [%c16, %c16] : {SLOT} -> {whole('f32')}"
+    )
+    cube = f"""{view}
+    {setup.format("aic")}
+    {product("f32", ACC.format("f32", ""))}
+    scf.for %i = %c0 to %n step %c1 {{
+      %e = pto.talloc_to_aiv {{split = 0}} -> {SLOT}
+      {window}
+      pto.tstore ins(%acc : {ACC.format("f32", "")}) outs(%we : {whole("f32")})
+      pto.tpush_to_aiv(%e : {SLOT}) {{split = 0}}
+    }}"""
+    vector = f"""{view}
+    {setup.format("aiv")}
+    %yv = pto.make_tensor_view %y, shape = [%c16, %c16], strides = [%c16, %c1] : {VIEW}
+    %wy = pto.partition_view %yv, offsets = [%c0, %c0], sizes = [%c16, %c16] : {VIEW} -> {whole("f32")}
+    %t = pto.alloc_tile : {vec("f32")}
+    %sum = pto.alloc_tile : {vec("f32")}
+    pto.tload ins(%wy : {whole("f32")}) outs(%sum : {vec("f32")})
+    scf.for %i = %c0 to %n step %c1 {{
+      %e = pto.tpop_from_aic {{split = 0}} -> {SLOT}
+      {window}
+      pto.tload ins(%we : {whole("f32")}) outs(%t : {vec("f32")})
+      pto.tfree_from_aic(%e : {SLOT}) {{split = 0}}
+      pto.tadd ins(%sum, %t : {vec("f32")}, {vec("f32")}) outs(%sum : {vec("f32")})
+    }}
+    pto.tstore ins(%sum : {vec("f32")}) outs(%wy : {whole("f32")})"""
+    made = accepted(program("a5", cube, vector))
+    x = RNG.integers(-4, 5, (16, 16)).astype(np.float32)
+    for n in (0, 3, 11):
+        out = agree(made, x, np.zeros((8, 16, 16), np.float32), np.ones((16, 16), np.float32), n)
+        np.testing.assert_array_equal(out["y"], 1 + n * (x @ x))
+        for i in range(8):
+            np.testing.assert_array_equal(out["s"][i], x @ x if i < n else np.zeros((16, 16)))
+
+
 @pytest.mark.parametrize(("split", "n"), [(3, 13), (4, 13), (3, 15), (4, 1)])
 def test_an_odd_number_is_rounded_up_for_the_first_core(agree: Agree, split: int, n: int) -> None:
     acc = ACC.format("f32", ", valid=?x?")

@@ -159,3 +159,62 @@ def test_valid_sizes_wider_than_32_bits_do_not_wrap_into_a_tile() -> None:
     with jax.enable_x64(True):
         made = jax.jit(of_rows)(np.int64(2**32 + 4))
     assert int(made.valid_rows) == 2**31 - 1
+
+
+NESTED_BRANCHES = """
+module attributes {pto.target_arch = "a3"} {
+  func.func @f(%x: !pto.ptr<f32>, %z: !pto.ptr<f32>, %r: index, %q: index, %a: i1, %b: i1) {
+    %c1 = arith.constant 1 : index
+    %c8 = arith.constant 8 : index
+    %k = arith.constant 1.0 : f32
+    %v = pto.make_tensor_view %x, shape = [%c8, %c8], strides = [%c8, %c1] : !pto.tensor_view<8x8xf32>
+    %w = pto.make_tensor_view %z, shape = [%c8, %c8], strides = [%c8, %c1] : !pto.tensor_view<8x8xf32>
+    %t = pto.alloc_tile valid_row = %r : TILE
+    %u = pto.alloc_tile valid_row = %q : TILE
+    pto.tload ins(%v : !pto.tensor_view<8x8xf32>) outs(%t : TILE)
+    pto.tload ins(%v : !pto.tensor_view<8x8xf32>) outs(%u : TILE)
+    cf.cond_br %a, ^outer, ^done
+  ^outer:
+    pto.taddsc ins(%t, %k, %u : TILE, f32, TILE) outs(%t : TILE)
+    cf.cond_br %b, ^inner, ^other
+  ^inner:
+    pto.taddsc ins(%t, %k, %u : TILE, f32, TILE) outs(%t : TILE)
+    cf.br ^done
+  ^other:
+    cf.br ^done
+  ^done:
+    pto.tstore ins(%t : TILE) outs(%w : !pto.tensor_view<8x8xf32>)
+    return
+  }
+}
+""".replace("TILE", "!pto.tile_buf<vec, 8x8xf32, valid=?x8>")
+
+
+def test_rules_of_branches_inside_branches_between_blocks_are_reported() -> None:
+    kernel = pto.compile(pto.parse(NESTED_BRANCHES), checks=True)
+    lines = [i for i, line in enumerate(NESTED_BRANCHES.split("\n"), 1) if "taddsc" in line]
+    for outer, inner in ((0, 0), (0, 1), (1, 0), (1, 1)):
+        _, report = kernel(X, 0 * X, 4, 3, bool(outer), bool(inner))
+        assert [p.span.line for p in report.problems() if p.span] == lines[: outer + outer * inner]
+        _, report = kernel(X, 0 * X, 4, 4, bool(outer), bool(inner))
+        assert not report.problems()
+
+
+def test_rules_of_a_switch_of_several_cases_are_reported(source: Source) -> None:
+    s = source("%x: !pto.ptr<f32>, %z: !pto.ptr<f32>, %r: index, %q: index, %which: index")
+    s.view("%a", "%x", (8, 8), (8, 1)).view("%b", "%z", (8, 8), (8, 1))
+    s.tile("%t", "f32", 8, 8, valid=("%r", 8)).tile("%u", "f32", 8, 8, valid=("%q", 8))
+    s.do("%k = arith.constant 1.0 : f32").load("%a", "%t").load("%a", "%u")
+    s.do("scf.index_switch %which")
+    for case in ("case 1", "case 2", "case 5", "default"):
+        s.do(f"{case} {{").op("taddsc", "%t", "%k: f32", "%u", out="%t")
+        s.do("scf.yield").do("}")
+    kernel = pto.compile(s.store("%t", "%b").program, checks=True)
+    places = set()
+    for which in (1, 2, 5, 0):
+        _, report = kernel(X, 0 * X, 4, 4, which)
+        assert not report.problems()
+        _, report = kernel(X, 0 * X, 4, 3, which)
+        (problem,) = report.problems()
+        places.add(problem.span)
+    assert len(places) == 4

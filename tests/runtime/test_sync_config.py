@@ -92,7 +92,8 @@ def given() -> dict[str, Any]:
 BINDING = set(
     "tassign alloc_tile make_tensor_view partition_view get_tensor_view_dim get_tensor_view_stride "
     "tensor_view_addr set_validshape addptr tget_scale_addr declare_eventid_array eventid_array_get "
-    "eventid_array_set tprefetch_async tile_buf_addr castptr pointer_cast".split()
+    "eventid_array_set tprefetch_async make_prefetch_async_context get_prefetch_async_session "
+    "tile_buf_addr castptr pointer_cast".split()
 )
 
 
@@ -106,7 +107,7 @@ def test_every_instruction_of_the_class_is_here() -> None:
     queries |= {"get_validshape", "tile_valid_rows", "tile_valid_cols", "ptrtoint", "inttoptr"}
     aliases |= {"alloc_multi_tile", "multi_tile_get", "declare_local_array", "declare_struct"}
     values = {"local_array_get", "local_array_set", "struct_get", "struct_set"}
-    values |= {"tgetval", "tsetval", "load_scalar", "store_scalar"}
+    values |= {"tgetval", "tsetval", "load_scalar", "store_scalar", "hashfind"}
     assert names <= set(IDLE) | BINDING | state | aliases | values | queries
 
 
@@ -182,3 +183,26 @@ def test_modes_hold_from_where_they_are_set(target: str) -> None:
         expected[:, 0], expected[:, 1] = first, second
         np.testing.assert_array_equal(np.asarray(got[f"c{n}"]), expected)
         np.testing.assert_array_equal(wanted[f"c{n}"].data, expected)
+
+
+def test_a_prefetch_has_completed_at_once() -> None:
+    flat = "!pto.partition_tensor_view<128xf32>"
+    text = f"""func.func @k(%x: !pto.ptr<f32>, %w: !pto.ptr<i8>) attributes {{pto.entry}} {{
+    %c0 = arith.constant 0 : index
+    %c1 = arith.constant 1 : index
+    %c128 = arith.constant 128 : index
+    %one = arith.constant 1.0 : f32
+    %v = pto.make_tensor_view %x, shape = [%c128], strides = [%c1] : !pto.tensor_view<128xf32>
+    %p = pto.partition_view %v, offsets = [%c0], sizes = [%c128] : !pto.tensor_view<128xf32> -> {flat}
+    %c = pto.make_prefetch_async_context(%w : !pto.ptr<i8>) -> !pto.prefetch_async_context
+    %e = pto.tprefetch_async(%p, %c : {flat}, !pto.prefetch_async_context) -> !pto.async_event
+    %s = pto.get_prefetch_async_session %c : !pto.prefetch_async_context -> !pto.async_session
+    %done = pto.comm.wait_async_event(%e, %s : !pto.async_event, !pto.async_session) -> i1
+    scf.if %done {{ pto.store_scalar %one, %x[%c0] : !pto.ptr<f32>, f32 }}
+    return }}"""
+    read = pto.parse(text)
+    assert pto.parse(str(read)) == read and pto.verify(read) == []
+    x, w = np.zeros(128, np.float32), np.zeros(8, np.int8)
+    kernel = pto.compile(read)
+    for out in (kernel(x, w), kernel.eager(x, w), oracle.run(read, (x, w))):
+        assert np.asarray(out["x"])[0] == 1

@@ -7,7 +7,7 @@ import pytest
 
 import pto_jax as pto
 from pto_jax import oracle
-from tests.runtime.test_cores import PRODUCT, A, H, equal_everywhere, matrices, pipe_program, put
+from tests.runtime.test_cores import PRODUCT, A, H, L, R, equal_everywhere, matrices, pipe_program, put
 
 PUSH = f"{PRODUCT}\n pto.tpush_to_aiv(%a : {A}) {{split = 1}}"
 POP = f"%t = pto.tpop_from_aic {{split = 1}} -> {H}"
@@ -47,7 +47,7 @@ def test_a_loop_that_hands_on_more_than_it_takes_is_refused_with_its_place() -> 
     x, y = matrices()
     text = pipe_program(loop("%n", f"{PUSH}\n pto.tpush_to_aiv(%a : {A}) {{split = 1}}"), loop("%n", STORE))
     kernel = pto.compile(pto.parse(text), "a5")
-    with pytest.raises(pto.NotExecutableError, match="a region that leaves tiles in a pipe") as found:
+    with pytest.raises(pto.NotExecutableError, match="a region that leaves more tiles in a pipe") as found:
         kernel(x, y, 2)
     assert found.value.diagnostics[0].span is not None
 
@@ -78,3 +78,35 @@ def test_a_loop_beside_a_branch_is_refused() -> None:
     kernel = pto.compile(pto.parse(pipe_program(loop("%n", PUSH), branch)), "a5")
     with pytest.raises(pto.NotExecutableError, match="allowed: loops and branches that all cores"):
         kernel(x, y, 1)
+
+
+def test_tiles_may_wait_in_the_pipe_from_one_trip_to_the_next() -> None:
+    """The producer is one tile ahead: what is in the pipe is carried through the loops."""
+    x, y = matrices()
+    cube = f"{PUSH}\n {loop('%n', PUSH)}"
+    late = f"%i = arith.addi %n, %c0 : index\n {STORE}"
+    text = pipe_program(cube, f"{loop('%n', STORE)}\n {late}")
+    for n in (0, 2):
+        out = equal_everywhere(text, x, y, n)["y"]
+        assert (out[: 16 * n + 16] == np.tile(x[:16] @ x[:16], (n + 1, 1))).all()
+        assert (out[16 * n + 16 :] == y[16 * n + 16 :]).all()
+
+
+def test_tiles_that_wait_are_those_of_the_branch_that_was_taken() -> None:
+    x, y = matrices()
+    cube = f"""{PUSH}
+    %g = arith.cmpi eq, %n, %c1 : index
+    scf.if %g {{ pto.tmatmul.acc ins(%a, %l, %r : {A}, {L}, {R}) outs(%a : {A})
+      pto.tpush_to_aiv(%a : {A}) {{split = 1}} }} else {{ pto.tpush_to_aiv(%a : {A}) {{split = 1}} }}"""
+    second = (
+        STORE.replace("%t", "%u").replace("%half", "%half2").replace("%at", "%at2").replace("%row", "%row2")
+    )
+    vector = f"""%i = arith.constant 0 : index
+    %g = arith.cmpi eq, %n, %c1 : index
+    scf.if %g {{ {STORE} }} else {{ {STORE} }}
+    %j = arith.constant 1 : index
+    {second.replace("%i,", "%j,")}"""
+    for n in (0, 1):
+        out = equal_everywhere(pipe_program(cube, vector), x, y, n)["y"]
+        assert (out[:16] == x[:16] @ x[:16]).all()
+        assert (out[16:32] == (1 + n) * (x[:16] @ x[:16])).all()

@@ -14,6 +14,8 @@ from typing import Any
 PROGRAM, INPUTS, OUTPUTS, MANIFEST = "case.pto", "inputs.npz", "outputs.npz", "manifest.json"
 #: A device's way to say, for one case of many, that it does not execute it.
 DECLINE_FILE = "declined.txt"
+#: The first word of a server's answers: the results follow; it does not execute the case; it failed.
+OK, DECLINES, FAILED = "ok", "declined", "failed"
 #: Exit status that declines a case.
 DECLINED = 77
 #: Seconds after which a device under test counts as hanging.
@@ -60,6 +62,60 @@ class Adder:
         tiles["d"][:rows, :cols] = tiles["a"][:rows, :cols] + tiles["b"][:rows, :cols]
         return outputs_of(case, tiles)
 """
+#: The same device as a process that answers case after case, in Python and in C++.
+SERVER = """\
+import sys
+import numpy as np
+import pto_jax as pto
+
+pipe, answers = sys.stdin.buffer, sys.stdout.buffer
+while head := pipe.readline().split():
+    text, inputs, results = (int(n) for n in head[4:])
+    ops, arrays = list(pto.parse(pipe.read(text).decode()).walk()), {}
+    for _ in range(inputs):
+        name, dtype, size, *shape = pipe.readline().decode().split()
+        elements = np.frombuffer(bytearray(pipe.read(int(size))), dtype)
+        arrays[name] = elements.reshape([int(n) for n in shape])
+    wanted = [pipe.readline().decode().split()[0] for _ in range(results)]
+    known = all(op.name == "tadd" and op.destinations[0].type.dtype.name == "i32" for op in ops)
+    for op in ops if known else ():
+        a, b, d = (arrays[v.name] for v in (*op.ins, *op.destinations))
+        rows, cols = arrays[f"{op.destinations[0].name}.valid"]
+        d[:rows, :cols] = a[:rows, :cols] + b[:rows, :cols]  # other lanes keep what they hold
+    found = b"".join(arrays[name].tobytes() for name in wanted)
+    answers.write(b"ok\\n" + found if known else b"declined another instruction\\n")
+    answers.flush()
+"""
+CPP = """\
+#include <cstdint>
+#include <iostream>
+#include <map>
+#include <sstream>
+
+int main() {
+  std::istream &in = std::cin;
+  std::string line, name, type;
+  while (std::getline(in, line)) {
+    std::istringstream head(line.substr(line.find(' ', line.find(' ', 5) + 1)));  // behind ID and PROFILE
+    size_t grid, text, inputs, results, size, columns = 0;
+    head >> grid >> text >> inputs >> results;
+    std::string program(text, ' '), found;
+    in.read(&program[0], text);
+    std::map<std::string, std::string> arrays;
+    for (; inputs-- && in >> name >> type >> size && std::getline(in, line);) {
+      in.read(&(arrays[name] = std::string(size, ' '))[0], size);
+      if (name == "d") columns = std::stoi(line.substr(line.rfind(' ')));
+    }
+    auto of = [&](const char *which) { return reinterpret_cast<int32_t *>(&arrays[which][0]); };
+    bool known = program.find("tadd %d, %a, %b :") != std::string::npos;
+    for (int i = 0; known && i < of("d.valid")[0]; ++i)
+      for (int j = 0; j < of("d.valid")[1]; ++j)
+        of("d")[i * columns + j] = of("a")[i * columns + j] + of("b")[i * columns + j];
+    for (; results-- && in >> name && std::getline(in, line);) found += arrays[name];
+    std::cout << (known ? "ok\\n" + found : "declined another program\\n") << std::flush;
+  }
+}
+"""
 _TEXT = """\
 A device under test is anything that executes PTO programs: a simulator, a compiler with what executes its
 output, a board. pto-jax fuzz gives it programs with inputs and compares its results with another machine's.
@@ -79,10 +135,27 @@ command works through them in the order of their names and writes {outputs} into
 {declined} with a reason. A process that ends early, or answers no case for the time-out, fails the first
 case without an answer and is started again for those after it.
 
+COMMAND, STARTED ONCE:  --dut-server 'CMD'  or  --tested 'dut-server:CMD'
+A case costs the device's own time. CMD has no placeholders; it is started once in each worker, reads cases
+from its standard input until that ends, and writes an answer to each to its standard output, in their order.
+A case is a line of words, the program, the arguments, and what is wanted:
+
+    case ID PROFILE GRID TEXT INPUTS RESULTS
+    (the program: TEXT bytes)
+    NAME TYPE BYTES SIZE...        (for each of INPUTS arrays, followed by its BYTES bytes)
+    NAME TYPE BYTES SIZE...        (for each of RESULTS arrays, followed by nothing)
+
+An answer is the line "{ok}", followed by the bytes of the RESULTS arrays in their order and nothing else, or
+the line "{declines} REASON" or "{fails} REASON"; it has to be flushed. TYPE is NumPy's name of the elements,
+which are little-endian and row by row; what else arrays are stands below. NAME.valid stands behind every tile
+NAME, among the results too. Several cases are sent before the first of them is answered. A process that ends,
+answers otherwise or keeps silent for the time-out fails the first case without an answer and is started again
+for those after it.
+
 EXIT STATUS AND TIME
 0: the results are there. {status}: declined, the device does not execute such programs; no failure. Anything
 else, a signal, and no answer within --dut-timeout seconds (default: {timeout:g}) are failures of the case;
-their message ends with the last lines of the command's error stream. Its output stream is not read.
+their message ends with the last lines of the command's error stream. The output stream is that of a server.
 
 ARRAYS
 {inputs} has one array per argument of the program by its name, without the %; {outputs} gets one per buffer
@@ -118,6 +191,12 @@ A program for it, add.pto, on which it agrees with the interpreter, until its + 
 {text}
     pto-jax fuzz --programs add.pto --count 100 --dut 'python device.py {{program}} {{inputs}} {{outputs}}'
 
+The same as a server, server.py, for --dut-server 'python server.py':
+
+{server}
+And in C++, server.cpp, for --dut-server ./server after g++ -O2 -std=c++17 server.cpp -o server:
+
+{cpp}
 The same in the campaign's process, adder.py, for --tested python:adder:Adder (with PYTHONPATH=.):
 
 {cls}"""
@@ -143,6 +222,11 @@ def text() -> str:
         example=textwrap.indent(EXAMPLE, "    "),
         text=textwrap.indent(PROGRAM_TEXT, "    "),
         cls=textwrap.indent(CLASS, "    "),
+        server=textwrap.indent(SERVER, "    "),
+        cpp=textwrap.indent(CPP, "    "),
+        ok=OK,
+        declines=DECLINES,
+        fails=FAILED,
     )
 
 

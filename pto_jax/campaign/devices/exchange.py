@@ -23,7 +23,7 @@ from ...generate.programs import Case
 from ...generate.state import Input
 from ...ir.dtypes import DType
 from ...ir.program import Program, attrs
-from ...ir.types import ScalarType, TileType
+from ...ir.types import ScalarType, TileType, VectorType
 from ...runtime.array_files import REGION, storable
 from ..results import Output, Run
 
@@ -116,6 +116,12 @@ def _region(name: str, t: TileType, region: Array | None) -> tuple[int, int]:
     if region.shape != (2,) or region.dtype.kind not in "iu":
         raise DeviceError(f"output {name}{REGION}: found {region.dtype}{list(region.shape)}, not 2 integers")
     return int(region[0]), int(region[1])
+
+
+def stored_form(t: TileType | VectorType) -> Array:
+    """An array as files have them for a result that is no argument: zeros."""
+    shape = t.shape if isinstance(t, TileType) else tuple(n or 0 for n in t.dims)
+    return _stored(t.dtype, np.zeros(shape, t.dtype.word), False)
 
 
 def result_types(program: Program) -> dict[str, Any]:

@@ -18,6 +18,8 @@ from ...errors import ArgumentError, DeviceError
 
 #: How much of what a process wrote to its error stream is kept, from the end.
 _TAIL_LINES, _TAIL_BYTES = 5, 4096
+#: And of what goes to the folder of a failure.
+OUTPUT_BYTES = 1 << 16
 _POLL = 0.2
 
 
@@ -78,16 +80,14 @@ class Ended:
     status: int | None
     tail: str
     limit: float
+    #: Its error stream, the end of a long one.
+    output: str = ""
 
     @property
     def reason(self) -> str:
         """What happened, in words."""
-        if self.status is None:
-            what = f"no answer within {self.limit:g} s; stopped"
-        elif self.status < 0:
-            what = f"ended by signal {-self.status} ({_signal_name(-self.status)})"
-        else:
-            what = f"exit status {self.status}"
+        hung = f"no answer within {self.limit:g} s; stopped"
+        what = hung if self.status is None else ending(self.status)
         return f"{what}: {self.tail}" if self.tail else what
 
 
@@ -125,7 +125,8 @@ def execute(
         with _group(process.pid):
             hung = _hangs(process, limit, progress)
         status = process.wait()
-    return Ended(None if hung else status, _tail(error_file), limit)
+    output = _end_of(error_file)
+    return Ended(None if hung else status, last_lines(output[-_TAIL_BYTES:]), limit, plain(output))
 
 
 def _hangs(process: subprocess.Popen[bytes], limit: float, progress: Callable[[], object] | None) -> bool:
@@ -153,16 +154,35 @@ def _group(leader: int) -> Iterator[None]:
             os.killpg(leader, signal.SIGKILL)
 
 
-def _tail(path: Path) -> str:
+def _end_of(path: Path) -> bytes:
     with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-        text = file.read().decode("utf-8", errors="replace")
+        file.seek(max(0, path.stat().st_size - OUTPUT_BYTES))
+        return file.read()
+
+
+def plain(stream: bytes) -> str:
+    """What a device wrote, as text."""
+    return stream.decode("utf-8", errors="replace")
+
+
+def last_lines(stream: bytes) -> str:
+    r"""The last lines of an error stream, on one line.
+
+    >>> last_lines(bytes(range(97, 101)) + b"\n\n  x\x1b[31m ")
+    'abcd | x?[31m'
+    """
+    text = stream.decode("utf-8", errors="replace")
     shown = "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
     return " | ".join([line.strip() for line in shown.splitlines() if line.strip()][-_TAIL_LINES:])
 
 
-def _signal_name(number: int) -> str:
-    try:
-        return signal.Signals(number).name
-    except ValueError:
-        return "unknown"
+def ending(status: int) -> str:
+    """An exit status in words.
+
+    >>> ending(-11), ending(3)
+    ('ended by signal 11 (SIGSEGV)', 'exit status 3')
+    """
+    if status >= 0:
+        return f"exit status {status}"
+    name = signal.Signals(-status).name if -status in set(signal.Signals) else "unknown"
+    return f"ended by signal {-status} ({name})"

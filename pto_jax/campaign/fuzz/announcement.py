@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from ...profiles import PROFILE_NAMES
+from ..machine_names import DEVICES, is_device
 from .plan import Plan
 from .progress import duration
 
 #: Programs per second of one process on one core, of machines that compile each program.
 _SLOW = {"eager": 0.4, "profile": 0.4, "trace": 0.3, "jit": 1.0, "fast": 1.0, "lockstep": 1.0}
-#: Machines of the user, which are given several programs at the same time.
-_DEVICES = frozenset({"dut", "dut-batch", "python"})
 #: What lockstep programs are made of, and what they have not.
 _LOCKSTEP = "straight lines of 20 instructions on tiles"
+_RATE = "1000 programs/s once a minute of compiling is over"
 _LEFT_OUT = "control flow, memory, matrix, pipes, cores, 64-bit types"
 
 
@@ -39,6 +39,8 @@ def _programs(plan: Plan) -> str:
 
 def _remarks(plan: Plan, workers: int, left: int) -> list[str]:
     kinds = {machine.partition(":")[0] for machine in (plan.reference, plan.tested)}
+    if plan.lockstep and is_device(plan.tested):
+        return [f"expected results from lockstep, {_RATE}", f"left out: {_LEFT_OUT}: without --lockstep"]
     if plan.lockstep:
         return [f"left out: {_LEFT_OUT}: --tested jit takes them all, about {_rate('jit', workers)}"]
     if plan.tested.startswith("oracle:again"):
@@ -48,8 +50,8 @@ def _remarks(plan: Plan, workers: int, left: int) -> list[str]:
         seconds = duration(left / (_SLOW[slow] * workers))
         remark = f"each program is compiled: about {_rate(slow, workers)}, {left} programs in {seconds}"
         faster = "without --tested, --against and --preset: lockstep, 20 programs/s"
-        return [remark] if plan.programs or kinds & _DEVICES else [remark, faster]
-    if kinds & _DEVICES and workers > 1:
+        return [remark] if plan.programs or kinds & set(DEVICES) else [remark, faster]
+    if kinds & set(DEVICES) and workers > 1:
         return [f"up to {workers} programs at the same time, --workers 1: one after the other"]
     return []
 

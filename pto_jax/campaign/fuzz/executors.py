@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ..machine_names import is_device
 from ..recorder import Recorder
 from .executor import Beat, Executor
 from .executor_cases import CaseExecutor
@@ -13,6 +14,10 @@ def make(plan: Plan, recorder: Recorder, beat: Beat) -> Executor:
 
     Raises PtoError for machines and programs that there are not.
     """
+    if plan.lockstep and is_device(plan.tested):
+        from ..lockstep.devices import DeviceExecutor
+
+        return DeviceExecutor(plan, recorder, beat)
     if plan.lockstep:
         from ..lockstep.executor import LockstepExecutor
 

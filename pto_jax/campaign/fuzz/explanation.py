@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from ... import isa
 from ...generate.programs import Case
 from ...lockstep.opcodes import Opcode
-from ...lockstep.tables import Tables
 from ..report.text import table
 from .coverage import of_program
 from .executor_cases import Generated
@@ -25,6 +24,7 @@ def explain(plan: Plan) -> str:
 
     ``plan`` says the programs; some hundred are made and none is executed.
 
+    >>> from pto_jax.campaign.fuzz.focus import Focus
     >>> focus = Focus(only=("tabs",), dtypes=("f16",))
     >>> plan = Plan(lockstep=True, opcodes=20, profiles=("a5",), focus=focus)
     >>> print(explain(plan))
@@ -72,8 +72,7 @@ def _properties(cases: list[Case]) -> Counter[str]:
 
 
 def _lockstep(plan: Plan) -> Iterator[str]:
-    focus = plan.focus
-    tables = Tables(plan.profiles, plan.opcodes, focus.only, focus.dtypes, focus.regions)
+    tables = plan.tables
     opcodes: list[Opcode] = []
     for turn in range(TABLES):
         opcodes += tables.of((turn + 1) * tables.span).opcodes

@@ -17,8 +17,8 @@ from .pool import Pool
 class Measured:
     """What a campaign was measured to need.
 
-    ``rate`` is cases per second of the blocks, without the start of the worker; ``first`` seconds to the
-    first result, with it; ``memory`` the most bytes that the worker held after a block; ``cells`` coverage
+    ``rate`` is cases per second of the blocks, without the start of the workers; ``first`` seconds to the
+    first result, with it; ``memory`` the most bytes that a worker held after a block; ``cells`` coverage
     cells.
     """
 
@@ -28,13 +28,13 @@ class Measured:
     cells: int
 
 
-def measured(plan: Plan) -> Measured:
-    """Execute a plan with one worker and nothing kept; PtoError when a case fails."""
+def measured(plan: Plan, workers: int = 1) -> Measured:
+    """Execute a plan with some workers and nothing kept; PtoError when a case fails."""
     blocks = [Block(start, count) for start, count in plan.blocks()]
     cells: set[str] = set()
     began = time.monotonic()
     first = 0.0
-    with Pool(plan, 1, print) as pool:
+    with Pool(plan, workers, print) as pool:
         for update in pool.run(iter(blocks)):
             if update is None:
                 continue
@@ -42,7 +42,8 @@ def measured(plan: Plan) -> Measured:
             for failed in update.piece.failures:
                 raise PtoError(f"case {failed.case_id}, index {failed.case_index}: {failed.message}")
             cells.update(update.piece.coverage)
-    return Measured(plan.count / sum(b.seconds for b in blocks), first, pool.peak, len(cells))
+    rate = plan.count * workers / sum(b.seconds for b in blocks)
+    return Measured(rate, first, pool.peak, len(cells))
 
 
 class Nothing:
@@ -53,3 +54,17 @@ class Nothing:
     def run(self, case: Case) -> Run:
         """Raise NotExecutableError."""
         raise NotExecutableError(Diagnostic("error", "the device declines: it executes nothing"))
+
+
+#: A script that reads cases as a server does, and declines every one.
+DECLINING = """\
+import sys
+pipe = sys.stdin.buffer
+while head := pipe.readline().split():
+    pipe.read(int(head[4]))
+    for _ in range(int(head[5])):
+        pipe.read(int(pipe.readline().split()[2]))
+    for _ in range(int(head[6])):
+        pipe.readline()
+    print("declined", flush=True)
+"""

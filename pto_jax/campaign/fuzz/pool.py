@@ -218,10 +218,11 @@ class Pool:
         devices = sum(m.startswith("dut") for m in (plan.reference, plan.tested))
         _, count = worker.block.todo[0] if worker.block is not None else (0, 1)
         limit = plan.case_timeout + devices * plan.dut_timeout
-        if not worker.one_by_one:
+        if not worker.one_by_one or plan.lockstep:
             limit = BLOCK_LIMITS * plan.case_timeout + devices * count * plan.dut_timeout
         if worker.board.recording:
-            limit += RECORDING * (plan.shrink_seconds + limit)
+            # A device is told of each call; others are as quick as the time they are given.
+            limit += RECORDING * (min(plan.shrink_seconds, limit) + limit)
         return limit
 
 

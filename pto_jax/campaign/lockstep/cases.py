@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
 
@@ -17,10 +19,12 @@ from ...lockstep import values
 from ...lockstep.opcodes import Opcode
 from ...lockstep.programs import STEPS, VERSION, Drawn, contents, draw
 from ...lockstep.table import Table
-from ...lockstep.values import Array
 from ...lowering.lockstep import words_needed
 from ...profiles import profile as find_profile
 from ..results import Output
+
+#: Instructions on registers that a decoder keeps.
+_STATEMENTS = 1 << 14
 
 
 def case_id(table: Table, seed: int, index: int) -> str:
@@ -52,54 +56,106 @@ def as_case(table: Table, seed: int, index: int, drawn: Drawn, words: NDArray[np
 
     ``words`` uint32 [registers, words] are what its registers start with.
     """
-    opcodes, slots, scalars, sizes = (a[0] for a in drawn.programs)
-    kinds = [table.kinds[k] for k in table.kits.kinds[drawn.kits[0]]]
-    handles = [Value(f"r{i}", k.type) for i, k in enumerate(kinds)]
-    inputs: dict[str, Input] = {}
-    arguments: dict[str, Value] = {}
-    results: dict[str, None] = {}
-    ops: list[Op] = []
-    for t, number in enumerate(opcodes.tolist()):
-        opcode = table.opcodes[number]
-        ins, dst, more = _operands(opcode, t, [handles[s] for s in slots[t]], scalars[t])
-        ops.append(Op(opcode.name, ins, (dst,), attributes=attrs(dict(opcode.branch.context.attributes))))
-        inputs.update(more)
-        arguments.update((v.name, v) for v in (*ins, dst))
-        results[dst.name] = None
-    for value, kind, register, valid in zip(handles, kinds, words, sizes, strict=True):
-        if value.name in arguments:
-            rows, cols = (int(n) for n in valid)
-            inputs[value.name] = Input(kind.type, tile_words(register, kind.type), (rows, cols))
-    program = Program(
-        (Function(FRAGMENT, tuple(arguments.values()), Region(tuple(ops))),),
-        fragment=True,
-        fragment_results=tuple(results),
-        has_module=False,
-    )
-    profile = find_profile(table.profile)
-    return Case(case_id(table, seed, index), seed, index, profile, program, inputs, {})
+    return decoder(table).case(seed, index, drawn, words)
+
+
+@dataclass(frozen=True, eq=False)
+class _Statement:
+    """An instruction on some registers: its operation, lines of text, and the arguments that only it has."""
+
+    op: Op
+    head: str
+    lines: str
+    scalars: tuple[tuple[str, ScalarType], ...]
+    scratch: Mapping[str, Input]
+
+
+class Decoder:
+    """Programs of a table as cases. Instructions on the same registers are made and printed once."""
+
+    def __init__(self, table: Table) -> None:
+        self.table, self._profile = table, find_profile(table.profile)
+        self._statements: dict[tuple[int, ...], _Statement] = {}
+        self._of: dict[int, _Statement] = {}
+
+    def case(self, seed: int, index: int, drawn: Drawn, words: NDArray[np.uint32]) -> Case:
+        """The only program of ``drawn``, whose registers start with ``words``, as a fragment."""
+        opcodes, slots, scalars, sizes = (a[0].tolist() for a in drawn.programs)
+        inputs: dict[str, Input] = {}
+        arguments: dict[str, Value] = {}
+        results: dict[str, None] = {}
+        ops: list[Op] = []
+        if len(self._statements) > _STATEMENTS:
+            self._statements.clear()
+            self._of.clear()
+        for t, number in enumerate(opcodes):
+            made = self._statement(t, number, slots[t])
+            for (name, scalar), word in zip(made.scalars, scalars[t], strict=False):
+                inputs[name] = Input(scalar, np.array(word, np.uint32).astype(scalar.dtype.word))
+            inputs.update(made.scratch)
+            ops.append(made.op)
+            arguments.update((v.name, v) for v in (*made.op.ins, *made.op.outs))
+            results[made.op.outs[0].name] = None
+        for number, kind in enumerate(self.table.kits.kinds[drawn.kits[0]].tolist()):
+            name = f"r{number}"
+            if name in arguments:
+                t, (rows, cols) = self.table.kinds[kind].type, sizes[number]
+                inputs[name] = Input(t, tile_words(words[number], t), (rows, cols))
+        program = Program(
+            (Function(FRAGMENT, tuple(arguments.values()), Region(tuple(ops))),),
+            fragment=True,
+            fragment_results=tuple(results),
+            has_module=False,
+        )
+        identity = case_id(self.table, seed, index)
+        return Case(identity, seed, index, self._profile, program, inputs, {})
+
+    def text(self, program: Program) -> str:
+        """The text of a program that was made here, as :func:`..devices.exchange.program_text` gives it."""
+        made = [self._of[id(op)] for op in program.functions[0].body.ops]
+        # The module says its version of the language where one of its instructions needs that.
+        return "".join([max((s.head for s in made), key=len), *(s.lines for s in made), "}\n"])
+
+    def _statement(self, place: int, number: int, slots: list[int]) -> _Statement:
+        opcode = self.table.opcodes[number]
+        own = bool(opcode.tmp or opcode.branch.scalars)
+        key = (number, place if own else -1, *slots[: len(opcode.kinds)])
+        found = self._statements.get(key)
+        if found is None:
+            found = self._statements[key] = self._made(opcode, place, slots)
+            self._of[id(found.op)] = found
+        return found
+
+    def _made(self, opcode: Opcode, place: int, slots: list[int]) -> _Statement:
+        branch = opcode.branch
+        registers = [Value(f"r{s}", k.type) for s, k in zip(slots, opcode.kinds, strict=False)]
+        values = dict(zip(branch.tiles, registers, strict=False))
+        scalars, scratch = [], {}
+        for name in branch.scalars:
+            t = ScalarType(branch.context.dtype(name))
+            values[name] = Value(f"s{place}_{name}", t)
+            scalars.append((values[name].name, t))
+        for name, tile in opcode.tmp:
+            values[name] = Value(f"tmp{place}_{name}", tile)
+            scratch[values[name].name] = Input(tile, np.zeros(tile.shape, tile.dtype.word))
+        ins = tuple(values[n] for n in branch.context.form)
+        op = Op(opcode.name, ins, (registers[0],), attributes=attrs(dict(branch.context.attributes)))
+        alone = Function(FRAGMENT, (*ins, *op.outs), Region((op,)))
+        target = attrs({"pto.target_arch": self.table.profile})
+        head, *lines, _ = str(Program((alone,), target, fragment=True)).splitlines(keepends=True)
+        return _Statement(op, head, "".join(lines), tuple(scalars), scratch)
+
+
+@lru_cache(maxsize=4)
+def decoder(table: Table) -> Decoder:
+    """The decoder of a table."""
+    return Decoder(table)
 
 
 @lru_cache(maxsize=8)
 def pool_of(table: Table, seed: int) -> values.Pool:
     """What the registers of a seed's programs are filled from."""
     return table.pool(values.origin(seed))
-
-
-def _operands(
-    opcode: Opcode, number: int, registers: list[Value], scalars: Array
-) -> tuple[tuple[Value, ...], Value, dict[str, Input]]:
-    """Sources and destination of one instruction, and the arguments that only it has."""
-    branch, inputs = opcode.branch, {}
-    values = dict(zip(branch.tiles, registers, strict=False))
-    for name, word in zip(branch.scalars, scalars, strict=False):
-        t = ScalarType(branch.context.dtype(name))
-        values[name] = Value(f"s{number}_{name}", t)
-        inputs[values[name].name] = Input(t, np.array(word).astype(t.dtype.word))
-    for name, tile in opcode.tmp:
-        values[name] = Value(f"tmp{number}_{name}", tile)
-        inputs[values[name].name] = Input(tile, np.zeros(tile.shape, tile.dtype.word))
-    return tuple(values[n] for n in branch.context.form), registers[0], inputs
 
 
 def outputs(case: Case, table: Table, registers: NDArray[np.uint32]) -> dict[str, Output]:
@@ -126,7 +182,8 @@ def register_words(tile: NDArray[Any], t: TileType) -> NDArray[np.uint32]:
 
 def tile_words(register: NDArray[np.uint32], t: TileType) -> NDArray[Any]:
     """The element words [rows, cols] of a tile held in a register."""
-    used = register[: words_needed(t)]
-    if words_needed(t) < t.elements:
+    needed = words_needed(t)
+    used = register[:needed]
+    if needed < t.elements:
         used = np.stack([used & np.uint32(0xFF), used >> np.uint32(16)], -1)
     return used.reshape(t.shape).astype(t.dtype.word)

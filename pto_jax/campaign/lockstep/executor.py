@@ -19,7 +19,6 @@ from ...lockstep import values
 from ...lockstep.programs import draw
 from ...lockstep.stream import CHUNK, FILLED, Mode, Runner, coverage
 from ...lockstep.table import Table
-from ...lockstep.tables import Tables
 from ..comparison import compare_case
 from ..fuzz.batch import Batch, Failure
 from ..fuzz.coverage import of_program
@@ -53,12 +52,11 @@ class LockstepExecutor(Executor):
         self._other: Mode | None = _MODES.get(plan.reference)
         self._reference = machine(plan.reference, plan.dut_timeout)
         self._tested = machine(plan.tested, plan.dut_timeout)
-        focus = plan.focus
-        self._tables = Tables(plan.profiles, plan.opcodes, focus.only, focus.dtypes, focus.regions)
+        self._tables = plan.tables
 
     def pieces(self, start: int, count: int) -> Iterator[Batch]:
         """What became of the programs, each batch as soon as it is known."""
-        for first, here in _spans(start, count, self._tables.span):
+        for first, here in self._tables.spans(start, count):
             table = self._tables.of(first)
             if self._other is None:
                 yield from self._one_by_one(table, range(first, first + here))
@@ -84,8 +82,7 @@ class LockstepExecutor(Executor):
 
     def _equal(self, table: Table, start: int, end: int) -> Iterator[Batch]:
         if start < end:
-            drawn = draw(np, table, values.origin(self._seed), np.arange(start, end, dtype=np.uint64))
-            covered = _named(table, coverage(table, drawn.programs))
+            covered = covered_cells(table, self._seed, start, end)
             yield Batch(start, end - start, Counter(equal=end - start), covered)
 
     def _one_by_one(self, table: Table, index: Sequence[int]) -> Iterator[Batch]:
@@ -115,16 +112,10 @@ def _power(n: int) -> int:
     return 1 << max(0, (n - 1).bit_length())
 
 
-def _spans(start: int, count: int, span: int) -> Iterator[tuple[int, int]]:
-    """The parts of a block that use one table each: first index and count.
-
-    >>> list(_spans(8190, 5, 8192))
-    [(8190, 2), (8192, 3)]
-    """
-    while count > 0:
-        here = min(count, span - start % span)
-        yield start, here
-        start, count = start + here, count - here
+def covered_cells(table: Table, seed: int, start: int, end: int) -> Counter[str]:
+    """The coverage cells of the programs of some indices."""
+    drawn = draw(np, table, values.origin(seed), np.arange(start, end, dtype=np.uint64))
+    return _named(table, coverage(table, drawn.programs))
 
 
 def _named(table: Table, counts: NDArray[np.int64]) -> Counter[str]:

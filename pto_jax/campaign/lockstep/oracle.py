@@ -13,7 +13,7 @@ from ...lockstep.programs import Drawn, contents, draw
 from ...lockstep.stream import Runner
 from ...lowering.lockstep import Programs
 from ..comparison import Outcome, Watch, compare_case
-from ..results import Output, Run
+from ..results import Run
 from ..targets import Oracle, Target
 from .cases import as_case, outputs, pool_of
 
@@ -23,11 +23,13 @@ class Given:
     """A machine that has already run one case."""
 
     name: str
-    results: dict[str, Output]
+    answer: Run | Exception
 
     def run(self, case: Case) -> Run:
-        """The results, whatever the case."""
-        return Run(self.results)
+        """What it gave, or raised, whatever the case."""
+        if isinstance(self.answer, Exception):
+            raise self.answer
+        return self.answer
 
 
 @dataclass(frozen=True)
@@ -51,7 +53,7 @@ def finished(runner: Runner, seed: int, index: Sequence[int]) -> Iterator[Finish
             one = slice(n, n + 1)
             single = Drawn(Programs(*(a[one] for a in drawn.programs)), *(a[one] for a in drawn[1:]))
             case = as_case(table, seed, number, single, filled[n])
-            yield Finished(case, single.programs, Given(runner.name, outputs(case, table, registers[n])))
+            yield Finished(case, single.programs, Given(runner.name, Run(outputs(case, table, registers[n]))))
 
 
 def compare(

@@ -25,6 +25,7 @@ def _not_mirrored(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, Tile
 @forbid(
     "valid-mirrored",
     "the valid regions of dst and src mirror each other",
+    severity="warning",
     stage="run-time",
     invalid_if=edit("src", lambda t: None if t.conv is not None else _shorter(t)),
     region=RegionRule("custom", ("dst", "src"), _not_mirrored),

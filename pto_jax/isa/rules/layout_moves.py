@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 
-from ...ir.dtypes import F32, dtype
+from ...ir.dtypes import F8E8M0, F32, dtype
 from ...ir.types import AccToVecMode, BLayout, Loc, ReluPreMode, ScalarType, SLayout, TileType, Type
 from ...profiles import Profile, ProfileName
 from ..declare import AttrMap, Breaker, Finding, Instruction, Site
@@ -78,7 +78,8 @@ def _into(path: tuple[Loc, Loc], profile: Profile) -> Rows | None:
     if place == Loc.BIAS:
         return _BIAS if profile.name == "a5" else _BIAS[:3]
     if place == Loc.SCALING:
-        return (("u64", "u64"), ("i64", "i64"))
+        scales = (("f8e8m0", "f8e8m0"),) if profile.name == "a5" else ()
+        return (("u64", "u64"), ("i64", "i64"), *scales)
     if place in (Loc.SCALELEFT, Loc.SCALERIGHT):
         return (("f8e8m0", "f8e8m0"),)
     if profile.name == "a5" and path in _CUBE_PATHS:
@@ -178,6 +179,8 @@ def small_buffers(site: Site) -> Iterator[Finding]:
     if found is None or found[1].loc not in _UNITS:
         return
     src, dst = found
+    if dst.dtype == F8E8M0:
+        return  # scales of products, which lie in boxes
     place, unit = dst.loc.name.lower(), _UNITS[dst.loc]
     if src.rows != 1:
         yield "src", f"src has {src.rows} rows; allowed into {place}: 1"

@@ -135,18 +135,20 @@ def _shapes(vector: bool) -> Constraint:
 
     @forbid(
         "shapes",
-        f"physical shapes: a M x K, b K x N, dst and acc M x N{spare}",
+        f"a M x K, b K x N, dst and acc M x N{spare}, physically or as far as they are valid",
         source=_PAGE,
-        invalid_if=edit("dst", lambda t: replace(t, cols=2 * t.cols)),
+        invalid_if=edit("dst", lambda t: replace(t, cols=2 * t.cols, v_col=t.cols - 1)),
     )
     def rule(site: Site) -> Iterator[Finding]:
         a, b, dst, acc = (site.tile(n) for n in ("a", "b", "dst", "acc"))
         if a is None or b is None or dst is None:
             return
-        if a.cols != b.rows:
+        (m, k), (inner, n), (rows, cols) = (site.valid.get(x, (None, None)) for x in ("a", "b", "dst"))
+        if a.cols != b.rows and (k is None or k != inner):
             yield "b", f"b has {b.rows} rows, a has {a.cols} columns; allowed: equally many"
         higher = vector and site.profile.name in HARDWARE and dst.rows > a.rows
-        if dst.cols != b.cols or (dst.rows != a.rows and not higher):
+        wide = dst.cols != b.cols and (n is None or n != cols)
+        if wide or (dst.rows != a.rows and not higher and (m is None or m != rows)):
             wanted = f"{a.rows}x{b.cols}, the rows of a and the columns of b"
             yield "dst", f"dst is {dst.rows}x{dst.cols}; allowed: {wanted}"
         if acc is not None and acc.shape != dst.shape:

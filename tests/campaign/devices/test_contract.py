@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
+import subprocess
 import sys
 import textwrap
 from pathlib import Path
@@ -14,6 +15,7 @@ import pytest
 from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.devices import contract
 from pto_jax.campaign.devices.dut import Command
+from pto_jax.campaign.devices.server import Server
 from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.fuzz.programs import Programs
 from pto_jax.campaign.machines import DUT_TIMEOUT
@@ -76,6 +78,38 @@ def test_the_script_of_the_contract_agrees_until_it_is_wrong(
     words = command[1].replace("python device.py", shlex.join([sys.executable, str(tmp_path / "device.py")]))
     outcome = compare_case(case, Oracle(), Command(words, 60))
     assert outcome.kind == kind, outcome.message
+
+
+@pytest.mark.parametrize(("plus", "kind"), [(" + b", "equal"), (" - b", "different")])
+def test_the_server_of_the_contract_agrees_until_it_is_wrong(
+    tmp_path: Path, help_text: str, case: Case, plus: str, kind: str
+) -> None:
+    script = example(help_text, "'python server.py':")
+    assert script.count(" + b") == 1
+    (tmp_path / "server.py").write_text(script.replace(" + b", plus))
+    device = Server(shlex.join([sys.executable, str(tmp_path / "server.py")]), 60)
+    outcome = compare_case(case, Oracle(), device)
+    assert outcome.kind == kind, outcome.message
+    negation = tmp_path / "neg.pto"
+    negation.write_text("tneg %d, %a : !pto.tile<16x64xi32>\n")
+    other = Programs.of(Plan(programs=(str(negation),))).case(0, 0)
+    assert compare_case(other, Oracle(), device).kind == "refused"
+    device.close()
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("plus", "kind"), [(" + of", "equal"), (" - of", "different")])
+def test_the_server_in_cpp_agrees_until_it_is_wrong(
+    tmp_path: Path, help_text: str, case: Case, plus: str, kind: str
+) -> None:
+    text = example(help_text, "server.cpp -o server:")
+    assert text.count(" + of") == 1
+    (tmp_path / "server.cpp").write_text(text.replace(" + of", plus))
+    words = ["c++", "-O2", "-std=c++17", "-Wall", "-Werror", "server.cpp", "-o", "server"]
+    subprocess.run(words, cwd=tmp_path, check=True)
+    device = Server(str(tmp_path / "server"), 60)
+    assert [compare_case(case, Oracle(), device).kind for _ in range(2)] == [kind] * 2
+    device.close()
 
 
 @pytest.mark.parametrize(("plus", "kind"), [("+ tiles", "equal"), ("- tiles", "different")])

@@ -136,7 +136,7 @@ def _altered_failures(machine: Altered, preset: str) -> Iterator[Case]:
         (_ShortLoop, "everything", "scf.for", 5),
         (_NoAddresses, "aliases", "alloc_tile", 5),
         (_NoMoves, "aliases", "tassign", 3),
-        (_FirstRow, "aliases", "subset", 3),
+        (_FirstRow, "aliases", "subview", 3),
         (_FirstElement, "control", "tgetval", 3),
     ],
 )

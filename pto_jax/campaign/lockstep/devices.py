@@ -1,0 +1,106 @@
+"""Blocks of a campaign in lockstep whose programs a device executes.
+
+Programs are made and executed as arrays; the device is given their text. Its results are compared with those
+of lockstep, and only a program on which they differ is executed by the reference interpreter, which decides.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Iterator
+from itertools import islice
+from time import monotonic
+
+from ...lockstep.stream import Runner
+from ...lockstep.table import Table
+from ..comparison import Outcome, attempts, compare_case
+from ..devices.server import Server
+from ..devices.wire import Request, request
+from ..fuzz.batch import Batch
+from ..fuzz.executor import Beat, Executor, failure
+from ..fuzz.plan import Plan
+from ..machines import machine
+from ..recorder import Record, Recorder
+from ..results import Run
+from ..targets import Target
+from .cases import decoder
+from .executor import covered_cells
+from .oracle import Finished, Given, finished
+
+#: Programs that are executed in lockstep at once, and those that a device is given at once.
+CHUNK, SENT = 256, 64
+#: Seconds after which what is known is told.
+_MOMENT = 0.2
+
+
+class DeviceExecutor(Executor):
+    """Executes blocks of lockstep programs on a device, and compares it with lockstep.
+
+    ``beat`` is told of each program whose answer is waited for.
+    """
+
+    def __init__(self, plan: Plan, recorder: Recorder, beat: Beat) -> None:
+        self._seed, self._recorder, self._beat = plan.seed, recorder, beat
+        self._reference = machine(plan.reference, plan.dut_timeout)
+        self._tested = machine(plan.tested, plan.dut_timeout)
+        self._tables = plan.tables
+
+    def pieces(self, start: int, count: int) -> Iterator[Batch]:
+        """What became of the programs: a failure alone, others together every moment."""
+        for first, here in self._tables.spans(start, count):
+            yield from self._on_table(self._tables.of(first), first, here)
+
+    def _on_table(self, table: Table, start: int, count: int) -> Iterator[Batch]:
+        kinds, begin, told = Counter[str](), start, monotonic()
+        for program, answer in self._answered(table, range(start, start + count)):
+            at, device = program.case.index, Given(self._tested.name, answer)
+            outcome = compare_case(program.case, program.machine, device)
+            wrong = self._judged(program, device) if outcome.is_failure else None
+            if wrong is None:
+                kinds[outcome.kind] += 1
+            due = wrong is not None or monotonic() - told > _MOMENT or at + 1 == start + count
+            if kinds and due:
+                end = begin + kinds.total()
+                yield Batch(begin, end - begin, kinds, covered_cells(table, self._seed, begin, end))
+                kinds, begin, told = Counter(), end, monotonic()
+            if wrong is not None:
+                yield wrong
+                begin = at + 1
+
+    def _answered(self, table: Table, index: range) -> Iterator[tuple[Finished, Run | Exception]]:
+        """Programs with what the device gives for them; a server works while others are made."""
+        programs, device = finished(Runner(table, chunk=CHUNK), self._seed, index), self._tested
+        if isinstance(device, Server):
+            sent = deque[Finished]()
+
+            def requests() -> Iterator[Request]:
+                for program in programs:
+                    sent.append(program)
+                    self._beat(sent[0].case.index)
+                    made = program.case.program
+                    yield request(program.case, decoder(table).text(made), made.fragment_results)
+
+            for answer in device.answers(requests()):
+                yield sent.popleft(), answer
+            return
+        while some := list(islice(programs, SENT)):
+            answers = iter(attempts(device, [p.case for p in some]))
+            for program in some:
+                self._beat(program.case.index)
+                yield program, next(answers)
+
+    def _judged(self, program: Finished, device: Given) -> Batch | None:
+        """A program on which device and lockstep differ; None where the reference sees no failure."""
+        case, recorder = program.case, self._recorder
+        outcome = compare_case(case, self._reference, device)
+        if not outcome.is_failure:
+            outcome, recorder = compare_case(case, self._reference, program.machine), _not_the_device
+        if not outcome.is_failure:
+            return None
+        found = failure(outcome, recorder(outcome, self._reference, self._tested))
+        covered = covered_cells(self._tables.of(case.index), self._seed, case.index, case.index + 1)
+        return Batch(case.index, 1, Counter({outcome.kind: 1}), covered, failures=(found,))
+
+
+def _not_the_device(outcome: Outcome, reference: Target, tested: Target) -> Record:
+    return Record(cause=f"{outcome.tested} differs from {outcome.reference}, which agrees with {tested.name}")

@@ -1,0 +1,81 @@
+"""Looking keys up in a hash table in global memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from math import prod
+
+from ..ir.dtypes import I32
+from ..ir.types import PartitionViewType
+from .declare import Decision, Finding, Instruction, Operand, Site
+from .rules.constraints import type_row
+from .rules.forbid import forbid, give
+from .rules.handles import Shown, custom
+from .rules.typesets import table
+from .traits import Effect, Traits
+
+_SOURCE = "public CPU simulator, test hashfind"
+_HASH_TYPES = table(("i32",), (), ())
+_HASH_FORM = ("table_keys", "table_vals", "queries")
+_HASH_OPERANDS = (
+    Operand("dst", "out", "gm", "T"),
+    *(Operand(name, "in", "gm", "T") for name in _HASH_FORM),
+)
+
+
+@forbid(
+    "capacity",
+    "a power of two, as many values as keys, as many results as queries",
+    source=_SOURCE,
+    invalid_if=give("table_keys", PartitionViewType((24,), I32)),
+)
+def _capacity(site: Site) -> Iterator[Finding]:
+    shapes = {name: getattr(site.types.get(name), "dims", (None,)) for name in ("dst", *_HASH_FORM)}
+    counts = {name: None if None in dims else prod(dims) for name, dims in shapes.items()}
+    slots = counts["table_keys"]
+    if slots is not None and (slots < 1 or slots & (slots - 1)):
+        yield "table_keys", f"table_keys has {slots} slots; allowed: a power of two"
+    for name, other in (("table_vals", "table_keys"), ("dst", "queries")):
+        if None not in (counts[name], counts[other]) and counts[name] != counts[other]:
+            yield name, f"{name} has {counts[name]} elements, {other} {counts[other]}; allowed: as many"
+
+
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    custom(
+        "hashfind",
+        "Look keys up in a hash table with linear probing.",
+        "Per query: the value at the first of 64 slots whose key is equal; -1 where none has it, or an "
+        "empty one (its key is -2^31) comes first. The slots are (hash + p) mod capacity, p from 0; the "
+        "capacity is the number of keys. hash of 32 bits x without sign: x ^= x >> 16, x *= 0x7feb352d, "
+        "x ^= x >> 15, x *= 0x846ca68b, x ^= x >> 16. Elements of views count row by row.",
+        _HASH_OPERANDS,
+        (_HASH_FORM,),
+        (
+            Shown(
+                {
+                    **dict.fromkeys(("dst", "queries"), PartitionViewType((4, 8), I32)),
+                    **dict.fromkeys(("table_keys", "table_vals"), PartitionViewType((16,), I32)),
+                },
+                _HASH_FORM,
+                profiles=("cpu_sim",),
+            ),
+        ),
+        constraints=(type_row(_HASH_OPERANDS, ("T",), _HASH_TYPES), _capacity),
+        decisions=(
+            Decision(
+                "Is it an instruction?",
+                "Of this engine: its source is a test program of tile instructions, whose values it has.",
+                _SOURCE,
+            ),
+        ),
+        sources=(_SOURCE,),
+        syntax="tile",
+        types=_HASH_TYPES,
+        traits=Traits(
+            (
+                Effect("write", "global", "dst"),
+                *(Effect("read", "global", name, indexed=True) for name in _HASH_FORM),
+            )
+        ),
+    ),
+)

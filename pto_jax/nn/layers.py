@@ -1,0 +1,159 @@
+"""Layers whose products are PTO instructions, with straight-through gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache, partial
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from .. import ops
+from ..errors import ArgumentError
+from ..profiles import ProfileName
+from .formats import GROUP, Block, Name as FormatName, Numerics, Settings, block_of, settings
+from .gradients import straight_through
+from .quantisation import Quantised, floats, lanewise, quantise, scale_of, single
+from .tiling import cut, each, joined
+
+
+def linear(
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    *,
+    format: FormatName = "int8",
+    profile: ProfileName | None = None,
+    scale: Any = None,
+    w_scale: Any = None,
+    numerics: Numerics = "exact",
+) -> Array:
+    """``x @ w + bias`` in a number format of the hardware, computed by PTO instructions.
+
+    ``x`` [..., K] and ``w`` [K, N] are arrays of float32, float16 or bfloat16, ``bias`` [N]; the result is
+    [..., N] in the type of x. All sizes are allowed: matrices are padded with zeros and cut into tiles of at
+    most 128 rows, 256 bytes along K and 256 columns, which every profile's buffers hold.
+
+    ``format``
+        "int8": codes with a scale, int32 sums. "fp8": e4m3 codes with a scale, float32 sums. "mx": MXFP8,
+        e4m3 codes whose groups of 32 along K share a power of two, float32 sums. "f16", "bf16", "f32":
+        converted, float32 sums. Float sums of several tiles along K are added in float32, in order.
+    ``profile``
+        The first of "a2a3", "a5", "cpu_sim" that has the format; "fp8" is one of a5.
+    ``scale``, ``w_scale``
+        Scales of x and w for "int8" and "fp8", as :func:`calibrate` gives them: of x one number, or
+        [..., 1] for one per row (the default, from the magnitudes); of w one number, or [1, N] for one per
+        column (the default). They count as constants.
+    ``numerics``
+        "exact" or "fast", as for :func:`pto_jax.compile`.
+
+    The gradient is that of ``x @ w + bias`` (:func:`pto_jax.straight_through`). Raises ArgumentError for
+    shapes that do not fit, formats that the profile does not have, and scales of formats without.
+
+    >>> x, w = jnp.ones((3, 5)), jnp.full((5, 2), 0.5)
+    >>> linear(x, w, format="bf16").tolist()
+    [[2.5, 2.5], [2.5, 2.5], [2.5, 2.5]]
+    """
+    how = settings("linear", format, profile, numerics)
+    x, w = floats("linear: x", x), floats("linear: w", w)
+    if x.ndim < 1 or w.ndim != 2 or x.shape[-1] != w.shape[0] or 0 in w.shape:
+        raise ArgumentError(
+            f"linear: found x {list(x.shape)} and w {list(w.shape)}; allowed: x [..., K] and w [K, N]"
+            + ("; usual fix: w.T" if w.ndim == 2 and x.ndim and x.shape[-1] == w.shape[1] else "")
+        )
+    if bias is not None:
+        bias = floats("linear: bias", bias)
+        if bias.shape != w.shape[1:]:
+            raise ArgumentError(f"linear: found bias {list(bias.shape)}, allowed: [N], here {[w.shape[1]]}")
+    if how.format.largest is None and (scale is not None or w_scale is not None):
+        raise ArgumentError(f"linear: format {format!r} has no scales of its own; allowed: scale=None")
+    scales = (
+        None if scale is None else scale_of("linear: scale", scale, (*x.shape[:-1], 1)),
+        None if w_scale is None else scale_of("linear: w_scale", w_scale, (1, w.shape[1])),
+    )
+    return _layer(how)(x, w, bias, *scales)
+
+
+@lru_cache
+def _layer(how: Settings) -> Callable[..., Array]:
+    return jax.jit(straight_through(partial(_forward, how), _reference))
+
+
+def _reference(x: Array, w: Array, bias: Array | None, scale: Array | None, w_scale: Array | None) -> Array:
+    product = jnp.matmul(x, w.astype(x.dtype))
+    return product if bias is None else product + bias.astype(x.dtype)
+
+
+def _forward(
+    how: Settings, x: Array, w: Array, bias: Array | None, scale: Array | None, w_scale: Array | None
+) -> Array:
+    rows = x.reshape(-1, x.shape[-1])
+    if not len(rows):
+        return jnp.zeros((*x.shape[:-1], w.shape[1]), x.dtype)
+    if scale is not None:
+        scale = jnp.broadcast_to(scale, (*x.shape[:-1], 1)).reshape(-1, 1)
+    a, b = _operand(how, rows, scale, 1), _operand(how, w, w_scale, 0)
+    block = block_of(how.format, rows.shape[0], rows.shape[1], w.shape[1])
+    left, right = _sides(how, a, block, 0), _sides(how, b, block, 1)
+    if how.format.largest is not None:
+        # Rows and columns that only pad have no scale of their own.
+        left += (cut(jnp.broadcast_to(a.scale, (len(rows), 1)), block.m, 1),)
+        right += (cut(jnp.broadcast_to(b.scale, (1, w.shape[1])), 1, block.n),)
+    if bias is not None:
+        right += (cut(single(how, bias)[None], 1, block.n),)
+    tiles = each(partial(_tile, how, len(left), bias is not None), *left, *right)
+    result = joined(tiles, len(rows), w.shape[1])
+    if x.dtype != np.float32:
+        to = {"float16": "f16", "bfloat16": "bf16"}[str(x.dtype)]
+        result = lanewise(lambda t: ops.tcvt(t, dst=to, **how.options), result)
+    return result.reshape(*x.shape[:-1], w.shape[1])
+
+
+def _operand(how: Settings, x: Array, scale: Array | None, axis: int) -> Quantised:
+    """Codes of a matrix whose scales are shared along ``axis``; in formats without scales a conversion."""
+    if how.format.name in ("int8", "fp8", "mx"):
+        return quantise(x, scale, format=how.format.name, axis=axis, **how.options)
+    if how.format.name == "f32":
+        return Quantised(single(how, x), x)
+    codes = lanewise(lambda t: ops.tcvt(t, dst=how.format.element, **how.options), single(how, x))
+    return Quantised(codes, x)
+
+
+def _sides(how: Settings, x: Quantised, block: Block, side: int) -> tuple[Array, ...]:
+    """Tiles of codes, in format mx also of exponents: [rows, 1, K, ...] at the left, [1, columns, K, ...]."""
+    parts = [(x.codes, block.k)]
+    if how.format.name == "mx":
+        parts.append((lax.bitcast_convert_type(x.scale, np.uint8), block.k // GROUP))
+    if side == 0:
+        return tuple(cut(p, block.m, k)[:, None] for p, k in parts)
+    return tuple(cut(p, k, block.n).swapaxes(0, 1)[None] for p, k in parts)
+
+
+def _tile(how: Settings, count: int, biased: bool, *operands: Array) -> Array:
+    """One tile of the result: products along K, added up; scaled and biased."""
+    left, right = operands[:count], list(operands[count:])
+    bias = right.pop() if biased else None
+    scaled = how.format.largest is not None
+    scales = (left[-1], right.pop()) if scaled else None
+    left = left[:-1] if scaled else left
+    sources = [*left, *right]
+    multiply, add = (
+        (ops.tmatmul_mx, ops.tmatmul_mx_acc) if how.format.name == "mx" else (ops.tmatmul, ops.tmatmul_acc)
+    )
+    total = multiply(*(s[0] for s in sources), **how.options).array
+    if len(sources[0]) > 1:
+        total = lax.scan(
+            lambda t, s: (add(t, *s, **how.options).array, None), total, tuple(s[1:] for s in sources)
+        )[0]
+    if how.format.name == "int8":
+        total = ops.tcvt(total, dst="f32", **how.options).array
+    if scales is not None:
+        total = ops.tcolexpandmul(
+            ops.trowexpandmul(total, scales[0], **how.options), scales[1], **how.options
+        )
+    if bias is not None:
+        total = ops.tcolexpandadd(total, bias, **how.options)
+    return total if isinstance(total, jax.Array) else total.array

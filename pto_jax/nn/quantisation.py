@@ -1,0 +1,333 @@
+"""Quantising arrays to codes with scales, and back; scales from what values an array has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any, Literal, NamedTuple
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from .. import ops
+from ..errors import ArgumentError
+from ..ir.types import TileType
+from ..profiles import ProfileName
+from ..runtime.interchange import received
+from .formats import COLUMNS, GROUP, Numerics, Settings, settings
+from .tiling import VECTOR, cut, each, even, joined, vector_size
+
+Axis = int | tuple[int, ...] | None
+_FLOATS = ("float32", "float16", "bfloat16")
+#: Magnitudes below count as this one: a scale of zero, or one whose inverse is infinite, has no codes.
+SMALLEST = 2.0**-100
+#: What a profile calls 8-bit codes of block-scaled quantisation.
+_MX_CODES = {"a5": "f8e4m3", "cpu_sim": "i8"}
+
+
+class Quantised(NamedTuple):
+    """Codes, and scales that broadcast to them: a value is its code times its scale.
+
+    In format "mx" the scale is an array of e8m0 exponents (``float8_e8m0fnu``), one for 32 codes along an
+    axis.
+    """
+
+    codes: Array
+    scale: Array
+
+
+def calibrate(
+    x: Any,
+    *,
+    format: Literal["int8", "fp8", "mx"] = "int8",
+    axis: Axis = None,
+    percentile: float | None = None,
+    profile: ProfileName | None = None,
+    numerics: Numerics = "exact",
+) -> Array:
+    """The scale under which the largest magnitude of an array becomes the largest code.
+
+    ``x`` is a float array of any shape; values along ``axis`` share a scale (None: all of them; -1 for
+    rows of activations, 0 for columns of weights [K, N]). The result is a float32 array that broadcasts to
+    x: extents of 1 along ``axis``, shape () for None. With ``percentile`` (0 to 100) the magnitude that so
+    many per cent are below, interpolated, counts instead of the largest; larger values saturate.
+
+    The largest magnitude and the division are PTO instructions; there is none for percentiles. For several
+    batches take the maximum of their scales. Raises ArgumentError for formats without scales ("mx", "f16",
+    "bf16", "f32"), and for elements that are no floats.
+
+    >>> x = jnp.array([[1.0, -127.0], [0.5, 0.25]], jnp.float32)
+    >>> calibrate(x).item(), calibrate(x, axis=-1).shape
+    (1.0, (2, 1))
+    """
+    chosen = settings("calibrate", format, profile, numerics)
+    if chosen.format.largest is None:
+        raise ArgumentError(f"calibrate: format {format!r} has no scales; allowed: int8, fp8")
+    if percentile is not None and not 0 <= percentile <= 100:
+        raise ArgumentError(f"calibrate: percentile is {percentile}, allowed: 0 to 100")
+    return _calibrated(chosen, axis, percentile)(floats("calibrate: x", x))
+
+
+def quantise(
+    x: Any,
+    scale: Any = None,
+    *,
+    format: Literal["int8", "fp8", "mx"] = "int8",
+    axis: Axis = -1,
+    profile: ProfileName | None = None,
+    numerics: Numerics = "exact",
+) -> Quantised:
+    """Codes of an array and their scales.
+
+    ``x`` is a float array of any shape. ``scale`` broadcasts to it (float32; from :func:`calibrate`);
+    without one it follows from the magnitudes along ``axis``. Codes are x / scale, computed as the product
+    with the inverse in float32, rounded to nearest even and saturated: int8 for "int8", float8_e4m3fn for
+    "fp8". NaN is 0 in "int8". For "mx", groups of 32 along ``axis`` (one axis) share a power of two (OCP
+    MXFP8, e4m3); the scale has a 32nd of the axis, rounded up, and ``scale`` cannot be given.
+
+    Quantising is a PTO instruction per tile; its gradient is :func:`pto_jax.straight_through`'s business.
+    Raises ArgumentError for formats that are no codes ("f16", "bf16", "f32": tcvt), elements that are no
+    floats, and scales that do not broadcast.
+
+    >>> codes, scale = quantise(jnp.array([[1.0, -127.0], [0.5, 0.25]], jnp.float32), 1.0)
+    >>> codes.dtype.name, codes.tolist()
+    ('int8', [[1, -127], [0, 0]])
+    """
+    chosen = settings("quantise", format, profile, numerics)
+    x = floats("quantise: x", x)
+    if chosen.format.name == "mx":
+        if scale is not None:
+            raise ArgumentError("quantise: format 'mx' finds its scales itself; allowed: scale=None")
+        if not isinstance(axis, int):
+            raise ArgumentError(f"quantise: axis is {axis} for format 'mx'; allowed: one axis")
+        return _quantised_mx(chosen, axis)(x)
+    if chosen.format.largest is None:
+        raise ArgumentError(f"quantise: format {format!r} has no codes; usual fix: pto.ops.tcvt, x.astype")
+    if scale is None:
+        scale = _calibrated(chosen, axis, None)(x)
+    return _quantised(chosen)(x, scale_of("quantise: scale", scale, x.shape))
+
+
+def dequantise(
+    codes: Any,
+    scale: Any,
+    *,
+    axis: int = -1,
+    profile: ProfileName | None = None,
+    numerics: Numerics = "exact",
+) -> Array:
+    """The float32 values of codes: each code times its scale, rounded once.
+
+    ``codes`` are int8 or float8_e4m3fn of any shape, ``scale`` a float32 array that broadcasts to them, or
+    exponents (``float8_e8m0fnu``) for groups of 32 along ``axis``, as :func:`quantise` gives them.
+    Raises ArgumentError for other elements, and for scales that do not broadcast.
+
+    >>> dequantise(jnp.array([[1, -127]], jnp.int8), 0.5).tolist()
+    [[0.5, -63.5]]
+    """
+    codes, scale = received(codes, "dequantise: codes"), received(scale, "dequantise: scale")
+    format = {"int8": "int8", "float8_e4m3fn": "fp8"}.get(str(getattr(codes, "dtype", None)))
+    if format is None:
+        found = getattr(codes, "dtype", type(codes).__name__)
+        raise ArgumentError(f"dequantise: codes are {found}, allowed: int8, float8_e4m3fn")
+    if str(getattr(scale, "dtype", None)) == "float8_e8m0fnu":
+        chosen = settings("dequantise", "mx", profile, numerics)
+        return _dequantised_mx(chosen, axis)(codes, scale)
+    chosen = settings("dequantise", format, profile, numerics)
+    return _dequantised(chosen)(codes, scale_of("dequantise: scale", scale, codes.shape))
+
+
+# -- arguments -----------------------------------------------------------------------------------------
+
+
+def floats(what: str, x: Any) -> Any:
+    """An array of float elements; ArgumentError for others."""
+    x = received(x, what)
+    if not hasattr(x, "dtype"):
+        x = np.asarray(x, np.float32)
+    if str(x.dtype) not in _FLOATS:
+        raise ArgumentError(
+            f"{what}: found an array of {x.dtype}, allowed: {', '.join(_FLOATS)}; usual fix: "
+            f"x.astype(jnp.float32)"
+        )
+    return x
+
+
+def scale_of(what: str, scale: Any, shape: tuple[int, ...]) -> Any:
+    """A float32 scale that broadcasts to a shape; ArgumentError for another."""
+    scale = floats(what, scale)
+    try:
+        fits = np.broadcast_shapes(np.shape(scale), shape) == tuple(shape)
+    except ValueError:
+        fits = False
+    if not fits:
+        raise ArgumentError(
+            f"{what}: found shape {tuple(np.shape(scale))}, allowed: one that broadcasts to {tuple(shape)}"
+        )
+    return scale
+
+
+def _axes(axis: Axis, rank: int) -> tuple[int, ...]:
+    if axis is None:
+        return tuple(range(rank))
+    axes = (axis,) if isinstance(axis, int) else axis
+    if not all(-rank <= a < rank for a in axes):
+        raise ArgumentError(f"axis is {axis}, the array has {rank} axes; allowed: {-rank} to {rank - 1}")
+    return tuple(a % rank for a in axes)
+
+
+# -- tile by tile --------------------------------------------------------------------------------------
+
+
+def lanewise(f: Callable[..., Any], x: Array) -> Array:
+    """``f`` of every element of an array, whose result is a Tile of the tile it takes."""
+    width = even(x.size, VECTOR[1], COLUMNS)
+    matrix = jnp.pad(x.reshape(-1), (0, -x.size % width)).reshape(-1, width)
+    tiles = each(lambda t: f(t).array, cut(matrix, *vector_size(matrix.shape)))
+    return joined(tiles, *matrix.shape).reshape(-1)[: x.size].reshape(x.shape)
+
+
+def _rowwise(f: Callable[..., Any], x: Array, scale: Array) -> Array:
+    """``f(tile, column)`` of an array and scales that broadcast to it: each row of a tile has one scale."""
+    shape = x.shape
+    scale = scale.reshape((1,) * (x.ndim - scale.ndim) + scale.shape)
+    x, scale = (a.reshape(1) if not shape else a for a in (x, scale))
+    shared = [i for i, n in enumerate(scale.shape) if n == 1]
+    axis = shared[-1] if shared else x.ndim
+    if not shared:
+        x, scale = x[..., None], scale[..., None]
+    x, scale = (jnp.moveaxis(a, axis, -1) for a in (x, scale))
+    column = jnp.broadcast_to(scale, (*x.shape[:-1], 1)).reshape(-1, 1)
+    matrix = x.reshape(-1, x.shape[-1])
+    rows, cols = vector_size(matrix.shape)
+    tiles = each(lambda t, s: f(t, s).array, cut(matrix, rows, cols), cut(column, rows, 1))
+    return jnp.moveaxis(joined(tiles, *matrix.shape).reshape(x.shape), -1, axis).reshape(shape)
+
+
+def single(how: Settings, x: Array) -> Array:
+    """An array as float32; the conversion is an instruction."""
+    if x.dtype == np.float32:
+        return x
+    return lanewise(lambda t: ops.tcvt(t, dst="f32", **how.options), x)
+
+
+@lru_cache
+def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable[[Any], Array]:
+    largest = how.format.largest
+    assert largest is not None
+
+    @jax.jit
+    def run(x: Array) -> Array:
+        x = single(how, lax.stop_gradient(x))
+        axes = _axes(axis, x.ndim)
+        shape = () if axis is None else tuple(1 if i in axes else n for i, n in enumerate(x.shape))
+        if percentile is not None:
+            found = jnp.percentile(jnp.abs(x), percentile, axes).reshape(shape)
+        elif axis is None:
+            found = _row_maxima(how, _row_maxima(how, x.reshape(-1, (x.shape or (1,))[-1])).reshape(1, -1))
+        else:
+            kept = tuple(i for i in range(x.ndim) if i not in axes)
+            count = math.prod(x.shape[i] for i in kept)
+            found = _row_maxima(how, x.transpose(*kept, *axes).reshape(count, -1))
+        return lanewise(
+            lambda t: ops.tdivs(ops.tmaxs(t, SMALLEST, **how.options), largest, **how.options),
+            found.reshape(shape),
+        )
+
+    return run
+
+
+def _row_maxima(how: Settings, matrix: Array) -> Array:
+    """The largest magnitude of each row [R, 1] of a matrix [R, C]."""
+    rows, cols = vector_size(matrix.shape)
+
+    def maxima(t: Array) -> Array:
+        found: Array = ops.trowmax(ops.tabs(t, **how.options), **how.options).array
+        return found
+
+    tiles = each(maxima, cut(matrix, rows, cols))
+    found = joined(tiles, matrix.shape[0], tiles.shape[1])
+    return found if found.shape[1] == 1 else _row_maxima(how, found)
+
+
+@lru_cache
+def _quantised(how: Settings) -> Callable[[Any, Any], Quantised]:
+    """The codes of an array in format int8 or fp8."""
+
+    def codes(t: Array, inverse: Array) -> Any:
+        if how.format.name == "int8":
+            return ops.tquant(t, inverse, dst=how.format.element, **how.options)
+        scaled = ops.trowexpandmul(t, inverse, **how.options)
+        return ops.tcvt(scaled, dst=how.format.element, sat_mode="ON", **how.options)
+
+    @jax.jit
+    def run(x: Array, scale: Array) -> Quantised:
+        x, scale = (single(how, lax.stop_gradient(a)) for a in (x, scale))
+        inverse = lanewise(lambda t: ops.tdivs(1.0, t, **how.options), scale)
+        return Quantised(_rowwise(codes, x, inverse), scale)
+
+    return run
+
+
+@lru_cache
+def _dequantised(how: Settings) -> Callable[[Any, Any], Array]:
+    def values(t: Array, scale: Array) -> Any:
+        if how.format.name == "int8":
+            return ops.tdequant(t, scale, jnp.zeros_like(scale), dst="f32", **how.options)
+        return ops.trowexpandmul(ops.tcvt(t, dst="f32", **how.options), scale, **how.options)
+
+    return jax.jit(lambda codes, scale: _rowwise(values, codes, single(how, scale)))
+
+
+# -- groups that share a power of two ------------------------------------------------------------------
+
+
+@lru_cache
+def _quantised_mx(how: Settings, axis: int) -> Callable[[Any], Quantised]:
+    def codes(t: Array) -> tuple[Array, Array]:
+        rows, cols = t.shape
+        exponents = TileType("u8", rows, 32)
+        line = TileType("f32", 1, rows * cols // GROUP)
+        found = ops.tquant_mx(t, dst=(_MX_CODES[how.profile], exponents, line, line), **how.options)
+        return found[0].words, found[1].words[:, : cols // GROUP]
+
+    @jax.jit
+    def run(x: Array) -> Quantised:
+        at = _axes(axis, x.ndim)[0]
+        x = jnp.moveaxis(single(how, lax.stop_gradient(x)), at, -1)
+        matrix = x.reshape(-1, x.shape[-1])
+        rows, cols = vector_size(matrix.shape)
+        words, exponents = each(codes, cut(matrix, rows, cols))
+        groups = -(-x.shape[-1] // GROUP)
+        shapes = ((x.shape[-1], "float8_e4m3fn"), (groups, "float8_e8m0fnu"))
+        parts = (
+            lax.bitcast_convert_type(joined(w, len(matrix), n), jnp.dtype(d)).reshape(*x.shape[:-1], n)
+            for w, (n, d) in zip((words, exponents), shapes, strict=True)
+        )
+        return Quantised(*(jnp.moveaxis(p, -1, at) for p in parts))
+
+    return run
+
+
+@lru_cache
+def _dequantised_mx(how: Settings, axis: int) -> Callable[[Any, Any], Array]:
+    def values(t: Array, factor: Array) -> Any:
+        return ops.trowexpandmul(ops.tcvt(t, dst="f32", **how.options), factor, **how.options)
+
+    @jax.jit
+    def run(codes: Array, scale: Array) -> Array:
+        at = _axes(axis, codes.ndim)[0]
+        codes, scale = (jnp.moveaxis(a, at, -1) for a in (codes, scale))
+        count = codes.shape[-1]
+        codes = jnp.pad(codes, [(0, 0)] * (codes.ndim - 1) + [(0, -count % GROUP)])
+        # 2 ** (exponent - 127) as float32 words; there is no instruction that decodes exponents.
+        field = lax.bitcast_convert_type(scale, np.uint8).astype(np.uint32)
+        words = jnp.where(field == 0, 0x400000, jnp.where(field == 255, 0x7FC00000, field << 23))
+        factor = lax.bitcast_convert_type(words.astype(np.uint32), np.float32)
+        found = _rowwise(values, codes.reshape(*codes.shape[:-1], -1, GROUP), factor[..., None])
+        return jnp.moveaxis(found.reshape(codes.shape)[..., :count], -1, at)
+
+    return run

@@ -1,0 +1,59 @@
+"""Matrices cut into tiles: padded with zeros, computed tile by tile, put together again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+from jax import Array
+
+#: Tiles of vector instructions: with their results they fit every profile's unified buffer.
+VECTOR = (64, 256)
+
+
+def cut(x: Array, rows: int, cols: int) -> Array:
+    """[R, C] as tiles [R / rows, C / cols, rows, cols]; what is missing of the last ones is zero."""
+    x = jnp.pad(x, ((0, -x.shape[0] % rows), (0, -x.shape[1] % cols)))
+    down, across = x.shape[0] // rows, x.shape[1] // cols
+    return x.reshape(down, rows, across, cols).transpose(0, 2, 1, 3)
+
+
+def joined(tiles: Array, rows: int, cols: int) -> Array:
+    """The first ``rows`` and ``cols`` of the matrix that :func:`cut` has cut."""
+    down, across, height, width = tiles.shape
+    return tiles.transpose(0, 2, 1, 3).reshape(down * height, across * width)[:rows, :cols]
+
+
+def each(f: Callable[..., Any], *tiles: Array) -> Any:
+    """``f`` of every tile; operands with one tile along an axis serve all others along it."""
+    down, across = (max(t.shape[i] for t in tiles) for i in (0, 1))
+    if (down, across) == (1, 1):
+        return jax.tree.map(lambda r: r[None, None], f(*(t[0, 0] for t in tiles)))
+    inner = jax.vmap(f, in_axes=tuple(0 if t.shape[1] == across else None for t in tiles))
+    outer = jax.vmap(inner, in_axes=tuple(0 if t.shape[0] == down else None for t in tiles))
+    return outer(*(_without(t, t.shape[0] == down, t.shape[1] == across) for t in tiles))
+
+
+def _without(tiles: Array, down: bool, across: bool) -> Array:
+    """Tiles without the axes that are not mapped."""
+    tiles = tiles if across else tiles[:, 0]
+    return tiles if down else tiles[0]
+
+
+def vector_size(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Rows and columns of the tiles that a matrix is cut into for vector instructions.
+
+    >>> vector_size((1, 300)), vector_size((1000, 10))
+    ((16, 160), (64, 32))
+    """
+    sizes = zip(shape, VECTOR, (16, 32), strict=True)
+    rows, cols = (even(extent, largest, multiple) for extent, largest, multiple in sizes)
+    return rows, cols
+
+
+def even(extent: int, largest: int, multiple: int) -> int:
+    """The size of equal parts of an extent, a multiple of ``multiple`` and at most ``largest``."""
+    count = max(1, -(-extent // largest))
+    return max(1, -(-extent // (count * multiple))) * multiple

@@ -1,0 +1,33 @@
+"""Options of an execution, checked."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ..errors import ArgumentError
+from ..lowering import Semantics
+from ..profiles import Profile, profile as find_profile
+from .notices import require_exact
+
+
+def choices(profile: str | Profile, numerics: str, out_of_region: str | None, subnormals: str) -> Semantics:
+    """Checked execution options; ``out_of_region`` defaults to the profile's fill."""
+    target = find_profile(profile)
+    fill = out_of_region or target.out_of_region
+    _choice("numerics", numerics, ("exact", "fast"))
+    if numerics == "exact":
+        require_exact()
+    _choice("subnormals", subnormals, ("keep", "flush"))
+    if fill == "poison":
+        message = (
+            "out_of_region: found 'poison', allowed: ones, backing; undefined lanes are followed by the "
+            "sanitizer: pto-jax run --sanitize, pto_jax.sanitize"
+        )
+        raise ArgumentError(message)
+    _choice("out_of_region", fill, ("ones", "backing"))
+    return Semantics(target, numerics, fill, subnormals)  # type: ignore[arg-type]
+
+
+def _choice(name: str, value: object, allowed: Sequence[str]) -> None:
+    if value not in allowed:
+        raise ArgumentError(f"{name}: found {value!r}, allowed: {', '.join(allowed)}")

@@ -1,0 +1,254 @@
+"""One kernel over any number of tiles: chunk by chunk on all local devices, with bounded memory."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections import deque
+from collections.abc import Callable, Hashable, Iterable, Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, Protocol
+
+import jax
+import numpy as np
+
+from ..analysis.entries import Argument, GlobalTypes
+from ..errors import ArgumentError, ExecutionError
+from ..ir.types import ScalarType, TileType
+from ..lowering.words import x64
+from . import conversion
+from .array_files import REGION
+from .batches import Batch, Chunk, batch_of, release
+from .interchange import received
+from .state import Report
+from .tiles import Tile, tile
+
+#: Bytes of arguments and results that the calls of a chunk have: they stay in the caches of a CPU.
+CACHED = 1 << 23
+#: The same for other devices, which want work for all their lanes.
+RESIDENT = 1 << 27
+#: Chunks under way per device.
+DEPTH = 2
+
+
+class Mapped(Hashable, Protocol):
+    """A kernel as far as its calls go."""
+
+    @property
+    def arguments(self) -> tuple[Argument, ...]:
+        """What it takes, in order."""
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of its results."""
+
+    def reported(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
+        """Results of one call, and the run-time rules that it broke."""
+
+
+def stream(
+    kernel: Mapped,
+    given: Any,
+    shared: Mapping[str, Any],
+    chunk: int | None,
+    progress: bool | Callable[[int, int | None], object],
+    out: Any,
+) -> dict[str, Any]:
+    """The results of a kernel for every entry of a batch; see :meth:`pto_jax.Kernel.map`."""
+    names = [a.name for a in kernel.arguments]
+    unknown = [n for n in shared if n not in names]
+    if unknown:
+        raise ArgumentError(f"shared: no argument is called {unknown[0]!r}; allowed: {', '.join(names)}")
+    if chunk is not None and chunk < 1:
+        raise ArgumentError(f"chunk: found {chunk}, allowed: a positive number")
+    batch = batch_of(given, [n for n in names if n not in shared])
+    first = batch.first
+    if first is None:
+        raise ArgumentError("batch: found no entries, allowed: at least one")
+    sink = Sink(batch.count, _outputs(kernel, out))
+    common = _shared(kernel, shared) | _blank(kernel, {*first, *shared}, sink.out or {})
+    size = chunk or _chunk(first, batch.count)
+    with x64():
+        _run(_mapped(kernel), batch, common, size, sink, _progress(progress, batch.count))
+    return sink.results()
+
+
+def _shared(kernel: Mapped, given: Mapping[str, Any]) -> dict[str, Any]:
+    """What all calls have in common; Python numbers in the types that the program declares."""
+    types = {a.name: a.type for a in kernel.arguments}
+    made = {}
+    for name, value in given.items():
+        t, what = types[name], f"shared: {name!r}"
+        if isinstance(t, ScalarType):
+            made[name] = conversion.as_scalar(value, t.dtype, what)
+        else:
+            made[name] = value if isinstance(value, Tile) else received(value, what)
+    return made
+
+
+def _outputs(kernel: Mapped, out: Any) -> dict[str, Any] | None:
+    """Arrays that take the results, by name."""
+    if out is None:
+        return None
+    named = dict(out) if isinstance(out, Mapping) else dict(zip(kernel.outputs, (out,), strict=False))
+    wrong = next((n for n in named if n not in kernel.outputs), None)
+    if wrong is not None or len(named) < len(kernel.outputs):
+        found = f"{wrong!r}" if wrong is not None else ", ".join(named) or "nothing"
+        listed = ", ".join(kernel.outputs)
+        raise ArgumentError(f"out: found {found}; allowed: an array for each result: {listed}")
+    return named
+
+
+def _blank(kernel: Mapped, given: Iterable[str], out: Mapping[str, Any]) -> dict[str, Any]:
+    """Zeros for buffers that the kernel writes and the call does not give."""
+    blank = {}
+    for a in kernel.arguments:
+        if a.name in given or not a.written or not isinstance(a.type, GlobalTypes):
+            continue
+        if a.name not in out and a.min_elements is None:
+            raise ArgumentError(
+                f"batch: missing argument {a.name!r}, whose size the program leaves open; usual fix: give "
+                "it in the batch, or its results' array in out="
+            )
+        if a.name in out:
+            shape = tuple(out[a.name].shape[1:])
+        else:
+            shape = ((a.min_elements or 0) // (2 if a.type.dtype.packed else 1),)
+        blank[a.name] = np.zeros(shape, a.type.dtype.numpy)
+    return blank
+
+
+def _chunk(first: Chunk, count: int | None) -> int:
+    """How many calls a chunk has, by the bytes that each takes and gives."""
+    bytes_each = 2 * sum(leaf.nbytes for leaf in jax.tree.leaves(first))
+    wanted = CACHED if jax.default_backend() == "cpu" else RESIDENT
+    size = 1 << max(0, int(math.log2(max(1, wanted // max(1, bytes_each)))))
+    return size if count is None else max(1, min(size, -(-count // len(jax.local_devices()))))
+
+
+def _run(
+    run: Callable[..., Any],
+    batch: Batch,
+    common: dict[str, Any],
+    size: int,
+    sink: Sink,
+    progress: Callable[[int], object],
+) -> None:
+    devices = jax.local_devices()
+    shared = [jax.device_put(common, d) for d in devices]
+    pending: deque[tuple[int, int, Any]] = deque()
+
+    def collect() -> None:
+        start, count, (results, report) = pending.popleft()
+        report = jax.tree.map(lambda x: np.asarray(x)[:count], report)
+        problems = report.problems(start)
+        if problems:
+            raise ExecutionError(problems)
+        sink.put(start, jax.tree.map(lambda x: np.asarray(x)[:count], results))
+        batch.release()
+        progress(start + count)
+
+    start = 0
+    for i, values in enumerate(batch.chunks(size)):
+        count = len(jax.tree.leaves(values)[0])
+        at = i % len(devices)
+        filled = jax.tree.map(lambda x: _filled(x, size), values)
+        pending.append((start, count, run(jax.device_put(filled, devices[at]), shared[at])))
+        start += count
+        if len(pending) >= DEPTH * len(devices):
+            collect()
+    while pending:
+        collect()
+
+
+def _filled(array: Any, size: int) -> Any:
+    """``size`` entries: the last one repeated, so that a short last chunk needs no program of its own."""
+    missing = size - len(array)
+    return array if not missing else np.concatenate([array, np.repeat(array[-1:], missing, axis=0)])
+
+
+@lru_cache(maxsize=256)
+def _mapped(kernel: Mapped) -> Callable[..., Any]:
+    """A chunk and what its calls share to the results and the report of them all."""
+    types = {a.name: a.type for a in kernel.arguments}
+
+    def one(chunk: Chunk, shared: Chunk) -> tuple[dict[str, Any], Report]:
+        values = {**shared, **{n: v for n, v in chunk.items() if n in types}}
+        for name, region in chunk.items():
+            if name not in types:
+                tiled = name.removesuffix(REGION)
+                t = types[tiled]
+                known = t.with_valid(None, None) if isinstance(t, TileType) else None
+                values[tiled] = tile(values[tiled], (region[0], region[1]), type=known)
+        return kernel.reported(values)
+
+    return jax.jit(jax.vmap(one, in_axes=(0, None)))
+
+
+# -- results -------------------------------------------------------------------------------------------
+
+
+@dataclass
+class Sink:
+    """Where results go: into arrays that were given, else into new ones."""
+
+    count: int | None
+    out: dict[str, Any] | None
+    parts: list[Any] = field(default_factory=list)
+    whole: Any = None
+    done: int = 0
+
+    def put(self, start: int, results: dict[str, Any]) -> None:
+        """Keep the results of the calls from ``start`` on."""
+        self.done = start + len(jax.tree.leaves(results)[0])
+        if self.out is not None:
+            for name, target in self.out.items():
+                _write(name, target, start, self.count, np.asarray(results[name]))
+        elif self.count is None:
+            self.parts.append(results)
+        else:
+            if self.whole is None:
+                self.whole = jax.tree.map(lambda x: np.empty((self.count, *x.shape[1:]), x.dtype), results)
+            jax.tree.map(lambda w, x: w.__setitem__(slice(start, start + len(x)), x), self.whole, results)
+
+    def results(self) -> dict[str, Any]:
+        """All results by name: arrays of NumPy, or tiles of a fragment; the arrays that were given."""
+        if self.out is not None:
+            return self.out
+        whole = self.whole
+        if whole is None:
+            whole = jax.tree.map(lambda *leaves: np.concatenate(leaves), *self.parts)
+        return dict(whole)
+
+
+def _write(name: str, target: Any, start: int, count: int | None, result: Any) -> None:
+    stop = start + len(result)
+    size = len(target) if count is None else count
+    if tuple(target.shape) != (size, *result.shape[1:]) or stop > size or target.dtype != result.dtype:
+        need = f"{result.dtype}{[stop if count is None else size, *result.shape[1:]]}"
+        raise ArgumentError(f"out: {name!r} is {target.dtype}{list(target.shape)}, allowed: {need}")
+    target[start:stop] = result
+    release(target)
+
+
+def _progress(
+    wanted: bool | Callable[[int, int | None], object], total: int | None
+) -> Callable[[int], object]:
+    """What is told how many calls are done: nothing, a function of the user's, a line on standard error."""
+    if callable(wanted):
+        return lambda done: wanted(done, total)
+    began, last = time.perf_counter(), 0.0
+
+    def show(done: int) -> None:
+        nonlocal last
+        now = time.perf_counter()
+        if now - last < 0.2 and done != total:
+            return
+        last, rate = now, done / max(now - began, 1e-9)
+        of = f" of {total}, {(total - done) / rate:.0f} s left" if total is not None else ""
+        end = "\n" if done == total else ""
+        print(f"\r{done}{of}, {rate:,.0f}/s   ", end=end, file=sys.stderr, flush=True)
+
+    return show if wanted else lambda done: None

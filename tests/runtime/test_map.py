@@ -1,0 +1,176 @@
+"""A kernel over any number of tiles: arrays, memory maps, iterators, chunk by chunk."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+
+import pto_jax as pto
+
+X = np.random.default_rng(0).standard_normal((23, 4, 8)).astype(np.float32)
+NEGATED = pto.compile(pto.parse("%d = tneg %a : !pto.tile<4x8xf32>"))
+OPEN = pto.compile(pto.parse("%d = tneg %a : !pto.tile_buf<vec, 4x8xf32, valid=?x?>"))
+ELEMENT = pto.compile(
+    pto.parse("%v = tgetval ins(%a, %n : !pto.tile<4x8xf32>, index) outs : f32\n%d = tadds %a, %v"),
+    checks=True,
+)
+
+
+@pto.kernel(types=(pto.ptr("f32"), pto.ptr("f32"), "f32", "index"))
+def scaled(x: Any, y: Any, factor: Any, rows: Any) -> None:
+    t = pto.alloc_tile("f32", 4, 8, valid=(rows, 8))
+    pto.tload(t, pto.partition_view(pto.GlobalTensor(x, (4, 8)), [0, 0], [rows, 8]))
+    pto.tmuls(t, t, factor)
+    pto.tstore(pto.partition_view(pto.GlobalTensor(y, (4, 8)), [0, 0], [rows, 8]), t)
+
+
+SCALED = scaled.compile()
+ROWS = np.arange(23, dtype=np.int64) % 5
+
+
+def expected(factor: float) -> np.ndarray[Any, Any]:
+    inside = np.arange(4)[None, :, None] < ROWS[:, None, None]
+    return np.where(inside, X * np.float32(factor), np.float32(0))
+
+
+@pytest.mark.parametrize("chunk", [None, 1, 5, 23, 100])
+def test_arrays_in_chunks_with_a_short_last_one(chunk: int | None) -> None:
+    found = NEGATED.map(X, chunk=chunk)["d"]
+    assert isinstance(found, pto.Tile) and found.shape == X.shape
+    np.testing.assert_array_equal(np.asarray(found), -X)
+
+
+def test_arguments_by_name_by_position_and_in_common() -> None:
+    by_name = SCALED.map({"x": X, "rows": ROWS}, shared={"factor": 3}, chunk=7)
+    np.testing.assert_array_equal(by_name["y"].reshape(X.shape), expected(3))
+    factors = np.full(23, 3, np.float32)
+    by_position = SCALED.map((X, 0 * X, factors, ROWS), chunk=4)["y"]
+    np.testing.assert_array_equal(by_position, expected(3))
+
+
+def test_every_tile_has_a_valid_region_of_its_own() -> None:
+    region = np.stack([ROWS, np.full(23, 8)], axis=1)
+    found = OPEN.map({"a": X, "a.valid": region}, chunk=6)["d"]
+    np.testing.assert_array_equal(found.valid_rows, ROWS)
+    for i, rows in enumerate(ROWS):
+        np.testing.assert_array_equal(np.asarray(found)[i, :rows], -X[i, :rows])
+    tiles = jax.vmap(lambda x, r: pto.tile(x, valid=(r, 8)))(X, ROWS)
+    assert OPEN.map(tiles, chunk=6)["d"] == found
+
+
+def test_memory_maps_larger_than_a_chunk(tmp_path: Path) -> None:
+    source = np.memmap(tmp_path / "in", np.float32, "w+", shape=X.shape)
+    source[:] = X
+    target = np.memmap(tmp_path / "out", np.float32, "w+", shape=X.shape)
+    result = SCALED.map(
+        {"x": np.memmap(tmp_path / "in", np.float32, "r", shape=X.shape), "rows": ROWS},
+        shared={"factor": 2.0},
+        chunk=4,
+        out=target,
+    )
+    assert result["y"] is target
+    target.flush()
+    np.testing.assert_array_equal(np.fromfile(tmp_path / "out", np.float32).reshape(X.shape), expected(2))
+
+
+def test_private_memory_maps_keep_what_was_written(tmp_path: Path) -> None:
+    X.tofile(tmp_path / "in")
+    private = np.memmap(tmp_path / "in", np.float32, "c", shape=X.shape)
+    private[:] = 1
+    assert (np.asarray(NEGATED.map(private, chunk=4)["d"]) == -1).all() and (private == 1).all()
+
+
+@pytest.mark.parametrize("chunk", [None, 4])
+def test_iterators_of_single_calls(chunk: int | None) -> None:
+    found = SCALED.map(({"x": x, "rows": r} for x, r in zip(X, ROWS, strict=True)),
+                       shared={"factor": 3.0}, chunk=chunk)  # fmt: skip
+    np.testing.assert_array_equal(found["y"].reshape(X.shape), expected(3))
+    out = np.empty((23, 4, 8), np.float32)
+    NEGATED.map(iter(X), out={"d": out}, chunk=chunk)
+    np.testing.assert_array_equal(out, -X)
+    listed = NEGATED.map([pto.tile(x) for x in X], chunk=chunk)["d"]
+    np.testing.assert_array_equal(np.asarray(listed), -X)
+
+
+def test_all_devices_take_part() -> None:
+    assert len(jax.local_devices()) == 2, "tests/conftest.py"
+    seen: list[tuple[int, int | None]] = []
+    NEGATED.map(X, chunk=4, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(n, 23) for n in (4, 8, 12, 16, 20, 23)]
+
+
+def test_progress_is_a_line(capsys: pytest.CaptureFixture[str]) -> None:
+    NEGATED.map(X, chunk=23, progress=True)
+    assert "23 of 23, 0 s left" in capsys.readouterr().err
+
+
+def test_types_that_jax_narrows_stay_wide() -> None:
+    kernel = pto.compile(pto.parse("%d = tneg %a : !pto.tile<1x8xi64>"), profile="cpu_sim")
+    x = np.arange(24, dtype=np.int64).reshape(3, 1, 8) + (1 << 40)
+    np.testing.assert_array_equal(np.asarray(kernel.map(x)["d"]), -x)
+
+
+def test_a_broken_rule_names_the_index_in_the_whole_batch() -> None:
+    indices = np.zeros(23, np.int64)
+    indices[[9, 11]] = 32
+    out = np.zeros_like(X)
+    with pytest.raises(pto.ExecutionError, match=r"of the tile, 0 to 31; found offset 32; batch index 9, 11"):
+        ELEMENT.map({"a": X, "n": indices}, chunk=8, out=out)
+    assert out[:8].any() and not out[8:].any()
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: SCALED.map({"x": X, "rows": ROWS[:3]}, shared={"factor": 1}),
+         "'x' has 23 entries, 'rows' 3; allowed: equally many; usual fix: .*shared="),
+        (lambda: SCALED.map({"x": X, "rows": 3}), "'rows' has no leading axis; usual fix: .*shared="),
+        (lambda: SCALED.map({"z": X}), "no argument is called 'z'; allowed: x, y, factor, rows"),
+        (lambda: SCALED.map(X, shared={"z": 1}), "shared: no argument is called 'z'"),
+        (lambda: SCALED.map({"x": X}, shared={"factor": 1}), r"scaled: missing argument\(s\): rows"),
+        (lambda: NEGATED.map(X, chunk=0), "chunk: found 0, allowed: a positive number"),
+        (lambda: NEGATED.map(X[:0]), "batch: found no entries"),
+        (lambda: NEGATED.map(iter(())), "batch: found no entries"),
+        (lambda: NEGATED.map(3), "batch: found int; allowed: a dictionary"),
+        (lambda: NEGATED.map(X, out=np.zeros(3)), r"out: 'd' is float64\[3\], allowed: float32\[23, 4, 8\]"),
+        (lambda: NEGATED.map(X, out={"e": X}), "out: found 'e'; allowed: an array for each result: d"),
+        (lambda: NEGATED.map([X[0], X[1, :2]]), r"item 1: a is float32\[2, 8\], that of item 0 .*\[4, 8\]"),
+        (lambda: NEGATED.map([X[0], {"b": X[1]}]), "item 1: no argument is called 'b'; allowed: a"),
+        (lambda: NEGATED.map(X[:, :2]), r"argument 'a': found shape \(2, 8\)"),
+    ],
+)  # fmt: skip
+def test_errors_say_what_fits(call: Any, message: str) -> None:
+    with pytest.raises(pto.ArgumentError, match=message):
+        call()
+
+
+def test_a_file_larger_than_the_memory_that_is_used(tmp_path: Path) -> None:
+    """256 MiB in and out; the process grows by less than a quarter of one of them."""
+    script = tmp_path / "stream.py"
+    script.write_text(
+        "import resource, sys\nimport numpy as np, pto_jax as pto\n"
+        "kernel = pto.compile(pto.parse('%d = tneg %a : !pto.tile<64x64xf32>'))\n"
+        "x = np.memmap('in', np.float32, 'w+', shape=(16384, 64, 64))\n"
+        "y = np.memmap('out', np.float32, 'w+', shape=(16384, 64, 64))\n"
+        "kernel.map(x[:512], out=y[:512], chunk=256)\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "kernel.map(x, out=y, chunk=256)\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) >> 10)\n"
+    )
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) < 64
+
+
+def test_chunks_follow_from_the_bytes_of_a_call() -> None:
+    from pto_jax.runtime import streaming
+
+    sizes = [streaming._chunk({"a": np.zeros((1, n), np.float32)}, None) for n in (8, 4096, 1 << 26)]
+    assert sizes == [streaming.CACHED // 64, streaming.CACHED // 32768, 1]
+    assert streaming._chunk({"a": np.zeros((1, 8), np.float32)}, 10) == 5
