@@ -185,8 +185,11 @@ def constant(step: Step) -> NDArray[np.uint8]:
     words = re.findall(r"[^\s{},]+", step.arguments)
     if kind is None or name in _BYTES.keys() - {"pred"} or len(words) != prod(dims):
         raise Refused(f"constant {step.type}")
-    read = {"?": lambda w: w in ("true", "1"), "f": float}.get(kind[0], int)
-    return np.frombuffer(np.array([read(w) for w in words], kind).tobytes(), np.uint8)
+    if kind == "?":
+        values: list[float] = [w in ("true", "1") for w in words]
+    else:
+        values = [float(w) if kind[0] == "f" else int(w) for w in words]
+    return np.frombuffer(np.array(values, kind).tobytes(), np.uint8)
 
 
 def _called(step: Step) -> str:
