@@ -12,7 +12,6 @@ _REGIONS = "valid regions may differ: the overview of the ISA, which is before t
 _SPELLINGS = "f8E4M3 and f8E4M3FN are one element type here, which block-scaled products take"
 _SIGNLESS = "i8 and si8 are one element type here, which converting pipes give"
 _SEED_PAGE = "the page of trowexpandadd has no scratch for blocks of rows on any chip, the assembler on A2/A3"
-_FROM_L1 = "the form of mgather with indices in global memory and a destination in L1 is not read"
 _X_TO_ZZ = "the move of exponents into boxes of boxes (tmov with a third tile that is no scale) is not read"
 _MX = "quantisation along an axis, into codes of ui8, with flat or interleaved exponents is not read"
 _QUANTISED = "a pair of element types that no quantisation mode of the headers has"
@@ -20,11 +19,6 @@ _FILLED_SCALES = "fills of 8-bit floats have no values of their own: the headers
 _PRODUCT = "mat tiles in a product, which the assembler rejects too"
 
 REMAINING: dict[str, str] = {
-    "accepting/mgather_gm2l1_elem_scratch_reuse_sync_a5.pto": _FROM_L1,
-    "accepting/mgather_gm2l1_elem_sync_a5.pto": _FROM_L1,
-    "accepting/mgather_gm2l1_emitc.pto": _FROM_L1,
-    "accepting/mgather_gm2l1_partition_view_emitc.pto": _FROM_L1,
-    "accepting/mgather_gm2l1_sync_a5.pto": _FROM_L1,
     "accepting/mgather_mscatter_base_a3_emitc.pto": (
         "a scatter without coalesce: valid columns of its indices decide there, physical ones in the headers"
     ),
