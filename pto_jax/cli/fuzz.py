@@ -127,7 +127,17 @@ def add(command: Adder) -> None:
     )
     where.add_argument("--failures", default="failures", metavar="DIR", help="default: failures")
     where.add_argument(
-        "--shrink-seconds", type=float, default=20.0, metavar="S", help="per failure; 0: none (default: 20)"
+        "--shrink-calls",
+        type=int,
+        default=400,
+        metavar="N",
+        help="cases that both machines execute to make a failure small; 0: none (default: 400)",
+    )
+    where.add_argument(
+        "--shrink-seconds",
+        type=float,
+        metavar="S",
+        help="per failure; 0: none (default: 20; with a device under test its calls alone count)",
     )
     where.add_argument(
         "--max-failures", type=int, default=100, metavar="N", help="stop at so many; 0: never (default: 100)"
@@ -223,9 +233,18 @@ def _plan(args: argparse.Namespace) -> Plan:
         focus=focus,
         programs=programs,
         failures=args.failures or None,
+        shrink_seconds=_shrink_seconds(args.shrink_seconds, tested),
     )
     made = in_lockstep(plan) if lockstep else plan
     return replace(made, batch=args.batch or made.batch)
+
+
+def _shrink_seconds(given: float | None, tested: str) -> float:
+    from ..campaign.fuzz.plan import SHRINK_SECONDS, UNHURRIED
+
+    if given is not None:
+        return given
+    return UNHURRIED if is_device(tested) else SHRINK_SECONDS
 
 
 def _is_plain(args: argparse.Namespace) -> bool:
@@ -254,7 +273,7 @@ def _workers(memory: float) -> int:
 
 def _check_numbers(args: argparse.Namespace) -> None:
     least: dict[str, float] = {"seed": 0, "start": 0, "shrink_seconds": 0, "max_failures": 0, "process": 0}
-    least["worker_memory"] = 0
+    least["worker_memory"] = least["shrink_calls"] = 0
     for name in ("count", "workers", "batch", "grid", "processes"):
         least[name] = 1
     for name, smallest in least.items():

@@ -17,7 +17,7 @@ from ..errors import ArgumentError, FileError, PtoError
 from ..files.terminal import escaping, one_line
 from ..ir.languages import LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
-from . import emit, fuzz, options, replay, report
+from . import emit, fuzz, options, replay, report, shrink
 from .findings import FORMATS, placed
 from .options import (
     ACCEPTED,
@@ -290,7 +290,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--json", action="store_true", help="print JSON")
 
-    for module in (fuzz, replay, report, emit):
+    for module in (fuzz, replay, shrink, report, emit):
         module.add(command)
 
     sub = command("bench", _bench, "Run benchmarks.")

@@ -13,7 +13,7 @@ _SPELLINGS = "f8E4M3 and f8E4M3FN are one element type here, which block-scaled 
 _SIGNLESS = "i8 and si8 are one element type here, which converting pipes give"
 _SEED_PAGE = "the page of trowexpandadd has no scratch for blocks of rows on any chip, the assembler on A2/A3"
 _X_TO_ZZ = "the move of exponents into boxes of boxes (tmov with a third tile that is no scale) is not read"
-_MX = "quantisation along an axis, into codes of ui8, with flat or interleaved exponents is not read"
+_MX = "pairs of 4-bit floats, padded sources and the form that reorders its exponents are not quantised to"
 _QUANTISED = "a pair of element types that no quantisation mode of the headers has"
 _FILLED_SCALES = "fills of 8-bit floats have no values of their own: the headers have none"
 _PRODUCT = "mat tiles in a product, which the assembler rejects too"
@@ -41,7 +41,6 @@ REMAINING: dict[str, str] = {
     "rejecting/tcvt_low_precision_packed_shape_invalid_a5.pto": _PAIRS,
     "rejecting/tgemv_mx_emitc.pto": _SPELLINGS,
     "rejecting/tgemv_mx_variants_emitc.pto": _SPELLINGS,
-    "rejecting/tquant_mx_grp_axis_invalid.pto": _MX,
     "rejecting/tquant_verify_invalid_src_dst_valid_shape.pto": _REGIONS,
     "samples/Gemvmx/gemvmx-pto.pto": _FILLED_SCALES,
     "samples/MatmulMxLowPrecision/matmul_mx_low_precision-pto.pto": _FILLED_SCALES,

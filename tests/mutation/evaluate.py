@@ -47,6 +47,14 @@ class Interpreted:
         return of_engine(case, outputs, report)
 
 
+class _Kernel(Exception):
+    """A device's own kernel, which NumPy cannot execute."""
+
+
+def _kernel(eqn: Any, values: Values) -> Values:
+    raise _Kernel
+
+
 @cache
 def _numpy(platform: str) -> Interpreter:
     """What executes traces with the code of a platform."""
@@ -55,8 +63,11 @@ def _numpy(platform: str) -> Interpreter:
         return lambda eqn, values: made.evaluate(eqn.params[name], values)
 
     def chosen(eqn: Any, values: Values) -> Values:
-        code = eqn.params["choice"].code(platform)
-        return made.evaluate(jax.make_jaxpr(code)(*values), values)
+        choice = eqn.params["choice"]
+        try:
+            return made.evaluate(jax.make_jaxpr(choice.code(platform))(*values), values)
+        except _Kernel:
+            return made.evaluate(jax.make_jaxpr(choice.primary)(*values), values)
 
     def index(eqn: Any, values: Values) -> Values:
         ways = [way is None or platform in way for way in eqn.params["platforms"]]
@@ -68,6 +79,7 @@ def _numpy(platform: str) -> Interpreter:
         "custom_jvp_call": inner("call_jaxpr"),
         "custom_vmap_call": inner("call"),
         "pto_platform": chosen,
+        "pallas_call": _kernel,
         "platform_index": index,
     }
     made = Interpreter(np.asarray, {**_STEPS, **own})

@@ -301,3 +301,21 @@ def test_a_table_is_gathered_into_mat_by_indexes_in_global_memory(arch: str, pic
     np.testing.assert_array_equal(out["y"], wanted)
     wrong = text.replace(f"coalesce {pick}", "coalesce " + ("elem" if pick == "row" else "row"))
     assert "index-view" in [d.rule for d in pto.verify(pto.parse(wrong))]
+
+
+@pytest.mark.parametrize(("rule", "scale"), [("ocp", 2.0**-8), ("nv", 2.0**-7)])
+def test_block_scaled_quantisation_follows_the_attributes_of_the_text(rule: str, scale: float) -> None:
+    """A largest element of 1.875 * 2^0: its exponent, or the one that keeps it within 448."""
+    src, dst, exp = (f"!pto.tile_buf<vec, {t}>" for t in ("64x32xf32", "64x32xui8", "2x32xui8"))
+    aux = "!pto.tile_buf<vec, 2x32xf32>"
+    x = np.full((64, 32), 0.5, np.float32)
+    x[5::32] = 1.875
+    text = f"""pto.tquant.mx ins(%x : {src}) outs(%c, %d, %m, %f : {dst}, {exp}, {aux}, {aux})
+      {{quant_type = #pto<quant_type MXFP8>, quantScaleAlg = #pto<quant_scale_alg {rule}>,
+        grpAxis = #pto<mx_group_axis axis0>}}"""
+    given = {"c": np.zeros((64, 32), np.uint8), "d": np.zeros((2, 32), np.uint8)}
+    given |= {n: np.zeros((2, 32), np.float32) for n in "mf"}
+    exponents = everywhere(text, {"x": x, **given})
+    np.testing.assert_array_equal(exponents, 127 + np.log2(scale))
+    read = pto.parse(text)
+    assert pto.parse(str(read)) == read and "axis0" in str(read)

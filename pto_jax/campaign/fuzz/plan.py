@@ -18,6 +18,8 @@ LOCKSTEP_BATCH, LOCKSTEP_ALONE = 8192, 256
 #: Opcodes of a table where each program is compared alone: they compile in about the time that the reference
 #: takes for the table's programs. And those for devices, with the programs in a row that use one table.
 LOCKSTEP_OPCODES, DEVICE_OPCODES, DEVICE_SPAN = 20, 64, 16384
+#: Cases that a failure's machines execute to make it small; what this takes depends on the device.
+SHRINK_CALLS, SHRINK_SECONDS, UNHURRIED = 400, 20.0, 1e6
 _EVERYTHING = Focus()
 
 
@@ -31,8 +33,8 @@ class Plan:
     is executed (all entry functions, generated numbers of blocks). ``lockstep`` makes and executes programs
     as arrays, of tables with at most ``opcodes`` opcodes (None: large tables, for comparison by digests),
     each for ``span`` cases in a row (None: what suits them).
-    ``failures`` is the folder for failures, which are shrunk for ``shrink_seconds`` each. ``case_timeout``
-    and ``dut_timeout`` are in seconds.
+    ``failures`` is the folder for failures, which are shrunk for ``shrink_seconds`` and ``shrink_calls`` of
+    the machines each. ``case_timeout`` and ``dut_timeout`` are in seconds.
     """
 
     seed: int = 0
@@ -52,6 +54,7 @@ class Plan:
     span: int | None = None
     failures: str | None = None
     shrink_seconds: float = 20.0
+    shrink_calls: int = SHRINK_CALLS
     case_timeout: float = 60.0
     dut_timeout: float = 60.0
 

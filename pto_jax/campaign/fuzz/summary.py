@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Iterator
 
 from ..junit import JunitCase, Kind
@@ -47,13 +49,15 @@ def _causes(store: Store, known: frozenset[str]) -> Iterator[str]:
     query = """SELECT cause, count(*), min(case_index), case_id, folder FROM failure
                GROUP BY cause ORDER BY count(*) DESC, min(case_index)"""
     grouped = list(store.rows(query))
+    types = _types(store)
     if grouped:
         yield f"failures by cause ({len(grouped)}):"
     for cause, count, index, identity, folder in grouped[:CAUSES]:
         first = (cause or "unknown").splitlines()[0]
         shown = first if len(first) <= WIDTH else first[: WIDTH - 3] + "..."
         yield f"{count:>7}  {shown}{'  (known)' if named(cause or '') in known else ''}"
-        yield f"         case {identity}, index {index}{f', {folder}' if folder else ''}"
+        on = f"on {', '.join(sorted(types[cause]))}; " if types[cause] else ""
+        yield f"         {on}case {identity}, index {index}{f', {folder}' if folder else ''}"
     if len(grouped) > CAUSES:
         yield f"         and {len(grouped) - CAUSES} more"
 
@@ -70,3 +74,13 @@ def junit_cases(store: Store, known: frozenset[str]) -> list[JunitCase]:
         kind: Kind = "skipped" if named(cause or "") in known else "failure"
         tests.append(JunitCase(named(cause or ""), kind, first, text=text))
     return tests
+
+
+def _types(store: Store) -> dict[str, set[str]]:
+    """The element types of each cause's failures."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for cause, detail in store.rows("SELECT cause, detail FROM failure"):
+        types = json.loads(detail or "{}").get("types")
+        if isinstance(types, str) and types:
+            found[cause].add(types)
+    return found
