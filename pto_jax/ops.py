@@ -54,9 +54,17 @@ def names() -> tuple[str, ...]:
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
+    made = _find(name)
+    if made is None:
+        raise AttributeError(f"module {__name__!r} has no instruction {name!r}; ops.names() lists them")
+    return made
+
+
+@cache
+def _find(name: str) -> Callable[..., Any] | None:
     instruction = isa.find(name) if not name.startswith("_") else None
     if instruction is None or python_name(instruction) != name or not is_function(instruction):
-        raise AttributeError(f"module {__name__!r} has no instruction {name!r}; ops.names() lists them")
+        return None
     return function(instruction.name)
 
 

@@ -29,7 +29,7 @@ from ..generate.inputs import STYLES, Style, draw, draw_scalar, numbers, shape_o
 from ..ir.dtypes import DType, dtype
 from ..ir.program import Program
 from ..ir.types import ArrayType, ScalarType, TileType, Type, VectorType
-from ..profiles import Profile, ProfileName
+from ..profiles import Profile, profile as find_profile
 from ..runtime.kernel import Kernel, compile
 from ..runtime.tiles import Tile
 from ..vectors.compare import EXACT, Comparison, compare_words
@@ -157,7 +157,7 @@ class Result:
 def pair(
     before: Program,
     after: Program,
-    profile: ProfileName | Profile | None = None,
+    profile: str | Profile | None = None,
     numerics: str = "exact",
     grid: int = 1,
     entry: str | None = None,
@@ -169,7 +169,8 @@ def pair(
     without ``partial_launch``, when the text of one shows that it needs another number of blocks.
     """
     options: dict[str, Any] = {"numerics": numerics, "checks": True, "grid": grid, "warn": False}
-    first = compile(before, profile, entry, partial_launch=partial_launch, **options)
+    target = None if profile is None else find_profile(profile)
+    first = compile(before, target, entry, partial_launch=partial_launch, **options)
     second = compile(after, first.profile, entry, partial_launch=partial_launch, **options)
     # Drawn sizes may need any number of blocks; both programs execute the same part then.
     first, second = (replace(k, partial_launch=True) for k in (first, second))

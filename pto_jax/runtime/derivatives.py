@@ -22,7 +22,7 @@ from ..errors import DifferentiationError
 
 _FIX = (
     "PTO instructions have no derivative; stop the gradient on the arguments, "
-    "{0}(jax.lax.stop_gradient({1})); straight through: "
+    "{0}(jax.lax.stop_gradient({1})); straight through: pto.straight_through({0}, reference), or "
     "{1} + jax.lax.stop_gradient({0}(jax.lax.stop_gradient({1})) - {1})"
 )
 

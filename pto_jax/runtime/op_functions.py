@@ -34,6 +34,7 @@ from .tiles import Tile, tile
 PUBLIC = "pto_jax.ops"
 #: Types of Python's numbers.
 _KINDS: dict[type, Callable[[str], float]] = {int: int, float: float}
+_NO_GUARD = nullcontext()
 _GLOBAL_MEMORY = ("gm", "ptr")
 _DEFAULTS: dict[str, Any] = {
     "dst": None,
@@ -63,12 +64,15 @@ def function(name: str) -> Callable[..., Any]:
     """The function of an instruction, by its name in programs."""
     instruction = isa.instructions()[name]
 
+    prints = not instruction.destinations
+
     def call(*sources: Any, **options: Any) -> Any:
-        made = _compiled(instruction, sources, options)
+        made = None if prints else _compiled(instruction, sources, options)
         result, report = _call(instruction, sources, options) if made is None else made
         if options.get("checks"):
             return result, report
-        report.raise_if_broken()
+        if report.sites:
+            report.raise_if_broken()
         return result
 
     call.__name__ = call.__qualname__ = python_name(instruction)
@@ -158,16 +162,14 @@ def _compiled(
 ) -> tuple[Any, Report] | None:
     """The call as one compiled function of its arrays; None where it has none.
 
-    Tracers, arrays of other libraries and lists take the long way, and so do instructions that only print.
+    Tracers, arrays of other libraries and lists take the long way.
     """
     dst = options.get("dst")
     data = {"dst": dst} if is_concrete(dst) else {}
     numbers = [type(s) in _KINDS for s in sources]
-    if not instruction.destinations or not all(
-        number or is_concrete(s) for number, s in zip(numbers, sources, strict=True)
-    ):
+    if not all(number or is_concrete(s) for number, s in zip(numbers, sources, strict=True)):
         return None
-    static = tuple((n, v) for n, v in options.items() if n not in data and n != "checks")
+    static = tuple((n, v) for n, v in options.items() if n not in data and n != "checks") if options else ()
     try:
         call = _function_of(instruction, static)
     except TypeError:  # An option that has no hash, such as a list, or a tuple with a Tile.
@@ -180,7 +182,7 @@ def _compiled(
             what = f"{instruction.name}: source"
             sources = tuple(s if d is None else _number(repr(s), _KINDS[type(s)], d, what) for s, d in listed)
         # The guard is for data: numbers may go to the device.
-        with x64(), jax.transfer_guard("allow") if any(numbers) else nullcontext():
+        with x64(), jax.transfer_guard("allow") if any(numbers) else _NO_GUARD:
             made: tuple[Any, Report] = call(sources, data)
     except PtoError:  # The long way raises it without the frames of a trace.
         return None

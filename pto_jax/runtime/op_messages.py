@@ -14,7 +14,8 @@ from ..ir.types import TileType, element_order
 from ..isa.samples.operations import legal_samples
 from .op_request import ArrayType, Request
 
-_SHAPES = frozenset({"tile-alignment", "tile-boxes", "tile-capacity"})
+_CAPACITY = "tile-capacity"
+_SHAPES = frozenset({"tile-alignment", "tile-boxes"})
 
 
 def python_name(instruction: isa.Instruction) -> str:
@@ -180,7 +181,11 @@ def noted(d: Diagnostic, request: Request, op: Op) -> Diagnostic:
     left, t = arguments[d.operand], types[d.operand]
     if not isinstance(t, TileType):
         return d
-    if isinstance(left, ArrayType) and d.rule in _SHAPES:
+    if d.rule == _CAPACITY:
+        note = "; cut the arrays into such tiles and jax.vmap over them (pto.nn.linear does it for products)"
+    elif d.rule == "layout" and isinstance(left, TileType) and left.cols == 1:
+        note = "; in Python: the row tile.array.reshape(1, -1), whose result reshapes back"
+    elif isinstance(left, ArrayType) and d.rule in _SHAPES:
         note = f"; pad the array, its valid part is pto.tile(padded, valid=({left.rows}, {left.cols}))"
     elif isinstance(left, ArrayType):
         note = f"; the array counts as {spelled(t)}, pto.tile(x, type=...) gives it another type"

@@ -184,6 +184,14 @@ def test_valid_sizes_of_a_new_destination_follow_its_sources() -> None:
         assert (int(made.valid_rows), int(made.valid_cols)) == wanted, name
 
 
+def test_a_column_is_computed_on_as_a_row() -> None:
+    column = ops.trowsum(X)
+    with pytest.raises(pto.VerifyError, match=r"treshape.*in Python: the row tile\.array\.reshape\(1, -1\)"):
+        ops.tmuls(column, 2.0)
+    doubled = ops.tmuls(column.array.reshape(1, -1), 2.0).array.reshape(-1, 1)
+    np.testing.assert_array_equal(doubled, 2 * np.asarray(column))
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
@@ -206,6 +214,8 @@ def test_valid_sizes_of_a_new_destination_follow_its_sources() -> None:
         (lambda: ops.texpands(1.0), r"for example dst=pto.tile_type\('f32', 32, 64\)"),
         (lambda: ops.trowargmax(X, dst=("u32",) * 3), r"dst has 3 entries; allowed: .*\(dstVal, dst\)"),
         (lambda: ops.tmatmul(H, H), r"b has 16 rows, a has 32 columns.*loc='right'"),
+        (lambda: ops.tneg(np.ones((512, 512), np.float32)),
+         r"the largest that fits: 96x512; cut the arrays into such tiles and jax\.vmap over them"),
         (lambda: ops.tmov(pto.tile(H, type=pto.tile_type("f16", 16, 32, loc="mat"))),
          r"the type of dst does not follow.*left 16x32xf16 ZZ.*dst=pto.tile_type\("),
         (lambda: ops.tmov_fp(np.zeros((16, 32), np.float32), np.zeros((1, 32), np.uint64), dst="i8",
