@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 from ...errors import ArgumentError
 from ...lockstep.tables import Tables
@@ -21,6 +21,8 @@ LOCKSTEP_OPCODES, DEVICE_OPCODES, DEVICE_SPAN = 20, 64, 16384
 #: Cases that a failure's machines execute to make it small; what this takes depends on the device.
 SHRINK_CALLS, SHRINK_SECONDS, UNHURRIED = 400, 20.0, 1e6
 _EVERYTHING = Focus()
+#: Programs as they come, or functions over pointers only.
+Form = Literal["any", "kernel"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,8 @@ class Plan:
     """Cases ``start`` to ``start + count - 1`` of a seed, in blocks of ``batch``, on two machines.
 
     Without ``profiles`` a case has one of those that its preset allows. ``presets`` are taken in turn, by
-    case index; ``focus`` says what generated programs concentrate on.
+    case index; ``focus`` says what generated programs concentrate on, and ``form`` whether they are functions
+    over pointers.
     ``programs`` are files that replace generated programs, ``entry`` and ``grid`` what of them
     is executed (all entry functions, generated numbers of blocks). ``lockstep`` makes and executes programs
     as arrays, of tables with at most ``opcodes`` opcodes (None: large tables, for comparison by digests),
@@ -46,6 +49,7 @@ class Plan:
     profiles: tuple[ProfileName, ...] = ()
     presets: tuple[str, ...] = ()
     focus: Focus = _EVERYTHING
+    form: Form = "any"
     programs: tuple[str, ...] = ()
     entry: str | None = None
     grid: int | None = None
@@ -127,3 +131,23 @@ def in_lockstep(plan: Plan) -> Plan:
     elif plan.reference.startswith("lockstep"):
         return replace(plan, lockstep=True, batch=LOCKSTEP_BATCH, opcodes=None)
     return replace(plan, lockstep=True, batch=batch, opcodes=opcodes, span=span)
+
+
+def form_of(given: Form | None, tested: str, other: bool) -> Form:
+    """The form of generated programs: functions over pointers for commands when nothing is said.
+
+    ``other`` programs are the user's, or made as arrays, and have a form of their own.
+
+    >>> form_of(None, "dut:./sim {program}", False), form_of(None, "jit", False)
+    ('kernel', 'any')
+    """
+    if other and given == "kernel":
+        raise ArgumentError("--form kernel: not with --programs and --lockstep, which have other forms")
+    return given or ("kernel" if tested.startswith("dut") and not other else "any")
+
+
+def seconds_of(given: float | None, tested: str) -> float:
+    """Seconds for which a failure is made small: with a device its calls alone count."""
+    if given is not None:
+        return given
+    return UNHURRIED if is_device(tested) else SHRINK_SECONDS
