@@ -75,7 +75,7 @@ def kernels_only(options: Options) -> Options:
 
 
 def kernel(seed: int, index: int, options: Options) -> Case:
-    """The case of an index as a function over pointers: a shorter one, or another one, where it cannot be one.
+    """The case of an index as a function over pointers; a shorter one, or another, where it cannot be one.
 
     PtoError where none can.
     """
