@@ -10,7 +10,7 @@ from jax import Array, lax
 
 from pto_jax.ir.dtypes import BF16, F4E2M1, F8E4M3, F32
 from pto_jax.ir.types import MxQuantAlg
-from pto_jax.isa.irregular_quant_mx import FP4_ALGS, GROUP
+from pto_jax.isa.irregular_quant_mx import FP4_ALGS, GROUP, algorithm, along_rows
 
 from . import bits, convert
 from .irregular_storage import flat, iota, source, store_first
@@ -119,19 +119,18 @@ def _quantise(c: Context, words: UInt[Array, "lines elements"], alg: MxQuantAlg)
 @rule("tquant.mx", "tquant_dn")
 def _tquant_mx(c: Context, inputs: Inputs) -> Outputs:
     """Groups run over the static extent of the grouped axis, and so do the codes."""
-    alg, src, t = c.attrs["mx_alg"], c.tile("src"), c.tile("dst")
-    assert isinstance(alg, MxQuantAlg)
-    along_rows = c.instruction == "tquant_dn" or c.attrs.get("grp_axis") == 0
+    alg, src, t = algorithm(c.attrs), c.tile("src"), c.tile("dst")
+    down = along_rows(c.instruction, c.attrs)
     v_row, v_col = sizes(src, lanes(inputs, "src"))
     words = source(c, inputs, "src")
-    found = _quantise(c, words.T if along_rows else words, alg)
-    codes = found.codes.T if along_rows else found.codes
-    written = iota(t.shape, 1) < v_col if along_rows else iota(t.shape, 0) < v_row
+    found = _quantise(c, words.T if down else words, alg)
+    codes = found.codes.T if down else found.codes
+    written = iota(t.shape, 1) < v_col if down else iota(t.shape, 0) < v_row
     old = lanes(inputs, "dst").words
     if c.profile == "cpu_sim" and t.dtype.packed:
         old = jnp.zeros_like(old)
-    place = _place_columns if along_rows else _place_rows
-    count = v_col if along_rows else v_row
+    place = _place_columns if down else _place_rows
+    count = v_col if down else v_row
     results = place(c, inputs, found, count)
     return {"dst": jnp.where(written, fit(codes, t.shape, np.uint8(0)), old), **results}
 

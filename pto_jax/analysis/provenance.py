@@ -38,8 +38,14 @@ def roots(program: Program, function: Function) -> Mapping[str, frozenset[str]]:
 
 def of_number(op: Op) -> bool:
     """Whether an operation makes a pointer of an address, which may be that of any argument."""
-    pair = aliased(op)
-    return pair is not None and isinstance(pair[0].type, PtrType) and isinstance(pair[1].type, ScalarType)
+    pair = _pointer(op)
+    return pair is not None and isinstance(pair[1].type, ScalarType)
+
+
+def _pointer(op: Op) -> tuple[Value, Value] | None:
+    """The pointer that an operation makes, and what it is made of."""
+    made = len(op.results) == 1 and isinstance(op.results[0].type, PtrType) and op.ins and not op.regions
+    return (op.results[0], op.ins[0]) if made else None
 
 
 def _flows(program: Program, op: Op) -> Iterator[tuple[Value, Value]]:
@@ -55,6 +61,8 @@ def _flows(program: Program, op: Op) -> Iterator[tuple[Value, Value]]:
         )
     elif op.regions:
         yield from flows(op)
+    elif (pointer := _pointer(op)) is not None:
+        yield pointer
 
 
 def forwarded(program: Program, call: Op) -> Iterator[list[Value]]:

@@ -29,6 +29,7 @@ from ..generate.inputs import STYLES, Style, draw, draw_scalar, numbers, shape_o
 from ..ir.dtypes import DType, dtype
 from ..ir.program import Program
 from ..ir.types import ArrayType, ScalarType, TileType, Type, VectorType
+from ..profiles import Profile, ProfileName
 from ..runtime.kernel import Kernel, compile
 from ..runtime.tiles import Tile
 from ..vectors.compare import EXACT, Comparison, compare_words
@@ -156,7 +157,7 @@ class Result:
 def pair(
     before: Program,
     after: Program,
-    profile: str | None = None,
+    profile: ProfileName | Profile | None = None,
     numerics: str = "exact",
     grid: int = 1,
     entry: str | None = None,

@@ -105,6 +105,24 @@ def _mx_matmul(a: Arguments) -> Results:
     return {"c": _product(x * jnp.repeat(x_scale, 32, 1), y * jnp.repeat(y_scale, 32, 0))}
 
 
+def _indexer(a: Arguments) -> Results:
+    votes = jax.nn.relu(_product(a["q"], a["k_cache"].T))
+    inside = jnp.arange(256) < a["length"]
+    scores = jnp.where(inside, a["gate"] @ jnp.where(inside, votes, 0), a["scores"])
+    return {"dots": votes[:, :64], "scores": scores}
+
+
+def _mx_expert(a: Arguments) -> Results:
+    x = a["x"].reshape(32, 4, 32)
+    exponent = jnp.floor(jnp.log2(jnp.abs(x).max(2, keepdims=True))) - 8
+    codes = jnp.clip(x / jnp.exp2(exponent), -448, 448).astype(a["codes"].dtype).reshape(32, 128)
+    w, pairs = (a[n][a["expert"]].astype(jnp.float32) for n in ("w", "w_scale"))
+    scale = pairs.transpose(0, 2, 1).reshape(4, 64)
+    factors = (codes.astype(jnp.float32).reshape(32, 4, 32) * jnp.exp2(exponent)).reshape(32, 128)
+    y = _product(factors, w * jnp.repeat(scale, 32, 0))
+    return {"codes": codes, "exponents": (exponent[..., 0] + 127).astype(jnp.uint8), "y": y}
+
+
 def _pipe_linear(a: Arguments) -> Results:
     y = _product(a["x"], a["w"].astype(jnp.float16)) * a["w_scale"] + a["bias"]
     return {"y": jax.nn.relu(y).astype(jnp.float16)}
@@ -127,6 +145,8 @@ BY_HAND: dict[str, Callable[[Arguments], Results]] = {
     "int8_matmul": _int8_matmul,
     "mx_matmul": _mx_matmul,
     "pipe_linear": _pipe_linear,
+    "indexer": _indexer,
+    "mx_expert": _mx_expert,
 }
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import ArgumentError
 from ..ir.languages import LANGUAGES, PRESENT, Language
+from ..profiles import ProfileName
 
 if TYPE_CHECKING:
     from ..debug.tracer import Detail
@@ -98,7 +99,7 @@ class RunOptions:
     example: str | None
     entry: str | None
     profile: str | None
-    numerics: str
+    numerics: Literal["exact", "fast"]
     inputs: str | None
     outputs: str | None
     dump_state: str | None
@@ -127,7 +128,7 @@ class DiffOptions:
     count: int = 16
     seed: int = 0
     inputs: str | None = None
-    profile: str | None = None
+    profile: ProfileName | None = None
     numerics: str = "exact"
     grid: int = 1
     partial_launch: bool = False

@@ -10,11 +10,11 @@ from collections.abc import Mapping
 from types import MappingProxyType
 
 from ..errors import ArgumentError
-from . import elementary, matrices, vectors
+from . import elementary, matrices, models, vectors
 from .describe import Example as Example
 
 EXAMPLES: Mapping[str, Example] = MappingProxyType(
-    {e.name: e for e in (*elementary.EXAMPLES, *vectors.EXAMPLES, *matrices.EXAMPLES)}
+    {e.name: e for e in (*elementary.EXAMPLES, *vectors.EXAMPLES, *matrices.EXAMPLES, *models.EXAMPLES)}
 )
 
 

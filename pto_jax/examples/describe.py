@@ -89,6 +89,11 @@ def zeros(shape: tuple[int, ...], type: str = "f32") -> Array:
     return np.zeros(shape, dtype(type).numpy)
 
 
+def powers_of_two(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
+    """Powers of two around one, as 8-bit exponents."""
+    return np.asarray(2.0 ** rng.integers(-3, 4, shape)).astype(dtype("f8e8m0").numpy)
+
+
 def softmax(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """exp(x) divided by its sum along each row."""
     e = np.exp(x - x.max(1, keepdims=True, initial=-np.inf))

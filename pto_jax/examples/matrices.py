@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from .describe import Array, Arrays, Example, Values, matrix, normal, softmax, zeros
+from .describe import Arrays, Example, Values, matrix, normal, powers_of_two, softmax, zeros
 
 
 def _gemm_inputs(rng: np.random.Generator) -> Arrays:
@@ -80,17 +80,12 @@ def _int8(given: Values) -> Arrays:
     return {"y": (q @ w) * x_scale * matrix(given, "w_scale", 1, 64)}
 
 
-def _exponents(rng: np.random.Generator, shape: tuple[int, ...]) -> Array:
-    """Powers of two around one, as 8-bit exponents."""
-    return np.asarray(2.0 ** rng.integers(-3, 4, shape)).astype(zeros((), "f8e8m0").dtype)
-
-
 def _mx_inputs(rng: np.random.Generator) -> Arrays:
     return {
         "a": normal(rng, (32, 128), "f8e4m3"),
-        "a_scale": _exponents(rng, (32, 2, 2)),
+        "a_scale": powers_of_two(rng, (32, 2, 2)),
         "b": normal(rng, (128, 64), "f8e4m3"),
-        "b_scale": _exponents(rng, (2, 64, 2)),
+        "b_scale": powers_of_two(rng, (2, 64, 2)),
         "c": zeros((32, 64)),
     }
 

@@ -29,6 +29,7 @@ from ..isa.matrix import ROUNDING_STATE
 from .cores import Block, Core
 from .image_state import ImageState
 from .machine import Machine
+from .memory_indexed import loaded
 from .operands import Execution, Operand, Scalar, TileRef, View, chosen, with_storage
 from .scope import UNSETTLED, Frame, Scope
 from .windows import flat, require_inside, scalar, window
@@ -180,6 +181,7 @@ class Interpreter:
 
             self.resolved(execution.op, scope, operand, run)
             return {}
+        execution = loaded(self.machine, execution)
         self._require_windows(execution)
         if any(o.holds == "positions" for o in execution.instruction.operands):
             seen = {n: self._flat(execution.op, o) for n, o in execution.operands.items()}

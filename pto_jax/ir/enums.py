@@ -267,6 +267,20 @@ class MxQuantAlg(IntEnum):
     HIF4 = 4
 
 
+class QuantScaleAlg(IntEnum):
+    """Shared-exponent rule of block-scaled quantisation."""
+
+    OCP = 0
+    NV = 1
+
+
+class MxGroupAxis(IntEnum):
+    """The axis along which elements share an exponent: down the columns, or along the rows."""
+
+    AXIS0 = 0
+    AXIS1 = 1
+
+
 class PrintFormat(IntEnum):
     """Field width and digits after the point of printed floats."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import F32, I1, I8, U8
+from ..ir.dtypes import F32, I8, U8
 from ..ir.modes import DmaEngine
 from ..ir.types import (
     AddressSpace,
@@ -13,7 +13,6 @@ from ..ir.types import (
     MemRefType,
     OpaqueType,
     PartitionViewType,
-    ScalarType,
     TensorViewType,
     TileType,
     Type,
@@ -24,7 +23,7 @@ from .rules.communication import DIALECT, comm, engine, equal_elements, gm, stag
 from .rules.constraints import fixed_type, place, size
 from .rules.forbid import Types, forbid, give
 from .rules.handles import Shown, handle, handle_operand, number_in
-from .traits import Effect, Order
+from .traits import Effect
 
 SESSION, EVENT = OpaqueType("async_session"), OpaqueType("async_event")
 _FLAT = MemRefType((128,), F32, AddressSpace.GM)
@@ -109,24 +108,6 @@ def _async_copy(name: str, summary: str) -> Instruction:
     )
 
 
-def _async_event(name: str, summary: str, semantics: str, order: Order | None = None) -> Instruction:
-    form = ("event", "session")
-    types: dict[str, Type] = {"event": EVENT, "session": SESSION, "completed": ScalarType(I1)}
-    return comm(
-        name,
-        summary,
-        semantics,
-        (handle_operand("event"), handle_operand("session"), Operand("completed", "out", "scalar", "i1")),
-        (form,),
-        (Shown(types, form),),
-        constraints=(
-            handle("event", "async_event", DIALECT),
-            handle("session", "async_session", DIALECT),
-        ),
-        order=order,
-    )
-
-
 INSTRUCTIONS: tuple[Instruction, ...] = (
     _async_copy("tput_async", "Start a copy to remote global memory."),
     _async_copy("tget_async", "Start a copy from remote global memory."),
@@ -161,11 +142,4 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         effects=(Effect("scratch", "global", "workspace"),),
     ),
-    _async_event(
-        "wait_async_event",
-        "Wait for an asynchronous copy.",
-        "Returns true once it completed.",
-        Order("wait", "transfer"),
-    ),
-    _async_event("test_async_event", "Ask whether an asynchronous copy completed.", "Returns at once."),
 )

@@ -69,6 +69,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         sources=(_SOURCE,),
+        syntax="tile",
         types=_HASH_TYPES,
         traits=Traits(
             (

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from ..ir.dtypes import F32, U8, dtype
-from ..ir.types import MxQuantAlg, TileType, Type
+from ..ir.program import AttrValue
+from ..ir.types import MxGroupAxis, MxQuantAlg, QuantScaleAlg, QuantType, TileType, Type
 from ..profiles import Profile
 from .changes import DIALECT
 from .common import SIMULATOR_VALUES, tile_instruction
@@ -21,9 +22,39 @@ from .samples.operations import Sample
 
 GROUP = 32
 _SOURCE = Operand("src", "in", dtype="S")
-MX_ALG = Attribute("mx_alg", MxQuantAlg, MxQuantAlg.OCP_MX_FP8_E4M3, "element format and exponent rule")
+MX_ALG = Attribute(
+    "mx_alg",
+    MxQuantAlg,
+    None,
+    "element format and exponent rule; absent: as quant_type (MXFP8) and quantScaleAlg (ocp) say",
+)
+_SAID = (
+    Attribute("quant_type", QuantType, None, "element format: MXFP8 or MXFP4_E2M1"),
+    Attribute("quantScaleAlg", QuantScaleAlg, None, "exponent rule"),
+)
 FP8_ALGS = (MxQuantAlg.OCP_MX_FP8_E4M3, MxQuantAlg.NV_MX_FP8_E4M3)
 FP4_ALGS = (MxQuantAlg.OCP_MX_FP4_E2M1, MxQuantAlg.NV_MX_FP4_E2M1)
+
+
+def algorithm(attrs: Mapping[str, AttrValue]) -> MxQuantAlg:
+    """The element format and exponent rule of an operation.
+
+    >>> algorithm({"quant_type": QuantType.MXFP4_E2M1, "quantScaleAlg": QuantScaleAlg.NV}).name
+    'NV_MX_FP4_E2M1'
+    """
+    said = attrs.get("mx_alg")
+    if isinstance(said, MxQuantAlg):
+        return said
+    formats = FP4_ALGS if attrs.get("quant_type") == QuantType.MXFP4_E2M1 else FP8_ALGS
+    return formats[attrs.get("quantScaleAlg") == QuantScaleAlg.NV]
+
+
+def along_rows(name: str, attrs: Mapping[str, AttrValue]) -> bool:
+    """Whether the groups of an instruction run down the columns of its source."""
+    axis = attrs.get("grpAxis")
+    return name == "tquant_dn" or (attrs.get("grp_axis") if axis is None else axis) == 0
+
+
 _MX_OPERANDS = (
     Operand("dst", "out", dtype="D", note="codes"),
     Operand("exp", "out", dtype="u8", note="e8m0 exponent per group", extent=OPEN),
@@ -36,6 +67,7 @@ _MX_A5: Rows = (
     *((d, s) for d in ("i8", "f8e4m3") for s in FLOATS),
     ("f4e2m1x2", "f16"),
     ("f4e2m1x2", "bf16"),
+    *(("u8", s) for s in FLOATS),
 )
 _MX_VALUES = (
     "Per group, m is the largest |src| as f32, starting from 0; e is its exponent field. FP8 skips NaNs; "
@@ -59,8 +91,8 @@ _MX_VALUES = (
     invalid_if=assign(mx_alg=MxQuantAlg.HIF4),
 )
 def _format(site: Site) -> Iterator[Finding]:
-    alg, d = site.attrs.get("mx_alg"), element_type(site.types.get("dst"))
-    if not isinstance(alg, MxQuantAlg) or d is None:
+    alg, d = algorithm(site.attrs), element_type(site.types.get("dst"))
+    if d is None:
         return
     if alg == MxQuantAlg.HIF4:
         yield None, "mx_alg is HIF4; allowed: the four OCP and NV algorithms"
@@ -70,7 +102,7 @@ def _format(site: Site) -> Iterator[Finding]:
 
 
 def _along_rows(site: Site) -> bool:
-    return site.instruction.name == "tquant_dn" or site.attrs.get("grp_axis") == 0
+    return along_rows(site.instruction.name, site.attrs)
 
 
 def _breaks_groups(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -193,8 +225,26 @@ def _interleave(site: Site) -> Iterator[Finding]:
         yield "src", f"src has {src.rows} rows; allowed with interleave: whole pairs of groups (64 rows)"
 
 
+@forbid(
+    "interleave",
+    "interleave on a5 with groups along rows, in whole pairs",
+    A5_AND_SIMULATOR,
+    invalid_if=assign(interleave=True),
+)
+def _interleaved_axis(site: Site) -> Iterator[Finding]:
+    if site.attrs.get("interleave") and not _along_rows(site):
+        yield None, "interleave with groups along columns; allowed: grpAxis = #pto<mx_group_axis axis0>"
+        return
+    yield from _interleave.check(site)
+    src, exp = site.tile("src"), site.tile("exp")
+    if site.attrs.get("interleave") and src is not None and exp is not None and exp.rows != src.rows // 64:
+        found = f"exp has {exp.rows} rows, src {src.rows}"
+        yield "exp", f"{found}; allowed with interleave: one row for 64 rows of src"
+
+
 def _mx_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
-    for i, (d, s) in enumerate(instruction.types[profile.name]):
+    # A text may call the codes signed or unsigned; they are one type.
+    for i, (d, s) in enumerate(r for r in instruction.types[profile.name] if r[0] != "u8"):
         algs = FP4_ALGS if dtype(d).packed else FP8_ALGS
         for alg in algs if i < 2 or dtype(d).packed else algs[i % 2 : i % 2 + 1]:
             yield _mx_sample(instruction, profile, d, s, alg)
@@ -282,9 +332,15 @@ TQUANT_MX = tile_instruction(
     type_vars=("D", "S"),
     domain="src",
     reads=(),
-    attributes=(MX_ALG, Attribute("grp_axis", int, 1, "1: groups along columns, 0: along rows")),
+    attributes=(
+        MX_ALG,
+        Attribute("grp_axis", int, 1, "1: groups along columns, 0: along rows"),
+        Attribute("grpAxis", MxGroupAxis, None, "the same: axis1 or axis0"),
+        *_SAID,
+        Attribute("interleave", bool, False, "with axis0: exponents of group pairs side by side; a5"),
+    ),
     placement=_MX_PLACES,
-    extra=(*_MX_RULES, one_of("grp_axis", (0, 1), HEADERS, A5_AND_SIMULATOR)),
+    extra=(*_MX_RULES, one_of("grp_axis", (0, 1), HEADERS, A5_AND_SIMULATOR), _interleaved_axis),
     decisions=_MX_DECISIONS,
     sampler=_mx_samples,
     sized_by=("dst",),

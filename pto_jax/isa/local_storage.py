@@ -9,7 +9,7 @@ from ..ir.dtypes import F32, I8, INDEX
 from ..ir.types import LocalArrayType, ScalarType, StructType
 from ..profiles import Profile
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
-from .rules.forbid import Types, forbid
+from .rules.forbid import Types, forbid, give
 from .rules.handles import Shown, custom
 from .traits import Effect, Traits
 
@@ -80,6 +80,18 @@ def _kind(wanted: type[LocalArrayType] | type[StructType], name: str, words: str
     return rule
 
 
+@forbid(
+    "array-elements",
+    "elements that are integers or floats",
+    source=_DIALECT,
+    invalid_if=give("result", LocalArrayType((8,), INDEX)),
+)
+def _elements(site: Site) -> Iterator[Finding]:
+    t = site.types.get("result")
+    if isinstance(t, LocalArrayType) and not (t.dtype.is_integer or t.dtype.is_float):
+        yield "result", f"an array of {t.dtype}; allowed: integers and floats"
+
+
 _declared = partial(custom, sources=(_DIALECT,))
 
 
@@ -106,7 +118,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Operand("result", "out", "handle", None),),
         ((),),
         (Shown({"result": _ARRAY}),),
-        constraints=(_kind(LocalArrayType, "result", "!pto.local_array<...>"),),
+        constraints=(_kind(LocalArrayType, "result", "!pto.local_array<...>"), _elements),
         decisions=(_FRESH,),
     ),
     _declared(

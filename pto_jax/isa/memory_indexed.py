@@ -21,6 +21,7 @@ from ..ir.types import (
 )
 from ..profiles import PROFILE_NAMES, Profile
 from .assembly import Assembly
+from .changes import form
 from .common import SIMULATOR_VALUES, TYPES_BY_HEADER
 from .declare import Attribute, Constraint, Decision, Instruction, Operand
 from .rules.constraints import HARDWARE, HEADERS, fixed_type, place, type_row
@@ -33,6 +34,8 @@ from .rules.memory_indexed import (
     index_layout,
     index_order,
     index_shape,
+    loaded_indexes,
+    loaded_place,
     table_layout,
     table_type,
     table_width,
@@ -50,10 +53,17 @@ _INDEXES = Operand(
     note="one index per element, or one per row in storage order",
     holds="positions",
 )
-_LOAD = (
+#: The operand of the form that loads indices itself.
+VIEW = "index_view"
+_TO_VEC = (
     Operand("dst", "out", note="its valid region is what is loaded"),
     Operand("src", "in", "gm", note="the table"),
     _INDEXES,
+)
+_LOAD = (
+    *_TO_VEC,
+    Operand(VIEW, "in", "gm", None, note="indexes in global memory; dst is in mat", loaded_as="indexes"),
+    Operand("workspace", "tmp", "gm", note="of as many elements as dst, where an index picks an element"),
 )
 _STORE = (
     Operand("dst", "inout", "gm", note="the table; elements that no index names keep their value"),
@@ -154,9 +164,9 @@ _DECISIONS = (
         f"{HEADERS}; {SIMULATOR_VALUES}",
     ),
     Decision(
-        "Is the form with indexes in global memory and a destination in L1 offered?",
-        "No: it has no text form.",
-        "PTOAS dialect definition",
+        "What does the workspace of the form with indexes in global memory hold afterwards?",
+        "What it held: elements pass through it on the chip, and programs may not rely on them.",
+        "PTOAS dialect definition and verifier",
     ),
     TYPES_BY_HEADER,
 )
@@ -168,7 +178,8 @@ def _constraints(operands: tuple[Operand, ...], data: str, of: str) -> tuple[Con
         type_row(operands, ("T",), TYPES),
         fixed_type("indexes", INTS, ("cpu_sim",), SIMULATOR_VALUES),
         fixed_type("indexes", ("i32", "u32"), HARDWARE, HEADERS),
-        place(operands, (Loc.VEC,), PROFILE_NAMES),
+        place(tuple(o for o in operands if o.name != "dst"), (Loc.VEC,), PROFILE_NAMES),
+        *((loaded_place(data, VIEW),) if data == "dst" else ()),
         coalesce_given,
         index_layout(data),
         data_layout(data),
@@ -194,14 +205,21 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _COALESCE,
             Attribute("gatherOob", GatherOob, GatherOob.UNDEFINED, "indices beyond the table"),
         ),
-        _constraints(_LOAD, "dst", "src"),
-        (("src", "indexes"),),
+        (*_constraints(_LOAD, "dst", "src"), loaded_indexes(VIEW, "workspace")),
+        (("src", "indexes"), ("src", VIEW), ("src", VIEW, "workspace")),
         "dst",
         Pipe.MTE2,
         decisions=_DECISIONS,
         sources=("page MGATHER", HEADERS, SIMULATOR_VALUES),
         sampler=_samples,
-        traits=Traits(effects=(Effect("read", "global", "src", indexed=True),)),
+        traits=Traits(
+            effects=(
+                Effect("read", "global", "src", indexed=True),
+                Effect("read", "global", VIEW),
+                Effect("scratch", "global", "workspace"),
+            )
+        ),
+        changes=(form("indexes in a tile", "indexes in global memory too, for a destination in mat"),),
     ),
     Instruction(
         "mscatter",

@@ -275,7 +275,7 @@ def window_fits(
         return True
 
     @forbid(
-        "window-size",
+        "window-size" if severity == "error" else "window-lanes",
         f"{view} has the shape of the valid region of {tile}, where both are static; what is loaded may be "
         "less",
         source=f"{PAGES}; PTOAS verifier",

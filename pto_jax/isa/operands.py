@@ -76,7 +76,8 @@ class Operand:
     several element types, the first legal one of ``default``: names of element types, of type variables, or
     of sources that have it; scratch of any type usually has that one. ``holds`` says what its numbers stand
     for, ``implied`` what tools put in its place. A scalar that ``converts`` may have another type of its
-    kind, integer or float.
+    kind, integer or float. A view that is ``loaded_as`` another operand stands for it: a tile with the
+    elements of the view.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Operand:
     holds: Holds = "numbers"
     converts: bool = False
     implied: Implied | None = None
+    loaded_as: str = ""
 
     @property
     def vector(self) -> VectorType:

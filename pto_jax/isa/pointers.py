@@ -143,7 +143,6 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         constraints=(_cast_pair,),
         decisions=(ADDRESSES, _LOCAL_ADDRESS),
-        traits=Traits(alias=Alias("result", "addr", "global", "moved")),
     ),
     _instruction(
         "pointer_cast",
@@ -159,7 +158,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Shown(
                 {"addrs": _ADDRESS, "valid_row": _INDEX, "valid_col": _INDEX, "result": _LOCAL},
-                constants={"addrs": (0, 4096), "valid_row": (16,), "valid_col": (60,)},
+                constants={"addrs": (4096,), "valid_row": (16,), "valid_col": (60,)},
                 grouped=True,
             ),
             Shown({"addrs": _ADDRESS, "result": _LOCAL}, constants={"addrs": (8192,)}, grouped=True),

@@ -4,19 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from ..ir.dtypes import F32, I8, I64, INDEX
-from ..ir.types import MemRefType, OpaqueType, PartitionViewType, PtrType, ScalarType
+from ..ir.dtypes import F32, I1, I8, I64, INDEX
+from ..ir.types import MemRefType, OpaqueType, PartitionViewType, PtrType, ScalarType, Type
 from ..profiles import PROFILE_NAMES
 from .changes import form, new
-from .declare import Finding, Instruction, Operand, Site
+from .declare import Decision, Finding, Instruction, Operand, Site
+from .rules.communication import comm
 from .rules.constraints import fixed_type
 from .rules.forbid import forbid, give
 from .rules.handles import Shown, handle, handle_operand
 from .sync_handles import config
-from .traits import Effect, Traits
+from .traits import Effect, Order, Traits
 
 _PAGE, _HEADERS = "PTO ISA page of the instruction", "pto-isa headers; PTOAS dialect definition"
 _CONTEXT = OpaqueType("prefetch_async_context")
+_SESSION, _EVENT = OpaqueType("async_session"), OpaqueType("async_event")
 _EVENTS, _INDEX = OpaqueType("eventid_array", "4"), ScalarType(INDEX)
 
 
@@ -59,6 +61,33 @@ def _flat_region(site: Site) -> Iterator[Finding]:
     dims = t.dims if isinstance(t, PartitionViewType | MemRefType) else ()
     if any(d != 1 for d in dims[:-1]):
         yield "src", f"src has {len(dims)} dimensions; allowed: a packed one-dimensional region"
+
+
+_EVENT_OF = Decision(
+    "Which events complete?",
+    "Those of prefetches, at once. Copies between processors are not executed.",
+    "scope of this engine: one processor",
+)
+
+
+def _async_event(name: str, summary: str, semantics: str, order: Order | None = None) -> Instruction:
+    form = ("event", "session")
+    types: dict[str, Type] = {"event": _EVENT, "session": _SESSION, "completed": ScalarType(I1)}
+    return comm(
+        name,
+        summary,
+        semantics,
+        (handle_operand("event"), handle_operand("session"), Operand("completed", "out", "scalar", "i1")),
+        (form,),
+        (Shown(types, form),),
+        constraints=(
+            handle("event", "async_event", _HEADERS),
+            handle("session", "async_session", _HEADERS),
+        ),
+        decisions=(_EVENT_OF,),
+        order=order,
+        executable=True,
+    )
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -136,7 +165,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "session belongs to context.",
         (handle_operand("context"), handle_operand("session", out=True)),
         (("context",),),
-        (Shown({"context": _CONTEXT, "session": OpaqueType("async_session")}),),
+        (Shown({"context": _CONTEXT, "session": _SESSION}),),
         constraints=(
             handle("context", _CONTEXT.name, _HEADERS),
             handle("session", "async_session", _HEADERS),
@@ -158,11 +187,18 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 {
                     "src": PartitionViewType((1, 256), F32),
                     "context": OpaqueType("prefetch_context"),
-                    "event": OpaqueType("async_event"),
+                    "event": _EVENT,
                 }
             ),
         ),
         constraints=(_flat_region, handle("event", "async_event", _PAGE)),
         changes=(form("operands without brackets", "tprefetch_async(%src, %context : ..)"),),
     ),
+    _async_event(
+        "wait_async_event",
+        "Wait for an asynchronous copy.",
+        "Returns true once it completed.",
+        Order("wait", "transfer"),
+    ),
+    _async_event("test_async_event", "Ask whether an asynchronous copy completed.", "Returns at once."),
 )

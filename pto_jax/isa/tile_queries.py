@@ -13,7 +13,6 @@ from .rules.constraints import element_type, fixed_type
 from .rules.forbid import Types, forbid, give
 from .rules.handles import Shown
 from .sync_handles import config
-from .traits import PLAIN, Alias, Traits
 
 _DIALECT = "PTOAS dialect definition (August 2026)"
 _TILE, _INDEX, _ADDRESS = TileType(F32, 16, 64), ScalarType(INDEX), ScalarType(I64)
@@ -95,7 +94,6 @@ def _address(name: str, summary: str, semantics: str, source: str) -> Instructio
             *((_pointee,) if made == "ptr" else ()),
         ),
         decisions=(ADDRESSES,),
-        traits=Traits(alias=Alias("result", source, "global", "moved")) if made == "ptr" else PLAIN,
     )
 
 

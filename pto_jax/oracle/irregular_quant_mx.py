@@ -6,7 +6,7 @@ import numpy as np
 
 from ..ir.dtypes import BF16, F4E2M1, F8E4M3, DType
 from ..ir.types import MxQuantAlg
-from ..isa.irregular_quant_mx import FP4_ALGS, GROUP
+from ..isa.irregular_quant_mx import FP4_ALGS, GROUP, algorithm, along_rows
 from . import storage
 from .numbers import Array, decode, encode
 from .step import Step, rule
@@ -16,9 +16,7 @@ _NV = (MxQuantAlg.NV_MX_FP8_E4M3, MxQuantAlg.NV_MX_FP4_E2M1)
 
 @rule("tquant.mx", "tquant_dn")
 def _tquant_mx(step: Step) -> None:
-    alg = step.attrs["mx_alg"]
-    assert isinstance(alg, MxQuantAlg)
-    down = step.op.name == "tquant_dn" or step.attrs.get("grp_axis") == 0
+    alg, down = algorithm(step.attrs), along_rows(step.op.name, step.attrs)
     source, (rows, cols) = step.type("src"), step.valid("src")
     lines, groups = (cols, source.rows // GROUP) if down else (rows, source.cols // GROUP)
     found = []

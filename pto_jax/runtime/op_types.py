@@ -116,6 +116,8 @@ def _typed(request: Request, positions: _Positions) -> Iterator[Typed]:
             tiles[name] = _tile_type(request, name, source, positions)
     choices = [_destination(request, n, d, tiles, positions) for n, d in request.destinations]
     names = [n for n, _ in request.destinations]
+    # Scratch is an address for the assembler to know; a call from Python places nothing.
+    asked = {f"{o.name}-given" for o in request.instruction.operands if o.role == "tmp"}
     for outs in product(*choices):
         every: dict[str, Type] = {**tiles, **dict(zip(names, outs, strict=True))}
         ins = tuple(
@@ -124,7 +126,7 @@ def _typed(request: Request, positions: _Positions) -> Iterator[Typed]:
         )
         values = tuple(Value(n, t) for n, t in zip(names, outs, strict=True))
         op = Op(request.name, ins, values, attributes=request.attributes, form="dps")
-        yield Typed(op, tuple(check_op(op, request.profile)))
+        yield Typed(op, tuple(d for d in check_op(op, request.profile) if d.rule not in asked))
 
 
 def _tile_type(request: Request, name: str, given: TileType | ArrayType, positions: _Positions) -> TileType:

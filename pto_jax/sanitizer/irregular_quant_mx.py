@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ..ir.types import MxQuantAlg
-from ..isa.irregular_quant_mx import FP4_ALGS, GROUP
+from ..isa.irregular_quant_mx import FP4_ALGS, GROUP, algorithm, along_rows
 from ..oracle.irregular_quant_mx import put_exponent, put_flat, put_lanes
 from ..oracle.numbers import Array
 from .shadow import all_bits, first_along
@@ -15,11 +14,9 @@ from .step import ShadowStep, shadow_rule
 @shadow_rule("tquant.mx", "tquant_dn")
 def _quantise_groups(step: ShadowStep) -> None:
     """Every element of a group may change its exponent."""
-    alg = step.attrs["mx_alg"]
-    assert isinstance(alg, MxQuantAlg)
+    alg, down = algorithm(step.attrs), along_rows(step.instruction.name, step.attrs)
     if step.policy.simulator and alg in FP4_ALGS:
         step.scatter(np.zeros(1, np.int32), np.arange(step.type().elements))
-    down = step.instruction.name == "tquant_dn" or step.attrs.get("grp_axis") == 0
     source, (rows, cols) = step.type("src"), step.valid("src")
     lines, groups = (cols, source.rows // GROUP) if down else (rows, source.cols // GROUP)
     for line in range(lines):

@@ -12,19 +12,13 @@ _REGIONS = "valid regions may differ: the overview of the ISA, which is before t
 _SPELLINGS = "f8E4M3 and f8E4M3FN are one element type here, which block-scaled products take"
 _SIGNLESS = "i8 and si8 are one element type here, which converting pipes give"
 _SEED_PAGE = "the page of trowexpandadd has no scratch for blocks of rows on any chip, the assembler on A2/A3"
-_FROM_L1 = "the form of mgather with indices in global memory and a destination in L1 is not read"
 _X_TO_ZZ = "the move of exponents into boxes of boxes (tmov with a third tile that is no scale) is not read"
-_MX = "quantisation along an axis, into codes of ui8, with flat or interleaved exponents is not read"
+_MX = "pairs of 4-bit floats, padded sources and the form that reorders its exponents are not quantised to"
 _QUANTISED = "a pair of element types that no quantisation mode of the headers has"
 _FILLED_SCALES = "fills of 8-bit floats have no values of their own: the headers have none"
 _PRODUCT = "mat tiles in a product, which the assembler rejects too"
 
 REMAINING: dict[str, str] = {
-    "accepting/mgather_gm2l1_elem_scratch_reuse_sync_a5.pto": _FROM_L1,
-    "accepting/mgather_gm2l1_elem_sync_a5.pto": _FROM_L1,
-    "accepting/mgather_gm2l1_emitc.pto": _FROM_L1,
-    "accepting/mgather_gm2l1_partition_view_emitc.pto": _FROM_L1,
-    "accepting/mgather_gm2l1_sync_a5.pto": _FROM_L1,
     "accepting/mgather_mscatter_base_a3_emitc.pto": (
         "a scatter without coalesce: valid columns of its indices decide there, physical ones in the headers"
     ),
@@ -47,7 +41,6 @@ REMAINING: dict[str, str] = {
     "rejecting/tcvt_low_precision_packed_shape_invalid_a5.pto": _PAIRS,
     "rejecting/tgemv_mx_emitc.pto": _SPELLINGS,
     "rejecting/tgemv_mx_variants_emitc.pto": _SPELLINGS,
-    "rejecting/tquant_mx_grp_axis_invalid.pto": _MX,
     "rejecting/tquant_verify_invalid_src_dst_valid_shape.pto": _REGIONS,
     "samples/Gemvmx/gemvmx-pto.pto": _FILLED_SCALES,
     "samples/MatmulMxLowPrecision/matmul_mx_low_precision-pto.pto": _FILLED_SCALES,

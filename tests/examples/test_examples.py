@@ -21,10 +21,11 @@ from pto_jax.text import print_program
 #: Profiles whose matrix buffers a program is written for; all others run everywhere without a warning.
 PROFILES = {
     **dict.fromkeys(
-        ("gemm_splitk", "swiglu_ffn", "gqa_decode", "int8_matmul", "pipe_linear"), "cpu_sim a2a3"
+        ("gemm_splitk", "swiglu_ffn", "gqa_decode", "int8_matmul", "pipe_linear", "indexer"), "cpu_sim a2a3"
     ),
     "flash_attention": "cpu_sim a5",
     "mx_matmul": "a5",
+    "mx_expert": "a5",
 }
 EXACT = ("vector_add", "add_relu_convert", "masked_tile", "conversion_chain", "topk")
 
@@ -75,6 +76,8 @@ BATCHES: dict[str, dict[str, list[int]]] = {
     "softmax": {"rows": [45, 1, 16], "cols": [100, 45, 7]},
     "grid_reduction": {"rows": [200, 80, 1]},
     "gqa_decode": {"length": [200, 64, 1]},
+    "indexer": {"length": [200, 65, 0]},
+    "mx_expert": {"expert": [2, 0, 3]},
 }
 
 

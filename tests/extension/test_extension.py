@@ -165,7 +165,7 @@ def test_ops_and_builder_have_the_functions() -> None:
     x = np.linspace(-2, 2, 128, dtype=np.float32).reshape(8, 16)
     wanted = np.cosh(x, dtype=np.float64).astype(np.float32)
     np.testing.assert_array_max_ulp(np.asarray(pto.ops.tcosh(x).array), wanted, maxulp=1)
-    assert "tclampadd" in dir(pto.ops) and callable(pto.tclampadd)
+    assert "tclampadd" in dir(pto.ops) and hasattr(pto, "tclampadd")
 
 
 def test_a_second_version_under_the_same_name_replaces_the_first() -> None:

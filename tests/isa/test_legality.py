@@ -114,6 +114,7 @@ NAMED = """
 """
 FULL, OPEN = "!pto.tile_buf<vec, 16x64xf32>", "!pto.tile_buf<vec, 16x64xf32, valid=?x?>"
 VIEW = "!pto.tensor_view<16x64xf32>"
+NZ = "!pto.tile_buf<mat, 16x64xf32, blayout=col_major, slayout=row_major>"
 TENSOR = f"%v = pto.make_tensor_view %p, shape = [%c16, %c64], strides = [%c64, %c1] : {VIEW}\n"
 OPENED = f"%t = pto.alloc_tile valid_row = %c16 valid_col = %c64 : {OPEN}\n"
 
@@ -214,6 +215,10 @@ pto.section.{kind} {{
     ("addptr", "types-equal"): "%q = pto.addptr %p, %c1 : !pto.ptr<f32> -> !pto.ptr<f16>",
     ("pointer_cast", "address-aligned"): (
         "%m = pto.pointer_cast(%a32, %a16) : memref<16x64xf32, #pto.address_space<vec>>"
+    ),
+    ("mgather", "index-view"): (
+        f"{viewed('%c16, %c64', '%c64, %c1')}\n%d = pto.alloc_tile : {NZ}\n"
+        f"pto.mgather ins(%v, %v : {VIEW}, {VIEW}) outs(%d : {NZ}) {{coalesce = #pto<coalesce row>}}"
     ),
     ("mgather", "table-layout"): indexed(
         "pto.mgather ins(%v, %i : {view}, {index}) outs(%d : {data}) {{coalesce = #pto<coalesce elem>}}"

@@ -19,7 +19,7 @@ from pto_jax.generate.programs import Case, generate
 from pto_jax.generate.state import Input
 from pto_jax.interpreter import Operand, Scope, TileRef, fifo, flags
 from pto_jax.interpreter.interpreter import HANDLERS, Waiting
-from pto_jax.ir.dtypes import F32, INDEX
+from pto_jax.ir.dtypes import F32, I64, INDEX
 from pto_jax.ir.program import Op, Region, Value
 from pto_jax.ir.types import (
     LocalArrayType,
@@ -273,6 +273,9 @@ def samples(instruction: Instruction) -> Iterator[tuple[Sample, ProfileName]]:
     seen = set[tuple[str, ...]]()
     for name in PROFILE_NAMES:
         for sample in legal_samples(instruction, profile(name)):
+            number = any(t == ScalarType(I64) for t in sample.types.values())
+            if number and instruction.name in ("castptr", "inttoptr"):
+                continue  # an address is that of a buffer, of which the sample has none
             if sample.form not in seen and not any(isinstance(t, DECLARED) for t in sample.types.values()):
                 seen.add(sample.form)
                 yield sample, name

@@ -247,3 +247,75 @@ def test_an_accumulator_is_inserted_with_parameters_into_rows_of_vec() -> None:
     found = everywhere(text, given)
     assert not found[:16].any() and not found[:, :16].any()
     np.testing.assert_array_equal(found[16:, 16:], np.clip(np.round(x / 2), -128, 127))
+
+
+@pytest.mark.parametrize("arch", ["a3", "a5"])
+@pytest.mark.parametrize("pick", ["row", "elem"])
+def test_a_table_is_gathered_into_mat_by_indexes_in_global_memory(arch: str, pick: str) -> None:
+    mat = "!pto.tile_buf<mat, 32x16xf16, blayout=col_major, slayout=row_major>"
+    acc = "!pto.tile_buf<acc, 32x16xf32, blayout=col_major, slayout=row_major, fractal=1024>"
+    order = "col_major" if arch == "a5" else "row_major"
+    left = f"!pto.tile_buf<left, 32x16xf16, blayout={order}, slayout=row_major>"
+    right = "!pto.tile_buf<right, 16x16xf16, slayout=col_major>"
+    unit = "!pto.tile_buf<mat, 16x16xf16, blayout=col_major, slayout=row_major>"
+    shapes = {"x": "64x16xf16", "i": "1x32xi32" if pick == "row" else "32x16xi32", "w": "32x16xf16"}
+    shapes |= {"e": "16x16xf16", "y": "32x16xf32"}
+    views, windows = "", {}
+    for name, shape in shapes.items():
+        rows, cols, _ = shape.split("x")
+        windows[name] = f"!pto.partition_tensor_view<{shape}>"
+        views += f"""
+        %{name}v = pto.make_tensor_view %{name}, shape = [%c{rows}, %c{cols}], strides = [%c{cols}, %c1]
+          : !pto.tensor_view<{shape}>
+        %{name}w = pto.partition_view %{name}v, offsets = [%c0, %c0], sizes = [%c{rows}, %c{cols}]
+          : !pto.tensor_view<{shape}> -> {windows[name]}"""
+    given = "xi" if pick == "row" else "xiw"
+    types = ", ".join(windows[n] for n in given)
+    arguments = ", ".join(f"%{n}: !pto.ptr<{s.split('x')[2]}>" for n, s in shapes.items())
+    text = f"""module attributes {{pto.target_arch = "{arch}"}} {{
+    func.func @k({arguments}) attributes {{pto.entry, pto.kernel_kind = #pto.kernel_kind<cube>}} {{
+      {"".join(f"%c{n} = arith.constant {n} : index" + chr(10) for n in (0, 1, 16, 32, 64))}{views}
+      %m = pto.alloc_tile : {mat}
+      %u = pto.alloc_tile : {unit}
+      %l = pto.alloc_tile : {left}
+      %r = pto.alloc_tile : {right}
+      %a = pto.alloc_tile : {acc}
+      pto.mgather ins({", ".join(f"%{n}w" for n in given)} : {types}) outs(%m : {mat})
+        {{coalesce = #pto<coalesce {pick}>}}
+      pto.tload ins(%ew : {windows["e"]}) outs(%u : {unit})
+      pto.tmov ins(%m : {mat}) outs(%l : {left})
+      pto.tmov ins(%u : {unit}) outs(%r : {right})
+      pto.tmatmul ins(%l, %r : {left}, {right}) outs(%a : {acc})
+      pto.tstore ins(%a : {acc}) outs(%yw : {windows["y"]})
+      return }} }}"""
+    assert [d for d in pto.verify(pto.parse(text)) if d.severity == "error"] == []
+    rng = np.random.default_rng(5)
+    x = rng.integers(-9, 10, (64, 16)).astype(np.float16)
+    i = rng.integers(0, 64 if pick == "row" else 1024, (1, 32) if pick == "row" else (32, 16)).astype(
+        np.int32
+    )
+    y, w = np.zeros((32, 16), np.float32), np.zeros((32, 16), np.float16)
+    out = launched(text, x=x, i=i, w=w, e=np.eye(16, dtype=np.float16), y=y)
+    wanted = x[i[0]] if pick == "row" else x.reshape(-1)[i]
+    assert list(out) == ["y"]
+    np.testing.assert_array_equal(out["y"], wanted)
+    wrong = text.replace(f"coalesce {pick}", "coalesce " + ("elem" if pick == "row" else "row"))
+    assert "index-view" in [d.rule for d in pto.verify(pto.parse(wrong))]
+
+
+@pytest.mark.parametrize(("rule", "scale"), [("ocp", 2.0**-8), ("nv", 2.0**-7)])
+def test_block_scaled_quantisation_follows_the_attributes_of_the_text(rule: str, scale: float) -> None:
+    """A largest element of 1.875 * 2^0: its exponent, or the one that keeps it within 448."""
+    src, dst, exp = (f"!pto.tile_buf<vec, {t}>" for t in ("64x32xf32", "64x32xui8", "2x32xui8"))
+    aux = "!pto.tile_buf<vec, 2x32xf32>"
+    x = np.full((64, 32), 0.5, np.float32)
+    x[5::32] = 1.875
+    text = f"""pto.tquant.mx ins(%x : {src}) outs(%c, %d, %m, %f : {dst}, {exp}, {aux}, {aux})
+      {{quant_type = #pto<quant_type MXFP8>, quantScaleAlg = #pto<quant_scale_alg {rule}>,
+        grpAxis = #pto<mx_group_axis axis0>}}"""
+    given = {"c": np.zeros((64, 32), np.uint8), "d": np.zeros((2, 32), np.uint8)}
+    given |= {n: np.zeros((2, 32), np.float32) for n in "mf"}
+    exponents = everywhere(text, {"x": x, **given})
+    np.testing.assert_array_equal(exponents, 127 + np.log2(scale))
+    read = pto.parse(text)
+    assert pto.parse(str(read)) == read and "axis0" in str(read)

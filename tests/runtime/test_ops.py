@@ -16,7 +16,7 @@ from pto_jax import isa, ops
 from pto_jax.ir.dtypes import INDEX
 from pto_jax.ir.types import CmpMode, RoundMode, ScalarType, TileType
 from pto_jax.isa.samples.operations import Sample, legal_samples
-from pto_jax.profiles import PROFILES
+from pto_jax.profiles import PROFILE_NAMES, PROFILES, ProfileName
 
 RNG = np.random.default_rng(3)
 _START = RNG.bit_generator.state
@@ -319,3 +319,11 @@ def test_functions_on_device_arrays_transfer_nothing_of_the_users() -> None:
             ops.tneg(pto.tile(whole.array)),
         ]
     assert [float(np.asarray(t)[0, 0]) for t in made] == [3, 2, 1, -1]
+
+
+@pytest.mark.parametrize("profile", PROFILE_NAMES)
+def test_scratch_that_the_assembler_asks_for_may_be_left_out(profile: ProfileName) -> None:
+    x = np.arange(64, dtype=np.float32).reshape(4, 16)
+    indices = np.arange(64, dtype=np.int32)[::-1].reshape(4, 16).copy()
+    found = pto.ops.tgather(x, indices, profile=profile)
+    np.testing.assert_array_equal(found.array, x.reshape(-1)[indices])

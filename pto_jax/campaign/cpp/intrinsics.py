@@ -12,6 +12,7 @@ from enum import IntEnum
 from ... import isa
 from ...analysis.constant_folding import scalar_dtype
 from ...ir.types import AccPhase, Coalesce, Loc, Precision, ScatterConflict, StPhase
+from ...isa.irregular_quant_mx import algorithm, along_rows
 from .call import Call
 from .spelling import member, valid_sizes
 
@@ -255,17 +256,12 @@ def _quantise(call: Call) -> str:
     return f"TQUANT<{member(kind)}>({call.listed('dst', 'src', 'scale')}{offset})"
 
 
-def _quantise_blocks(axis: int) -> Text:
-    def spelled(call: Call) -> str:
-        kind = call.chosen("mx_alg")
-        assert kind is not None
-        grouped = call.attribute("grp_axis") if axis else 0
-        interleaved = ["true"] if call.attribute("interleave") else []
-        template = _template(str(grouped), member(kind), *interleaved)
-        pointers = ", ".join(f"&{call.names[n]}" for n in ("exp", "max", "scaling"))
-        return f"TQUANT{template}({call.listed('dst', 'src')}, {pointers})"
-
-    return spelled
+def _quantise_blocks(call: Call) -> str:
+    grouped = int(not along_rows(call.bound.instruction.name, call.bound.attrs))
+    interleaved = ["true"] if call.attribute("interleave") else []
+    template = _template(str(grouped), member(algorithm(call.bound.attrs)), *interleaved)
+    pointers = ", ".join(f"&{call.names[n]}" for n in ("exp", "max", "scaling"))
+    return f"TQUANT{template}({call.listed('dst', 'src')}, {pointers})"
 
 
 def _pad(call: Call) -> str:
@@ -351,8 +347,8 @@ _SPECIAL: Mapping[str, Text] = {
     "tmrgsort": _merge,
     "thistogram": _histogram,
     "tquant": _quantise,
-    "tquant.mx": _quantise_blocks(1),
-    "tquant_dn": _quantise_blocks(0),
+    "tquant.mx": _quantise_blocks,
+    "tquant_dn": _quantise_blocks,
     "mgather": _gather_memory,
     "mscatter": _scatter_memory,
     "tconcat": _ordered("dst", "src0", "src1", "dstIdx", "src0Idx", "src1Idx"),

@@ -12,6 +12,7 @@ from ...api import load
 from ...errors import ArgumentError, FileError, PtoError
 from ...ir.languages import Language
 from ...ir.program import Program
+from ...profiles import ProfileName
 from ...runtime.array_files import read_inputs
 from .. import translation
 from ..failures import first_difference
@@ -36,7 +37,7 @@ class Comparing:
 
     count: int = 16
     seed: int = 0
-    profile: str | None = None
+    profile: ProfileName | None = None
     grid: int = 1
     ulp: Mapping[str, int] = field(default_factory=dict)
     language: Language | None = None

@@ -9,6 +9,7 @@ from enum import IntEnum
 
 from ...generate.programs import Case
 from ...ir.program import AttrValue, Op, attrs
+from ...lowering.numerics import Numerics
 from ...profiles import PROFILE_NAMES, profile
 from ..targets import Engine
 from .edits import entry_of, rewritten, with_entry
@@ -65,7 +66,7 @@ def _choices(machines: Machines, case: Case) -> Iterator[tuple[str, str, Case, M
     tested = machines.tested
     if isinstance(tested, Engine):
         yield "numerics", tested.numerics, case, machines
-        other = "fast" if tested.numerics == "exact" else "exact"
+        other: Numerics = "fast" if tested.numerics == "exact" else "exact"
         yield (
             "numerics",
             other,

@@ -36,6 +36,7 @@ def comm(
     order: Order | None = None,
     assembly: Assembly = AS_DECLARED,
     changes: tuple[Change, ...] = (),
+    executable: bool = False,
 ) -> Instruction:
     """Declare an instruction of communication.
 
@@ -59,12 +60,12 @@ def comm(
         shown,
         attributes,
         constraints,
-        (*decisions, NOT_EXECUTED),
+        decisions if executable else (*decisions, NOT_EXECUTED),
         Traits((*derived, *effects), order=order),
         sources=SOURCES,
         cls="communication",
         types=types,
-        executable=False,
+        executable=executable,
         assembly=assembly,
         changes=changes,
     )

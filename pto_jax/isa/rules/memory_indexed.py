@@ -10,6 +10,7 @@ from ...ir.types import (
     BLayout,
     Coalesce,
     GlobalLayout,
+    Loc,
     MemRefType,
     PartitionViewType,
     ScatterAtomicOp,
@@ -129,7 +130,7 @@ def data_layout(data: str) -> Constraint:
     )
     def rule(site: Site) -> Iterator[Finding]:
         t, profile = site.tile(data), site.profile.name
-        if t is None:
+        if t is None or t.loc == Loc.MAT:
             return
         fits = (
             t.layout == "ND" or (t.layout == "NZ" and t.fractal == 512) if profile == "a2a3" else not t.boxed
@@ -138,6 +139,44 @@ def data_layout(data: str) -> Constraint:
             found = f"{t.blayout.name.lower()} with {t.slayout.name.lower()}, fractal {t.fractal}"
             wanted = "ND, or NZ with fractal 512" if profile == "a2a3" else "none_box"
             yield data, f"{data} is {found}; allowed on {profile}: {wanted}"
+
+    return rule
+
+
+def loaded_place(data: str, view: str) -> Constraint:
+    """The data tile is in vec; loaded by indices in global memory it is in mat, in NZ order."""
+
+    @forbid(
+        "data-location",
+        f"{data} in vec, or in mat in NZ order with fractal 512 where {view} gives the indexes",
+        invalid_if=edit(data, lambda t: replace(t, loc=Loc.ACC)),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        t, to_mat = site.tile(data), view in site.values
+        if t is None or (t.loc == Loc.MAT and to_mat and t.layout == "NZ" and t.fractal == 512):
+            return
+        if to_mat or t.loc != Loc.VEC:
+            allowed = "mat in NZ order with fractal 512" if to_mat else "vec"
+            yield data, f"{data} is a {t.loc.name.lower()} tile in {t.layout} order; allowed: {allowed}"
+
+    return rule
+
+
+def loaded_indexes(view: str, workspace: str) -> Constraint:
+    """Indices in global memory are i32, and picked elements need a workspace of the table's type."""
+
+    @forbid("index-view", f"{view} of i32; {workspace} where an index picks an element", source=DIALECT)
+    def rule(site: Site) -> Iterator[Finding]:
+        if view not in site.values:
+            return
+        d, pick = element_type(site.types.get(view)), site.attrs.get("coalesce")
+        if d is not None and d.name != "i32":
+            yield view, f"{view} has element type {d}; allowed: i32"
+        if not isinstance(pick, Coalesce):
+            yield None, "coalesce is missing; allowed: coalesce = #pto<coalesce row> or elem"
+        elif (workspace in site.values) != (pick == Coalesce.ELEM):
+            found = f"{'a' if workspace in site.values else 'no'} {workspace}"
+            yield None, f"{found} with coalesce {pick.name.lower()}; allowed: one with elem, none with row"
 
     return rule
 
