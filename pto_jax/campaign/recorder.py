@@ -46,10 +46,11 @@ class Keeper:
     A failure may take ``seconds`` and ``calls`` of the machines, of which ``beat`` is told: first its
     instruction is found, which names the cause; where the cause has few folders yet, it is shrunk. Without a
     folder causes are named only. ``reference`` and ``tested`` are the machines as the command line names
-    them, for replays; ``kept`` the folders that causes have already.
+    them, for replays; ``kept`` the folders that causes have already. With ``kernels`` the machines are
+    given functions over pointers only.
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - keywords
         self,
         folder: str | Path | None,
         seconds: float,
@@ -60,8 +61,9 @@ class Keeper:
         *,
         calls: float = math.inf,
         beat: Callable[[], object] = bool,
+        kernels: bool = False,
     ) -> None:
-        self._calls, self._beat = calls, beat
+        self._calls, self._beat, self._kernels = calls, beat, kernels
         self._folder = None if folder is None else Path(folder)
         self._seconds, self._each = seconds, each
         self._names = (reference, tested)
@@ -70,20 +72,22 @@ class Keeper:
     def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record:
         """The instruction and the cause of a failure, and its folder where one was written."""
         # What shrinks and writes needs JAX and is seldom needed.
+        from .kernels import as_kernel
         from .shrink.causes import cause_of, types_at_fault
         from .shrink.folder import About, save
         from .shrink.reduce import blamed, reduced
-        from .shrink.search import Machines
+        from .shrink.search import Machines, in_form
         from .shrink.variants import varied
 
         deadline = time.monotonic() + self._seconds
-        machines = Machines(reference, tested, deadline, self._calls, self._beat)
+        form = as_kernel if self._kernels else None
+        machines = Machines(reference, tested, deadline, self._calls, self._beat, form)
         blame = blamed(machines, outcome.case)
         cause, types = cause_of(blame), types_at_fault(blame)
         if self._folder is None or self._kept[cause] >= self._each:
             return Record(blame.instruction, cause, types=types)
         result = reduced(machines, blame)
         about = About(blame.instruction, cause, *self._names, varied(machines, result.finding))
-        folder = save(self._folder, outcome.case, result.finding, about)
+        folder = save(self._folder, outcome.case, in_form(machines, result.finding), about)
         self._kept[cause] += 1
         return Record(blame.instruction, cause, str(folder), types)

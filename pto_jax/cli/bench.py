@@ -349,7 +349,7 @@ def campaign(run: Run) -> None:
         ("default", usual, 1, ""),
         (
             "lockstep, a server that costs nothing, 2 workers",
-            replace(device, count=2 * device.batch),
+            replace(device, count=6 * device.batch),
             2,
             ">= 1000",
         ),

@@ -29,6 +29,12 @@ def add(command: Adder) -> None:
     what.add_argument(
         "--preset", action="append", metavar="NAME", help="options of the generator; repeatable: in turn"
     )
+    what.add_argument(
+        "--form",
+        choices=("any", "kernel"),
+        default="any",
+        help="kernel: functions over pointers (default: any)",
+    )
     what.add_argument("--profile", choices=PROFILE_NAMES, help="default: the program's, or any")
     where = sub.add_argument_group("results")
     where.add_argument("--out", required=True, metavar="DIR", help="folder of the case folders")
@@ -45,8 +51,8 @@ def _emit(args: argparse.Namespace) -> int:
 
     if args.inputs is not None and len(args.files) != 1:
         raise ArgumentError(f"--inputs with {len(args.files)} files; it belongs to exactly one FILE")
-    if args.files and args.preset:
-        raise ArgumentError("--preset is for generated programs; give either FILEs or presets")
+    if args.files and (args.preset or args.form == "kernel"):
+        raise ArgumentError("--preset and --form are for generated programs; give either FILEs or these")
     for name in ("start", "seed"):
         if getattr(args, name) < 0:
             raise ArgumentError(f"--{name} is {getattr(args, name)}; 0 or more is needed")

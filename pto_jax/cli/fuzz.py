@@ -80,6 +80,11 @@ def add(command: Adder) -> None:
     what.add_argument(
         "--programs", nargs="+", metavar="PATH", help="own programs: files, and folders of .pto files"
     )
+    what.add_argument(
+        "--form",
+        choices=("any", "kernel"),
+        help="kernel: functions over pointers, also when made small (default for devices under test)",
+    )
     what.add_argument("--entry", metavar="F", help="function of own programs (default: every entry)")
     what.add_argument("--grid", type=int, metavar="N", help="blocks of own programs (default: generated)")
     machines = sub.add_argument_group("machines")
@@ -212,7 +217,7 @@ def _fuzz(args: argparse.Namespace) -> int:
 def _plan(args: argparse.Namespace) -> Plan:
     """The campaign that the options say, checked as far as that needs no machine."""
     from ..campaign.fuzz.focus import Focus
-    from ..campaign.fuzz.plan import Plan, in_lockstep
+    from ..campaign.fuzz.plan import Plan, form_of, in_lockstep, seconds_of
 
     programs = _programs(args)
     focus = Focus(**{dest: tuple(getattr(args, dest)) for _, dest, _, _ in _FOCUS})
@@ -233,18 +238,11 @@ def _plan(args: argparse.Namespace) -> Plan:
         focus=focus,
         programs=programs,
         failures=args.failures or None,
-        shrink_seconds=_shrink_seconds(args.shrink_seconds, tested),
+        shrink_seconds=seconds_of(args.shrink_seconds, tested),
+        form=form_of(args.form, tested, lockstep or bool(programs)),
     )
     made = in_lockstep(plan) if lockstep else plan
     return replace(made, batch=args.batch or made.batch)
-
-
-def _shrink_seconds(given: float | None, tested: str) -> float:
-    from ..campaign.fuzz.plan import SHRINK_SECONDS, UNHURRIED
-
-    if given is not None:
-        return given
-    return UNHURRIED if is_device(tested) else SHRINK_SECONDS
 
 
 def _is_plain(args: argparse.Namespace) -> bool:

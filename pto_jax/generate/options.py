@@ -56,7 +56,7 @@ class Options:
     Of programs: that one is a module of functions and no fragment (``functions``; only these have calls,
     pointers and blocks), that it runs on several blocks (``blocks``), that it orders its pipes itself
     (``sync``), that it is one for a cube core and vector cores that meet in pipes or through flags
-    (``cores``).
+    (``cores``), that a function on one block has tiles as arguments (``tile_arguments``).
     """
 
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
@@ -87,6 +87,7 @@ class Options:
     output: float = 0.0
     storage: float = 0.0
     functions: float = 0.0
+    tile_arguments: float = 0.5
     blocks: float = 0.0
     depth: int = 2
     defined: bool = False

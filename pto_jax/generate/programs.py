@@ -77,7 +77,7 @@ def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0
     state = State(rng, options, profile, fragment, Scale.draw(rng, options))
     state.moving = state.chance(0.1)
     grid = rng.randint(2, 3) if not fragment and state.chance(options.blocks) else 1
-    state.tile_arguments = fragment or (grid == 1 and state.chance(0.5))
+    state.tile_arguments = fragment or (grid == 1 and state.chance(options.tile_arguments))
     if cores:
         state.tile_arguments = False
         generate_cores.cores(state, grid)

@@ -23,8 +23,9 @@ from ...runtime.array_files import REGION, convert_input
 from ..cpp import build
 from ..cpp.translate import SIMULATOR_FOLDER
 from ..cpp.writer import Mode
-from ..fuzz.plan import Plan
+from ..fuzz.plan import Form, Plan
 from ..fuzz.programs import Programs
+from ..kernels import kernel, kernels_only
 from ..targets import Oracle
 from . import binary
 from .contract import PROGRAM
@@ -47,6 +48,7 @@ class EmitOptions:
     start: int = 0
     count: int | None = None
     presets: tuple[str, ...] = ()
+    form: Form = "any"
     profile: ProfileName | None = None
     cpp: Mode | None = None
     vectors: str | None = None
@@ -243,8 +245,11 @@ def _cases(options: EmitOptions, report: Emission) -> Iterator[Case]:
     chosen = [PRESETS[p] for p in options.presets or ("straight",)]
     if options.profile is not None:
         chosen = [replace(p, profiles=(options.profile,)) for p in chosen]
+    kernels = options.form == "kernel"
+    chosen = [kernels_only(p) for p in chosen] if kernels else chosen
     for index in range(options.start, options.start + (options.count or 10)):
-        yield generate(options.seed, index, chosen[index % len(chosen)])
+        make = kernel if kernels else generate
+        yield make(options.seed, index, chosen[index % len(chosen)])
 
 
 def _given(options: EmitOptions, report: Emission) -> Iterator[Case]:

@@ -34,7 +34,8 @@ about 2 programs/s, 1000 programs in 8 min 20 s; without --tested, --against and
 def _programs(plan: Plan) -> str:
     if plan.programs:
         return "1 file" if len(plan.programs) == 1 else f"{len(plan.programs)} files"
-    return _LOCKSTEP if plan.lockstep else f"generated programs ({' '.join(plan.presets) or 'all presets'})"
+    what = "functions over pointers" if plan.form == "kernel" else "generated programs"
+    return _LOCKSTEP if plan.lockstep else f"{what} ({' '.join(plan.presets) or 'all presets'})"
 
 
 def _remarks(plan: Plan, workers: int, left: int) -> list[str]:

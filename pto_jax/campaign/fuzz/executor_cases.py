@@ -11,6 +11,7 @@ from ...errors import ArgumentError
 from ...generate.options import PRESETS, Options
 from ...generate.programs import Case, generate
 from ..comparison import Outcome, compare_cases
+from ..kernels import kernel, kernels_only
 from ..machines import machine
 from ..recorder import Recorder
 from ..report.ulp import Histograms
@@ -47,6 +48,7 @@ class Generated:
 
     seed: int
     options: tuple[Options, ...]
+    kernels: bool = False
     attempts: int = 1
     notes: tuple[Note, ...] = ()
 
@@ -58,11 +60,14 @@ class Generated:
             raise ArgumentError(f"no preset {', '.join(unknown)}; allowed: {' '.join(PRESETS)}")
         chosen = [PRESETS[p] for p in plan.presets or PRESETS]
         chosen = [replace(o, profiles=plan.profiles) if plan.profiles else o for o in chosen]
-        return Generated(plan.seed, tuple(map(plan.focus.options, chosen)))
+        kernels = plan.form == "kernel"
+        chosen = [kernels_only(o) for o in chosen] if kernels else chosen
+        return Generated(plan.seed, tuple(map(plan.focus.options, chosen)), kernels)
 
     def case(self, index: int, attempt: int = 0) -> Case:
         """The case of an index, the same for every attempt."""
-        return generate(self.seed, index, self.options[index % len(self.options)])
+        options = self.options[index % len(self.options)]
+        return kernel(self.seed, index, options) if self.kernels else generate(self.seed, index, options)
 
 
 class CaseExecutor(Executor):

@@ -75,4 +75,4 @@ def _installed(name: str) -> str:
 
 
 def _digest(file: str) -> str:
-    return hashlib.sha256(read_bytes(file)).hexdigest()[:16]
+    return hashlib.sha256(read_bytes(file, regular=True)).hexdigest()[:16]

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal, get_args
 
 from ...errors import ArgumentError
+from ...generate.options import PRESETS
 from ...lockstep.tables import Tables
-from ...profiles import ProfileName
+from ...profiles import PROFILE_NAMES, ProfileName
 from ..machine_names import is_device
 from .focus import Focus
 
@@ -21,6 +22,8 @@ LOCKSTEP_OPCODES, DEVICE_OPCODES, DEVICE_SPAN = 20, 64, 16384
 #: Cases that a failure's machines execute to make it small; what this takes depends on the device.
 SHRINK_CALLS, SHRINK_SECONDS, UNHURRIED = 400, 20.0, 1e6
 _EVERYTHING = Focus()
+#: Programs as they come, or functions over pointers only.
+Form = Literal["any", "kernel"]
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,8 @@ class Plan:
     """Cases ``start`` to ``start + count - 1`` of a seed, in blocks of ``batch``, on two machines.
 
     Without ``profiles`` a case has one of those that its preset allows. ``presets`` are taken in turn, by
-    case index; ``focus`` says what generated programs concentrate on.
+    case index; ``focus`` says what generated programs concentrate on, and ``form`` whether they are functions
+    over pointers.
     ``programs`` are files that replace generated programs, ``entry`` and ``grid`` what of them
     is executed (all entry functions, generated numbers of blocks). ``lockstep`` makes and executes programs
     as arrays, of tables with at most ``opcodes`` opcodes (None: large tables, for comparison by digests),
@@ -46,6 +50,7 @@ class Plan:
     profiles: tuple[ProfileName, ...] = ()
     presets: tuple[str, ...] = ()
     focus: Focus = _EVERYTHING
+    form: Form = "any"
     programs: tuple[str, ...] = ()
     entry: str | None = None
     grid: int | None = None
@@ -96,12 +101,15 @@ class Plan:
     def of_json(values: Mapping[str, Any]) -> Plan:
         """The plan of the values that a store keeps; ArgumentError for values that are none of a plan."""
         told = {f.name: values[f.name] for f in dataclasses.fields(Plan) if f.name in values}
+        for name, value in told.items():
+            check = _CHECKS.get(name)
+            if check is None or not check(value):
+                raise ArgumentError(
+                    f"what the store says of its campaign is no plan: {name} is {value!r:.60}"
+                )
         focus = told.pop("focus", {})
-        try:
-            made: dict[str, Any] = {k: tuple(v) if isinstance(v, list | dict) else v for k, v in told.items()}
-            return Plan(focus=Focus(**{k: tuple(v) for k, v in focus.items()}), **made)
-        except (TypeError, AttributeError) as error:
-            raise ArgumentError(f"what the store says of its campaign is no plan: {error}") from None
+        made: dict[str, Any] = {k: tuple(v) if isinstance(v, list | dict) else v for k, v in told.items()}
+        return Plan(focus=Focus(**{k: tuple(v) for k, v in focus.items()}), **made)
 
 
 def _lists(values: dict[str, Any]) -> dict[str, Any]:
@@ -127,3 +135,65 @@ def in_lockstep(plan: Plan) -> Plan:
     elif plan.reference.startswith("lockstep"):
         return replace(plan, lockstep=True, batch=LOCKSTEP_BATCH, opcodes=None)
     return replace(plan, lockstep=True, batch=batch, opcodes=opcodes, span=span)
+
+
+def form_of(given: Form | None, tested: str, other: bool) -> Form:
+    """The form of generated programs: functions over pointers for commands when nothing is said.
+
+    ``other`` programs are the user's, or made as arrays, and have a form of their own.
+
+    >>> form_of(None, "dut:./sim {program}", False), form_of(None, "jit", False)
+    ('kernel', 'any')
+    """
+    if other and given == "kernel":
+        raise ArgumentError("--form kernel: not with --programs and --lockstep, which have other forms")
+    return given or ("kernel" if tested.startswith("dut") and not other else "any")
+
+
+def seconds_of(given: float | None, tested: str) -> float:
+    """Seconds for which a failure is made small: with a device its calls alone count."""
+    if given is not None:
+        return given
+    return UNHURRIED if is_device(tested) else SHRINK_SECONDS
+
+
+def _whole(least: int) -> Callable[[Any], bool]:
+    return lambda value: type(value) is int and least <= value < 1 << 62
+
+
+def _names(value: Any) -> bool:
+    return isinstance(value, list | dict) and all(isinstance(v, str) for v in value)
+
+
+def _focus(value: Any) -> bool:
+    known = {f.name for f in dataclasses.fields(Focus)}
+    return isinstance(value, dict) and value.keys() <= known and all(map(_names, value.values()))
+
+
+def _or_none(check: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: value is None or check(value)
+
+
+def _seconds(value: Any) -> bool:
+    return type(value) in (int, float) and 0 <= value <= UNHURRIED
+
+
+def _text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+#: What the fields of a plan may be in a store that anyone may have written.
+_CHECKS: Mapping[str, Callable[[Any], bool]] = {
+    **dict.fromkeys(("seed", "start", "shrink_calls"), _whole(0)),
+    **dict.fromkeys(("count", "batch"), _whole(1)),
+    **dict.fromkeys(("grid", "opcodes", "span"), _or_none(_whole(1))),
+    **dict.fromkeys(("reference", "tested"), _text),
+    **dict.fromkeys(("entry", "failures"), _or_none(_text)),
+    **dict.fromkeys(("shrink_seconds", "case_timeout", "dut_timeout"), _seconds),
+    "profiles": lambda value: _names(value) and set(value) <= set(PROFILE_NAMES),
+    "presets": lambda value: _names(value) and set(value) <= set(PRESETS),
+    "programs": _names,
+    "focus": _focus,
+    "form": lambda value: value in get_args(Form),
+    "lockstep": lambda value: isinstance(value, bool),
+}

@@ -97,6 +97,7 @@ class Guarded:
                 plan.tested,
                 kept=task.folders,
                 calls=plan.shrink_calls,
+                kernels=plan.form == "kernel",
                 beat=lambda: self._board.show(self._board.index, recording=True),
             )
 

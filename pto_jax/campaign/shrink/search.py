@@ -6,7 +6,7 @@ import hashlib
 import math
 import time
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from ...errors import PtoError
 from ...generate.programs import Case
@@ -37,6 +37,14 @@ class Finding:
         return difference(self.outcome, self.wanted, self.found).kind
 
 
+def in_form(machines: Machines, finding: Finding) -> Finding:
+    """The failure of a case in the form in which it was executed."""
+    executed = None if machines.form is None else machines.form(finding.case)
+    if executed is None or executed is finding.case:
+        return finding
+    return replace(finding, outcome=replace(finding.outcome, case=executed))
+
+
 class Exhausted(Exception):
     """The time or the calls of a search are spent."""
 
@@ -45,7 +53,8 @@ class Exhausted(Exception):
 class Machines:
     """The two machines of a failure, what is left to spend, and how many cases they have executed.
 
-    ``calls`` cases may be executed on the machines until ``deadline``; ``beat`` is called before each.
+    ``calls`` cases may be executed on the machines until ``deadline``; ``beat`` is called before each. They
+    are executed in a ``form``; a case that has none is refused.
     """
 
     reference: Target
@@ -53,18 +62,22 @@ class Machines:
     deadline: float = math.inf
     calls: float = math.inf
     beat: Callable[[], object] = bool
+    form: Callable[[Case], Case | None] | None = None
     steps: int = 0
     _seen: set[str] = field(default_factory=set)
 
     def run(self, case: Case) -> Finding:
         """A case on both machines, whatever time is left."""
+        executed = case if self.form is None else self.form(case)
+        if executed is None:
+            return Finding(Outcome("refused", case, self.reference.name, self.tested.name, "of another form"))
         self.steps += 1
         self.beat()
         seen: list[tuple[Run, Run]] = []
         outcome = compare_case(
-            case, self.reference, self.tested, lambda _, wanted, found: seen.append((wanted, found))
+            executed, self.reference, self.tested, lambda _, wanted, found: seen.append((wanted, found))
         )
-        return Finding(outcome, *(seen[0] if seen else ()))
+        return Finding(replace(outcome, case=case), *(seen[0] if seen else ()))
 
     def fails(self, case: Case | None, signature: str) -> Finding | None:
         """What a legal case gives, where it fails in the wanted way; others are tried once.

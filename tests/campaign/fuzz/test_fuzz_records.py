@@ -30,7 +30,7 @@ def test_folders_are_those_of_finished_blocks(tmp_path: Path) -> None:
     batch = executor.run_block(INDEX, 1)
     (failure,) = batch.failures
     folder = Path(failure.folder or "")
-    assert failure.instruction == "tadd" and failure.cause.startswith("tadd ")
+    assert failure.instruction == "tadd" and failure.cause.startswith("tadd: ")
     assert folder.is_relative_to(tmp_path / "failures") and (folder / "report.json").exists()
     assert board.index == INDEX and not board.recording and not notes
 

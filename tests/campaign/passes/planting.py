@@ -133,9 +133,10 @@ def renamed(text: str) -> str:
 
 
 def kernel(seed: int, index: int) -> Case | None:
-    """A kernel whose inputs the interpreter accepts."""
+    """A kernel that writes something, whose inputs the interpreter accepts."""
     case = generate(seed, index, KERNELS)
-    return case if compare_case(case, Oracle(), Oracle()).kind == "equal" else None
+    fits = compare_case(case, Oracle(), Oracle()).kind == "equal"
+    return case if fits and Oracle().run(case).outputs else None
 
 
 def plant(case: Case, change: str, rng: random.Random) -> Planted | None:

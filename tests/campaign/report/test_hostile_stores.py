@@ -167,7 +167,7 @@ def test_a_store_names_machines_that_nothing_executes(
     database.close()
     assert main(["report", str(store), "--html", str(tmp_path / "a.html")]) == 0
     assert main(["fuzz", "--quiet", "--resume", "--store", str(store)]) == 2
-    assert "holds another campaign" in capsys.readouterr().err
+    assert "which is not executed; name it with --tested" in capsys.readouterr().err
     assert not marker.exists()
 
 

@@ -1,0 +1,199 @@
+"""Cases as functions over pointers, which compilers and boards take: no tile and no view is an argument.
+
+A view becomes a pointer, of which the function makes the view. A tile becomes a pointer to its valid region,
+row by row: the function allocates the tile, loads it, and stores it at the end where the program writes it.
+Lanes outside the region then hold what new tiles hold, and are no result.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from ..analysis.entries import fragment_outputs, select_entry
+from ..errors import PtoError
+from ..generate.options import Options
+from ..generate.programs import Case, case_id, generate
+from ..generate.state import Input
+from ..ir.dtypes import INDEX
+from ..ir.program import Function, Op, Program, Region, Value, attrs
+from ..ir.types import Loc, MemRefType, PartitionViewType, PtrType, ScalarType, TensorViewType, TileType
+from ..isa.effects import traits_of
+from ..isa.memory import TLOAD, TSTORE
+from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW, PARTITION_VIEW
+from ..verifier.programs import verify_program
+from .shrink.edits import renamed, rewritten
+
+#: The function that is made of instructions without one.
+NAME = "kernel"
+#: Programs that are drawn for an index, and the bit at which the indices of further ones begin.
+_DRAWS, _FAR = 8, 56
+_Views = TensorViewType | PartitionViewType
+#: Arguments that stay what they are: memory and numbers.
+_Kept = PtrType | MemRefType | ScalarType
+
+
+def as_kernel(case: Case) -> Case | None:
+    """The case as a function over pointers; the case itself where it is one, None where it cannot be.
+
+    It cannot be with tiles as arguments or results outside vector memory or not row by row, and with regions
+    without an element; with calls of functions that take views or tiles nothing changes in these.
+
+    >>> import pto_jax as pto
+    >>> t = pto.TileType("i32", 4, 8).with_valid(2, 3)
+    >>> a = Input(t, np.arange(32, dtype=np.uint32).reshape(4, 8))
+    >>> program = pto.parse("tneg %d, %a : !pto.tile<4x8xi32, valid=2x3>")
+    >>> made = as_kernel(Case("id", 0, 0, pto.profile("a5"), program, {"a": a, "d": a}, {}))
+    >>> {name: (str(i.type), i.words.tolist()) for name, i in made.inputs.items()}["a"]
+    ('ptr<i32>', [0, 1, 2, 8, 9, 10])
+    """
+    program = case.program
+    if case.grid == 1 and program.fragment and len(program.functions) == 1:
+        function, results = program.functions[0], fragment_outputs(program)
+    elif not program.fragment:
+        function, results = select_entry(program, case.entry), ()
+    else:
+        return None
+    if not program.fragment and all(isinstance(i.type, _Kept) for i in case.inputs.values()):
+        return case
+    maker = _Maker(case)
+    try:
+        made = maker.function(function, results)
+    except _Unfit:
+        return None
+    functions = tuple(made if f is function else f for f in program.functions)
+    kernel = Program(functions, program.attributes, has_module=True, children=program.children)
+    changed = replace(case, program=kernel, inputs=maker.inputs, entry=made.name, ulp=maker.bounds())
+    return changed if _is_legal(changed) else None
+
+
+def kernels_only(options: Options) -> Options:
+    """Options of the generator with which nearly all programs can be functions over pointers."""
+    return replace(options, functions=1.0, tile_arguments=0.0)
+
+
+def kernel(seed: int, index: int, options: Options) -> Case:
+    """The case of an index as a function over pointers; a shorter one, or another, where it cannot be one.
+
+    PtoError where none can.
+    """
+    for draw in range(_DRAWS):
+        for statements in range(options.statements, 0, -1):
+            case = generate(seed, index + (draw << _FAR), replace(options, statements=statements))
+            made = as_kernel(case)
+            if made is not None:
+                return replace(made, id=case_id(seed, index), index=index)
+    raise PtoError(f"index {index}: no program of these options is a function over pointers")
+
+
+class _Unfit(Exception):
+    """A case that no function over pointers does the same as."""
+
+
+@dataclass
+class _Maker:
+    """The operations that stand before and after the body, and the arguments in the new form."""
+
+    case: Case
+    inputs: dict[str, Input] = field(default_factory=dict)
+    _before: list[Op] = field(default_factory=list)
+    _after: list[Op] = field(default_factory=list)
+    _numbers: dict[int, Value] = field(default_factory=dict)
+
+    def function(self, function: Function, results: tuple[str, ...]) -> Function:
+        """The function over pointers; ``results`` are the tiles that a fragment gives."""
+        used = {v.name for op in function.walk() for v in (*op.ins, *op.outs, *op.results)}
+        if any(n.startswith("form_") for n in used):
+            raise _Unfit
+        names: dict[str, Value] = {}
+        for a in function.args:
+            i = self.case.inputs[a.name]
+            if isinstance(i.type, _Views):
+                names[a.name] = self._viewed(a.name, i)
+            elif isinstance(i.type, TileType):
+                names[a.name] = self._tile(a.name, i, stored=a.name in results or not results)
+            elif isinstance(i.type, _Kept):
+                self.inputs[a.name] = i
+            else:
+                raise _Unfit
+        if set(results) - {a.name for a in function.args}:
+            raise _Unfit
+        body = rewritten(function.body, lambda op: (renamed(op, names),))
+        ops = [op for op in body.ops if not traits_of(op).terminator]
+        ends = [op for op in body.ops if traits_of(op).terminator] or [Op("return")]
+        args = tuple(Value(n, i.type) for n, i in self.inputs.items())
+        region = Region((*self._before, *ops, *self._after, *ends))
+        name = NAME if self.case.program.fragment else function.name
+        return replace(function, name=name, args=args, body=region)
+
+    def bounds(self) -> dict[str, int]:
+        """The bounds of the results that are still there."""
+        return {n: bound for n, bound in self.case.ulp.items() if n in self.inputs}
+
+    def _viewed(self, name: str, i: Input) -> Value:
+        """A view of a pointer, in place of an argument."""
+        assert isinstance(i.type, _Views)
+        shape = i.words.shape
+        self.inputs[name] = Input(PtrType(i.type.dtype), i.words.reshape(-1))
+        wanted = Value(f"form_{name}", i.type)
+        if isinstance(i.type, TensorViewType):
+            self._before += self._views(name, wanted, shape)
+            return wanted
+        whole = Value(f"form_{name}_all", TensorViewType(shape, i.type.dtype))
+        self._before += self._views(name, whole, shape)
+        self._before += self._part(whole, wanted, shape)
+        return wanted
+
+    def _tile(self, name: str, i: Input, *, stored: bool) -> Value:
+        """A tile that is loaded from a pointer, and stored to it at the end."""
+        t = i.type
+        assert isinstance(t, TileType)
+        rows, cols = i.valid or (t.v_row or 0, t.v_col or 0)
+        if t.loc != Loc.VEC or t.layout != "ND" or t.conv is not None or t.dtype.packed or not rows * cols:
+            raise _Unfit
+        words = np.ascontiguousarray(i.words[:rows, :cols]).reshape(-1)
+        self.inputs[name] = Input(PtrType(t.dtype), words)
+        whole = Value(f"form_{name}_all", TensorViewType((rows, cols), t.dtype))
+        window = Value(f"form_{name}_part", PartitionViewType((rows, cols), t.dtype))
+        tile = Value(f"form_{name}", t)
+        self._before += self._views(name, whole, (rows, cols))
+        self._before += self._part(whole, window, (rows, cols))
+        sizes = [("valid_row", rows, t.v_row), ("valid_col", cols, t.v_col)]
+        given = [(group, n) for group, n, static in sizes if static is None]
+        numbers = tuple(self._number(n) for _, n in given)
+        groups = tuple((group, 1) for group, _ in given)
+        self._before.append(Op(ALLOC_TILE, numbers, results=(tile,), groups=groups))
+        self._before.append(Op(TLOAD, (window,), (tile,)))
+        if stored:
+            self._after.append(Op(TSTORE, (tile,), (window,)))
+        return tile
+
+    def _views(self, name: str, made: Value, shape: tuple[int, ...]) -> Iterator[Op]:
+        t = made.type
+        assert isinstance(t, TensorViewType)
+        strides = [int(np.prod(shape[k + 1 :], dtype=np.int64)) for k in range(len(shape))]
+        operands = (Value(name, PtrType(t.dtype)), *map(self._number, (*shape, *strides)))
+        groups = (("ptr", 1), ("shape", len(shape)), ("strides", len(shape)))
+        yield Op(MAKE_TENSOR_VIEW, operands, results=(made,), groups=groups)
+
+    def _part(self, whole: Value, made: Value, shape: tuple[int, ...]) -> Iterator[Op]:
+        numbers = (*(self._number(0) for _ in shape), *map(self._number, shape))
+        groups = (("view", 1), ("offsets", len(shape)), ("sizes", len(shape)))
+        yield Op(PARTITION_VIEW, (whole, *numbers), results=(made,), groups=groups)
+
+    def _number(self, n: int) -> Value:
+        """A constant index, made once before everything that uses it."""
+        if n not in self._numbers:
+            value = Value(f"form_c{n}", ScalarType(INDEX))
+            self._numbers[n] = value
+            self._before.append(Op("arith.constant", results=(value,), attributes=attrs(value=int(n))))
+        return self._numbers[n]
+
+
+def _is_legal(case: Case) -> bool:
+    try:
+        return all(d.severity != "error" for d in verify_program(case.program, case.profile))
+    except PtoError:
+        return False
