@@ -73,6 +73,11 @@ def settle32(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
     return _settled(lax.convert_element_type(r, np.float32), _subnormal(r), _is_tiny(r))
 
 
+def settle32_apart(r: Float64[Array, "*shape"]) -> Float64[Array, "*shape"]:
+    """:func:`settle32` for GPUs, where XLA drops a conversion to float32 and back: words stand in between."""
+    return decode32(encode32(r))
+
+
 def round32(r: Float64[Array, "*shape"]) -> tuple[UInt32[Array, "*shape"], Float64[Array, "*shape"]]:
     """:func:`encode32` and :func:`settle32` of the same values, which share most of their work."""
     single, subnormal, tiny = lax.convert_element_type(r, np.float32), _subnormal(r), _is_tiny(r)

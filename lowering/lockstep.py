@@ -25,7 +25,7 @@ from jax import Array, lax
 
 from pto_jax.ir.types import TileType
 
-from .rules import RULES, Context, Lanes
+from .rules import Context, Lanes, jitted
 
 if TYPE_CHECKING:
     from jaxtyping import Int, Int32, UInt32
@@ -109,7 +109,7 @@ def step(branch: Branch | None) -> Step:
     if branch is None:
         return lambda operands, sizes, scalars: operands[0]
     context = branch.context
-    rule = RULES[context.instruction]
+    rule = jitted(context)
 
     def run(
         operands: Registers,
@@ -123,7 +123,7 @@ def step(branch: Branch | None) -> Step:
         for i, name in enumerate(branch.scalars):
             inputs[name] = lax.convert_element_type(scalars[i], context.dtype(name).word)
         (destination,) = branch.tiles[:1]
-        result = rule(context, inputs)[destination]
+        result = rule(inputs)[destination]
         return put_tile(result, context.tile(destination), operands[0])
 
     return run

@@ -8,7 +8,7 @@ is lowered for it: under an outer jit, vmap or shard_map, and for each platform 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import cache, cached_property, lru_cache, partial, wraps
+from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import jax
@@ -62,13 +62,13 @@ def by_platform(primary: Callable[..., Any], **others: Callable[..., Any]) -> Ca
     results: dict[Any, Any] = {}
 
     def flat(code: Callable[..., Any], structure: Any) -> Flat:
-        @wraps(primary)
         def call(*leaves: Shaped[Array, "..."]) -> Sequence[Shaped[Array, "..."]]:
             # Batching and lowering come here outside of the 64-bit scope.
             with x64():
                 found, results[structure] = jax.tree.flatten(code(*jax.tree.unflatten(structure, leaves)))
             return tuple(found)
 
+        call.__name__ = getattr(primary, "__name__", "pto")
         return call
 
     @cache

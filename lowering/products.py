@@ -12,6 +12,8 @@ round products before it adds them, and it flushes subnormals. Its result is tak
   shapes only, which the canary shares.
 
 Where either fails, the careful way computes that part of the batch again.
+
+GPUs have a kernel of their own (:mod:`products_gpu`).
 """
 
 from __future__ import annotations
@@ -28,7 +30,8 @@ from jax.custom_batching import custom_vmap
 
 from pto_jax.ir.dtypes import F32
 
-from . import bits
+from . import bits, products_gpu
+from .platforms import by_platform
 from .words import x64
 
 if TYPE_CHECKING:
@@ -102,6 +105,15 @@ def _evaluate(precision: Precision, *operands: Shaped[Array, "batch _ _"]) -> UI
     (batch, m, k), n = operands[0].shape, operands[1].shape[2]
     if 0 in (batch, m, k, n):
         return jnp.zeros((batch, m, n), U32)
+    # What float32 words cannot hold is no operand of the kernel for GPUs.
+    wide = len(operands) > 2
+    own = partial(_careful, precision, settle=bits.settle32_apart) if wide else products_gpu.fold
+    result: Array = by_platform(partial(_portable, precision), cuda=own)(*operands)
+    return result
+
+
+def _portable(precision: Precision, *operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
+    (batch, m, k), n = operands[0].shape, operands[1].shape[2]
     careful = partial(_careful, precision)
     small = max(m * k, k * n, m * n) <= CANARY_ELEMENTS
     if batch * m * k * n < NATIVE_WORK or not small:
@@ -110,7 +122,11 @@ def _evaluate(precision: Precision, *operands: Shaped[Array, "batch _ _"]) -> UI
     return result
 
 
-def _careful(precision: Precision, *operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
+def _careful(
+    precision: Precision,
+    *operands: Shaped[Array, "batch _ _"],
+    settle: Callable[[Float64[Array, "*shape"]], Float64[Array, "*shape"]] = bits.settle32,
+) -> UInt32[Array, "batch M N"]:
     """The fold in float64, rounded to the float32 grid after every step."""
     x, y = operands[2:] if len(operands) > 2 else (bits.decode32(o) for o in operands)
     rows, columns = x.transpose(2, 0, 1), y.transpose(1, 0, 2)
@@ -119,7 +135,7 @@ def _careful(precision: Precision, *operands: Shaped[Array, "batch _ _"]) -> UIn
     def step(k: Int[Array, ""], total: Float64[Array, "batch M N"]) -> Float64[Array, "batch M N"]:
         u = lax.dynamic_index_in_dim(rows, k, 0, keepdims=False, allow_negative_indices=False)
         v = lax.dynamic_index_in_dim(columns, k, 0, keepdims=False, allow_negative_indices=False)
-        return bits.settle32(add(u[:, :, None] * v[:, None, :], total))
+        return settle(add(u[:, :, None] * v[:, None, :], total))
 
     # Derived from the operands: shard_map tracks over which axes a loop carry varies.
     start = _zero(rows[0])[:, :, None] + _zero(columns[0])[:, None, :]

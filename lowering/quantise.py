@@ -9,7 +9,6 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
-import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
@@ -33,7 +32,7 @@ from .irregular_storage import scalar, source
 from .masks import lanes
 from .numerics import Integer
 from .region import flush
-from .rules import Context, Inputs
+from .rules import Context, Inputs, compiled
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float64, Int32, UInt, UInt16, UInt32, UInt64
@@ -209,7 +208,7 @@ def stored(c: Context, inputs: Inputs, dst: DType) -> Words:
 def _jitted(c: Context, dst: DType) -> Callable[[Inputs], Words]:
     by_row = indexed_by_row(c.tile("src"), c.profile)
 
-    def convert_words(inputs: Inputs) -> Words:
+    def convert_words(c: Context, inputs: Inputs) -> Words:
         return through(c, inputs, lanes(inputs, "src").words, dst, by_row=by_row)
 
-    return jax.jit(convert_words)
+    return compiled(c, convert_words, "pto_convert_words")

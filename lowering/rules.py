@@ -24,6 +24,7 @@ from pto_jax.interpreter import Scalar, View
 from pto_jax.ir.dtypes import DType
 from pto_jax.ir.program import AttrValue
 from pto_jax.ir.types import ScalarType, TileType
+from pto_jax.isa import find
 from pto_jax.isa.common import divides_in_software
 from pto_jax.profiles import OutOfRegion, Profile, Subnormals
 
@@ -40,7 +41,7 @@ if TYPE_CHECKING:
 class Semantics:
     """The choices a program is executed under.
 
-    ``native`` is no choice of the user's: exact float arithmetic may be the device's own (:func:`jitted`).
+    ``native`` is no choice of the user's: exact float arithmetic may be the device's own (:func:`compiled`).
     """
 
     profile: Profile
@@ -110,8 +111,11 @@ class Context:
 
     @property
     def rounds(self) -> bool:
-        """Whether the instruction may compute with floats, exactly."""
-        return self.semantics.numerics == "exact" and any(t.dtype.is_float for _, t in self.types)
+        """Whether the instruction may compute with floats, exactly; one without a result prints them."""
+        instruction = find(self.instruction)
+        if instruction is None or not instruction.destinations or self.semantics.numerics != "exact":
+            return False
+        return any(t.dtype.is_float for _, t in self.types)
 
     def has(self, name: str) -> bool:
         """Whether there is a tile or scalar operand of this declared name."""
@@ -206,16 +210,25 @@ def _require_new(name: str) -> None:
         raise RuntimeError(f"instruction {name} has two lowering rules")
 
 
-@lru_cache(maxsize=8192)
-def jitted(context: Context) -> Callable[[Inputs], Mapping[str, Output]]:
-    """The rule of a context as one jitted function; on GPUs it computes with :class:`NativeFloat`."""
-    fn = RULES[context.instruction]
+_Result = TypeVar("_Result")
 
-    def run(inputs: Inputs) -> Mapping[str, Output]:
+
+def compiled(
+    context: Context, fn: Callable[[Context, Inputs], _Result], name: str
+) -> Callable[[Inputs], _Result]:
+    """A function of a context as one jitted function; code for CUDA has native arithmetic."""
+
+    def run(inputs: Inputs) -> _Result:
         return fn(context, inputs)
 
-    def native(inputs: Inputs) -> Mapping[str, Output]:
+    def native(inputs: Inputs) -> _Result:
         return fn(replace(context, semantics=replace(context.semantics, native=True)), inputs)
 
-    run.__name__ = f"pto_{context.instruction}"
+    run.__name__ = name
     return by_platform(run, cuda=native) if context.rounds else jax.jit(run)
+
+
+@lru_cache(maxsize=8192)
+def jitted(context: Context) -> Callable[[Inputs], Mapping[str, Output]]:
+    """The rule of a context as one jitted function."""
+    return compiled(context, RULES[context.instruction], f"pto_{context.instruction}")

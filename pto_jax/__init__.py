@@ -21,7 +21,41 @@ __version__ = "0.1.0"
 if TYPE_CHECKING:
     from . import builder as builder, extension as extension, nn as nn, ops as ops, oracle as oracle
     from .api import load as load, parse as parse, verify as verify
-    from .builder import Builder as Builder, kernel as kernel, ptr as ptr, tile_type as tile_type
+    from .builder import (
+        TSYNC as TSYNC,
+        Builder as Builder,
+        Event as Event,
+        GlobalTensor as GlobalTensor,
+        Handle as Handle,
+        Scalar as Scalar,
+        TileHandle as TileHandle,
+        View as View,
+        alloc_tile as alloc_tile,
+        as_type as as_type,
+        call as call,
+        cast as cast,
+        ceildiv as ceildiv,
+        constant as constant,
+        else_ as else_,
+        floordiv as floordiv,
+        global_tensor as global_tensor,
+        if_ as if_,
+        kernel as kernel,
+        maximum as maximum,
+        minimum as minimum,
+        ptr as ptr,
+        range as range,
+        region as region,
+        return_ as return_,
+        section as section,
+        select as select,
+        switch as switch,
+        tensor_view as tensor_view,
+        tile_type as tile_type,
+        tsync as tsync,
+        while_ as while_,
+    )
+    from .builder.functions import *  # noqa: F403 - operations, as type checkers see them
     from .cost import cost as cost
     from .errors import (
         ArgumentError as ArgumentError,
@@ -95,16 +129,18 @@ __all__ = sorted(_PUBLIC)
 printing.register(lambda program: import_module(".text", __name__).print_program(program))
 
 
-def __getattr__(name: str) -> Any:
-    module = _PUBLIC.get(name)
-    value: object = _built(name) if module is None else None
-    if module is None and value is None:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    if module is not None:
-        target = import_module(f".{module or name}", __name__)
-        value = getattr(target, name) if module else target
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # A module with this function has every name for type checkers.
+
+    def __getattr__(name: str) -> Any:
+        module = _PUBLIC.get(name)
+        value: object = _built(name) if module is None else None
+        if module is None and value is None:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        if module is not None:
+            target = import_module(f".{module or name}", __name__)
+            value = getattr(target, name) if module else target
+        globals()[name] = value
+        return value
 
 
 def _built(name: str) -> object:

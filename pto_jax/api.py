@@ -8,7 +8,7 @@ from .errors import ArgumentError, Diagnostic, VerifyError
 from .files import read_text
 from .ir.languages import LANGUAGES, Language, language as _language
 from .ir.program import Program
-from .profiles import ARCHITECTURES, Profile, profile as _profile, profile_of_program
+from .profiles import ARCHITECTURES, Profile, ProfileName, profile as _profile, profile_of_program
 
 
 def load(path: str | Path, *, language: Language | None = None) -> Program:
@@ -42,7 +42,7 @@ def parse(text: str, file: str = "<text>", *, language: Language | None = None) 
 
 def verify(
     program: Program,
-    profile: str | Profile | None = None,
+    profile: ProfileName | Profile | None = None,
     *,
     arch: str | None = None,
     portable: bool = False,

@@ -105,7 +105,9 @@ class FileError(PtoError):
 
 
 class DeviceError(PtoError):
-    """A device under test that crashed, hung, or gave no usable results."""
+    """A device under test that crashed, hung, or gave no usable results; ``output`` is what it said."""
+
+    output: str = ""
 
 
 class DifferentiationError(PtoError):

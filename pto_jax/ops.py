@@ -38,211 +38,30 @@ Tile(vec 2x16xf32, [[2 2 ... 2 2] [2 2 ... 2 2]])
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable, Mapping
-from enum import IntEnum
+from collections.abc import Callable
 from functools import cache
 from typing import Any
 
-import jax
-import numpy as np
-
 from . import isa
-from .interpreter import Execution, Operand, TileRef
-from .ir.program import Value
-from .ir.types import ScalarType, TileType, VectorType
-from .lowering import RULES, JaxMachine, Plan, Semantics
-from .lowering.words import x64
-from .runtime import conversion
-from .runtime.kernel import choices
-from .runtime.op_call import OPTIONS, call_forms, request_of
-from .runtime.op_messages import forms_text, python_name
-from .runtime.op_request import Request
-from .runtime.op_types import Typed, destination_size, resolve
-from .runtime.state import Report
-from .runtime.tiles import Tile, tile
-
-_GLOBAL_MEMORY = ("gm", "ptr")
-_DEFAULTS = {"dst": None, "profile": "a2a3", "numerics": "exact", "subnormals": "keep", "checks": False}
-
-
-def _is_function(instruction: isa.Instruction) -> bool:
-    operands = instruction.operands
-    return (
-        instruction.syntax == "tile"
-        and instruction.name in RULES
-        and not any(o.kind in _GLOBAL_MEMORY and not o.optional for o in operands)
-    )
+from .runtime.op_functions import function, is_function
+from .runtime.op_messages import python_name
 
 
 @cache
 def names() -> tuple[str, ...]:
     """The instructions that exist as functions of this module."""
-    return tuple(python_name(i) for i in isa.instructions().values() if _is_function(i))
+    return tuple(python_name(i) for i in isa.instructions().values() if is_function(i))
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
     instruction = isa.find(name) if not name.startswith("_") else None
-    if instruction is None or python_name(instruction) != name or not _is_function(instruction):
+    if instruction is None or python_name(instruction) != name or not is_function(instruction):
         raise AttributeError(f"module {__name__!r} has no instruction {name!r}; ops.names() lists them")
-    return _function(instruction.name)
+    return function(instruction.name)
 
 
 def __dir__() -> list[str]:
     return sorted(["names", *names()])
-
-
-# -- functions -----------------------------------------------------------------------------------------
-
-
-@cache
-def _function(name: str) -> Callable[..., Any]:
-    instruction = isa.instructions()[name]
-
-    def call(*sources: Any, **options: Any) -> Any:
-        return _call(instruction, sources, options)
-
-    call.__name__ = call.__qualname__ = python_name(instruction)
-    call.__module__ = __name__
-    call.__doc__ = _help(instruction)
-    call.__signature__ = _signature(instruction)  # type: ignore[attr-defined]
-    return call
-
-
-def _signature(instruction: isa.Instruction) -> inspect.Signature:
-    """Sources by position, those of longer overloads with a default; options by keyword."""
-    forms = call_forms(instruction)
-    longest, shortest = max(forms, key=len), min(forms, key=len)
-    kind = inspect.Parameter
-    parameters = [kind("sources", kind.VAR_POSITIONAL)]
-    if all(form == longest[: len(form)] for form in forms):
-        parameters = [
-            kind(n, kind.POSITIONAL_ONLY, default=kind.empty if i < len(shortest) else None)
-            for i, n in enumerate(longest)
-        ]
-    defaults = {a.name: a.default for a in instruction.attributes}
-    defaults |= {name: _DEFAULTS.get(name) for name in OPTIONS}
-    parameters += [kind(name, kind.KEYWORD_ONLY, default=value) for name, value in defaults.items()]
-    return inspect.Signature(parameters)
-
-
-def _help(instruction: isa.Instruction) -> str:
-    lines = [instruction.summary, "", forms_text(instruction, call_forms(instruction)), ""]
-    lines += [instruction.semantics, ""]
-    lines += [_destination_help(o) for o in instruction.destinations if o.kind == "tile"]
-    lines += [f"{a.name}: {a.meaning} (default {_shown(a.default)})" for a in instruction.attributes]
-    if len([o for o in instruction.destinations if o.kind == "tile"]) > 1:
-        listed = ", ".join(o.name for o in instruction.destinations if o.kind == "tile")
-        lines.append(f"dst=: a tuple ({listed}) of Tiles, TileTypes, element types or None.")
-    return "\n".join(lines)
-
-
-def _destination_help(operand: isa.Operand) -> str:
-    note = f"{operand.note}; " if operand.note else ""
-    if operand.role == "inout":
-        return f"{operand.name}: {note}read and written, dst= is required"
-    size = operand.extent.text if operand.extent is not None else "type and region of the first source"
-    left = "not returned unless dst= is a tuple; " if operand.optional and operand.beside is None else ""
-    return f"{operand.name}: {note}{left}without dst= it has {size}"
-
-
-def _shown(value: Any) -> str:
-    return value.name if isinstance(value, IntEnum) else str(value)
-
-
-# -- calls ---------------------------------------------------------------------------------------------
-
-
-def _call(instruction: isa.Instruction, sources: tuple[Any, ...], options: dict[str, Any]) -> Any:
-    semantics = choices(
-        options.pop("profile", "a2a3"),
-        options.pop("numerics", "exact"),
-        options.pop("out_of_region", None),
-        options.pop("subnormals", "keep"),
-    )
-    checks = options.pop("checks", False)
-    request, arguments = request_of(
-        instruction, sources, options.pop("dst", None), options, semantics.profile
-    )
-    typed = resolve(request)
-    values = {}
-    for index, v in enumerate((*typed.op.ins, *typed.op.outs)):
-        if v.name in arguments:
-            values[v.name] = _value(v, arguments[v.name], f"{instruction.name}: source {index}")
-    # The guard is for data: constants of the instruction's own rule may go to the device.
-    with x64(), jax.transfer_guard("allow"):
-        result, report = _execute(request, typed, semantics, values)
-    if checks:
-        return result, report
-    report.raise_if_broken()
-    return result
-
-
-def _value(declared: Value, given: Any, what: str) -> Any:
-    """A source as the machine takes it: a Tile, or a 0-d array of its type."""
-    if isinstance(declared.type, ScalarType):
-        return conversion.as_scalar(given, declared.type.dtype, what)
-    if isinstance(given, Tile):
-        return given
-    assert isinstance(declared.type, TileType)
-    return tile(given, type=declared.type)
-
-
-def _execute(
-    request: Request, typed: Typed, semantics: Semantics, values: Mapping[str, Any]
-) -> tuple[Any, Report]:
-    machine = JaxMachine(semantics, Plan([], {}), {}, checks=True)
-    types = {v.name: v.type for v in (*typed.op.ins, *typed.op.outs)}
-    wanted = dict(request.destinations)
-    operands: dict[str, Operand] = {}
-    for name in typed.bound.values:
-        t = types[name]
-        if isinstance(t, VectorType):
-            continue
-        if name not in values:
-            assert isinstance(t, TileType)
-            operands[name] = TileRef(t, machine.blank(name, t), *_fresh_region(request, name, t, values))
-        elif isinstance(t, TileType):
-            argument = values[name]
-            slot = machine.adopt(name, t, argument.words)
-            operands[name] = TileRef(t, slot, argument.valid_rows, argument.valid_cols)
-        else:
-            assert isinstance(t, ScalarType)
-            operands[name] = conversion.opaque_scalar(values[name], t.dtype)
-        # A fresh tile of the size that the sources give it has nothing of its own to report.
-        if isinstance(t, TileType) and (name in values or isinstance(wanted.get(name), TileType)):
-            machine.region(typed.op, operands[name], name)
-    return _results(typed, machine, operands, types)
-
-
-def _results(
-    typed: Typed, machine: JaxMachine, operands: Mapping[str, Operand], types: Mapping[str, Any]
-) -> tuple[Any, Report]:
-    bound = typed.bound
-    vectors = {n: t for n in bound.values if isinstance(t := types[n], VectorType)}
-    made = machine.execute(Execution(typed.op, bound, operands, bound.attrs, vectors))
-    written = [o.name for o in bound.instruction.destinations if o.name in bound.values]
-    results = tuple(
-        made[n] if n in vectors else Tile.of(machine.words(operands[n]), operands[n]) for n in written
-    )
-    result = results[0] if len(results) == 1 else results or None
-    return result, Report.of(machine.violations)
-
-
-def _fresh_region(request: Request, name: str, t: TileType, values: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Valid sizes of a new destination: static ones from its type, others as the sources have them."""
-    if t.v_row is not None and t.v_col is not None:
-        return t.v_row, t.v_col
-    tiles = {n: v for n, v in values.items() if isinstance(v, Tile) and n in request.form}
-    sizes = {n: (v.valid_rows, v.valid_cols) for n, v in tiles.items()}
-    size = destination_size(request, name, t.dtype, {n: v.type for n, v in tiles.items()}, sizes)
-    region = size[1] if size is not None else next(iter(sizes.values()), t.shape)
-    rows, cols = (_index(r) if n is None else n for n, r in zip(t.valid, region, strict=True))
-    return rows, cols
-
-
-def _index(size: Any) -> Any:
-    return size if isinstance(size, int) else size.astype(np.int32)
 
 
 __all__ = ["names"]

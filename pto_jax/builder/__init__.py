@@ -12,8 +12,7 @@ compiled program.
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from .argument_types import as_type, ptr, tensor_view, tile_type
 from .arith import Scalar, cast, ceildiv, constant, floordiv, maximum, minimum, select
@@ -24,6 +23,11 @@ from .program import ProgramBuilder, call, return_
 from .synchronise import Event, tsync
 from .tiles import alloc_tile, global_tensor, global_tensor as GlobalTensor, tile as Tile
 from .values import Handle, TileHandle, View
+
+if TYPE_CHECKING:
+    from .functions import *  # noqa: F403 - what type checkers see of the functions made from declarations
+else:
+    from .functions import __getattr__ as __getattr__
 
 TSYNC = tsync
 
@@ -85,12 +89,6 @@ class Builder(ProgramBuilder):
         if name.startswith("_"):
             raise AttributeError(f"a builder has no {name!r}")
         return globals()[name] if name in globals() else find(name)
-
-
-def __getattr__(name: str) -> Callable[..., Any]:
-    if name.startswith("_"):
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return find(name)
 
 
 def __dir__() -> list[str]:

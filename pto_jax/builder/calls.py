@@ -50,14 +50,14 @@ def python_name(name: str) -> str:
 
 
 def _spelled(instruction: isa.Instruction) -> list[tuple[str, ...]]:
-    return [(*dests, *form) for dests, form in _signatures(instruction)]
+    return [(*dests, *form) for dests, form in signatures(instruction)]
 
 
 _Signature = tuple[tuple[str, ...], tuple[str, ...]]
 
 
 @cache
-def _signatures(instruction: isa.Instruction) -> tuple[_Signature, ...]:
+def signatures(instruction: isa.Instruction) -> tuple[_Signature, ...]:
     """Destinations and sources of every overload; those with the destinations it asks for come first."""
     signatures = [(d, form) for form in instruction.forms for d in _destinations(instruction)]
     return tuple(
@@ -139,7 +139,7 @@ class _Call:
     def bind(self, args: Sequence[Any]) -> tuple[tuple[str, ...], tuple[str, ...], dict[str, Any]]:
         """The overload that fits, and the given objects by operand name."""
         close: tuple[str, Any] | None = None
-        for destinations, form in _signatures(self.instruction):
+        for destinations, form in signatures(self.instruction):
             listed = self.listed(destinations, form)
             rest = [n for n in listed if n not in self.operands]
             counts = not self.types or len(self.types) == len(destinations)
@@ -161,7 +161,7 @@ class _Call:
             kind = self.instruction.operand(operand).kind
             self.fail(f"found {described(value)}; allowed: {KINDS.get(kind, kind)}", operand)
         arguments = [*map(described, args), *(f"{k}={described(v)}" for k, v in self.operands.items())]
-        wanted = dict.fromkeys(self.listed(*s) for s in _signatures(self.instruction))
+        wanted = dict.fromkeys(self.listed(*s) for s in signatures(self.instruction))
         allowed = " or ".join(f"{python_name(self.name)}({', '.join(w)})" for w in wanted)
         self.fail(f"found ({', '.join(arguments)}); allowed: {allowed}")
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, overload
 from ..errors import Diagnostic
 from ..ir.program import AttrValue, Function, Program, short_list
 from ..ir.types import KernelKind, Type
-from ..profiles import Profile
+from ..profiles import Profile, ProfileName
 from .argument_types import as_type
 from .body import activate, building
 from .places import Place, definition, fail
@@ -183,7 +183,7 @@ class Kernel:
 
     # -- checking and running ------------------------------------------------------------------------
 
-    def verify(self, profile: str | Profile | None = None, **options: Any) -> list[Diagnostic]:
+    def verify(self, profile: ProfileName | Profile | None = None, **options: Any) -> list[Diagnostic]:
         """What :func:`pto_jax.verify` finds; places are lines of the Python file."""
         from ..api import verify
 

@@ -34,6 +34,8 @@ class Outcome:
     tested: str
     message: str = ""
     mismatch: Mismatch | None = None
+    #: What the tested device said.
+    output: str = ""
 
     @property
     def is_failure(self) -> bool:
@@ -103,8 +105,10 @@ def _compared(
     found: Run | Exception,
     watch: Watch | None,
 ) -> Outcome:
-    def outcome(kind: Kind, message: str = "", found: Mismatch | None = None) -> Outcome:
-        return Outcome(kind, case, reference.name, tested.name, message, found)
+    said = found.log if isinstance(found, Run) else getattr(found, "output", "")
+
+    def outcome(kind: Kind, message: str = "", differs: Mismatch | None = None) -> Outcome:
+        return Outcome(kind, case, reference.name, tested.name, message, differs, said)
 
     both = ((reference.name, wanted), (tested.name, found))
     refused = next((e for _, e in both if isinstance(e, NotExecutableError)), None)

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
@@ -23,6 +24,8 @@ class Record:
     instruction: str = ""
     cause: str = ""
     folder: str | None = None
+    #: Element types of the instruction.
+    types: str = ""
 
 
 class Recorder(Protocol):
@@ -40,10 +43,10 @@ def forget(outcome: Outcome, reference: Target, tested: Target) -> Record:
 class Keeper:
     """A recorder that finds causes and writes failure folders into ``folder``, ``each`` per cause.
 
-    A failure may take ``seconds``: first its instruction is found, which names the cause; where the cause
-    has few folders yet, it is shrunk. Without a folder causes are named only. ``reference`` and
-    ``tested`` are the machines as the command line names them, for replays; ``kept`` the folders that
-    causes have already.
+    A failure may take ``seconds`` and ``calls`` of the machines, of which ``beat`` is told: first its
+    instruction is found, which names the cause; where the cause has few folders yet, it is shrunk. Without a
+    folder causes are named only. ``reference`` and ``tested`` are the machines as the command line names
+    them, for replays; ``kept`` the folders that causes have already.
     """
 
     def __init__(
@@ -54,7 +57,11 @@ class Keeper:
         tested: str,
         each: int = FOLDERS,
         kept: Mapping[str, int] | None = None,
+        *,
+        calls: float = math.inf,
+        beat: Callable[[], object] = bool,
     ) -> None:
+        self._calls, self._beat = calls, beat
         self._folder = None if folder is None else Path(folder)
         self._seconds, self._each = seconds, each
         self._names = (reference, tested)
@@ -63,17 +70,20 @@ class Keeper:
     def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record:
         """The instruction and the cause of a failure, and its folder where one was written."""
         # What shrinks and writes needs JAX and is seldom needed.
-        from .shrink.causes import cause_of
-        from .shrink.folder import save
+        from .shrink.causes import cause_of, types_at_fault
+        from .shrink.folder import About, save
         from .shrink.reduce import blamed, reduced
         from .shrink.search import Machines
+        from .shrink.variants import varied
 
-        machines = Machines(reference, tested, time.monotonic() + self._seconds)
+        deadline = time.monotonic() + self._seconds
+        machines = Machines(reference, tested, deadline, self._calls, self._beat)
         blame = blamed(machines, outcome.case)
-        cause = cause_of(blame)
+        cause, types = cause_of(blame), types_at_fault(blame)
         if self._folder is None or self._kept[cause] >= self._each:
-            return Record(blame.instruction, cause)
+            return Record(blame.instruction, cause, types=types)
         result = reduced(machines, blame)
-        folder = save(self._folder, outcome.case, result.finding, blame.instruction, cause, *self._names)
+        about = About(blame.instruction, cause, *self._names, varied(machines, result.finding))
+        folder = save(self._folder, outcome.case, result.finding, about)
         self._kept[cause] += 1
-        return Record(blame.instruction, cause, str(folder))
+        return Record(blame.instruction, cause, str(folder), types)

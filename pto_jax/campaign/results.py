@@ -32,10 +32,11 @@ class Output:
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """The results of one case by name, and the run-time rules that were found broken."""
+    """The results of one case by name, the run-time rules that were found broken, what a device said."""
 
     outputs: Mapping[str, Output]
     problems: tuple[str, ...] = ()
+    log: str = ""
 
 
 @dataclass(frozen=True)

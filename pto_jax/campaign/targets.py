@@ -15,6 +15,7 @@ from ..analysis.resolve import resolve
 from ..generate.programs import Case
 from ..generate.state import Input
 from ..ir.types import ScalarType, TileType, VectorType
+from ..lowering.numerics import Numerics
 from ..lowering.words import x64
 from ..oracle.machine import ReferenceMachine
 from ..profiles import ProfileName
@@ -92,7 +93,7 @@ class Engine:
 
     mode: Mode = "eager"
     profile: ProfileName | None = None
-    numerics: str = "exact"
+    numerics: Numerics = "exact"
 
     @property
     def name(self) -> str:

@@ -13,27 +13,57 @@ True
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from itertools import islice
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from ..analysis.entries import Argument
+from ..analysis.entries import Argument, select_entry
 from ..analysis.provenance import GlobalTypes
 from ..errors import ArgumentError, Diagnostic, ExecutionError
+from ..generate.fitting import fit, integers, suits
 from ..generate.inputs import STYLES, Style, draw, draw_scalar, numbers, shape_of
 from ..ir.dtypes import DType, dtype
 from ..ir.program import Program
 from ..ir.types import ArrayType, ScalarType, TileType, Type, VectorType
+from ..profiles import Profile, ProfileName
 from ..runtime.kernel import Kernel, compile
 from ..runtime.tiles import Tile
-from ..vectors.compare import Comparison, compare_words
+from ..vectors.compare import EXACT, Comparison, compare_words
+from ..vectors.manifest import Rule
 
 Array = NDArray[Any]
-#: Inputs tried for one that the program before accepts.
-ATTEMPTS = 60
+#: Inputs tried for one that the program before accepts, and for a further one.
+ATTEMPTS, LATER = 60, 12
+
+
+#: Written buffers by name, and the run-time rules that were broken.
+Executed: TypeAlias = tuple[dict[str, Array], list[Diagnostic]]
+Execute: TypeAlias = Callable[[Kernel, Mapping[str, Array]], Executed]
+
+
+def run_engine(kernel: Kernel, inputs: Mapping[str, Array]) -> Executed:
+    """What a kernel gives for inputs by name, compiled."""
+    values = [fitted(a, inputs[a.name]) for a in kernel.arguments]
+    try:
+        outputs, report = kernel(*values)
+    except ExecutionError as error:
+        return {}, list(error.diagnostics)
+    arrays = {n: np.asarray(o.words if isinstance(o, Tile) else o) for n, o in outputs.items()}
+    regions = {n: o for n, o in outputs.items() if isinstance(o, Tile)}
+    for name, t in regions.items():
+        arrays[name] = valid_part(arrays[name], (int(t.valid_rows), int(t.valid_cols)))
+    return arrays, report.problems()
+
+
+def valid_part(words: Array, valid: tuple[int, int]) -> Array:
+    """A tile with zeros outside its valid region: those lanes are nobody's result."""
+    outside = np.ones(words.shape, bool)
+    outside[: valid[0], : valid[1]] = False
+    return np.where(outside, np.zeros((), words.dtype), words)
 
 
 @dataclass(frozen=True)
@@ -44,11 +74,25 @@ class Pair:
     after: Kernel
     #: Position of the after kernel's argument for each of the before kernel's.
     order: tuple[int, ...]
+    #: Units in the last place that results may be apart, by the names before; that of "" is for all others.
+    #: Without any bits are compared, those of NaNs too.
+    ulp: Mapping[str, int] = field(default_factory=dict)
+    #: What executes both programs.
+    run: Execute = field(default=run_engine, compare=False)
 
     @property
     def arguments(self) -> tuple[Argument, ...]:
         """The arguments of the kernel before."""
         return self.before.arguments
+
+    def rule(self, name: str) -> Rule:
+        """How a result is compared."""
+        return Rule(self.ulp.get(name, self.ulp.get("", 0))) if self.ulp else EXACT
+
+    def ordered(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Inputs by the names of the program after, in the order of the one before."""
+        names = [a.name for a in self.before.arguments]
+        return {self.after.arguments[i].name: inputs[n] for n, i in zip(names, self.order, strict=True)}
 
     @property
     def results(self) -> dict[str, str]:
@@ -113,7 +157,7 @@ class Result:
 def pair(
     before: Program,
     after: Program,
-    profile: str | None = None,
+    profile: ProfileName | Profile | None = None,
     numerics: str = "exact",
     grid: int = 1,
     entry: str | None = None,
@@ -188,12 +232,15 @@ def validate(
     if count < 1:
         raise ArgumentError(f"count is {count}; 1 or more is needed")
     compared = refused = 0
+    accepted: dict[str, Array] = {}
     for number in range(count):
         problems: list[Diagnostic] = []
-        for inputs in _inputs(both, seed, number, numbers):
-            outputs, problems = _run(both.before, inputs)
+        # Where one input was accepted, few more draws are worth their time.
+        for inputs in islice(_inputs(both, seed, number, numbers, accepted), LATER if compared else ATTEMPTS):
+            outputs, problems = both.run(both.before, inputs)
             if not problems:
                 compared += 1
+                accepted = {n: inputs[n] for n in names if inputs[n].dtype.kind in "iu"}
                 failure = _compared(both, number, inputs, outputs)
                 if failure is not None:
                     return Result(compared, refused, failure)
@@ -209,7 +256,7 @@ def validate(
 
 def compare(both: Pair, inputs: Mapping[str, Array]) -> Result:
     """Compare on one input, given by the names of the program before."""
-    outputs, problems = _run(both.before, inputs)
+    outputs, problems = both.run(both.before, inputs)
     if problems:
         raise ExecutionError(problems)
     return Result(1, 0, _compared(both, 0, inputs, outputs))
@@ -219,9 +266,7 @@ def _compared(
     both: Pair, number: int, inputs: Mapping[str, Array], outputs: Mapping[str, Array]
 ) -> Failure | None:
     """The first difference on an input, the outputs of the program before being known."""
-    names = [a.name for a in both.arguments]
-    ordered = {both.after.arguments[i].name: inputs[n] for n, i in zip(names, both.order, strict=True)}
-    results, problems = _run(both.after, ordered)
+    results, problems = both.run(both.after, both.ordered(inputs))
     renamed = {n: results.get(m, inputs.get(n)) for n, m in both.results.items()}
     made = {n: a for n, a in renamed.items() if a is not None}
     expected = {n: outputs.get(n, inputs.get(n, made.get(n))) for n in both.results}
@@ -232,30 +277,13 @@ def _compared(
     for name in both.results:
         before, after = kept[name], made[name].reshape(kept[name].shape)
         d = _dtype(types.get(name), before)
-        result = compare_words(name, d, _words(d, before), _words(d, after))
+        result = compare_words(name, d, _words(d, before), _words(d, after), both.rule(name))
         if not result.equal:
             return Failure(number, inputs, kept, made, result)
     return None
 
 
-def _run(kernel: Kernel, inputs: Mapping[str, Array]) -> tuple[dict[str, Array], list[Diagnostic]]:
-    """Written buffers, and the run-time rules that were broken."""
-    values = [_fitted(a, inputs[a.name]) for a in kernel.arguments]
-    try:
-        outputs, report = kernel(*values)
-    except ExecutionError as error:
-        return {}, list(error.diagnostics)
-    arrays = {n: np.asarray(o.words if isinstance(o, Tile) else o) for n, o in outputs.items()}
-    regions = {n: o for n, o in outputs.items() if isinstance(o, Tile)}
-    for name, t in regions.items():
-        # Lanes outside the valid region are nobody's result.
-        outside = np.ones(arrays[name].shape, bool)
-        outside[: int(t.valid_rows), : int(t.valid_cols)] = False
-        arrays[name] = np.where(outside, np.zeros((), arrays[name].dtype), arrays[name])
-    return arrays, report.problems()
-
-
-def _fitted(argument: Argument, array: Array) -> Array:
+def fitted(argument: Argument, array: Array) -> Array:
     """An input in the shape that an argument needs; the programs may see one buffer as other types."""
     if isinstance(argument.type, GlobalTypes):
         shape = shape_of(argument.type, argument.min_elements)
@@ -281,14 +309,47 @@ def _words(d: DType, array: Array) -> Array:
     return np.ascontiguousarray(array).view(d.word)
 
 
-def _inputs(both: Pair, seed: int, number: int, given: Mapping[str, int]) -> Iterator[dict[str, Array]]:
-    """Inputs to try, one after the other, as arrays by argument name."""
+def _inputs(
+    both: Pair, seed: int, number: int, given: Mapping[str, int], accepted: Mapping[str, Array]
+) -> Iterator[dict[str, Array]]:
+    """Inputs to try, one after the other, as arrays by argument name.
+
+    Every second one has integers that suit the program: those ``accepted`` before, else fitted ones.
+    """
     pool = numbers((both.before.program, both.after.program))
     for attempt in range(ATTEMPTS):
         rng = np.random.default_rng((seed, number, attempt))
         style = STYLES[(number + attempt) % len(STYLES)]
         late = attempt >= ATTEMPTS // 2
-        yield {a.name: _value(both, rng, i, style, pool, given, late) for i, a in enumerate(both.arguments)}
+        drawn = {a.name: _value(both, rng, i, style, pool, given, late) for i, a in enumerate(both.arguments)}
+        if attempt % 2:
+            known = accepted if attempt % 4 == 1 else {}
+            drawn |= known or _suited(both, drawn, given, (seed, number, attempt))
+        yield drawn
+
+
+def _suited(
+    both: Pair, drawn: Mapping[str, Array], given: Mapping[str, int], seeds: tuple[int, ...]
+) -> dict[str, Array]:
+    """Integers and tables with which nothing in the program before leaves what it is a part of."""
+    kernel = both.before
+    function = select_entry(kernel.program, kernel.entry)
+    if given or not suits(kernel.program, function):
+        return {}
+    numbers = {name: int(drawn[name]) for name in integers(function)}
+    fitted = fit(
+        kernel.program, function, kernel.profile.name, numbers, hash(seeds) & 0xFFFFFFFF, kernel.grid
+    )
+    if fitted is None:
+        return {}
+    suited = {n: np.asarray(value).astype(drawn[n].dtype) for n, value in fitted.scalars.items()}
+    for name in fitted.tables:
+        table = fitted.table(name, drawn[name].size).astype(drawn[name].dtype)
+        suited[name] = table.reshape(drawn[name].shape)
+    for name, elements in fitted.reached.items():
+        if elements > drawn[name].size:
+            suited[name] = np.resize(suited.get(name, drawn[name]), elements)
+    return suited
 
 
 def _value(

@@ -27,6 +27,7 @@ from ..errors import ArgumentError, PtoError
 from ..files import write_text
 from ..ir.program import Program
 from ..lowering import rules
+from ..lowering.numerics import Numerics
 from ..runtime.kernel import Kernel, compile
 from . import bench_examples
 from .options import KEEP_COMPILED
@@ -149,7 +150,7 @@ def _apply(name: str, sources: str, out: str, d: str, to: str) -> str:
     return f"pto.{name} ins({listed} : {types}) outs(%{out} : {_tile(to)})"
 
 
-def _batched(program: Program, numerics: str) -> tuple[Kernel, Callable[..., Any]]:
+def _batched(program: Program, numerics: Numerics) -> tuple[Kernel, Callable[..., Any]]:
     kernel = compile(program, numerics=numerics, warn=False)
     return kernel, jax.jit(jax.vmap(kernel))
 
@@ -170,7 +171,8 @@ def add_relu_convert(run: Run) -> None:
     z = jnp.zeros(x.shape, jnp.float16)
     moved = 2 * x.nbytes + z.nbytes
     bandwidth = run.bandwidth
-    for numerics, target in (("exact", ">= 0.8"), ("fast", "")):
+    targets: dict[Numerics, str] = {"exact": ">= 0.8", "fast": ""}
+    for numerics, target in targets.items():
         seconds = median(_batched(program, numerics)[1], x, y, z)
         run.add(f"add_relu_convert {numerics}", moved / seconds / bandwidth, "of copy bandwidth", target)
 

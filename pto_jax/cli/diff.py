@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import json
 import shlex
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -14,39 +13,37 @@ from ..api import load
 from ..campaign.failures import first_difference, new_folder
 from ..errors import ArgumentError
 from ..files import folder_replacing, read_text, save_arrays, write_text
-from ..ir.languages import Language
 from ..runtime.array_files import read_inputs, storable
-
-
-@dataclass(frozen=True)
-class DiffOptions:
-    """DiffOptions of the command, as given."""
-
-    before: str
-    after: str
-    count: int = 16
-    seed: int = 0
-    inputs: str | None = None
-    profile: str | None = None
-    numerics: str = "exact"
-    grid: int = 1
-    partial_launch: bool = False
-    scalars: Mapping[str, int] | None = None
-    failures: str = "."
-    entry: str | None = None
-    language: Language | None = None
-    language_after: Language | None = None
+from .options import DiffOptions
 
 
 def diff(options: DiffOptions) -> bool:
-    """Compare two programs and say what was found; whether they are equal on every input."""
+    """Compare programs and say what was found; whether they are equal on every input."""
+    for name, n, smallest in (
+        ("count", options.count, 1),
+        ("seed", options.seed, 0),
+        ("workers", options.workers, 1),
+    ):
+        if n is not None and n < smallest:
+            raise ArgumentError(f"--{name} is {n}; {smallest} or more is needed")
+    if options.corpus or options.series:
+        from .diff_corpus import diff_corpus
+
+        return diff_corpus(options)
+    if options.after is None or options.more:
+        raise ArgumentError("two programs are needed; more of them with --series")
+    for option in ("json", "junit", "workers"):
+        if getattr(options, option) is not None:
+            raise ArgumentError(f"--{option} is for --corpus and --series")
+    return _two(options, options.after)
+
+
+def _two(options: DiffOptions, file: str) -> bool:
     before = load(options.before, language=options.language)
-    after = load(options.after, language=options.language_after)
-    for name, n, least in (("--count", options.count, 1), ("--seed", options.seed, 0)):
-        if n < least:
-            raise ArgumentError(f"{name} is {n}; {least} or more is needed")
+    after = load(file, language=options.language_after)
 
     from ..campaign import translation
+    from ..campaign.passes.files import locate
 
     both = translation.pair(
         before,
@@ -57,6 +54,7 @@ def diff(options: DiffOptions) -> bool:
         options.entry,
         partial_launch=options.partial_launch,
     )
+    both = replace(both, ulp=options.ulp)
     if options.inputs is not None:
         values, _ = read_inputs(both.before, options.inputs)  # pyright: ignore[reportArgumentType]
         result = translation.compare(both, values)
@@ -69,6 +67,9 @@ def diff(options: DiffOptions) -> bool:
         print(f"equal: {', '.join(both.results)} on {origin} ({setting})")
         return True
     print(f"different: {result.failure} ({setting})")
+    where = locate(both, result.failure)
+    if where is not None:
+        print(f"the programs part where {where}")
     folder = save_failure(options, both.before.profile.name, result.failure)
     print(f"programs, input, outputs and report.json are in {folder}")
     return False
@@ -76,7 +77,8 @@ def diff(options: DiffOptions) -> bool:
 
 def save_failure(options: DiffOptions, profile: str, failure: Any) -> Path:
     """Write the folder that shows a failure, under a name that is free, and return its path."""
-    name = f"diff-{Path(options.before).stem}-{Path(options.after).stem}-seed{options.seed}-{failure.number}"
+    stems = f"{Path(options.before).stem}-{Path(str(options.after)).stem}"
+    name = f"diff-{stems}-seed{options.seed}-{failure.number}"
     final = new_folder(Path(options.failures), name)
     try:
         with folder_replacing(final) as folder:
@@ -89,7 +91,7 @@ def save_failure(options: DiffOptions, profile: str, failure: Any) -> Path:
 
 def _fill(folder: Path, options: DiffOptions, profile: str, failure: Any) -> None:
     write_text(folder / "before.pto", read_text(options.before))
-    write_text(folder / "after.pto", read_text(options.after))
+    write_text(folder / "after.pto", read_text(str(options.after)))
     for file, arrays in (
         ("inputs.npz", failure.inputs),
         ("before-outputs.npz", failure.before),
@@ -101,6 +103,7 @@ def _fill(folder: Path, options: DiffOptions, profile: str, failure: Any) -> Non
         f"--numerics {options.numerics} --grid {options.grid}"
         + (f" --entry {shlex.quote(options.entry)}" if options.entry else "")
         + (" --partial-launch" if options.partial_launch else "")
+        + "".join(f" --ulp {f'{n}=' if n else ''}{bound}" for n, bound in options.ulp.items())
         + (f" --language {options.language}" if options.language else "")
         + (f" --language-after {options.language_after}" if options.language_after else "")
     )

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
-import shlex
 import sys
 from dataclasses import replace
 from importlib.metadata import entry_points
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ..campaign.devices import contract
 from ..campaign.machine_names import is_device
@@ -65,7 +65,9 @@ def add(command: Adder) -> None:
     sub.epilog, sub.formatter_class = _EXAMPLES, argparse.RawDescriptionHelpFormatter
     what = sub.add_argument_group("programs")
     what.add_argument("--seed", type=int, default=0, metavar="S", help="seed of all cases (default: 0)")
-    what.add_argument("--count", type=int, default=1000, metavar="N", help="cases (default: 1000)")
+    what.add_argument(
+        "--count", type=int, metavar="N", help="cases (default: 1000; with --minutes: until these are over)"
+    )
     what.add_argument("--start", type=int, default=0, metavar="N", help="index of the first (default: 0)")
     what.add_argument("--profile", action="append", choices=PROFILE_NAMES, help="repeatable; default: all")
     what.add_argument(
@@ -115,22 +117,58 @@ def add(command: Adder) -> None:
     where.add_argument("--process", type=int, metavar="I", help="number of this one, from 0")
     where.add_argument("--coordinator", metavar="HOST:PORT", help="where the processes meet")
     where.add_argument("--store", metavar="FILE", help="SQLite file for results; {process} is the number")
-    where.add_argument("--resume", action="store_true", help="continue the campaign of the store")
+    where.add_argument(
+        "--resume",
+        action="store_true",
+        help="continue the campaign of the store, which knows its options; a larger --count makes it longer",
+    )
+    where.add_argument(
+        "--trust", action="store_true", help="also execute the device that only the resumed store names"
+    )
     where.add_argument("--failures", default="failures", metavar="DIR", help="default: failures")
     where.add_argument(
-        "--shrink-seconds", type=float, default=20.0, metavar="S", help="per failure; 0: none (default: 20)"
+        "--shrink-calls",
+        type=int,
+        default=400,
+        metavar="N",
+        help="cases that both machines execute to make a failure small; 0: none (default: 400)",
+    )
+    where.add_argument(
+        "--shrink-seconds",
+        type=float,
+        metavar="S",
+        help="per failure; 0: none (default: 20; with a device under test its calls alone count)",
     )
     where.add_argument(
         "--max-failures", type=int, default=100, metavar="N", help="stop at so many; 0: never (default: 100)"
     )
+    where.add_argument("--minutes", type=float, metavar="M", help="stop after so many; --resume goes on")
+    checks = sub.add_argument_group("continuous integration")
+    checks.add_argument(
+        "--known",
+        metavar="FILE",
+        help="causes that are known, a line each: their failures do not count (report --known writes it)",
+    )
+    checks.add_argument("--first-new", action="store_true", help="stop at the first cause that is not known")
+    checks.add_argument("--junit", metavar="OUT.xml", help="write the causes as JUnit, known ones as skipped")
     where.add_argument("--quiet", action="store_true", help="no progress on stderr")
 
 
 def _fuzz(args: argparse.Namespace) -> int:
     from ..campaign.fuzz import campaign
-    from ..campaign.fuzz.summary import summary
+    from ..campaign.fuzz.plan import Plan
+    from ..campaign.fuzz.progress import ENDLESS
+    from ..campaign.fuzz.summary import junit_cases, summary
+    from ..campaign.junit import write_junit
+    from ..campaign.known import read_known
+    from .fuzz_resume import plan_of_store, resumed
 
-    plan = _plan(args)
+    _check_numbers(args)
+    plan = plan_of_store(args)
+    if plan is None:
+        # Asked for in minutes, a campaign has no last case.
+        args.count = args.count or (Plan.count if args.minutes is None else ENDLESS)
+        plan = _plan(args)
     if args.explain:
         from ..campaign.fuzz.explanation import explain
 
@@ -140,6 +178,7 @@ def _fuzz(args: argparse.Namespace) -> int:
     store = None if not args.store else args.store.replace("{process}", str(process))
     if args.resume and store is None:
         raise ArgumentError("--resume needs --store FILE, the store of the campaign")
+    known = read_known(args.known) if args.known else frozenset()
     setup = campaign.Setup(
         plan,
         store,
@@ -149,17 +188,22 @@ def _fuzz(args: argparse.Namespace) -> int:
         processes,
         args.max_failures,
         args.worker_memory * (1 << 20),
+        known,
+        args.first_new,
+        math.inf if args.minutes is None else 60 * args.minutes,
     )
     result = campaign.run(setup, None if args.quiet else sys.stderr)
     with result.store:
         if result.ended != campaign.FINISHED:
             if result.ended == campaign.STOPPED:
                 args.max_failures += result.failures
-            kept = f"to continue: {_resumed(args)}" if store else "--store FILE would keep what is done"
+            kept = f"to continue: {resumed(args)}" if store else "--store FILE would keep what is done"
             print(f"pto-jax fuzz: {result.ended}; {kept}", file=sys.stderr)
-        print(summary(result.store))
+        print(summary(result.store, known))
         if result.rate:
             print(f"rate: {result.rate:.1f} cases/s")
+        if args.junit:
+            write_junit(args.junit, "pto-jax fuzz", junit_cases(result.store, known))
     if result.ended == campaign.INTERRUPTED:
         return _INTERRUPTED
     return int(result.failures > 0 or result.rejected)
@@ -170,7 +214,6 @@ def _plan(args: argparse.Namespace) -> Plan:
     from ..campaign.fuzz.focus import Focus
     from ..campaign.fuzz.plan import Plan, in_lockstep
 
-    _check_numbers(args)
     programs = _programs(args)
     focus = Focus(**{dest: tuple(getattr(args, dest)) for _, dest, _, _ in _FOCUS})
     if programs and str(focus):
@@ -190,9 +233,18 @@ def _plan(args: argparse.Namespace) -> Plan:
         focus=focus,
         programs=programs,
         failures=args.failures or None,
+        shrink_seconds=_shrink_seconds(args.shrink_seconds, tested),
     )
     made = in_lockstep(plan) if lockstep else plan
     return replace(made, batch=args.batch or made.batch)
+
+
+def _shrink_seconds(given: float | None, tested: str) -> float:
+    from ..campaign.fuzz.plan import SHRINK_SECONDS, UNHURRIED
+
+    if given is not None:
+        return given
+    return UNHURRIED if is_device(tested) else SHRINK_SECONDS
 
 
 def _is_plain(args: argparse.Namespace) -> bool:
@@ -221,20 +273,22 @@ def _workers(memory: float) -> int:
 
 def _check_numbers(args: argparse.Namespace) -> None:
     least: dict[str, float] = {"seed": 0, "start": 0, "shrink_seconds": 0, "max_failures": 0, "process": 0}
-    least["worker_memory"] = 0
+    least["worker_memory"] = least["shrink_calls"] = 0
     for name in ("count", "workers", "batch", "grid", "processes"):
         least[name] = 1
     for name, smallest in least.items():
         value = getattr(args, name)
         if value is not None and not value >= smallest:
             raise ArgumentError(f"--{name.replace('_', '-')} is {value}; allowed: {smallest:g} or more")
+    if args.minutes is not None and not args.minutes > 0:
+        raise ArgumentError(f"--minutes is {args.minutes:g}; allowed: more than 0")
     for name in ("case_timeout", "dut_timeout"):
         if not getattr(args, name) > 0:
             raise ArgumentError(
                 f"--{name.replace('_', '-')} is {getattr(args, name):g}; allowed: more than 0 seconds"
             )
     for name in ("seed", "start", "count"):
-        if getattr(args, name) >= 1 << 62:
+        if (getattr(args, name) or 0) >= 1 << 62:
             raise ArgumentError(f"--{name} is {getattr(args, name)}; allowed: less than 2**62")
 
 
@@ -326,21 +380,3 @@ def _processes(args: argparse.Namespace, plan: Plan) -> tuple[int, int]:
     if args.process >= args.processes:
         raise ArgumentError(f"--process is {args.process}; allowed: 0 to {args.processes - 1}")
     return args.process, args.processes
-
-
-def _resumed(args: argparse.Namespace) -> str:
-    """The command that continues a campaign."""
-    words = ["pto-jax", "fuzz"]
-    for action in args.parser._actions:
-        value: Any = getattr(args, action.dest, None)
-        if action.dest in ("help", "resume") or value is None or value == action.default:
-            continue
-        option = action.option_strings[0]
-        if value is True:
-            words.append(option)
-        elif action.nargs == "+":
-            words += [option, *value]
-        else:
-            for one in value if isinstance(value, list) else [value]:
-                words += [option, str(one)]
-    return shlex.join([*words, "--resume"])

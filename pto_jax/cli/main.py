@@ -9,16 +9,16 @@ import argparse
 import contextlib
 import os
 import sys
-from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TextIO
 
 from .. import __version__
-from ..errors import ArgumentError, Diagnostic, FileError, ParseError, PtoError
+from ..errors import ArgumentError, FileError, PtoError
 from ..files.terminal import escaping, one_line
 from ..ir.languages import LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
-from . import emit, fuzz, options, replay, report
+from . import emit, fuzz, options, replay, report, shrink
+from .findings import FORMATS, placed
 from .options import (
     ACCEPTED,
     INTERRUPTED,
@@ -30,6 +30,7 @@ from .options import (
     add_language,
     build_level,
     scalar,
+    ulp_bound,
 )
 
 #: Options whose value may be missing, and what they mean without one.
@@ -118,12 +119,7 @@ def _rendered(args: argparse.Namespace, error: PtoError) -> str:
     """The findings of an error, one block each."""
     if not error.diagnostics:
         return f"pto-jax {args.name}: error: {error}"
-    return "\n".join(_placed(d, getattr(args, "file", None)) for d in error.diagnostics)
-
-
-def _placed(diagnostic: Diagnostic, file: str | None) -> str:
-    """A finding with its place in the text, or at least its file."""
-    return diagnostic.render() if diagnostic.span or file is None else f"{file}: {diagnostic.render()}"
+    return "\n".join(placed(d, getattr(args, "file", None)) for d in error.diagnostics)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -185,8 +181,29 @@ def _parser() -> argparse.ArgumentParser:
     )
 
     sub = command("diff", _diff, "Run two programs on the same generated inputs and compare every buffer.")
-    sub.add_argument("before", metavar="BEFORE.pto")
-    sub.add_argument("after", metavar="AFTER.pto")
+    sub.add_argument("before", metavar="BEFORE", help="a .pto file, or a folder with --corpus or --series")
+    sub.add_argument("after", nargs="?", metavar="AFTER")
+    sub.add_argument("more", nargs="*", metavar="DUMP", help="with --series: what follows")
+    sub.add_argument(
+        "--corpus", action="store_true", help="compare all programs of two folders, those of the same path"
+    )
+    sub.add_argument(
+        "--series",
+        action="store_true",
+        help="find the first of some dumps (files, folders, or a folder of them) that differs from dump 1",
+    )
+    sub.add_argument(
+        "--ulp",
+        action="append",
+        default=[],
+        metavar="[NAME=]N",
+        help="units in the last place that a buffer, or every one, may be apart; NaNs are equal then",
+    )
+    sub.add_argument("--json", metavar="OUT", help="write the verdict on every program as JSON")
+    sub.add_argument("--junit", metavar="OUT.xml", help="write the verdicts as JUnit")
+    sub.add_argument(
+        "--workers", type=int, metavar="W", help="processes for --corpus (default: one per core)"
+    )
     sub.add_argument("--count", type=int, default=16, metavar="N", help="inputs to try (default: 16)")
     sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the inputs (default: 0)")
     sub.add_argument("--inputs", metavar="IN.npz", help="compare on this input instead")
@@ -213,6 +230,12 @@ def _parser() -> argparse.ArgumentParser:
         "--level", type=build_level, help="build level 1, 2 or 3 (level1 ...); 3 places all tiles"
     )
     sub.add_argument("--auto-sync", action="store_true", help="a tool inserts the synchronisation")
+    sub.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="text",
+        help="of the findings: text, annotations of GitHub's workflows, or a SARIF log (default: text)",
+    )
     add_language(sub)
 
     sub = command("fmt", _fmt, "Print a program, optionally in another spelling.")
@@ -267,7 +290,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--json", action="store_true", help="print JSON")
 
-    for module in (fuzz, replay, report, emit):
+    for module in (fuzz, replay, shrink, report, emit):
         module.add(command)
 
     sub = command("bench", _bench, "Run benchmarks.")
@@ -288,41 +311,20 @@ def _run(args: argparse.Namespace) -> int:
 
 
 def _diff(args: argparse.Namespace) -> int:
-    from .diff import DiffOptions, diff
+    from .diff import diff
 
     scalars = dict(scalar(text) for text in args.arg)
     after = args.language_after or args.language
-    equal = diff(options.of_command(DiffOptions, args, scalars=scalars, language_after=after))
+    bounds = dict(map(ulp_bound, args.ulp))
+    given = {"scalars": scalars, "ulp": bounds, "more": tuple(args.more), "language_after": after}
+    equal = diff(options.of_command(options.DiffOptions, args, **given))
     return ACCEPTED if equal else REJECTED
 
 
 def _verify(args: argparse.Namespace) -> int:
-    from ..api import load, resolve_profile, verify
+    from . import verify
 
-    status = ACCEPTED
-    for file in args.files:
-        try:
-            program = load(file, language=args.language)
-        except ParseError as error:
-            print(error)
-            status = max(status, REJECTED)
-            continue
-        except FileError as error:
-            print(f"pto-jax verify: error: {error}", file=sys.stderr)
-            status = USAGE
-            continue
-        build = {"arch": args.arch, "level": args.level, "auto_sync": args.auto_sync}
-        findings = verify(program, args.profile, portable=args.portable, **build)
-        for diagnostic in findings:
-            print(_placed(diagnostic, file))
-        count = Counter(d.severity for d in findings)
-        target = resolve_profile(program, args.profile, arch=args.arch).name + (
-            ", portable" if args.portable else ""
-        )
-        verdict = "rejected" if count["error"] else "accepted"
-        print(f"{file}: {verdict} ({target}): {count['error']} errors, {count['warning']} warnings")
-        status = max(status, REJECTED if count["error"] else ACCEPTED)
-    return status
+    return verify.run(args)
 
 
 def _fmt(args: argparse.Namespace) -> int:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import argparse
 import inspect
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import ArgumentError
 from ..ir.languages import LANGUAGES, PRESENT, Language
+from ..profiles import ProfileName
 
 if TYPE_CHECKING:
     from ..debug.tracer import Detail
@@ -57,6 +58,18 @@ def scalar(text: str) -> tuple[str, int]:
         raise ArgumentError(f"--arg {text}: allowed: NAME=N with an integer N") from None
 
 
+def ulp_bound(text: str) -> tuple[str, int]:
+    """A bound in units in the last place, and the name that it is for; none for all.
+
+    >>> ulp_bound("y=2"), ulp_bound("1")
+    (('y', 2), ('', 1))
+    """
+    name, _, number = text.rpartition("=")
+    if not number.isdecimal():
+        raise ArgumentError(f"--ulp {text}: allowed: N or NAME=N with N of 0 or more")
+    return name.removeprefix("%"), int(number)
+
+
 def add_language(sub: argparse.ArgumentParser) -> None:
     """Define the option that says which version of the language the command's files are in."""
     default = f"default: the one that the program names, else {PRESENT}"
@@ -86,7 +99,7 @@ class RunOptions:
     example: str | None
     entry: str | None
     profile: str | None
-    numerics: str
+    numerics: Literal["exact", "fast"]
     inputs: str | None
     outputs: str | None
     dump_state: str | None
@@ -97,6 +110,33 @@ class RunOptions:
     watch: Watch | None = None
     sanitize: SanitizeMode | None = None
     language: Language | None = None
+
+
+@dataclass(frozen=True)
+class DiffOptions:
+    """Options of the command ``diff``, as given."""
+
+    before: str
+    after: str | None
+    more: tuple[str, ...] = ()
+    corpus: bool = False
+    series: bool = False
+    ulp: Mapping[str, int] = field(default_factory=dict)
+    json: str | None = None
+    junit: str | None = None
+    workers: int | None = None
+    count: int = 16
+    seed: int = 0
+    inputs: str | None = None
+    profile: ProfileName | None = None
+    numerics: str = "exact"
+    grid: int = 1
+    partial_launch: bool = False
+    scalars: Mapping[str, int] | None = None
+    failures: str = "."
+    entry: str | None = None
+    language: Language | None = None
+    language_after: Language | None = None
 
 
 def of_command(cls: type[T], args: argparse.Namespace, **given: Any) -> T:

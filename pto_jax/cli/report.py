@@ -22,10 +22,12 @@ def add(command: Adder) -> None:
     sub.add_argument(
         "--merge", metavar="OUT", help="first join stores of one campaign to a new one, which is reported"
     )
+    sub.add_argument("--known", metavar="OUT", help="write the causes as a baseline for fuzz --known")
     sub.add_argument("--ulp", action="store_true", help="also measure this engine's accuracy; needs no store")
 
 
 def _report(args: argparse.Namespace) -> int:
+    from ..campaign.known import write_known
     from ..campaign.report.html import page
     from ..campaign.report.model import report
     from ..campaign.report.read import Contents, read
@@ -39,6 +41,8 @@ def _report(args: argparse.Namespace) -> int:
         write_text(args.html, page(made))
     if args.json:
         write_text(args.json, json.dumps(made.plain(), indent=1) + "\n")
+    if args.known:
+        write_known(args.known, (c.cause for c in made.causes))
     print(text(made))
     return 0
 

@@ -16,10 +16,11 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
+from ..analysis.provenance import GlobalTypes
 from ..errors import PtoError
 from ..interpreter.launch import run_block
 from ..ir.program import Function, Program
-from ..ir.types import PtrType, ScalarType
+from ..ir.types import ScalarType
 from ..profiles import ProfileName
 from .tainted import Broken, Origins, TaintMachine, TooLong
 
@@ -199,5 +200,5 @@ def integers(function: Function) -> Sequence[str]:
 
 
 def suits(program: Program, function: Function) -> bool:
-    """Whether there is something to fit: arguments of an entry that are pointers and scalars."""
-    return not program.fragment and all(isinstance(a.type, PtrType | ScalarType) for a in function.args)
+    """Whether there is something to fit: arguments of an entry that are buffers and scalars."""
+    return not program.fragment and all(isinstance(a.type, GlobalTypes | ScalarType) for a in function.args)

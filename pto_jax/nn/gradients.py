@@ -67,14 +67,15 @@ def _arrays(results: Any) -> Any:
 
 def _matched(name: str, results: Any, wanted: Any, moved: Any) -> Any:
     """The reference's tangents in the element types of the kernel's results."""
-    if jax.tree.structure(results) != jax.tree.structure(wanted):
+    structure: Any = jax.tree.structure(results)
+    if structure != jax.tree.structure(wanted):
         raise DifferentiationError(
             f"{name}: the reference gives {_shown(wanted)}, the kernel {_shown(results)}; usual fix: a "
             "reference whose results have the kernel's structure"
         )
     leaves = [jax.tree_util.tree_leaves_with_path(results), jax.tree.leaves(wanted), jax.tree.leaves(moved)]
     tangents = [_tangent(name, *each) for each in zip(*leaves, strict=True)]
-    return jax.tree.unflatten(jax.tree.structure(results), tangents)
+    return jax.tree.unflatten(structure, tangents)
 
 
 def _tangent(name: str, result: tuple[Any, Any], wanted: Any, moved: Any) -> Any:

@@ -13,7 +13,8 @@ from jax import Array, lax
 
 from .. import ops
 from ..errors import ArgumentError
-from .formats import GROUP, Block, Settings, block_of, settings
+from ..profiles import ProfileName
+from .formats import GROUP, Block, Name as FormatName, Numerics, Settings, block_of, settings
 from .gradients import straight_through
 from .quantisation import Quantised, floats, lanewise, quantise, scale_of, single
 from .tiling import cut, each, joined
@@ -24,11 +25,11 @@ def linear(
     w: Any,
     bias: Any = None,
     *,
-    format: str = "int8",
-    profile: str | None = None,
+    format: FormatName = "int8",
+    profile: ProfileName | None = None,
     scale: Any = None,
     w_scale: Any = None,
-    numerics: str = "exact",
+    numerics: Numerics = "exact",
 ) -> Array:
     """``x @ w + bias`` in a number format of the hardware, computed by PTO instructions.
 
@@ -95,7 +96,7 @@ def _forward(
     if scale is not None:
         scale = jnp.broadcast_to(scale, (*x.shape[:-1], 1)).reshape(-1, 1)
     a, b = _operand(how, rows, scale, 1), _operand(how, w, w_scale, 0)
-    block = block_of(how.format, *rows.shape, w.shape[1])
+    block = block_of(how.format, rows.shape[0], rows.shape[1], w.shape[1])
     left, right = _sides(how, a, block, 0), _sides(how, b, block, 1)
     if how.format.largest is not None:
         # Rows and columns that only pad have no scale of their own.

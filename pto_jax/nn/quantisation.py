@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 import jax
 import jax.numpy as jnp
@@ -15,15 +15,15 @@ from jax import Array, lax
 from .. import ops
 from ..errors import ArgumentError
 from ..ir.types import TileType
+from ..profiles import ProfileName
 from ..runtime.interchange import received
-from .formats import COLUMNS, GROUP, Settings, settings
+from .formats import COLUMNS, GROUP, Numerics, Settings, settings
 from .tiling import VECTOR, cut, each, even, joined, vector_size
 
 Axis = int | tuple[int, ...] | None
 _FLOATS = ("float32", "float16", "bfloat16")
 #: Magnitudes below count as this one: a scale of zero, or one whose inverse is infinite, has no codes.
 SMALLEST = 2.0**-100
-_SATURATED = {"sat_mode": "ON"}
 #: What a profile calls 8-bit codes of block-scaled quantisation.
 _MX_CODES = {"a5": "f8e4m3", "cpu_sim": "i8"}
 
@@ -42,11 +42,11 @@ class Quantised(NamedTuple):
 def calibrate(
     x: Any,
     *,
-    format: str = "int8",
+    format: Literal["int8", "fp8", "mx"] = "int8",
     axis: Axis = None,
     percentile: float | None = None,
-    profile: str | None = None,
-    numerics: str = "exact",
+    profile: ProfileName | None = None,
+    numerics: Numerics = "exact",
 ) -> Array:
     """The scale under which the largest magnitude of an array becomes the largest code.
 
@@ -75,10 +75,10 @@ def quantise(
     x: Any,
     scale: Any = None,
     *,
-    format: str = "int8",
+    format: Literal["int8", "fp8", "mx"] = "int8",
     axis: Axis = -1,
-    profile: str | None = None,
-    numerics: str = "exact",
+    profile: ProfileName | None = None,
+    numerics: Numerics = "exact",
 ) -> Quantised:
     """Codes of an array and their scales.
 
@@ -116,8 +116,8 @@ def dequantise(
     scale: Any,
     *,
     axis: int = -1,
-    profile: str | None = None,
-    numerics: str = "exact",
+    profile: ProfileName | None = None,
+    numerics: Numerics = "exact",
 ) -> Array:
     """The float32 values of codes: each code times its scale, rounded once.
 
@@ -261,7 +261,7 @@ def _quantised(how: Settings) -> Callable[[Any, Any], Quantised]:
         if how.format.name == "int8":
             return ops.tquant(t, inverse, dst=how.format.element, **how.options)
         scaled = ops.trowexpandmul(t, inverse, **how.options)
-        return ops.tcvt(scaled, dst=how.format.element, **_SATURATED, **how.options)
+        return ops.tcvt(scaled, dst=how.format.element, sat_mode="ON", **how.options)
 
     @jax.jit
     def run(x: Array, scale: Array) -> Quantised:

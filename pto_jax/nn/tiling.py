@@ -42,7 +42,7 @@ def _without(tiles: Array, down: bool, across: bool) -> Array:
     return tiles if down else tiles[0]
 
 
-def vector_size(shape: tuple[int, int]) -> tuple[int, int]:
+def vector_size(shape: tuple[int, ...]) -> tuple[int, int]:
     """Rows and columns of the tiles that a matrix is cut into for vector instructions.
 
     >>> vector_size((1, 300)), vector_size((1000, 10))

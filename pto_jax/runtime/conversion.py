@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import jax
@@ -149,6 +150,7 @@ def settled(x: Any) -> Any:
     return np.asarray(x).view() if isinstance(x, np.ndarray | np.generic) else x
 
 
+@partial(jax.jit, static_argnums=(1, 2))
 def to_words(x: Any, dtype: DType, elements: bool = False) -> Array:
     """Raw words of an array that :func:`accepts` allows. Call inside the 64-bit scope.
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from functools import cached_property, lru_cache, partial
-from typing import Any
+from typing import Any, Literal
 
 import jax
-import jax.export
 
 from .. import launches
 from ..analysis import type_inference
@@ -23,20 +22,21 @@ from ..analysis.entries import (
 from ..analysis.parts import with_entry
 from ..analysis.resolve import resolve
 from ..api import resolve_profile
-from ..errors import ArgumentError, Diagnostic, VerifyError
+from ..errors import ArgumentError, Diagnostic, PtoError, VerifyError
 from ..ir.dtypes import DType
 from ..ir.program import Function, Program, short_list
 from ..ir.types import Type, UnknownType
 from ..lowering import MAX_STEPS, Accesses, Semantics, accesses
 from ..lowering.machine.observed import Observer
 from ..lowering.words import x64
-from ..profiles import Profile
+from ..profiles import OutOfRegion, Profile, ProfileName, Subnormals
 from . import conversion
-from .ahead import exported, shapes_of
+from .ahead import Portable
 from .arguments import check_accesses, elements, prepare, type_of
 from .binding import bound, optional
 from .choices import choices as choices
 from .derivatives import without_derivative
+from .dispatch import is_concrete
 from .execution import Mode, execute
 from .launch_rule import launched
 from .notices import warn_of
@@ -45,7 +45,7 @@ from .streaming import stream
 
 
 @dataclass(frozen=True)
-class Kernel:
+class Kernel(Portable):
     """A program as a pure function; made by :func:`compile`, memoised and hashable.
 
     Call it with one argument per program argument, by position or name. Buffers are arrays of any shape
@@ -136,12 +136,28 @@ class Kernel:
         them and a :class:`Report`. Raises ArgumentError for arguments that do not fit, VerifyError where the
         types they give are illegal, and without ``checks`` ExecutionError where ``max_steps`` stops a loop.
         """
-        outputs, report, _ = self._run(args, kwargs, jit=True, check=self.checks)
+        made = self._compiled(args) if not (self.checks or kwargs) else None
+        outputs, report = made or self._run(args, kwargs, jit=True, check=self.checks)[:2]
         if self.checks:
             return outputs, report
         # Without checks the report only has loops that were stopped, for programs with while loops.
         report.raise_if_broken()
         return outputs
+
+    def _compiled(self, args: Sequence[Any]) -> tuple[dict[str, Any], Report] | None:
+        """The call as one compiled function, arguments prepared in it; None where they are no arrays."""
+        if not all(map(is_concrete, args)):
+            return None
+        try:
+            with x64():
+                results, report = self._whole(*args)
+        except PtoError:  # The long way raises it without the frames of a trace.
+            return None
+        return {name: results[name] for name in self.outputs if name in results}, report
+
+    @cached_property
+    def _whole(self) -> Any:
+        return jax.jit(lambda *args: self._run(args, {}, jit=True, check=False)[:2])
 
     def eager(self, /, *args: Any, **kwargs: Any) -> dict[str, Any]:
         """Execute instruction by instruction, each from the compile cache.
@@ -209,27 +225,6 @@ class Kernel:
         """The results of one call by argument names, and the run-time rules it broke (with ``checks``)."""
         outputs, report, _ = self._run((), values, jit=True, check=self.checks)
         return outputs, report
-
-    def lower(self, /, *shapes: Any, **named: Any) -> jax.stages.Lowered:
-        """The kernel lowered ahead of time for shapes of its arguments; ``.compile()`` makes it callable.
-
-        Shapes are as for :func:`jax.jit`: ``jax.ShapeDtypeStruct`` or arrays, by position or name; without
-        any, buffers have the elements that the program accesses at least.
-        """
-        args, kwargs = shapes_of(self, shapes, named)
-        return jax.jit(self).lower(*args, **kwargs)
-
-    def export(
-        self, /, *shapes: Any, platforms: Sequence[str] | None = None, **named: Any
-    ) -> jax.export.Exported:
-        """The kernel as a portable artefact (:mod:`jax.export`), for shapes as :meth:`lower` takes them.
-
-        ``exported.serialize()`` gives bytes that ``jax.export.deserialize(...).call`` executes, without this
-        package where no argument or result is a Tile. ``platforms`` such as ("cpu", "cuda"); by default the
-        present one.
-        """
-        args, kwargs = shapes_of(self, shapes, named)
-        return exported(self, platforms, args, kwargs)
 
     def _run(
         self,
@@ -328,11 +323,11 @@ def _jitted(kernel: Kernel, mode: Mode) -> Any:
 
 def compile(  # noqa: PLR0913 - keywords
     program: Program,
-    profile: str | Profile | None = None,
+    profile: ProfileName | Profile | None = None,
     entry: str | None = None,
-    numerics: str = "exact",
-    out_of_region: str | None = None,
-    subnormals: str = "keep",
+    numerics: Literal["exact", "fast"] = "exact",
+    out_of_region: OutOfRegion | None = None,
+    subnormals: Subnormals = "keep",
     checks: bool = False,
     max_steps: int = MAX_STEPS,
     grid: int = 1,

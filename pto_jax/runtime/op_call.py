@@ -48,8 +48,8 @@ def request_of(
 
 
 def is_array(x: Any) -> bool:
-    """Whether a value is an array, of any rank: NumPy's, JAX's, a tracer."""
-    return isinstance(x, np.ndarray | np.generic | jax.Array)
+    """Whether a value is an array, of any rank: NumPy's, JAX's, a tracer, or the shape of one."""
+    return isinstance(x, np.ndarray | np.generic | jax.Array | jax.ShapeDtypeStruct)
 
 
 # -- sources -------------------------------------------------------------------------------------------

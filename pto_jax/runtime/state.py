@@ -104,8 +104,8 @@ class Report:
                 listed = [str(tuple(map(int, i)) if broken.ndim > 1 else int(i[0])) for i in places]
                 more = f" and {len(listed) - 8} more" if len(listed) > 8 else ""
                 where = f"; batch index {', '.join(listed[:8])}{more}"
-            first = tuple(np.argwhere(broken)[0])
-            numbers = [np.asarray(n)[first].item() for n in values]
+            one = tuple(np.argwhere(broken)[0])
+            numbers = [np.asarray(n)[one].item() for n in values]
             what = f"; found {site.found.format(*numbers)}" if site.found else ""
             message = f"run-time rule broken: {site.allowed}{what}{where}"
             problems.append(Diagnostic("error", message, site.span, site.instruction, rule=site.rule))

@@ -6,7 +6,7 @@ import math
 import sys
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Protocol
@@ -33,7 +33,7 @@ RESIDENT = 1 << 27
 DEPTH = 2
 
 
-class Mapped(Protocol):
+class Mapped(Hashable, Protocol):
     """A kernel as far as its calls go."""
 
     @property

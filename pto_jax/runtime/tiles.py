@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
+from html import escape
 from typing import Any
 
 import jax
+import jax.export
 import jax.numpy as jnp
 import numpy as np
 from jax import Array
@@ -16,8 +19,12 @@ from ..interpreter import TileRef
 from ..ir.dtypes import F32, TILE_DTYPES, DType, dtype as find_dtype, from_numpy
 from ..ir.types import TileType
 from ..lowering.words import from_words, x64
+from ..text.lexer import Cursor
+from ..text.type_text import print_type
+from ..text.types import TypeReader
 from . import conversion
 from .interchange import received
+from .tile_page import page
 
 
 @jax.tree_util.register_dataclass
@@ -77,6 +84,33 @@ class Tile:
         shown = _values(self, int(rows), int(cols)) if rows > 0 and cols > 0 else "empty"
         return f"{head}{valid}, {shown})"
 
+    def _repr_html_(self) -> str:
+        """What notebooks show: the type and a heat map; of a batch the first tile."""
+        if any(isinstance(x, Tracer) or not hasattr(x, "__array__") for x in _leaves(self) if x is not None):
+            return f"<code>{escape(repr(self))}</code>"
+        sizes = (np.asarray(n).reshape(-1) for n in (self.valid_rows, self.valid_cols))
+        numbers = _numbers(self).reshape(-1, *self.type.shape)
+        if not len(numbers):
+            return f"<code>{escape(repr(self))}</code>"
+        rows, cols = (int(n[0]) for n in sizes)
+        batch = f"tile 0 of {'x'.join(map(str, self.shape[:-2]))}, " if self.ndim > 2 else ""
+        full = self.type.with_valid(*self.type.shape)
+        return page(f"{batch}{full}, valid {rows}x{cols}", numbers[0], (rows, cols))
+
+    def __getitem__(self, index: Any) -> Array:
+        """Elements of the logical array, as its indices say."""
+        return self.array[index]
+
+    def __len__(self) -> int:
+        return self.shape[0]
+
+    def __iter__(self) -> Iterator[Array]:
+        return iter(self.array)
+
+    def astype(self, dtype: Any) -> Array:
+        """The logical array in another array type, as JAX converts it; instructions convert with ``tcvt``."""
+        return self.array.astype(dtype)
+
     @property
     def dtype(self) -> DType:
         """The element type."""
@@ -134,6 +168,26 @@ class Tile:
         return replace(self, v_row=rows, v_col=cols, type=self.type.with_valid(None, None))
 
 
+def _type_text(static: Any) -> bytes:
+    """The static part of a tile as text, for :mod:`jax.export`."""
+    (t,) = static
+    return print_type(t).encode()
+
+
+def _type_of_text(text: bytes | bytearray) -> tuple[TileType]:
+    t = TypeReader(Cursor(bytes(text).decode(), "<tile>")).read()
+    assert isinstance(t, TileType)
+    return (t,)
+
+
+jax.export.register_pytree_node_serialization(
+    Tile,
+    serialized_name="pto_jax.Tile",
+    serialize_auxdata=_type_text,
+    deserialize_auxdata=_type_of_text,
+)
+
+
 def _leaves(t: Tile) -> tuple[Any, Any, Any]:
     return t.words, t.v_row, t.v_col
 
@@ -152,7 +206,21 @@ def _span(sizes: np.ndarray[Any, Any]) -> str:
 
 def _values(t: Tile, rows: int | None = None, cols: int | None = None) -> str:
     """A few elements of a tile, as numbers on one line."""
-    words = np.asarray(t.words)[..., :rows, :cols]
+    numbers = _numbers(t)[..., :rows, :cols]
+    edge = 2 if numbers.ndim == 2 else 1
+    text = np.array2string(
+        numbers,
+        threshold=0,
+        edgeitems=edge,
+        formatter={"float_kind": lambda x: f"{x:.5g}"},
+        max_line_width=1 << 30,
+    )
+    return " ".join(text.split())
+
+
+def _numbers(t: Tile) -> np.ndarray[Any, Any]:
+    """The elements as numbers that NumPy computes with."""
+    words = np.asarray(t.words)
     if (t.dtype.numpy == t.dtype.word and not t.dtype.is_integer) or t.dtype.packed or t.dtype.bits < 8:
         # No array type has these elements.
         from ..oracle.numbers import decode
@@ -162,16 +230,8 @@ def _values(t: Tile, rows: int | None = None, cols: int | None = None) -> str:
         numbers = words.view(t.dtype.numpy)
     if t.dtype.is_float:
         with np.errstate(invalid="ignore"):
-            numbers = numbers.astype(np.float32)
-    edge = 2 if words.ndim == 2 else 1
-    text = np.array2string(
-        numbers,
-        threshold=0,
-        edgeitems=edge,
-        formatter={"float_kind": lambda x: f"{x:.5g}"},
-        max_line_width=1 << 30,
-    )
-    return " ".join(text.split())
+            return numbers.astype(np.float32)
+    return numbers
 
 
 def _known(size: int | None) -> int:

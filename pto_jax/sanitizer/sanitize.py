@@ -22,7 +22,7 @@ from ..ir.program import Program
 from ..oracle.interpret import OracleTile as OracleTile, run
 from ..oracle.numbers import Array
 from ..oracle.step import Policy
-from ..profiles import Profile, Subnormals
+from ..profiles import Profile, ProfileName, Subnormals
 from .machine import ShadowMachine
 from .report import Finding
 
@@ -51,7 +51,7 @@ def sanitize(  # noqa: PLR0913 - keywords
     program: Program,
     buffers: Mapping[str, Any] | Sequence[Any] = (),
     *,
-    profile: str | Profile | None = None,
+    profile: ProfileName | Profile | None = None,
     entry: str | None = None,
     subnormals: Subnormals = "keep",
     grid: int = 1,

@@ -44,8 +44,11 @@ def test_a_difference_leaves_a_folder_that_reproduces_it(
 ) -> None:
     wrong = commands.file("wrong.pto", changed(doubled, *OTHER))
     assert commands("diff", files[0], wrong, "--failures", "found", "--arg", "n=2") == 1
-    found, where = commands.out.splitlines()
+    found, part, where = commands.out.splitlines()
     assert found.startswith("different: input 0: y[") and " ULP apart; " in found
+    assert (
+        part == "the programs part where wrong.pto:5: tmuls computes something else than before.pto:5: tmuls"
+    )
     folder = Path("found/diff-before-wrong-seed0-0")
     assert where == f"programs, input, outputs and report.json are in {folder}"
     report = json.loads((folder / "report.json").read_text())

@@ -20,7 +20,7 @@ from pto_jax import isa
 from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.cpp.translate import translate
 from pto_jax.campaign.machines import machine
-from pto_jax.campaign.shrink.folder import save
+from pto_jax.campaign.shrink.folder import About, save
 from pto_jax.campaign.shrink.reduce import shrink
 from pto_jax.cli.main import main
 from pto_jax.errors import ArgumentError, FileError
@@ -165,7 +165,7 @@ def test_ops_and_builder_have_the_functions() -> None:
     x = np.linspace(-2, 2, 128, dtype=np.float32).reshape(8, 16)
     wanted = np.cosh(x, dtype=np.float64).astype(np.float32)
     np.testing.assert_array_max_ulp(np.asarray(pto.ops.tcosh(x).array), wanted, maxulp=1)
-    assert "tclampadd" in dir(pto.ops) and callable(pto.tclampadd)
+    assert "tclampadd" in dir(pto.ops) and hasattr(pto, "tclampadd")
 
 
 def test_a_second_version_under_the_same_name_replaces_the_first() -> None:
@@ -261,7 +261,7 @@ def test_a_wrong_rule_is_found_shrunk_and_replayed(
     case = generated("tclampadd", "a5")
     small = shrink(case, machine("oracle"), machine("eager"), seconds=20)
     assert small.outcome.kind == "different" and small.instruction == "tclampadd"
-    folder = save(tmp_path, case, small.finding, small.instruction, "wrong", "oracle", "eager")
+    folder = save(tmp_path, case, small.finding, About(small.instruction, "wrong", "oracle", "eager"))
     command = json.loads((folder / "report.json").read_text())["command"]
     assert command.endswith(f"--extension {FILE}")
     assert main(["replay", str(folder), "--extension", str(FILE)]) == 1

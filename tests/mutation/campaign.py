@@ -64,6 +64,9 @@ PARTS: tuple[tuple[int, Options], ...] = (
     (50, replace(_preset("everything"), blocks=1.0, calls=0.25, control=0.1, depth=1)),
     (80, _some("tabs taddc tsubc tmax tmin trelu taddrelu tsubrelu tcmp", recipes=("specials",))),
     (150, _some("tload tstore", attributes=1.0, shapes=0.5)),
+    (60, _some("trowsum tcolsum", recipes=("specials",), partial=0.8)),
+    (40, _some("thistogram trowsum", attributes=1.0)),
+    (80, _some("tload tstore", attributes=1.0, shapes=1.0, partial=1.0)),
 )
 #: Numbers of the cases of a part begin at a multiple of this.
 PART = 10_000
@@ -113,7 +116,12 @@ class Entry:
     reached: frozenset[Spot]
 
     def judged(self) -> Outcome:
-        return compare_case(self.case, self.wanted, Interpreted())
+        return compare_case(self.case, self.wanted, _executed(self.number))
+
+
+def _executed(number: int) -> Interpreted:
+    """Cases of odd numbers execute what is generated for a GPU."""
+    return Interpreted("cuda" if number % 2 else "cpu")
 
 
 def prepared(numbers: Iterable[int]) -> list[Entry]:
@@ -128,7 +136,7 @@ def prepared(numbers: Iterable[int]) -> list[Entry]:
                 wanted = error
             code.forget()
             reached.clear()
-            outcome = compare_case(case, Recorded(wanted), Interpreted())
+            outcome = compare_case(case, Recorded(wanted), _executed(number))
             if outcome.is_failure:
                 raise AssertionError(str(outcome))
             found.append(Entry(number, case, Recorded(wanted), frozenset(reached)))

@@ -1,13 +1,15 @@
 """Traced programs executed by NumPy, operation by operation: nothing is compiled.
 
 A mutant is executed once or twice, so compiling it would take nearly all of a campaign's time. Operations
-that NumPy has with the same results are NumPy's, the others JAX's own, one at a time.
+that NumPy has with the same results are NumPy's, the others JAX's own, one at a time. Where platforms have
+code of their own, NumPy executes that of any of them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any, TypeAlias
 
 import jax
@@ -25,8 +27,9 @@ Values: TypeAlias = "list[NDArray[Any]]"
 
 @dataclass(frozen=True)
 class Interpreted:
-    """The engine traced as a whole, the trace executed by NumPy."""
+    """The engine traced as a whole, the trace executed by NumPy with the code of a platform."""
 
+    platform: str = "cpu"
     name: str = "engine:numpy"
 
     def run(self, case: Case) -> Run:
@@ -40,12 +43,47 @@ class Interpreted:
             warn=False,
         )
         given = {name: for_engine(i) for name, i in case.inputs.items()}
-        outputs, report = NUMPY.run(kernel, given)
+        outputs, report = _numpy(self.platform).run(kernel, given)
         return of_engine(case, outputs, report)
 
 
-def _inner(name: str) -> Step:
-    return lambda eqn, values: NUMPY.evaluate(eqn.params[name], values)
+class _Kernel(Exception):
+    """A device's own kernel, which NumPy cannot execute."""
+
+
+def _kernel(eqn: Any, values: Values) -> Values:
+    raise _Kernel
+
+
+@cache
+def _numpy(platform: str) -> Interpreter:
+    """What executes traces with the code of a platform."""
+
+    def inner(name: str) -> Step:
+        return lambda eqn, values: made.evaluate(eqn.params[name], values)
+
+    def chosen(eqn: Any, values: Values) -> Values:
+        choice = eqn.params["choice"]
+        try:
+            return made.evaluate(jax.make_jaxpr(choice.code(platform))(*values), values)
+        except _Kernel:
+            return made.evaluate(jax.make_jaxpr(choice.primary)(*values), values)
+
+    def index(eqn: Any, values: Values) -> Values:
+        ways = [way is None or platform in way for way in eqn.params["platforms"]]
+        return [np.asarray(ways.index(True), np.int32)]
+
+    own = {
+        "jit": inner("jaxpr"),
+        "pjit": inner("jaxpr"),
+        "custom_jvp_call": inner("call_jaxpr"),
+        "custom_vmap_call": inner("call"),
+        "pto_platform": chosen,
+        "pallas_call": _kernel,
+        "platform_index": index,
+    }
+    made = Interpreter(np.asarray, {**_STEPS, **own})
+    return made
 
 
 # -- operations on elements --------------------------------------------------------------------------
@@ -238,10 +276,6 @@ def _reduce(function: Callable[..., Any]) -> Step:
 
 
 _STEPS: dict[str, Step] = {
-    "jit": _inner("jaxpr"),
-    "pjit": _inner("jaxpr"),
-    "custom_jvp_call": _inner("call_jaxpr"),
-    "custom_vmap_call": _inner("call"),
     "convert_element_type": _convert,
     "bitcast_convert_type": _bitcast,
     "and": _lanes(np.bitwise_and),
@@ -293,5 +327,3 @@ _STEPS: dict[str, Step] = {
     "reduce_min": _reduce(np.min),
     "reduce_sum": _reduce(np.sum),
 }
-
-NUMPY = Interpreter(np.asarray, _STEPS)

@@ -50,7 +50,8 @@ def difference(f: Callable[[Any], Any], x: np.ndarray[Any, Any], step: float = 1
     """Central differences of a function whose element i depends on x[i] alone, in float64."""
     with jax.enable_x64(True):
         up, down = (np.asarray(f(jnp.asarray(x.astype(np.float64) + s))) for s in (step, -step))
-    return (up - down) / (2 * step)
+    found: np.ndarray[Any, Any] = (up - down) / (2 * step)
+    return found
 
 
 def test_a_kernel_has_its_values_and_the_derivative_of_the_reference(kernel: pto.Kernel) -> None:

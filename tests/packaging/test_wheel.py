@@ -34,17 +34,16 @@ def expected_files() -> set[str]:
     package = {
         path.relative_to(ROOT).as_posix()
         for path in (ROOT / "pto_jax").rglob("*")
-        if path.suffix in (".py", ".pto", ".html", ".css") or path.name == "py.typed"
+        if path.suffix in (".py", ".pyi", ".pto", ".html", ".css") or path.name == "py.typed"
     }
     package = {name for name in package if not name.startswith("pto_jax/lowering/")}
     lowering = {f"pto_jax/{path.relative_to(ROOT).as_posix()}" for path in (ROOT / "lowering").rglob("*.py")}
     return package | lowering
 
 
-@pytest.fixture(scope="module")
-def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel built by way of the sdist from a clean copy of the tree (no build leftovers)."""
-    copy = tmp_path_factory.mktemp("tree")
+def clean_copy(copy: Path) -> Path:
+    """The tree without build leftovers."""
+    copy.mkdir(exist_ok=True)
     for name in SOURCES:
         source = ROOT / name
         if source.is_dir():
@@ -54,6 +53,13 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
         elif source.exists():
             shutil.copy2(source, copy / name)
     (copy / "README.md").touch()
+    return copy
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel built by way of the sdist from a clean copy of the tree."""
+    copy = clean_copy(tmp_path_factory.mktemp("tree"))
     out = tmp_path_factory.mktemp("dist")
     command("-m", "build", "--no-isolation", "--outdir", out, copy, cwd=copy)
     assert list(out.glob("*.tar.gz"))
@@ -75,6 +81,20 @@ def test_the_wheel_holds_the_files_of_the_tree(wheel: Path) -> None:
         metadata = {n.split("/", 1)[1] for n in archive.namelist() if ".dist-info/" in n}
     assert names == expected_files()
     assert {"METADATA", "entry_points.txt", "licenses/LICENSE"} <= metadata
+
+
+def test_type_checkers_follow_an_editable_install(tmp_path: Path) -> None:
+    """It is a path in a .pth file, under which the package lies as it is installed, with its stubs."""
+    copy = clean_copy(tmp_path / "tree")
+    build = f"from setuptools.build_meta import build_editable; build_editable({str(tmp_path)!r})"
+    command("-c", build, cwd=copy)
+    with zipfile.ZipFile(next(tmp_path.glob("*.whl"))) as archive:
+        (name,) = (n for n in archive.namelist() if n.endswith(".pth"))
+        path = Path(archive.read(name).decode().strip())
+    assert (
+        path == copy and (path / "pto_jax" / "ops.pyi").exists() and (path / "pto_jax" / "py.typed").exists()
+    )
+    assert (path / "pto_jax" / "lowering" / "__init__.py").exists()
 
 
 def test_the_installed_package_runs_in_another_folder(installed: Path, tmp_path: Path) -> None:

@@ -67,6 +67,26 @@ def test_the_shape_of_a_tile_is_that_of_its_array() -> None:
     assert batch.shape == np.asarray(batch).shape == (3, 4, 8) and batch.ndim == 3
 
 
+def test_elements_of_a_tile_are_those_of_its_array() -> None:
+    made = pto.tile(X, valid=(2, 3))
+    assert made[1, 2] == 10 and (made[2:, ::2] == X[2:, ::2]).all() and len(made) == 4
+    np.testing.assert_array_equal(np.stack(list(made)), X)
+    assert made.astype(np.float16).dtype == np.float16 and (made.astype(int) == X).all()
+    assert float(jax.jit(lambda t: t[0, 1])(made)) == 1
+
+
+def test_a_notebook_shows_values_and_the_valid_region() -> None:
+    shown = pto.tile(np.where(X == 9, np.nan, X), valid=(2, 3))._repr_html_()
+    assert "vec 4x8xf32, valid 2x3" in shown and "<small>0 to 10</small>" in shown
+    assert shown.count("<td") == 32 and shown.count("#d8d8d8") == 32 - 6
+    assert shown.count("#d62728") == 1 and shown.count("#440154") == 1 and shown.count("#fde725") == 1
+    batch = jax.vmap(pto.tile)(np.zeros((3, 2, 200), np.float32))._repr_html_()
+    assert "tile 0 of 3, vec 2x200xf32" in batch and "every 1. row and 4. column" in batch
+    codes = pto.tile(CODES, dtype="hif8")._repr_html_()
+    assert "<small>0 to 15</small>" in codes
+    assert jax.eval_shape(pto.tile, X)._repr_html_() == "<code>Tile(vec 4x8xf32, traced)</code>"
+
+
 def test_tiles_are_equal_where_type_region_and_words_are() -> None:
     made = pto.tile(X, valid=(2, 3))
     assert made == pto.tile(X, valid=(2, 3)) and made != pto.tile(X, valid=(2, 4)) and made != X.tolist()

@@ -13,9 +13,9 @@ from collections import deque
 from collections.abc import Sequence
 
 from ...errors import DeviceError
-from .process import ending, last_lines
+from .process import OUTPUT_BYTES, ending, last_lines, plain
 
-#: Bytes of the first line of an answer, of the error stream that are kept, and of one read.
+#: Bytes of the first line of an answer, of the error stream in messages, and of one read.
 _LINE, _TAIL, _READ = 4096, 4096, 1 << 18
 #: Bytes of a pipe, where the system lets them be set, and the number of its call for that.
 _PIPE, _SET_PIPE = 1 << 20, 1031
@@ -26,9 +26,9 @@ _ENDING = 1.0
 class Gone(Exception):
     """The process gives no more answers: why, its exit status (None: it was stopped), its last words."""
 
-    def __init__(self, reason: str, status: int | None, tail: str) -> None:
+    def __init__(self, reason: str, status: int | None, output: bytes) -> None:
         super().__init__(reason)
-        self.status, self.tail = status, tail
+        self.status, self.tail, self.output = status, last_lines(output[-_TAIL:]), plain(output)
 
 
 class Conversation:
@@ -93,6 +93,14 @@ class Conversation:
         del self._received[:count]
         return taken
 
+    def said(self) -> str:
+        """What the process wrote to its error stream since this was asked last, the end of it."""
+        with contextlib.suppress(OSError, KeyError):
+            self._hear()
+        found = plain(bytes(self._errors))
+        self._errors.clear()
+        return found
+
     def gone(self, reason: str) -> Gone:
         """What says that the process is stopped, for a reason that its answers give."""
         return self._ended(f"{reason}; stopped", None)
@@ -148,7 +156,7 @@ class Conversation:
         """Keep the end of the error stream."""
         while part := _read(self._stderr.fileno()):
             self._errors += part
-            del self._errors[:-_TAIL]
+            del self._errors[:-OUTPUT_BYTES]
         if part is not None:
             self._selector.unregister(self._stderr)
 
@@ -162,8 +170,8 @@ class Conversation:
     def _ended(self, reason: str, status: int | None) -> Gone:
         with contextlib.suppress(OSError, KeyError):
             self._hear()
-        tail = last_lines(bytes(self._errors))
-        return Gone(f"{reason}: {tail}" if tail else reason, status, tail)
+        tail = last_lines(bytes(self._errors[-_TAIL:]))
+        return Gone(f"{reason}: {tail}" if tail else reason, status, bytes(self._errors))
 
 
 def _read(stream: int) -> bytes | None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from ...errors import DeviceError, Diagnostic, NotExecutableError
@@ -64,7 +64,7 @@ class Command:
             }
             ended = execute(self._template.filled(values), folder, self.timeout)
             _raise_unless_done(ended)
-            return load_outputs(folder / OUTPUTS, case)
+            return replace(load_outputs(folder / OUTPUTS, case), log=ended.output)
 
 
 @dataclass(frozen=True)
@@ -144,9 +144,11 @@ def _raise_unless_done(ended: Ended) -> None:
 
 
 def _failure(ended: Ended) -> Exception:
-    return (
-        _declined(ended.tail or "no reason given") if ended.status == DECLINED else DeviceError(ended.reason)
-    )
+    if ended.status == DECLINED:
+        return _declined(ended.tail or "no reason given")
+    error = DeviceError(ended.reason)
+    error.output = ended.output
+    return error
 
 
 def _declined(reason: str) -> NotExecutableError:

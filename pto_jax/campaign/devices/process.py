@@ -18,6 +18,8 @@ from ...errors import ArgumentError, DeviceError
 
 #: How much of what a process wrote to its error stream is kept, from the end.
 _TAIL_LINES, _TAIL_BYTES = 5, 4096
+#: And of what goes to the folder of a failure.
+OUTPUT_BYTES = 1 << 16
 _POLL = 0.2
 
 
@@ -78,6 +80,8 @@ class Ended:
     status: int | None
     tail: str
     limit: float
+    #: Its error stream, the end of a long one.
+    output: str = ""
 
     @property
     def reason(self) -> str:
@@ -121,7 +125,8 @@ def execute(
         with _group(process.pid):
             hung = _hangs(process, limit, progress)
         status = process.wait()
-    return Ended(None if hung else status, _tail(error_file), limit)
+    output = _end_of(error_file)
+    return Ended(None if hung else status, last_lines(output[-_TAIL_BYTES:]), limit, plain(output))
 
 
 def _hangs(process: subprocess.Popen[bytes], limit: float, progress: Callable[[], object] | None) -> bool:
@@ -149,10 +154,15 @@ def _group(leader: int) -> Iterator[None]:
             os.killpg(leader, signal.SIGKILL)
 
 
-def _tail(path: Path) -> str:
+def _end_of(path: Path) -> bytes:
     with path.open("rb") as file:
-        file.seek(max(0, path.stat().st_size - _TAIL_BYTES))
-        return last_lines(file.read())
+        file.seek(max(0, path.stat().st_size - OUTPUT_BYTES))
+        return file.read()
+
+
+def plain(stream: bytes) -> str:
+    """What a device wrote, as text."""
+    return stream.decode("utf-8", errors="replace")
 
 
 def last_lines(stream: bytes) -> str:

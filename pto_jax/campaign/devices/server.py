@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 
 from ...errors import DeviceError, Diagnostic, NotExecutableError
 from ...generate.programs import Case
@@ -93,19 +94,25 @@ class Server:
         try:
             word, _, reason = process.line().partition(" ")
             if word == OK:
-                return asked.run(process.exactly(asked.size))
+                return replace(asked.run(process.exactly(asked.size)), log=process.said())
             if word == DECLINES:
                 return _declined(reason)
             if word == FAILED:
-                return DeviceError(f"the device says: {reason or 'failed'}")
+                return _failure(f"the device says: {reason or 'failed'}", process.said())
             allowed = f"allowed: {OK}, {DECLINES} REASON, {FAILED} REASON"
             raise process.gone(f"answered {f'{word} {reason}'.strip()[:80]!r}; {allowed}")
         except Gone as gone:
             self._end()
-            return _declined(gone.tail) if gone.status == DECLINED else DeviceError(str(gone))
+            return _declined(gone.tail) if gone.status == DECLINED else _failure(str(gone), gone.output)
         except DeviceError as error:
             return error
 
 
 def _declined(reason: str) -> NotExecutableError:
     return NotExecutableError(Diagnostic("error", f"the device declines: {reason or 'no reason given'}"))
+
+
+def _failure(reason: str, output: str) -> DeviceError:
+    error = DeviceError(reason)
+    error.output = output
+    return error

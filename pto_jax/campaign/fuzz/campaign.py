@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from ...errors import ArgumentError
+from ..known import named
 from .announcement import announcement
 from .block import Block
 from .identity import differences, identity
@@ -25,6 +26,8 @@ from .store import Store
 SAVED = 1.0
 #: What ended a campaign: every block is done, there were too many failures, or the user's interrupt.
 FINISHED, STOPPED, INTERRUPTED = "finished", "stopped at --max-failures", "interrupted"
+#: And its time was over, or there was a cause of failures that is not known.
+OVER, NEW = "stopped after --minutes", "stopped at a new cause"
 
 
 @dataclass(frozen=True)
@@ -32,7 +35,8 @@ class Setup:
     """How a plan is executed on this machine: nothing here changes a result.
 
     This is one of ``processes`` processes, each with a store of its own. ``max_failures`` stops the
-    campaign (0: nothing does). Without ``store`` the results are kept in memory.
+    campaign (0: nothing does), and so does a new cause with ``first_new``; failures of ``known`` causes do
+    not count. Without ``store`` the results are kept in memory.
     """
 
     plan: Plan
@@ -44,11 +48,19 @@ class Setup:
     max_failures: int = 0
     #: Bytes that a worker may hold between two blocks.
     memory: float = math.inf
+    known: frozenset[str] = frozenset()
+    first_new: bool = False
+    #: After which the campaign ends.
+    seconds: float = math.inf
 
 
 @dataclass(frozen=True)
 class Result:
-    """How a campaign ended, with its open store; ``rate`` is in cases per second, 0 if none was executed."""
+    """How a campaign ended, with its open store.
+
+    ``failures`` has those of causes that are not known; ``rate`` is in cases per second, 0 if none was
+    executed.
+    """
 
     ended: str
     store: Store
@@ -66,9 +78,11 @@ def run(setup: Setup, stream: TextIO | None = None) -> Result:
     """
     store = _store(setup)
     done = store.done()
-    total = sum(count for _, count in setup.plan.blocks(setup.process, setup.processes))
+    total = setup.plan.size(setup.process, setup.processes)
     cells = set(store.coverage())
-    progress = Progress(total, stream, sum(done.values()), failures(store), cells=cells)
+    progress = Progress(
+        total, stream, sum(done.values()), failures(store), cells=cells, seconds=setup.seconds
+    )
     progress.say(announcement(setup.plan, setup.workers, total - progress.done))
     todo = (
         store.block(start, count)
@@ -85,13 +99,14 @@ def run(setup: Setup, stream: TextIO | None = None) -> Result:
         progress.clear()
     executed = progress.done > progress.before
     rejected = bool(store.value("rejected"))
-    return Result(ended, store, progress.failures, progress.rate if executed else 0.0, rejected)
+    return Result(ended, store, failures(store, setup.known), progress.rate if executed else 0.0, rejected)
 
 
 def _executed(setup: Setup, store: Store, progress: Progress, todo: Iterator[Block]) -> str:
     """Execute some blocks, and keep at least every :data:`SAVED` seconds what is done; why it ended."""
-    if _too_many(setup, progress):
-        return STOPPED
+    new = failures(store, setup.known)
+    if reason := _enough(setup, progress, new):
+        return reason
     changed: dict[int, Block] = {}
     saved = time.monotonic()
     with _Interrupt() as interrupt, Pool(setup.plan, setup.workers, progress.say, setup.memory) as pool:
@@ -100,10 +115,10 @@ def _executed(setup: Setup, store: Store, progress: Progress, todo: Iterator[Blo
                 if update is not None:
                     changed[update.block.start] = update.block
                 progress.update(None if update is None else update.piece)
-                if update is not None and _too_many(setup, progress):
-                    return STOPPED
-                if interrupt.seen:
-                    return INTERRUPTED
+                if update is not None:
+                    new += sum(named(f.cause) not in setup.known for f in update.piece.failures)
+                if reason := INTERRUPTED if interrupt.seen else _enough(setup, progress, new):
+                    return reason
                 if changed and time.monotonic() - saved >= SAVED:
                     _save(store, setup, pool, changed)
                     saved = time.monotonic()
@@ -112,8 +127,13 @@ def _executed(setup: Setup, store: Store, progress: Progress, todo: Iterator[Blo
     return FINISHED
 
 
-def _too_many(setup: Setup, progress: Progress) -> bool:
-    return 0 < setup.max_failures <= progress.failures
+def _enough(setup: Setup, progress: Progress, new: int) -> str:
+    """Why a campaign with some failures of new causes ends now; nothing while it goes on."""
+    if setup.first_new and new:
+        return NEW
+    if 0 < setup.max_failures <= new:
+        return STOPPED
+    return OVER if progress.elapsed >= setup.seconds else ""
 
 
 class _Interrupt:
@@ -136,9 +156,10 @@ class _Interrupt:
         self.seen = True
 
 
-def failures(store: Store) -> int:
-    """How many failures a store has."""
-    return int(next(store.rows("SELECT count(*) FROM failure"))[0])
+def failures(store: Store, known: frozenset[str] = frozenset()) -> int:
+    """How many failures a store has, of causes that are not known."""
+    grouped = store.rows("SELECT cause, count(*) FROM failure GROUP BY cause")
+    return sum(count for cause, count in grouped if named(cause or "") not in known)
 
 
 def _store(setup: Setup) -> Store:
@@ -147,14 +168,21 @@ def _store(setup: Setup) -> Store:
     if not setup.resume or setup.store is None or not Path(setup.store).exists():
         return Store.create(setup.store, {**wanted, "started": time.time()})
     store = Store.open(setup.store)
+    campaign = store.campaign()
+    longer = setup.plan.count > campaign["count"]
+    if longer:
+        # More of the same cases; blocks that ended with the last one go on.
+        campaign["count"] = setup.plan.count
     # Through JSON, as the stored values went.
-    differing = differences(store.campaign(), json.loads(json.dumps(wanted)))
+    differing = differences(campaign, json.loads(json.dumps(wanted)))
     if differing:
         store.close()
         raise ArgumentError(
             f"{setup.store} holds another campaign: {'; '.join(differing)}; "
             "resume it with its own options, or give another --store"
         )
+    if longer:
+        store.set(count=setup.plan.count)
     return store
 
 

@@ -58,7 +58,7 @@ def failure(outcome: Outcome, record: Record) -> Failure:
         record.cause,
         outcome.message,
         record.folder,
-        _detail(outcome),
+        _detail(outcome) | ({"types": record.types} if record.types else {}),
     )
 
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
+from ...errors import ArgumentError
 from ...lockstep.tables import Tables
 from ...profiles import ProfileName
 from ..machine_names import is_device
@@ -17,6 +18,8 @@ LOCKSTEP_BATCH, LOCKSTEP_ALONE = 8192, 256
 #: Opcodes of a table where each program is compared alone: they compile in about the time that the reference
 #: takes for the table's programs. And those for devices, with the programs in a row that use one table.
 LOCKSTEP_OPCODES, DEVICE_OPCODES, DEVICE_SPAN = 20, 64, 16384
+#: Cases that a failure's machines execute to make it small; what this takes depends on the device.
+SHRINK_CALLS, SHRINK_SECONDS, UNHURRIED = 400, 20.0, 1e6
 _EVERYTHING = Focus()
 
 
@@ -30,8 +33,8 @@ class Plan:
     is executed (all entry functions, generated numbers of blocks). ``lockstep`` makes and executes programs
     as arrays, of tables with at most ``opcodes`` opcodes (None: large tables, for comparison by digests),
     each for ``span`` cases in a row (None: what suits them).
-    ``failures`` is the folder for failures, which are shrunk for ``shrink_seconds`` each. ``case_timeout``
-    and ``dut_timeout`` are in seconds.
+    ``failures`` is the folder for failures, which are shrunk for ``shrink_seconds`` and ``shrink_calls`` of
+    the machines each. ``case_timeout`` and ``dut_timeout`` are in seconds.
     """
 
     seed: int = 0
@@ -51,6 +54,7 @@ class Plan:
     span: int | None = None
     failures: str | None = None
     shrink_seconds: float = 20.0
+    shrink_calls: int = SHRINK_CALLS
     case_timeout: float = 60.0
     dut_timeout: float = 60.0
 
@@ -68,6 +72,16 @@ class Plan:
         for start in range(self.start + process * self.batch, self.end, processes * self.batch):
             yield start, min(self.batch, self.end - start)
 
+    def size(self, process: int = 0, processes: int = 1) -> int:
+        """The number of cases of one process.
+
+        >>> plan = Plan(count=150, batch=64)
+        >>> plan.size(), plan.size(0, 2), plan.size(1, 2)
+        (150, 86, 64)
+        """
+        whole, rest = divmod(self.count, processes * self.batch)
+        return whole * self.batch + min(self.batch, max(0, rest - process * self.batch))
+
     @property
     def tables(self) -> Tables:
         """The tables of programs that are made as arrays."""
@@ -77,6 +91,17 @@ class Plan:
     def to_json(self) -> dict[str, Any]:
         """As JSON values, which a store keeps and a resumed campaign is compared with."""
         return _lists(dataclasses.asdict(self))
+
+    @staticmethod
+    def of_json(values: Mapping[str, Any]) -> Plan:
+        """The plan of the values that a store keeps; ArgumentError for values that are none of a plan."""
+        told = {f.name: values[f.name] for f in dataclasses.fields(Plan) if f.name in values}
+        focus = told.pop("focus", {})
+        try:
+            made: dict[str, Any] = {k: tuple(v) if isinstance(v, list | dict) else v for k, v in told.items()}
+            return Plan(focus=Focus(**{k: tuple(v) for k, v in focus.items()}), **made)
+        except (TypeError, AttributeError) as error:
+            raise ArgumentError(f"what the store says of its campaign is no plan: {error}") from None
 
 
 def _lists(values: dict[str, Any]) -> dict[str, Any]:

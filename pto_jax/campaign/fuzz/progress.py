@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -11,6 +12,8 @@ from .batch import Batch
 
 #: Seconds between two lines, on a terminal and elsewhere.
 REDRAWN, LOGGED = 0.2, 5.0
+#: Cases of a campaign that goes on until its time is over.
+ENDLESS = 1 << 40
 
 
 @dataclass
@@ -36,6 +39,8 @@ class Progress:
     failures: int = 0
     clock: Callable[[], float] = time.monotonic
     cells: set[str] = field(default_factory=set)
+    #: After which the campaign ends, however many cases are left.
+    seconds: float = math.inf
 
     def __post_init__(self) -> None:
         self.before, self.began = self.done, self.clock()
@@ -75,14 +80,24 @@ class Progress:
         """Cases per second since the campaign began or was resumed."""
         return (self.done - self.before) / max(self.clock() - self.began, 1e-9)
 
+    @property
+    def elapsed(self) -> float:
+        """Seconds since the campaign began or was resumed."""
+        return self.clock() - self.began
+
     def __str__(self) -> str:
         share = 100 * self.done // max(1, self.total)
-        left = f"{duration((self.total - self.done) / self.rate)} left" if self.rate else "starting"
+        cases = f"{self.done}/{self.total} cases ({share}%)" if self.total < ENDLESS else f"{self.done} cases"
         rate = f"{self.rate:.{1 if self.rate < 100 else 0}f} programs/s"
-        return (
-            f"{self.done}/{self.total} cases ({share}%), {rate}, "
-            f"{self.failures} failures, {len(self.cells)} coverage cells, {left}"
-        )
+        return f"{cases}, {rate}, {self.failures} failures, {len(self.cells)} coverage cells, {self._left()}"
+
+    def _left(self) -> str:
+        """The time that is left, by the cases or by the end that was given."""
+        until = max(0.0, self.seconds - self.elapsed)
+        if not self.rate and until == math.inf:
+            return "starting"
+        cases = (self.total - self.done) / self.rate if self.rate else math.inf
+        return f"{duration(min(cases, until))} left"
 
     def _show(self, line: str) -> None:
         if not self._terminal:

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import json
+from collections import defaultdict
 from collections.abc import Iterator
 
+from ..junit import JunitCase, Kind
+from ..known import named
 from .store import Store
 
 #: Causes that are shown, and the length of a line.
@@ -11,8 +15,8 @@ CAUSES, WIDTH = 10, 160
 _KINDS = ("equal", "refused", "stopped", "different", "crashed")
 
 
-def summary(store: Store) -> str:
-    """Counts per kind, failures by cause, coverage, the store.
+def summary(store: Store, known: frozenset[str] = frozenset()) -> str:
+    """Counts per kind, failures by cause, with a mark at those that are known, coverage, the store.
 
     >>> from collections import Counter
     >>> from .batch import Batch
@@ -24,33 +28,59 @@ def summary(store: Store) -> str:
     coverage: 1 cells, 1 instructions, 1 element types
     store: in memory
     """
-    return "\n".join(_lines(store))
+    return "\n".join(_lines(store, known))
 
 
-def _lines(store: Store) -> Iterator[str]:
+def _lines(store: Store, known: frozenset[str]) -> Iterator[str]:
     campaign = store.campaign()
     yield f"{campaign.get('tested')} against {campaign.get('reference')}, seed {campaign.get('seed')}"
     kinds = store.kinds()
     order = [*_KINDS, *sorted(set(kinds) - set(_KINDS))]
     counts = ", ".join(f"{kinds[k]} {k}" for k in order if kinds[k])
     yield f"{kinds.total()} cases: {counts or 'none executed'}"
-    yield from _causes(store)
+    yield from _causes(store, known)
     cells = [c.split("|") for c in store.coverage()]
     instructions, types = len({c[0] for c in cells}), len({c[1] for c in cells} - {"-"})
     yield f"coverage: {len(cells)} cells, {instructions} instructions, {types} element types"
     yield f"store: {store.name}"
 
 
-def _causes(store: Store) -> Iterator[str]:
+def _causes(store: Store, known: frozenset[str]) -> Iterator[str]:
     query = """SELECT cause, count(*), min(case_index), case_id, folder FROM failure
                GROUP BY cause ORDER BY count(*) DESC, min(case_index)"""
     grouped = list(store.rows(query))
+    types = _types(store)
     if grouped:
         yield f"failures by cause ({len(grouped)}):"
     for cause, count, index, identity, folder in grouped[:CAUSES]:
         first = (cause or "unknown").splitlines()[0]
         shown = first if len(first) <= WIDTH else first[: WIDTH - 3] + "..."
-        yield f"{count:>7}  {shown}"
-        yield f"         case {identity}, index {index}{f', {folder}' if folder else ''}"
+        yield f"{count:>7}  {shown}{'  (known)' if named(cause or '') in known else ''}"
+        on = f"on {', '.join(sorted(types[cause]))}; " if types[cause] else ""
+        yield f"         {on}case {identity}, index {index}{f', {folder}' if folder else ''}"
     if len(grouped) > CAUSES:
         yield f"         and {len(grouped) - CAUSES} more"
+
+
+def junit_cases(store: Store, known: frozenset[str]) -> list[JunitCase]:
+    """A campaign as tests: all its programs together, and each cause of failures; known ones are skipped."""
+    query = """SELECT cause, count(*), case_id, min(case_index), message, folder FROM failure
+               GROUP BY cause ORDER BY min(case_index)"""
+    kinds = store.kinds()
+    tests = [JunitCase(f"{kinds.total()} programs: {kinds['equal']} equal", "passed")]
+    for cause, count, identity, index, message, folder in store.rows(query):
+        text = f"{count} failures, first case {identity}, index {index}\n{message}\n{folder or ''}"
+        first = next(iter((message or "").splitlines()), "")
+        kind: Kind = "skipped" if named(cause or "") in known else "failure"
+        tests.append(JunitCase(named(cause or ""), kind, first, text=text))
+    return tests
+
+
+def _types(store: Store) -> dict[str, set[str]]:
+    """The element types of each cause's failures."""
+    found: defaultdict[str, set[str]] = defaultdict(set)
+    for cause, detail in store.rows("SELECT cause, detail FROM failure"):
+        types = json.loads(detail or "{}").get("types")
+        if isinstance(types, str) and types:
+            found[cause].add(types)
+    return found

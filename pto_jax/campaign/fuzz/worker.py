@@ -89,9 +89,15 @@ class Guarded:
     def begin(self, task: Task) -> None:
         """Begin a task: causes have the folders that it says, and its unrecorded indices are left out."""
         plan, self._unrecorded = self._plan, task.unrecorded
-        if plan.shrink_seconds:
+        if plan.shrink_seconds and plan.shrink_calls:
             self._recorder = Keeper(
-                plan.failures, plan.shrink_seconds, plan.reference, plan.tested, kept=task.folders
+                plan.failures,
+                plan.shrink_seconds,
+                plan.reference,
+                plan.tested,
+                kept=task.folders,
+                calls=plan.shrink_calls,
+                beat=lambda: self._board.show(self._board.index, recording=True),
             )
 
     def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record:

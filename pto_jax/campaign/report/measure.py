@@ -25,6 +25,7 @@ from ...isa import instructions
 from ...isa.rules.constraints import element_type
 from ...isa.samples.operations import Sample, legal_samples, to_program
 from ...isa.semantics import Formula, Range
+from ...lowering.numerics import Numerics
 from ...profiles import CPU_SIM
 from ...vectors.compare import is_nan, ulp_distance
 from ..targets import Engine
@@ -42,7 +43,7 @@ def measured() -> list[str]:
     return [name for name, i in instructions().items() if i.accuracy.ranges]
 
 
-def measure(numerics: str, names: Iterable[str] | None = None, elements: int = ELEMENTS) -> Histograms:
+def measure(numerics: Numerics, names: Iterable[str] | None = None, elements: int = ELEMENTS) -> Histograms:
     """Distances between this engine's results and the correctly rounded ones, in ULP.
 
     ``numerics`` is that of :func:`pto_jax.compile`; each instruction (by default all :func:`measured` ones)

@@ -1,8 +1,9 @@
 """Names of causes: failures that one defect explains have the same one.
 
-A cause says which instruction is at fault and how its results differ; where they differ as numbers, on
-which element types, and with which attributes that matter. It is a function of the failure alone, so that
-campaigns on many machines group alike.
+A cause says which instruction is at fault and how its results differ; where they differ as numbers, with
+which attributes that matter. Element types are said beside it (:func:`types_at_fault`). A crash is named
+after the signal, the exit status or the exception, and what was said. A cause is a function of the failure
+alone, so that campaigns on many machines group alike.
 """
 
 from __future__ import annotations
@@ -15,6 +16,9 @@ from .differences import difference
 from .isolation import types_of
 from .reduce import Blame
 
+#: Other instructions that a cause names.
+_OTHERS = 3
+
 
 def cause_of(blame: Blame) -> str:
     """The cause of a failure whose instruction has been found."""
@@ -22,28 +26,41 @@ def cause_of(blame: Blame) -> str:
     if not finding.outcome.is_failure:
         return "not reproduced when it was executed again"
     how = difference(finding.outcome, finding.wanted, finding.found)
+    if finding.outcome.kind == "crashed":
+        return str(how)
     ops = [op for op in finding.case.program.walk() if op.name != "arith.constant"]
-    at_fault = next((op for op in ops if op.name == blame.instruction), None)
+    at_fault = _at_fault(blame)
     if at_fault is None:
         return f"{blame.instruction or 'unknown instruction'}: {how}"
     others = sorted({op.name for op in ops} - {at_fault.name})
-    among = f" with {', '.join(others)}" if others else ""
+    listed = ", ".join(others) if len(others) <= _OTHERS else "other instructions"
+    among = f" with {listed}" if others else ""
     subject = _described(at_fault) if how.is_numeric else at_fault.name
     return f"{subject}{among}: {how}"
 
 
+def types_at_fault(blame: Blame) -> str:
+    """The element types of the instruction at fault, as they stand in the smallest program."""
+    op = _at_fault(blame)
+    return "" if op is None else types_of(op)
+
+
+def _at_fault(blame: Blame) -> Op | None:
+    return next((o for o in blame.representative.case.program.walk() if o.name == blame.instruction), None)
+
+
 def _described(op: Op) -> str:
-    """An instruction with its types and the attributes that are not at their defaults.
+    """An instruction with the attributes that are not at their defaults.
 
     >>> from pto_jax.ir.dtypes import F32, I8
     >>> from pto_jax.ir.program import Value, attrs
     >>> from pto_jax.ir.types import RoundMode, TileType
     >>> a, b = (Value(n, TileType(d, 1, 32)) for n, d in (("a", F32), ("b", I8)))
     >>> _described(Op("tcvt", (a,), (b,), attributes=attrs(rmode=RoundMode.FLOOR)))
-    'tcvt f32->i8 rmode=floor'
+    'tcvt rmode=floor'
     """
     attributes = [f"{name}={_word(value)}" for name, value in relevant(op)]
-    return " ".join([op.name, *filter(None, [types_of(op)]), *attributes])
+    return " ".join([op.name, *attributes])
 
 
 def _word(value: AttrValue) -> str:

@@ -20,6 +20,16 @@ Array = NDArray[Any]
 _OUTSIDE, _LOST, _SPURIOUS = "outside the valid region", "not written", "written where it should not be"
 #: A finding of the sanitizer: what made the first of the undefined data so, without names and numbers.
 _UNDEFINED = re.compile(r"\bundefined data\b[^;]*; ([a-z -]+?)(?= \(| \d|$)", re.MULTILINE)
+#: How a process ended, at the beginning of what is said of it.
+_ENDED = re.compile(r"ended by signal \d+ \(\w+\)|exit status \d+|no answer within \S+ s")
+#: What differs between messages of one cause, and the length of what is left.
+_INCIDENTAL = (
+    (re.compile(r"(?<![\w.])(?:~?/[\w.+@-]+)+/?|\b[A-Za-z]:\\\\\S+"), "PATH"),
+    (re.compile(r"\b0x[0-9a-fA-F]+"), "0xN"),
+    (re.compile(r"%\w+"), "%"),
+    (re.compile(r"\b[rs]?\d+(?:\.\d+)?\b"), "N"),
+)
+_LONGEST = 120
 _PLACES = frozenset({_OUTSIDE, _LOST, _SPURIOUS})
 
 
@@ -41,7 +51,7 @@ class Difference:
 def difference(outcome: Outcome, wanted: Run | None, found: Run | None) -> Difference:
     """How a failure differs from what was wanted."""
     if outcome.kind == "crashed":
-        return Difference(f"crash of {_crash(outcome)}")
+        return _crash(outcome)
     differs = outcome.mismatch
     if differs is None:
         undefined = _UNDEFINED.search(outcome.message)
@@ -55,13 +65,30 @@ def difference(outcome: Outcome, wanted: Run | None, found: Run | None) -> Diffe
     return Difference("values", detail, detail not in _PLACES)
 
 
-def _crash(outcome: Outcome) -> str:
-    """Which machine raised what."""
+def _crash(outcome: Outcome) -> Difference:
+    """Which machine raised what: the exception, a signal or an exit status, and what it said."""
     for role, name in (("reference", outcome.reference), ("tested", outcome.tested)):
         rest = outcome.message.removeprefix(f"{name}: ")
         if rest != outcome.message:
-            return f"the {role} machine: {rest.split(':')[0]}"
-    return "a machine"
+            kind, _, said = rest.partition(": ")
+            ended = _ENDED.match(said)
+            head = f"crash of the {role} machine: {kind}" + (f": {ended[0]}" if ended else "")
+            more = normalised(said[ended.end() :] if ended else said)
+            return Difference(head, f"{head}: {more}" if more else head)
+    return Difference("crash of a machine")
+
+
+def normalised(message: str) -> str:
+    """The last words of an error, without paths, addresses, names of values and numbers.
+
+    >>> normalised(": loading | sim.cc:81: no tile %t3 at 0x7f00 in /tmp/x1/case.pto")
+    'sim.cc:N: no tile % at 0xN in PATH'
+    """
+    lines = [part for part in re.split(r"\n| \| ", message.lstrip(": ")) if part.strip()]
+    text = lines[-1].strip() if lines else ""
+    for pattern, plain in _INCIDENTAL:
+        text = pattern.sub(plain, text)
+    return text[:_LONGEST].rstrip()
 
 
 def _form(message: str) -> str:

@@ -5,6 +5,7 @@
 ``inputs.npz``              arguments of the minimal program; ``original-inputs.npz`` those of the other
 ``expected.npz``            what the reference machine gives for the minimal program, where it gives something
 ``got.npz``                 what the tested machine gives
+``output.txt``              what the tested device said, where it said anything
 ``report.json``             identity, machines, versions, the instruction, the first element that differs
 =========================== ==========================================================================
 
@@ -18,6 +19,8 @@ import os
 import platform
 import re
 import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from hashlib import sha256
 from importlib.metadata import version
 from pathlib import Path
@@ -34,29 +37,41 @@ from ..devices.exchange import program_text, save_inputs, save_outputs
 from ..failures import first_difference
 from ..machine_names import device_options
 from .search import Finding
+from .variants import depends
 
 SHRUNK, ORIGINAL, REPORT = "shrunk.pto", "original.pto", "report.json"
 INPUTS, ORIGINAL_INPUTS = "inputs.npz", "original-inputs.npz"
-EXPECTED, GOT = "expected.npz", "got.npz"
+EXPECTED, GOT, OUTPUT = "expected.npz", "got.npz", "output.txt"
 #: Variables of the environment that may change what is computed.
 _FLAGS = re.compile(r"XLA_|LIBTPU_|OMP_|CUDA_VISIBLE|NVIDIA_TF32|JAX_(?!.*(CACHE|TRACEBACK))")
 
 
-def save(
-    parent: Path,
-    original: Case,
-    finding: Finding,
-    instruction: str,
-    cause: str,
-    reference: str,
-    tested: str,
-) -> Path:
-    """Write the folder of a failure into the folder of its cause; the folder's path.
+@dataclass(frozen=True)
+class About:
+    """What is known of a failure beside its programs.
 
-    One of the same case is replaced as a whole.
+    The instruction at fault, its cause, the names of the machines, and what becomes of it where something
+    else is chosen (:mod:`.variants`).
     """
+
+    instruction: str
+    cause: str
+    reference: str
+    tested: str
+    variants: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+
+def save(parent: Path, original: Case, finding: Finding, about: About) -> Path:
+    """Write the folder of a failure into the folder of its cause; the folder's path."""
+    return write(
+        parent / slug(about.cause) / f"seed{original.seed}-{original.index}", original, finding, about
+    )
+
+
+def write(final: Path, original: Case, finding: Finding, about: About) -> Path:
+    """Write the folder of a failure; one of that name is replaced as a whole."""
     case, outcome = finding.case, finding.outcome
-    final = parent / slug(cause) / f"seed{original.seed}-{original.index}"
+    devices = device_options(about.reference, about.tested)
     added = [word for file in loaded() for word in ("--extension", file)]
     report = {
         "id": original.id,
@@ -64,20 +79,22 @@ def save(
         "index": original.index,
         "generator": VERSION,
         "profile": original.profile.name,
-        "reference": reference,
-        "tested": tested,
+        "reference": about.reference,
+        "tested": about.tested,
         "kind": outcome.kind,
-        "instruction": instruction,
-        "cause": cause,
+        "instruction": about.instruction,
+        "cause": about.cause,
         "message": outcome.message,
         "signature": finding.signature,
         "first": _first(finding),
+        "variants": {what: dict(found) for what, found in about.variants.items()},
+        "only": depends(about.variants),
         "shrunk": _execution(case),
         "original": _execution(original),
         "versions": versions(),
         "device": device(),
         "flags": {k: v for k, v in sorted(os.environ.items()) if _FLAGS.match(k)},
-        "command": shlex.join(["pto-jax", "replay", str(final), *device_options(reference, tested), *added]),
+        "command": shlex.join(["pto-jax", "replay", str(final), *devices, *added]),
     }
     with folder_replacing(final) as folder:
         write_text(folder / SHRUNK, program_text(case))
@@ -87,6 +104,8 @@ def save(
         for file, run in ((EXPECTED, finding.wanted), (GOT, finding.found)):
             if run is not None:
                 save_outputs(folder / file, case, run)
+        if outcome.output:
+            write_text(folder / OUTPUT, outcome.output)
         write_text(folder / REPORT, json.dumps(report, indent=1) + "\n")
     return final
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from ...files.terminal import one_line
 from ...generate.programs import Case
 from ..comparison import Outcome
 from ..devices.exchange import load_outputs
@@ -88,6 +89,8 @@ def replay(
     outcome = finding.outcome
     verdict = _verdict(finding, report["kind"], report["signature"])
     said = f"{_TITLES[verdict]}: {outcome.kind}" + (f": {outcome.message}" if outcome.message else "")
+    only = report.get("only")
+    said += f"\n{one_line(only)}" if isinstance(only, str) and only and not original else ""
     shown = [t.name if isinstance(t, Recorded) else n for t, n in zip(targets, names, strict=True)]
     text = _text(failure.case, shown, "\n".join([said, *_first(outcome, finding)]), report)
     return Replay(verdict, text, tuple(withheld))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import math
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from ...errors import PtoError
@@ -38,22 +38,28 @@ class Finding:
 
 
 class Exhausted(Exception):
-    """The time of a search is over."""
+    """The time or the calls of a search are spent."""
 
 
 @dataclass
 class Machines:
-    """The two machines of a failure, the time that is left, and how many cases they have executed."""
+    """The two machines of a failure, what is left to spend, and how many cases they have executed.
+
+    ``calls`` cases may be executed on the machines until ``deadline``; ``beat`` is called before each.
+    """
 
     reference: Target
     tested: Target
     deadline: float = math.inf
+    calls: float = math.inf
+    beat: Callable[[], object] = bool
     steps: int = 0
     _seen: set[str] = field(default_factory=set)
 
     def run(self, case: Case) -> Finding:
         """A case on both machines, whatever time is left."""
         self.steps += 1
+        self.beat()
         seen: list[tuple[Run, Run]] = []
         outcome = compare_case(
             case, self.reference, self.tested, lambda _, wanted, found: seen.append((wanted, found))
@@ -63,9 +69,9 @@ class Machines:
     def fails(self, case: Case | None, signature: str) -> Finding | None:
         """What a legal case gives, where it fails in the wanted way; others are tried once.
 
-        Raises Exhausted when the time is over.
+        Raises Exhausted when the time is over or all calls are spent.
         """
-        if time.monotonic() > self.deadline:
+        if time.monotonic() > self.deadline or self.steps >= self.calls:
             raise Exhausted
         mark = f"{signature} {digest(case)}" if case is not None else ""
         if case is None or mark in self._seen or not is_legal(case) or not ends(case):

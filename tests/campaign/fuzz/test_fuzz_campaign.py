@@ -52,7 +52,7 @@ def test_interrupted_and_killed_campaigns_end_with_the_rows_of_an_uninterrupted_
     first.send_signal(signal.SIGINT)
     out, err = first.communicate(timeout=60)
     assert first.returncode == 130 and "Traceback" not in err
-    assert "interrupted; to continue: pto-jax fuzz --count 66" in err
+    assert "interrupted; to continue: pto-jax fuzz --tested python:fuzz_machines:steady --against" in err
     assert "--store s.sqlite" in err and err.rstrip().endswith("--resume")
     reported = int(re.findall(r"(\d+) cases: ", out)[0])
     assert kept <= reported < 48 and f"{reported // 10 + (reported % 10 > 3)} different" in out

@@ -13,6 +13,7 @@ from pto_jax.campaign.fuzz.identity import differences, identity
 from pto_jax.campaign.fuzz.plan import LOCKSTEP_ALONE, LOCKSTEP_BATCH, LOCKSTEP_OPCODES, Plan
 from pto_jax.campaign.fuzz.store import Store
 from pto_jax.cli import fuzz as commands_fuzz
+from pto_jax.cli.fuzz_resume import resumed
 from pto_jax.generate.options import PRESETS
 
 
@@ -174,17 +175,21 @@ def test_a_machine_that_there_is_not_leaves_no_store(fuzz: Any) -> None:
     assert not list(fuzz.folder.glob("s.sqlite*"))
 
 
-def test_the_command_that_continues_a_campaign_says_all_options(fuzz: Any, setup_of: Any) -> None:
-    given = ["--seed", "3", "--profile", "a5", "--profile", "a2a3", "--store", "a b.sqlite", "--quiet"]
+def test_the_command_that_continues_a_campaign_says_what_the_store_does_not_know(
+    fuzz: Any, setup_of: Any
+) -> None:
+    given = ["--seed", "3", "--profile", "a5", "--store", "a b.sqlite", "--quiet", "--minutes", "3"]
+    given += ["--dut-server", "true", "--known", "k.txt", "--failures", "/f"]
+    (fuzz.folder / "k.txt").write_text("")
     words: list[str] = []
     original = commands_fuzz._plan
 
     def plan(args: Any) -> Plan:
-        words.extend(commands_fuzz._resumed(args).split())
+        words.append(resumed(args))
         return original(args)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(commands_fuzz, "_plan", plan)
         setup_of(*given)
-    expected = "pto-jax fuzz --seed 3 --profile a5 --profile a2a3 --store 'a b.sqlite' --quiet --resume"
-    assert " ".join(words) == expected
+    machine = "pto-jax fuzz --dut-server true --store 'a b.sqlite'"
+    assert words == [f"{machine} --failures /f --known k.txt --quiet --resume"]

@@ -133,7 +133,7 @@ def test_wrong_use_is_a_clear_error(folder: Path, capsys: pytest.CaptureFixture[
 @pytest.mark.parametrize("preset", list(PRESETS))
 def test_cases_survive_text_and_files(preset: str, tmp_path: Path) -> None:
     """What is read from a folder gives the same results as what was written."""
-    from pto_jax.campaign.shrink.folder import save
+    from pto_jax.campaign.shrink.folder import About, save
     from pto_jax.campaign.shrink.search import Finding
 
     def results(case: Case) -> dict[str, object]:
@@ -144,7 +144,7 @@ def test_cases_survive_text_and_files(preset: str, tmp_path: Path) -> None:
         outcome = compare_case(case, Oracle(), Oracle())
         if outcome.kind != "equal":
             continue
-        path = save(tmp_path, case, Finding(outcome), "", "none", "oracle", "oracle")
+        path = save(tmp_path, case, Finding(outcome), About("", "none", "oracle", "oracle"))
         for original in (False, True):
             again = reading.read(path, original).case
             assert {n: i.valid for n, i in again.inputs.items()} == {

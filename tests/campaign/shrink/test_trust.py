@@ -15,7 +15,7 @@ import numpy as np
 import pytest
 
 from pto_jax.campaign.comparison import compare_case
-from pto_jax.campaign.shrink.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK, save
+from pto_jax.campaign.shrink.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK, About, save
 from pto_jax.campaign.shrink.search import Finding
 from pto_jax.campaign.targets import Oracle
 from pto_jax.cli.main import main
@@ -34,7 +34,7 @@ def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
         outcome = compare_case(case, Oracle(), WRONG_ADDITION)
         if outcome.kind == "different":
             finding = Finding(outcome, Oracle().run(case), WRONG_ADDITION.run(case))
-            return save(tmp_path_factory.mktemp("f"), case, finding, "tadd", "why", "oracle", "eager")
+            return save(tmp_path_factory.mktemp("f"), case, finding, About("tadd", "why", "oracle", "eager"))
     raise AssertionError("no case has an addition")
 
 
@@ -207,9 +207,9 @@ def test_a_full_disk_leaves_the_folder_that_was_there(failed: Path, tmp_path: Pa
 
     case: Case = replace(generate(3, 0), seed=6, index=1)
     finding = Finding(compare_case(case, Oracle(), Oracle()))
-    final = save(tmp_path, case, finding, "", "why", "oracle", "oracle")
+    final = save(tmp_path, case, finding, About("", "why", "oracle", "oracle"))
     before = {p.name: p.read_bytes() for p in final.iterdir()}
     with small_disk(200), pytest.raises(FileError):
-        save(tmp_path, case, finding, "", "why", "oracle", "eager")
+        save(tmp_path, case, finding, About("", "why", "oracle", "eager"))
     assert {p.name: p.read_bytes() for p in final.iterdir()} == before
     assert [p.name for p in final.parent.iterdir()] == [final.name]

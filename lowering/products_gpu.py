@@ -1,0 +1,89 @@
+"""Products of floats on GPUs: the ascending fold as one kernel, whose loop keeps the sums in registers.
+
+A loop of XLA's is a launch per step on a GPU. Here a block of rows and columns is one Triton program that
+runs through K with ``fma.rn.f32``, which is the step of the fold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+
+from pto_jax.ir.dtypes import F32
+
+if TYPE_CHECKING:
+    from jaxtyping import Float32, UInt32
+
+_like: Any = jax.ShapeDtypeStruct
+#: Rows and columns of a program's block, at most.
+ROWS, COLUMNS = 32, 64
+#: ``(x, y, z) -> x * y + z`` with one rounding, of float32 blocks.
+Fused = Callable[[Any, Any, Any], Any]
+
+
+def fused(x: Float32[Array, "*s"], y: Float32[Array, "*s"], z: Float32[Array, "*s"]) -> Float32[Array, "*s"]:
+    """``fma.rn.f32``; Triton would round the product of ``x * y + z`` by itself."""
+    from jax.experimental.pallas import triton
+
+    (result,) = triton.elementwise_inline_asm(
+        "fma.rn.f32 $0, $1, $2, $3;",
+        args=[x, y, z],
+        constraints="=f,f,f,f",
+        pack=1,
+        result_shape_dtypes=[_like(z.shape, np.float32)],
+    )
+    return result
+
+
+def fold(
+    x: UInt32[Array, "batch M K"], y: UInt32[Array, "batch K N"], fma: Fused = fused, interpret: bool = False
+) -> UInt32[Array, "batch M N"]:
+    """float32 words of the fold ``s = fma(x[i, k], y[k, j], s)`` from +0, NaN canonical."""
+    from jax.experimental import pallas as pl
+    from jax.experimental.pallas import triton
+
+    batch, (m, k, n) = x.shape[0], (*x.shape[1:], y.shape[2])
+    rows, columns = min(_power(m), ROWS), min(_power(n), COLUMNS)
+    # Triton's indices are of 32 bits, and blocks powers of two.
+    with jax.enable_x64(False):
+        x = jnp.pad(x, ((0, 0), (0, -m % rows), (0, 0))).swapaxes(1, 2)
+        y = jnp.pad(y, ((0, 0), (0, 0), (0, -n % columns)))
+        shape = (batch, x.shape[2], y.shape[2])
+        total = pl.pallas_call(
+            partial(_block, k, (rows, columns), fma),
+            out_shape=_like(shape, np.uint32),
+            grid=(batch, shape[1] // rows, shape[2] // columns),
+            out_specs=pl.BlockSpec((1, rows, columns), lambda b, i, j: (b, i, j)),
+            interpret=interpret,
+            compiler_params=None if interpret else triton.CompilerParams(),
+            name="pto_product",
+        )(x, y)
+        result: Array = total[:, :m, :n]
+        return result
+
+
+def _power(size: int) -> int:
+    return 1 << (size - 1).bit_length()
+
+
+def _block(k: int, shape: tuple[int, int], fma: Fused, x: Any, y: Any, total: Any) -> None:
+    """One block of the sums; ``x`` is [batch, K, M], so that a step reads lines of both."""
+    from jax.experimental import pallas as pl
+
+    batch, i, j = (pl.program_id(axis) for axis in range(3))
+    rows, columns = (pl.ds(place * size, size) for place, size in zip((i, j), shape, strict=True))
+
+    def step(at: Any, sums: Any) -> Any:
+        u = lax.bitcast_convert_type(x[batch, at, rows], np.float32)
+        v = lax.bitcast_convert_type(y[batch, at, columns], np.float32)
+        return fma(jnp.broadcast_to(u[:, None], shape), jnp.broadcast_to(v[None, :], shape), sums)
+
+    sums = lax.fori_loop(np.int32(0), np.int32(k), step, jnp.zeros(shape, np.float32))
+    words = lax.bitcast_convert_type(sums, np.uint32)
+    total[0] = jnp.where(sums != sums, np.uint32(F32.canonical_nan), words)

@@ -1,0 +1,1 @@
+"""Programs before and after compiler passes: whole corpora compared, and the instruction where they part."""

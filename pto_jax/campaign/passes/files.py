@@ -1,0 +1,188 @@
+"""A file before and after a pass: equal or not, and the instruction at which they part."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from ...api import load
+from ...errors import ArgumentError, FileError, PtoError
+from ...ir.languages import Language
+from ...ir.program import Program
+from ...profiles import ProfileName
+from ...runtime.array_files import read_inputs
+from .. import translation
+from ..failures import first_difference
+from ..translation import Failure, Pair, Result
+from . import interpreted
+from .alignment import Parting, parting, place
+from .trace import Span, trace
+
+#: ``equal`` on every input; ``same``: the programs say the same; ``different``; ``rejected``: only the
+#: program after is refused, or it is missing; ``skipped``: the programs cannot be compared.
+Kind = Literal["equal", "same", "different", "rejected", "skipped"]
+
+
+@dataclass(frozen=True)
+class Comparing:
+    """How programs are compared: ``count`` inputs of a ``seed``, under a profile (none: the texts' own).
+
+    Beside a program ``NAME.pto`` an input ``NAME.npz`` may stand, which is tried first.
+
+    ``ulp`` as in :class:`..translation.Pair`; ``language_after`` is that of the texts after.
+    """
+
+    count: int = 16
+    seed: int = 0
+    profile: ProfileName | None = None
+    grid: int = 1
+    ulp: Mapping[str, int] = field(default_factory=dict)
+    language: Language | None = None
+    language_after: Language | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """What became of one program: its name, how many inputs were compared, and what differs where.
+
+    ``before`` and ``after`` are the places of the instructions at which the programs part.
+    """
+
+    name: str
+    kind: Kind
+    message: str = ""
+    inputs: int = 0
+    seconds: float = 0.0
+    before: str = ""
+    after: str = ""
+    parting: str = ""
+    element: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def is_failure(self) -> bool:
+        """Whether the pass is at fault."""
+        return self.kind in ("different", "rejected")
+
+    def to_json(self) -> dict[str, Any]:
+        """As JSON values, without what is not known."""
+        return {
+            k: round(v, 3) if k == "seconds" else v for k, v in vars(self).items() if v not in ("", {}, 0)
+        }
+
+
+def compare_files(name: str, before: Path, after: Path, how: Comparing) -> Verdict:
+    """Compare the programs of two files; what cannot be read or compared is a verdict too."""
+    began = time.perf_counter()
+    verdict = _compared(name, before, after, how)
+    return replace(verdict, seconds=time.perf_counter() - began)
+
+
+def _compared(name: str, before: Path, after: Path, how: Comparing) -> Verdict:
+    try:
+        first = load(before, language=how.language)
+    except (FileError, PtoError) as error:
+        return Verdict(name, "skipped", f"before: {_line(error)}")
+    if not after.exists():
+        return Verdict(name, "rejected", f"{after}: no such file")
+    try:
+        second = load(after, language=how.language_after)
+    except (FileError, PtoError) as error:
+        return Verdict(name, "rejected", f"after: {_line(error)}")
+    if first == second:
+        return Verdict(name, "same")
+    inputs = 0
+    for entry in _entries(first):
+        verdict = _entry(Verdict(name, "equal"), (first, second), entry, how, before.with_suffix(".npz"))
+        if verdict.kind != "equal":
+            return verdict
+        inputs += verdict.inputs
+    return Verdict(name, "equal", inputs=inputs)
+
+
+def _entries(program: Program) -> list[str | None]:
+    if program.fragment:
+        return [None]
+    return [f.name for f in program.entries if f.body.ops] or [None]
+
+
+def _entry(
+    found: Verdict, programs: tuple[Program, Program], entry: str | None, how: Comparing, file: Path
+) -> Verdict:
+    """The verdict on an entry function: on generated inputs, or on that of a file where there is one."""
+    before, after = programs
+    options: dict[str, Any] = {"grid": how.grid, "entry": entry, "partial_launch": True}
+    try:
+        profile = translation.pair(before, before, how.profile, **options).before.profile.name
+    except PtoError as error:
+        return replace(found, kind="skipped", message=f"before: {_line(error)}")
+    try:
+        both = translation.pair(before, after, profile, **options)
+    except PtoError as error:
+        return replace(found, kind="rejected", message=f"after: {_line(error)}")
+    both = replace(both, ulp=how.ulp, run=interpreted.run)
+    try:
+        result = _result(both, how, file)
+    except (FileError, PtoError) as error:
+        return replace(found, kind="skipped", message=_line(error))
+    if result.failure is None:
+        return replace(found, inputs=result.compared)
+    failure = result.failure
+    where = locate(both, failure)
+    return replace(
+        found,
+        kind="different",
+        message=str(failure),
+        inputs=result.compared,
+        before=place(where.before if where else None),
+        after=place(where.after if where else None) or _broken(failure),
+        parting=str(where) if where else "",
+        element=first_difference(failure.comparison, "buffer", "before", "after"),
+    )
+
+
+def _result(both: Pair, how: Comparing, file: Path) -> Result:
+    """What the input in a file shows, where there is one, and then generated ones."""
+    given = Result(0)
+    if file.is_file():
+        values, _ = read_inputs(both.before, str(file))  # pyright: ignore[reportArgumentType]
+        given = translation.compare(both, values)
+    if given.failure is not None:
+        return given
+    try:
+        made = translation.validate(both, how.count, how.seed)
+    except ArgumentError:
+        if given.compared:
+            return given
+        raise
+    return replace(made, compared=given.compared + made.compared)
+
+
+def locate(both: Pair, failure: Failure) -> Parting | None:
+    """Where two programs part on an input on which they differ; None where that cannot be seen."""
+    if failure.comparison is None:
+        return None
+    first = trace(both.before, {a.name: failure.inputs[a.name] for a in both.arguments})
+    second = trace(both.after, both.ordered(failure.inputs))
+    output = failure.comparison.operand
+    names = [a.name for a in both.arguments]
+    if output in names and not both.before.program.fragment:
+        memory = Span(names.index(output), 0, 1 << 62)
+        return parting(first, second, (memory, memory))
+    if output in first.tiles and output in second.tiles:
+        return parting(first, second, (first.tiles[output], second.tiles[output]))
+    return None
+
+
+def _line(error: Exception) -> str:
+    return str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+
+
+def _broken(failure: Failure) -> str:
+    """The place of a rule that only the program after breaks."""
+    problem = failure.problem
+    if problem is None or problem.span is None:
+        return ""
+    return f"{problem.span.file}:{problem.span.line}: {problem.instruction or ''}".rstrip()

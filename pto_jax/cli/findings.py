@@ -1,0 +1,79 @@
+"""Findings of the verifier for other tools: annotations of GitHub, and SARIF."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from .. import __version__
+from ..errors import Diagnostic
+
+FORMATS = ("text", "github", "sarif")
+_LEVELS = {"error": "error", "warning": "warning"}
+#: What a finding without a rule is called.
+_NO_RULE = "verifier"
+_SCHEMA = "https://json.schemastore.org/sarif-2.1.0.json"
+
+
+def placed(diagnostic: Diagnostic, file: str | None) -> str:
+    """A finding with its place in the text, or at least its file."""
+    return diagnostic.render() if diagnostic.span or file is None else f"{file}: {diagnostic.render()}"
+
+
+def github(diagnostic: Diagnostic, file: str) -> str:
+    r"""A finding as a command of GitHub's workflows, which shows it at its line.
+
+    >>> github(Diagnostic("error", "100% wrong\nhere", rule="tadd.types"), "a,b.pto")
+    '::error file=a%2Cb.pto,title=tadd.types::100%25 wrong%0Ahere'
+    """
+    span = diagnostic.span
+    place = f",line={span.line},col={span.col}" if span is not None else ""
+    name = _property(span.file if span is not None else file)
+    level = _LEVELS.get(diagnostic.severity, "notice")
+    title = _property(_rule(diagnostic))
+    return f"::{level} file={name}{place},title={title}::{_data(_text(diagnostic))}"
+
+
+def sarif(findings: Sequence[tuple[str, Diagnostic]]) -> str:
+    """Findings, each with the name of its file, as a SARIF log."""
+    rules = sorted({_rule(d) for _, d in findings})
+    driver = {
+        "name": "pto-jax",
+        "version": __version__,
+        "rules": [{"id": rule} for rule in rules],
+    }
+    results = [_result(file, d, rules) for file, d in findings]
+    run = {"tool": {"driver": driver}, "columnKind": "unicodeCodePoints", "results": results}
+    return json.dumps({"$schema": _SCHEMA, "version": "2.1.0", "runs": [run]}, indent=1)
+
+
+def _result(file: str, diagnostic: Diagnostic, rules: Sequence[str]) -> dict[str, Any]:
+    span, rule = diagnostic.span, _rule(diagnostic)
+    place: dict[str, Any] = {"artifactLocation": {"uri": span.file if span is not None else file}}
+    if span is not None:
+        place["region"] = {"startLine": span.line, "startColumn": span.col}
+    return {
+        "ruleId": rule,
+        "ruleIndex": rules.index(rule),
+        "level": _LEVELS.get(diagnostic.severity, "note"),
+        "message": {"text": _text(diagnostic)},
+        "locations": [{"physicalLocation": place}],
+    }
+
+
+def _text(diagnostic: Diagnostic) -> str:
+    about = [part for part in (diagnostic.instruction, diagnostic.operand) if part]
+    return f"{': '.join(about)}: {diagnostic.message}" if about else diagnostic.message
+
+
+def _rule(diagnostic: Diagnostic) -> str:
+    return diagnostic.rule or _NO_RULE
+
+
+def _data(text: str) -> str:
+    return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
+
+
+def _property(text: str) -> str:
+    return _data(text).replace(":", "%3A").replace(",", "%2C")

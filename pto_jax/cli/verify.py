@@ -1,0 +1,54 @@
+"""The command ``verify``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections import Counter
+
+from ..api import load, resolve_profile, verify
+from ..errors import Diagnostic, FileError, ParseError
+from .findings import github, placed, sarif
+from .options import ACCEPTED, REJECTED, USAGE
+
+
+def run(args: argparse.Namespace) -> int:
+    """Verify the files and print what is found; the exit status."""
+    status = ACCEPTED
+    everything: list[tuple[str, Diagnostic]] = []
+    for file in args.files:
+        try:
+            findings, verdict = _findings(args, file)
+        except FileError as error:
+            print(f"pto-jax verify: error: {error}", file=sys.stderr)
+            status = USAGE
+            continue
+        everything += ((file, d) for d in findings)
+        if args.format == "text":
+            for diagnostic in findings:
+                print(placed(diagnostic, file))
+            if verdict:
+                print(verdict)
+        if any(d.severity == "error" for d in findings):
+            status = max(status, REJECTED)
+    if args.format == "github":
+        for file, diagnostic in everything:
+            print(github(diagnostic, file))
+    elif args.format == "sarif":
+        print(sarif(everything))
+    return status
+
+
+def _findings(args: argparse.Namespace, file: str) -> tuple[list[Diagnostic], str]:
+    """What is wrong with a program, and the verdict in a line; of one that cannot be read the first error."""
+    try:
+        program = load(file, language=args.language)
+    except ParseError as error:
+        return list(error.diagnostics), ""
+    build = {"arch": args.arch, "level": args.level, "auto_sync": args.auto_sync}
+    found = verify(program, args.profile, portable=args.portable, **build)
+    count = Counter(d.severity for d in found)
+    target = resolve_profile(program, args.profile, arch=args.arch).name
+    said = f"{target}, portable" if args.portable else target
+    verdict = "rejected" if count["error"] else "accepted"
+    return list(found), f"{file}: {verdict} ({said}): {count['error']} errors, {count['warning']} warnings"

@@ -1,0 +1,295 @@
+"""Instructions as Python functions on tiles and arrays, made from their declarations."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
+from enum import IntEnum
+from functools import cache, lru_cache
+from typing import Any
+
+import jax
+import numpy as np
+
+from .. import isa
+from ..errors import PtoError
+from ..interpreter import Execution, Operand, TileRef
+from ..ir.dtypes import DType
+from ..ir.program import Value
+from ..ir.types import ScalarType, TileType, VectorType
+from ..lowering import RULES, JaxMachine, Plan, Semantics
+from ..lowering.words import x64
+from . import conversion
+from .choices import choices
+from .dispatch import is_concrete
+from .op_call import OPTIONS, call_forms, request_of
+from .op_messages import forms_text, python_name
+from .op_request import Request
+from .op_types import Typed, destination_size, resolve
+from .state import Report
+from .tiles import Tile, tile
+
+#: The module that users find the functions in.
+PUBLIC = "pto_jax.ops"
+#: Types of Python's numbers.
+_KINDS: dict[type, Callable[[str], float]] = {int: int, float: float}
+_GLOBAL_MEMORY = ("gm", "ptr")
+_DEFAULTS: dict[str, Any] = {
+    "dst": None,
+    "profile": "a2a3",
+    "numerics": "exact",
+    "out_of_region": None,
+    "subnormals": "keep",
+    "checks": False,
+}
+
+
+def is_function(instruction: isa.Instruction) -> bool:
+    """Whether an instruction can be called on tiles and arrays alone."""
+    operands = instruction.operands
+    return (
+        instruction.syntax == "tile"
+        and instruction.name in RULES
+        and not any(o.kind in _GLOBAL_MEMORY and not o.optional for o in operands)
+    )
+
+
+# -- functions -----------------------------------------------------------------------------------------
+
+
+@cache
+def function(name: str) -> Callable[..., Any]:
+    """The function of an instruction, by its name in programs."""
+    instruction = isa.instructions()[name]
+
+    def call(*sources: Any, **options: Any) -> Any:
+        made = _compiled(instruction, sources, options)
+        result, report = _call(instruction, sources, options) if made is None else made
+        if options.get("checks"):
+            return result, report
+        report.raise_if_broken()
+        return result
+
+    call.__name__ = call.__qualname__ = python_name(instruction)
+    call.__module__ = PUBLIC
+    call.__doc__ = _help(instruction)
+    call.__signature__ = _signature(instruction)  # type: ignore[attr-defined]
+    return call
+
+
+def _signature(instruction: isa.Instruction) -> inspect.Signature:
+    """Sources by position, those of longer overloads with a default; options by keyword."""
+    forms = call_forms(instruction)
+    longest, shortest = max(forms, key=len), min(forms, key=len)
+    kind = inspect.Parameter
+    parameters = [kind("sources", kind.VAR_POSITIONAL)]
+    if all(form == longest[: len(form)] for form in forms):
+        parameters = [
+            kind(n, kind.POSITIONAL_ONLY, default=kind.empty if i < len(shortest) else None)
+            for i, n in enumerate(longest)
+        ]
+    defaults = {a.name: a.default for a in instruction.attributes}
+    defaults |= {name: _DEFAULTS[name] for name in OPTIONS}
+    parameters += [kind(name, kind.KEYWORD_ONLY, default=value) for name, value in defaults.items()]
+    return inspect.Signature(parameters)
+
+
+def _help(instruction: isa.Instruction) -> str:
+    lines = [instruction.summary, "", forms_text(instruction, call_forms(instruction)), ""]
+    lines += [instruction.semantics, ""]
+    lines += [_destination_help(o) for o in instruction.destinations if o.kind == "tile"]
+    lines += [f"{a.name}: {a.meaning} (default {_shown(a.default)})" for a in instruction.attributes]
+    if len([o for o in instruction.destinations if o.kind == "tile"]) > 1:
+        listed = ", ".join(o.name for o in instruction.destinations if o.kind == "tile")
+        lines.append(f"dst=: a tuple ({listed}) of Tiles, TileTypes, element types or None.")
+    return "\n".join(lines)
+
+
+def _destination_help(operand: isa.Operand) -> str:
+    note = f"{operand.note}; " if operand.note else ""
+    if operand.role == "inout":
+        return f"{operand.name}: {note}read and written, dst= is required"
+    size = operand.extent.text if operand.extent is not None else "type and region of the first source"
+    left = "not returned unless dst= is a tuple; " if operand.optional and operand.beside is None else ""
+    return f"{operand.name}: {note}{left}without dst= it has {size}"
+
+
+def _shown(value: Any) -> str:
+    return value.name if isinstance(value, IntEnum) else str(value)
+
+
+# -- calls ---------------------------------------------------------------------------------------------
+
+
+def _call(
+    instruction: isa.Instruction, sources: Sequence[Any], options: Mapping[str, Any]
+) -> tuple[Any, Report]:
+    """The result of a call and the rules on run-time values that it broke."""
+    semantics = _semantics(options)
+    request, arguments = _request(instruction, sources, options, semantics)
+    typed = resolve(request)
+    values = {}
+    for index, v in enumerate((*typed.op.ins, *typed.op.outs)):
+        if v.name in arguments:
+            values[v.name] = _value(v, arguments[v.name], f"{instruction.name}: source {index}")
+    # The guard is for data: constants of the instruction's own rule may go to the device.
+    with x64(), jax.transfer_guard("allow"):
+        return _execute(request, typed, semantics, values)
+
+
+def _semantics(options: Mapping[str, Any]) -> Semantics:
+    given = (options.get(n, _DEFAULTS[n]) for n in ("profile", "numerics", "out_of_region", "subnormals"))
+    return choices(*given)
+
+
+def _request(
+    instruction: isa.Instruction, sources: Sequence[Any], options: Mapping[str, Any], semantics: Semantics
+) -> tuple[Request, dict[str, Any]]:
+    attributes = {n: v for n, v in options.items() if n not in OPTIONS}
+    return request_of(instruction, sources, options.get("dst"), attributes, semantics.profile)
+
+
+# -- calls with arrays that are there ------------------------------------------------------------------
+
+
+def _compiled(
+    instruction: isa.Instruction, sources: tuple[Any, ...], options: Mapping[str, Any]
+) -> tuple[Any, Report] | None:
+    """The call as one compiled function of its arrays; None where it has none.
+
+    Tracers, arrays of other libraries and lists take the long way, and so do instructions that only print.
+    """
+    dst = options.get("dst")
+    data = {"dst": dst} if is_concrete(dst) else {}
+    numbers = [type(s) in _KINDS for s in sources]
+    if not instruction.destinations or not all(
+        number or is_concrete(s) for number, s in zip(numbers, sources, strict=True)
+    ):
+        return None
+    static = tuple((n, v) for n, v in options.items() if n not in data and n != "checks")
+    try:
+        call = _function_of(instruction, static)
+    except TypeError:  # An option that has no hash, such as a list, or a tuple with a Tile.
+        return None
+    _semantics(options)
+    try:
+        if any(numbers):
+            kinds = (tuple(map(_kind_of, sources)), _kind_of(dst) if data else None)
+            listed = zip(sources, _scalar_types(instruction, static, *kinds), strict=True)
+            what = f"{instruction.name}: source"
+            sources = tuple(s if d is None else _number(repr(s), _KINDS[type(s)], d, what) for s, d in listed)
+        # The guard is for data: numbers may go to the device.
+        with x64(), jax.transfer_guard("allow") if any(numbers) else nullcontext():
+            made: tuple[Any, Report] = call(sources, data)
+    except PtoError:  # The long way raises it without the frames of a trace.
+        return None
+    return made
+
+
+@lru_cache(maxsize=4096)
+def _function_of(instruction: isa.Instruction, static: tuple[tuple[str, Any], ...]) -> Any:
+    options = dict(static)
+    return jax.jit(lambda sources, data: _call(instruction, sources, {**options, **data}))
+
+
+@lru_cache(maxsize=4096)
+def _number(shown: str, kind: Callable[[str], float], declared: DType, what: str) -> Any:
+    """A Python number, by its representation (0.0 is not -0.0), as an array of its type."""
+    return conversion.as_scalar(kind(shown), declared, what)
+
+
+def _shaped(shape: tuple[int, ...], dtype: Any) -> Any:
+    return jax.ShapeDtypeStruct(shape, dtype)  # type: ignore[no-untyped-call]
+
+
+def _kind_of(x: Any) -> Any:
+    """What types of a call follow from: the type of a tile, shape and type of an array, None for a number."""
+    if isinstance(x, Tile):
+        return x.type
+    return None if isinstance(x, int | float) else _shaped(x.shape, x.dtype)
+
+
+@lru_cache(maxsize=4096)
+def _scalar_types(
+    instruction: isa.Instruction, static: tuple[tuple[str, Any], ...], sources: tuple[Any, ...], dst: Any
+) -> tuple[DType | None, ...]:
+    """The element type of each source that is a Python number, for a call with such arguments."""
+
+    def abstract(kind: Any) -> Any:
+        if isinstance(kind, TileType):
+            return Tile(_shaped(kind.shape, kind.dtype.word), None, None, kind)
+        return 0 if kind is None else kind
+
+    options = dict(static) | ({} if dst is None else {"dst": abstract(dst)})
+    request, _ = _request(instruction, tuple(map(abstract, sources)), options, _semantics(options))
+    types = {v.name: v.type for v in resolve(request).op.ins}
+    declared = (types[n] if k is None else None for n, k in zip(request.form, sources, strict=True))
+    return tuple(t.dtype if isinstance(t, ScalarType) else None for t in declared)
+
+
+def _value(declared: Value, given: Any, what: str) -> Any:
+    """A source as the machine takes it: a Tile, or a 0-d array of its type."""
+    if isinstance(declared.type, ScalarType):
+        return conversion.as_scalar(given, declared.type.dtype, what)
+    if isinstance(given, Tile):
+        return given
+    assert isinstance(declared.type, TileType)
+    return tile(given, type=declared.type)
+
+
+def _execute(
+    request: Request, typed: Typed, semantics: Semantics, values: Mapping[str, Any]
+) -> tuple[Any, Report]:
+    machine = JaxMachine(semantics, Plan([], {}), {}, checks=True)
+    types = {v.name: v.type for v in (*typed.op.ins, *typed.op.outs)}
+    wanted = dict(request.destinations)
+    operands: dict[str, Operand] = {}
+    for name in typed.bound.values:
+        t = types[name]
+        if isinstance(t, VectorType):
+            continue
+        if name not in values:
+            assert isinstance(t, TileType)
+            operands[name] = TileRef(t, machine.blank(name, t), *_fresh_region(request, name, t, values))
+        elif isinstance(t, TileType):
+            argument = values[name]
+            slot = machine.adopt(name, t, argument.words)
+            operands[name] = TileRef(t, slot, argument.valid_rows, argument.valid_cols)
+        else:
+            assert isinstance(t, ScalarType)
+            operands[name] = conversion.opaque_scalar(values[name], t.dtype)
+        # A fresh tile of the size that the sources give it has nothing of its own to report.
+        if isinstance(t, TileType) and (name in values or isinstance(wanted.get(name), TileType)):
+            machine.region(typed.op, operands[name], name)
+    return _results(typed, machine, operands, types)
+
+
+def _results(
+    typed: Typed, machine: JaxMachine, operands: Mapping[str, Operand], types: Mapping[str, Any]
+) -> tuple[Any, Report]:
+    bound = typed.bound
+    vectors = {n: t for n in bound.values if isinstance(t := types[n], VectorType)}
+    made = machine.execute(Execution(typed.op, bound, operands, bound.attrs, vectors))
+    written = [o.name for o in bound.instruction.destinations if o.name in bound.values]
+    results = tuple(
+        made[n] if n in vectors else Tile.of(machine.words(operands[n]), operands[n]) for n in written
+    )
+    result = results[0] if len(results) == 1 else results or None
+    return result, Report.of(machine.violations)
+
+
+def _fresh_region(request: Request, name: str, t: TileType, values: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Valid sizes of a new destination: static ones from its type, others as the sources have them."""
+    if t.v_row is not None and t.v_col is not None:
+        return t.v_row, t.v_col
+    tiles = {n: v for n, v in values.items() if isinstance(v, Tile) and n in request.form}
+    sizes = {n: (v.valid_rows, v.valid_cols) for n, v in tiles.items()}
+    size = destination_size(request, name, t.dtype, {n: v.type for n, v in tiles.items()}, sizes)
+    region = size[1] if size is not None else next(iter(sizes.values()), t.shape)
+    rows, cols = (_index(r) if n is None else n for n, r in zip(t.valid, region, strict=True))
+    return rows, cols
+
+
+def _index(size: Any) -> Any:
+    return size if isinstance(size, int) else size.astype(np.int32)

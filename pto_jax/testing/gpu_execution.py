@@ -1,0 +1,190 @@
+"""Executing a GPU program on this machine: its instructions in the order that XLA scheduled them.
+
+Arrays are bytes here: what a kernel does with its buffers is in its code. Loops and conditionals are
+followed; what is no kernel of ours (sorts, library calls) is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .gpu_host import Host
+from .gpu_program import Program, Step
+from .gpu_translation import Kernel, Refused
+
+#: The bytes of an array; of a tuple, its members.
+Buffer: TypeAlias = "NDArray[np.uint8] | tuple[Buffer, ...]"
+
+_BYTES = {"pred": 1, "token": 0, "s4": 1, "u4": 1, "f8e4m3fn": 1, "f8e5m2": 1, "bf16": 2}
+_ARRAY = re.compile(r"([a-z]\w*)\[([\d,]*)\](\{[^}]*\})?")
+#: Longer loops take minutes here.
+MAX_TRIPS = 4096
+
+
+class Execution:
+    """A program with its kernels."""
+
+    def __init__(self, program: Program, modules: Sequence[str]) -> None:
+        self.program, self.host = program, Host(modules)
+        self._names = _kernel_names(program, self.host)
+
+    def run(self, arguments: Sequence[NDArray[Any]], coarse: int = 0) -> list[NDArray[np.uint8]]:
+        """The bytes of the results."""
+        self.host.perturb(coarse)
+        given = [np.frombuffer(np.ascontiguousarray(a).tobytes(), np.uint8).copy() for a in arguments]
+        return _flat(self._computation(self.program.entry, given))
+
+    def _computation(self, name: str, arguments: Sequence[Buffer]) -> Buffer:
+        values: dict[str, Buffer] = {}
+        result: Buffer = ()
+        for step in self.program.computations[name]:
+            values[step.name] = result_ = self._step(step, values, arguments)
+            result = result_ if step.is_root else result
+        return result
+
+    def _step(self, step: Step, values: dict[str, Buffer], arguments: Sequence[Buffer]) -> Buffer:
+        operands = [values[n] for n in step.operands if n in values]
+        match step.operation:
+            case "parameter":
+                return arguments[int(step.arguments)]
+            case "constant":
+                return _constant(step)
+            case "bitcast":
+                return operands[0]
+            case "tuple":
+                return tuple(operands)
+            case "get-tuple-element":
+                index = re.search(r"index=(\d+)", step.attributes)
+                assert index is not None
+                return operands[0][int(index.group(1))]
+            case "copy" if step.name not in self._names:
+                return np.array(operands[0])
+            case "while":
+                return self._loop(step, operands[0])
+            case "call":
+                return self._computation(step.computation("to_apply"), operands)
+            case "conditional":
+                which = _scalar(operands[0], step)
+                return self._computation(step.branches[which], [operands[1 + which]])
+        if step.name in self._names:
+            return self._launch(step, operands)
+        inside = {s.operation for s in self.program.computations.get(_called(step), ())} & {"sort"}
+        raise Refused("sort" if inside else step.operation)
+
+    def _loop(self, step: Step, state: Buffer) -> Buffer:
+        body, condition = step.computation("body"), step.computation("condition")
+        for trip in range(MAX_TRIPS + 1):
+            if step.trips is not None and trip == step.trips:
+                return state
+            if step.trips is None and not _flat(self._computation(condition, [state]))[0][0]:
+                return state
+            state = self._computation(body, [state])
+        raise Refused(f"a loop of more than {MAX_TRIPS} trips")
+
+    def _launch(self, step: Step, operands: Sequence[Buffer]) -> Buffer:
+        """A kernel takes its operands' buffers, each once, then those of its results.
+
+        A result that is written over an operand has a buffer too, which is not used.
+        """
+        kernel = self.host.kernels[self._names[step.name]]
+        sizes = [prod(d) * width for _, d, width in shapes(step.type)]
+        unique = list({id(b): b for o in operands for b in _flat(o)}.values())
+        results = [np.zeros(size, np.uint8) for size in sizes]
+        inside = _written_over(kernel, unique, sizes)
+        buffers = [np.array(b) if i in inside else b for i, b in enumerate(unique)]
+        self.host.run(kernel.name, [*buffers, *results])
+        for place, number in inside.items():
+            results[number] = buffers[place]
+        return tuple(results) if step.type.startswith("(") else results[0]
+
+
+def _written_over(
+    kernel: Kernel, operands: Sequence[NDArray[np.uint8]], sizes: Sequence[int]
+) -> dict[int, int]:
+    """Results that are written over operands: position of the operand -> number of the result."""
+    if len(kernel.uses) != len(operands) + len(sizes):
+        raise Refused(f"a kernel of {len(kernel.uses)} buffers for {len(operands)} + {len(sizes)} arrays")
+    found: dict[int, int] = {}
+    free = [i for i, use in enumerate(kernel.uses[: len(operands)]) if use == "written"]
+    for number, size in enumerate(sizes):
+        if kernel.uses[len(operands) + number] == "unused":
+            places = [i for i in free if operands[i].nbytes == size and i not in found]
+            if not places:
+                raise Refused("a result without a buffer")
+            found[places[0]] = number
+    if len(found) != len(free):
+        raise Refused("operands that are written, and no results")
+    return found
+
+
+def _kernel_names(program: Program, host: Host) -> dict[str, str]:
+    """The kernel of every launched instruction; equal computations share one."""
+    names: dict[str, str] = {}
+    shared: dict[str, str] = {}
+    for step in program.steps():
+        own = re.sub(r"\W", "_", step.name)
+        body = _body(program, step)
+        if own in host.kernels:
+            names[step.name] = own
+            shared.setdefault(body, own)
+        elif step.operation == "fusion" and body in shared:
+            names[step.name] = shared[body]
+    return names
+
+
+def _body(program: Program, step: Step) -> str:
+    """A fused computation without the names in it."""
+    if step.operation != "fusion":
+        return step.name
+    place: dict[str, int] = {}
+    lines = []
+    for inner in program.computations[step.computation("calls")]:
+        place[inner.name] = len(place)
+        operands = [place.get(n, -1) for n in inner.operands]
+        constant = inner.arguments if inner.operation in ("constant", "parameter") else ""
+        attributes = re.sub(r", (metadata|frontend_attributes)=\{.*?\}(?=,|$)", "", inner.attributes)
+        lines.append(f"{inner.type} {inner.operation} {operands} {constant} {attributes}")
+    return "\n".join(lines)
+
+
+def shapes(type_: str) -> list[tuple[str, tuple[int, ...], int]]:
+    """Element type, dimensions and bytes per element of the arrays of a type."""
+    text = re.sub(r"/\*.*?\*/", "", type_)
+    found = []
+    for name, dims, _ in _ARRAY.findall(text):
+        width = _BYTES.get(name) if name in _BYTES else int(name.lstrip("fsuc")) // 8
+        assert width is not None
+        found.append((name, tuple(int(d) for d in dims.split(",") if d), width))
+    return found
+
+
+def _constant(step: Step) -> NDArray[np.uint8]:
+    ((name, dims, width),) = shapes(step.type)
+    kind = {"p": "?", "s": f"i{width}", "u": f"u{width}", "f": f"f{width}"}.get(name[0])
+    if dims or kind is None or name in _BYTES.keys() - {"pred"}:
+        raise Refused(f"constant {step.type}")
+    text = step.arguments.strip()
+    value = text == "true" if name == "pred" else int(text) if kind[0] in "iu" else float(text)
+    return np.frombuffer(np.array(value, kind).tobytes(), np.uint8)
+
+
+def _called(step: Step) -> str:
+    return step.computation("calls") if step.operation == "fusion" else ""
+
+
+def _scalar(buffer: Buffer, step: Step) -> int:
+    """Which branch of a conditional a flag or number selects."""
+    (flag,) = _flat(buffer)
+    if flag.nbytes == 1:
+        return 0 if flag[0] else 1
+    return min(max(int(flag.view(np.int32)[0]), 0), len(step.branches) - 1)
+
+
+def _flat(buffer: Buffer) -> list[NDArray[np.uint8]]:
+    return [b for member in buffer for b in _flat(member)] if isinstance(buffer, tuple) else [buffer]

@@ -1,0 +1,88 @@
+"""Kernels of a GPU as functions of this machine, executed thread by thread.
+
+Between this and a GPU remain the selection of instructions, whose result the PTX shows, and ptxas.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import threading
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from .gpu_translation import Kernel, kernels, translated
+
+#: Bytes of a thread's stack and of a barrier, and threads of a warp.
+_STACK, _BARRIER, _WARP = 1 << 18, 32, 32
+
+
+class Host:
+    """The kernels of LLVM modules, compiled for this machine."""
+
+    def __init__(self, modules: Sequence[str]) -> None:
+        import llvmlite.binding as llvm  # type: ignore[import-not-found, unused-ignore]  # pyright: ignore
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        self.kernels: dict[str, Kernel] = {}
+        self._engines: dict[str, Any] = {}
+        self._coarse: list[ctypes.c_int64] = []
+        for text in modules:
+            self._add(llvm, text)
+
+    def _add(self, llvm: Any, text: str) -> None:
+        found = kernels(text)
+        module = llvm.parse_assembly(translated(text, found))
+        module.verify()
+        machine = llvm.Target.from_default_triple().create_target_machine(
+            cpu=llvm.get_host_cpu_name(), features=llvm.get_host_cpu_features().flatten(), opt=1
+        )
+        engine = llvm.create_mcjit_compiler(module, machine)
+        engine.finalize_object()
+        for kernel in found:
+            self.kernels[kernel.name] = kernel
+            self._engines[kernel.name] = engine
+        if "rcp.approx.ftz.d" in text:
+            address = engine.get_global_value_address("coarse")
+            self._coarse.append(ctypes.c_int64.from_address(address))
+
+    @property
+    def is_coarse(self) -> bool:
+        """Whether a kernel has reciprocals of which the device promises 20 places only."""
+        return bool(self._coarse)
+
+    def perturb(self, places: int) -> None:
+        """Let coarse reciprocals be off by units in the last of their places."""
+        for value in self._coarse:
+            value.value = places << 32
+
+    def run(self, name: str, buffers: Sequence[NDArray[np.uint8]]) -> None:
+        """Execute every thread of a kernel on its buffers."""
+        kernel, engine = self.kernels[name], self._engines[name]
+        types = [*[ctypes.c_void_p] * len(buffers), ctypes.c_int32]
+        call = ctypes.CFUNCTYPE(None, *types)(engine.get_function_address(f"run_{kernel.symbol}"))
+        pointers = [b.ctypes.data for b in buffers]
+        if not kernel.cooperative:
+            call(*pointers, 0)
+            return
+        _barriers(engine, kernel.threads)
+        size = threading.stack_size(_STACK)
+        threads = [threading.Thread(target=call, args=(*pointers, t)) for t in range(kernel.threads)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        threading.stack_size(size)
+
+
+def _barriers(engine: Any, threads: int) -> None:
+    """The barrier of a block and those of its warps."""
+    initialise = ctypes.CDLL(None).pthread_barrier_init
+    block, warps = (engine.get_global_value_address(n) for n in ("pto_block", "pto_warps"))
+    places = [(block, threads)]
+    places += [(warps + _BARRIER * i, min(_WARP, threads)) for i in range(-(-threads // _WARP))]
+    for address, count in places:
+        initialise(ctypes.c_void_p(address), None, ctypes.c_uint(count))

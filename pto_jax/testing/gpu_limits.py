@@ -1,0 +1,36 @@
+"""What code for a GPU may show: approximations with their reason, launches, scratch memory.
+
+The table beside this file has what instructions need beyond one launch and no scratch memory, on any target:
+launches per call, and bytes of temporary memory per byte of arguments.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+
+@cache
+def table() -> dict[str, Any]:
+    """The table: approximations with instructions, PTX and reason; launches and scratch by instruction."""
+    found: dict[str, Any] = json.loads((files(__package__) / "gpu_limits.json").read_text())
+    return found
+
+
+def allowed(instruction: str, mark: str) -> bool:
+    """Whether the code of an instruction may have a PTX instruction."""
+    return any(mark in a["marks"] and instruction in a["instructions"] for a in table()["approximations"])
+
+
+def launches(instruction: str) -> int:
+    """Kernels that a call may launch."""
+    number: int = table()["launches"].get(instruction, 1)
+    return number
+
+
+def scratch(instruction: str) -> float:
+    """Bytes of temporary memory per byte of arguments."""
+    ratio: float = table()["scratch"].get(instruction, 0.0)
+    return ratio

@@ -1,0 +1,116 @@
+"""The program that XLA made for a GPU: its instructions, and how many kernels a call launches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+#: Instructions that are launched, when they stand in a scheduled computation.
+KERNELS = frozenset(
+    "fusion custom-call sort copy copy-start dynamic-update-slice dynamic-slice transpose reduce concatenate "
+    "scatter gather memset".split()
+)
+_HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
+_LINE = re.compile(r"^  (ROOT )?%?([\w.\-]+) = (.*)$")
+_NAMES = re.compile(r"%([\w.\-]+)")
+
+
+@dataclass(frozen=True)
+class Step:
+    """One instruction: its name, type and operation, its operands' names, and its attributes as text."""
+
+    name: str
+    type: str
+    operation: str
+    operands: tuple[str, ...]
+    arguments: str
+    attributes: str
+    is_root: bool
+
+    def computation(self, attribute: str) -> str:
+        """The computation that an attribute names."""
+        found = re.search(rf"\b{attribute}=%?([\w.\-]+)", self.attributes)
+        assert found is not None, (attribute, self.attributes)
+        return found.group(1)
+
+    @property
+    def branches(self) -> tuple[str, ...]:
+        """The computations of a conditional."""
+        several = re.search(r"branch_computations=\{([^}]*)\}", self.attributes)
+        if several is not None:
+            return tuple(_NAMES.findall(several.group(1)))
+        return self.computation("true_computation"), self.computation("false_computation")
+
+    @property
+    def trips(self) -> int | None:
+        """How often a loop is executed, None where that is not known."""
+        known = re.search(r'known_trip_count":\{"n":"(\d+)"', self.attributes)
+        return int(known.group(1)) if known is not None else None
+
+
+@dataclass(frozen=True)
+class Program:
+    """Scheduled computations by name; ``entry`` is the one that a call executes."""
+
+    computations: dict[str, tuple[Step, ...]]
+    entry: str
+
+    def launches(self, computation: str | None = None) -> int:
+        """Kernels per call; loops whose trip count is not known count once, conditionals by their longest."""
+        return sum(map(self._launched, self.computations[computation or self.entry]))
+
+    def _launched(self, step: Step) -> int:
+        match step.operation:
+            case "while":
+                once = sum(self.launches(step.computation(part)) for part in ("body", "condition"))
+                return once * (step.trips or 1)
+            case "conditional":
+                return max(map(self.launches, step.branches))
+            case "call":
+                return self.launches(step.computation("to_apply"))
+        return int(step.operation in KERNELS)
+
+    def steps(self) -> Iterator[Step]:
+        """The instructions of all computations."""
+        for steps in self.computations.values():
+            yield from steps
+
+
+def read(text: str) -> Program:
+    """The program of a text in XLA's notation."""
+    computations: dict[str, tuple[Step, ...]] = {}
+    entry, name, steps = "", "", list[Step]()
+    for line in text.splitlines():
+        head = _HEAD.match(line)
+        if head is not None:
+            name, steps = head.group(2), []
+            entry = name if head.group(1) else entry
+        elif line == "}":
+            computations[name] = tuple(steps)
+        else:
+            found = _LINE.match(line)
+            if found is not None and name:
+                steps.append(_step(*found.groups()))
+    return Program(computations, entry)
+
+
+def _step(root: str | None, name: str, rest: str) -> Step:
+    end = _closed(rest, 0) if rest.startswith("(") else rest.index(" ")
+    type_, rest = rest[:end], rest[end:].lstrip()
+    operation, _, rest = rest.partition("(")
+    end = _closed("(" + rest, 0) - 1
+    arguments, attributes = rest[: end - 1], rest[end:]
+    return Step(
+        name, type_, operation, tuple(_NAMES.findall(arguments)), arguments, attributes, root is not None
+    )
+
+
+def _closed(text: str, start: int) -> int:
+    """The position behind the parenthesis that closes the one at ``start``."""
+    depth = 0
+    for i in range(start, len(text)):
+        depth += {"(": 1, ")": -1}.get(text[i], 0)
+        if not depth:
+            return i + 1
+    raise ValueError(f"no closing parenthesis: {text[:80]}")

@@ -1,0 +1,119 @@
+"""Failures in folders made smaller, what they depend on, and what devices said."""
+
+from __future__ import annotations
+
+import json
+import shlex
+import sys
+from dataclasses import replace
+from itertools import islice
+from pathlib import Path
+
+import pytest
+
+from pto_jax.campaign.comparison import Outcome, compare_case
+from pto_jax.campaign.devices.dut import Command
+from pto_jax.campaign.devices.server import Server
+from pto_jax.campaign.recorder import Keeper
+from pto_jax.campaign.results import Run
+from pto_jax.campaign.shrink.differences import normalised
+from pto_jax.campaign.shrink.further import shrink_folder, size
+from pto_jax.campaign.shrink.reading import read
+from pto_jax.campaign.shrink.search import Machines
+from pto_jax.campaign.shrink.variants import depends, varied
+from pto_jax.campaign.targets import Oracle
+from pto_jax.cli.main import main
+from pto_jax.generate.options import PRESETS
+from pto_jax.generate.programs import Case, cases
+from tests.campaign.shrink.planted import WRONG_ADDITION
+
+TESTED = "python:tests.campaign.shrink.planted:WRONG_ADDITION"
+
+
+@pytest.fixture
+def outcome() -> Outcome:
+    found = (compare_case(case, Oracle(), WRONG_ADDITION) for case in cases(6, 1000, PRESETS["everything"]))
+    return next(o for o in found if o.is_failure)
+
+
+def test_calls_are_what_a_failure_may_cost(outcome: Outcome, tmp_path: Path) -> None:
+    seen: list[int] = []
+    keeper = Keeper(tmp_path, 1e6, "oracle", TESTED, calls=4, beat=lambda: seen.append(1))
+    record = keeper(outcome, Oracle(), WRONG_ADDITION)
+    # Four to make it small, and some to see what it depends on.
+    assert record.folder is not None and 4 <= len(seen) <= 4 + 40
+
+
+def test_a_folder_is_made_smaller(
+    outcome: Outcome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    record = Keeper(tmp_path, 1e6, "oracle", TESTED, calls=8)(outcome, Oracle(), WRONG_ADDITION)
+    assert record.folder is not None
+    before = read(record.folder)
+    assert main(["shrink", record.folder, "--calls", "300"]) == 2
+    assert f"not executed: {TESTED}; allow it with --trust" in capsys.readouterr().err
+    assert size(read(record.folder).case) == size(before.case)
+    assert main(["shrink", str(tmp_path), "--trust", "--calls", "300"]) == 0
+    said = capsys.readouterr().out
+    after = read(record.folder)
+    assert f"{record.folder}: smaller: " in said and size(after.case) < size(before.case)
+    assert after.report["cause"] == before.report["cause"]
+    again = shrink_folder(record.folder, 300, tested=TESTED)
+    assert again.verdict == "as small" and size(read(record.folder).case) == size(after.case)
+    assert shrink_folder(record.folder, 10, tested="oracle:a5", against="oracle").verdict == "gone"
+    assert main(["replay", record.folder, "--trust"]) == 1
+    assert main(["shrink", record.folder, "--calls", "0"]) == 2
+
+
+class OnlyRint:
+    """Conversions with the mode RINT are one too large on a5."""
+
+    name = "rint"
+
+    def run(self, case: Case) -> Run:
+        run = Oracle().run(case)
+        modes = [str(op.attrs.get("rmode")) for op in case.program.walk() if op.name == "tcvt"]
+        if case.profile.name != "a5" or not any("RINT" in m or m == "1" for m in modes):
+            return run
+        return Run({n: replace(o, words=o.words + o.words.dtype.type(1)) for n, o in run.outputs.items()})
+
+
+def test_what_a_failure_depends_on_is_said() -> None:
+    options = replace(PRESETS["straight"], only=frozenset({"tcvt"}), statements=1, profiles=("a5",))
+    found = (compare_case(case, Oracle(), OnlyRint()) for case in cases(3, 400, options))
+    (outcome,) = islice((o for o in found if o.is_failure), 1)
+    machines = Machines(Oracle(), OnlyRint())
+    variants = varied(machines, machines.run(outcome.case))
+    assert variants["profile"]["a5"] == "fails" and "fails" not in (
+        variants["profile"]["a2a3"],
+        variants["profile"]["cpu_sim"],
+    )
+    modes = variants["tcvt rmode"]
+    assert [m for m, kind in modes.items() if kind == "fails"] == ["rint"] and "equal" in modes.values()
+    assert "fails with tcvt rmode rint, not with" in depends(variants)
+
+
+def test_what_a_device_said_is_kept(outcome: Outcome, tmp_path: Path) -> None:
+    script = "import sys; print('\\n'.join(f'step {i}' for i in range(30)), file=sys.stderr); sys.exit(4)"
+    command = shlex.join([sys.executable, "-S", "-c", script.replace("{", "{{").replace("}", "}}")])
+    for device in (Command(command + " {program} {inputs} {outputs}", 20), Server(command, 20)):
+        found = compare_case(outcome.case, Oracle(), device)
+        keeper = Keeper(tmp_path / device.name[:8], 60, "oracle", device.name, calls=3)
+        record = keeper(found, Oracle(), device)
+        assert record.cause == "crash of the tested machine: DeviceError: exit status 4: step N"
+        assert record.folder is not None
+        kept = (Path(record.folder) / "output.txt").read_text().split()
+        assert kept[:2] == ["step", "0"] and kept[-1] == "29"
+        assert json.loads((Path(record.folder) / "report.json").read_text())["cause"] == record.cause
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        (": cannot open /tmp/pto-jax-dut-x1/case.pto", ": cannot open /tmp/pto-jax-dut-zz9/case.pto"),
+        (": boot | assert at 0x7f12 of %r3", ": boot | other | assert at 0xdead of %t17"),
+        (": KeyError: 'r12'", ": KeyError: 'r3'"),
+    ],
+)
+def test_messages_of_one_cause_are_alike(one: str, other: str) -> None:
+    assert normalised(one) == normalised(other) != normalised(": something else")

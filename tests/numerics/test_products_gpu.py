@@ -1,0 +1,72 @@
+"""The kernel for products on GPUs, in Pallas' interpreter, against the fold in float64."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from pto_jax.lowering import bits, products, products_gpu
+from pto_jax.lowering.words import x64
+
+
+def fused(x: Any, y: Any, z: Any) -> Any:
+    """What ``fma.rn.f32`` computes: the float64 sum rounded to odd, then to float32."""
+    with x64():
+        wide = [bits.decode32(jax.lax.bitcast_convert_type(v, np.uint32)) for v in (x, y, z)]
+        words = bits.encode32(products.odd_sum(wide[0] * wide[1], wide[2]))
+        return jax.lax.bitcast_convert_type(words, np.float32)
+
+
+def words(shape: tuple[int, ...], seed: int, exponents: tuple[int, int]) -> NDArray[np.uint32]:
+    """Random float32 words with biased exponents in a range, some infinite, NaN or zero."""
+    rng = np.random.default_rng(seed)
+    fields = rng.integers(*exponents, shape).astype(np.uint32) << np.uint32(23)
+    found = (rng.integers(0, 2**32, shape, np.uint64).astype(np.uint32) & np.uint32(0x807FFFFF)) | fields
+    special = rng.random(shape) < 0.002
+    return np.where(
+        special, rng.choice(np.array([0, 0x80000000, 0x7F800000, 0x7FC00000], np.uint32), shape), found
+    )
+
+
+@pytest.mark.parametrize("exponents", [(120, 134), (0, 255), (50, 70)])
+@pytest.mark.parametrize("shape", [(2, 16, 16, 16), (1, 33, 7, 70), (3, 1, 5, 1)])
+def test_the_kernel_is_the_fold(shape: tuple[int, int, int, int], exponents: tuple[int, int]) -> None:
+    batch, m, k, n = shape
+    x, y = (jax.numpy.asarray(words(s, i, exponents)) for i, s in enumerate([(batch, m, k), (batch, k, n)]))
+    got = products_gpu.fold(x, y, fma=fused, interpret=True)
+    with x64():
+        wanted = products._careful(products.Precision(46, exact=False), x, y)
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+
+
+@pytest.mark.parametrize(("wide", "kernel"), [(False, True), (True, False)])
+def test_code_for_cuda_is_the_kernel_where_words_hold_the_operands(wide: bool, kernel: bool) -> None:
+    x, y = words((16, 16), 1, (120, 134)), words((16, 16), 2, (120, 134))
+
+    def product(x: Any, y: Any) -> Any:
+        with x64():
+            both = (bits.decode32(x), bits.decode32(y)) if wide else None
+            return products.fold(x, y, products.Precision(46, exact=False), both)
+
+    traced = jax.jit(product).trace(x, y)
+    text = str(traced.lower(lowering_platforms=("cuda",)).as_text())
+    assert ("pto_product" in text) == kernel and ("stablehlo.while" in text) != kernel
+    assert "pto_product" not in str(traced.lower(lowering_platforms=("cpu",)).as_text())
+
+
+def test_rounding_to_the_grid_of_float32_keeps_words_in_between() -> None:
+    """XLA for GPUs drops a conversion to float32 and back, which is all that :func:`settle32` has."""
+    values = np.array([1 + 2.0**-30, -(2.0**-149) * 1.5, 3e38, 1e39, 0.0, -0.0, np.nan, 2.0**-126])
+    with x64():
+        plain, apart = (
+            np.asarray(f(jax.numpy.asarray(values))) for f in (bits.settle32, bits.settle32_apart)
+        )
+        text = str(jax.jit(bits.settle32_apart).lower(values).as_text())
+    np.testing.assert_array_equal(
+        plain.view(np.uint64)[values == values], apart.view(np.uint64)[values == values]
+    )
+    assert np.isnan(apart[6]) and "bitcast_convert" in text and "stablehlo.select" in text

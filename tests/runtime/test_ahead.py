@@ -1,0 +1,63 @@
+"""Kernels ahead of time: lowered and exported, with arrays and tiles."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.export
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax.examples import EXAMPLES
+from pto_jax.runtime.tiles import _type_of_text, _type_text
+
+ADD = pto.compile(pto.load(EXAMPLES["vector_add"].path))
+TADD = pto.compile(pto.parse("%d = tadd %a, %b : !pto.tile<8x8xf32>"))
+X = np.arange(64, dtype=np.float32).reshape(8, 8)
+
+
+def test_shapes_follow_from_the_program_or_are_given() -> None:
+    ones = [jnp.ones(4096, jnp.float32)] * 3
+    for lowered in (ADD.lower(), ADD.lower(*ones), ADD.lower(z=ones[0], x=ones[0], y=ones[0])):
+        assert "stablehlo" in lowered.as_text()
+    assert (ADD.lower().compile()(*ones)["z"] == 2).all()
+
+
+def test_a_kernel_is_exported_for_several_platforms() -> None:
+    exported: Any = ADD.export(platforms=("cpu", "cuda"))
+    assert exported.platforms == ("cpu", "cuda")
+    assert (exported.call(*[jnp.ones(4096, jnp.float32)] * 3)["z"] == 2).all()
+
+
+def test_tiles_are_exported() -> None:
+    exported: Any = TADD.export()
+    made = exported.call(X, X)["d"]
+    assert isinstance(made, pto.Tile) and (np.asarray(made) == 2 * X).all()
+
+
+@pytest.mark.parametrize(
+    "t",
+    [
+        pto.tile_type("f16", 16, 64, valid=(3, 5)),
+        pto.tile_type("i8", 32, 64, loc="left"),
+        pto.TileType("f32", 16, 64, None, 7),
+        pto.tile_type("f4e2m1x2", 1, 64, pad="zero"),
+    ],
+)
+def test_the_types_of_exported_tiles_are_text(t: Any) -> None:
+    text = _type_text((t,))
+    assert b"!pto.tile_buf<" in text and _type_of_text(text) == (t,)
+
+
+def test_shapes_that_the_program_leaves_open_are_asked_for() -> None:
+    kernel = pto.compile(pto.load(EXAMPLES["softmax"].path))
+    match = (
+        r"does not say the shape of argument 'x' \(ptr<f32>\); allowed: .*jax\.ShapeDtypeStruct\(\(64, 64\)"
+    )
+    with pytest.raises(pto.ArgumentError, match=match):
+        kernel.lower()
+    shape: Any = jax.eval_shape(lambda: jnp.zeros((64, 64), jnp.float32))
+    assert kernel.lower(shape, shape, 64, 64) is not None

@@ -1,0 +1,69 @@
+"""Calls with arrays that are there are one compiled function: nothing is traced or dispatched again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+from unittest import mock
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+import pto_jax as pto
+from pto_jax.runtime import kernel as kernels
+
+X = jnp.ones((8, 8), jnp.float32)
+TILE = pto.tile(X)
+PART = pto.tile(X, valid=(4, 8))
+ADD = pto.compile(pto.parse("%d = tadd %a, %b : !pto.tile<8x8xf32>"))
+CALLS: dict[str, Callable[[], Any]] = {
+    "fragment of arrays": lambda: ADD(X, X)["d"],
+    "fragment of tiles": lambda: ADD(TILE, TILE)["d"],
+    "fragment of numpy arrays": lambda: ADD(np.ones((8, 8), np.float32), X)["d"],
+    "op of arrays": lambda: pto.ops.tadd(X, X),
+    "op of tiles": lambda: pto.ops.tadd(TILE, PART),
+    "op with a number": lambda: pto.ops.tadds(X, 1.0),
+    "op with a type": lambda: pto.ops.tcvt(X, dst="i32"),
+    "op with a destination": lambda: pto.ops.tadds(X, 1, dst=PART),
+    "op with attributes": lambda: pto.ops.tcvt(X, dst="i32", rmode="FLOOR", profile="a5", numerics="fast"),
+    "op with checks": lambda: pto.ops.tadd(X, X, checks=True)[0],
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_a_second_call_prepares_nothing_in_python(name: str) -> None:
+    first = CALLS[name]()
+    with (
+        mock.patch.object(kernels.Kernel, "_run", side_effect=AssertionError("prepared again")),
+        mock.patch("pto_jax.runtime.op_functions._call", side_effect=AssertionError("prepared again")),
+        jax.no_tracing(),
+    ):
+        assert CALLS[name]() == first
+
+
+def test_numbers_may_change_without_a_trace() -> None:
+    for number in (1.0, 2.5, -0.0, 0.0):
+        with jax.no_tracing() if number != 1.0 else mock.MagicMock():
+            found = pto.ops.tmuls(X, number).array
+        assert (found == number).all() and (np.signbit(found) == np.signbit(np.float32(number))).all()
+
+
+def test_numbers_that_the_type_cannot_hold_are_still_refused() -> None:
+    x = jnp.ones((1, 16), jnp.int16)
+    pto.ops.tadds(x, 5)
+    with pytest.raises(pto.ArgumentError, match="found 70000, which i16 cannot hold"):
+        pto.ops.tadds(x, 70000)
+
+
+def test_errors_have_no_frames_of_a_trace() -> None:
+    for call in (lambda: ADD(X, X[:4]), lambda: pto.ops.tadd(X, X[:4])):
+        with pytest.raises(pto.PtoError) as caught:
+            call()
+        assert not getattr(caught.value, "__notes__", None) and caught.value.__cause__ is None
+
+
+def test_results_of_a_fragment_keep_their_order() -> None:
+    kernel = pto.compile(pto.parse("%z = tneg %a : !pto.tile<8x8xf32>\n%b = tabs %a : !pto.tile<8x8xf32>"))
+    assert list(kernel(X)) == list(kernel(np.asarray(X).tolist())) == ["z", "b"]

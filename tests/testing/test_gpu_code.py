@@ -1,0 +1,224 @@
+"""The check of GPU code reads programs, translates kernels and judges what it finds; it compiles elsewhere.
+
+What needs the compiler for GPUs is the command itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from pto_jax import isa
+from pto_jax.isa.samples.operations import legal_samples
+from pto_jax.profiles import A5
+from pto_jax.testing import gpu_code, gpu_findings, gpu_limits, gpu_program, gpu_target
+from pto_jax.testing.differential import make_case
+from pto_jax.testing.gpu_constants import respelled
+from pto_jax.testing.gpu_execution import shapes
+from pto_jax.testing.gpu_findings import Finding
+from pto_jax.testing.gpu_target import Code
+from pto_jax.testing.gpu_translation import Kernel, Refused, kernels, translated
+
+HLO = """HloModule jit_pto_case, is_scheduled=true
+
+%body (p.1: (s32[], f32[4,8])) -> (s32[], f32[4,8]) {
+  %p.1 = (s32[], f32[4,8]{1,0}) parameter(0)
+  %get-tuple-element = s32[] get-tuple-element(%p.1), index=0
+  %get-tuple-element.1 = f32[4,8]{1,0} get-tuple-element(%p.1), index=1
+  %add_fusion = s32[] fusion(%get-tuple-element), kind=kLoop, calls=%fused_add
+  %mul_fusion = f32[4,8]{1,0} fusion(%get-tuple-element.1), kind=kLoop, calls=%fused_mul
+  ROOT %tuple = (s32[], f32[4,8]{1,0}) tuple(%add_fusion, %mul_fusion)
+}
+
+%condition (p.2: (s32[], f32[4,8])) -> pred[] {
+  %p.2 = (s32[], f32[4,8]{1,0}) parameter(0)
+  %i = s32[] get-tuple-element(%p.2), index=0
+  ROOT %compare_fusion = pred[] fusion(%i), kind=kLoop, calls=%fused_compare
+}
+
+ENTRY %main (a: f32[4,8]) -> f32[4,8] {
+  %a = f32[4,8]{1,0} parameter(0)
+  %zero = s32[] constant(0)
+  %copy = f32[4,8]{1,0} copy(%a)
+  %start = (s32[], f32[4,8]{1,0}) tuple(%zero, %copy)
+  %while = (s32[], f32[4,8]{1,0}) while(%start), condition=%condition, body=%body, KNOWN
+  ROOT %result = f32[4,8]{1,0} get-tuple-element(%while), index=1
+}
+"""
+KNOWN = 'backend_config={"known_trip_count":{"n":"5"}}'
+LLVM = """target triple = "nvptx64-nvidia-cuda"
+@shared_0 = private unnamed_addr addrspace(3) global [128 x i32] undef
+
+define ptx_kernel void @loop_fusion(ptr noalias readonly align 16 %0, ptr noalias writeonly %1) #0 {
+  %3 = addrspacecast ptr %0 to ptr addrspace(1)
+  %4 = tail call i32 @llvm.nvvm.read.ptx.sreg.ctaid.x(), !range !2
+  %5 = tail call i32 @llvm.nvvm.read.ptx.sreg.tid.x(), !range !3
+  %6 = getelementptr float, ptr addrspace(1) %3, i32 %5
+  %7 = load float, ptr addrspace(1) %6, align 4, !invariant.load !4
+  %8 = fcmp uno float %7, 0.000000e+00
+  %9 = select i1 %8, float -nan(0x3FFFFF), float f0x3F800000
+  store float %9, ptr %1, align 4
+  ret void
+}
+
+declare noundef i32 @llvm.nvvm.read.ptx.sreg.tid.x() #1
+declare noundef i32 @llvm.nvvm.read.ptx.sreg.ctaid.x() #1
+attributes #0 = { nounwind "nvvm.reqntid"="128,1,1" }
+!2 = !{i32 0, i32 64}
+!3 = !{i32 0, i32 128}
+"""
+
+
+@pytest.mark.parametrize(("known", "launches"), [(KNOWN, 1 + 5 * 3), ("metadata={}", 1 + 3)])
+def test_launches_of_loops_are_multiplied(known: str, launches: int) -> None:
+    program = gpu_program.read(HLO.replace("KNOWN", known))
+    assert program.entry == "main" and set(program.computations) == {"main", "body", "condition"}
+    assert program.launches() == launches
+    (loop,) = (s for s in program.computations["main"] if s.operation == "while")
+    assert loop.computation("body") == "body" and loop.operands == ("start",)
+
+
+def test_types_are_element_types_dimensions_and_bytes() -> None:
+    assert shapes("(s32[], /*index=1*/bf16[4,8]{1,0}, pred[3]{0}, f8e4m3fn[2])") == [
+        ("s32", (), 4),
+        ("bf16", (4, 8), 2),
+        ("pred", (3,), 1),
+        ("f8e4m3fn", (2,), 1),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "bits"),
+    [
+        ("%a = fadd float %b, 1.500000e+00", 0x3FF8000000000000),
+        ("%a = fadd float %b, f0x7FC00000", 0x7FF8000000000000),
+        ("%a = fadd double %b, f0x36A0000000000000", 0x36A0000000000000),
+        ("%a = fadd double %b, -qnan", 0xFFF8000000000000),
+        ("%a = select i1 %c, float %b, float -nan(0x3FFFFF)", 0xFFFFFFFFE0000000),
+        ("%a = select i1 %c, float %b, float +qnan", 0x7FF8000000000000),
+        ("%a = fcmp olt double %b, -inf", 0xFFF0000000000000),
+        ("%a = fadd float %b, -0.000000e+00", 0x8000000000000000),
+    ],
+)
+def test_constants_are_bits_of_doubles(text: str, bits: int) -> None:
+    assert respelled(text).endswith(f"0x{bits:016X}")
+
+
+def test_integers_and_names_stay() -> None:
+    text = "%1.5 = add i32 %inf, 15\n%2 = getelementptr i8, ptr %nan.1, i64 3"
+    assert respelled(text) == text
+
+
+def test_a_kernel_becomes_a_function_of_its_thread_and_block() -> None:
+    (kernel,) = kernels(LLVM)
+    assert kernel == Kernel("loop_fusion", ("read", "written"), 64, 128, cooperative=False)
+    text = translated(LLVM, [kernel])
+    assert "%5 = add i32 %pto_thread, 0" in text and "%4 = add i32 %pto_number, 0" in text
+    assert "addrspace" not in text and "nvvm" not in text and "define void @run_kernel_loop_fusion(" in text
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("%9 = tail call float @llvm.nvvm.ex2.approx.ftz.f(float %7)", "llvm.nvvm.ex2.approx.ftz.f"),
+        ('%9 = call i32 asm "mov.b32 $0, 1;", "=r"()', "inline assembly"),
+        ("%9 = tail call i32 @llvm.nvvm.read.ptx.sreg.tid.y()", "register tid.y"),
+    ],
+)
+def test_what_is_not_known_is_refused(line: str, why: str) -> None:
+    text = LLVM.replace("%8 = fcmp", f"{line}\n  %8 = fcmp")
+    with pytest.raises(Refused, match=why):
+        translated(text, kernels(text))
+
+
+def test_a_shuffle_meets_the_other_threads() -> None:
+    line = "%9 = tail call i32 @llvm.nvvm.shfl.sync.down.i32(i32 -1, i32 %4, i32 16, i32 31)"
+    text = LLVM.replace("%8 = fcmp", f"{line}\n  %8 = fcmp")
+    (kernel,) = kernels(text)
+    assert kernel.cooperative
+    assert "%9 = call i32 @pto_shuffle_down(i32 %pto_thread, i32 %4, i32 16)" in translated(text, [kernel])
+
+
+def _finding(monkeypatch: pytest.MonkeyPatch, ptx: str, bits: int = 0, scratch: int = 0) -> Finding:
+    """What is said of tadd with such PTX, executed with so many bits other than the interpreter's."""
+    sample = next(legal_samples(isa.instructions()["tadd"], A5))
+
+    class Compiler:
+        def compile(self, function: Any, arguments: Any) -> Code:
+            return Code(HLO.replace("KNOWN", KNOWN), (), ptx, scratch, 100)
+
+    class Execution:
+        def __init__(self, *_: Any) -> None:
+            self.host = self
+            self.is_coarse = False
+
+        def run(self, leaves: Any, coarse: int) -> list[Any]:
+            case = make_case(sample, A5)
+            words = np.stack([case.reference(i)["dst"] for i in range(4)])
+            words.reshape(-1)[:bits] ^= 1
+            return [np.frombuffer(words.tobytes(), np.uint8)]
+
+    monkeypatch.setattr(gpu_findings, "Execution", Execution)
+    monkeypatch.setitem(gpu_limits.table()["launches"], "tadd", 16)
+    return gpu_findings.examine("h100", Compiler(), sample, A5, 0)  # type: ignore[arg-type]
+
+
+def test_right_code_has_no_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    finding = _finding(monkeypatch, "add.rn.f32 \t%r1, %r2, %r3;\ndiv.rn.f64 %r;\nsqrt.rn.f64 %r;")
+    assert not finding.problems and finding.executed == "equal" and finding.lanes == 8192
+    assert finding.launches == 16 and not finding.marks
+
+
+@pytest.mark.parametrize(
+    ("ptx", "problem"),
+    [
+        ("fma.rn.f32 \t%r1, %r2, %r3, %r4;", "contraction: fma.rn.f32"),
+        ("fma.rn.f16x2 \t%r1, %r2, %r3, %r4;", "contraction: fma.rn.f16x2"),
+        ("add.rn.ftz.f32 \t%r1, %r2, %r3;", "flush: add.rn.ftz.f32"),
+        ("div.full.f32 \t%r1, %r2, %r3;", "approximation: div.full.f32"),
+        ("rsqrt.approx.f64 \t%r1, %r2;", "approximation: rsqrt.approx.f64"),
+        ("mma.sync.aligned.m16n8k8 \t{%r1};", "matrix unit: mma.sync.aligned.m16n8k8"),
+    ],
+)
+def test_code_that_changes_bits_is_a_problem(monkeypatch: pytest.MonkeyPatch, ptx: str, problem: str) -> None:
+    assert _finding(monkeypatch, ptx).problems == [problem]
+
+
+def test_a_wrong_bit_and_scratch_memory_are_problems(monkeypatch: pytest.MonkeyPatch) -> None:
+    finding = _finding(monkeypatch, "", bits=3, scratch=500)
+    assert finding.executed == "differs" and finding.different == 3
+    assert finding.problems == ["scratch: 500 bytes for 100 of arguments", "bits: 3 of 8192 lanes differ"]
+    shown = list(gpu_code.summary([finding]))
+    assert shown[0].startswith("h100: 1 operations of 1 instructions; executed here: 0 equal")
+    assert shown[-1] == "FAILED: 2 problems" and any(line.startswith("WRONG tadd ") for line in shown)
+
+
+def test_more_launches_than_the_table_has_are_a_problem(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_findings, "launches", lambda instruction: 15)
+    assert _finding(monkeypatch, "").problems == ["launches: 16, allowed 15"]
+
+
+def test_limits_are_of_known_instructions_and_have_reasons() -> None:
+    table, known = gpu_limits.table(), isa.instructions()
+    assert table["launches"].keys() | table["scratch"].keys() <= known.keys() | {"chain"}
+    for approximation in table["approximations"]:
+        assert set(approximation["instructions"]) <= known.keys()
+        assert approximation["marks"] and len(approximation["why"]) > 20
+
+
+def test_without_the_compiler_one_line_says_how_to_get_it(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(gpu_target, "_is_installed", lambda module: module != "llvmlite")
+    assert gpu_code.main(["--only", "tadd"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "this environment lacks llvmlite" in line and "pip install" in line and "gpu-check" in line
+
+
+@pytest.mark.parametrize("wrong", [["--only", "tno"], ["--sample", "0"], ["--jobs", "0"], ["--seed", "-1"]])
+def test_wrong_use_is_one_line(wrong: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert gpu_code.main(wrong) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert wrong[0] in line
