@@ -185,8 +185,8 @@ def _inside(
         return results, _held(machine, op, block)
     finally:
         block.depth = outside
-        was = (queues, *before)
-        for now, old in zip((block.queues, block.flags, block.counts, block.turns), was, strict=True):
+        state: tuple[dict[Any, Any], ...] = (block.queues, block.flags, block.counts, block.turns)
+        for now, old in zip(state, (queues, *before), strict=True):
             now.clear()
             now.update(old)
 

@@ -12,6 +12,13 @@ from ..profiles import Profile
 from .changes import DIALECT
 from .common import SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules.block_scales import (
+    FP4_ALGS as FP4_ALGS,
+    FP8_ALGS,
+    GROUP as GROUP,
+    algorithm as algorithm,
+    assembled_shapes,
+)
 from .rules.constraints import HEADERS, element_type, fixed_type, in_vec
 from .rules.extents import OPEN
 from .rules.forbid import Types, assign, forbid, one_block, retile, retype, shrunk
@@ -20,7 +27,6 @@ from .rules.regions import equal_shape
 from .rules.typesets import FLOATS, Rows, pairs
 from .samples.operations import Sample
 
-GROUP = 32
 _SOURCE = Operand("src", "in", dtype="S")
 MX_ALG = Attribute(
     "mx_alg",
@@ -32,21 +38,6 @@ _SAID = (
     Attribute("quant_type", QuantType, None, "element format: MXFP8 or MXFP4_E2M1"),
     Attribute("quantScaleAlg", QuantScaleAlg, None, "exponent rule"),
 )
-FP8_ALGS = (MxQuantAlg.OCP_MX_FP8_E4M3, MxQuantAlg.NV_MX_FP8_E4M3)
-FP4_ALGS = (MxQuantAlg.OCP_MX_FP4_E2M1, MxQuantAlg.NV_MX_FP4_E2M1)
-
-
-def algorithm(attrs: Mapping[str, AttrValue]) -> MxQuantAlg:
-    """The element format and exponent rule of an operation.
-
-    >>> algorithm({"quant_type": QuantType.MXFP4_E2M1, "quantScaleAlg": QuantScaleAlg.NV}).name
-    'NV_MX_FP4_E2M1'
-    """
-    said = attrs.get("mx_alg")
-    if isinstance(said, MxQuantAlg):
-        return said
-    formats = FP4_ALGS if attrs.get("quant_type") == QuantType.MXFP4_E2M1 else FP8_ALGS
-    return formats[attrs.get("quantScaleAlg") == QuantScaleAlg.NV]
 
 
 def along_rows(name: str, attrs: Mapping[str, AttrValue]) -> bool:
@@ -226,8 +217,8 @@ def _interleave(site: Site) -> Iterator[Finding]:
 
 
 @forbid(
-    "interleave",
-    "interleave on a5 with groups along rows, in whole pairs",
+    "group-shape",
+    "with groups along rows, max and scaling of one element per group; interleave with them only, in pairs",
     A5_AND_SIMULATOR,
     invalid_if=assign(interleave=True),
 )
@@ -236,10 +227,8 @@ def _interleaved_axis(site: Site) -> Iterator[Finding]:
         yield None, "interleave with groups along columns; allowed: grpAxis = #pto<mx_group_axis axis0>"
         return
     yield from _interleave.check(site)
-    src, exp = site.tile("src"), site.tile("exp")
-    if site.attrs.get("interleave") and src is not None and exp is not None and exp.rows != src.rows // 64:
-        found = f"exp has {exp.rows} rows, src {src.rows}"
-        yield "exp", f"{found}; allowed with interleave: one row for 64 rows of src"
+    if site.profile.name == "a5" and "quant_type" in site.op.attrs:
+        yield from assembled_shapes(site, _along_rows(site))
 
 
 def _mx_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -389,4 +378,8 @@ TQUANT_HIF4 = replace(
     executable=False,
 )
 
-INSTRUCTIONS: tuple[Instruction, ...] = (TQUANT_MX, TQUANT_DN, TQUANT_HIF4)
+INSTRUCTIONS: tuple[Instruction, ...] = (
+    replace(TQUANT_MX, traits=replace(TQUANT_MX.traits, apart=True)),
+    TQUANT_DN,
+    TQUANT_HIF4,
+)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ..errors import Diagnostic, Span
+from ..ir.program import Op
 from ..ir.types import Loc
 
 
@@ -53,6 +54,19 @@ def overlaps(places: list[Place]) -> Iterator[Diagnostic]:
                 rule="overlap",
             )
         active.append(place)
+
+
+def shared_bytes(op: Op, whole: Mapping[str, str], places: Sequence[Place]) -> Iterator[Diagnostic]:
+    """Destinations that share bytes with another operand; ``whole`` names the tile that a handle is over."""
+    lies = {place.name: place for place in places}
+    for i, target in enumerate(op.destinations):
+        for other in (*op.ins, *op.destinations[:i]):
+            a, b = (whole.get(v.name, v.name) for v in (target, other))
+            one, two = lies.get(a), lies.get(b)
+            meet = one is not None and two is not None and one.loc == two.loc
+            if a == b or (meet and one and two and one.start < two.end and two.start < one.end):
+                message = f"{target} and {other} share bytes; allowed: tiles apart from each other"
+                yield Diagnostic("error", message, op.span, op.name, rule="overlap")
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from ..ir.languages import PRESENT
 from ..ir.program import Function, Op, Program, Region, Value
 from ..ir.types import TileType, Type
 from ..isa.check import EXPLICIT, Valid, check_op, hidden_scratch, run_time_rules, unsupported
-from ..isa.effects import placed, traits_of
+from ..isa.effects import aliased, placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.structure import CAST, GRAPH, structural_traits
 from ..profiles import PROFILES, Profile
@@ -24,7 +24,7 @@ from .control_flow import block_findings, control_finding, end_finding
 from .functions import BINDING, call_findings, callees, function_findings, return_findings, same_use
 from .handles import handle_findings
 from .hazards import hazards, is_hand_synchronised
-from .overlaps import Place, Reserved, in_reserved, overlaps
+from .overlaps import Place, Reserved, in_reserved, overlaps, shared_bytes
 from .pipes import pipe_findings
 from .scalars import arith_finding
 
@@ -201,6 +201,8 @@ class _Checker:
         self.left: dict[str, Type] = {}
         self.places: list[Place] = []
         self.unplaced: list[Place] = []
+        #: The handle over whose bytes another one is, and where a handle lies.
+        self.whole: dict[str, str] = {}
         self.reserved: list[Reserved] = []
 
     def run(self) -> None:
@@ -268,6 +270,9 @@ class _Checker:
             self.redefined(value, op)
             self.define(value, op.span, op.name, whole=_makes(op))
         self.place(op, known)
+        pair = aliased(op)
+        if pair is not None:
+            self.whole[pair[0].name] = self.whole.get(pair[1].name, pair[1].name)
 
     def instruction(self, resolved: ResolvedOp, known: OperandFacts) -> None:
         """Check an instruction by the sizes that its types state.
@@ -281,6 +286,9 @@ class _Checker:
             if finding not in found:
                 message = f"{finding.message} (by constants; an error where it is executed)"
                 self.sink.add(replace(finding, severity="warning", message=message))
+        if resolved.instruction is not None and resolved.instruction.traits.apart:
+            for finding in shared_bytes(resolved.op, self.whole, self.places):
+                self.sink.add(finding)
         overwritten = hidden_scratch(resolved.op, self.profile, known.valid, resolved.bound)
         if overwritten is not None:
             self.reserved.append(Reserved(*overwritten, resolved.op.name, resolved.op.span))

@@ -42,6 +42,7 @@ REMAINING: dict[str, str] = {
     "rejecting/tgemv_mx_emitc.pto": _SPELLINGS,
     "rejecting/tgemv_mx_variants_emitc.pto": _SPELLINGS,
     "rejecting/tquant_verify_invalid_src_dst_valid_shape.pto": _REGIONS,
+    "rejecting/tquant_mx_grp_axis_invalid.pto": _PAIRS,
     "samples/Gemvmx/gemvmx-pto.pto": _FILLED_SCALES,
     "samples/MatmulMxLowPrecision/matmul_mx_low_precision-pto.pto": _FILLED_SCALES,
     "samples/Movfp/movfp_fixpipe_reuse-pto.pto": "a load into a scaling tile; headers fill it from L1 only",

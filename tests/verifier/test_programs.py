@@ -350,3 +350,22 @@ def test_buffer_tokens_belong_to_a5(check: Check) -> None:
 def test_a_long_program_is_checked_quickly(check: Check) -> None:
     body = "\n".join(f"%t{i} = pto.alloc_tile addr = %a16 : {T}" for i in range(400))
     assert rules(check(module(function(body)))) == ["address-aligned"] * 400
+
+
+def test_tiles_of_a_block_scaled_quantisation_lie_apart(check: Check) -> None:
+    types = {"x": "16x32xf32", "c": "16x32xui8", "e": "1x32xui8, valid=1x16", "m": "1x16xf32"}
+    tiles = {n: f"!pto.tile_buf<vec, {t}>" for n, t in {**types, "f": "1x64xf32, valid=1x16"}.items()}
+    at = {"x": 0, "c": 2048, "e": 3072, "m": 3328, "f": 3584}
+
+    def program(**places: int) -> str:
+        made = "".join(
+            f"%p{n} = arith.constant {a} : i64\n%{n} = pto.alloc_tile addr = %p{n} : {tiles[n]}\n"
+            for n, a in {**at, **places}.items()
+        )
+        outs = ", ".join(tiles[n] for n in "cemf")
+        quantised = f"pto.tquant.mx ins(%x : {tiles['x']}) outs(%c, %e, %m, %f : {outs})"
+        return f"func.func @f() {{ {made}{quantised} {{quant_type = #pto<quant_type MXFP8>}} return }}"
+
+    assert rules(check(program(), "a5")) == []
+    for broken in (program(c=1024), program(f=2048)):
+        assert rules(check(broken, "a5")) == ["overlap"]
