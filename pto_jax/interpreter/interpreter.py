@@ -251,7 +251,7 @@ class Interpreter:
     def fresh(self, op: Op, result: Value, operands: Mapping[str, Operand]) -> TileRef:
         """A new tile for a result that no allocation names.
 
-        The operands give valid sizes that its type leaves open.
+        The operands give valid sizes that its type leaves open, as far as it has rows and columns for them.
         """
         t = result.type
         assert isinstance(t, TileType), f"untyped result {result}"
@@ -259,12 +259,15 @@ class Interpreter:
         # A product has the rows of its left tile and the columns of its right one.
         above, beside = operands.get("a", source), operands.get("b", source)
         rows, cols = t.v_row, t.v_col
-        return TileRef(
-            t,
-            self.machine.fresh(op, result, t),
-            rows if rows is not None else above.v_row if above else t.rows,
-            cols if cols is not None else beside.v_col if beside else t.cols,
-        )
+        if rows is None:
+            rows = t.rows if above is None else self._within(above.v_row, above.type.rows, t.rows)
+        if cols is None:
+            cols = t.cols if beside is None else self._within(beside.v_col, beside.type.cols, t.cols)
+        return TileRef(t, self.machine.fresh(op, result, t), rows, cols)
+
+    def _within(self, size: Scalar, extent: int, own: int) -> Scalar:
+        """A valid size of a tile that has ``extent`` rows or columns, for one that has ``own``."""
+        return size if extent <= own else self.scalar("arith.minsi", (size, own), INDEX, INDEX)
 
     def scalar(self, name: str, args: Sequence[Scalar], source: DType, result: DType) -> Scalar:
         """An ``arith`` operation, folded when every operand is a Python integer."""

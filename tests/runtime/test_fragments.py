@@ -74,3 +74,24 @@ pto.tstore ins(%x : !pto.tile_buf<loc=vec, dtype=f32, rows=2, cols=8, v_row=2, v
     wanted = np.zeros((4, 16), np.float32)
     wanted[:2, 8:] = 1
     np.testing.assert_array_equal(np.asarray(out["w"]), wanted)
+
+
+@pytest.mark.parametrize("profile", ["cpu_sim", "a2a3", "a5"])
+def test_open_valid_sizes_of_a_result_are_those_of_its_sources_inside_of_its_type(profile: str) -> None:
+    wide = "!pto.tile_buf<vec, 16x32xf32, valid=?x?>"
+    column = "!pto.tile_buf<vec, 16x1xf32, valid=?x?, blayout=col_major>"
+    program = pto.parse(
+        f"%r = trowsum %a, %t : ({wide}, {wide}) -> {column}\n"
+        f"%x = trowexpandmul %a, %r : ({wide}, {column}) -> {wide}\n"
+    )
+    words = np.random.default_rng(3).standard_normal((16, 32)).astype(np.float32)
+    a = pto.tile(words, valid=(np.int32(11), np.int32(27)))
+    kernel = pto.compile(program, profile, checks=True, warn=False)
+    found, report = kernel(a, a)
+    assert not report.problems()
+    assert [int(n) for n in (found["r"].valid_rows, found["r"].valid_cols)] == [11, 1]
+    tile = oracle.OracleTile(pto.TileType(pto.dtype("f32"), 16, 32).with_valid(None, None), words, 11, 27)
+    wanted = oracle.run(program, {"a": tile, "t": tile}, profile=profile)
+    for name, t in wanted.items():
+        rows, cols = t.v_row, t.v_col
+        np.testing.assert_array_equal(np.asarray(found[name])[:rows, :cols], np.asarray(t.data)[:rows, :cols])
