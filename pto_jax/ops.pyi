@@ -39,9 +39,11 @@ _FmatrixMode: TypeAlias = Literal["FMATRIX_A_AUTO", "FMATRIX_B_AUTO", "FMATRIX_A
 _GatherAxis: TypeAlias = Literal["GATHER_ROW", "GATHER_COL"] | IntEnum
 _HistByte: TypeAlias = Literal["BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3"] | IntEnum
 _MaskPattern: TypeAlias = Literal["P0101", "P1010", "P0001", "P0010", "P0100", "P1000", "P1111"] | IntEnum
+_MxGroupAxis: TypeAlias = Literal["AXIS0", "AXIS1"] | IntEnum
 _MxQuantAlg: TypeAlias = Literal["OCP_MX_FP8_E4M3", "NV_MX_FP8_E4M3", "OCP_MX_FP4_E2M1", "NV_MX_FP4_E2M1", "HIF4"] | IntEnum
 _Precision: TypeAlias = Literal["DEFAULT", "HIGH_PRECISION"] | IntEnum
 _PrintFormat: TypeAlias = Literal["WIDTH8_PRECISION4", "WIDTH8_PRECISION2", "WIDTH10_PRECISION6"] | IntEnum
+_QuantScaleAlg: TypeAlias = Literal["OCP", "NV"] | IntEnum
 _QuantType: TypeAlias = Literal["MXFP8", "MXFP4_E2M1", "INT8_SYM", "INT8_ASYM"] | IntEnum
 _ReluPreMode: TypeAlias = Literal["NO_RELU", "NORMAL_RELU"] | IntEnum
 _RoundMode: TypeAlias = Literal["NONE", "RINT", "ROUND", "FLOOR", "CEIL", "TRUNC", "ODD"] | IntEnum
@@ -762,9 +764,9 @@ def tdequant(src: _Tile, scale: _Tile, offset: _Tile, /, *, dst: _Destination = 
 @overload
 def tdequant(src: _Tile, scale: _Tile, offset: _Tile, /, *, dst: _Destination = ..., checks: Literal[True], **options: Unpack[_Options]) -> tuple[Tile, Report]: ...
 @overload
-def tquant_mx(src: _Tile, /, *, dst: _Destination = ..., mx_alg: _MxQuantAlg = ..., grp_axis: int = ..., checks: Literal[False] = ..., **options: Unpack[_Options]) -> tuple[Tile, Tile, Tile, Tile]: ...
+def tquant_mx(src: _Tile, /, *, dst: _Destination = ..., mx_alg: _MxQuantAlg = ..., grp_axis: int = ..., grpAxis: _MxGroupAxis = ..., quant_type: _QuantType = ..., quantScaleAlg: _QuantScaleAlg = ..., interleave: bool = ..., checks: Literal[False] = ..., **options: Unpack[_Options]) -> tuple[Tile, Tile, Tile, Tile]: ...
 @overload
-def tquant_mx(src: _Tile, /, *, dst: _Destination = ..., mx_alg: _MxQuantAlg = ..., grp_axis: int = ..., checks: Literal[True], **options: Unpack[_Options]) -> tuple[tuple[Tile, Tile, Tile, Tile], Report]: ...
+def tquant_mx(src: _Tile, /, *, dst: _Destination = ..., mx_alg: _MxQuantAlg = ..., grp_axis: int = ..., grpAxis: _MxGroupAxis = ..., quant_type: _QuantType = ..., quantScaleAlg: _QuantScaleAlg = ..., interleave: bool = ..., checks: Literal[True], **options: Unpack[_Options]) -> tuple[tuple[Tile, Tile, Tile, Tile], Report]: ...
 @overload
 def tquant_dn(src: _Tile, /, *, dst: _Destination = ..., mx_alg: _MxQuantAlg = ..., interleave: bool = ..., checks: Literal[False] = ..., **options: Unpack[_Options]) -> tuple[Tile, Tile, Tile, Tile]: ...
 @overload

@@ -34,12 +34,14 @@ _GridDirection: TypeAlias = Literal["EAST", "WEST", "NORTH", "SOUTH", "SOURCE", 
 _GridSpan: TypeAlias = Literal["NONE", "ROW", "COL", "none", "row", "col"] | IntEnum
 _HistByte: TypeAlias = Literal["BYTE_0", "BYTE_1", "BYTE_2", "BYTE_3", "byte_0", "byte_1", "byte_2", "byte_3"] | IntEnum
 _MaskPattern: TypeAlias = Literal["P0101", "P1010", "P0001", "P0010", "P0100", "P1000", "P1111", "p0101", "p1010", "p0001", "p0010", "p0100", "p1000", "p1111"] | IntEnum
+_MxGroupAxis: TypeAlias = Literal["AXIS0", "AXIS1", "axis0", "axis1"] | IntEnum
 _MxQuantAlg: TypeAlias = Literal["OCP_MX_FP8_E4M3", "NV_MX_FP8_E4M3", "OCP_MX_FP4_E2M1", "NV_MX_FP4_E2M1", "HIF4", "ocp_mx_fp8_e4m3", "nv_mx_fp8_e4m3", "ocp_mx_fp4_e2m1", "nv_mx_fp4_e2m1", "hif4"] | IntEnum
 _NotifyOp: TypeAlias = Literal["ATOMIC_ADD", "SET", "atomic_add", "set"] | IntEnum
 _Pipe: TypeAlias = Literal["S", "V", "M", "MTE1", "MTE2", "MTE3", "ALL", "MTE4", "MTE5", "V2", "FIX", "s", "v", "m", "mte1", "mte2", "mte3", "all", "mte4", "mte5", "v2", "fix"] | IntEnum
 _PipeEventType: TypeAlias = Literal["TLOAD", "TSTORE_ACC", "TSTORE_VEC", "TMOV_M2L", "TMOV_M2S", "TMOV_M2B", "TMOV_M2V", "TMOV_V2M", "TMATMUL", "TVEC", "TVECWAIT_EVENT", "tload", "tstore_acc", "tstore_vec", "tmov_m2l", "tmov_m2s", "tmov_m2b", "tmov_m2v", "tmov_v2m", "tmatmul", "tvec", "tvecwait_event"] | IntEnum
 _Precision: TypeAlias = Literal["DEFAULT", "HIGH_PRECISION", "default", "high_precision"] | IntEnum
 _PrintFormat: TypeAlias = Literal["WIDTH8_PRECISION4", "WIDTH8_PRECISION2", "WIDTH10_PRECISION6", "width8_precision4", "width8_precision2", "width10_precision6"] | IntEnum
+_QuantScaleAlg: TypeAlias = Literal["OCP", "NV", "ocp", "nv"] | IntEnum
 _QuantType: TypeAlias = Literal["MXFP8", "MXFP4_E2M1", "INT8_SYM", "INT8_ASYM", "mxfp8", "mxfp4_e2m1", "int8_sym", "int8_asym"] | IntEnum
 _ReduceOp: TypeAlias = Literal["SUM", "MAX", "MIN", "sum", "max", "min"] | IntEnum
 _ReluPreMode: TypeAlias = Literal["NO_RELU", "NORMAL_RELU", "no_relu", "normal_relu"] | IntEnum
@@ -1177,9 +1179,9 @@ def tdequant(dst: Any, src: Any, scale: Any, offset: Any, **options: Unpack[_Opt
 def tdequant(src: Any, scale: Any, offset: Any, **options: Unpack[_Options]) -> Any: ...
 TDEQUANT = tdequant
 @overload
-def tquant_mx(dst: Any, exp: Any, max: Any, scaling: Any, src: Any, *, mx_alg: _MxQuantAlg = ..., grp_axis: int = ..., **options: Unpack[_Options]) -> Any: ...
+def tquant_mx(dst: Any, exp: Any, max: Any, scaling: Any, src: Any, *, mx_alg: _MxQuantAlg = ..., grp_axis: int = ..., grpAxis: _MxGroupAxis = ..., quant_type: _QuantType = ..., quantScaleAlg: _QuantScaleAlg = ..., interleave: bool = ..., **options: Unpack[_Options]) -> Any: ...
 @overload
-def tquant_mx(src: Any, *, mx_alg: _MxQuantAlg = ..., grp_axis: int = ..., **options: Unpack[_Options]) -> Any: ...
+def tquant_mx(src: Any, *, mx_alg: _MxQuantAlg = ..., grp_axis: int = ..., grpAxis: _MxGroupAxis = ..., quant_type: _QuantType = ..., quantScaleAlg: _QuantScaleAlg = ..., interleave: bool = ..., **options: Unpack[_Options]) -> Any: ...
 TQUANT_MX = tquant_mx
 @overload
 def tquant_dn(dst: Any, exp: Any, max: Any, scaling: Any, src: Any, *, mx_alg: _MxQuantAlg = ..., interleave: bool = ..., **options: Unpack[_Options]) -> Any: ...

@@ -219,7 +219,7 @@ class Kernel(Portable):
         >>> kernel.map(np.ones((1000, 1, 8), np.float32))["d"].shape
         (1000, 1, 8)
         """
-        return stream(self, batch, shared or {}, chunk, progress, out)
+        return stream(self, batch, shared or {}, chunk, progress, out)  # pyright: ignore[reportArgumentType]
 
     def reported(self, values: Mapping[str, Any]) -> tuple[dict[str, Any], Report]:
         """The results of one call by argument names, and the run-time rules it broke (with ``checks``)."""

@@ -206,11 +206,11 @@ class Sink:
         if self.out is not None:
             for name, target in self.out.items():
                 _write(name, target, start, self.count, np.asarray(results[name]))
-        elif self.count is None:
+        elif (count := self.count) is None:
             self.parts.append(results)
         else:
             if self.whole is None:
-                self.whole = jax.tree.map(lambda x: np.empty((self.count, *x.shape[1:]), x.dtype), results)
+                self.whole = jax.tree.map(lambda x: np.empty((count, *x.shape[1:]), x.dtype), results)
             jax.tree.map(lambda w, x: w.__setitem__(slice(start, start + len(x)), x), self.whole, results)
 
     def results(self) -> dict[str, Any]:
