@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from math import prod
 
 from ..ir.dtypes import I32
-from ..ir.types import PartitionViewType
+from ..ir.types import PartitionViewType, TensorViewType, Type
 from .declare import Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import type_row
 from .rules.forbid import forbid, give
@@ -23,6 +23,14 @@ _HASH_OPERANDS = (
 )
 
 
+def _elements(t: Type | None) -> int | None:
+    """How many elements a view has, None where its type leaves that open."""
+    if not isinstance(t, TensorViewType | PartitionViewType):
+        return None
+    known = [n for n in t.dims if n is not None]
+    return prod(known) if len(known) == len(t.dims) else None
+
+
 @forbid(
     "capacity",
     "a power of two, as many values as keys, as many results as queries",
@@ -30,8 +38,7 @@ _HASH_OPERANDS = (
     invalid_if=give("table_keys", PartitionViewType((24,), I32)),
 )
 def _capacity(site: Site) -> Iterator[Finding]:
-    shapes = {name: getattr(site.types.get(name), "dims", (None,)) for name in ("dst", *_HASH_FORM)}
-    counts = {name: None if None in dims else prod(dims) for name, dims in shapes.items()}
+    counts = {name: _elements(site.types.get(name)) for name in ("dst", *_HASH_FORM)}
     slots = counts["table_keys"]
     if slots is not None and (slots < 1 or slots & (slots - 1)):
         yield "table_keys", f"table_keys has {slots} slots; allowed: a power of two"

@@ -15,7 +15,7 @@ from typing import Any
 @cache
 def table() -> dict[str, Any]:
     """The table: approximations with instructions, PTX and reason; launches and scratch by instruction."""
-    found: dict[str, Any] = json.loads((files(__package__) / "gpu_limits.json").read_text())
+    found: dict[str, Any] = json.loads((files("pto_jax.testing") / "gpu_limits.json").read_text())
     return found
 
 
