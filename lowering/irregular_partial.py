@@ -18,7 +18,7 @@ from .region import fit, flush, merge
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
-    from .arrays import Mask, Words
+    from .arrays import Mask, Word, Words
 
 
 def _words(c: Context, inputs: Inputs, name: str) -> Words:
@@ -31,7 +31,7 @@ def _either(second: Mask, y: Words) -> Words:
     return jnp.where(second, y, y.dtype.type(0))
 
 
-def _never_wins(c: Context, lowest: bool) -> Words:
+def _never_wins(c: Context, lowest: bool) -> Word:
     """On a5 the word of the lowest or the largest finite number, elsewhere zero."""
     d = c.dtype("dst")
     if c.profile != "a5":
@@ -45,7 +45,7 @@ def _never_wins(c: Context, lowest: bool) -> Words:
 def _partial(
     name: str,
     combine: Callable[[Float | Integer, Words, Words], Words],
-    neither: Callable[[Context], Words] | None = None,
+    neither: Callable[[Context], Word] | None = None,
 ) -> None:
     @rule(name)
     def apply(c: Context, inputs: Inputs) -> Outputs:

@@ -214,7 +214,8 @@ def inputs(rng: np.random.Generator, program: Program, instruction: Instruction)
             operands[a.name] = Given(t, random_words(rng, t.dtype, (BATCH,)))
             continue
         if isinstance(t, VectorType | PartitionViewType):
-            dims = tuple(n or 1 for n in t.dims)
+            *outer, last = (n or 1 for n in t.dims)
+            dims = (*outer, -(-last // 2) if t.dtype.packed else last)
             operands[a.name] = Given(t, random_words(rng, t.dtype, (BATCH, *dims)))
             continue
         assert isinstance(t, TileType), t

@@ -71,19 +71,24 @@ def _key(case: Case) -> tuple[Any, ...]:
     """Equal for cases that trace to one computation on one batch of operands."""
     with x64():
         program = jax.make_jaxpr(lambda tiles: case.kernel(**tiles))(arguments(case.given, 0))
+        code = (str(program), *_hidden(program))
     arrays = [part for g in case.given.values() for part in (g.words, g.regions) if part is not None]
-    return str(program), tuple(_constants(program)), tuple(a.tobytes() for a in arrays)
+    return code, tuple(a.tobytes() for a in arrays)
 
 
-def _constants(found: Any) -> Iterator[bytes]:
-    """Array constants, which the text of a traced program leaves out."""
+def _hidden(found: Any) -> Iterator[str | bytes]:
+    """What the text of a traced program leaves out: array constants, and the code of a choice by platform."""
     if isinstance(found, ClosedJaxpr):
         yield from (np.asarray(c).tobytes() for c in found.consts)
         found = found.jaxpr
     if isinstance(found, Jaxpr):
         for eqn in found.eqns:
+            if "choice" in eqn.params:
+                code = eqn.params["choice"].primary.trace(*(v.aval for v in eqn.invars)).jaxpr
+                yield str(code)
+                yield from _hidden(code)
             for part in jax.tree.leaves(tuple(eqn.params.values())):
-                yield from _constants(part)
+                yield from _hidden(part)
 
 
 def _everywhere(cases: Sequence[Case]) -> list[dict[str, Any]]:

@@ -145,7 +145,7 @@ def test_results_without_tangents_are_an_error_even_where_their_gradient_is_stop
     ]
     for f in wrong:
         for g in (f, lambda x, f=f: x + jax.lax.stop_gradient(f(x) - x)):
-            with pytest.raises(pto.DifferentiationError, match=r"straight through: x \+ "):
+            with pytest.raises(pto.DifferentiationError, match=r"straight through: .* or x \+ "):
                 jax.grad(lambda x, g=g: g(x).sum())(X)
         stopped = jax.grad(lambda x, f=f: (x + jax.lax.stop_gradient(f(jax.lax.stop_gradient(x)))).sum())
         np.testing.assert_array_equal(stopped(X), np.ones(64, np.float32))

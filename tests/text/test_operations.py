@@ -158,6 +158,11 @@ func.func @pipes(%g: !pto.ptr<f32>, %m: memref<128xf32, #pto.address_space<gm>>,
     memref<128xf32, #pto.address_space<gm>>, !pto.async_session) -> !pto.async_event
   %y = pto.tget_async(%m, %m, %s : memref<128xf32, #pto.address_space<gm>>,
     memref<128xf32, #pto.address_space<gm>>, !pto.async_session) -> !pto.async_event
+  %h = pto.make_prefetch_async_context(%m : memref<128xf32, #pto.address_space<gm>>)
+    -> !pto.prefetch_async_context
+  %o = pto.tprefetch_async(%m, %h : memref<128xf32, #pto.address_space<gm>>, !pto.prefetch_async_context)
+    -> !pto.async_event
+  %r = pto.get_prefetch_async_session %h : !pto.prefetch_async_context -> !pto.async_session
   %w = pto.wait_async_event(%x, %s : !pto.async_event, !pto.async_session) -> i1
   %z = pto.test_async_event(%y, %s : !pto.async_event, !pto.async_session) -> i1
   return

@@ -32,7 +32,7 @@ Fill = Callable[[int], Array]
 
 
 #: Where what is undefined decides what else happens, and a shadow of one execution says nothing of others.
-STEERED = frozenset("tgetval load_scalar tconcat tscatter mscatter".split())
+STEERED = frozenset("tgetval load_scalar hashfind tconcat tscatter mscatter".split())
 
 
 def fills(seed: int) -> list[Fill]:
