@@ -32,7 +32,9 @@ def words(shape: tuple[int, ...], seed: int, exponents: tuple[int, int]) -> NDAr
     )
 
 
-@pytest.mark.parametrize("exponents", [(120, 134), (0, 255), (50, 70)])
+@pytest.mark.parametrize(
+    "exponents", [(0, 255), *(pytest.param(e, marks=pytest.mark.slow) for e in ((120, 134), (50, 70)))]
+)
 @pytest.mark.parametrize("shape", [(2, 16, 16, 16), (1, 33, 7, 70), (3, 1, 5, 1)])
 def test_the_kernel_is_the_fold(shape: tuple[int, int, int, int], exponents: tuple[int, int]) -> None:
     batch, m, k, n = shape

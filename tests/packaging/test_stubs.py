@@ -75,6 +75,7 @@ def _script(folder: Path) -> tuple[Path, list[int]]:
     return folder, [len(head) + i + 1 for i in range(len(REJECTED))]
 
 
+@pytest.mark.slow
 def test_mypy_accepts_and_rejects(tmp_path: Path) -> None:
     folder, wrong = _script(tmp_path)
     (folder / "mypy.ini").write_text("[mypy]\n")
@@ -90,6 +91,7 @@ def test_mypy_accepts_and_rejects(tmp_path: Path) -> None:
     assert sorted({int(n) for _, n in errors}) == wrong, done.stdout
 
 
+@pytest.mark.slow
 def test_pyright_accepts_and_rejects(tmp_path: Path) -> None:
     pytest.importorskip("basedpyright", reason="a package of the extra dev, which CI has")
     folder, wrong = _script(tmp_path)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from pto_jax.campaign.st import cpp_program
 from pto_jax.campaign.st.cpp_values import Pointer, read
 from pto_jax.campaign.st.host import HostProgram
 from pto_jax.campaign.st.run import executor, run_system_tests
@@ -261,8 +262,9 @@ def test_rows_are_padded_in_memory_of_the_host(tmp_path: Path) -> None:
     ],
 )
 def test_what_is_not_understood_of_a_host_program_is_named(
-    main: str, wrappers: str, message: str, tmp_path: Path
+    main: str, wrappers: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr(cpp_program, "LIMIT", 10_000)
     with pytest.raises(FileError, match=message):
         launched(main, wrappers, tmp_path)
 
