@@ -35,7 +35,7 @@ examples, with what they take on two cores:
                                                          20 programs/s and more beside the device's time
   pto-jax fuzz --lockstep --dut-server ./sim --count 100000
                                                          a process that answers case after case: compiling
-                                                         takes a minute, then 1,000 programs/s
+                                                         takes a minute, then hundreds of programs/s
   pto-jax fuzz --only tcvt tquant --dtype f16            these instructions, with an operand of this type
   pto-jax fuzz --dut ./sim --weight matrix=0 --explain   what programs are made of, without executing one
   pto-jax fuzz --tested oracle                           the interpreter alone: rate, coverage, determinism
