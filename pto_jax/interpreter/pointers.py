@@ -92,6 +92,7 @@ def pointer_at(interpreter: Interpreter, op: Op, address: Scalar, dtype: DType) 
 
     if not memory:
         raise _refused(op, "an address in a function without buffers")
+    first = memory[0]
     # The buffer is the address divided by the distance of two, rounded down.
     at = of("andi", address, (1 << SPAN) - 1)
     number = of("subi", of("divsi", of("subi", address, at), 1 << SPAN), 1)
@@ -100,9 +101,9 @@ def pointer_at(interpreter: Interpreter, op: Op, address: Scalar, dtype: DType) 
     machine.require(op, "address", "an address of a buffer", outside, "address {}", (address,))
     known = machine.known(number)
     if known is not None:
-        buffer: Operand = memory[known] if 0 <= known < len(memory) else memory[0]
+        buffer: Operand = memory[known] if 0 <= known < len(memory) else first
     else:
-        buffer = Choice(number, memory) if len(memory) > 1 else memory[0]
+        buffer = Choice(number, memory) if len(memory) > 1 else first
     offset = _counted(interpreter, op, at, 1, dtype.storage_bits // 8)
     offset = interpreter.scalar("arith.select", (outside, NOWHERE, offset), INDEX, INDEX)
     return Pointer(buffer, dtype, offset, cast=True)
