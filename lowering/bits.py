@@ -379,3 +379,15 @@ def encode(r: Float64[Array, "*shape"], dtype: DType, saturate: bool = False) ->
     if dtype == F32:
         return encode32(r)
     return narrow(odd32(r), dtype, saturate=saturate)
+
+
+def pack(words: UInt8[Array, "rows numbers"]) -> UInt8[Array, "rows pairs"]:
+    """Bytes of two 4-bit words side by side, the first one in the low half; a last one alone is dropped."""
+    pairs = words.shape[1] // 2
+    return words[:, 0 : 2 * pairs : 2] | words[:, 1 : 2 * pairs : 2] << np.uint8(4)
+
+
+def unpack(packed: UInt8[Array, "rows pairs"]) -> UInt8[Array, "rows numbers"]:
+    """The 4-bit words of bytes of two: :func:`pack` undone."""
+    both = jnp.stack([packed & np.uint8(15), packed >> np.uint8(4)], axis=2)
+    return both.reshape(packed.shape[0], -1)

@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from pto_jax.ir.dtypes import unpaired
 from pto_jax.ir.types import CmpMode, RoundMode, SaturationMode
 from pto_jax.isa.rules.conversions import conversion
 
-from . import convert, masks
-from .region import flush, mask, merge, operand, read, sizes
+from . import bits, convert, masks
+from .irregular_storage import source
+from .region import fit, flush, mask, merge, operand, read, sizes
 from .rules import Context, Inputs, Outputs, rule
+
+if TYPE_CHECKING:
+    from .arrays import Word, Words
 
 
 @rule("tcmp")
@@ -37,15 +44,22 @@ def _tsel(c: Context, inputs: Inputs) -> Outputs:
     return {"dst": merge(c, inputs, jnp.where(chosen, x, y))}
 
 
+def _numbers(c: Context, inputs: Inputs) -> Words | Word:
+    """The source's words, one for each number; those of a destination of pairs as the source has them."""
+    if c.dtype("src").pair_of:
+        return bits.unpack(source(c, inputs, "src"))
+    return source(c, inputs, "src") if c.dtype("dst").pair_of else operand(c, inputs, "src")
+
+
 @rule("tcvt")
 def _tcvt(c: Context, inputs: Inputs) -> Outputs:
     """Hardware iterates over dst's valid region, the simulator over src's."""
-    src, dst, mode = c.dtype("src"), c.dtype("dst"), c.attrs["rmode"]
+    src, dst, mode = unpaired(c.dtype("src")), unpaired(c.dtype("dst")), c.attrs["rmode"]
     given = c.attrs["sat_mode"]
     assert isinstance(mode, RoundMode) and (given is None or isinstance(given, SaturationMode))
     how = conversion(c.profile, src.name, dst.name)
     saturate = how.saturation(given, tmp=c.has("tmp")) == SaturationMode.ON
-    words, new = operand(c, inputs, "src"), None
+    words, new = _numbers(c, inputs), None
     simulated = c.profile == "cpu_sim"
     if c.semantics.numerics == "fast" and not (simulated and (saturate or dst.is_integer)):
         new = convert.fast(words, src, dst, None if simulated else how.rounding(mode), saturate)
@@ -56,6 +70,8 @@ def _tcvt(c: Context, inputs: Inputs) -> Outputs:
     new = flush(c, new, dst)
     if simulated:
         return {"dst": merge(c, inputs, new, region="src")}
+    if dst != c.dtype("dst"):
+        return {"dst": merge(c, inputs, fit(bits.pack(new), c.tile("dst").shape, np.uint8(0)))}
     if dst.packed:
         # Hardware converts whole bytes: the last column of an odd number of them stays as it was.
         old = masks.lanes(inputs, "dst")

@@ -18,6 +18,7 @@ from pto_jax.ir.dtypes import F32, DType
 
 from . import bits, formulas
 from .numerics import ExactFloat, FastFloat, Float, Integer, NativeFloat, Real
+from .slicing import slice_at
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Float as Floating, Float64, Int, Int32, Shaped, UInt
@@ -87,7 +88,9 @@ def _folded(
 
     def trip(i: Int[Array, ""], total: Floating[Array, " lanes"]) -> Floating[Array, " lanes"]:
         first = lax.convert_element_type(i, np.int32) * np.int32(unroll)
-        return fold(lax.dynamic_slice_in_dim(lines, first, unroll, axis), total)
+        starts = [first if i == axis else 0 for i in range(2)]
+        sizes = [unroll if i == axis else n for i, n in enumerate(lines.shape)]
+        return fold(slice_at(lines, starts, sizes), total)
 
     trips = count // unroll if count > unroll else 0
     if trips:

@@ -8,12 +8,13 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
+from pto_jax.errors import Diagnostic, NotExecutableError
 from pto_jax.ir.dtypes import BF16, F4E2M1, F8E4M3, F32
 from pto_jax.ir.types import MxQuantAlg
-from pto_jax.isa.irregular_quant_mx import FP4_ALGS, GROUP, algorithm, along_rows
+from pto_jax.isa.irregular_quant_mx import FP4_ALGS, GROUP, REORDERED, algorithm, along_rows
 
 from . import bits, convert
-from .irregular_storage import flat, iota, source, store_first
+from .irregular_storage import flat, iota, source
 from .machine import storage
 from .masks import lanes
 from .numerics import Integer
@@ -118,44 +119,57 @@ def _quantise(c: Context, words: UInt[Array, "lines elements"], alg: MxQuantAlg)
 
 @rule("tquant.mx", "tquant_dn")
 def _tquant_mx(c: Context, inputs: Inputs) -> Outputs:
-    """Groups run over the static extent of the grouped axis, and so do the codes."""
+    """Groups are computed over the static extent of the grouped axis, and so are the codes."""
+    if c.has("exp_zz"):
+        raise NotExecutableError(Diagnostic("error", REORDERED, None, c.instruction))
     alg, src, t = algorithm(c.attrs), c.tile("src"), c.tile("dst")
-    down = along_rows(c.instruction, c.attrs)
+    down = along_rows(c.attrs)
     v_row, v_col = sizes(src, lanes(inputs, "src"))
     words = source(c, inputs, "src")
     found = _quantise(c, words.T if down else words, alg)
     codes = found.codes.T if down else found.codes
-    written = iota(t.shape, 1) < v_col if down else iota(t.shape, 0) < v_row
+    if t.dtype.pair_of:
+        codes = bits.pack(codes)
+    groups = _count(c, v_row if down else v_col, found.exponent.shape[1])
+    rows, cols = (groups * np.int32(GROUP), v_col) if down else (v_row, groups * np.int32(GROUP))
     old = lanes(inputs, "dst").words
     if c.profile == "cpu_sim" and t.dtype.packed:
         old = jnp.zeros_like(old)
-    place = _place_columns if down else _place_rows
-    count = v_col if down else v_row
-    results = place(c, inputs, found, count)
+    results = (_place_columns if down else _place_rows)(c, inputs, found, groups, v_col if down else v_row)
+    written = (iota(t.shape, 0) < rows) & (iota(t.shape, 1) < cols // np.int32(t.dtype.numbers))
     return {"dst": jnp.where(written, fit(codes, t.shape, np.uint8(0)), old), **results}
 
 
-def _place_rows(c: Context, inputs: Inputs, found: _Groups, rows: Size) -> Outputs:
+def _count(c: Context, valid: Size, physical: int) -> Size:
+    """Groups of a line: the valid ones, on the simulator all."""
+    groups = (
+        np.int32(physical) if c.profile == "cpu_sim" else (valid + np.int32(GROUP - 1)) // np.int32(GROUP)
+    )
+    return jnp.asarray(groups)
+
+
+def _place_rows(c: Context, inputs: Inputs, found: _Groups, groups: Size, rows: Size) -> Outputs:
     """Group g of row r: exponent at (r, g), the others at element r * groups + g."""
-    groups, t, old = found.exponent.shape[1], c.tile("exp"), lanes(inputs, "exp").words
-    count = rows * np.int32(groups)
-    results = {n: store_first(c, inputs, n, w, count) for n, w in _converted(c, found)}
+    t, old = c.tile("exp"), lanes(inputs, "exp").words
+    results = {n: _store(c, inputs, n, w, groups, (rows, groups)) for n, w in _converted(c, found)}
     if c.profile == "a5" and t.rows == 1:
-        return results | {"exp": store_first(c, inputs, "exp", found.exponent, count)}
-    written = (iota(t.shape, 0) < rows) & (iota(t.shape, 1) < np.int32(groups))
+        return results | {"exp": _store(c, inputs, "exp", found.exponent, groups, (rows, groups))}
+    written = (iota(t.shape, 0) < rows) & (iota(t.shape, 1) < groups)
     return results | {"exp": jnp.where(written, fit(found.exponent, t.shape, np.uint8(0)), old)}
 
 
-def _place_columns(c: Context, inputs: Inputs, found: _Groups, cols: Size) -> Outputs:
-    """Group g of column j: exponent at (g, j), the others at element g * (valid columns) + j."""
-    groups, t, old = found.exponent.shape[1], c.tile("exp"), lanes(inputs, "exp").words
-    results = {n: _store_dense(c, inputs, n, w.T, cols) for n, w in _converted(c, found)}
-    exponents = found.exponent.T
+def _place_columns(c: Context, inputs: Inputs, found: _Groups, groups: Size, cols: Size) -> Outputs:
+    """Group g of column j: exponent at (g, j), the others at element g * (columns) + j."""
+    t, old = c.tile("exp"), lanes(inputs, "exp").words
+    pitch = cols if c.profile == "cpu_sim" else jnp.asarray(np.int32(c.tile("src").cols))
+    results = {n: _store(c, inputs, n, w.T, pitch, (groups, cols)) for n, w in _converted(c, found)}
+    exponents, rows = found.exponent.T, groups
     if c.attrs.get("interleave"):
-        pairs = jnp.pad(exponents, ((0, groups % 2), (0, 0)))
+        pairs = jnp.pad(exponents, ((0, exponents.shape[0] % 2), (0, 0)))
         pairs = pairs.reshape(-1, 2, pairs.shape[1]).transpose(0, 2, 1)
         exponents, cols = pairs.reshape(pairs.shape[0], -1), cols * np.int32(2)
-    written = (iota(t.shape, 0) < np.int32(exponents.shape[0])) & (iota(t.shape, 1) < cols)
+        rows = (groups + np.int32(1)) // np.int32(2)
+    written = (iota(t.shape, 0) < rows) & (iota(t.shape, 1) < cols)
     return results | {"exp": jnp.where(written, fit(exponents, t.shape, np.uint8(0)), old)}
 
 
@@ -165,12 +179,18 @@ def _converted(c: Context, found: _Groups) -> list[tuple[str, UInt[Array, "lines
     return [(n, convert.cast(w, F32, c.dtype(n))) for n, w in pairs]
 
 
-def _store_dense(
-    c: Context, inputs: Inputs, name: str, values: UInt[Array, "groups columns"], cols: Size
+def _store(
+    c: Context,
+    inputs: Inputs,
+    name: str,
+    values: UInt[Array, "rows columns"],
+    pitch: Size,
+    region: tuple[Size, Size],
 ) -> Words:
-    """A tile whose storage begins with the first ``cols`` columns of ``values``, row by row."""
+    """A tile whose storage has the ``region`` of ``values`` in rows of ``pitch`` elements."""
     old = flat(c, inputs, name)
-    place, divisor = iota(old.shape, 0), jnp.maximum(cols, np.int32(1))
-    taken = values.at[place // divisor, place % divisor].get(mode="fill", fill_value=0)
-    written = place < np.int32(values.shape[0]) * cols
+    place, divisor = iota(old.shape, 0), jnp.maximum(pitch, np.int32(1))
+    row, col = place // divisor, place % divisor
+    taken = values.at[row, col].get(mode="fill", fill_value=0)
+    written = (row < region[0]) & (col < region[1])
     return storage.to_logical(jnp.where(written, taken, old), c.tile(name))

@@ -7,7 +7,8 @@ two halves of the index. Values are compared as integer keys: XLA's float compar
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, NamedTuple
+from functools import reduce
+from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
 import numpy as np
@@ -19,11 +20,12 @@ from pto_jax.isa.irregular_sort import BLOCK, RECORD_BYTES, slots
 from . import bits
 from .irregular_storage import iota, scalar, source
 from .masks import lanes
+from .merging import Merge, merged
 from .region import all_ones, fit, flush, sizes
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int, Int32, UInt, UInt32
+    from jaxtyping import Int, Int32, Shaped, UInt, UInt32
 
 
 @rule("tsort32")
@@ -42,13 +44,56 @@ def _tsort32(c: Context, inputs: Inputs) -> Outputs:
     missing = lax.convert_element_type(iota(shape, 1) >= v_col, np.int32)
     keys = _descending(flush(c, words, src.dtype), src.dtype)
     operands = [x.reshape(blocks) for x in (missing, keys, index[: shape[0]], words)]
-    _, _, index, words = lax.sort(operands, dimension=2, is_stable=True, num_keys=3)
+    index, words = lax.platform_dependent(*operands, cpu=_ranked, default=_sorted)
     records = _records(words, index).reshape(shape[0], shape[1] * slots(src.dtype.bits))
     new = fit(records, t.shape, old.dtype.type(0))
     written = (iota(t.shape, 0) < v_row) & (iota(t.shape, 1) < v_col * np.int32(slots(src.dtype.bits)))
     if c.profile == "cpu_sim":
         written = written & (v_row == i_row) & (v_col == i_col)
     return {"dst": jnp.where(written, new, old)}
+
+
+def _sorted(
+    missing: Int32[Array, "rows blocks 32"],
+    keys: Int[Array, "rows blocks 32"],
+    index: UInt32[Array, "rows blocks 32"],
+    words: UInt[Array, "rows blocks 32"],
+) -> tuple[UInt32[Array, "rows blocks 32"], UInt[Array, "rows blocks 32"]]:
+    """Indices and words of blocks, by key, equal ones by index; what is missing comes last, in any order."""
+    found = lax.sort([missing, keys, index, words], dimension=2, is_stable=True, num_keys=3)
+    return found[2], found[3]
+
+
+def _ranked(
+    missing: Int32[Array, "rows blocks 32"],
+    keys: Int[Array, "rows blocks 32"],
+    index: UInt32[Array, "rows blocks 32"],
+    words: UInt[Array, "rows blocks 32"],
+) -> tuple[UInt32[Array, "rows blocks 32"], UInt[Array, "rows blocks 32"]]:
+    """:func:`_sorted` by the places that elements have: on a CPU, comparing all of a block takes less time.
+
+    What is missing are the last lanes of a block, so that they may be equal to the greatest element.
+    """
+    code = lax.convert_element_type(keys, np.int64) << np.int64(32)
+    code = code | lax.convert_element_type(index, np.int64)
+    code = jnp.where(missing != np.int32(0), np.int64(np.iinfo(np.int64).max), code)
+    lane = iota((1, 1, BLOCK), 2)
+    before = [(c < code) | ((c == code) & (lane > np.int32(j))) for j, c in enumerate(_each(code))]
+    place = reduce(lax.add, (lax.convert_element_type(b, np.int32) for b in before))
+    # Else it is computed again wherever it is used.
+    places = _each(lax.optimization_barrier(place))  # type: ignore[no-untyped-call]
+
+    def moved(x: UInt[Array, "rows blocks 32"]) -> UInt[Array, "rows blocks 32"]:
+        zero = x.dtype.type(0)
+        parts = [jnp.where(p == lane, own, zero) for p, own in zip(places, _each(x), strict=True)]
+        return reduce(lax.bitwise_or, parts)
+
+    return moved(index), moved(words)
+
+
+def _each(x: Shaped[Array, "rows blocks 32"]) -> list[Shaped[Array, "rows blocks 1"]]:
+    """The elements of blocks, one after the other."""
+    return [lax.slice_in_dim(x, j, j + 1, axis=2) for j in range(BLOCK)]
 
 
 def _descending(words: UInt[Array, "*shape"], d: DType) -> Int[Array, "*shape"]:
@@ -74,20 +119,7 @@ def _records(words: UInt[Array, "*lead n"], index: UInt32[Array, "*lead n"]) -> 
 # -- merging -----------------------------------------------------------------------------------------
 
 _LISTS = ("src0", "src1", "src2", "src3")
-_ONE, _NONE = np.int32(1), np.int32(-1)
-
-
-class _Merge(NamedTuple):
-    """The lists to merge: position of the first record and number of records per list [lists].
-
-    At most ``limit`` records are taken, and the lists start over in the next group after ``group`` of them.
-    """
-
-    begin: Int32[Array, " lists"]
-    length: Int32[Array, " lists"]
-    limit: Int32[Array, ""]
-    group: Int32[Array, ""] | None = None
-    exhausted: bool = False
+_ONE = np.int32(1)
 
 
 @rule("tmrgsort")
@@ -99,7 +131,7 @@ def _tmrgsort(c: Context, inputs: Inputs) -> Outputs:
     records = jnp.concatenate(lists)
     job = _several(c, inputs, names, lists) if several else _blocks(c, inputs, size)
     t, old = c.tile("dst"), lanes(inputs, "dst").words
-    order, taken = _merged(flush(c, records[:, 0], d), d, job, t.cols // size)
+    order, taken = merged(flush(c, records[:, 0], d), d, job, t.cols // size)
     row = records.at[jnp.maximum(order, 0)].get(mode="clip").reshape(1, -1)
     written = fit(jnp.repeat(order >= np.int32(0), size)[None], (1, t.cols), np.bool_(False))
     new = jnp.where(written, fit(row, (1, t.cols), d.word.type(0)), old[:1])
@@ -122,15 +154,16 @@ def _list(c: Context, inputs: Inputs, name: str, size: int) -> UInt[Array, "reco
 
 def _several(
     c: Context, inputs: Inputs, names: Sequence[str], lists: Sequence[UInt[Array, "_ size"]]
-) -> _Merge:
+) -> Merge:
     size = np.int32(slots(c.dtype("dst").bits))
     begin = np.cumsum([0, *(len(x) for x in lists[:-1])]).astype(np.int32)
     valid = [sizes(c.tile(n), lanes(inputs, n))[1] // size for n in names]
     limit = sizes(c.tile("dst"), lanes(inputs, "dst"))[1] // size
-    return _Merge(jnp.asarray(begin), jnp.stack(valid), limit, exhausted=bool(c.attrs.get("exhausted")))
+    exhausted = bool(c.attrs.get("exhausted"))
+    return Merge(jnp.asarray(begin), jnp.stack(valid), limit, jnp.zeros_like(limit), exhausted=exhausted)
 
 
-def _blocks(c: Context, inputs: Inputs, size: int) -> _Merge:
+def _blocks(c: Context, inputs: Inputs, size: int) -> Merge:
     """Groups of four blocks; a length that is no whole number of records merges nothing."""
     v_col = sizes(c.tile("dst"), lanes(inputs, "dst"))[1]
     given = lax.convert_element_type(scalar(inputs, "blockLen"), np.uint32)
@@ -141,56 +174,4 @@ def _blocks(c: Context, inputs: Inputs, size: int) -> _Merge:
     groups = jnp.maximum(v_col, np.int32(0)) // (group * np.int32(size))
     limit = jnp.where(whole, groups * group, np.int32(0))
     begin = block * jnp.arange(4, dtype=np.int32)
-    return _Merge(begin, jnp.broadcast_to(block, (4,)), limit, group)
-
-
-def _merged(
-    values: UInt[Array, " records"], d: DType, job: _Merge, count: int
-) -> tuple[Int32[Array, " count"], Int32[Array, " lists"]]:
-    """Positions of ``count`` records in merged order, -1 where there is none, and the records taken per list.
-
-    The lists may hold anything, so the result is defined step by step: the first list that has a
-    record left, unless a later one has a strictly greater value than all before it.
-    """
-    keys = bits.ordered(values, d)
-    challenger = incumbent = keys
-    if d.is_float:
-        nan = bits.is_nan(values, d)
-        challenger = jnp.where(nan, keys.dtype.type(np.iinfo(keys.dtype).min), keys)
-        incumbent = jnp.where(nan, keys.dtype.type(np.iinfo(keys.dtype).max), keys)
-
-    def step(
-        carry: tuple[Int32[Array, " lists"], Bool[Array, ""]], number: Int32[Array, ""]
-    ) -> tuple[tuple[Int32[Array, " lists"], Bool[Array, ""]], Int32[Array, ""]]:
-        taken, stopped = carry
-        begin = job.begin
-        if job.group is not None:
-            taken = jnp.where(number % job.group == np.int32(0), np.int32(0), taken)
-            begin = begin + number // job.group * job.group
-        left, where = taken < job.length, begin + taken
-        best, found = _greatest(left, *(x.at[where].get(mode="clip") for x in (challenger, incumbent)))
-        go = found & (number < job.limit) & ~stopped
-        taken = taken + lax.convert_element_type(go & (iota(where.shape, 0) == best), np.int32)
-        if job.exhausted:
-            stopped = stopped | (go & jnp.any(taken == job.length))
-        return (taken, stopped), jnp.where(go, where[best], _NONE)
-
-    # The carry derives from every input, so that shard_map sees over which axes it varies.
-    zero = (job.begin + job.length + job.limit + lax.convert_element_type(keys[:1], np.int32)) & np.int32(0)
-    if job.group is not None:
-        zero = zero & job.group
-    (taken, _), order = lax.scan(step, (zero, zero[0] != 0), jnp.arange(count, dtype=np.int32))
-    return order, taken
-
-
-def _greatest(
-    left: Bool[Array, " lists"], challenger: Int[Array, " lists"], incumbent: Int[Array, " lists"]
-) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """The list whose record goes next, and whether there is one."""
-    best, found, value = lax.convert_element_type(left[0], np.int32) * np.int32(0), left[0], incumbent[0]
-    for i in range(1, left.shape[0]):
-        better = left[i] & (~found | (challenger[i] > value))
-        best = jnp.where(better, np.int32(i), best)
-        value = jnp.where(better, incumbent[i], value)
-        found = found | better
-    return best, found
+    return Merge(begin, jnp.broadcast_to(block, (4,)), limit, group, grouped=True)

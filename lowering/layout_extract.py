@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
-from jax import Array, lax
+from jax import Array
 
 from . import layout_img2col
 from .irregular_storage import inside, positions, scalar, source
@@ -13,6 +13,7 @@ from .masks import lanes
 from .quantise import through
 from .region import all_ones, merge
 from .rules import Context, Inputs, Outputs, rule
+from .slicing import slice_at, with_slice
 
 if TYPE_CHECKING:
     from jaxtyping import Int32
@@ -39,7 +40,7 @@ def extract(c: Context, inputs: Inputs) -> Outputs:
     t, fill = c.tile("dst"), all_ones(c.dtype("src"))
     whole = jnp.pad(source(c, inputs, "src"), ((0, t.rows), (0, t.cols)), constant_values=fill)
     start = _start(c, inputs, "src")
-    window = lax.dynamic_slice(whole, start, t.shape)
+    window = slice_at(whole, start, t.shape)
     return {"dst": merge(c, inputs, through(c, inputs, window, t.dtype, first=start[1]))}
 
 
@@ -49,6 +50,6 @@ def insert(c: Context, inputs: Inputs) -> Outputs:
     t, src = c.tile("dst"), c.tile("src")
     new, start = through(c, inputs, lanes(inputs, "src").words, t.dtype), _start(c, inputs, "dst")
     whole = jnp.pad(lanes(inputs, "dst").words, ((0, src.rows), (0, src.cols)))
-    window = lax.dynamic_slice(whole, start, src.shape)
+    window = slice_at(whole, start, src.shape)
     window = jnp.where(inside(c, inputs, "src"), new, window)
-    return {"dst": lax.dynamic_update_slice(whole, window, start)[: t.rows, : t.cols]}
+    return {"dst": with_slice(whole, window, start)[: t.rows, : t.cols]}

@@ -23,7 +23,7 @@ from .machine import addresses, slices
 from .memory_layouts import Placed, Window, block_of, fetch, within
 from .memory_lines import Lines, lines_of
 from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
-from .words import raw
+from .words import from_words, moved_as, raw
 
 if TYPE_CHECKING:
     from jaxtyping import Bool, Int32, Int64
@@ -172,25 +172,28 @@ def tstore(c: Context, inputs: Inputs, memory: GlobalMemory) -> Flat:
     t, window = c.tile("src"), window_of(c, view, "src")
     src = src._replace(words=quantise.stored(c, inputs, view.dtype))
     if c.attrs.get("atomicType") != AtomicType.ATOMIC_ADD:
-        return put(t, src, window, buffer)
+        return put(t, src, window, buffer, view.dtype)
     if window.meets(t.shape) is False:
         sums = atomics.add(c, view.dtype, fetch(buffer, window, t.shape), src.words)
-        return put(t, src._replace(words=sums), window, buffer)
+        return put(t, src._replace(words=sums), window, buffer, view.dtype)
     where = targets(t, src, window, buffer).reshape(-1)
     total: Array = atomics.accumulate(c, view.dtype, buffer, where, src.words.reshape(-1))
     return total
 
 
-def put(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Flat:
-    """The buffer with words of the tile's valid region (elements of the buffer) written."""
+def put(t: TileType, src: Lanes, window: Placed, buffer: Flat, dtype: DType) -> Flat:
+    """The buffer, whose elements have a type, with words of them written from the tile's valid region."""
+    kind = moved_as(dtype)
     lines = _lines(window, t.shape, buffer, through_gaps=True)
-    stored = _put_block(t, src, window, buffer) if lines is None else None
-    if stored is not None:
-        return stored
-    if lines is not None:
-        limited = lines.limited(*region.sizes(t, src))
+    if lines is None:
+        elements = src._replace(words=from_words(src.words, kind))
+        stored = _put_block(t, elements, window, from_words(buffer, kind))
+        if stored is not None:
+            return raw(stored)
+    else:
+        write = partial(lines.limited(*region.sizes(t, src)).write, kind=kind)
         scattered = partial(_scatter, t, src, window)
-        written: Array = lax.platform_dependent(buffer, src.words, cpu=limited.write, default=scattered)
+        written: Array = lax.platform_dependent(buffer, src.words, cpu=write, default=scattered)
         return written
     return _scatter(t, src, window, buffer, src.words)
 
@@ -210,7 +213,7 @@ def targets(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Int32[Arra
     return where if inside is None else jnp.where(inside, where, np.int32(buffer.shape[0]))
 
 
-def _put_block(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Flat | None:
+def _put_block(t: TileType, src: Lanes, window: Placed, buffer: Elements) -> Elements | None:
     """A store through a block as slice updates; None when it is not one."""
     block, own = block_of(window, t.shape)
     if block is None or not block.fits(t.shape) or block.span > buffer.shape[0]:

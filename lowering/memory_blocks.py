@@ -10,6 +10,8 @@ import jax.numpy as jnp
 import numpy as np
 from jax import lax
 
+from .slicing import slice_at, with_slice
+
 if TYPE_CHECKING:
     from jax import Array
     from jaxtyping import Shaped, UInt
@@ -78,7 +80,7 @@ class Block:
         if found is None:
             return self.read(buffer[self.begin : self.end])
         first, extents, pitch = found
-        part = lax.dynamic_slice(buffer.reshape(-1, pitch), [np.int32(n) for n in first], extents)
+        part = slice_at(buffer.reshape(-1, pitch), first, extents)
         return part.transpose(self.back).reshape(self.rows, self.cols)
 
     def put(self, buffer: Flat, words: Words) -> Flat:
@@ -88,13 +90,12 @@ class Block:
             first, extents, pitch = found
             part = words.reshape([self.runs[i][0] for i in self.back]).transpose(np.argsort(self.back))
             lines = buffer.reshape(-1, pitch)
-            lines = lax.dynamic_update_slice(lines, part.reshape(extents), [np.int32(n) for n in first])
-            return lines.reshape(-1)
+            return with_slice(lines, part.reshape(extents), first).reshape(-1)
         old = None if self.is_dense else buffer[self.begin : self.end]
         flat = self.written(words, old)
         if flat.shape == buffer.shape:
             return flat
-        return lax.dynamic_update_slice(buffer, flat, (np.int32(self.begin),))
+        return with_slice(buffer, flat, (self.begin,))
 
     def read(self, flat: Shaped[Array, " span"]) -> Lanes:
         """[rows, cols] of the ``span`` elements of the block."""

@@ -24,7 +24,7 @@ from pto_jax.ir.types import GlobalLayout
 
 from . import region
 from .machine import slices, storage
-from .machine.addresses import begin, distance, product, wide
+from .machine.addresses import begin, distance, limited, product, wide
 from .masks import lanes
 from .memory_blocks import Block, Run
 from .rules import Context, GlobalMemory, Inputs, memory_rule
@@ -194,7 +194,7 @@ class Window:
         groups = [self._sizes(axes, n) for axes, n in zip(self.axes, shape, strict=True)]
         sizes = dict(enumerate(self.shape)) | {axis: n for group in groups for axis, n in group}
         inside = [
-            lax.broadcasted_iota(np.int32, (side, 1) if axis == 0 else (1, side), axis) < wide(limit)
+            lax.broadcasted_iota(np.int32, (side, 1) if axis == 0 else (1, side), axis) < limited(limit, side)
             for axis, (side, limit) in enumerate(zip(shape, self.lanes(), strict=True))
             if not isinstance(limit, int)
         ]

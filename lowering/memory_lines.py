@@ -6,8 +6,10 @@ their order, so that the last one stands.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 import jax.numpy as jnp
 import numpy as np
@@ -15,13 +17,13 @@ from jax import Array, lax
 
 from pto_jax.interpreter import Scalar
 
-from .machine import slices
-from .machine.addresses import wide
+from .machine.addresses import limited, wide
 from .memory_layouts import Window
-from .words import raw
+from .slicing import of_batches, varied
+from .words import from_words, raw
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int, Int32, Int64
+    from jaxtyping import Bool, Int, Int32, Int64, Shaped, UInt
 
     from .arrays import Elements, Flat, Words
 
@@ -42,26 +44,14 @@ class Lines:
     def read(self, buffer: Elements, shape: tuple[int, int]) -> Words:
         """The elements on a tile shape; zeros beyond the window and the buffer."""
         width = shape[1 if self.by_row else 0]
-        begin, inside = self._places(buffer.shape[0], width)
-
-        def step(trip: Int[Array, ""], found: Words) -> Words:
-            i = lax.convert_element_type(trip, np.int32)
-            place, first = (lax.dynamic_index_in_dim(x, i, 0, False) for x in (inside, begin))
-            line = raw(lax.dynamic_slice(buffer, (place,), (width,), allow_negative_indices=False))
-            line = slices.moved(place - first, line)[0]
-            return lax.dynamic_update_slice(found, line[None], (i, np.int32(0)), allow_negative_indices=False)
-
-        # Derived from the buffer: shard_map tracks over which axes a loop carry varies.
-        some = raw(buffer[:width])
-        blank = jnp.broadcast_to(lax.bitwise_and(some, some.dtype.type(0)), (len(inside), width))
-        found: Array = lax.fori_loop(np.int32(0), np.int32(len(inside)), step, blank)
+        found = _reader(width)(buffer[None], *self._places(buffer.shape[0], width))[0]
         found = lax.select(self._mask(found.shape), found, jnp.zeros_like(found))
         return found if self.by_row else found.T
 
     def _mask(self, shape: tuple[int, ...]) -> Bool[Array, "lines width"]:
         """Which elements of lines are in the window."""
         parts = [
-            lax.broadcasted_iota(np.int32, side, axis) < wide(limit)
+            lax.broadcasted_iota(np.int32, side, axis) < limited(limit, shape[axis])
             for axis, (side, limit) in enumerate((((shape[0], 1), self.count), ((1, shape[1]), self.length)))
             if not (isinstance(limit, int) and limit >= shape[axis])
         ]
@@ -73,25 +63,17 @@ class Lines:
         count, length = (rows, cols) if self.by_row else (cols, rows)
         return replace(self, count=_least(self.count, count), length=_least(self.length, length))
 
-    def write(self, buffer: Flat, words: Words) -> Flat:
-        """The buffer with a tile's elements written; nothing beyond the window and the buffer."""
+    def write(self, buffer: Flat, words: Words, kind: np.dtype[Any]) -> Flat:
+        """The buffer with a tile's elements written; nothing beyond the window and the buffer.
+
+        Elements are moved as arrays of type ``kind``.
+        """
         words = words if self.by_row else words.T
         lines, width = words.shape
-        begin, inside = self._places(buffer.shape[0], width)
-        inner = self._mask((lines, width))
-
-        def step(trip: Int[Array, ""], buffer: Flat) -> Flat:
-            i = lax.convert_element_type(trip, np.int32)
-            place, first, line, chosen = (
-                lax.dynamic_index_in_dim(x, i, 0, False) for x in (inside, begin, words, inner)
-            )
-            line, chosen = slices.moved(first - place, line, chosen)
-            old = lax.dynamic_slice(buffer, (place,), (width,), allow_negative_indices=False)
-            new = lax.select(chosen, line, old)
-            return lax.dynamic_update_slice(buffer, new, (place,), allow_negative_indices=False)
-
-        found: Array = lax.fori_loop(np.int32(0), np.int32(lines), step, buffer)
-        return found
+        limits = (limited(n, m) for n, m in ((self.count, lines), (self.length, width)))
+        places = self._places(buffer.shape[0], width)
+        elements = (from_words(x.reshape(1, -1), kind) for x in (buffer, words))
+        return raw(_writer(width)(*elements, *places, *limits)[0])
 
     def _places(self, size: int, width: int) -> tuple[Int32[Array, " lines"], Int32[Array, " lines"]]:
         """Where lines begin, as far outside as counts, and where slices begin that are moved inside.
@@ -124,6 +106,89 @@ def lines_of(window: Window, shape: tuple[int, int], buffer: Elements) -> Lines 
 
 def _is(n: Scalar, number: int) -> bool:
     return isinstance(n, int) and n == number
+
+
+@cache
+def _reader(width: int) -> Callable[..., Any]:
+    """Lines of ``width`` elements [batch, lines, width] of buffers [batch, elements]; zeros beyond them."""
+
+    def read(
+        buffers: Shaped[Array, "batch _"], begin: Int32[Array, " lines"], inside: Int32[Array, " lines"]
+    ) -> UInt[Array, "batch lines {width}"]:
+        sizes = buffers.shape[0], width
+        # The lines first, as XLA has them in any case.
+        dimensions = lax.GatherDimensionNumbers((1, 2), (), (1,))
+        found = raw(lax.gather(buffers, inside[:, None], dimensions, sizes, mode="promise_in_bounds"))
+        by = inside - begin
+        first, count = _between(lax.ne(by, np.int32(0)))
+
+        def step(trip: Int[Array, ""], found: UInt[Array, "..."]) -> UInt[Array, "..."]:
+            i = first + lax.convert_element_type(trip, np.int32)
+            place, distance = (lax.dynamic_index_in_dim(x, i, 0, False) for x in (inside, by))
+            part = raw(_slice(buffers, place, width))
+            part = _slice(_padded(part, width), np.int32(width) - distance, width)
+            start = (i, np.int32(0), np.int32(0))
+            return lax.dynamic_update_slice(found, part[None], start, allow_negative_indices=False)
+
+        # Few lines leave a buffer, if any: those that do are moved to where they belong.
+        moved: Array = lax.fori_loop(np.int32(0), count, step, varied(found, by))
+        return lax.transpose(moved, (1, 0, 2))
+
+    return of_batches(read, 1)
+
+
+@cache
+def _writer(width: int) -> Callable[..., Any]:
+    """Buffers [batch, elements] with lines of words [batch, lines * width] written one after the other."""
+
+    def write(
+        buffers: Shaped[Array, "batch _"],
+        words: Shaped[Array, "batch _"],
+        begin: Int32[Array, " lines"],
+        inside: Int32[Array, " lines"],
+        count: Int32[Array, ""],
+        length: Int32[Array, ""],
+    ) -> Shaped[Array, "batch _"]:
+        # Room on both sides: a line that leaves its buffer is a slice that begins beside it.
+        padded, column = _padded(words, width), lax.iota(np.int32, width)
+
+        def step(trip: Int[Array, ""], buffers: Shaped[Array, "batch _"]) -> Shaped[Array, "batch _"]:
+            i = lax.convert_element_type(trip, np.int32)
+            place, first = (lax.dynamic_index_in_dim(x, i, 0, False) for x in (inside, begin))
+            by = first - place
+            lines = _slice(padded, (i + np.int32(1)) * np.int32(width) - by, width)
+            number = column - by
+            chosen = (number >= np.int32(0)) & (number < length) & (i < count)
+            chosen = jnp.broadcast_to(chosen, lines.shape)
+            new = lax.select(chosen, lines, _slice(buffers, place, width))
+            start = (np.int32(0), place)
+            return lax.dynamic_update_slice(buffers, new, start, allow_negative_indices=False)
+
+        carried = varied(buffers, words, begin, count, length)
+        written: Array = lax.fori_loop(np.int32(0), np.int32(begin.shape[0]), step, carried)
+        return written
+
+    return of_batches(write, 2)
+
+
+def _slice(lines: Shaped[Array, "batch _"], start: Int32[Array, ""], width: int) -> Shaped[Array, "batch _"]:
+    """``width`` elements of each line from the same place on."""
+    return lax.dynamic_slice(
+        lines, (np.int32(0), start), (lines.shape[0], width), allow_negative_indices=False
+    )
+
+
+def _padded(lines: Shaped[Array, "batch _"], width: int) -> Shaped[Array, "batch _"]:
+    """Lines with ``width`` zeros before and after them."""
+    return lax.pad(lines, lines.dtype.type(0), ((0, 0, 0), (width, width, 0)))
+
+
+def _between(chosen: Bool[Array, " lines"]) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
+    """The first of the chosen lines, and how many lines there are from it to the last one; 0 without any."""
+    number, none = lax.iota(np.int32, chosen.shape[0]), np.int32(chosen.shape[0])
+    first = jnp.min(number, where=chosen, initial=none)
+    last = jnp.max(number, where=chosen, initial=np.int32(-1))
+    return first, lax.max(last - first + np.int32(1), np.int32(0))
 
 
 def _least(a: Scalar, b: Scalar) -> Scalar:

@@ -8,6 +8,8 @@ import jax
 import numpy as np
 from jax import Array, lax
 
+from pto_jax.ir.dtypes import F32, DType
+
 if TYPE_CHECKING:
     from jaxtyping import Shaped, UInt
 
@@ -21,6 +23,16 @@ def raw(array: Shaped[Array, "*shape"]) -> UInt[Array, "*shape"]:
     """The raw words of an array; of words, the array."""
     word = np.dtype(f"u{array.dtype.itemsize}")
     return array if array.dtype == word else lax.bitcast_convert_type(array, word)
+
+
+def moved_as(dtype: DType) -> np.dtype[Any]:
+    """The type of the arrays in which elements of global memory are moved: that of arguments and results.
+
+    As words they would have to be copied on the way in and out. Narrow floats stay words, as XLA may
+    compute with others on the way.
+    """
+    kept = dtype == F32 or (dtype.is_integer and dtype.bits >= 8)
+    return np.dtype(dtype.numpy if kept else dtype.word)
 
 
 def recast(flat: UInt[Array, " words"], word: np.dtype[Any]) -> UInt[Array, " others"]:

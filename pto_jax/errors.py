@@ -7,7 +7,7 @@ complaint about a program, an argument or an execution, and nothing else.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Literal
 
 Severity = Literal["error", "warning"]
@@ -124,25 +124,3 @@ class PtoWarning(UserWarning):
 
 class NotExecutableError(_Located):
     """A declared instruction that this engine parses and verifies but does not execute."""
-
-
-@dataclass(slots=True)
-class DiagnosticSink:
-    """Collects findings; ``raise_if_errors`` turns them into one exception."""
-
-    found: list[Diagnostic] = field(default_factory=list)
-
-    def add(self, diagnostic: Diagnostic) -> None:
-        """Add a finding, once."""
-        if diagnostic not in self.found:
-            self.found.append(diagnostic)
-
-    @property
-    def errors(self) -> list[Diagnostic]:
-        """The findings of severity "error"."""
-        return [d for d in self.found if d.severity == "error"]
-
-    def raise_if_errors(self, kind: type[_Located]) -> None:
-        """Raise one exception of a kind with all errors, if there are any."""
-        if self.errors:
-            raise kind(self.errors)

@@ -47,12 +47,15 @@ class Profile:
 
     def has_dtype(self, d: DType) -> bool:
         """Whether tiles of the element type exist at all (the overview page's table)."""
+        if d.name in _A5_ONLY:
+            return self.name == "a5"
         if d.name in _EIGHT_BIT_AND_LESS:
             return self.fp8 != "no" or (d.name == "i4" and self.name == "a2a3")
         return True
 
 
 _EIGHT_BIT_AND_LESS = frozenset({"f8e4m3", "f8e5m2", "hif8", "f8e8m0", "f4e2m1x2", "f4e1m2x2", "i4"})
+_A5_ONLY = frozenset({"f4e2m1_pair", "f4e1m2_pair"})
 
 
 def _capacity(vec: int, acc: int, bias: int, scaling: int, scale: int) -> Mapping[Loc, int]:

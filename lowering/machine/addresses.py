@@ -20,7 +20,7 @@ from pto_jax.ir.dtypes import INDEX
 from ..scalars import to_native
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int64
+    from jaxtyping import Bool, Int32, Int64
 
 #: Positions or distances of elements, int64.
 Positions: TypeAlias = "Int64[Array, '...'] | Int64[np.ndarray, '...'] | np.int64"
@@ -128,6 +128,11 @@ def wide(n: Scalar) -> Scalar:
     if isinstance(n, int):
         return np.int64(max(-(1 << 63), min(n, (1 << 63) - 1)))
     return lax.convert_element_type(n, np.int64)
+
+
+def limited(n: Scalar, limit: int) -> Int32[Array, ""]:
+    """A number of lines or lanes, at most ``limit`` and at least 0, in 32 bits."""
+    return lax.convert_element_type(lax.clamp(np.int64(0), wide(n), np.int64(limit)), np.int32)
 
 
 def is_near(stride: Scalar) -> bool:

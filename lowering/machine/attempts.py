@@ -13,6 +13,7 @@ from jax import lax
 
 from pto_jax.interpreter import UNSETTLED, Frame, Operand, TileRef
 
+from ..words import from_words, raw
 from . import predicted_writes
 from .shapes import Shape, fill, fits, join, leaves
 from .storage import Carried, slot_of
@@ -84,7 +85,8 @@ class Effects:
 
     def leaves(self, machine: TileMemory, frame: Frame) -> list[Leaf]:
         """The arrays that carry what the region changes, in the order in which :meth:`restore` takes them."""
-        found = [machine.cells[k] for k in self.cells] + [machine.buffers[k] for k in self.buffers]
+        found = [machine.cells[k] for k in self.cells]
+        found += [from_words(machine.buffers[k], machine.kinds[k]) for k in self.buffers]
         return found + [leaf for key, shape in self.names.items() for leaf in leaves(frame[key], shape)]
 
     def restore(self, machine: TileMemory, frame: Frame, data: Iterator[Leaf]) -> None:
@@ -94,7 +96,7 @@ class Effects:
         for key in self.cells:
             machine.set_cell(key, next(data))
         for key in self.buffers:
-            machine.buffers[key] = next(data)
+            machine.buffers[key] = raw(next(data))
         for name, shape in self.names.items():
             frame[name] = fill(machine, shape, data)
 
@@ -120,7 +122,8 @@ class Attempts:
 
     def __post_init__(self) -> None:
         op = id(self.frame.op)
-        # An operation that chooses among more than two branches inside of its own branches.
+        # An operation that chooses among more than two branches is traced inside of its own branches: how
+        # often tells their regions apart.
         place = (self.machine.core, op, self.machine.traced.count(op))
         self.traces: RegionTraces = self.machine.region_traces.setdefault(place, RegionTraces())
         self.effects = Effects(self.traces.cells, self.traces.buffers)

@@ -15,13 +15,14 @@ from typing import TYPE_CHECKING, Any
 import jax
 import jax.numpy as jnp
 import numpy as np
-from jax import Array, lax
+from jax import Array
 from numpy.typing import NDArray
 
 from pto_jax.errors import PtoError
 from pto_jax.interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, View, run_block
 from pto_jax.ir.program import Op, Program
 
+from ..slicing import with_slice
 from .block_numbers import BlockNumbers, numbered
 from .planning import Surveyor
 from .ranges import Range
@@ -180,14 +181,10 @@ class Part:
         size, first = words.shape[0], int(self.starts[0])
         if self.step == self.size:
             flat = parts.reshape(-1)[: size - first]
-            return (
-                flat
-                if flat.shape == words.shape
-                else lax.dynamic_update_slice(words, flat, (np.int32(first),))
-            )
+            return flat if flat.shape == words.shape else with_slice(words, flat, (first,))
         if self.step is not None and len(self.starts) <= MAX_SLICES:
             for start, part in zip(map(int, self.starts), parts, strict=True):
-                words = lax.dynamic_update_slice(words, part[: size - start], (np.int32(start),))
+                words = with_slice(words, part[: size - start], (start,))
             return words
         own = np.maximum(self.owners, 0)
         places = own * self.size + np.arange(size) - self.starts[own]

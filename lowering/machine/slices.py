@@ -1,11 +1,11 @@
 """Slices at places that may only be known at run time: what is outside reads zero and is not written.
 
-``lax.dynamic_slice`` and ``lax.dynamic_update_slice`` move a slice that begins outside an array inside it;
-these never do.
+Slices of ``lax`` and of :mod:`slicing` that begin outside an array are moved inside it; these never are.
 """
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
@@ -14,6 +14,7 @@ from jax import Array, lax
 
 from pto_jax.interpreter import Scalar
 
+from ..slicing import slice_at, varied, with_slice
 from .addresses import wide
 
 if TYPE_CHECKING:
@@ -28,21 +29,39 @@ def read(flat: Elements, start: Scalar, count: int) -> Shaped[Array, " {count}"]
     if isinstance(start, int) and 0 <= start <= size - count:
         return flat[start : start + count]
     inside, by = _places(wide(start), size, count)
-    part = lax.dynamic_slice(flat, (inside,), (count,), allow_negative_indices=False)
-    return moved(-by, part)[0]
+
+    def shifted(flat: Elements) -> Shaped[Array, " {count}"]:
+        return _moved(-by, slice_at(flat, (inside,), (count,)))
+
+    def branching(flat: Elements) -> Shaped[Array, " {count}"]:
+        # Most slices lie inside their array: on a CPU, a branch costs less than moving by zero.
+        found: Array = lax.cond(
+            by == np.int32(0), lambda flat: slice_at(flat, (inside,), (count,)), shifted, flat
+        )
+        return found
+
+    found: Array = lax.platform_dependent(flat, cpu=branching, default=shifted)
+    return found
 
 
 def write(flat: Flat, part: UInt[Array, " part"], start: Scalar) -> Flat:
     """The array with the elements of a part, no longer than it, from ``start`` on."""
     size, count = flat.shape[0], part.shape[0]
     if isinstance(start, int) and 0 <= start <= size - count:
-        return lax.dynamic_update_slice(flat, part, (np.int32(start),))
+        return with_slice(flat, part, (start,))
     inside, by = _places(wide(start), size, count)
-    old = lax.dynamic_slice(flat, (inside,), (count,), allow_negative_indices=False)
+    old = slice_at(flat, (inside,), (count,))
     number = lax.iota(np.int32, count) - by
     chosen = (number >= np.int32(0)) & (number < np.int32(count))
-    new = lax.select(chosen, moved(by, part)[0], old)
-    return lax.dynamic_update_slice(flat, new, (inside,), allow_negative_indices=False)
+
+    def looping(part: UInt[Array, " part"]) -> UInt[Array, " part"]:
+        # A loop of no or one turn: its carry is updated in place, the result of a branch is copied.
+        turns = lax.convert_element_type(by != np.int32(0), np.int32)
+        found: Array = lax.fori_loop(np.int32(0), turns, lambda _, x: _moved(by, x), varied(part, by))
+        return found
+
+    place = lax.platform_dependent(part, cpu=looping, default=partial(_moved, by))
+    return with_slice(flat, lax.select(chosen, place, old), (inside,))
 
 
 def _places(start: Int64[Array, ""], size: int, count: int) -> tuple[Int32[Array, ""], Int32[Array, ""]]:
@@ -56,24 +75,11 @@ def _places(start: Int64[Array, ""], size: int, count: int) -> tuple[Int32[Array
     return lax.convert_element_type(begin, np.int32), lax.convert_element_type(by, np.int32)
 
 
-def moved(by: Int32[Array, ""], *lines: Shaped[Array, " n"]) -> tuple[Shaped[Array, " n"], ...]:
-    """Lines moved to the right, by no more than their length; zeros come in.
-
-    Most slices lie inside their array and are not moved: on a CPU, a branch costs less than moving by zero.
-    """
-
-    def shifted(by: Int32[Array, ""], *lines: Shaped[Array, " n"]) -> tuple[Shaped[Array, " n"], ...]:
-        count = lines[0].shape[0]
-        padded = (lax.pad(x, np.zeros((), x.dtype), ((count, count, 0),)) for x in lines)
-        start = (np.int32(count) - by,)
-        return tuple(lax.dynamic_slice(x, start, (count,), allow_negative_indices=False) for x in padded)
-
-    def branching(by: Int32[Array, ""], *lines: Shaped[Array, " n"]) -> tuple[Shaped[Array, " n"], ...]:
-        found: tuple[Array, ...] = lax.cond(by == np.int32(0), lambda by, *x: x, shifted, by, *lines)
-        return found
-
-    found: tuple[Array, ...] = lax.platform_dependent(by, *lines, cpu=branching, default=shifted)
-    return found
+def _moved(by: Int32[Array, ""], line: Shaped[Array, " n"]) -> Shaped[Array, " n"]:
+    """A line moved to the right, by no more than its length; zeros come in."""
+    count = line.shape[0]
+    padded = lax.pad(line, np.zeros((), line.dtype), ((count, count, 0),))
+    return slice_at(padded, (np.int32(count) - by,), (count,))
 
 
 def read_window(
@@ -81,19 +87,19 @@ def read_window(
 ) -> UInt[Array, "{shape[0]} {shape[1]}"]:
     """The elements [rows, cols] of a matrix from a row and a column on."""
     if _is_inside(starts, shape, whole.shape):
-        return lax.dynamic_slice(whole, [np.int32(n) for n in starts], shape)
+        return slice_at(whole, starts, shape)
     padded = jnp.pad(whole, [(n, n) for n in shape])
-    return lax.dynamic_slice(padded, _padded(starts, shape, whole), shape, allow_negative_indices=False)
+    return slice_at(padded, _padded(starts, shape, whole), shape)
 
 
 def write_window(whole: Words, words: UInt[Array, "_ _"], starts: tuple[Scalar, Scalar]) -> Words:
     """The matrix with the words [rows, cols] from a row and a column on."""
     if _is_inside(starts, words.shape, whole.shape):
-        return lax.dynamic_update_slice(whole, words, [np.int32(n) for n in starts])
+        return with_slice(whole, words, starts)
     rows, cols = words.shape
     padded = jnp.pad(whole, [(n, n) for n in words.shape])
     first = _padded(starts, words.shape, whole)
-    padded = lax.dynamic_update_slice(padded, words, first, allow_negative_indices=False)
+    padded = with_slice(padded, words, first)
     return padded[rows : rows + whole.shape[0], cols : cols + whole.shape[1]]
 
 

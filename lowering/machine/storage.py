@@ -312,7 +312,7 @@ def to_logical(flat: Flat, t: TileType) -> Words:
     rows, cols = t.shape
     if not t.boxed:
         return flat.reshape(rows, cols) if t.layout == "ND" else flat.reshape(cols, rows).T
-    ir, ic = t.box
+    ir, ic = t.stored_box
     inner = (ir, ic) if t.slayout == SLayout.ROW_MAJOR else (ic, ir)
     outer = (rows // ir, cols // ic) if t.layout in ("ZN", "ZZ") else (cols // ic, rows // ir)
     boxes = flat.reshape(*outer, *inner)
@@ -327,7 +327,7 @@ def to_physical(words: Words, t: TileType) -> Flat:
     if not t.boxed:
         flat = words.reshape(-1) if t.layout == "ND" else words.T.reshape(-1)
     else:
-        ir, ic = t.box
+        ir, ic = t.stored_box
         boxes = words.reshape(rows // ir, ir, cols // ic, ic)
         outer = (0, 2) if t.layout in ("ZN", "ZZ") else (2, 0)
         inner = (1, 3) if t.slayout == SLayout.ROW_MAJOR else (3, 1)

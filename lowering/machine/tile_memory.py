@@ -19,6 +19,7 @@ from pto_jax.ir.types import TileType
 from pto_jax.isa.rules.memory import ALIGNMENT
 
 from ..rules import Lanes, Semantics
+from ..words import moved_as
 from . import storage
 from .block_numbers import BlockNumbers
 from .storage import Carried, Cell, Plan, Slot, Window
@@ -97,7 +98,8 @@ class TileMemory:
 
     All state is in ``cells`` and ``buffers``. ``values`` are those of freshly written float32 tiles,
     besides their words. ``constants`` are float32 buffers that nothing writes, besides their words: a loop
-    that reads words of an argument has a copy of it. ``temporaries`` are the cells of results that no
+    that reads words of an argument has a copy of it. ``kinds`` are the types of arrays that control flow
+    carries buffers as. ``temporaries`` are the cells of results that no
     allocation names, ``of_block`` those that end with a block of a launch; ``axes`` the mesh axes that
     arguments vary over; ``core`` is the core whose memory is meant; ``checks`` records run-time rules,
     ``max_steps`` bounds while loops. ``whole`` says that the program is traced as a whole, ``region_traces``
@@ -113,6 +115,7 @@ class TileMemory:
     values: dict[str, Float64[Array, "..."]] = field(default_factory=dict)
     constants: dict[str, Float32[Array, " elements"]] = field(default_factory=dict)
     packed: dict[str, bool] = field(default_factory=dict)
+    kinds: dict[str, np.dtype[Any]] = field(default_factory=dict)
     temporaries: set[str] = field(default_factory=set)
     of_block: set[str] = field(default_factory=set)
     violations: list[Violation] = field(default_factory=list)
@@ -135,6 +138,7 @@ class TileMemory:
         ``constant`` tells that nothing writes it.
         """
         self.packed[name] = dtype.packed
+        self.kinds[name] = moved_as(dtype)
         if constant and self.whole and dtype == F32:
             self.constants[name] = lax.bitcast_convert_type(words, np.float32)
         if dtype.packed:

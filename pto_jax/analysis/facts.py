@@ -177,7 +177,9 @@ class _Problem(Forward[Facts]):
             return
         row, col = (known.number(next(iter(op.group(n)), None)) for n in ("valid_row", "valid_col"))
         valid = (t.v_row if t.v_row is not None else row, t.v_col if t.v_col is not None else col)
-        state[handle.name] = TileFact(valid if valid != t.valid else None, where)
+        # Sizes may be arrays, which have no one truth value: what is new is what the type leaves open.
+        says_more = any(s is None and v is not None for s, v in zip(t.valid, valid, strict=True))
+        state[handle.name] = TileFact(valid if says_more else None, where)
 
     def _resize(self, op: Op, resized: str, known: OperandFacts, state: Facts) -> None:
         values = self.operands(op)

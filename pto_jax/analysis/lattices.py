@@ -163,26 +163,22 @@ NOTHING = OperandFacts(_NONE, _NONE, _NONE, _NONE, _NONE, _NONE)
 
 def operand_facts(values: tuple[Value, ...], facts: Facts) -> OperandFacts:
     """The facts of some values at a place."""
-    numbers: dict[str, Any] = {}
-    valid: dict[str, Valid] = {}
-    extents: dict[str, Extents] = {}
-    layouts: dict[str, GlobalLayout] = {}
-    ranges: dict[str, Bytes] = {}
-    pointers: dict[str, PointerFact] = {}
+    # Most operations know nothing of most kinds, and a program keeps one of these for each operation.
+    found: dict[str, dict[str, Any]] = {}
     for value in values:
         name, fact = value.name, facts[value.name]
         if isinstance(fact, TileFact):
             if fact.valid is not None:
-                valid[name] = fact.valid
+                found.setdefault("valid", {})[name] = fact.valid
             if fact.bytes is not None:
-                ranges[name] = fact.bytes
+                found.setdefault("bytes", {})[name] = fact.bytes
         elif isinstance(fact, ViewFact):
             if fact.extents is not None:
-                extents[name] = fact.extents
+                found.setdefault("extents", {})[name] = fact.extents
             if fact.layout is not None:
-                layouts[name] = fact.layout
+                found.setdefault("layouts", {})[name] = fact.layout
         elif isinstance(fact, PointerFact):
-            pointers[name] = fact
+            found.setdefault("pointers", {})[name] = fact
         elif fact is not None:
-            numbers[name] = fact
-    return OperandFacts(numbers, valid, extents, layouts, ranges, pointers)
+            found.setdefault("numbers", {})[name] = fact
+    return NOTHING._replace(**found) if found else NOTHING

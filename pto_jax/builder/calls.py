@@ -13,7 +13,8 @@ from ..ir.program import AttrValue, Form, Symbol
 from ..ir.types import ScalarType, Type
 from ..isa.bind import accepts
 from ..profiles import PROFILES
-from ..text.formats import TWO_SPELLINGS, AttrItem, OperandItem, find_format
+from ..text.format_items import AttrItem, OperandItem
+from ..text.formats import TWO_SPELLINGS, find_format
 from .argument_types import as_type, member
 from .arith import as_scalar, is_number
 from .body import Node, current

@@ -3,99 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from types import TracebackType
 from typing import Any
 
 from ..ir.dtypes import I1, INDEX
-from ..ir.types import KernelKind, ScalarType, Type
+from ..ir.types import KernelKind, ScalarType
 from .argument_types import member
 from .arith import as_scalar, dtype_of
-from .body import Block, Body, Node, current
+from .body import Block, current
 from .places import fail, here
+from .structures import OpenRegion, Structure
 from .values import Handle
-
-
-class Structure:
-    """An operation with regions; ``result`` and ``results`` are there once all regions are closed."""
-
-    name = ""
-
-    def __init__(self, ins: Sequence[Handle] = (), attributes: dict[str, Any] | None = None) -> None:
-        self.body: Body = current()
-        self.place = here()
-        self.node = Node(self.name, list(ins), attributes=attributes or {}, span=self.place.span)
-        self.node.structure = self
-        self.types: list[Type] | None = None
-        self._yielded: tuple[Handle, ...] | None = None
-        self._complete = False
-
-    @property
-    def results(self) -> tuple[Any, ...]:
-        """The values that the regions hand out."""
-        if not self._complete:
-            fail(
-                f"{self.node.name} ({self.node.span}) is not complete; allowed: results after its last region"
-            )
-        place, count = here(), len(self.node.results)
-        for i, handle in enumerate(self.node.results):
-            handle.named(place.target(i, count))
-        return tuple(self.node.results)
-
-    @property
-    def result(self) -> Any:
-        """The only value that the regions hand out."""
-        if len(self.node.results) != 1:
-            fail(
-                f"{self.node.name} ({self.node.span}) has {len(self.node.results)} results; allowed: .results"
-            )
-        return self.results[0]
-
-    def give(self, *values: Any) -> None:
-        """The values that this region hands out, given once at its end."""
-        block = self.body.stack[-1]
-        if all(block is not b for b in self.node.regions) or self._yielded is not None:
-            fail(f"values of {self.node.name} ({self.node.span}); allowed: once, at the end of its regions")
-        self._yielded = self._typed(values)
-
-    def _typed(self, values: Sequence[Any]) -> tuple[Handle, ...]:
-        """The values as handles of the types that the other regions gave."""
-        types = self.types
-        if types is not None and len(types) != len(values):
-            fail(
-                f"found {len(values)} value(s) of {self.node.name} ({self.node.span}); allowed: {len(types)}"
-            )
-        handles = []
-        for i, value in enumerate(values):
-            type_ = types[i] if types is not None else None
-            d = type_.dtype if isinstance(type_, ScalarType) else None
-            handle = value if isinstance(value, Handle) else as_scalar(value, d or dtype_of(value), "value")
-            if type_ is not None and handle.type != type_:
-                fail(
-                    f"found {handle}, which is {handle.type}, for {self.node.name} ({self.node.span}); "
-                    f"allowed: {type_}"
-                )
-            handles.append(self.body.use(handle, self.node.name))
-        self.types = [h.type for h in handles]
-        return tuple(handles)
-
-    def region(self, title: str, args: Sequence[tuple[Type, str | None]] = ()) -> Block:
-        """Open a region."""
-        block = Block(title, here().span)
-        self.node.regions.append(block)
-        self.body.enter(block)
-        block.args = [self.body.define(t, hint) for t, hint in args]
-        return block
-
-    def close(self, block: Block, terminator: str = "scf.yield", first: Sequence[Handle] = ()) -> None:
-        """Close a region, with the values it hands out at its end."""
-        values = (*first, *(self._yielded or ()))
-        self._yielded = None
-        self.body.leave(block, terminator if values else None, values)
-
-    def complete(self) -> None:
-        """Define the results."""
-        self._complete = True
-        self.node.results = [self.body.define(t) for t in self.types or ()]
 
 
 class Loop(Structure):
@@ -157,36 +74,6 @@ def range(lower: Any, upper: Any = None, step: Any = 1, *, carried: Any = ()) ->
     return Loop(lower, upper, step, carried if isinstance(carried, list | tuple) else [carried])
 
 
-class _Region:
-    """A region opened with ``with``."""
-
-    def __init__(self, of: Structure, title: str, *, last: bool, args: Sequence[Type] = ()) -> None:
-        self._of = of
-        self._title = title
-        self._last = last
-        self._args = args
-        self._block: Block | None = None
-
-    def __enter__(self) -> Any:
-        of = self._of
-        if not of.node.regions:
-            of.body.emit(of.node)
-        names = (*here().variables, *[None] * len(self._args))
-        self._block = of.region(self._title, list(zip(self._args, names, strict=False)))
-        return tuple(self._block.args) if self._args else of
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        assert self._block is not None
-        if kind is not None:
-            self._of.body.abandon(self._block)
-            return
-        self._of.close(self._block)
-        if self._last:
-            self._of.complete()
-
-
 class Branch(Structure):
     """A branch with ``with``; :func:`if_` makes it, and :func:`else_` its other side."""
 
@@ -197,7 +84,7 @@ class Branch(Structure):
         if dtype_of(chosen) != I1:
             fail(f"if_: found {chosen}, which is {chosen.type}; allowed: i1, as comparisons give")
         super().__init__([chosen])
-        self._then = _Region(self, "the branch", last=False)
+        self._then = OpenRegion(self, "the branch", last=False)
 
     def __enter__(self) -> Branch:
         self._then.__enter__()
@@ -206,12 +93,12 @@ class Branch(Structure):
     def __exit__(self, *error: Any) -> None:
         self._then.__exit__(*error)
 
-    def else_(self) -> _Region:
+    def else_(self) -> OpenRegion:
         """Operations for the other case, written directly after the branch."""
         nodes = self.body.stack[-1].nodes
         if not nodes or nodes[-1] is not self.node or len(self.node.regions) != 1:
             fail(f"else_ of the branch ({self.node.span}); allowed: once, directly after the branch")
-        return _Region(self, "the other branch", last=True)
+        return OpenRegion(self, "the other branch", last=True)
 
 
 def if_(condition: Any) -> Branch:
@@ -233,7 +120,7 @@ def if_(condition: Any) -> Branch:
     return Branch(condition)
 
 
-def else_() -> _Region:
+def else_() -> OpenRegion:
     """Open the region for the case that the condition of the branch directly before does not hold.
 
     >>> from pto_jax import builder as b
@@ -265,20 +152,20 @@ class While(Structure):
         self._inits = [h.type for h in handles]
         self._condition: Handle | None = None
 
-    def test(self) -> _Region:
+    def test(self) -> OpenRegion:
         """The region that decides, with the carried values; it ends with :meth:`condition`."""
-        return _Region(self, "the test of the loop", last=False, args=self._inits)
+        return OpenRegion(self, "the test of the loop", last=False, args=self._inits)
 
     def condition(self, holds: Any, *values: Any) -> None:
         """Whether the loop goes on, and the values for its body or, at the end, its results."""
         self._condition = as_scalar(holds, I1, "condition")
         self.give(*values)
 
-    def do(self) -> _Region:
+    def do(self) -> OpenRegion:
         """Open the body, which ends with ``give`` of the carried values."""
         if len(self.node.regions) != 1:
             fail(f"do() of the loop ({self.node.span}); allowed: once, after 'with loop.test()'")
-        return _Region(self, "the loop", last=True, args=self.types or ())
+        return OpenRegion(self, "the loop", last=True, args=self.types or ())
 
     def close(self, block: Block, terminator: str = "scf.yield", first: Sequence[Handle] = ()) -> None:
         """Close the test, with ``scf.condition`` at its end, or the body, with ``scf.yield``.
@@ -331,17 +218,17 @@ class Switch(Structure):
         self._cases: list[int] = []
         self.node.attributes = {"cases": ()}
 
-    def case(self, number: int) -> _Region:
+    def case(self, number: int) -> OpenRegion:
         """What is executed for a number."""
         if number in self._cases:
             fail(f"found a second case {number}; allowed: one of each number")
         self._cases.append(number)
         self.node.attributes = {"cases": tuple(self._cases)}
-        return _Region(self, f"case {number}", last=False)
+        return OpenRegion(self, f"case {number}", last=False)
 
-    def default(self) -> _Region:
+    def default(self) -> OpenRegion:
         """What is executed for every other number; it comes last."""
-        return _Region(self, "the default", last=True)
+        return OpenRegion(self, "the default", last=True)
 
 
 def switch(index: Any) -> Switch:
@@ -371,7 +258,7 @@ class Execute(Structure):
     name = "scf.execute_region"
 
 
-def region() -> _Region:
+def region() -> OpenRegion:
     """A region of its own, which gives results to what follows it.
 
     ``with region() as r: ... r.give(x)``, then ``r.result``.
@@ -385,7 +272,7 @@ def region() -> _Region:
     >>> [op.name for op in program.program.walk() if op.name.startswith("scf")]
     ['scf.execute_region', 'scf.yield']
     """
-    return _Region(Execute(), "the region", last=True)
+    return OpenRegion(Execute(), "the region", last=True)
 
 
 class Section(Structure):
@@ -396,7 +283,7 @@ class Section(Structure):
         super().__init__()
 
 
-def section(kind: str | KernelKind) -> _Region:
+def section(kind: str | KernelKind) -> OpenRegion:
     """The part of a function that one kind of core executes: ``"cube"`` or ``"vector"``.
 
     >>> from pto_jax import builder as b
@@ -407,4 +294,4 @@ def section(kind: str | KernelKind) -> _Region:
     ['section.vector', 'alloc_tile', 'return']
     """
     core = member(KernelKind, kind, "section")
-    return _Region(Section(core), f"the {core.name.lower()} section", last=True)
+    return OpenRegion(Section(core), f"the {core.name.lower()} section", last=True)

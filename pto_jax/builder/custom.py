@@ -21,18 +21,16 @@ from ..ir.types import (
     Type,
 )
 from ..isa.bind import accepts
-from ..text.formats import (
-    OPERAND_TYPES,
-    PREDICATES,
+from ..text.format_items import (
     AnyOrderItem,
     AttrItem,
-    Format,
     ImpliedItem,
     Item,
     OperandItem,
     OptionalItem,
     TypeItem,
 )
+from ..text.formats import OPERAND_TYPES, PREDICATES, Format
 from .argument_types import as_type, either, member
 from .arith import as_scalar, is_number
 from .body import Node, current

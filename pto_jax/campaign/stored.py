@@ -16,6 +16,7 @@ from typing import Any
 from ..errors import FileError
 from ..files import limit, parse_json
 from ..files.read import reason
+from .fuzz.coverage import PARTS
 
 _HEADER = b"SQLite format 3\x00"
 #: Bytes of one value; a block's coverage has a few ten thousand.
@@ -24,6 +25,8 @@ _MAX_VALUE = 1 << 26
 _LARGEST = 1 << 53
 #: Seconds are fewer: from 1970 to the year 9999.
 _LAST = 250_000_000_000
+#: Parts of the cells of stores that know neither optional operands nor control flow.
+OLDER = 5
 #: Seconds to wait for another process that reads or writes.
 BUSY = 30.0
 
@@ -151,6 +154,20 @@ def _counts(value: Any, place: str) -> None:
             raise _wrong(count, f"{place}: the count of {name!r}", "a count")
 
 
+def _cells(value: Any, place: str) -> None:
+    _counts(value, place)
+    for text in value:
+        if text.count("|") + 1 not in (OLDER, len(PARTS)):
+            raise _wrong(text, place, f"a cell of {len(PARTS)} parts")
+
+
+def _bins(value: Any, place: str) -> None:
+    _counts(value, place)
+    for text in value:
+        if text.count("|") + 1 != len(PARTS):
+            raise _wrong(text, place, f"a bin of {len(PARTS)} parts")
+
+
 def _optional(check: Check) -> Check:
     return lambda value, place: None if value is None else check(value, place)
 
@@ -178,7 +195,7 @@ _CHECKS: Mapping[str, Mapping[str, Check]] = {
         "seconds": _seconds,
         "finished": _seconds,
         "kinds": _json(_counts),
-        "coverage": _json(_counts),
+        "coverage": _json(_cells),
         "ulp": _optional(_json(_object)),
     },
     "failure": {
@@ -195,9 +212,10 @@ _CAMPAIGN: Mapping[str, Check] = {
     **dict.fromkeys(("seed", "start", "count", "batch", "process", "processes"), _integer),
     **dict.fromkeys(("reference", "tested"), _text),
     **dict.fromkeys(("presets", "profiles", "profile"), _strings),
-    **{k: _optional(_text) for k in ("device", "entry", "failures")},
-    **dict.fromkeys(("lockstep", "rejected"), _truth),
+    **{k: _optional(_text) for k in ("device", "entry", "failures", "goal")},
+    **dict.fromkeys(("lockstep", "rejected", "mutate"), _truth),
     "programs": _files,
     "versions": _object,
     "started": _seconds,
+    "bins": _bins,
 }

@@ -14,6 +14,7 @@ from ..analysis.provenance import GlobalTypes
 from ..analysis.resolve import resolve
 from ..generate.programs import Case
 from ..generate.state import Input
+from ..ir.dtypes import pack_pairs, unpack_pairs
 from ..ir.types import ScalarType, TileType, VectorType
 from ..lowering.numerics import Numerics
 from ..lowering.words import x64
@@ -157,7 +158,7 @@ def for_engine(i: Input) -> Any:
             rows, cols = sizes
             return Tile(jax.device_put(i.words), rows, cols, i.type)
         if isinstance(i.type, GlobalTypes) and d.packed:
-            return i.words[..., 0::2] | i.words[..., 1::2] << np.uint8(4)
+            return pack_pairs(i.words)
         if isinstance(i.type, ScalarType) and d.name == "i1":
             return bool(i.words)
         if isinstance(i.type, VectorType | GlobalTypes) or d.kind == "index":
@@ -185,5 +186,5 @@ def _of_engine(case: Case, name: str, value: Any) -> Output:
     t, got = type_of(case, name), np.asarray(value)
     d = t.dtype
     if d.packed and not isinstance(t, VectorType):
-        got = np.stack([got & 15, got >> 4], axis=-1).reshape(*got.shape[:-1], -1)
+        got = unpack_pairs(got)
     return Output(d, np.ascontiguousarray(got).view(d.word))

@@ -6,7 +6,7 @@ import argparse
 
 from ..errors import ArgumentError
 from ..profiles import PROFILE_NAMES
-from .options import Adder, of_command
+from .options import Adder, add_examples, of_command
 
 
 def add(command: Adder) -> None:
@@ -15,6 +15,14 @@ def add(command: Adder) -> None:
     sub.epilog = (
         "Cases that cannot be written are skipped and listed with the reason. Exit status 0: some were "
         "written, 1: none was, 2: wrong use."
+    )
+    add_examples(
+        sub,
+        (
+            "emit --seed 1 --count 100 --out cases/ --cpp auto",
+            "generated programs with a host program in C++",
+        ),
+        ("emit k.pto --inputs in.npz --out cases/", "one program with its inputs"),
     )
     what = sub.add_argument_group("programs")
     what.add_argument("files", nargs="*", metavar="FILE", help=".pto files; generated programs without")

@@ -6,17 +6,14 @@ import argparse
 import math
 import os
 import sys
-from dataclasses import replace
 from importlib.metadata import entry_points
 from importlib.util import find_spec
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ..campaign.devices import contract
-from ..campaign.machine_names import is_device
-from ..errors import ArgumentError, FileError
+from ..errors import ArgumentError
 from ..profiles import PROFILE_NAMES
-from .options import Adder, of_command
+from .options import Adder
 
 if TYPE_CHECKING:
     from ..campaign.fuzz.plan import Plan
@@ -37,6 +34,13 @@ examples, with what they take on two cores:
                                                          a process that answers case after case: compiling
                                                          takes a minute, then hundreds of programs/s
   pto-jax fuzz --only tcvt tquant --dtype f16            these instructions, with an operand of this type
+  pto-jax fuzz --dut ./sim --goal goal.toml              towards bins of coverage, and which are not reached:
+                                                         [[bins]]
+                                                         instruction = ["tcvt", "reduce_expand"]
+                                                         type = "*"
+                                                         region = ["odd", "empty"]
+                                                         at_least = 3
+  pto-jax fuzz --dut ./sim --programs k.pto --mutate     own programs, changed a little and legal again
   pto-jax fuzz --dut ./sim --weight matrix=0 --explain   what programs are made of, without executing one
   pto-jax fuzz --tested oracle                           the interpreter alone: rate, coverage, determinism
   pto-jax fuzz --tested jit --count 100                  every kind of program, each compiled: 1 to 2
@@ -46,6 +50,9 @@ examples, with what they take on two cores:
 machines: oracle eager trace jit fast profile:NAME lockstep sanitizer dut:COMMAND dut-batch:COMMAND
   dut-server:COMMAND python:MODULE:NAME; oracle eager trace jit fast sanitizer take a profile: oracle:a5
 """
+
+
+#: Options whose names are those of a focus's fields.
 _FOCUS = (
     ("--only", "only", "NAME", "instructions"),
     ("--dtype", "dtypes", "TYPE", "element types, of one operand at least"),
@@ -54,8 +61,6 @@ _FOCUS = (
     ("--values", "values", "RECIPE", "uniform bits specials ties overflow mixed sorted constant sparse"),
     ("--weight", "weights", "NAME=W", "factors for instructions and classes: tcvt=5 matrix=0"),
 )
-#: Presets for campaigns with machines that need special programs.
-_PRESETS = {"sanitizer": "defined", "lockstep": "straight", "fast": "straight"}
 
 
 def add(command: Adder) -> None:
@@ -76,6 +81,11 @@ def add(command: Adder) -> None:
     focus = sub.add_argument_group("what generated programs concentrate on (each option takes several names)")
     for option, dest, metavar, help_text in _FOCUS:
         focus.add_argument(option, dest=dest, nargs="+", default=(), metavar=metavar, help=help_text)
+    focus.add_argument(
+        "--goal",
+        metavar="FILE.toml",
+        help="bins of coverage that programs are aimed at in turn; those that are not reached are listed",
+    )
     focus.add_argument("--explain", action="store_true", help="print what programs are made of, and stop")
     what.add_argument(
         "--programs", nargs="+", metavar="PATH", help="own programs: files, and folders of .pto files"
@@ -84,6 +94,11 @@ def add(command: Adder) -> None:
         "--form",
         choices=("any", "kernel"),
         help="kernel: functions over pointers, also when made small (default for devices under test)",
+    )
+    what.add_argument(
+        "--mutate",
+        action="store_true",
+        help="own programs: as they are, then with other instructions, attributes, types and sizes",
     )
     what.add_argument("--entry", metavar="F", help="function of own programs (default: every entry)")
     what.add_argument("--grid", type=int, metavar="N", help="blocks of own programs (default: generated)")
@@ -121,6 +136,12 @@ def add(command: Adder) -> None:
     where.add_argument("--processes", type=int, metavar="N", help="campaign processes on all machines")
     where.add_argument("--process", type=int, metavar="I", help="number of this one, from 0")
     where.add_argument("--coordinator", metavar="HOST:PORT", help="where the processes meet")
+    where.add_argument(
+        "--scheduler",
+        metavar="ADDRESS",
+        help="a Dask cluster executes the blocks: tcp://HOST:PORT, or the file of a scheduler; its workers "
+        "share this folder, and may come and go (extra: distributed)",
+    )
     where.add_argument("--store", metavar="FILE", help="SQLite file for results; {process} is the number")
     where.add_argument(
         "--resume",
@@ -166,6 +187,7 @@ def _fuzz(args: argparse.Namespace) -> int:
     from ..campaign.fuzz.summary import junit_cases, summary
     from ..campaign.junit import write_junit
     from ..campaign.known import read_known
+    from . import fuzz_plan
     from .fuzz_resume import plan_of_store, resumed
 
     _check_numbers(args)
@@ -173,7 +195,7 @@ def _fuzz(args: argparse.Namespace) -> int:
     if plan is None:
         # Asked for in minutes, a campaign has no last case.
         args.count = args.count or (Plan.count if args.minutes is None else ENDLESS)
-        plan = _plan(args)
+        plan = fuzz_plan.plan_of(args)
     if args.explain:
         from ..campaign.fuzz.explanation import explain
 
@@ -196,6 +218,7 @@ def _fuzz(args: argparse.Namespace) -> int:
         known,
         args.first_new,
         math.inf if args.minutes is None else 60 * args.minutes,
+        args.scheduler,
     )
     result = campaign.run(setup, None if args.quiet else sys.stderr)
     with result.store:
@@ -212,44 +235,6 @@ def _fuzz(args: argparse.Namespace) -> int:
     if result.ended == campaign.INTERRUPTED:
         return _INTERRUPTED
     return int(result.failures > 0 or result.rejected)
-
-
-def _plan(args: argparse.Namespace) -> Plan:
-    """The campaign that the options say, checked as far as that needs no machine."""
-    from ..campaign.fuzz.focus import Focus
-    from ..campaign.fuzz.plan import Plan, form_of, in_lockstep, seconds_of
-
-    programs = _programs(args)
-    focus = Focus(**{dest: tuple(getattr(args, dest)) for _, dest, _, _ in _FOCUS})
-    if programs and str(focus):
-        raise ArgumentError(f"{focus}: for generated programs; leave it out with --programs")
-    lockstep = args.lockstep or (_is_plain(args) and focus.in_lockstep(args.profile or ()))
-    if lockstep and not focus.in_lockstep(args.profile or ()):
-        raise ArgumentError(f"{focus}: not in lockstep; leave out --lockstep")
-    reference, tested = _machines(args, lockstep)
-    plan = of_command(
-        Plan,
-        args,
-        batch=args.batch or Plan.batch,
-        reference=reference,
-        tested=tested,
-        profiles=tuple(dict.fromkeys(args.profile or ())),
-        presets=() if programs or lockstep else _presets(args.preset, reference, tested),
-        focus=focus,
-        programs=programs,
-        failures=args.failures or None,
-        shrink_seconds=seconds_of(args.shrink_seconds, tested),
-        form=form_of(args.form, tested, lockstep or bool(programs)),
-    )
-    made = in_lockstep(plan) if lockstep else plan
-    return replace(made, batch=args.batch or made.batch)
-
-
-def _is_plain(args: argparse.Namespace) -> bool:
-    """Whether neither machines nor programs are given: then they are those that are fast."""
-    devices = (args.dut, args.dut_batch, args.dut_server)
-    options = (args.tested, args.against, *devices, args.preset, args.programs)
-    return not any(options)
 
 
 def _workers(memory: float) -> int:
@@ -290,83 +275,12 @@ def _check_numbers(args: argparse.Namespace) -> None:
             raise ArgumentError(f"--{name} is {getattr(args, name)}; allowed: less than 2**62")
 
 
-def _machines(args: argparse.Namespace, lockstep: bool) -> tuple[str, str]:
-    """Names of the reference and of the tested machine.
-
-    One of them given alone stands beside this engine: the oracle is always the reference, every other one
-    is tested. The oracle against itself is executed again in another process.
-    """
-    devices = {"dut": args.dut, "dut-batch": args.dut_batch, "dut-server": args.dut_server}
-    named = [f"{kind}:{command}" for kind, command in devices.items() if command is not None]
-    tested = [t for t in (args.tested, *named) if t]
-    if len(tested) > 1:
-        raise ArgumentError(f"several machines to test: {'; '.join(tested)}; allowed: one")
-    if lockstep:
-        tested = tested or ["lockstep"]
-        if tested[0].partition(":")[0] != "lockstep" and not is_device(tested[0]):
-            allowed = "lockstep lockstep:grouped, a device under test"
-            raise ArgumentError(f"--lockstep with {tested[0]} to test; allowed: {allowed}")
-        if is_device(tested[0]) and args.against not in (None, "oracle", "interpreter"):
-            raise ArgumentError(f"--lockstep with a device against {args.against}; allowed: oracle")
-    against = args.against
-    if tested:
-        pair = (against or "oracle", tested[0])
-    elif against is None or against.partition(":")[0] in ("oracle", "interpreter"):
-        pair = (against or "oracle", "eager")
-    else:
-        pair = ("eager", against)
-    if pair == ("oracle", "oracle"):
-        return "oracle", "oracle:again"
-    if pair[0] == pair[1]:
-        raise ArgumentError(f"{pair[0]} is compared with itself; give another --against or --tested")
-    return pair
-
-
-def _presets(given: list[str] | None, *machines: str) -> tuple[str, ...]:
-    from ..generate.options import PRESETS
-
-    unknown = [p for p in given or () if p not in PRESETS]
-    if unknown:
-        raise ArgumentError(f"no preset {', '.join(unknown)}; allowed: {' '.join(PRESETS)}")
-    if given:
-        return tuple(given)
-    for kind, preset in _PRESETS.items():
-        if any(m.partition(":")[0] == kind for m in machines) and preset in PRESETS:
-            return (preset,)
-    return device_presets()
-
-
-def device_presets() -> tuple[str, ...]:
-    """The presets that machines without limits of their own take in turn."""
-    from ..generate.options import PRESETS
-
-    return tuple(p for p in PRESETS if p not in _PRESETS.values() or p == "straight")
-
-
-def _programs(args: argparse.Namespace) -> tuple[str, ...]:
-    """The files of the programs, in order of their names."""
-    if not args.programs:
-        for option in ("entry", "grid"):
-            if getattr(args, option) is not None:
-                raise ArgumentError(f"--{option} is for own programs; give --programs PATH")
-        return ()
-    for option in ("lockstep", "preset"):
-        if getattr(args, option):
-            raise ArgumentError(f"--{option} is for generated programs; leave it out with --programs")
-    files: dict[str, None] = {}
-    for name in args.programs:
-        path = Path(name)
-        if not path.exists():
-            raise FileError(f"{name}: no such file or folder")
-        paths = sorted(map(str, path.rglob("*.pto"))) if path.is_dir() else [str(path)]
-        if not paths:
-            raise FileError(f"{name}: no .pto file in this folder")
-        files.update(dict.fromkeys(paths))
-    return tuple(files)
-
-
 def _processes(args: argparse.Namespace, plan: Plan) -> tuple[int, int]:
     """Number of this process, and how many there are."""
+    if args.scheduler is not None:
+        for option in ("workers", "processes", "coordinator"):
+            if getattr(args, option) is not None:
+                raise ArgumentError(f"--{option} with --scheduler, which says who executes; give one of them")
     if args.coordinator is not None:
         from ..campaign.fuzz.distributed import agreed
 

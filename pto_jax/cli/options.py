@@ -6,6 +6,7 @@ import argparse
 import inspect
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from textwrap import fill
 from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
 from ..errors import ArgumentError
@@ -47,6 +48,21 @@ class Adder(Protocol):
         self, name: str, run: Callable[[argparse.Namespace], int], summary: str
     ) -> argparse.ArgumentParser:
         """Add the command ``name``, which ``run`` executes and returns the exit status of."""
+
+
+def add_examples(sub: argparse.ArgumentParser, *examples: tuple[str, str]) -> None:
+    """Show command lines (without ``pto-jax``) and what they do below the options of a command.
+
+    >>> parser = argparse.ArgumentParser("pto-jax fmt")
+    >>> add_examples(parser, ("fmt k.pto", "as it is"), ("fmt k.pto --form ssa", "in SSA form"))
+    >>> parser.epilog.splitlines()[1]
+    '  pto-jax fmt k.pto               as it is'
+    """
+    width = max(len(line) for line, _ in examples)
+    listed = (f"  pto-jax {line:<{width}}    {meaning}" for line, meaning in examples)
+    before = [fill(sub.epilog, 100), ""] if sub.epilog else []
+    sub.epilog = "\n".join([*before, "examples:", *listed])
+    sub.formatter_class = argparse.RawDescriptionHelpFormatter
 
 
 def scalar(text: str) -> tuple[str, int]:

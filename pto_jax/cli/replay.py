@@ -6,7 +6,7 @@ import argparse
 import sys
 
 from ..files.terminal import one_line
-from .options import Adder
+from .options import Adder, add_examples
 
 _STATUS = {"reproduced": 1, "different": 1, "gone": 0, "refused": 2}
 
@@ -22,6 +22,11 @@ def add(command: Adder) -> None:
         "--trust",
         action="store_true",
         help="also execute command lines (dut: and alike) and modules (python:) that only DIR names",
+    )
+    add_examples(
+        sub,
+        ("replay failures/", "what folders recorded, nothing that they name is executed"),
+        ("replay failures/0001 --tested jit", "on a machine of your choice"),
     )
     sub.add_argument("--dut-timeout", type=float, metavar="S", help="seconds (default: 60)")
 

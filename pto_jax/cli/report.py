@@ -7,7 +7,7 @@ import json
 from typing import TYPE_CHECKING
 
 from ..errors import ArgumentError
-from .options import Adder
+from .options import Adder, add_examples
 
 if TYPE_CHECKING:
     from ..campaign.report.ulp import Histograms
@@ -23,6 +23,11 @@ def add(command: Adder) -> None:
         "--merge", metavar="OUT", help="first join stores of one campaign to a new one, which is reported"
     )
     sub.add_argument("--known", metavar="OUT", help="write the causes as a baseline for fuzz --known")
+    add_examples(
+        sub,
+        ("report run.db --html run.html", "coverage, causes, ULPs"),
+        ("report --merge all.db one.db two.db", "stores of one campaign"),
+    )
     sub.add_argument("--ulp", action="store_true", help="also measure this engine's accuracy; needs no store")
 
 

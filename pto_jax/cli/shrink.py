@@ -7,7 +7,7 @@ import math
 import sys
 
 from ..files.terminal import one_line
-from .options import Adder
+from .options import Adder, add_examples
 
 _STATUS = {"smaller": 0, "as small": 0, "gone": 1, "withheld": 2}
 
@@ -27,6 +27,7 @@ def add(command: Adder) -> None:
         action="store_true",
         help="also execute command lines (dut: and alike) and modules (python:) that only DIR names",
     )
+    add_examples(sub, ("shrink failures/ --trust --calls 2000", "go on with all failures of a campaign"))
     sub.add_argument("--dut-timeout", type=float, default=60.0, metavar="S", help="seconds (default: 60)")
 
 

@@ -11,13 +11,18 @@ import io
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, redirect_stderr, redirect_stdout
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 #: Control characters but tab and line feed, and those that change the direction of text or end a line.
 _STEERING = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+#: What findings say of themselves behind their place, and the carets on a line of their own.
+_SEVERITY = re.compile(r"(?m)^((?:\S.*?: )?)(error|warning)(?=: )")
+_MARK = re.compile(r"(?m)^([ \t]*)(\^+)$")
+_COLOURS = {"error": "\x1b[1;31m", "warning": "\x1b[1;35m", "mark": "\x1b[1;32m"}
+_PLAIN = "\x1b[0m"
 
 
 def escaped(text: str) -> str:
@@ -32,6 +37,29 @@ def escaped(text: str) -> str:
 def one_line(text: str) -> str:
     """A text on one line, its line feeds escaped too."""
     return escaped(text).replace("\n", "\\n")
+
+
+def in_colour(stream: TextIO, environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether findings are printed in colours: on a terminal, unless ``NO_COLOR`` is set.
+
+    ``FORCE_COLOR`` asks for them elsewhere, too.
+
+    >>> in_colour(io.StringIO()), in_colour(io.StringIO(), {"FORCE_COLOR": "1"})
+    (False, True)
+    >>> in_colour(io.StringIO(), {"FORCE_COLOR": "1", "NO_COLOR": "1"})
+    False
+    """
+    if environment.get("NO_COLOR"):
+        return False
+    if environment.get("FORCE_COLOR"):
+        return True
+    return stream.isatty() and environment.get("TERM", "") not in ("", "dumb")
+
+
+def _coloured(text: str) -> str:
+    """An escaped text with the severities of findings, and the marks under their places, in colours."""
+    marked = _SEVERITY.sub(lambda m: f"{m[1]}{_COLOURS[m[2]]}{m[2]}{_PLAIN}", text)
+    return _MARK.sub(lambda m: f"{m[1]}{_COLOURS['mark']}{m[2]}{_PLAIN}", marked)
 
 
 @contextmanager
@@ -56,11 +84,13 @@ class _Escaping:
 
     def __init__(self, stream: TextIO, name: str) -> None:
         self._stream, self._name = stream, name
+        self._coloured = in_colour(stream)
 
     def write(self, text: str) -> int:
         again = "\r" if text.startswith("\r") else ""
         with self._named():
-            self._stream.write(again + escaped(text[len(again) :]))
+            plain = escaped(text[len(again) :])
+            self._stream.write(again + (_coloured(plain) if self._coloured else plain))
         return len(text)
 
     def writelines(self, lines: Iterable[str]) -> None:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 from ..ir.dtypes import I64, INDEX
-from ..ir.program import FRAGMENT, Function, Op, Program, Region, Value, fragment_results
+from ..ir.program import FRAGMENT, Function, Op, Program, Region, Value, fragment_results, short_list
 from ..ir.types import PartitionViewType, ScalarType, TensorViewType
 from ..isa.memory import TSTORE
 from ..isa.queries import GET_BLOCK_IDX, GET_BLOCK_NUM
@@ -51,6 +51,12 @@ class Case:
     ulp: Mapping[str, int]
     grid: int = 1
     entry: str | None = None
+    #: What it was made of and how, where it was made of another program.
+    origin: tuple[str, ...] = ()
+
+    def __repr__(self) -> str:
+        inputs = short_list([f"{name}: {i.type}" for name, i in self.inputs.items()])
+        return f"<Case {self.id}, {self.profile.name}: {self.program!r}, inputs {inputs or 'none'}>"
 
 
 def case_id(seed: int, index: int) -> str:

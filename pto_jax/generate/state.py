@@ -36,7 +36,7 @@ class Input:
     """One argument of a generated program: raw words, one per element, and a tile's valid sizes."""
 
     type: InputType
-    words: NDArray[Any]
+    words: NDArray[Any] = field(repr=False)
     valid: Sizes | None = None
 
 

@@ -131,6 +131,8 @@ def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[Value]
     if isinstance(t, TileType):
         if operand.role == "tmp":
             return fresh(state, t, want.sizes[operand.name], filled=False).value
+        if want.instruction.traits.apart:
+            return fresh(state, t, want.sizes[operand.name], apart=True).value
         return tile(state, t, want.sizes[operand.name], _tolerant(state, want), taken).value
     if isinstance(t, PartitionViewType):
         return view(state, t)
@@ -196,15 +198,22 @@ def _destination(state: State, want: Wanted, name: str, ulp: int, taken: list[Va
     assert isinstance(t, TileType)
     if ulp:
         return fresh(state, t, sizes, filled=True, hidden=True).value
+    if want.instruction.traits.apart:
+        return fresh(state, t, sizes, apart=True).value
     candidates = [h for h in _fitting(state, t, sizes, _tolerant(state, want)) if h.value not in taken]
     if candidates and state.chance(state.options.reuse):
         return state.rng.choice(candidates).value
     return fresh(state, t, sizes).value
 
 
-def fresh(state: State, t: TileType, sizes: Sizes, filled: bool = True, hidden: bool = False) -> Held:
-    """A new tile: an argument, or an allocation into which an argument is copied."""
-    placed = filled and not hidden and t.loc == Loc.VEC and t.conv is None
+def fresh(
+    state: State, t: TileType, sizes: Sizes, filled: bool = True, hidden: bool = False, apart: bool = False
+) -> Held:
+    """A new tile: an argument, or an allocation into which an argument is copied.
+
+    One that has to lie ``apart`` has no address, which others could share.
+    """
+    placed = filled and not (hidden or apart) and t.loc == Loc.VEC and t.conv is None
     placed = placed and state.chance(state.options.addresses)
     as_argument = state.entry and state.tile_arguments
     if as_argument and not placed and (hidden or state.chance(0.8) or not filled):

@@ -24,7 +24,7 @@ def tile_type(op: Op, value: Value) -> TileType:
     if not isinstance(t, TileType):
         message = f"found a {value.type}; allowed: a tile, or a local memref of constant extents"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
-    if t.boxed and t.cols % t.box[1]:
+    if t.boxed and t.cols % t.stored_box[1]:
         message = f"found {t}, which is no whole boxes of {t.box[0]}x{t.box[1]}; allowed: whole boxes"
         raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     return t

@@ -11,6 +11,7 @@ from typing import Any, Literal, TypeAlias
 
 import ml_dtypes
 import numpy as np
+from numpy.typing import NDArray
 
 from ..errors import ArgumentError
 
@@ -21,7 +22,8 @@ Kind = Literal["float", "int", "uint", "index"]
 class DType:
     """An element type: ``bits`` wide, stored in words of ``word_bits``.
 
-    ``packed`` types hold two elements per byte, the even element in the low nibble.
+    ``packed`` types hold two elements per byte, the even element in the low nibble. An element of a type
+    with ``pair_of`` is such a byte: two numbers of the type of that name, the first one in the low nibble.
     Float formats give exponent and mantissa widths; ``hif8`` is tapered and has neither.
     """
 
@@ -33,6 +35,7 @@ class DType:
     bias: int = 0
     packed: bool = False
     cpp: str = ""
+    pair_of: str = ""
 
     def __str__(self) -> str:
         return self.name
@@ -70,6 +73,11 @@ class DType:
     def word(self) -> np.dtype[np.unsignedinteger[Any]]:
         """NumPy unsigned type of the raw words."""
         return np.dtype(f"u{self.word_bits // 8}")
+
+    @property
+    def numbers(self) -> int:
+        """Numbers in an element: 2 in a pair, else 1."""
+        return 2 if self.pair_of else 1
 
     @property
     def numpy(self) -> np.dtype[np.generic]:
@@ -126,6 +134,8 @@ HIF8 = DType("hif8", "float", 8, cpp="hifloat8_t")
 F8E8M0 = DType("f8e8m0", "float", 8, 8, 0, 127, cpp="float8_e8m0_t")
 F4E2M1 = DType("f4e2m1x2", "float", 4, 2, 1, 1, packed=True, cpp="float4_e2m1x2_t")
 F4E1M2 = DType("f4e1m2x2", "float", 4, 1, 2, 1, packed=True, cpp="float4_e1m2x2_t")
+F4E2M1_PAIR = DType("f4e2m1_pair", "uint", 8, cpp="float4_e2m1x2_t", pair_of="f4e2m1x2")
+F4E1M2_PAIR = DType("f4e1m2_pair", "uint", 8, cpp="float4_e1m2x2_t", pair_of="f4e1m2x2")
 I4 = DType("i4", "int", 4, cpp="int4b_t")
 I8, I16, I32, I64 = (DType(f"i{b}", "int", b, cpp=f"int{b}_t") for b in (8, 16, 32, 64))
 U8, U16, U32, U64 = (DType(f"u{b}", "uint", b, cpp=f"uint{b}_t") for b in (8, 16, 32, 64))
@@ -136,7 +146,7 @@ INDEX = DType("index", "index", 64, cpp="int64_t")
 #: Element types that tiles may have, in the order documentation tables use.
 TILE_DTYPES: tuple[DType, ...] = (
     F32, F16, BF16, I8, U8, I16, U16, I32, U32, I64, U64,
-    F8E4M3, F8E5M2, HIF8, F8E8M0, F4E2M1, F4E1M2, I4,
+    F8E4M3, F8E5M2, HIF8, F8E8M0, F4E2M1, F4E1M2, I4, F4E2M1_PAIR, F4E1M2_PAIR,
 )  # fmt: skip
 ALL_DTYPES: tuple[DType, ...] = (*TILE_DTYPES, I1, INDEX)
 
@@ -162,6 +172,30 @@ _BY_NAME: dict[str, DType] = {d.name: d for d in ALL_DTYPES}
 _BY_NUMPY: dict[np.dtype[np.generic], DType] = {
     t: _BY_NAME[n] for n, t in _NUMPY.items() if n not in ("index",)
 }
+
+
+#: Every name of an element type, in lower case; programs write them in any.
+DTYPE_NAMES: tuple[str, ...] = (*_BY_NAME, *_ALIASES)
+
+_PAIRS: dict[str, DType] = {d.pair_of: d for d in TILE_DTYPES if d.pair_of}
+
+
+def paired(d: DType) -> DType:
+    """The type of pairs of an element type, where there is one; else the type itself.
+
+    >>> paired(F4E2M1).name, paired(F32).name
+    ('f4e2m1_pair', 'f32')
+    """
+    return _PAIRS.get(d.name, d)
+
+
+def unpaired(d: DType) -> DType:
+    """The type of the numbers in an element: that of each of a pair, else the type itself.
+
+    >>> unpaired(F4E2M1_PAIR).name, unpaired(F32).name
+    ('f4e2m1x2', 'f32')
+    """
+    return _BY_NAME[d.pair_of] if d.pair_of else d
 
 
 def find_dtype(name: str) -> DType | None:
@@ -214,3 +248,18 @@ def from_numpy(t: object) -> DType:
     if found is None:
         raise ArgumentError(f"no PTO element type has the array type {key}")
     return found
+
+
+def pack_pairs(words: NDArray[Any]) -> NDArray[Any]:
+    """4-bit words [..., 2 n] as bytes [..., n] of two words, the first one in the low half.
+
+    >>> pack_pairs(np.array([1, 2, 15, 0], np.uint8)).tolist()
+    [33, 15]
+    """
+    packed: NDArray[Any] = words[..., 0::2] | words[..., 1::2] << np.uint8(4)
+    return packed
+
+
+def unpack_pairs(packed: NDArray[Any]) -> NDArray[Any]:
+    """Bytes [..., n] as the 4-bit words [..., 2 n] in them: :func:`pack_pairs` undone."""
+    return np.stack([packed & 15, packed >> 4], axis=-1).reshape(*packed.shape[:-1], -1)

@@ -274,6 +274,13 @@ class QuantScaleAlg(IntEnum):
     NV = 1
 
 
+class VecStoreMode(IntEnum):
+    """The order in which a vector core stores a result: row by row, or in columns of boxes."""
+
+    ND = 0
+    NZ = 1
+
+
 class MxGroupAxis(IntEnum):
     """The axis along which elements share an exponent: down the columns, or along the rows."""
 

@@ -47,6 +47,7 @@ from .enums import (
     ScatterOob as ScatterOob,
     SLayout as SLayout,
     StPhase as StPhase,
+    VecStoreMode as VecStoreMode,
 )
 from .local_types import LocalArrayType as LocalArrayType, StructType as StructType
 
@@ -63,9 +64,6 @@ _LAYOUT_NAMES: dict[tuple[BLayout, SLayout], LayoutName] = {
 _KINDS = (Loc, BLayout, SLayout, Pad, Compact)
 #: Fractal sizes in bytes: matrix operands, accumulators, MX scales.
 FRACTALS = (512, 1024, 32)
-#: Stands for a valid size known only at run time (``?`` in the text).
-DYNAMIC = None
-
 
 _ROWS, _COLS = BLayout.ROW_MAJOR, BLayout.COL_MAJOR
 _ORDERS: dict[Loc, tuple[BLayout, SLayout, int]] = {
@@ -206,6 +204,18 @@ class TileType:
             return (16, 2) if row_inner else (2, 16)
         c0 = 32 * 8 // self.dtype.word_bits
         return (16, c0) if row_inner else (c0, 16)
+
+    @cached_property
+    def stored_box(self) -> tuple[int, int]:
+        """The box by which elements are stored: boxes in rows of a tile that is smaller are as small.
+
+        >>> from pto_jax.ir.dtypes import U8
+        >>> TileType(U8, 32, 4, slayout=SLayout.ROW_MAJOR).stored_box
+        (16, 4)
+        """
+        rows, cols = self.box
+        in_rows = self.boxed and self.layout == "ZZ"
+        return (min(rows, self.rows), min(cols, self.cols)) if in_rows else (rows, cols)
 
     @property
     def bytes(self) -> int:
@@ -381,7 +391,7 @@ def element_offset(t: TileType, r: int, c: int) -> int:
     if not t.boxed:
         pitch = t.cols + (1 if t.compact == Compact.ROW_PLUS_ONE else 0)
         return r * pitch + c if t.blayout == BLayout.ROW_MAJOR else c * t.rows + r
-    ir, ic = t.box
+    ir, ic = t.stored_box
     inner = (r % ir) * ic + c % ic if t.slayout == SLayout.ROW_MAJOR else (c % ic) * ir + r % ir
     if t.blayout == BLayout.ROW_MAJOR:
         return (r // ir) * t.cols * ir + (c // ic) * ir * ic + inner

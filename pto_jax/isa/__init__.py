@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, lru_cache
 
 from .aliases import ALIASES as ALIASES
 from .bind import Bound as Bound, bind as bind
@@ -44,6 +44,7 @@ CLASSES = (
     "memory_layouts",
     "memory_indexed",
     "layout",
+    "layout_exponents",
     "layout_rearrange",
     "layout_fill",
     "layout_extract",
@@ -83,6 +84,7 @@ def instructions() -> dict[str, Instruction]:
     return table | added()
 
 
+@lru_cache(maxsize=4096)
 def find(name: str) -> Instruction | None:
     """The declaration of an instruction by its text name or its Python name; None for other names.
 

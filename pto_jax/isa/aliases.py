@@ -15,6 +15,7 @@ ALIASES = {
     "tmatmul_mx_hif4": "tmatmul.mx.hif4",
     "tgemv_mx": "tgemv.mx",
     "tmov_fp": "tmov.fp",
+    "tmov_zz": "tmov.zz",
     **{f"tmov.{route}": "tmov" for route in ("m2l", "m2r", "m2b", "m2s", "a2v", "v2v", "s2d")},
     "tstore.fp": "tstore_fp",
     "textract.fp": "textract_fp",

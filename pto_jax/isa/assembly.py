@@ -27,8 +27,10 @@ class Assembly:
     ``inline_comma``), and each operand has its type behind it where ``typed_apart``. ``argument`` is the
     attribute that is written as ``<value>`` behind the name. ``with_fp`` is the instruction that one with a
     clause ``fp %fp : type`` behind its sources is, ``fp_clause`` on that instruction the name that it is
-    written by. ``scratch`` says that ``tmp`` may stand ``behind`` the destinations, or that its absence is
-    written ``no_tmp``: the other sources are then the first ones of ``counted``.
+    written by. ``with_tmp`` is the instruction that one with a second tile outside of the scaling buffer is,
+    and that one's ``tmp_clause`` the name that it is written by. ``scratch`` says that ``tmp`` may stand
+    ``behind`` the destinations, or that its absence is written ``no_tmp``: the other sources are then the
+    first ones of ``counted``.
     """
 
     trailing: int | None = None
@@ -41,6 +43,8 @@ class Assembly:
     argument: str = ""
     with_fp: str = ""
     fp_clause: str = ""
+    with_tmp: str = ""
+    tmp_clause: str = ""
     scratch: Literal["", "behind", "no_tmp"] = ""
     counted: tuple[str, ...] = ()
 

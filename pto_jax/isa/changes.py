@@ -28,6 +28,10 @@ class Change:
     after: str
     source: str = DIALECT
 
+    def __str__(self) -> str:
+        said = " -> ".join(filter(None, (self.before, self.after)))
+        return self.kind + (f": {said}" if said else "")
+
 
 @dataclass(frozen=True)
 class Default:

@@ -18,6 +18,8 @@ from .rules.constraints import element_type, size
 from .rules.tile_legality import check_type, describe, tile_of_memref
 
 Valid: TypeAlias = tuple[int | None, int | None]
+#: Bytes [start, end) of the unified buffer.
+Scratch: TypeAlias = tuple[int, int]
 _NOTHING: Mapping[str, Valid] = MappingProxyType({})
 _NO_CONSTANTS: Mapping[str, int] = MappingProxyType({})
 _NO_SHAPES: Mapping[str, tuple[int | None, ...]] = MappingProxyType({})
@@ -168,7 +170,7 @@ def run_time_rules(op: Op, profile: Profile) -> tuple[Constraint, ...]:
 
 def hidden_scratch(
     op: Op, profile: Profile, valid: Mapping[str, Valid] = _NOTHING, bound: Bound | None = None
-) -> tuple[int, int] | None:
+) -> Scratch | None:
     """The byte range of the unified buffer that an operation overwrites without naming it.
 
     ``valid`` and ``bound`` as for :func:`check_op`.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .changes import DIALECT, Change
+from .changes import DIALECT, Change, new
 
 
 def _removed(instead: str) -> Change:
@@ -15,6 +15,10 @@ CONSTRUCTS: tuple[tuple[str, Change], ...] = (
     ("materialize_tile", _removed("alloc_tile, or the tile itself")),
     ("slot_marker", _removed("nothing: the assembler placed it")),
     ("declare_tile_memref", _removed("a declared tile")),
+    (
+        "!pto.f4E2M1x2, !pto.f4E1M2x2",
+        new("bytes of two numbers in vec and global memory; f4e2m1x2 and f4e1m2x2 are one number each"),
+    ),
 )
 
 

@@ -306,9 +306,13 @@ class Instruction:
 
     def operand(self, name: str) -> Operand:
         """The declared operand of a name, which must exist."""
-        return next(o for o in self.operands if o.name == name)
+        return self._by_name[name]
 
-    @property
+    @cached_property
+    def _by_name(self) -> Mapping[str, Operand]:
+        return {o.name: o for o in self.operands}
+
+    @cached_property
     def destinations(self) -> tuple[Operand, ...]:
         """The operands that are written, optional ones included."""
         return tuple(o for o in self.operands if o.role in ("out", "inout"))
@@ -330,7 +334,12 @@ class Instruction:
 
     def attribute(self, key: str) -> Attribute | None:
         """The attribute written as ``key`` in some spelling."""
-        return next((a for a in self.attributes if key == a.name or key in a.keys), None)
+        return self._by_key.get(key)
+
+    @cached_property
+    def _by_key(self) -> Mapping[str, Attribute]:
+        """The attributes by each of their spellings; the first one has a spelling that several share."""
+        return {key: a for a in reversed(self.attributes) for key in (a.name, *a.keys)}
 
     @property
     def ulp(self) -> Mapping[str, int]:

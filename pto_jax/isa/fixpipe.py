@@ -14,7 +14,6 @@ from .common import PAGES, REGIONS_MAY_DIFFER, SIMULATOR_VALUES
 from .declare import Constraint, Decision, Instruction, Operand, Role, Site
 from .layout_extract import CORNER, window_inside, windows
 from .memory import VIEW_LAYOUT
-from .memory_layouts import layout_pair, window_fits
 from .rules.constraints import HARDWARE, HEADERS, place, type_row
 from .rules.extents import OPEN
 from .rules.fixpipe import (
@@ -37,6 +36,7 @@ from .rules.issue import inserted, moved, stored
 from .rules.quantisation import MOVED_QUANTISED, SIMULATED_VECTOR, STORED_QUANTISED
 from .rules.regions import covers
 from .rules.typesets import Rows, TypeTable, pairs
+from .rules.windows import STORED, layout_pair, window_fits
 from .samples.operations import Sample
 from .traits import Traits
 
@@ -218,7 +218,7 @@ TSTORE_FP = Instruction(
         atomic_types(HARDWARE),
         window_fits("src", "dst", until="2026-08"),
         window_fits("src", "dst", "warning", since="2026-08"),
-        layout_pair("src", "dst"),
+        layout_pair("src", "dst", STORED),
         *parameter_rules(used_words, "each word that is read"),
     ),
     (("src", "fp"),),

@@ -76,9 +76,14 @@ def changes() -> tuple[tuple[str, Change], ...]:
     >>> [name for name, change in changes() if change.kind == "default"]
     ['tcvt', 'thistogram']
     """
-    rows = [(name, c) for name, i in instructions().items() for c in (*_defaults(i), *i.changes)]
+    rows = [(name, c) for name, i in instructions().items() for c in changes_of(i)]
     rows += CONSTRUCTS
     return tuple(sorted(rows, key=lambda row: row[1].kind != "default"))
+
+
+def changes_of(instruction: Instruction) -> tuple[Change, ...]:
+    """Every change of an instruction, those of defaults first."""
+    return (*_defaults(instruction), *instruction.changes)
 
 
 def _defaults(instruction: Instruction) -> list[Change]:

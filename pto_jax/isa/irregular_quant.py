@@ -15,7 +15,7 @@ from .declare import Attribute, AttrMap, Decision, Finding, Instruction, Operand
 from .operands import Implied
 from .rules.constraints import HARDWARE, HEADERS, element_type, fixed_type, in_vec, row_major
 from .rules.elementwise import TMP
-from .rules.forbid import Types, assign, forbid, give, retype
+from .rules.forbid import Types, assign, forbid, give, retype, shrunk
 from .rules.irregular import Want, room, row_cols, sample
 from .rules.regions import equal_shape
 from .rules.typesets import FLOATS, Rows, pairs
@@ -116,6 +116,24 @@ def _int8_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample
     yield sample(instruction, ("src", "scale", "tmp", "offset"), types, {"quant_type": QuantType.INT8_ASYM})
 
 
+@forbid(
+    "valid-equal",
+    "src and dst have equal valid regions",
+    ("a2a3", "a5"),
+    source=DIALECT,
+    invalid_if=shrunk("dst", rows=1),
+    on_lanes=False,
+    since="2026-08",
+)
+def _equal_regions(site: Site) -> Iterator[Finding]:
+    src, dst, t = site.region("src"), site.region("dst"), site.tile("dst")
+    if None in (*src, *dst) or t is None or t.rows < (src[0] or 0) or t.cols < (src[1] or 0):
+        return  # a tile that is too small breaks another rule
+    if src != dst:
+        found = f"src has valid region {src[0]}x{src[1]}, dst {dst[0]}x{dst[1]}"
+        yield "dst", f"{found}; allowed: equal valid regions"
+
+
 TQUANT = tile_instruction(
     "tquant",
     "Quantise to 8-bit integers with a factor and a zero point per row.",
@@ -144,6 +162,7 @@ TQUANT = tile_instruction(
         fixed_type("scale", ("f32",), PROFILE_NAMES, HEADERS),
         fixed_type("offset", ("f32",), PROFILE_NAMES, HEADERS),
         room("dst", _source_region, "the valid region of src"),
+        _equal_regions,
         replace(equal_shape("src", "tmp", ("a2a3",), DIALECT, "tmp-shape"), since="2026-08"),
     ),
     decisions=(

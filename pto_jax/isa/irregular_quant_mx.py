@@ -2,24 +2,38 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import replace
 
-from ..ir.dtypes import F32, U8, dtype
-from ..ir.program import AttrValue
-from ..ir.types import MxGroupAxis, MxQuantAlg, QuantScaleAlg, QuantType, TileType, Type
+from ..ir.dtypes import F32, U8, dtype, unpaired
+from ..ir.types import (
+    MxGroupAxis,
+    MxQuantAlg,
+    QuantScaleAlg,
+    QuantType,
+    TileType,
+    Type,
+    VecStoreMode,
+)
 from ..profiles import Profile
 from .changes import DIALECT
 from .common import SIMULATOR_VALUES, tile_instruction
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
+from .rules.block_scale_shapes import assembled_shapes
 from .rules.block_scales import (
     FP4_ALGS as FP4_ALGS,
     FP8_ALGS,
     GROUP as GROUP,
+    REORDERED as REORDERED,
     algorithm as algorithm,
-    assembled_shapes,
+    along_rows as along_rows,
+    codes_room,
+    grouped_down,
+    groups_in_line,
+    not_executed,
+    reordered,
 )
-from .rules.constraints import HEADERS, element_type, fixed_type, in_vec
+from .rules.constraints import HEADERS, SIMULATOR, element_type, fixed_type, in_vec
 from .rules.extents import OPEN
 from .rules.forbid import Types, assign, forbid, one_block, retile, retype, shrunk
 from .rules.irregular import A5_AND_SIMULATOR, Want, one_of, plain, room, sample
@@ -40,12 +54,6 @@ _SAID = (
 )
 
 
-def along_rows(name: str, attrs: Mapping[str, AttrValue]) -> bool:
-    """Whether the groups of an instruction run down the columns of its source."""
-    axis = attrs.get("grpAxis")
-    return name == "tquant_dn" or (attrs.get("grp_axis") if axis is None else axis) == 0
-
-
 _MX_OPERANDS = (
     Operand("dst", "out", dtype="D", note="codes"),
     Operand("exp", "out", dtype="u8", note="e8m0 exponent per group", extent=OPEN),
@@ -53,11 +61,16 @@ _MX_OPERANDS = (
     Operand("scaling", "out", dtype=None, note="factor per group", extent=OPEN),
     _SOURCE,
 )
+_REORDERED_EXPONENTS = Operand(
+    "exp_zz", "out", dtype="u8", optional=True, note="exponents in boxes of boxes", extent=OPEN
+)
 _MX_SIMULATED: Rows = tuple((d, s) for d in ("i8", "f4e2m1x2") for s in FLOATS)
 _MX_A5: Rows = (
     *((d, s) for d in ("i8", "f8e4m3") for s in FLOATS),
     ("f4e2m1x2", "f16"),
     ("f4e2m1x2", "bf16"),
+    ("f4e2m1_pair", "f16"),
+    ("f4e2m1_pair", "bf16"),
     *(("u8", s) for s in FLOATS),
 )
 _MX_VALUES = (
@@ -87,13 +100,9 @@ def _format(site: Site) -> Iterator[Finding]:
         return
     if alg == MxQuantAlg.HIF4:
         yield None, "mx_alg is HIF4; allowed: the four OCP and NV algorithms"
-    elif (alg in FP4_ALGS) != d.packed:
+    elif (alg in FP4_ALGS) != unpaired(d).packed:
         wanted = "f4e2m1x2" if alg in FP4_ALGS else "i8"
         yield "dst", f"dst has element type {d} with {alg.name}; allowed: {wanted}"
-
-
-def _along_rows(site: Site) -> bool:
-    return along_rows(site.instruction.name, site.attrs)
 
 
 def _breaks_groups(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -116,7 +125,7 @@ def _group_size(site: Site) -> Iterator[Finding]:
     t = site.tile("src")
     if t is None:
         return
-    extent, what = (t.rows, "rows") if _along_rows(site) else (t.cols, "columns")
+    extent, what = (t.rows, "rows") if grouped_down(site) else (t.cols, "columns")
     if extent % GROUP:
         yield "src", f"src has {extent} {what}; allowed: a multiple of {GROUP}, the group size"
 
@@ -134,7 +143,7 @@ def _part_of_a_group(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     since="2026-08",
 )
 def _group_valid(site: Site) -> Iterator[Finding]:
-    along_rows = _along_rows(site)
+    along_rows = grouped_down(site)
     extent, what = site.region("src")[not along_rows], "rows" if along_rows else "columns"
     t = site.tile("src")
     if t is not None and not t.shape[not along_rows] % GROUP and extent is not None and extent % GROUP:
@@ -143,16 +152,15 @@ def _group_valid(site: Site) -> Iterator[Finding]:
 
 def _groups(site: Site) -> Want:
     """Rows and columns of one exponent per group."""
-    src, (rows, cols) = site.tile("src"), site.region("src")
-    if src is None:
+    src, (rows, cols), groups = site.tile("src"), site.region("src"), groups_in_line(site)
+    if src is None or groups is None:
         return None, None
-    if not _along_rows(site):
+    if not grouped_down(site):
         dense = site.profile.name == "a5" and (t := site.tile("exp")) is not None and t.rows == 1
-        groups = src.cols // GROUP
         return (1, None if rows is None else rows * groups) if dense else (rows, groups)
     if site.attrs.get("interleave"):
-        return -(-src.rows // 64), None if cols is None else 2 * cols
-    return src.rows // GROUP, cols
+        return -(-groups // 2), None if cols is None else 2 * cols
+    return groups, cols
 
 
 def _breaks_exponents(types: Types, attrs: AttrMap, profile: Profile) -> bool:
@@ -164,10 +172,16 @@ def _breaks_exponents(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 def _flat_room(name: str) -> Constraint:
     @forbid(f"{name}-room", f"{name} has an element per group", A5_AND_SIMULATOR, invalid_if=one_block(name))
     def rule(site: Site) -> Iterator[Finding]:
-        t, src, (rows, cols) = site.tile(name), site.tile("src"), site.region("src")
-        if t is None or src is None:
+        t, src, (rows, cols), groups = (
+            site.tile(name),
+            site.tile("src"),
+            site.region("src"),
+            groups_in_line(site),
+        )
+        if t is None or src is None or not groups:
             return
-        count = src.rows // GROUP * (cols or 0) if _along_rows(site) else (rows or 0) * (src.cols // GROUP)
+        pitch = src.cols if site.profile.name == "a5" else cols or 0
+        count = (groups - 1) * pitch + (cols or 0) if grouped_down(site) else (rows or 0) * groups
         if t.elements < count:
             yield name, f"{name} has {t.elements} elements; allowed: at least {count}, one per group"
 
@@ -223,19 +237,19 @@ def _interleave(site: Site) -> Iterator[Finding]:
     invalid_if=assign(interleave=True),
 )
 def _interleaved_axis(site: Site) -> Iterator[Finding]:
-    if site.attrs.get("interleave") and not _along_rows(site):
+    if site.attrs.get("interleave") and not grouped_down(site):
         yield None, "interleave with groups along columns; allowed: grpAxis = #pto<mx_group_axis axis0>"
         return
     yield from _interleave.check(site)
     if site.profile.name == "a5" and "quant_type" in site.op.attrs:
-        yield from assembled_shapes(site, _along_rows(site))
+        yield from assembled_shapes(site)
 
 
 def _mx_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     # A text may call the codes signed or unsigned; they are one type.
     for i, (d, s) in enumerate(r for r in instruction.types[profile.name] if r[0] != "u8"):
-        algs = FP4_ALGS if dtype(d).packed else FP8_ALGS
-        for alg in algs if i < 2 or dtype(d).packed else algs[i % 2 : i % 2 + 1]:
+        algs = FP4_ALGS if unpaired(dtype(d)).packed else FP8_ALGS
+        for alg in algs if i < 2 or unpaired(dtype(d)).packed else algs[i % 2 : i % 2 + 1]:
             yield _mx_sample(instruction, profile, d, s, alg)
 
 
@@ -251,7 +265,7 @@ def _mx_sample(instruction: Instruction, profile: Profile, d: str, s: str, alg: 
         rows, cols, exp, flat = 8, 64, TileType(U8, 8, 32), 32
     types: dict[str, Type] = {
         "src": TileType(dtype(s), rows, cols),
-        "dst": TileType(dtype(d), rows, cols),
+        "dst": TileType(dtype(d), rows, cols // dtype(d).numbers),
         "exp": exp,
         "max": TileType(scratch, 1, flat),
         "scaling": TileType(scratch, 1, flat),
@@ -264,7 +278,8 @@ _MX_RULES = (
     fixed_type("exp", ("u8",), A5_AND_SIMULATOR, HEADERS),
     _scratch_type("max"),
     _scratch_type("scaling"),
-    equal_shape("src", "dst", A5_AND_SIMULATOR, HEADERS),
+    equal_shape("src", "dst", SIMULATOR, HEADERS),
+    codes_room,
     _group_size,
     _group_valid,
     room("exp", _groups, "an exponent per group", A5_AND_SIMULATOR, invalid_if=_breaks_exponents),
@@ -287,9 +302,10 @@ _MX_DECISIONS = (
         SIMULATOR_VALUES,
     ),
     Decision(
-        "Groups run over the physical extent of the grouped axis; what are its invalid lanes?",
-        "What any source lane outside is on the profile.",
-        SIMULATOR_VALUES,
+        "Do groups run over the physical or the valid extent of the grouped axis?",
+        "The physical one on cpu_sim, the valid one on a5; invalid lanes of a group are what any source "
+        "lane outside is on the profile.",
+        f"{SIMULATOR_VALUES}; {HEADERS}",
     ),
     Decision(
         "The simulator clears twice the bytes of an FP4 destination, also behind the tile.",
@@ -303,7 +319,8 @@ _MX_DECISIONS = (
     ),
     Decision(
         "Are the NZ store mode and its reordered exponents offered?",
-        "No: the simulator's result is not defined; tmov reorders exponents.",
+        "They are read and not executed: the simulator's result is not defined, the headers of A5 have no "
+        "such form; tmov reorders exponents.",
         "public CPU simulator",
     ),
 )
@@ -311,11 +328,11 @@ _MX_DECISIONS = (
 TQUANT_MX = tile_instruction(
     "tquant.mx",
     "Quantise to block-scaled FP8 or FP4 with shared exponents.",
-    "grp_axis 1: each valid row of src is cut into groups of 32 physical columns; exp[row, group], and the "
+    "grp_axis 1: each valid row of src is cut into groups of 32 columns; exp[row, group], and the "
     "elements row * groups + group of max and scaling in storage order, belong to a group; on a5 an exp "
     "tile of one row is filled in that order too. grp_axis 0: as tquant_dn. " + _MX_VALUES + " On cpu_sim "
     "an FP4 dst is zeroed first.",
-    _MX_OPERANDS,
+    (*_MX_OPERANDS, _REORDERED_EXPONENTS),
     pairs(_MX_SIMULATED, (), _MX_A5),
     cls="irregular",
     type_vars=("D", "S"),
@@ -326,10 +343,17 @@ TQUANT_MX = tile_instruction(
         Attribute("grp_axis", int, 1, "1: groups along columns, 0: along rows"),
         Attribute("grpAxis", MxGroupAxis, None, "the same: axis1 or axis0"),
         *_SAID,
+        Attribute("storeMode", VecStoreMode, None, "order of dst and exp_zz"),
         Attribute("interleave", bool, False, "with axis0: exponents of group pairs side by side; a5"),
     ),
     placement=_MX_PLACES,
-    extra=(*_MX_RULES, one_of("grp_axis", (0, 1), HEADERS, A5_AND_SIMULATOR), _interleaved_axis),
+    extra=(
+        *_MX_RULES,
+        one_of("grp_axis", (0, 1), HEADERS, A5_AND_SIMULATOR),
+        _interleaved_axis,
+        reordered,
+        not_executed,
+    ),
     decisions=_MX_DECISIONS,
     sampler=_mx_samples,
     sized_by=("dst",),
@@ -338,8 +362,9 @@ TQUANT_MX = tile_instruction(
 TQUANT_DN = tile_instruction(
     "tquant_dn",
     "Quantise to block-scaled FP8 or FP4 with groups along rows.",
-    "Each valid column c of src is cut into groups of 32 physical rows; exp[group, c], and the elements "
-    "group * (valid columns) + c of max and scaling in storage order, belong to a group. With interleave, "
+    "Each valid column c of src is cut into groups of 32 rows; exp[group, c], and the elements "
+    "group * n + c (n: the valid columns of src on cpu_sim, on a5 all) of max and scaling in storage order, "
+    "belong to a group. With interleave, "
     "exp[group / 2, 2 * c + group mod 2] instead. " + _MX_VALUES + " On cpu_sim an FP4 dst is zeroed first.",
     _MX_OPERANDS,
     pairs(_MX_SIMULATED, (), _MX_A5),

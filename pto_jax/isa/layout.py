@@ -129,8 +129,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
             Decision(
                 "Is the exponent reordering with a scratch tile (A5, to ZZ) part of tmov?",
-                "No: it has no assembly spelling.",
-                "page tmov; PTOAS dialect definition",
+                "It is spelled so in texts, and an instruction of its own: tmov.zz.",
+                f"page tmov; {DIALECT}",
             ),
         ),
         sources=("page tmov", HEADERS, SIMULATOR_VALUES),
@@ -138,7 +138,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         moves="copy",
         in_place={"cpu_sim": ("src",)},
         pipe_rule=moved,
-        assembly=Assembly(generic=segments("src dst fp pre_quant_scalar=preQuantScalar"), typed_apart=True),
+        assembly=Assembly(
+            generic=segments("src dst fp pre_quant_scalar=preQuantScalar"),
+            typed_apart=True,
+            with_tmp="tmov.zz",
+        ),
         sized_by=("src",),
     ),
 )

@@ -36,10 +36,10 @@ from .rules.irregular import sample
 from .rules.issue import inserted, moved
 from .rules.layout_moves import cube_layouts
 from .rules.quantisation import MOVED_PLAIN, MOVED_QUANTISED, SIMULATED_SCALAR
-from .rules.typesets import BYTE_FLOATS, FLOATS, INT32, STANDARD, Row, Rows, TypeTable, pairs
+from .rules.typesets import BYTE_FLOATS, FLOATS, INT32, PAIRS, STANDARD, Row, Rows, TypeTable, pairs
 from .samples.operations import Sample
 
-_A5 = (*FLOATS, *INT32, *BYTE_FLOATS, "f4e2m1x2", "f4e1m2x2", "f8e8m0")
+_A5 = (*FLOATS, *INT32, *BYTE_FLOATS, "f4e2m1x2", "f4e1m2x2", *PAIRS, "f8e8m0")
 
 
 def _equal(names: tuple[str, ...]) -> Rows:

@@ -13,16 +13,7 @@ from .changes import DIALECT, form, rule
 from .common import PAGES, SIMULATOR_VALUES
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .memory_convolution import CONV_TEXT, conv_tiles
-from .memory_layouts import (
-    LAYOUT_DECISIONS,
-    LAYOUT_TEXT,
-    conv_window,
-    layout_pair,
-    other_size,
-    scale_types,
-    wide_integers,
-    window_fits,
-)
+from .memory_layouts import LAYOUT_DECISIONS, LAYOUT_TEXT
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place, type_row
 from .rules.fixpipe import RELU, SATURATE, ST_PHASE, accumulated_layouts, accumulated_types, accumulator_only
 from .rules.fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores
@@ -30,14 +21,24 @@ from .rules.fixpipe_words import WORD, word_type
 from .rules.forbid import Types, edit, forbid, retype
 from .rules.issue import stored
 from .rules.quantisation import STORED_PLAIN, STORED_QUANTISED
-from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, STANDARD, TypeTable, table
+from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, PAIRS, STANDARD, TypeTable, table
+from .rules.windows import (
+    LOADED,
+    STORED,
+    conv_window,
+    layout_pair,
+    other_size,
+    scale_types,
+    wide_integers,
+    window_fits,
+)
 from .samples.memory import transfers
 from .samples.operations import Sample
 from .traits import Traits
 
 _STORED = (*STANDARD, *BYTE_FLOATS, *NIBBLE_FLOATS, "f8e8m0", "i4")
 #: Tiles of every stored type move; i4 is packed on A2/A3 only.
-MOVED: TypeTable = table(_STORED, (*STANDARD, "i4"), tuple(d for d in _STORED if d != "i4"))
+MOVED: TypeTable = table(_STORED, (*STANDARD, "i4"), (*(d for d in _STORED if d != "i4"), *PAIRS))
 _QUANTISED_LOCS = (Loc.ACC,)
 #: Names that those who build operations use.
 TLOAD = "tload"
@@ -168,7 +169,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             window_fits("dst", "src", until="2026-08"),
             window_fits("dst", "src", "warning", since="2026-08"),
             conv_window("dst", "src"),
-            layout_pair("dst", "src"),
+            layout_pair("dst", "src", LOADED),
             _plain_vec,
             scale_types("dst"),
             wide_integers("dst"),
@@ -223,7 +224,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _reinterprets("src", "dst"),
             window_fits("src", "dst"),
             conv_window("src", "dst", SIMULATOR),
-            layout_pair("src", "dst"),
+            layout_pair("src", "dst", STORED),
             conv_tiles("src", (Loc.MAT,), SIMULATOR),
             accumulated_types(STORED_PLAIN, STORED_QUANTISED),
             accumulated_layouts({"a2a3": (), "a5": ()}),

@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import asdict
 from enum import IntEnum
 from textwrap import fill, indent
 from typing import Any, Literal
 
 from ..profiles import PROFILE_NAMES, ProfileName
-from .declare import Attribute, Constraint, Instruction, Operand
+from .aliases import ALIASES
+from .declare import Attribute, Constraint, Contradiction, Decision, Instruction, Operand
+from .history import changes_of
 from .rules.typesets import Row
 
 Style = Literal["text", "markdown", "json"]
@@ -19,6 +22,8 @@ Section = tuple[str, Sequence[str], Literal["list", "prose", "program", "table"]
 #: Columns of text pages.
 WIDTH = 110
 _WHOLE_WORDS: dict[str, Any] = {"break_long_words": False, "break_on_hyphens": False}
+#: More pairs of element types than so many are shown by what they have in common.
+_PAIRS = 12
 #: Anything JSON can say.
 Json = dict[str, object]
 
@@ -104,6 +109,22 @@ def types_text(instruction: Instruction, profile: ProfileName, limit: int = 20) 
     return shown + more if rows else "-"
 
 
+def _every_type(instruction: Instruction, profile: ProfileName) -> str:
+    """All legal element types on a profile; many pairs by what they have last in common.
+
+    >>> from pto_jax.isa import instructions
+    >>> _every_type(instructions()["tcvt"], "a2a3").partition(";")[0]
+    'f16 bf16 f32 i16 i32 i64 <- f32'
+    """
+    rows = instruction.types.get(profile, ())
+    if len(instruction.type_vars) != 2 or len(rows) <= _PAIRS:
+        return types_text(instruction, profile, limit=len(rows))
+    by_last: dict[str, list[str]] = {}
+    for first, last in rows:
+        by_last.setdefault(last, []).append(first)
+    return "; ".join(f"{' '.join(firsts)} <- {last}" for last, firsts in by_last.items())
+
+
 def _row_text(row: Row) -> str:
     return "<-".join(row)
 
@@ -154,6 +175,9 @@ def rendered(title: str, sections: Iterable[Section], style: Style) -> Iterator[
 
 def _sections(i: Instruction, example: str | None) -> Iterator[Section]:
     yield "Class, pipe and status", [f"{i.cls}, pipe {i.pipe.name}, {status(i)}"], "list"
+    names = other_names(i)
+    if names:
+        yield "Also written", [", ".join(names)], "list"
     if i.operands:
         yield "Operands", [_operand_text(o) for o in i.operands], "list"
     if any(i.forms):
@@ -162,16 +186,38 @@ def _sections(i: Instruction, example: str | None) -> Iterator[Section]:
         yield "Example", [example], "program"
     if i.type_vars:
         heading = f"Element types ({', '.join(i.type_vars)})"
-        yield heading, [f"{p}: {types_text(i, p, limit=400)}" for p in PROFILE_NAMES], "list"
+        yield heading, [f"{p}: {_every_type(i, p)}" for p in PROFILE_NAMES], "list"
     yield "Result", [*_sentences(i.semantics), f"Valid region: {_domain_text(i)}."], "prose"
     if i.attributes:
         yield "Attributes", [_attribute_text(a) for a in i.attributes], "list"
     if i.constraints:
         yield "Constraints", [_constraint_text(c) for c in i.constraints], "list"
     yield "Accuracy", [i.accuracy.text], "list"
-    if i.decisions:
-        yield "Decisions", [f"{d.question} {d.choice} Source: {d.source}." for d in i.decisions], "list"
+    changed = [f"{c.language} {c}" for c in changes_of(i)]
+    if changed:
+        yield "Changes of the language", changed, "list"
     yield "Sources", list(i.sources), "list"
+    if i.decisions:
+        yield "Decisions", [_decision_text(d) for d in i.decisions], "list"
+
+
+def other_names(instruction: Instruction) -> list[str]:
+    """Further names that texts may have for an instruction, and the one of Python where it is another.
+
+    >>> from pto_jax.isa import instructions
+    >>> other_names(instructions()["tmatmul.acc"]), other_names(instructions()["tadd"])
+    (['tmatmul_acc'], [])
+    """
+    names = [alias for alias, name in ALIASES.items() if name == instruction.name]
+    python = instruction.name.replace(".", "_")
+    return names if python in (instruction.name, *names) else [*names, f"{python} (in Python)"]
+
+
+def _decision_text(d: Decision) -> str:
+    text = f"{d.question} {d.choice} Source: {d.source}."
+    if isinstance(d, Contradiction):
+        text += f" Expected elsewhere ({', '.join(d.profiles)}): {d.other}. Source: {d.other_source}."
+    return text
 
 
 def _sentences(text: str) -> list[str]:
@@ -186,7 +232,9 @@ def _operand_text(o: Operand) -> str:
 
 def _attribute_text(a: Attribute) -> str:
     default = "none" if a.default is None else _member(a.default)
-    return f"{a.name}: {', '.join(_values(a))}; default {default}; {a.meaning}"
+    others = [key for key in a.keys if key != a.name]
+    spelled = f"; also {', '.join(others)}" if others else ""
+    return f"{a.name}: {', '.join(_values(a))}; default {default}; {a.meaning}{spelled}"
 
 
 def _values(a: Attribute) -> list[str]:
@@ -218,6 +266,13 @@ def _operand_record(o: Operand) -> Json:
         "optional": o.optional,
         "note": o.note,
     }
+
+
+def _decision_record(d: Decision) -> Json:
+    said: Json = {"question": d.question, "choice": d.choice, "source": d.source}
+    if isinstance(d, Contradiction):
+        said |= {"other": d.other, "other_source": d.other_source, "profiles": list(d.profiles)}
+    return said
 
 
 def record(i: Instruction) -> Json:
@@ -256,7 +311,9 @@ def record(i: Instruction) -> Json:
             for c in i.constraints
         ],
         "ulp": dict(i.ulp),
-        "decisions": [{"question": d.question, "choice": d.choice, "source": d.source} for d in i.decisions],
+        "also": other_names(i),
+        "changes": [asdict(c) for c in changes_of(i)],
+        "decisions": [_decision_record(d) for d in i.decisions],
         "sources": list(i.sources),
         "executable": i.executable,
     }

@@ -14,6 +14,11 @@ Sizes: TypeAlias = "Mapping[str, tuple[Any, Any]]"
 RegionTest: TypeAlias = "Callable[[Sizes, Mapping[str, TileType]], Any]"
 
 
+def _numbers(t: TileType | None) -> int:
+    """Numbers in an element of a tile, where its type is known."""
+    return 1 if t is None else t.dtype.numbers
+
+
 @dataclass(frozen=True)
 class RegionRule:
     """A rule on run-time valid regions in a form an engine can evaluate on traced sizes.
@@ -44,7 +49,7 @@ class RegionRule:
             return found
         if self.test is not None:
             return self.test(sizes, types)
-        present = [sizes[n] for n in self.operands if n in sizes]
+        present = [(sizes[n][0], sizes[n][1] * _numbers(types.get(n))) for n in self.operands if n in sizes]
         if self.kind in ("non-empty", "no-half"):
             for rows, cols in present:
                 no_row, no_col = rows <= 0, cols <= 0

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Unpack
+from typing import Any, Unpack
 
 from ..ir.types import Loc
 from ..profiles import PROFILE_NAMES
@@ -96,6 +96,31 @@ def _of_scalar(operation: str) -> tuple[Formula, ...]:
     return (of_two(operation, "src", "scalar"),)
 
 
+def _bitwise(name: str, word: str, sign: str, *decisions: Decision, **parts: Any) -> Instruction:
+    return _with_scalar(
+        name,
+        f"Bitwise {word} with a scalar.",
+        f"dst = src {sign} scalar.",
+        table(INTS, INT32, INT32),
+        *decisions,
+        formulas=(Formula(f"src {sign} scalar"),),
+        **parts,
+    )
+
+
+def _shift(name: str, direction: str, semantics: str, sign: str) -> Instruction:
+    return _with_scalar(
+        name,
+        f"Shift {direction} by a scalar count.",
+        semantics,
+        table(INTS, ("i32", "u32", "i16", "u16"), INTS),
+        SHIFT_COUNTS,
+        operands=_ANY_SCALAR,
+        formulas=(Formula(f"src {sign} scalar"),),
+        shift_count="scalar",
+    )
+
+
 def _three_operands(name: str, summary: str, sign: str) -> Instruction:
     page = "page TADDSC" if name == "taddsc" else "page TADDSC, applied to subtraction"
     return _with_scalar(
@@ -133,8 +158,9 @@ _SELS_OPERANDS = (
     replace(rules.TMP, implied=Implied("src")),
     SCALAR,
 )
+_EXPAND_OPERANDS = (OPEN_DST, SCALAR)
 
-_ARITHMETIC = (
+INSTRUCTIONS: tuple[Instruction, ...] = (
     _with_scalar(
         "tadds",
         "Tile plus scalar.",
@@ -198,51 +224,19 @@ _ARITHMETIC = (
         NAN_FIRST,
         formulas=_of_scalar("min"),
     ),
-    _with_scalar(
-        "tands",
-        "Bitwise AND with a scalar.",
-        "dst = src & scalar.",
-        table(INTS, INT32, INT32),
-        formulas=(Formula("src & scalar"),),
-    ),
-    _with_scalar(
-        "tors",
-        "Bitwise OR with a scalar.",
-        "dst = src | scalar.",
-        table(INTS, INT32, INT32),
-        formulas=(Formula("src | scalar"),),
-    ),
-    _with_scalar(
+    _bitwise("tands", "AND", "&"),
+    _bitwise("tors", "OR", "|"),
+    _bitwise(
         "txors",
-        "Bitwise XOR with a scalar.",
-        "dst = src ^ scalar.",
-        table(INTS, INT32, INT32),
+        "XOR",
+        "^",
         SCRATCH_OPTIONAL,
         operands=(*TILE_SCALAR, rules.TMP),
         extra=rules.LANE_SCRATCH,
         simulator=_FREE,
-        formulas=(Formula("src ^ scalar"),),
     ),
-    _with_scalar(
-        "tshls",
-        "Shift left by a scalar count.",
-        "dst = src << scalar, low bits kept.",
-        table(INTS, ("i32", "u32", "i16", "u16"), INTS),
-        SHIFT_COUNTS,
-        operands=_ANY_SCALAR,
-        formulas=(Formula("src << scalar"),),
-        shift_count="scalar",
-    ),
-    _with_scalar(
-        "tshrs",
-        "Shift right by a scalar count.",
-        "dst = src >> scalar; arithmetic for signed types.",
-        table(INTS, ("i32", "u32", "i16", "u16"), INTS),
-        SHIFT_COUNTS,
-        operands=_ANY_SCALAR,
-        formulas=(Formula("src >> scalar"),),
-        shift_count="scalar",
-    ),
+    _shift("tshls", "left", "dst = src << scalar, low bits kept.", "<<"),
+    _shift("tshrs", "right", "dst = src >> scalar; arithmetic for signed types.", ">>"),
     _with_scalar(
         "trems",
         "Floored remainder by a scalar.",
@@ -326,12 +320,6 @@ _ARITHMETIC = (
         # The product has a type of its own.
         formulas=(Formula("dst + src * scalar", complete=False),),
     ),
-)
-
-_EXPAND_OPERANDS = (OPEN_DST, SCALAR)
-
-INSTRUCTIONS: tuple[Instruction, ...] = (
-    *_ARITHMETIC,
     tile_instruction(
         "texpands",
         "Fill a tile with a scalar.",

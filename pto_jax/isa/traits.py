@@ -20,6 +20,9 @@ Access = Literal["read", "write", "scratch"]
 #: execution that stops; ``unknown``: nothing is known about the operation.
 Resource = Literal["tile", "global", "vector", "mode", "events", "remote", "host", "unknown"]
 
+#: The means by which operations order others.
+Through = Literal["flag", "event", "token", "pipe", "operation", "core", "cores", "signal", "transfer"]
+
 
 @dataclass(frozen=True)
 class Effect:
@@ -73,7 +76,7 @@ class Order:
     """
 
     role: Literal["signal", "wait", "barrier"]
-    through: Literal["flag", "event", "token", "pipe", "operation", "core", "cores", "signal", "transfer"]
+    through: Through
 
     @property
     def orders_pipes(self) -> bool:
@@ -123,7 +126,7 @@ class Traits:
     window. ``core`` is the only kind of core that executes the operation. ``launch`` is the number that the
     result is. ``calls``: it executes another function; ``regions``: its own regions. A ``terminator`` ends a
     region and hands its operands on, all but the first one where that decides on another trip (``decides``).
-    The destinations of an instruction that keeps tiles ``apart`` share no bytes with its other operands.
+    The tiles of an instruction that keeps them ``apart`` share no bytes with each other.
     """
 
     effects: tuple[Effect, ...] = ()

@@ -28,7 +28,7 @@ Mode = Literal["switch", "grouped"]
 #: Programs that are executed by one call, on each device.
 CHUNK = 4096
 #: Region kinds that are counted, of an instruction's destination.
-FILLED = ("full", "partial", "empty")
+FILLED = ("full", "partial", "empty", "odd")
 
 
 class Digests(NamedTuple):
@@ -153,7 +153,9 @@ def _cells(xp: Any, table: Table, programs: Programs) -> Array:
     sizes = xp.take_along_axis(programs.sizes, programs.slots[..., :1], axis=1)
     full = xp.all(sizes == xp.asarray(table.limits)[kinds], axis=-1)
     empty = xp.any(sizes == np.int32(0), axis=-1)
-    region = xp.where(empty, np.int32(2), xp.where(full, np.int32(0), np.int32(1)))
+    odd = xp.any(sizes % np.int32(2) != 0, axis=-1)
+    partial = xp.where(odd, np.int32(3), np.int32(1))
+    region = xp.where(empty, np.int32(2), xp.where(full, np.int32(0), partial))
     return programs.opcodes * np.int32(len(FILLED)) + region
 
 

@@ -24,9 +24,16 @@ from .topics import Topic
 @cache
 def topics() -> dict[str, Topic]:
     """The pages that are about more than one instruction, by name."""
-    from . import contradictions, grammar, profiles, tile, types
+    from . import contradictions, events, grammar, profiles, tile, types
 
-    pages = (grammar.TOPIC, tile.TOPIC, types.TOPIC, profiles.TOPIC, contradictions.topic())
+    pages = (
+        grammar.TOPIC,
+        tile.TOPIC,
+        types.TOPIC,
+        profiles.TOPIC,
+        events.topic(),
+        contradictions.topic(),
+    )
     return {t.name: t for t in pages}
 
 
@@ -65,11 +72,7 @@ def changed(style: Style = "text") -> str:
     """
     if style == "json":
         return json.dumps([{"name": name, **asdict(change)} for name, change in changes()], indent=1)
-    lines = []
-    for name, c in changes():
-        said = " -> ".join(filter(None, (c.before, c.after)))
-        lines.append(f"{c.language} {name} {c.kind}" + (f": {said}" if said else ""))
-    return "\n".join(lines)
+    return "\n".join(f"{c.language} {name} {c}" for name, c in changes())
 
 
 def example(instruction: isa.Instruction) -> str | None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache, partial
 from typing import Any
 
@@ -10,6 +10,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
+from jax.custom_batching import custom_vmap
 
 from .. import ops
 from ..errors import ArgumentError
@@ -17,7 +18,8 @@ from ..profiles import ProfileName
 from .formats import GROUP, Block, Name as FormatName, Numerics, Settings, block_of, settings
 from .gradients import straight_through
 from .quantisation import Quantised, floats, lanewise, quantise, scale_of, single
-from .tiling import cut, each, joined
+from .sharding import names, of_sizes, on_each_part, partition, spec_of, whole_along
+from .tiling import cut, each, joined, stored
 
 
 def linear(
@@ -50,8 +52,10 @@ def linear(
     ``numerics``
         "exact" or "fast", as for :func:`pto_jax.compile`.
 
-    The gradient is that of ``x @ w + bias`` (:func:`pto_jax.straight_through`). Raises ArgumentError for
-    shapes that do not fit, formats that the profile does not have, and scales of formats without.
+    The gradient is that of ``x @ w + bias`` (:func:`pto_jax.straight_through`). Under vmap over x alone the
+    batch is more rows of one product. Over explicit mesh axes rows of x and columns of w may be sharded, and
+    the result is as they are; K is whole. Raises ArgumentError for shapes and shardings that do not fit,
+    formats that the profile does not have, and scales of formats without.
 
     >>> x, w = jnp.ones((3, 5)), jnp.full((5, 2), 0.5)
     >>> linear(x, w, format="bf16").tolist()
@@ -74,12 +78,45 @@ def linear(
         None if scale is None else scale_of("linear: scale", scale, (*x.shape[:-1], 1)),
         None if w_scale is None else scale_of("linear: w_scale", w_scale, (1, w.shape[1])),
     )
+    whole_along("linear: x", x, (-1,), "K")
+    whole_along("linear: w", w, (0,), "K")
+    if both := sorted(names(spec_of(x)) & names(spec_of(w))):
+        raise ArgumentError(
+            f"linear: found x {jax.typeof(x)} and w {jax.typeof(w)}, both sharded over {', '.join(both)}; "
+            "allowed: rows of x and columns of w over different mesh axes; usual fix: "
+            "jax.sharding.reshard(w, jax.P(None, None))"
+        )
     return _layer(how)(x, w, bias, *scales)
 
 
 @lru_cache
 def _layer(how: Settings) -> Callable[..., Array]:
-    return jax.jit(straight_through(partial(_forward, how), _reference))
+    """The layer as a function of arrays."""
+
+    def whole(x: Array, w: Array, *others: Array | None) -> Any:
+        *rows, _ = spec_of(x)
+        columns = spec_of(w)[1]
+        wide = ((columns,), (*rows, None), (None, columns))  # bias, scale, w_scale
+        specs = (
+            partition(()) if a is None else of_sizes(s, a.shape) for a, s in zip(others, wide, strict=True)
+        )
+        inputs = (partition((*rows, None)), partition((None, columns)), *specs)
+        return on_each_part(partial(_forward, how), (x, w, *others), inputs, partition((*rows, columns)))
+
+    forward = custom_vmap(whole)
+
+    @forward.def_vmap
+    def _(axis_size: int, batched: Sequence[Any], x: Array, *others: Any) -> tuple[Array, bool]:
+        """A batch of x is more rows of one product: by itself each would be padded to a tile."""
+        w, bias, scale, w_scale = others
+        if not batched[0] or any(batched[i] for i in (1, 2, 4)):
+            axes = tuple(0 if b else None for b in batched)
+            return jax.vmap(whole, axes)(x, *others), True
+        if batched[3] and scale is not None:
+            scale = scale.reshape(axis_size, *(1,) * (x.ndim - scale.ndim), *scale.shape[1:])
+        return forward(x, w, bias, scale, w_scale), True
+
+    return jax.jit(straight_through(forward, _reference))
 
 
 def _reference(x: Array, w: Array, bias: Array | None, scale: Array | None, w_scale: Array | None) -> Array:
@@ -90,12 +127,13 @@ def _reference(x: Array, w: Array, bias: Array | None, scale: Array | None, w_sc
 def _forward(
     how: Settings, x: Array, w: Array, bias: Array | None, scale: Array | None, w_scale: Array | None
 ) -> Array:
+    x = stored(x)
     rows = x.reshape(-1, x.shape[-1])
     if not len(rows):
         return jnp.zeros((*x.shape[:-1], w.shape[1]), x.dtype)
     if scale is not None:
         scale = jnp.broadcast_to(scale, (*x.shape[:-1], 1)).reshape(-1, 1)
-    a, b = _operand(how, rows, scale, 1), _operand(how, w, w_scale, 0)
+    a, b = stored((_operand(how, rows, scale, 1), _operand(how, w, w_scale, 0)))
     block = block_of(how.format, rows.shape[0], rows.shape[1], w.shape[1])
     left, right = _sides(how, a, block, 0), _sides(how, b, block, 1)
     if how.format.largest is not None:
@@ -109,7 +147,8 @@ def _forward(
     if x.dtype != np.float32:
         to = {"float16": "f16", "bfloat16": "bf16"}[str(x.dtype)]
         result = lanewise(lambda t: ops.tcvt(t, dst=to, **how.options), result)
-    return result.reshape(*x.shape[:-1], w.shape[1])
+    layer: Array = stored(result).reshape(*x.shape[:-1], w.shape[1])
+    return layer
 
 
 def _operand(how: Settings, x: Array, scale: Array | None, axis: int) -> Quantised:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, Literal, NamedTuple
 
 import jax
@@ -18,6 +18,7 @@ from ..ir.types import TileType
 from ..profiles import ProfileName
 from ..runtime.interchange import received
 from .formats import COLUMNS, GROUP, Numerics, Settings, settings
+from .sharding import names, of_sizes, on_each_part, partition, spec_of, whole_along
 from .tiling import VECTOR, cut, each, even, joined, vector_size
 
 Axis = int | tuple[int, ...] | None
@@ -68,7 +69,10 @@ def calibrate(
         raise ArgumentError(f"calibrate: format {format!r} has no scales; allowed: int8, fp8")
     if percentile is not None and not 0 <= percentile <= 100:
         raise ArgumentError(f"calibrate: percentile is {percentile}, allowed: 0 to 100")
-    return _calibrated(chosen, axis, percentile)(floats("calibrate: x", x))
+    x = floats("calibrate: x", x)
+    if percentile is not None:
+        whole_along("calibrate: x", x, _axes(axis, x.ndim), f"axis {axis}, whose percentile is asked for")
+    return _calibrated(chosen, axis, percentile)(x)
 
 
 def quantise(
@@ -103,6 +107,7 @@ def quantise(
             raise ArgumentError("quantise: format 'mx' finds its scales itself; allowed: scale=None")
         if not isinstance(axis, int):
             raise ArgumentError(f"quantise: axis is {axis} for format 'mx'; allowed: one axis")
+        whole_along("quantise: x", x, _axes(axis, x.ndim), f"axis {axis}, whose groups share a scale")
         return _quantised_mx(chosen, axis)(x)
     if chosen.format.largest is None:
         raise ArgumentError(f"quantise: format {format!r} has no codes; usual fix: pto.ops.tcvt, x.astype")
@@ -135,6 +140,10 @@ def dequantise(
         raise ArgumentError(f"dequantise: codes are {found}, allowed: int8, float8_e4m3fn")
     if str(getattr(scale, "dtype", None)) == "float8_e8m0fnu":
         chosen = settings("dequantise", "mx", profile, numerics)
+        for what, a in (("codes", codes), ("scale", scale)):
+            whole_along(
+                f"dequantise: {what}", a, _axes(axis, a.ndim), f"axis {axis}, whose groups share a scale"
+            )
         return _dequantised_mx(chosen, axis)(codes, scale)
     chosen = settings("dequantise", format, profile, numerics)
     return _dequantised(chosen)(codes, scale_of("dequantise: scale", scale, codes.shape))
@@ -179,6 +188,11 @@ def _axes(axis: Axis, rank: int) -> tuple[int, ...]:
     return tuple(a % rank for a in axes)
 
 
+def _specs(codes: Any, scale: Any) -> Any:
+    """The specs of codes and scales, as results are."""
+    return Quantised(codes, scale)
+
+
 # -- tile by tile --------------------------------------------------------------------------------------
 
 
@@ -219,9 +233,8 @@ def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable
     largest = how.format.largest
     assert largest is not None
 
-    @jax.jit
-    def run(x: Array) -> Array:
-        x = single(how, lax.stop_gradient(x))
+    def part(x: Array, over: frozenset[str]) -> Array:
+        x = single(how, x)
         axes = _axes(axis, x.ndim)
         shape = () if axis is None else tuple(1 if i in axes else n for i, n in enumerate(x.shape))
         if percentile is not None:
@@ -232,10 +245,19 @@ def _calibrated(how: Settings, axis: Axis, percentile: float | None) -> Callable
             kept = tuple(i for i in range(x.ndim) if i not in axes)
             count = math.prod(x.shape[i] for i in kept)
             found = _row_maxima(how, x.transpose(*kept, *axes).reshape(count, -1))
+        if over:
+            found = lax.pmax(found, tuple(sorted(over)))  # type: ignore[no-untyped-call]
         return lanewise(
             lambda t: ops.tdivs(ops.tmaxs(t, SMALLEST, **how.options), largest, **how.options),
             found.reshape(shape),
         )
+
+    @jax.jit
+    def run(x: Array) -> Any:
+        axes, spec = _axes(axis, x.ndim), spec_of(x)
+        kept = () if axis is None else (None if i in axes else a for i, a in enumerate(spec))
+        over = names(spec[i] for i in axes)
+        return on_each_part(partial(part, over=over), (lax.stop_gradient(x),), (spec,), partition(kept))
 
     return run
 
@@ -263,11 +285,15 @@ def _quantised(how: Settings) -> Callable[[Any, Any], Quantised]:
         scaled = ops.trowexpandmul(t, inverse, **how.options)
         return ops.tcvt(scaled, dst=how.format.element, sat_mode="ON", **how.options)
 
-    @jax.jit
-    def run(x: Array, scale: Array) -> Quantised:
-        x, scale = (single(how, lax.stop_gradient(a)) for a in (x, scale))
+    def part(x: Array, scale: Array) -> Quantised:
+        x, scale = single(how, x), single(how, scale)
         inverse = lanewise(lambda t: ops.tdivs(1.0, t, **how.options), scale)
         return Quantised(_rowwise(codes, x, inverse), scale)
+
+    @jax.jit
+    def run(x: Array, scale: Array) -> Any:
+        specs = (spec_of(x), of_sizes(spec_of(x), scale.shape))
+        return on_each_part(part, [lax.stop_gradient(a) for a in (x, scale)], specs, _specs(*specs))
 
     return run
 
@@ -279,7 +305,15 @@ def _dequantised(how: Settings) -> Callable[[Any, Any], Array]:
             return ops.tdequant(t, scale, jnp.zeros_like(scale), dst="f32", **how.options)
         return ops.trowexpandmul(ops.tcvt(t, dst="f32", **how.options), scale, **how.options)
 
-    return jax.jit(lambda codes, scale: _rowwise(values, codes, single(how, scale)))
+    def part(codes: Array, scale: Array) -> Array:
+        return _rowwise(values, codes, single(how, scale))
+
+    @jax.jit
+    def run(codes: Array, scale: Array) -> Any:
+        spec = spec_of(codes)
+        return on_each_part(part, (codes, scale), (spec, of_sizes(spec, scale.shape)), spec)
+
+    return run
 
 
 # -- groups that share a power of two ------------------------------------------------------------------
@@ -294,10 +328,9 @@ def _quantised_mx(how: Settings, axis: int) -> Callable[[Any], Quantised]:
         found = ops.tquant_mx(t, dst=(_MX_CODES[how.profile], exponents, line, line), **how.options)
         return found[0].words, found[1].words[:, : cols // GROUP]
 
-    @jax.jit
-    def run(x: Array) -> Quantised:
+    def part(x: Array) -> Quantised:
         at = _axes(axis, x.ndim)[0]
-        x = jnp.moveaxis(single(how, lax.stop_gradient(x)), at, -1)
+        x = jnp.moveaxis(single(how, x), at, -1)
         matrix = x.reshape(-1, x.shape[-1])
         rows, cols = vector_size(matrix.shape)
         words, exponents = each(codes, cut(matrix, rows, cols))
@@ -309,6 +342,11 @@ def _quantised_mx(how: Settings, axis: int) -> Callable[[Any], Quantised]:
         )
         return Quantised(*(jnp.moveaxis(p, -1, at) for p in parts))
 
+    @jax.jit
+    def run(x: Array) -> Any:
+        spec = spec_of(x)
+        return on_each_part(part, (lax.stop_gradient(x),), (spec,), _specs(spec, spec))
+
     return run
 
 
@@ -317,8 +355,7 @@ def _dequantised_mx(how: Settings, axis: int) -> Callable[[Any, Any], Array]:
     def values(t: Array, factor: Array) -> Any:
         return ops.trowexpandmul(ops.tcvt(t, dst="f32", **how.options), factor, **how.options)
 
-    @jax.jit
-    def run(codes: Array, scale: Array) -> Array:
+    def part(codes: Array, scale: Array) -> Array:
         at = _axes(axis, codes.ndim)[0]
         codes, scale = (jnp.moveaxis(a, at, -1) for a in (codes, scale))
         count = codes.shape[-1]
@@ -329,5 +366,10 @@ def _dequantised_mx(how: Settings, axis: int) -> Callable[[Any, Any], Array]:
         factor = lax.bitcast_convert_type(words.astype(np.uint32), np.float32)
         found = _rowwise(values, codes.reshape(*codes.shape[:-1], -1, GROUP), factor[..., None])
         return jnp.moveaxis(found.reshape(codes.shape)[..., :count], -1, at)
+
+    @jax.jit
+    def run(codes: Array, scale: Array) -> Any:
+        spec = spec_of(codes)
+        return on_each_part(part, (codes, scale), (spec, spec), spec)
 
     return run

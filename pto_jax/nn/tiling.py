@@ -7,7 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
-from jax import Array
+from jax import Array, lax
 
 #: Tiles of vector instructions: with their results they fit every profile's unified buffer.
 VECTOR = (64, 256)
@@ -57,3 +57,27 @@ def even(extent: int, largest: int, multiple: int) -> int:
     """The size of equal parts of an extent, a multiple of ``multiple`` and at most ``largest``."""
     count = max(1, -(-extent // largest))
     return max(1, -(-extent // (count * multiple))) * multiple
+
+
+def stored(arrays: Any) -> Any:
+    """The same arrays (a pytree), on a CPU computed once for all that use them.
+
+    XLA fuses a chain of elementwise instructions into each of its uses, the turns of a loop among them, and
+    removes optimization barriers before it does. What it does not look through is a loop of which it cannot
+    know whether it turns: this one hands on its array either way.
+    """
+    barrier: Any = lax.optimization_barrier
+
+    def loop(x: Array) -> Array:
+        turns = x.reshape(-1)[0] != jnp.zeros((), x.dtype)
+        # Not False: under shard_map the condition varies over the axes that x varies over.
+        handed_on: Array = lax.while_loop(lambda c: c[0], lambda c: (c[0] ^ c[0], barrier(c[1])), (turns, x))[
+            1
+        ]
+        return handed_on
+
+    def one(x: Array) -> Array:
+        kept: Array = lax.platform_dependent(x, cpu=loop, default=lambda x: x)
+        return kept
+
+    return jax.tree.map(lambda x: one(x) if x.size else x, arrays)

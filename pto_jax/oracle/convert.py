@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from ..errors import ArgumentError, Diagnostic, ExecutionError
-from ..ir.dtypes import DType
+from ..ir.dtypes import DType, unpaired
 from ..ir.types import RoundMode, SaturationMode
 from ..isa.rules.conversions import conversion
 from .arithmetic import truncated
@@ -15,7 +15,7 @@ from .step import Step
 
 def convert_tile(step: Step) -> None:
     """Convert over the source's valid region on the simulator, the destination's on hardware."""
-    source, target = step.dtype("src"), step.dtype()
+    source, target = unpaired(step.dtype("src")), unpaired(step.dtype())
     asked, given = step.attrs["rmode"], step.attrs.get("sat_mode")
     assert isinstance(asked, RoundMode)
     assert given is None or isinstance(given, SaturationMode)
@@ -28,16 +28,28 @@ def convert_tile(step: Step) -> None:
     rows, cols = step.valid("src") if step.policy.simulator else step.region
     if step.policy.simulator:
         rows, cols = min(rows, step.type().rows), min(cols, step.type().cols)
-    elif target.packed:
+    elif target == step.dtype() and target.packed:
         cols -= cols % 2
-    values = step.values("src", (rows, cols))
+    values = _numbers(step, rows, cols)
     if not step.policy.simulator:
         words = _hardware(values, source, target, mode, saturate)
     elif source == target and _copies(source, saturate, step.policy.flush_subnormals):
         words = step.raw("src", (rows, cols))
     else:
         words = _simulated(values, source, target, mode, saturate)
+    if target != step.dtype():
+        words = words[:, 0::2] | words[:, 1::2] << np.uint8(4)
     step.store(words, region=(rows, cols))
+
+
+def _numbers(step: Step, rows: int, cols: int) -> Array:
+    """The numbers that are converted: those of whole elements of the destination."""
+    source, target = step.dtype("src"), step.dtype()
+    if not source.pair_of:
+        return step.values("src", (rows, cols * target.numbers))
+    words = step.words("src", (rows, -(-cols // source.numbers)))
+    both = np.stack([words & np.uint8(15), words >> np.uint8(4)], axis=2)
+    return decode(both.reshape(rows, 2 * words.shape[1])[:, :cols], unpaired(source))
 
 
 def _copies(d: DType, saturate: bool, flush_subnormals: bool) -> bool:

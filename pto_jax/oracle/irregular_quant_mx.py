@@ -6,35 +6,44 @@ import numpy as np
 
 from ..ir.dtypes import BF16, F4E2M1, F8E4M3, DType
 from ..ir.types import MxQuantAlg
-from ..isa.irregular_quant_mx import FP4_ALGS, GROUP, algorithm, along_rows
+from ..isa.irregular_quant_mx import FP4_ALGS, GROUP, REORDERED, algorithm, along_rows
 from . import storage
 from .numbers import Array, decode, encode
-from .step import Step, rule
+from .step import Step, not_executable, rule
 
 _NV = (MxQuantAlg.NV_MX_FP8_E4M3, MxQuantAlg.NV_MX_FP4_E2M1)
 
 
 @rule("tquant.mx", "tquant_dn")
 def _tquant_mx(step: Step) -> None:
-    alg, down = algorithm(step.attrs), along_rows(step.op.name, step.attrs)
-    source, (rows, cols) = step.type("src"), step.valid("src")
-    lines, groups = (cols, source.rows // GROUP) if down else (rows, source.cols // GROUP)
+    alg, down = algorithm(step.attrs), along_rows(step.attrs)
+    if step.is_tile("exp_zz"):
+        raise not_executable(step.op, REORDERED)
+    lines, groups = group_counts(step, down=down)
+    pitch = lines if step.policy.simulator else step.type("src").cols
     found = []
     for line in range(lines):
         for group in range(groups):
             inner = np.arange(group * GROUP, (group + 1) * GROUP)
             at = (inner, np.full(GROUP, line)) if down else (np.full(GROUP, line), inner)
-            flat = group * lines + line if down else line * groups + group
+            flat = group * pitch + line if down else line * groups + group
             found.append(((line, group), flat, at, _quantise(step, alg, at)))
     # The source, which may be in the place of a result, has been read.
     if step.policy.simulator and alg in FP4_ALGS:
         everything = np.arange(step.type().elements)
         step.scatter(np.zeros(everything.shape, np.uint8), everything)
     for place, flat, at, (exponent, largest, factor, codes) in found:
-        put_lanes(step, "dst", at, codes)
+        put_codes(step, at, codes)
         for name, value in (("max", largest), ("scaling", factor)):
             put_flat(step, name, flat, encode(np.array([value]), step.dtype(name)))
         put_exponent(step, exponent, place, flat, down=down)
+
+
+def group_counts(step: Step, *, down: bool) -> tuple[int, int]:
+    """Lines of the source and groups of each: the valid ones, on the simulator all."""
+    source, (rows, cols) = step.type("src"), step.valid("src")
+    lines, valid, physical = (cols, rows, source.rows) if down else (rows, cols, source.cols)
+    return lines, physical // GROUP if step.policy.simulator else -(-valid // GROUP)
 
 
 def _quantise(
@@ -101,6 +110,22 @@ def _fp4_codes(scaled: Array, factor: np.float32, source: DType) -> Array:
     return np.where(np.isnan(scaled) | np.isnan(factor), np.uint8(7), codes)
 
 
+def put_codes(step: Step, at: tuple[Array, Array], codes: Array) -> None:
+    """Write the codes of source elements; two that are side by side share an element of pairs."""
+    t, (rows, cols) = step.type(), at
+    if not t.dtype.pair_of:
+        put_lanes(step, "dst", at, codes)
+        return
+    inside = (rows < t.rows) & (cols < t.cols * 2)
+    rows, cols, codes = rows[inside], cols[inside], codes[inside]
+    for half in (0, 1):
+        chosen = cols % 2 == half
+        place = storage.map_of(t)[rows[chosen], cols[chosen] // 2]
+        old = storage.read_words(*step.cells("dst", place))
+        kept = old & np.uint8(0xF0 if half == 0 else 0x0F)
+        step.scatter(kept | codes[chosen].astype(np.uint8) << np.uint8(4 * half), place)
+
+
 def put_lanes(step: Step, name: str, at: tuple[Array, Array], words: Array) -> None:
     """Write single elements; those outside the physical tile are dropped."""
     t, (rows, cols) = step.type(name), at
@@ -124,7 +149,7 @@ def put_exponent(step: Step, exponent: int, at: tuple[int, int], flat: int, *, d
     word = np.array([exponent], np.uint8)
     if down and step.attrs.get("interleave"):
         put_lanes(step, "exp", (np.array([group // 2]), np.array([2 * line + group % 2])), word)
-        groups = step.type("src").rows // GROUP
+        groups = group_counts(step, down=True)[1]
         if group == groups - 1 and groups % 2:
             zero = np.zeros(1, np.uint8)
             put_lanes(step, "exp", (np.array([group // 2]), np.array([2 * line + 1])), zero)

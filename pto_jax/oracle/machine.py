@@ -43,6 +43,7 @@ from . import (
     irregular_quant_mx as irregular_quant_mx,
     irregular_sort as irregular_sort,
     layout as layout,
+    layout_exponents as layout_exponents,
     layout_extract as layout_extract,
     layout_fill as layout_fill,
     layout_img2col as layout_img2col,

@@ -6,6 +6,7 @@ import os
 import sys
 import warnings
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 
 from ..errors import ArgumentError, Diagnostic, PtoWarning
@@ -48,20 +49,46 @@ def _is_ours(module: str) -> bool:
     return module.partition(".")[0] in ("pto_jax", "jax")
 
 
+@dataclass(frozen=True)
+class LostExactness:
+    """What a setting does to exact numerics: it breaks them for certain, or may."""
+
+    certain: bool
+    found: str
+    fix: str
+
+
+def lost_exactness(flags: str) -> LostExactness | None:
+    """What XLA_FLAGS do to exact numerics; None where they do nothing.
+
+    >>> lost_exactness("--xla_cpu_enable_fast_math=false") is None
+    True
+    >>> lost_exactness("--xla_cpu_enable_fast_math").certain
+    False
+    """
+    fast, without_nans = _fast_math(flags)
+    fix = f'remove --{_FAST_MATH}=true from XLA_FLAGS, or numerics="fast"'
+    if without_nans:
+        found = (
+            f"XLA_FLAGS has --{_FAST_MATH}=true with --{_HONOUR_NANS}=false, under which numerics='exact' "
+            "cannot keep its bits"
+        )
+        return LostExactness(True, found, fix)
+    if fast:
+        found = f"XLA_FLAGS has --{_FAST_MATH}=true, under which numerics='exact' does not guarantee its bits"
+        return LostExactness(False, found, fix)
+    return None
+
+
 def require_exact() -> None:
     """Refuse exact numerics where XLA_FLAGS make them impossible; warn where they are not guaranteed."""
-    fast, without_nans = _fast_math(os.environ.get("XLA_FLAGS", ""))
-    fix = f'usual fix: remove --{_FAST_MATH}=true from XLA_FLAGS, or numerics="fast"'
-    if without_nans:
-        raise ArgumentError(
-            f"XLA_FLAGS has --{_FAST_MATH}=true with --{_HONOUR_NANS}=false, under which numerics='exact' "
-            f"cannot keep its bits; {fix}"
-        )
-    if fast:
-        unsure = (
-            f"XLA_FLAGS has --{_FAST_MATH}=true, under which numerics='exact' does not guarantee its bits"
-        )
-        warn_once((_FAST_MATH,), [f"{unsure}; {fix}"])
+    lost = lost_exactness(os.environ.get("XLA_FLAGS", ""))
+    if lost is None:
+        return
+    said = f"{lost.found}; usual fix: {lost.fix}"
+    if lost.certain:
+        raise ArgumentError(said)
+    warn_once((_FAST_MATH,), [said])
 
 
 @lru_cache(maxsize=8)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from .masks import compare, select
+from .shadow import first
 from .step import ShadowStep, shadow_rule
 
 
@@ -24,4 +27,11 @@ def _convert(step: ShadowStep) -> None:
         rows, cols = min(rows, t.rows), min(cols, t.cols)
     elif step.dtype().packed:
         cols -= cols % 2
-    step.put(step.raw("src", (rows, cols)), (rows, cols))
+    source, target = step.dtype("src"), step.dtype()
+    numbers = cols * target.numbers
+    found = step.raw("src", (rows, -(-numbers // source.numbers)))
+    if source.pair_of:
+        found = np.repeat(found, 2, axis=1)[:, :numbers]
+    if target.pair_of:
+        found = first(found[:, 0::2], found[:, 1::2])
+    step.put(found, (rows, cols))

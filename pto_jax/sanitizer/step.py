@@ -153,10 +153,10 @@ class ShadowStep(Step):
         rows, cols = region or self.region
         self.write(words, origin_ids, storage.map_of(self.type())[:rows, :cols])
 
-    def lose(self, reason: str, positions: Array) -> None:
-        """Storage positions of the destination hold nothing that a program may rely on from here on."""
-        shadow, address = shadow_of(self.tile())
-        d, origin_ids = self.dtype(), np.full(1, self.origin_of(reason), np.int32)
+    def lose(self, reason: str, positions: Array, name: str = "dst") -> None:
+        """Storage positions of a tile hold nothing that a program may rely on from here on."""
+        shadow, address = shadow_of(self.tile(name))
+        d, origin_ids = self.dtype(name), np.full(1, self.origin_of(reason), np.int32)
         shadow.write(positions, as_words(origin_ids, d), origin_ids, d, address)
 
     def define(self, region: tuple[int, int] | None = None, name: str = "dst") -> None:

@@ -199,6 +199,18 @@ def samples(names: Sequence[str] = ()) -> Iterator[tuple[Sample, Profile]]:
                     yield sample, profile
 
 
+def quick_samples(profile: Profile) -> Iterator[Sample]:
+    """One legal operation of the first instruction of every class that computes, and one conversion."""
+    shown: set[object] = set()
+    for instruction in isa.instructions().values():
+        kind = "conversion" if instruction.converts else instruction.cls
+        if kind not in shown and instruction.executable and computes(instruction):
+            sample = next(iter(legal_samples(instruction, profile)), None)
+            if sample is not None:
+                shown.add(kind)
+                yield sample
+
+
 def select_device(platform: str | None) -> jax.Device:
     """The first device of a platform, by default JAX's default device."""
     try:

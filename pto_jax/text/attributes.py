@@ -53,6 +53,7 @@ from ..ir.types import (
     ScatterOob,
     SLayout,
     StPhase,
+    VecStoreMode,
 )
 from .lexer import Cursor
 from .names import suggestion
@@ -105,6 +106,7 @@ ENUMERATIONS = (
     EnumText(MxQuantAlg, "mx_alg", upper=True),
     EnumText(QuantScaleAlg, "quant_scale_alg"),
     EnumText(MxGroupAxis, "mx_group_axis"),
+    EnumText(VecStoreMode, "vec_store_mode"),
     EnumText(GatherAxis, "gather_axis", upper=True),
     EnumText(ScatterAxis, "scatter_axis", upper=True),
     EnumText(HistByte, "hist_byte", upper=True),
@@ -201,7 +203,7 @@ def enumeration(cursor: Cursor, cls: type[E], role: str) -> E:
         number = c.integer(f"a {role}")
         if number not in [int(m) for m in cls]:
             numbers = ", ".join(str(int(m)) for m in cls)
-            c.fail(f"found the unknown {role} {number}; allowed: {numbers}", start=start, end=c.last_end)
+            c.fail_since(start, f"found the unknown {role} {number}; allowed: {numbers}")
         return cls(number)
     if c.kind in (Kind.BARE_IDENT, Kind.STRING_LIT):
         start = c.start
@@ -262,10 +264,8 @@ def event(cursor: Cursor) -> int:
             number = -1
     if not 0 <= number <= MAX_EVENT:
         shown = text or str(number)
-        c.fail(
-            f"found the unknown event '{shown}'; allowed: {EVENT_PREFIX}0 to {EVENT_PREFIX}{MAX_EVENT}",
-            start=start,
-            end=c.last_end,
+        c.fail_since(
+            start, f"found the unknown event '{shown}'; allowed: {EVENT_PREFIX}0 to {EVENT_PREFIX}{MAX_EVENT}"
         )
     return number
 
@@ -285,7 +285,7 @@ def epilogue(cursor: Cursor) -> AccPushEpilogue:
         start, key = c.start, c.expect(Kind.BARE_IDENT, "layout, quant or relu")
         if key not in _EPILOGUE or key in found:
             left = ", ".join(k for k in _EPILOGUE if k not in found)
-            c.fail(f"found the key '{key}'; allowed: {left}", start=start, end=c.last_end)
+            c.fail_since(start, f"found the key '{key}'; allowed: {left}")
         c.expect(Kind.EQUAL)
         start = c.start
         found[key] = named_member(c, _EPILOGUE[key], key, text=c.expect(Kind.BARE_IDENT, key), start=start)

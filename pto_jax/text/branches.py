@@ -75,13 +75,10 @@ def read_blocks(reader: Reader, first: list[Op]) -> Op:
         at = c.start
         label = c.take()[1:]
         if label in labels:
-            c.fail(f"found a second block ^{label}; allowed: one of each name", start=at, end=c.last_end)
+            c.fail_since(at, f"found a second block ^{label}; allowed: one of each name")
         args: list[Value] = []
         if c.at(Kind.L_PAREN):
-            opened = c.start
-            c.advance()
-            args = c.listed(reader.argument, Kind.R_PAREN)
-            c.close(Kind.R_PAREN, opened)
+            args = c.enclosed(Kind.L_PAREN, reader.argument)
         c.expect(Kind.COLON, "after the block label")
         ops: list[Op] = []
         while c.kind not in (Kind.R_BRACE, Kind.CARET_IDENT, Kind.EOF):

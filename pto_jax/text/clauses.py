@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 
 from ..ir.program import AttrValue
-from ..ir.types import ScalarType, Type
+from ..ir.types import Loc, ScalarType, TileType, Type
 from .dictionaries import Places, declared_attribute
 from .names import assembly
 from .reader import Reader
@@ -69,6 +69,19 @@ def parameter_clauses(reader: Reader, head: TileOp, operands: list[TileOperand])
     return operands
 
 
+def name_by_tiles(head: TileOp, operands: list[TileOperand]) -> None:
+    """A move with a second tile is another instruction, unless that tile holds parameters of the first.
+
+    Parameters are in the scaling buffer, or belong to an accumulator.
+    """
+    tiles = [o.written for o in operands if isinstance(o.written, TileType)]
+    other = assembly(head.name).with_tmp
+    if other and len(tiles) == len(operands) == 2:
+        first, second = tiles
+        if first.loc != Loc.ACC and second.loc != Loc.SCALING:
+            head.name = other
+
+
 def parameter_first(operands: list[TileOperand], types: list[Type]) -> None:
     """A 64-bit parameter word that stands behind two indices belongs behind the first source."""
     names = [t.dtype.name if isinstance(t, ScalarType) else "" for t in types]
@@ -86,9 +99,7 @@ def read_axis(reader: Reader, head: TileOp) -> None:
     axes = declared.type if declared is not None and issubclass(declared.type, IntEnum) else ()
     members = {m.name.rpartition("_")[2].lower(): m for m in axes}
     if word not in members:
-        c.fail(
-            f"found the axis '{word}'; allowed: {', '.join(members) or 'none'}", start=start, end=c.last_end
-        )
+        c.fail_since(start, f"found the axis '{word}'; allowed: {', '.join(members) or 'none'}")
     reader.attributes.store(
         head.attributes, head.places, head.name, "axis", members[word], (start, span, start)
     )

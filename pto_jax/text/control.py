@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Callable
+from dataclasses import replace
 
 from ..ir.dtypes import I1, INDEX, DType
 from ..ir.program import AttrValue, Op, Region, Value
@@ -52,10 +53,7 @@ def _dense(reader: Reader) -> tuple[AttrValue, ...]:
     opened = c.start
     c.expect(Kind.LESS, "after dense")
     if c.kind is Kind.L_SQUARE:
-        inner = c.start
-        c.advance()
-        items = c.listed(lambda: c.number("a number"), Kind.R_SQUARE)
-        c.close(Kind.R_SQUARE, inner)
+        items = c.enclosed(Kind.L_SQUARE, lambda: c.number("a number"))
     else:
         items = [c.number("a number or [numbers]")]
     c.close(Kind.GREATER, opened)
@@ -145,16 +143,9 @@ def read_for(reader: Reader, results: Results, start: int) -> Op:
     ins += [reader.scopes.use(m, t) for (_, m), t in zip(carried, types, strict=True)]
     _need(reader, results, len(types), "scf.for", start)
     args = [(variable, counter), *((m, t) for (m, _), t in zip(carried, types, strict=True))]
-    region = reader.region(args)
-    _check_yield(reader, region, types, "scf.for")
-    return Op(
-        "scf.for",
-        ins=tuple(ins),
-        results=_define(reader, results, types),
-        regions=(region,),
-        groups=(("lb", 1), ("ub", 1), ("step", 1), ("inits", len(carried))),
-        span=c.span(start, c.last_end),
-    )
+    groups = (("lb", 1), ("ub", 1), ("step", 1), ("inits", len(carried)))
+    loop = Op("scf.for", ins=tuple(ins), regions=(reader.region(args),), groups=groups)
+    return _complete(reader, loop, results, types, start)
 
 
 def _assignments(reader: Reader) -> list[tuple[Mention, Mention]]:
@@ -165,11 +156,7 @@ def _assignments(reader: Reader) -> list[tuple[Mention, Mention]]:
         c.expect(Kind.EQUAL)
         return name, reader.mention()
 
-    opened = c.start
-    c.expect(Kind.L_PAREN)
-    pairs = c.listed(pair, Kind.R_PAREN)
-    c.close(Kind.R_PAREN, opened)
-    return pairs
+    return c.enclosed(Kind.L_PAREN, pair)
 
 
 def read_if(reader: Reader, results: Results, start: int) -> Op:
@@ -183,15 +170,8 @@ def read_if(reader: Reader, results: Results, start: int) -> Op:
         regions.append(reader.region([]))
     elif types:
         c.unexpected("'else' (an scf.if with results has both branches)")
-    for region in regions:
-        _check_yield(reader, region, types, "scf.if")
-    return Op(
-        "scf.if",
-        ins=(condition,),
-        results=_define(reader, results, types),
-        regions=tuple(regions),
-        span=c.span(start, c.last_end),
-    )
+    branch = Op("scf.if", ins=(condition,), regions=tuple(regions))
+    return _complete(reader, branch, results, types, start)
 
 
 def read_while(reader: Reader, results: Results, start: int) -> Op:
@@ -224,14 +204,8 @@ def read_execute_region(reader: Reader, results: Results, start: int) -> Op:
     c = reader.cursor
     types = reader.type_list() if c.accept(Kind.ARROW) else []
     _need(reader, results, len(types), "scf.execute_region", start)
-    region = reader.region([])
-    _check_yield(reader, region, types, "scf.execute_region")
-    return Op(
-        "scf.execute_region",
-        results=_define(reader, results, types),
-        regions=(region,),
-        span=c.span(start, c.last_end),
-    )
+    op = Op("scf.execute_region", regions=(reader.region([]),))
+    return _complete(reader, op, results, types, start)
 
 
 def read_index_switch(reader: Reader, results: Results, start: int) -> Op:
@@ -250,21 +224,14 @@ def read_index_switch(reader: Reader, results: Results, start: int) -> Op:
         at = c.start
         number = c.integer("the number of the case")
         if number in cases:
-            c.fail(f"found a second case {number}; allowed: one of each number", start=at, end=c.last_end)
+            c.fail_since(at, f"found a second case {number}; allowed: one of each number")
         cases.append(number)
         regions.append(reader.region([]))
     c.expect_word("default")
     regions.append(reader.region([]))
-    for region in regions:
-        _check_yield(reader, region, types, "scf.index_switch")
-    return Op(
-        "scf.index_switch",
-        ins=(index,),
-        results=_define(reader, results, types),
-        attributes=(("cases", tuple(cases)),),
-        regions=tuple(regions),
-        span=c.span(start, c.last_end),
-    )
+    attributes = (("cases", tuple(cases)),)
+    op = Op("scf.index_switch", ins=(index,), attributes=attributes, regions=tuple(regions))
+    return _complete(reader, op, results, types, start)
 
 
 def read_fusion(reader: Reader, results: Results, start: int) -> Op:
@@ -300,6 +267,14 @@ def read_fusion_end(reader: Reader, results: Results, start: int) -> Op:
     return Op(FUSION_END, ins=ins, span=c.span(start, c.last_end))
 
 
+def _complete(reader: Reader, op: Op, results: Results, types: list[Type], start: int) -> Op:
+    """The operation with its results, which each of its regions hands over, and its place."""
+    for region in op.regions:
+        _check_yield(reader, region, types, op.name)
+    span = reader.cursor.span(start, reader.cursor.last_end)
+    return replace(op, results=_define(reader, results, types), span=span)
+
+
 def _check_yield(
     reader: Reader, region: Region, types: list[Type], parent: str, terminator: str = "scf.yield"
 ) -> None:
@@ -308,11 +283,7 @@ def _check_yield(
     last = region.ops[-1] if region.ops else None
     if last is None or last.name != terminator:
         if types or terminator != "scf.yield":
-            c.fail(
-                f"found a region of {parent} that does not end with {terminator}",
-                start=c.last_end - 1,
-                end=c.last_end,
-            )
+            c.fail_since(c.last_end - 1, f"found a region of {parent} that does not end with {terminator}")
         return
     given = [v.type for v in (last.ins[1:] if terminator == "scf.condition" else last.ins)]
     if len(given) != len(types) or any(g != t for g, t in zip(given, types, strict=True)):
@@ -363,9 +334,7 @@ def read_call(reader: Reader, results: Results, start: int) -> Op:
 
 def _count(reader: Reader, types: list[Type], wanted: int, what: str, start: int) -> None:
     if len(types) != wanted:
-        reader.cursor.fail(
-            f"found {len(types)} type(s) for {wanted} {what}(s)", start=start, end=reader.cursor.last_end
-        )
+        reader.cursor.fail_since(start, f"found {len(types)} type(s) for {wanted} {what}(s)")
 
 
 def _need(reader: Reader, results: Results, available: int, name: str, start: int) -> None:

@@ -23,10 +23,9 @@ def read_conv_tile(reader: ShapeReader, start: int) -> TileType:
         c.expect(Kind.COMMA)
     dims, element = reader.shaped("the dimensions of a convolution tile, as in 1x2x3x4x8xf32")
     if None in dims or len(dims) > _MAX_RANK:
-        c.fail(
+        c.fail_since(
+            start,
             f"found a convolution tile of {len(dims)} dimensions; allowed: 1 to {_MAX_RANK} static ones",
-            start=start,
-            end=c.last_end,
         )
     layout: GlobalLayout | None = None
     given: dict[str, str] = {}
@@ -34,14 +33,14 @@ def read_conv_tile(reader: ShapeReader, start: int) -> TileType:
         at, key = c.start, c.expect(Kind.BARE_IDENT, "a key of a convolution tile, as in filter=3x3")
         c.expect(Kind.EQUAL)
         if key in given or (key == "layout" and layout is not None):
-            c.fail(f"found '{key}' twice in a convolution tile", start=at, end=c.last_end)
+            c.fail_since(at, f"found '{key}' twice in a convolution tile")
         if key == "layout":
             layout = enumeration(c, GlobalLayout, "layout")
         else:
             given[key] = _value(reader)
     geometry = read_geometry(given)
     if isinstance(geometry, str):
-        c.fail(geometry, start=start, end=c.last_end)
+        c.fail_since(start, geometry)
     if layout is None:
         c.unexpected("layout=... of the convolution tile")
     c.close(Kind.GREATER, opened)

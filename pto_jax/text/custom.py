@@ -19,13 +19,10 @@ from ..ir.types import (
 )
 from .attributes import enumeration, event
 from .dictionaries import Places
-from .formats import (
-    OPERAND_TYPES,
-    PREDICATES,
+from .format_items import (
     AnyOrderItem,
     AttrItem,
     DictItem,
-    Format,
     ImpliedItem,
     Item,
     Literal,
@@ -33,6 +30,7 @@ from .formats import (
     OptionalItem,
     TypeItem,
 )
+from .formats import OPERAND_TYPES, PREDICATES, Format
 from .lexer import Cursor
 from .names import suggestion
 from .reader import Reader
@@ -120,10 +118,8 @@ def _implied(reader: Reader, draft: _Draft, ins: list[Value], start: int) -> Typ
         return source
     extents = draft.attributes["sizes"]
     if not isinstance(extents, tuple) or len(extents) != 2:
-        reader.cursor.fail(
-            "found a window of a tile without two sizes; allowed: sizes [rows, cols]",
-            start=start,
-            end=reader.cursor.last_end,
+        reader.cursor.fail_since(
+            start, "found a window of a tile without two sizes; allowed: sizes [rows, cols]"
         )
     rows, cols = (int(s) for s in extents if isinstance(s, int))
     valid: list[int | None] = [rows, cols]
@@ -209,10 +205,9 @@ def _read_types(reader: Reader, targets: tuple[str, ...], many: bool, draft: _Dr
         types.append(reader.types.read())
     mentions = draft.groups[targets[0]]
     if len(types) != len(mentions):
-        c.fail(
+        c.fail_since(
+            start,
             f"found {len(types)} type(s) for {len(mentions)} value(s); allowed: one type for each value",
-            start=start,
-            end=c.last_end,
         )
     draft.types[targets[0]] = types
 
@@ -234,11 +229,7 @@ def _token(reader: Reader) -> AttrValue:
 
 def _integers(reader: Reader) -> AttrValue:
     c = reader.cursor
-    opened = c.start
-    c.expect(Kind.L_SQUARE)
-    sizes = c.listed(lambda: _positive(c), Kind.R_SQUARE)
-    c.close(Kind.R_SQUARE, opened)
-    return tuple(sizes)
+    return tuple(c.enclosed(Kind.L_SQUARE, lambda: _positive(c)))
 
 
 def _numbers(c: Cursor) -> AttrValue:
@@ -249,7 +240,7 @@ def _positive(c: Cursor) -> int:
     start = c.start
     size = c.integer("a size")
     if not 0 < size < 1 << 31:
-        c.fail(f"found the size {size}; allowed: a positive integer below 2^31", start=start, end=c.last_end)
+        c.fail_since(start, f"found the size {size}; allowed: a positive integer below 2^31")
     return size
 
 

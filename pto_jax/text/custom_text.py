@@ -6,13 +6,10 @@ from ..ir.program import AttrValue, Op, Value
 from ..ir.types import Pipe, PipeEventType, Type, UnknownType
 from .attributes import BY_CLASS, EVENT_PREFIX, quoted
 from .dictionaries import declared_attribute, print_attributes, print_value
-from .formats import (
-    OPERAND_TYPES,
-    SPELLED,
+from .format_items import (
     AnyOrderItem,
     AttrItem,
     DictItem,
-    Format,
     ImpliedItem,
     Item,
     Literal,
@@ -20,6 +17,7 @@ from .formats import (
     OptionalItem,
     TypeItem,
 )
+from .formats import OPERAND_TYPES, SPELLED, Format
 from .type_text import Style, print_types
 
 _NO_DIALECT = ("return", "scf.", "arith.", "memref.", "builtin.")

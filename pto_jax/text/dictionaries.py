@@ -96,11 +96,8 @@ class DictionaryReader:
 
     def _list(self) -> tuple[AttrValue, ...]:
         c = self.cursor
-        opened = c.start
         c.deeper("a list")
-        c.advance()
-        items = c.listed(self.value, Kind.R_SQUARE)
-        c.close(Kind.R_SQUARE, opened)
+        items = c.enclosed(Kind.L_SQUARE, self.value)
         c.shallower()
         return tuple(items)
 
@@ -147,11 +144,8 @@ class DictionaryReader:
     def dictionary(self, found: dict[str, AttrValue], places: Places, instruction: str | None) -> None:
         """``{key = value, key}``, added to the attributes found so far."""
         c = self.cursor
-        opened = c.start
         c.deeper("an attribute dictionary")
-        c.expect(Kind.L_BRACE)
-        c.listed(lambda: self._entry(found, places, instruction), Kind.R_BRACE)
-        c.close(Kind.R_BRACE, opened)
+        c.enclosed(Kind.L_BRACE, lambda: self._entry(found, places, instruction))
         c.shallower()
 
     def _entry(self, found: dict[str, AttrValue], places: Places, instruction: str | None) -> None:

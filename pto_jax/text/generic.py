@@ -11,6 +11,7 @@ from ..ir.types import UnknownType
 from ..isa.assembly import Segment
 from ..isa.bind import accepts
 from ..isa.declare import Instruction
+from .clauses import name_by_tiles
 from .formats import TWO_SPELLINGS, UNGROUPED, find_format
 from .reader import Reader
 from .tile_syntax import TileOp, TileOperand, finish, give_types, read_operand, read_types
@@ -23,10 +24,8 @@ _Split = tuple[list[TileOperand], list[TileOperand]]
 def read_generic(reader: Reader, head: TileOp) -> Op:
     """``"pto.tadd"(%a, %b, %d) <{...}> {...} : (T, T, T) -> ()``; the quoted name has been passed."""
     c = reader.cursor
-    opened = c.start
-    c.expect(Kind.L_PAREN, f"after the quoted name of {head.name}")
-    operands = c.listed(lambda: read_operand(reader), Kind.R_PAREN)
-    c.close(Kind.R_PAREN, opened)
+    role = f"after the quoted name of {head.name}"
+    operands = c.enclosed(Kind.L_PAREN, lambda: read_operand(reader), role)
     if c.kind is Kind.LESS:
         opened = c.start
         c.advance()
@@ -57,6 +56,9 @@ def _segments(reader: Reader, head: TileOp, operands: list[TileOperand]) -> _Spl
     instruction = isa.find(head.name)
     assert instruction is not None
     if sizes is not None:
+        if len(operands) == 3:
+            name_by_tiles(head, [operands[0], operands[2]])
+            instruction = isa.instructions()[head.name]
         parts = segments_of(instruction)
         if head.results:
             results = {o.name for o in instruction.destinations}
@@ -91,10 +93,9 @@ def _sized(reader: Reader, head: TileOp, parts: tuple[Segment, ...], sizes: obje
     whole = len(listed) == len(parts) and sum(n for n in listed if isinstance(n, int)) == count
     if not whole or len(names) != count:
         wanted = ", ".join(part.name for part in parts)
-        reader.cursor.fail(
+        reader.cursor.fail_since(
+            head.start,
             f"found {SEGMENTS} that do not divide {count} operands; allowed: one size for each of ({wanted})",
-            start=head.start,
-            end=reader.cursor.last_end,
         )
     return names
 
@@ -183,7 +184,7 @@ class _Assignment:
             found += f" that may be {listed}; allowed: {SEGMENTS} = {sizes}, the sizes of ({wanted})"
         else:
             found += f"; allowed in the generic form without {SEGMENTS}: {listed}"
-        c.fail(found, start=self.head.start, end=c.last_end)
+        c.fail_since(self.head.start, found)
 
     def sizes(self, names: list[str]) -> str:
         """The sizes of the segments that say which operands these are."""

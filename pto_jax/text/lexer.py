@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections.abc import Callable
 from typing import NoReturn, TypeVar
 
 from ..errors import Diagnostic, ParseError, Span
-from .tokens import Kind, read_token
+from .tokens import CLOSING, Kind, read_token
 
 #: Larger texts are refused before anything is read.
 MAX_CHARACTERS = 16 * 1024 * 1024
@@ -18,6 +19,7 @@ MAX_SHOWN_LINE = 4000
 #: What MLIR accepts for a 64-bit attribute, signed or unsigned.
 MIN_INTEGER, MAX_INTEGER = -(1 << 63), (1 << 64) - 1
 
+_NEW_LINE = re.compile("\n")
 _T = TypeVar("_T")
 
 
@@ -30,8 +32,12 @@ class Cursor:
     """
 
     __slots__ = (
+        "_begin",
+        "_line",
         "_lines",
+        "_shown",
         "_starts",
+        "_stop",
         "depth",
         "end",
         "file",
@@ -49,6 +55,8 @@ class Cursor:
         self.regions = self.depth = 0
         self._starts: list[int] = []
         self._lines: dict[int, str] = {}
+        #: The line that the last span is of: its number, where it begins and ends, and its text.
+        self._line, self._begin, self._stop, self._shown = 0, 0, -1, ""
         self.kind = Kind.EOF
         self.text = ""
         self.start = self.end = self.last_end = 0
@@ -155,6 +163,14 @@ class Cursor:
                 break
         return items
 
+    def enclosed(self, bracket: Kind, read: Callable[[], _T], role: str = "") -> list[_T]:
+        """Items separated by commas between a bracket of the kind and the one that closes it."""
+        opened = self.start
+        self.expect(bracket, role)
+        items = self.listed(read, CLOSING[bracket])
+        self.close(CLOSING[bracket], opened)
+        return items
+
     # -- numbers -------------------------------------------------------------------------------------
 
     def integer(self, role: str) -> int:
@@ -170,7 +186,7 @@ class Cursor:
         value = int(digits, 16 if hexadecimal else 10) if len(digits) <= 20 else MAX_INTEGER + 1
         value = -value if negative else value
         if not MIN_INTEGER <= value <= MAX_INTEGER:
-            self.fail("found an integer that does not fit 64 bits", start=start, end=self.last_end)
+            self.fail_since(start, "found an integer that does not fit 64 bits")
         return value
 
     def number(self, role: str) -> int | float:
@@ -181,7 +197,7 @@ class Cursor:
             text = self.take()
             value = float(text)
             if value == float("inf"):
-                self.fail("found a number too large for any PTO type", start=start, end=self.last_end)
+                self.fail_since(start, "found a number too large for any PTO type")
             return sign * value
         return self.integer(role)
 
@@ -214,20 +230,24 @@ class Cursor:
 
     def span(self, start: int, end: int) -> Span:
         """The place of characters ``start`` to ``end`` (cut at the end of the first line)."""
+        if not self._begin <= start <= self._stop:
+            self._go_to_line(start)
+        length = (end if end < self._stop else self._stop) - start
+        return Span(self.file, self._line, start - self._begin + 1, length if length > 1 else 1, self._shown)
+
+    def _go_to_line(self, position: int) -> None:
+        """Keep what spans need of the line that has a character; the next one is mostly of the same line."""
         if not self._starts:
-            self._starts = [0]
-            position = self.source.find("\n")
-            while position >= 0:
-                self._starts.append(position + 1)
-                position = self.source.find("\n", position + 1)
-        line = bisect_right(self._starts, start)
-        begin = self._starts[line - 1]
-        stop = self._starts[line] - 1 if line < len(self._starts) else len(self.source)
+            self._starts = [0, *(found.end() for found in _NEW_LINE.finditer(self.source))]
+        line = self._line = bisect_right(self._starts, position)
+        self._begin = self._starts[line - 1]
+        self._stop = self._starts[line] - 1 if line < len(self._starts) else len(self.source)
         text = self._lines.get(line)
         if text is None:
-            text = self.source[begin:stop].rstrip("\r") if stop - begin <= MAX_SHOWN_LINE else ""
+            is_short = self._stop - self._begin <= MAX_SHOWN_LINE
+            text = self.source[self._begin : self._stop].rstrip("\r") if is_short else ""
             self._lines[line] = text
-        return Span(self.file, line, start - begin + 1, max(1, min(end, stop) - start), text)
+        self._shown = text
 
     def offset(self, span: Span) -> int:
         """The character position of a span of this text."""
@@ -252,6 +272,10 @@ class Cursor:
         begin = self.start if start is None else start
         stop = self.end if end is None else end
         raise ParseError(Diagnostic("error", message, self.span(begin, stop)))
+
+    def fail_since(self, start: int, message: str) -> NoReturn:
+        """Raise a ParseError at all that was read since a character."""
+        self.fail(message, start=start, end=self.last_end)
 
     def deeper(self, what: str) -> None:
         """Count one level of nesting inside an operation; ParseError beyond the limit.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from .. import isa
-from ..ir.languages import PRESENT
+from ..ir.languages import PRESENT, Language
 from ..ir.program import FRAGMENT, Attrs, AttrValue, Function, Op, Program, Region, Value, fragment_results
 from ..isa.changes import Change
 from ..isa.constructs import gone
@@ -14,17 +14,19 @@ from ..isa.structure import BRANCH, BRANCH_IF
 from .branches import read_blocks, read_branch, read_branch_if
 from .control import CONTROL as STRUCTURED
 from .custom import read_custom
-from .formats import OVERLOADED, TWO_SPELLINGS, Format, Literal, find_format, format_names
+from .format_items import Literal
+from .formats import OVERLOADED, TWO_SPELLINGS, Format, find_format, format_names
 from .generic import read_generic
 from .micro import is_micro_operation, outside
 from .names import canonical, instruction_names, suggestion
 from .reader import Reader
 from .scope import Mention, Scopes
+from .statements import Statements
 from .tile_syntax import TileOp, read_tile_op
 from .tokens import Kind
 
 #: How programs spell operations whose canonical name is another.
-_SPELLED = {"func.call": "call", "func.return": "return"}
+SPELLED = {"func.call": "call", "func.return": "return"}
 CONTROL = {**STRUCTURED, BRANCH: read_branch, BRANCH_IF: read_branch_if}
 _DIALECTS = ("arith.", "scf.", "memref.", "func.", "math.", "cf.", "builtin.")
 #: More results of one operation (``%r:N``) than any program has.
@@ -33,6 +35,10 @@ _MAX_RESULTS = 1024
 
 class ProgramReader(Reader):
     """Reads the program of one text."""
+
+    def __init__(self, text: str, file: str, language: Language | None = None) -> None:
+        super().__init__(text, file, language)
+        self._statements = Statements(self.cursor)
 
     def program(self) -> Program:
         """The whole text."""
@@ -169,6 +175,21 @@ class ProgramReader(Reader):
 
     def statement(self) -> Op:
         """One operation with the names it binds."""
+        line = self._statements.line()
+        if line is None:
+            return self._statement()
+        known = self._statements.again(line, self.scopes)
+        if known is not None:
+            return known
+        types = [self.scopes.known_type(name) for name in line.names]
+        self.scopes.numbers_asked = False
+        op = self._statement()
+        # The readers of control flow do more than to look up operands and to define results.
+        if op.name not in CONTROL and not self.scopes.numbers_asked:
+            self._statements.remember(line, types, op)
+        return op
+
+    def _statement(self) -> Op:
         c = self.cursor
         start = c.start
         results = self._bound_names()
@@ -178,7 +199,7 @@ class ProgramReader(Reader):
         if c.kind is not Kind.BARE_IDENT:
             c.unexpected("an operation" if results else "an operation or '%name ='")
         spelled = c.text
-        name = _SPELLED.get(spelled) or canonical(spelled)
+        name = SPELLED.get(spelled) or canonical(spelled)
         if name in OVERLOADED:
             name = self._overload(*OVERLOADED[name])
         fmt = find_format(name)
@@ -230,10 +251,8 @@ class ProgramReader(Reader):
         if dropped is not None:
             self._gone(spelled, name_start, dropped)
         if name in CONTROL or (instruction is None and find_format(name)):
-            c.fail(
-                f"found '{spelled}' in the generic form, which only instructions may use",
-                start=name_start,
-                end=c.last_end,
+            c.fail_since(
+                name_start, f"found '{spelled}' in the generic form, which only instructions may use"
             )
         if name not in instruction_names():
             self._unknown(spelled, name_start)
@@ -269,7 +288,7 @@ class ProgramReader(Reader):
         if change is not None:
             self._gone(spelled, start, change)
         if spelled.startswith(_DIALECTS):
-            known = [n for n in (*format_names(), *CONTROL, *_SPELLED) if n.startswith(_DIALECTS)]
+            known = [n for n in (*format_names(), *CONTROL, *SPELLED) if n.startswith(_DIALECTS)]
             self.cursor.fail(
                 f"unknown operation '{spelled}'{suggestion(spelled, known)}", start=start, end=end
             )
@@ -295,7 +314,7 @@ class ProgramReader(Reader):
             start = c.start
             count = c.integer("the number of results")
             if not 1 <= count <= _MAX_RESULTS:
-                c.fail(f"found {count} results; allowed: 1 to {_MAX_RESULTS}", start=start, end=c.last_end)
+                c.fail_since(start, f"found {count} results; allowed: 1 to {_MAX_RESULTS}")
             if count > 1:
                 names = [Mention(f"{first.name}#{i}", first.start, first.end) for i in range(count)]
         while c.accept(Kind.COMMA):

@@ -42,11 +42,7 @@ class Reader(ABC):
         name = attributes.pop(KEY)
         found = _language(name)
         if found is None:
-            self.cursor.fail(
-                f'found {KEY} = "{name}"; allowed: {", ".join(LANGUAGES)}',
-                start=start,
-                end=self.cursor.last_end,
-            )
+            self.cursor.fail_since(start, f'found {KEY} = "{name}"; allowed: {", ".join(LANGUAGES)}')
         self.language = self._asked or found  # pyright: ignore[reportAttributeAccessIssue]
         self._unwritten = unwritten(self.language)
 
@@ -75,10 +71,7 @@ class Reader(ABC):
         values = [self.scopes.define(m, t) for m, t in args]
         if label and c.accept(Kind.CARET_IDENT):
             if c.kind is Kind.L_PAREN:
-                inner = c.start
-                c.advance()
-                values += c.listed(self.argument, Kind.R_PAREN)
-                c.close(Kind.R_PAREN, inner)
+                values += c.enclosed(Kind.L_PAREN, self.argument)
             c.expect(Kind.COLON, "after the block label")
         ops: list[Op] = []
         while c.kind not in (Kind.R_BRACE, Kind.EOF):
@@ -143,13 +136,8 @@ class Reader(ABC):
     def type_list(self) -> list[Type]:
         """``T`` or ``(T, T)``."""
         c = self.cursor
-        if c.kind is not Kind.L_PAREN:
-            return [self.types.read()]
-        opened = c.start
-        c.advance()
-        types = c.listed(self.types.read, Kind.R_PAREN)
-        c.close(Kind.R_PAREN, opened)
-        return types
+        is_list = c.kind is Kind.L_PAREN
+        return c.enclosed(Kind.L_PAREN, self.types.read) if is_list else [self.types.read()]
 
     def position(self, span: Span) -> int:
         """The character position at which a span starts."""

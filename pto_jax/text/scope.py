@@ -45,6 +45,8 @@ class Scopes:
         self._levels: list[list[str]] = [[]]
         self._open_names = open_names
         self._parameters: list[str] = []
+        #: Whether the number of a constant was asked for since this was last set.
+        self.numbers_asked = False
 
     def push(self) -> None:
         """Enter a region."""
@@ -82,6 +84,7 @@ class Scopes:
 
     def constant(self, mention: Mention) -> int | None:
         """The number of an integer constant, None for other values."""
+        self.numbers_asked = True
         binding = self._bindings.get(mention.name)
         return None if binding is None else binding.constant
 
@@ -107,6 +110,13 @@ class Scopes:
         elif written is not None and written != found and not isinstance(written, UnknownType):
             self._agree(mention, written, binding)
         return Value(_canonical(mention.name, self._bindings), found, self.span(mention))
+
+    def use_again(self, mention: Mention, type_: Type) -> Value | None:
+        """A use of a value that is defined under this very name with this type; None for others."""
+        binding = self._bindings.get(mention.name)
+        if binding is None or (binding.type is not type_ and binding.type != type_):
+            return None
+        return Value(mention.name, binding.type, self._cursor.span(mention.start, mention.end))
 
     def _find(self, name: str) -> _Binding | None:
         found = self._bindings.get(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from ..ir.dtypes import DType, find_dtype
+from ..ir.dtypes import DType, find_dtype, paired
 from .lexer import Cursor
 from .tokens import Kind
 
@@ -22,6 +22,8 @@ class ShapeReader:
 
     def __init__(self, cursor: Cursor) -> None:
         self.cursor = cursor
+        #: Whether the element type read last was spelled as one of the dialect's own.
+        self.dialects_own: bool = False
 
     def dtype(self, text: str | None = None) -> DType:
         """An element type at the cursor, or the one called ``text``."""
@@ -31,13 +33,17 @@ class ShapeReader:
         name = c.expect(Kind.BARE_IDENT, "an element type") if text is None else text
         found = find_dtype(name.removeprefix("!pto."))
         if found is None:
-            c.fail(
+            c.fail_since(
+                c.last_end - len(name),
                 f"found the unknown element type '{name}'; allowed: f32, f16, bf16, i8 to i64, ui8 to ui64, "
                 "f8E4M3FN, f8E5M2 and further small floats",
-                start=c.last_end - len(name),
-                end=c.last_end,
             )
-        return found
+        return self.counted(name, found)
+
+    def counted(self, name: str, found: DType) -> DType:
+        """An element type by how the text counts its elements: those of the dialect's own are pairs."""
+        self.dialects_own = name.startswith("!pto.")
+        return paired(found) if self.dialects_own else found
 
     def dims(self, role: str, least: int = 1) -> tuple[Dims, str]:
         """``16x?xf32`` as sizes and the text after the last ``x`` ("" when nothing follows).
@@ -104,11 +110,7 @@ class ShapeReader:
 
     def _sizes(self) -> Sequence[int | None]:
         c = self.cursor
-        opened = c.start
-        c.expect(Kind.L_SQUARE)
-        sizes = c.listed(self._open_size, Kind.R_SQUARE)
-        c.close(Kind.R_SQUARE, opened)
-        return sizes or [None]
+        return c.enclosed(Kind.L_SQUARE, self._open_size) or [None]
 
     def _open_size(self) -> int | None:
         c = self.cursor

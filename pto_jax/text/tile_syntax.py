@@ -12,6 +12,7 @@ from ..ir.types import MemRefType, PartitionViewType, PtrType, ScalarType, Tenso
 from .clauses import (
     TileOp as TileOp,
     TileOperand as TileOperand,
+    name_by_tiles,
     parameter_clauses,
     parameter_first,
     read_axis,
@@ -52,6 +53,7 @@ def _operation_argument(reader: Reader, head: TileOp) -> None:
 def _read_dps(reader: Reader, head: TileOp) -> Op:
     c = reader.cursor
     ins = _clause(reader, head) if c.accept_word("ins") else []
+    name_by_tiles(head, ins)
     outs = _clause(reader, head, written=True) if c.accept_word("outs") else []
     spelled = assembly(head.name)
     if spelled.scratch == "behind" and len(outs) == 2:
@@ -176,10 +178,8 @@ def _with_results(
     give_types(reader, head.name, operands, types, start)
     destinations = 0 if head.results else trailing(head.name) or 0
     if len(operands) < destinations:
-        reader.cursor.fail(
-            f"found {head.name} without operands; it names its sources and then a destination",
-            start=head.start,
-            end=reader.cursor.last_end,
+        reader.cursor.fail_since(
+            head.start, f"found {head.name} without operands; it names its sources and then a destination"
         )
     cut = len(operands) - destinations
     form: Form = "ssa" if prefixed else "as"
@@ -216,19 +216,16 @@ def _vectors(head: TileOp) -> list[bool]:
 def _destination_first(reader: Reader, head: TileOp, operands: list[TileOperand], typed: _Types) -> Op:
     types, result_types, start = typed
     if not operands:
-        reader.cursor.fail(
+        reader.cursor.fail_since(
+            head.start,
             f"found '{head.name}' without operands and without a result; allowed: "
             f"'%d = {head.name} %a ...', '{head.name} %d, %a ...' or '{head.name} ins(...) outs(...)'",
-            start=head.start,
-            end=reader.cursor.last_end,
         )
     if len(result_types) == 1 and len(types) == len(operands) - 1:
         types, result_types = [*result_types, *types], []
     if len(result_types) > 1:
-        reader.cursor.fail(
-            f"found {len(result_types)} result types for an instruction without a bound result",
-            start=head.start,
-            end=reader.cursor.last_end,
+        reader.cursor.fail_since(
+            head.start, f"found {len(result_types)} result types for an instruction without a bound result"
         )
     give_types(reader, head.name, operands, types, start, destinations=1)
     if result_types:
@@ -239,15 +236,10 @@ def _destination_first(reader: Reader, head: TileOp, operands: list[TileOperand]
 def read_types(reader: Reader) -> list[Type]:
     """``T, T``, ``(T, T)`` or ``()``."""
     c = reader.cursor
-    if c.kind is not Kind.L_PAREN:
-        types = [reader.types.read()]
-        while c.accept(Kind.COMMA):
-            types.append(reader.types.read())
-        return types
-    opened = c.start
-    c.advance()
-    types = c.listed(reader.types.read, Kind.R_PAREN)
-    c.close(Kind.R_PAREN, opened)
+    is_list = c.kind is Kind.L_PAREN
+    types = reader.type_list()
+    while not is_list and c.accept(Kind.COMMA):
+        types.append(reader.types.read())
     return types
 
 
@@ -274,11 +266,10 @@ def give_types(
     known = [reader.scopes.known_type(o.mention) for o in operands]
     given = distribute(name, types, known, destinations)
     if given is None:
-        reader.cursor.fail(
+        reader.cursor.fail_since(
+            start,
             f"found {len(types)} type(s) for {len(operands)} operand(s) of {name}; allowed: one type for "
             "each operand, or one for all tiles",
-            start=start,
-            end=reader.cursor.last_end,
         )
     for operand, written in zip(operands, given, strict=True):
         operand.written = written
@@ -340,10 +331,6 @@ def _index(reader: Reader, operand: TileOperand, i: int) -> Value:
 def _define(reader: Reader, head: TileOp, types: Sequence[Type]) -> tuple[Value, ...]:
     c = reader.cursor
     if len(types) > len(head.results) or (types and len(types) != len(head.results)):
-        c.fail(
-            f"found {len(types)} result type(s) for {len(head.results)} bound result(s)",
-            start=head.start,
-            end=c.last_end,
-        )
+        c.fail_since(head.start, f"found {len(types)} result type(s) for {len(head.results)} bound result(s)")
     padded: list[Type] = [*types, *(UnknownType() for _ in range(len(head.results) - len(types)))]
     return tuple(reader.scopes.define(m, t) for m, t in zip(head.results, padded, strict=True))

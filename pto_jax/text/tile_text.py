@@ -191,7 +191,8 @@ def _destination_first(op: Op, style: Style) -> str:
 
 def _dps(op: Op, style: Style) -> str:
     sources, destinations = _operands(op)
-    spelled, parameter, name = assembly(op.name), "", op.name
+    spelled = assembly(op.name)
+    parameter, name = "", op.name if _missing(_list(sources)) else spelled.tmp_clause or op.name
     if (
         spelled.fp_clause
         and not any(i for _, i in (*sources, *destinations))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ..ir.dtypes import DType, find_dtype
+from ..ir.dtypes import DType, find_dtype, unpaired
 from ..ir.types import AddressSpace, BLayout, Compact, Loc, Pad, SLayout, TileType
 from .attributes import enumeration, member, words
 from .names import suggestion
@@ -48,6 +48,9 @@ def read_tile_body(reader: ShapeReader, name: str, start: int, last: str = "") -
         c.fail(f"{absent}; allowed: {SPELLINGS}", start=start, end=c.end)
     if missing:
         c.unexpected("',' and further parameters of the tile type, or '>'")
+    if reader.dialects_own and fields.values.get("loc", Loc.VEC) != Loc.VEC:
+        # Operands of products count numbers.
+        fields.values["dtype"] = unpaired(fields.values["dtype"])
     return TileType(**fields.values)
 
 
@@ -59,10 +62,8 @@ def _read_parameter(reader: ShapeReader, fields: _Fields) -> None:
     elif c.kind is Kind.HASH_IDENT:
         space = enumeration(c, AddressSpace, "address_space")
         if space.name not in Loc.__members__:
-            c.fail(
-                f"found a tile in the address space {space.name.lower()}, which holds no tiles",
-                start=start,
-                end=c.last_end,
+            c.fail_since(
+                start, f"found a tile in the address space {space.name.lower()}, which holds no tiles"
             )
         _store(reader, fields, "loc", Loc[space.name], start)
     elif c.at_word("strided"):
@@ -82,10 +83,9 @@ def _read_dims(reader: ShapeReader, fields: _Fields) -> None:
     start = c.start
     dims, element = reader.shaped("the dimensions of a tile, as in 16x16xf32")
     if len(dims) != 2 or None in dims:
-        c.fail(
+        c.fail_since(
+            start,
             f"found a tile that does not have two static dimensions; allowed: 16x16xf32; {_VALID_BY_KEY}",
-            start=start,
-            end=c.last_end,
         )
     for key, value in zip(("dtype", "rows", "cols"), (element, *dims), strict=True):
         _store(reader, fields, key, value, start)
@@ -111,19 +111,16 @@ def _store(reader: ShapeReader, fields: _Fields, key: str, value: object, start:
     c = reader.cursor
     if key in fields.values:
         first = c.span(*fields.places[key])
-        c.fail(
-            f"found '{key}' twice in a tile type (first on line {first.line}, column {first.col})",
-            start=start,
-            end=c.last_end,
+        c.fail_since(
+            start, f"found '{key}' twice in a tile type (first on line {first.line}, column {first.col})"
         )
     if isinstance(value, DType) and value.name in ("index", "i1"):
-        c.fail(
+        c.fail_since(
+            c.last_end - len(value.name),
             f"found a tile of '{value.name}'; tiles hold numbers of at least 4 bits",
-            start=c.last_end - len(value.name),
-            end=c.last_end,
         )
     if isinstance(value, int) and key in ("rows", "cols", "v_row", "v_col") and value > MAX_SIZE:
-        c.fail(f"found {key}={value}; allowed: at most {MAX_SIZE}", start=start, end=c.last_end)
+        c.fail_since(start, f"found {key}={value}; allowed: at most {MAX_SIZE}")
     fields.values[key] = value
     fields.places[key] = (start, c.last_end)
 
@@ -176,11 +173,7 @@ def _size(reader: ShapeReader, key: str, smallest: int) -> int:
     size = c.integer(f"the value of {key}")
     if not smallest <= size <= MAX_SIZE:
         least = "0 (or ?)" if smallest < 0 else str(smallest)
-        c.fail(
-            f"found {key}={size}; allowed: an integer from {least} to {MAX_SIZE}",
-            start=start,
-            end=c.last_end,
-        )
+        c.fail_since(start, f"found {key}={size}; allowed: an integer from {least} to {MAX_SIZE}")
     return size
 
 
@@ -193,5 +186,5 @@ def _valid(reader: ShapeReader) -> Dims:
     start = c.start
     dims, element = reader.dims("the valid sizes, as in 16x?", least=0)
     if len(dims) != 2 or element:
-        c.fail("found a 'valid' that is not two sizes; allowed: 16x16, 16x?", start=start, end=c.last_end)
+        c.fail_since(start, "found a 'valid' that is not two sizes; allowed: 16x16, 16x?")
     return dims

@@ -50,15 +50,27 @@ class Kind(Enum):
 #: Kinds of which all tokens are the same characters, by these.
 PUNCTUATION = {kind.value[1:-1]: kind for kind in Kind if kind.value.startswith("'")}
 
+#: What closes a bracket.
+CLOSING = {
+    Kind.L_BRACE: Kind.R_BRACE,
+    Kind.L_PAREN: Kind.R_PAREN,
+    Kind.L_SQUARE: Kind.R_SQUARE,
+    Kind.LESS: Kind.GREATER,
+}
+
 # A string of characters has escapes below 128 only; with others it is one of bytes.
 _STRING = r'"(?:[^"\\\n\v\f]++|\\(?:["nt\\]|%s[0-9A-Fa-f]))*+"'
 _CHARACTERS, _BYTES = _STRING % "[0-7]", _STRING % "[0-9A-Fa-f]"
 _NAME = r"[a-zA-Z_][a-zA-Z0-9_$.]*+"
 _SUFFIX = r"(?:[0-9]++|[a-zA-Z$._-][a-zA-Z0-9$._-]*+)"
-# The first that matches is the token; the most frequent ones stand first.
-_PATTERNS = {
+#: Expressions for the name of a value, and for what may stand between tokens besides comments of pages.
+VALUE_NAME = f"%{_SUFFIX}"
+BLANKS = r"(?:[ \t\n\r\f\v]++|//[^\n]*+)*+"
+#: Regular expressions of the kinds; the first that matches is the token, and the most frequent ones stand
+#: first.
+PATTERNS = {
     Kind.BARE_IDENT: _NAME,
-    Kind.PERCENT_IDENT: f"%{_SUFFIX}",
+    Kind.PERCENT_IDENT: VALUE_NAME,
     Kind.COMMA: ",",
     Kind.LESS: "<",
     Kind.GREATER: ">",
@@ -89,9 +101,9 @@ _PATTERNS = {
     Kind.SLASH: "/",
     Kind.VERTICAL_BAR: r"\|",
 }
-_KINDS = (Kind.EOF, *_PATTERNS)
-_TOKEN = re.compile("|".join(f"({pattern})" for pattern in _PATTERNS.values()))
-_BLANK = re.compile(r"(?:[ \t\n\r\f\v]++|//[^\n]*+)*+")
+_KINDS = (Kind.EOF, *PATTERNS)
+_TOKEN = re.compile("|".join(f"({pattern})" for pattern in PATTERNS.values()))
+_BLANK = re.compile(BLANKS)
 _PAGE_COMMENT = re.compile(r"#(?=[ \t\r\n#]|\Z)[^\n]*+")
 
 

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Literal
 
 from ..ir.convolution import geometry_text
-from ..ir.dtypes import DType
+from ..ir.dtypes import DType, paired
 from ..ir.types import (
     AddressSpace,
+    Loc,
     LocalArrayType,
     MemRefType,
     MultiTileType,
@@ -35,16 +36,21 @@ _DTYPE_TEXT = {
     "f8e5m2": "f8E5M2",
     "f8e8m0": "!pto.f8E8M0",
     "hif8": "!pto.hif8",
-    "f4e2m1x2": "!pto.f4E2M1x2",
-    "f4e1m2x2": "!pto.f4E1M2x2",
+    "f4e2m1_pair": "!pto.f4E2M1x2",
+    "f4e1m2_pair": "!pto.f4E1M2x2",
 }
 #: Stands in a type list where the text gives no type for an operand.
 NO_TYPE = "_"
 
 
-def print_dtype(dtype: DType) -> str:
-    """An element type in the assembler's spelling."""
-    return _DTYPE_TEXT.get(dtype.name, dtype.name)
+def print_dtype(dtype: DType, *, in_pairs: bool = True) -> str:
+    """An element type in the assembler's spelling.
+
+    ``in_pairs``: in vec and global memory, where its 4-bit types are pairs of numbers.
+    """
+    if in_pairs:
+        return _DTYPE_TEXT.get(dtype.name, dtype.name)
+    return dtype.name if dtype.pair_of else print_dtype(paired(dtype))
 
 
 def _size(n: int | None) -> str:
@@ -62,9 +68,10 @@ def _tile(t: TileType, style: Style) -> str:
         return f"!pto.conv_tile<{t.loc.name.lower()}, {', '.join([*parts, *geometry])}>"
     if style == "short" and t == TileType(t.dtype, t.rows, t.cols):
         return f"!pto.tile<{print_dtype(t.dtype)}, {t.rows}, {t.cols}>"
+    element = print_dtype(t.dtype, in_pairs=t.loc == Loc.VEC)
     compact = f", compact={int(t.compact)}" if t.compact else ""
     return (
-        f"!pto.tile_buf<loc={t.loc.name.lower()}, dtype={print_dtype(t.dtype)}, rows={t.rows}, "
+        f"!pto.tile_buf<loc={t.loc.name.lower()}, dtype={element}, rows={t.rows}, "
         f"cols={t.cols}, v_row={_size(t.v_row)}, v_col={_size(t.v_col)}, "
         f"blayout={t.blayout.name.lower()}, slayout={t.slayout.name.lower()}, fractal={t.fractal}, "
         f"pad={int(t.pad)}{compact}>"
@@ -95,7 +102,8 @@ def print_type(t: Type, style: Style = "long") -> str:
             return print_dtype(t.dtype)
         case PtrType():
             space = "" if t.space == AddressSpace.GM else f", {t.space.name.lower()}"
-            return f"!pto.ptr<{print_dtype(t.dtype)}{space}>"
+            in_pairs = t.space in (AddressSpace.GM, AddressSpace.VEC)
+            return f"!pto.ptr<{print_dtype(t.dtype, in_pairs=in_pairs)}{space}>"
         case TensorViewType():
             return f"!pto.tensor_view<{_shaped(t.dims, t.dtype)}>"
         case PartitionViewType():

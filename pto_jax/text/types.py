@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from functools import cache
 
-from ..ir.dtypes import DType, find_dtype
+from ..ir.dtypes import DType, find_dtype, unpaired
 from ..ir.types import (
     AddressSpace,
     LocalArrayType,
@@ -33,7 +34,7 @@ from .micro import is_micro_type, outside
 from .names import suggestion
 from .shapes import Dims, ShapeReader
 from .tile_type import TILE_NAMES, read_tile_body
-from .tokens import Kind
+from .tokens import CLOSING, Kind
 
 MAX_RANK = 5
 #: Types without data, which are kept as written.
@@ -110,7 +111,7 @@ class TypeReader(ShapeReader):
         if found is None:
             c.unexpected("a type (f32, index, !pto.tile_buf<...>, memref<...> ...)")
         c.advance()
-        return ScalarType(found)
+        return _scalar(found)
 
     def _dispatch(self) -> Type:
         c = self.cursor
@@ -126,7 +127,7 @@ class TypeReader(ShapeReader):
         known = (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr", CONV_NAME, *_LOCAL)
         if c.text.startswith("!pto.") and (element := find_dtype(name)) is not None:
             c.advance()
-            return ScalarType(element)
+            return ScalarType(self.counted("!pto.", element))
         if c.text.startswith("!pto.") and is_micro_type(name):
             c.fail(outside(f"the type '{c.text}'"))
         if not c.text.startswith(("!pto.", "pto.")) or name not in known:
@@ -194,10 +195,11 @@ class TypeReader(ShapeReader):
                 c.expect(Kind.BARE_IDENT, "an address space")
             return UnknownType(f"!pto.ptr<{''.join(c.source[start : c.last_end].split())}>")
         element = self.dtype()
-        space = AddressSpace.GM
+        own, space = self.dialects_own, AddressSpace.GM
         if c.accept(Kind.COMMA):
             space = enumeration(c, AddressSpace, "address_space")
-        return PtrType(element, space)
+        in_pairs = space in (AddressSpace.GM, AddressSpace.VEC)
+        return PtrType(unpaired(element) if own and not in_pairs else element, space)
 
     def _multi(self) -> MultiTileType:
         """``vec, 16x16xf16, count=2`` or ``!pto.tile_buf<...>, count=2``."""
@@ -209,13 +211,13 @@ class TypeReader(ShapeReader):
         else:
             slot = read_tile_body(self, MULTI, start, last="count")
         if not isinstance(slot, TileType):
-            c.fail(f"found slots of type {slot}; allowed: a tile", start=start, end=c.last_end)
+            c.fail_since(start, f"found slots of type {slot}; allowed: a tile")
         c.expect_word("count")
         c.expect(Kind.EQUAL)
         start = c.start
         count = c.integer("the number of slots")
         if not 2 <= count <= MAX_SLOTS:
-            c.fail(f"found count={count}; allowed: 2 to {MAX_SLOTS}", start=start, end=c.last_end)
+            c.fail_since(start, f"found count={count}; allowed: 2 to {MAX_SLOTS}")
         return MultiTileType(slot, count)
 
     def _array(self) -> LocalArrayType:
@@ -225,11 +227,10 @@ class TypeReader(ShapeReader):
         dims, element = self.shaped("the dimensions of an array, as in 4x8xf32")
         static = tuple(d for d in dims if d is not None)
         if len(static) < len(dims) or not (element.is_integer or element.is_float):
-            c.fail(
+            c.fail_since(
+                start,
                 f"found an array of {c.source[start : c.last_end]}; allowed: constant extents and an integer "
                 "or float element type",
-                start=start,
-                end=c.last_end,
             )
         return LocalArrayType(static, element)
 
@@ -241,10 +242,9 @@ class TypeReader(ShapeReader):
             scalar = t.dtype if isinstance(t, ScalarType) and _is_field(t.dtype) else None
             found = t if isinstance(t, StructType) else scalar
             if found is None:
-                c.fail(
+                c.fail_since(
+                    start,
                     f"found a field of type {t}; allowed: i8 to i64, ui8 to ui64, f16, bf16, f32, structures",
-                    start=start,
-                    end=c.last_end,
                 )
             fields.append(found)
         if not fields:
@@ -256,10 +256,8 @@ class TypeReader(ShapeReader):
         start = c.start
         dims, element = self.shaped(f"the dimensions of !pto.{name}, as in 16x512xbf16")
         if not 1 <= len(dims) <= MAX_RANK:
-            c.fail(
-                f"found a !pto.{name} of rank {len(dims)}; allowed: 1 to {MAX_RANK} dimensions",
-                start=start,
-                end=c.last_end,
+            c.fail_since(
+                start, f"found a !pto.{name} of rank {len(dims)}; allowed: 1 to {MAX_RANK} dimensions"
             )
         view = TensorViewType if name == "tensor_view" else PartitionViewType
         return view(dims, element)
@@ -276,23 +274,17 @@ class TypeReader(ShapeReader):
     def balanced(self) -> str:
         """The text of a bracketed group, brackets included, with blanks made uniform."""
         c = self.cursor
-        closing = {
-            Kind.LESS: Kind.GREATER,
-            Kind.L_PAREN: Kind.R_PAREN,
-            Kind.L_SQUARE: Kind.R_SQUARE,
-            Kind.L_BRACE: Kind.R_BRACE,
-        }
         opened: list[tuple[Kind, int]] = []
         start = c.start
         while True:
-            if c.kind in closing:
+            if c.kind in CLOSING:
                 opened.append((c.kind, c.start))
                 c.deeper("a bracket")
-            elif opened and c.kind is closing[opened[-1][0]]:
+            elif opened and c.kind is CLOSING[opened[-1][0]]:
                 opened.pop()
                 c.shallower()
-            elif c.kind in closing.values() or c.kind is Kind.EOF:
-                c.close(closing[opened[-1][0]], opened[-1][1])
+            elif c.kind in CLOSING.values() or c.kind is Kind.EOF:
+                c.close(CLOSING[opened[-1][0]], opened[-1][1])
             c.advance()
             if not opened:
                 return re.sub(r"\s+", " ", c.source[start : c.last_end])
@@ -333,9 +325,14 @@ class TypeReader(ShapeReader):
         dims, element = self.shaped("the dimensions of a vector")
         static = tuple(d for d in dims if d is not None)
         if len(static) < len(dims):
-            c.fail("found a vector with a dimension '?'; vectors are static", start=opened, end=c.last_end)
+            c.fail_since(opened, "found a vector with a dimension '?'; vectors are static")
         c.close(Kind.GREATER, opened)
         return VectorType(static, element)
+
+
+@cache
+def _scalar(d: DType) -> ScalarType:
+    return ScalarType(d)
 
 
 def _is_field(d: DType) -> bool:

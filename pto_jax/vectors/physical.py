@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ..errors import ArgumentError
-from ..ir.dtypes import DType
+from ..ir.dtypes import DType, unpack_pairs
 from ..ir.types import BLayout, Compact, SLayout, TileType
 
 
@@ -31,7 +31,7 @@ def element_offsets(t: TileType) -> NDArray[np.int64]:
         pitch = t.cols + (1 if t.compact == Compact.ROW_PLUS_ONE else 0)
         offsets = r * pitch + c if t.blayout == BLayout.ROW_MAJOR else c * t.rows + r
     else:
-        box_r, box_c = t.box
+        box_r, box_c = t.stored_box
         inner_r, inner_c = r % box_r, c % box_c
         inner = inner_r * box_c + inner_c if t.slayout == SLayout.ROW_MAJOR else inner_c * box_r + inner_r
         if t.blayout == BLayout.ROW_MAJOR:
@@ -57,7 +57,7 @@ def unpack_elements(d: DType, raw: NDArray[np.uint8]) -> NDArray[Any]:
     """
     raw = np.ascontiguousarray(raw, dtype=np.uint8)
     if d.packed:
-        return np.stack([raw & 15, raw >> 4], axis=-1).reshape(-1)
+        return unpack_pairs(raw).reshape(-1)
     if raw.size % d.word.itemsize:
         raise ArgumentError(f"{raw.size} bytes are no whole number of {d} elements")
     return raw.view(d.word.newbyteorder("<")).astype(d.word)

@@ -10,6 +10,7 @@ from ..ir.program import Op, Region, Value
 from ..ir.types import ScalarType, TileType, Type, UnknownType
 from ..isa.effects import traits_of
 from ..isa.structure import FUNCTION_END
+from .errors import error_of
 from .functions import same_use
 
 _I1, _INDEX = ScalarType(I1), ScalarType(INDEX)
@@ -40,7 +41,7 @@ def end_finding(region: Region, parent: Op | None) -> Diagnostic | None:
             message = f"before the end of {where}; allowed: as the last operation"
         else:
             continue
-        return Diagnostic("error", message, op.span, op.name, rule="terminator")
+        return error_of(op, "terminator", message)
     return None
 
 
@@ -68,7 +69,7 @@ def block_findings(graph: Op) -> Iterator[Diagnostic]:
             wanted = [a.type for a in block.args] if block is not None else []
             if block is None or len(given) != len(wanted) or not all(map(fits, given, wanted)):
                 message = f"^{label} is given {_listed(given)}; allowed: {_listed(wanted)}"
-                yield Diagnostic("error", message, op.span, op.name, rule="branch")
+                yield error_of(op, "branch", message)
 
 
 def _terminator(region: Region, parent: Op | None) -> str:

@@ -6,23 +6,26 @@ from collections import Counter
 from collections.abc import Iterator
 
 from ..errors import Diagnostic, Span
-from ..ir.program import Function, Op, Program, Symbol, Value
+from ..ir.program import AttrValue, Function, Op, Program, Symbol, Value
 from ..ir.types import KernelKind, Loc, MultiTileType, StructType, TileType, Type, UnknownType
 from ..isa.check import EXPLICIT
 from ..isa.effects import placed, traits_of
 from ..isa.subviews import SUBVIEW
+from .errors import error_of
 
 #: Levels of a build: from 3 on the program places its tiles and orders its pipes itself.
 LEVELS = (1, 2, 3)
 #: Attributes of functions that are written for single lanes or threads.
 HELPERS = ("pto.tileop.helper", "pto.simt_entry", "pto.persistent")
+#: Attributes of child modules and of functions: what builds them, and what those who call them call them.
+BACK_END, LOGICAL_NAME = "pto.backend", "pto.ptodsl.logical_name"
 #: Spellings in which an instruction binds its destination.
 BINDING = ("as", "ssa")
 
 
 def same_use(defined: Type, used: Type) -> bool:
     """Whether a mention of a value may carry this type; valid sizes are checked where they matter."""
-    if isinstance(defined, UnknownType) or isinstance(used, UnknownType):
+    if defined is used or isinstance(defined, UnknownType) or isinstance(used, UnknownType):
         return True
     if isinstance(defined, TileType) and isinstance(used, TileType):
         place = defined.loc == used.loc and (defined.loc == Loc.LEFT or defined.layout == used.layout)
@@ -33,8 +36,8 @@ def same_use(defined: Type, used: Type) -> bool:
 def callees(function: Function) -> Iterator[tuple[str, Op]]:
     """The functions that a function calls."""
     for op in function.walk():
-        callee = op.attrs.get("callee")
-        if traits_of(op).calls and isinstance(callee, Symbol):
+        callee = op.attrs.get("callee") if traits_of(op).calls else None
+        if isinstance(callee, Symbol):
             yield callee.name, op
 
 
@@ -43,12 +46,14 @@ def function_findings(program: Program, level: int | None, auto_sync: bool) -> I
     yield from _names(program)
     yield from _entries(program)
     yield from _call_cycles(program)
+    yield from _back_ends(program)
     for function in program.functions:
         yield from _signature(function)
         yield from _peers(program, function)
         yield from _kernel(function)
         yield from _manual_buffers(program, function)
-        for op in function.walk():
+        # Without a level or a tool, a program may place its tiles or not.
+        for op in function.walk() if level is not None or auto_sync else ():
             yield from _level(program, op, level, auto_sync)
             yield from _of_argument(program, function, op, level)
 
@@ -120,7 +125,40 @@ def _peers(program: Program, function: Function) -> Iterator[Diagnostic]:
         target = program.function(peer.name) if isinstance(peer, Symbol) else None
         if target is not None and target.private and target.child != function.child:
             message = f"@{target.name} is private in another child module; allowed: a public function"
-            yield _error("peer-function", message, op.span, op.name)
+            yield error_of(op, "peer-function", message)
+
+
+def _back_ends(program: Program) -> Iterator[Diagnostic]:
+    """What the assembler demands of child modules that it builds by different back ends."""
+    if len({dict(child).get(BACK_END) for child in program.children}) < 2:
+        return
+    for function in program.functions:
+        yield from _logical_names(program, function)
+        for op in function.walk():
+            yield from _whole_peer(program, function, op)
+
+
+def _logical_names(program: Program, function: Function) -> Iterator[Diagnostic]:
+    """Wrappers of functions for other back ends have the logical names of these."""
+    called: dict[AttrValue, str] = {}
+    for name, op in callees(function):
+        target = program.function(name)
+        logical = target.attrs.get(LOGICAL_NAME) if target is not None and not target.private else None
+        if logical is not None and called.setdefault(logical, name) != name:
+            found = f"@{called[logical]} and @{name} have the logical name {logical} beside another back end"
+            yield _error("back-end", f"{found}; allowed: one public function of a name", op.span, "call")
+
+
+def _whole_peer(program: Program, function: Function, op: Op) -> Iterator[Diagnostic]:
+    """A peer of another child module is taken over without what it calls."""
+    peer = op.attrs.get("peer_func")
+    target = program.function(peer.name) if isinstance(peer, Symbol) else None
+    if target is None or target.child == function.child:
+        return
+    for name, _ in callees(target):
+        found = f"@{target.name}, of a module of another back end, calls @{name}"
+        yield _error("back-end", f"{found}; allowed: a peer that calls nothing", op.span, op.name)
+        return
 
 
 def _call_cycles(program: Program) -> Iterator[Diagnostic]:
@@ -159,11 +197,11 @@ def _kernel(function: Function) -> Iterator[Diagnostic]:
         if isinstance(kind, KernelKind) and traits_of(op).core != kind:
             found = f"in the {kind.name.lower()} kernel @{function.name}"
             message = f"{found}; allowed: sections of its own kind, or functions without kernel_kind"
-            yield _error("kernel-kind", message, op.span, op.name)
+            yield error_of(op, "kernel-kind", message)
         for inner in op.walk():
             if inner is not op and _is_section(inner):
                 found = f"inside {op.name}; allowed: sections one after another"
-                yield _error("kernel-kind", found, inner.span, inner.name)
+                yield error_of(inner, "kernel-kind", found)
 
 
 def _is_section(op: Op) -> bool:
@@ -179,12 +217,11 @@ def _manual_buffers(program: Program, function: Function) -> Iterator[Diagnostic
     for op in function.walk() if manual else ():
         if _is_unplaced(program, op):
             where = f" ({manual[0].span})" if manual[0].span else ""
-            yield _error(
+            yield error_of(
+                op,
                 "manual-buffer",
                 f"no address, beside reserve_buffer{where} with auto = false; allowed: auto = true, or an "
                 "address for every tile",
-                op.span,
-                op.name,
             )
 
 
@@ -214,25 +251,23 @@ def _level(program: Program, op: Op, level: int | None, auto_sync: bool) -> Iter
     # The address of a local memref is nothing that a program at some level writes.
     a_tile = place is None or isinstance(place[0].type, TileType | MultiTileType)
     if allocates and a_tile and place is not None and place[1] and level is not None and level < EXPLICIT:
-        yield _error("level", f"addr at level {level}; allowed: at level 3", op.span, op.name)
+        yield error_of(op, "level", f"addr at level {level}; allowed: at level 3")
     if level == EXPLICIT and a_tile and _is_unplaced(program, op):
         found = "no addr" if allocates else "a tile as result, which has no address,"
-        yield _error(
-            "level", f"{found} at level 3; allowed: addr = %address for every tile", op.span, op.name
-        )
+        yield error_of(op, "level", f"{found} at level 3; allowed: addr = %address for every tile")
     if place is not None and not allocates:
         if level is not None and level < EXPLICIT:
-            yield _error("level", f"at level {level}; allowed: at level 3", op.span, op.name)
+            yield error_of(op, "level", f"at level {level}; allowed: at level 3")
         if auto_sync:
             found = "beside automatic synchronisation; allowed: without, as it cannot see run-time addresses"
-            yield _error("level", found, op.span, op.name)
+            yield error_of(op, "level", found)
 
 
 def _of_argument(program: Program, function: Function, op: Op, level: int | None) -> Iterator[Diagnostic]:
     """At level 3 windows are addresses, which the tiles of a function's arguments do not have yet."""
     if level == EXPLICIT and op.name == SUBVIEW and not program.fragment and op.ins[0] in function.args:
         message = f"a window of the argument {op.ins[0]} at level 3; allowed: of a tile that has an address"
-        yield _error("level", message, op.span, op.name)
+        yield error_of(op, "level", message)
 
 
 def _reserved(op: Op, level: int) -> Iterator[Diagnostic]:
@@ -240,12 +275,10 @@ def _reserved(op: Op, level: int) -> Iterator[Diagnostic]:
     auto, based = op.attrs.get("auto"), op.attrs.get("base") is not None
     if level == EXPLICIT and (auto is not False or not based):
         found = "auto = true" if auto is not False else "no base"
-        yield _error("level", f"{found} at level 3; allowed: auto = false with base = N", op.span, op.name)
+        yield error_of(op, "level", f"{found} at level 3; allowed: auto = false with base = N")
     elif level < EXPLICIT and (auto is not True or based):
         found = "auto = false" if auto is not True else "base"
-        yield _error(
-            "level", f"{found} at level {level}; allowed: auto = true without base", op.span, op.name
-        )
+        yield error_of(op, "level", f"{found} at level {level}; allowed: auto = true without base")
 
 
 def call_findings(program: Program, op: Op) -> Iterator[Diagnostic]:

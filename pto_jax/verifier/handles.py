@@ -10,6 +10,7 @@ from ..ir.program import Function, Op, Program, Value
 from ..ir.types import MultiTileType, StructType
 from ..isa.effects import accesses
 from ..isa.tile_queries import INTTOPTR
+from .errors import error_of
 
 
 def handle_findings(program: Program) -> Iterator[Diagnostic]:
@@ -47,6 +48,6 @@ def _addresses(function: Function) -> Iterator[Diagnostic]:
         for value in op.ins if made else ():
             if value.name in made and not any(e.indexed and v == value for e, v in accesses(op)):
                 message = f"{value} is a pointer made of an integer; allowed: to load and store scalars"
-                yield Diagnostic("error", message, value.span or op.span, op.name, rule="integer-pointer")
+                yield error_of(op, "integer-pointer", message, value)
         if op.name == INTTOPTR:
             made.update(v.name for v in op.results)

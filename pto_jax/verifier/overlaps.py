@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from ..errors import Diagnostic, Span
 from ..ir.program import Op
 from ..ir.types import Loc
+from .errors import error_of
 
 
 @dataclass(frozen=True)
@@ -57,16 +58,17 @@ def overlaps(places: list[Place]) -> Iterator[Diagnostic]:
 
 
 def shared_bytes(op: Op, whole: Mapping[str, str], places: Sequence[Place]) -> Iterator[Diagnostic]:
-    """Destinations that share bytes with another operand; ``whole`` names the tile that a handle is over."""
+    """Operands that share bytes with another one; ``whole`` names the tile that a handle is over."""
     lies = {place.name: place for place in places}
-    for i, target in enumerate(op.destinations):
-        for other in (*op.ins, *op.destinations[:i]):
+    operands = (*op.ins, *op.destinations)
+    for i, target in enumerate(operands):
+        for other in operands[:i]:
             a, b = (whole.get(v.name, v.name) for v in (target, other))
             one, two = lies.get(a), lies.get(b)
             meet = one is not None and two is not None and one.loc == two.loc
             if a == b or (meet and one and two and one.start < two.end and two.start < one.end):
                 message = f"{target} and {other} share bytes; allowed: tiles apart from each other"
-                yield Diagnostic("error", message, op.span, op.name, rule="overlap")
+                yield error_of(op, "overlap", message)
 
 
 @dataclass(frozen=True)

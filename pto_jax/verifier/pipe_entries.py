@@ -10,6 +10,7 @@ from ..ir.program import Op, Value
 from ..ir.types import KernelKind, TensorViewType, TileType
 from ..isa.effects import traits_of
 from ..profiles import Profile
+from .errors import error_of
 
 #: Splits of an odd number of rows and of columns.
 _ODD = (3, 4)
@@ -29,11 +30,6 @@ def entry_findings(end: End, uses: list[Op], profile: Profile) -> Iterator[Diagn
             yield from _parity(op, entry)
 
 
-def _error(rule: str, op: Op, value: Value | None, message: str) -> Diagnostic:
-    place = value.span if value is not None and value.span is not None else op.span
-    return Diagnostic("error", message, place, op.name, rule=rule)
-
-
 def _entry(op: Op, end: End) -> Value | None:
     """The tile or view that an operation pushes, gets or frees."""
     handles = {v.name for v in end.op.results}
@@ -45,30 +41,27 @@ def _odd(end: End, op: Op, entry: Value | None, profile: Profile) -> Iterator[Di
     split, names = op.attrs["split"], [name for name, size in end.op.groups if size]
     memory = "gm_slot_tensor" in names or (profile.name != "a5" and "gm_slot_buffer" in names)
     if end.mask != 1 or not memory or "c2v_consumer_buf" not in names:
-        yield _error(
-            "pipe-odd",
+        yield error_of(
             op,
-            None,
+            "pipe-odd",
             f"split = {split} on a pipe of dir_mask = {end.mask} with {', '.join(names) or 'no slots'}; "
             "allowed: dir_mask = 1, c2v_consumer_buf, and gm_slot_tensor (gm_slot_buffer on a2a3)",
         )
     if entry is not None and isinstance(entry.type, TensorViewType):
-        yield _error("pipe-odd", op, entry, f"split = {split} of a view; allowed: of a tile")
+        yield error_of(op, "pipe-odd", f"split = {split} of a view; allowed: of a tile", entry)
     elif traits_of(op).fifo == "pop" and not op.group("valid_row"):
-        yield _error(
-            "pipe-odd",
+        yield error_of(
             op,
-            None,
+            "pipe-odd",
             f"split = {split} without valid_row and valid_col; allowed: those of the core's part",
         )
 
 
 def _odd_handle(end: End, op: Op, entry: Value | None, profile: Profile) -> Iterator[Diagnostic]:
     if end.mask != 1 or not (end.op.group("gm_addr") and end.op.group("local_addr")):
-        yield _error(
-            "pipe-odd",
+        yield error_of(
             op,
-            None,
+            "pipe-odd",
             f"split = {op.attrs['split']} on a pipe of dir_mask = {end.mask} made by {end.op.name}; allowed: "
             "dir_mask = 1, with slots in global and in local memory",
         )
@@ -85,12 +78,12 @@ def _parity(op: Op, entry: Value | None) -> Iterator[Diagnostic]:
     if size is not None and (size % 2 == 1) != (split in _ODD):
         what = ("rows", "columns")[axis]
         other = split + 2 if split < 3 else split - 2
-        yield _error(
-            "pipe-parity",
+        yield error_of(
             op,
-            entry,
+            "pipe-parity",
             f"split = {split} of {size} valid {what}; allowed: an {'odd' if split in _ODD else 'even'} "
             f"number of {what}; usual fix: split = {other}",
+            entry,
         )
 
 
@@ -102,19 +95,19 @@ def _view(end: End, op: Op, entry: Value | None) -> Iterator[Diagnostic]:
     if end.core is not None and (memory is None or memory.type == entry.type):
         if memory is None:
             message = f"{entry} is a view, and id = {end.number} has no gm_slot_tensor; allowed: a tile"
-            yield _error("pipe-slot", op, entry, message)
+            yield error_of(op, "pipe-slot", message, entry)
         return
     slot = memory.type if memory is not None else None
     if not isinstance(slot, TensorViewType) or (end.core is None and op.attrs.get("split", 0) != 0):
         return
     if slot.dtype != entry.type.dtype or len(slot.dims) != len(entry.type.dims):
-        yield _error("pipe-slot", op, entry, f"{entry} is {entry.type}; allowed: {slot} as gm_slot_tensor")
+        yield error_of(op, "pipe-slot", f"{entry} is {entry.type}; allowed: {slot} as gm_slot_tensor", entry)
         return
     for axis, (have, want) in enumerate(zip(entry.type.dims, slot.dims, strict=True)):
         if None not in (have, want) and have != want:
-            yield _error(
-                "pipe-slot",
+            yield error_of(
                 op,
-                entry,
+                "pipe-slot",
                 f"dimension {axis} of {entry} has {have}; allowed: {want}, that of gm_slot_tensor",
+                entry,
             )

@@ -12,6 +12,7 @@ from ..ir.program import Function, Op, Region, Value
 from ..ir.types import BLayout, KernelKind, Loc, SLayout, TileType
 from ..isa.effects import traits_of
 from ..isa.sync_handles import SET_QUANT_SCALAR, SET_QUANT_VECTOR
+from .errors import error_of
 
 _BYTES, _BYTE = ("i8", "u8"), ("i8",)
 #: Element types of accumulators and of what they become, by conversion; theirs where none is named.
@@ -80,8 +81,7 @@ def epilogue_findings(pipe: Sequence[tuple[End, Function, list[Op]]]) -> Iterato
 
 
 def _error(op: Op, message: str, value: Value | None = None) -> Diagnostic:
-    place = value.span if value is not None and value.span is not None else op.span
-    return Diagnostic("error", message, place, op.name, rule="pipe-epilogue")
+    return error_of(op, "pipe-epilogue", message, value)
 
 
 def _whole(side: _Side) -> Iterator[Diagnostic]:

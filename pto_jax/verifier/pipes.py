@@ -12,6 +12,7 @@ from ..ir.types import KernelKind
 from ..isa.effects import traits_of
 from ..isa.traits import Fifo
 from ..profiles import Profile
+from .errors import error_of
 from .pipe_entries import entry_findings
 from .pipe_epilogues import epilogue_findings, scale_findings
 
@@ -75,10 +76,6 @@ def pipe_findings(program: Program, profile: Profile) -> Iterator[Diagnostic]:
         yield from epilogue_findings([(end, side.function, side.of(end)) for side, end in pipe])
 
 
-def _error(rule: str, op: Op, message: str) -> Diagnostic:
-    return Diagnostic("error", message, op.span, op.name, rule=rule)
-
-
 def _side(function: Function) -> _Side:
     side = _Side(function, ends(function), buffers=buffers_of(function))
     kind = function.attrs.get("pto.kernel_kind")
@@ -102,9 +99,9 @@ def _places(side: _Side) -> Iterator[Diagnostic]:
         wanted = traits.core
         if wanted is not None and kind != wanted:
             where = "no kernel" if kind is None else f"a {kind.name.lower()} kernel"
-            yield _error("pipe-kernel", op, f"in {where}; allowed: in a {wanted.name.lower()} kernel")
+            yield error_of(op, "pipe-kernel", f"in {where}; allowed: in a {wanted.name.lower()} kernel")
         if wanted is None and traits.fifo in USES and kind is None:
-            yield _error("pipe-kernel", op, "in no kernel; allowed: in a cube or vector kernel or section")
+            yield error_of(op, "pipe-kernel", "in no kernel; allowed: in a cube or vector kernel or section")
 
 
 def _once(side: _Side) -> Iterator[Diagnostic]:
@@ -122,8 +119,8 @@ def _once(side: _Side) -> Iterator[Diagnostic]:
             key = (fifo, peer, name)
             what = f'"{name}"' + (f" of @{peer.name}" if isinstance(peer, Symbol) else "")
         if key in seen:
-            yield _error(
-                "pipe-once", op, f"{what} a second time in @{side.function.name}; allowed: each once"
+            yield error_of(
+                op, "pipe-once", f"{what} a second time in @{side.function.name}; allowed: each once"
             )
         seen.add(key)
 
@@ -144,13 +141,13 @@ def _numbers(side: _Side) -> Iterator[Diagnostic]:
                 f"id = {number_of(op)}, but no pipe of that id was initialised before it in "
                 f"@{side.function.name}; allowed: {known}; usual fix: pto.{core}_initialize_pipe with this id"
             )
-            yield _error("pipe-id", op, message)
+            yield error_of(op, "pipe-id", message)
             continue
         bit = direction(op)
         if end.mask in (1, 2, 3) and not end.mask & bit:
             way = "from the cube to the vector cores" if bit == 1 else "from the vector cores to the cube"
             message = f"id = {end.number} has dir_mask = {end.mask}; allowed {way}: dir_mask = {bit} or 3"
-            yield _error("pipe-direction", op, message)
+            yield error_of(op, "pipe-direction", message)
 
 
 def direction(op: Op) -> int:
@@ -170,7 +167,7 @@ def _flags(side: _Side) -> Iterator[Diagnostic]:
                     f"the pipes of @{side.function.name} need more than {_FLAGS} flags with this one; "
                     f"allowed: {_FLAGS}, 2 for a pipe of one direction and 4 for one with dir_mask = 3"
                 )
-                yield _error("pipe-flags", end.op, message)
+                yield error_of(end.op, "pipe-flags", message)
                 break
 
 
@@ -183,8 +180,8 @@ def _imports(side: _Side, sides: Mapping[str, _Side]) -> Iterator[Diagnostic]:
         reserved = [o.attrs.get("name") for o in other.having("reserve")] if other else []
         if name not in reserved:
             listed = ", ".join(f'"{r}"' for r in reserved) or "nothing"
-            yield _error(
-                "pipe-peer", op, f'"{name}" of @{peer.name}, which reserves {listed}; allowed: its buffers'
+            yield error_of(
+                op, "pipe-peer", f'"{name}" of @{peer.name}, which reserves {listed}; allowed: its buffers'
             )
 
 
@@ -193,9 +190,9 @@ def _addresses(side: _Side) -> Iterator[Diagnostic]:
     for end in side.ends:
         local = end.core is None and (end.op.group("local_addr") or not end.op.groups)
         if local and end.op.attrs.get("flag_base") is None and not end.buffers:
-            yield _error(
-                "pipe-buffer",
+            yield error_of(
                 end.op,
+                "pipe-buffer",
                 "local_addr is no reserved buffer and flag_base is missing; allowed: an address from "
                 "reserve_buffer or import_reserved_buffer, or flag_base = N",
             )
@@ -232,9 +229,9 @@ def _pairs(pipe: _Pipe) -> Iterator[Diagnostic]:
         for bit, buffer in end.buffers.items():
             others = (o for s, o in pipe if (o is not end and s is not side) or o.core != end.core)
             if end.mask & bit and not any(o.buffers.get(bit) == buffer for o in others):
-                yield _error(
-                    "pipe-pair",
+                yield error_of(
                     end.op,
+                    "pipe-pair",
                     f'only @{side.function.name} initialises the pipe of "{buffer[1]}"; allowed: both sides',
                 )
 
@@ -247,9 +244,9 @@ def _shapes(pipe: _Pipe) -> Iterator[Diagnostic]:
             here, there = end.op.attrs.get(key), first.op.attrs.get(key)
             if here != there and end.function != first.function:
                 shown = ["the default" if n is None else str(n) for n in (here, there)]
-                yield _error(
-                    "pipe-shape",
+                yield error_of(
                     end.op,
+                    "pipe-shape",
                     f"{key} is {shown[0]}, and {shown[1]} at the other end in @{first.function}; allowed: "
                     "equal ones",
                 )
@@ -261,9 +258,9 @@ def _splits(pipe: _Pipe) -> Iterator[Diagnostic]:
     whole = [op for op in uses if op.attrs.get("split", 0) == 0]
     halves = [op for op in uses if op.attrs.get("split", 0) != 0]
     if whole and halves:
-        yield _error(
-            "pipe-split",
+        yield error_of(
             halves[0],
+            "pipe-split",
             f"split {halves[0].attrs['split']} here, split 0 at {whole[0].name} of the same pipe; allowed: "
             "split 0 everywhere or nowhere",
         )
@@ -273,15 +270,15 @@ def _splits(pipe: _Pipe) -> Iterator[Diagnostic]:
         if clash:
             used, written = clash[0].attrs.get("split", 0), str(nosplit).lower()
             found = f"nosplit = {written} and split {used} at {clash[0].name}"
-            yield _error(
-                "pipe-split", end.op, f"{found}; allowed: nosplit = {str(not nosplit).lower()} or none"
+            yield error_of(
+                end.op, "pipe-split", f"{found}; allowed: nosplit = {str(not nosplit).lower()} or none"
             )
     given = [(end, end.op.attrs.get("nosplit")) for _, end in pipe if "nosplit" in end.op.attrs]
     for end, nosplit in given[1:]:
         if nosplit != given[0][1]:
-            yield _error(
-                "pipe-split",
+            yield error_of(
                 end.op,
+                "pipe-split",
                 f"nosplit = {str(nosplit).lower()}, and {str(given[0][1]).lower()} at the other end; "
                 "allowed: the same at both ends",
             )

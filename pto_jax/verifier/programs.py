@@ -6,16 +6,15 @@ definitions and uses, constants, functions and calls, memory overlaps, limits.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from .. import isa
 from ..analysis.lattices import OperandFacts
-from ..analysis.resolve import ResolvedOp, ResolvedProgram, resolve
+from ..analysis.resolve import ResolvedProgram, resolve
 from ..errors import Diagnostic, Span
-from ..ir.languages import PRESENT
 from ..ir.program import Function, Op, Program, Region, Value
 from ..ir.types import TileType, Type
-from ..isa.check import EXPLICIT, Valid, check_op, hidden_scratch, run_time_rules, unsupported
+from ..isa.check import EXPLICIT, check_op, run_time_rules, unsupported
 from ..isa.effects import aliased, placed, traits_of
 from ..isa.rules.tile_legality import ALIGNMENT, BOXES, check_type
 from ..isa.structure import CAST, GRAPH, structural_traits
@@ -24,6 +23,7 @@ from .control_flow import block_findings, control_finding, end_finding
 from .functions import BINDING, call_findings, callees, function_findings, return_findings, same_use
 from .handles import handle_findings
 from .hazards import hazards, is_hand_synchronised
+from .instructions import InstructionRules
 from .overlaps import Place, Reserved, in_reserved, overlaps, shared_bytes
 from .pipes import pipe_findings
 from .scalars import arith_finding
@@ -95,7 +95,8 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
     program = resolved.program
     if _within_limits(program, limits, sink):
         listed = sorted(program.functions, key=lambda f: not f.external)
-        checkers = {f.name: _Checker(resolved, profile, f, sink, build.level) for f in listed}
+        rules = InstructionRules(resolved, profile, build.level)
+        checkers = {f.name: _Checker(rules, f, sink) for f in listed}
         for checker in checkers.values():
             checker.run()
         if any(checker.reserved for checker in checkers.values()):
@@ -186,16 +187,12 @@ def _check_reserved(function: Function, checkers: dict[str, _Checker], sink: _Si
 class _Checker:
     """One walk over a function, in which every operation is checked with what is known of its operands."""
 
-    def __init__(
-        self, resolved: ResolvedProgram, profile: Profile, function: Function, sink: _Sink, level: int | None
-    ) -> None:
-        self.resolved = resolved
-        self.program = resolved.program
-        self.profile = profile
+    def __init__(self, rules: InstructionRules, function: Function, sink: _Sink) -> None:
+        self.rules = rules
+        self.program = rules.resolved.program
         self.function = function
-        self.facts = resolved.facts(function)
+        self.facts = rules.resolved.facts(function)
         self.sink = sink
-        self.level = level
         self.types: dict[str, Type] = {}
         #: The names that the region checked last has defined.
         self.left: dict[str, Type] = {}
@@ -233,7 +230,7 @@ class _Checker:
         """
         t = value.type
         self.types[value.name] = t
-        for finding in check_type(t, self.profile):
+        for finding in check_type(t, self.rules.profile):
             if finding.rule in (ALIGNMENT, BOXES) and not whole:
                 continue
             where = value.span or span
@@ -257,9 +254,9 @@ class _Checker:
     def op(self, op: Op) -> None:
         for value in (*op.ins, *op.outs):
             self.use(value, op)
-        known, resolved = self.facts.of(op), self.resolved.of(op)
-        if resolved.instruction is not None:
-            self.instruction(resolved, known)
+        known = self.facts.of(op)
+        if isa.find(op.name) is not None:
+            self.instruction(op, known)
         else:
             self.structure(op, known)
         for region in op.regions:
@@ -274,41 +271,16 @@ class _Checker:
         if pair is not None:
             self.whole[pair[0].name] = self.whole.get(pair[1].name, pair[1].name)
 
-    def instruction(self, resolved: ResolvedOp, known: OperandFacts) -> None:
-        """Check an instruction by the sizes that its types state.
-
-        What only the constants of the text break breaks when it is executed: the assembler accepts it.
-        """
-        found = self.check(resolved, known, {})
+    def instruction(self, op: Op, known: OperandFacts) -> None:
+        """Check an instruction, and note what it overwrites."""
+        found, overwritten = self.rules.check(op, known)
         for finding in found:
             self.sink.add(finding)
-        for finding in self.check(resolved, known, known.valid) if known.valid else ():
-            if finding not in found:
-                message = f"{finding.message} (by constants; an error where it is executed)"
-                self.sink.add(replace(finding, severity="warning", message=message))
-        if resolved.instruction is not None and resolved.instruction.traits.apart:
-            for finding in shared_bytes(resolved.op, self.whole, self.places):
+        if traits_of(op).apart:
+            for finding in shared_bytes(op, self.whole, self.places):
                 self.sink.add(finding)
-        overwritten = hidden_scratch(resolved.op, self.profile, known.valid, resolved.bound)
         if overwritten is not None:
-            self.reserved.append(Reserved(*overwritten, resolved.op.name, resolved.op.span))
-
-    def check(
-        self, resolved: ResolvedOp, known: OperandFacts, valid: Mapping[str, Valid]
-    ) -> list[Diagnostic]:
-        """What the declaration of an instruction objects to, with further valid regions."""
-        return check_op(
-            resolved.op,
-            self.profile,
-            valid=valid,
-            constants=known.numbers,
-            shapes=known.extents,
-            layouts=known.layouts,
-            types=False,
-            bound=resolved.bound,
-            language=self.program.language or PRESENT,
-            level=self.level,
-        )
+            self.reserved.append(Reserved(*overwritten, op.name, op.span))
 
     def structure(self, op: Op, known: OperandFacts) -> None:
         """Check an operation that is no instruction."""

@@ -10,6 +10,7 @@ from ..ir.program import Op, Value
 from ..ir.types import MemRefType, PtrType, ScalarType, Type, UnknownType, VectorType
 from ..isa.structure import CAST
 from ..text.formats import PREDICATES
+from .errors import error_of
 
 _Rule = Callable[[Op], str | None]
 _INTEGER = """
@@ -40,13 +41,9 @@ def arith_finding(op: Op) -> Diagnostic | None:
     rule = _RULES.get(op.name)
     if rule is None:
         known = ", ".join(sorted(n.removeprefix("arith.") for n in _RULES if n != CAST))
-        return _error(op, "supported", f"is not supported by this version; of arith it has: {known}")
+        return error_of(op, "supported", f"is not supported by this version; of arith it has: {known}")
     found = rule(op)
-    return _error(op, "scalar-types", found) if found is not None else None
-
-
-def _error(op: Op, rule: str, message: str) -> Diagnostic:
-    return Diagnostic("error", message, op.span, op.name, rule=rule)
+    return error_of(op, "scalar-types", found) if found is not None else None
 
 
 def _dtype(value: Value) -> DType | None:

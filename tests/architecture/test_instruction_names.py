@@ -28,7 +28,7 @@ DATA = {
     "pto_jax/builder/custom.py": "syntax of operations that have their own",
     "pto_jax/campaign/cpp/intrinsics.py": "spellings in C++",
     "pto_jax/campaign/cpp/operations.py": "spellings in C++",
-    "pto_jax/cli/bench.py": "programs that are measured",
+    "pto_jax/cli/bench_programs.py": "programs that are measured",
     "pto_jax/cost/analytic_legacy.py": "published cycle counts",
     "pto_jax/cost/cce_stub.py": "published cycle counts",
     "pto_jax/cost/doc_formula.py": "published cycle counts",

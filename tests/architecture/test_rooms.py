@@ -14,7 +14,7 @@ ROOMS = (
     "errors", "files", "ir", "profiles", "isa", "text", "analysis", "verifier", "api",
     "interpreter", "launches", "lowering", "oracle", "sanitizer", "extension",
     "extension", "runtime", "builder", "ops", "nn",
-    "debug", "cost", "generate", "vectors", "lockstep", "examples", "manual", "testing",
+    "debug", "cost", "generate", "vectors", "lockstep", "examples", "manual", "editors", "testing",
     "pto_jax", "campaign", "cli", "__main__",
 )  # fmt: skip
 #: The public names and what they are made of; everything else has a room.

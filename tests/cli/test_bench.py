@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import json
 import os
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
 import pto_jax as pto
-from pto_jax.cli import bench, bench_examples
+from pto_jax.cli import bench, bench_examples, bench_programs
+from pto_jax.cli.bench_run import Run
+from pto_jax.cli.bench_table import Table, default_table
 from pto_jax.cli.options import KEEP_COMPILED
 from pto_jax.examples import EXAMPLES
 
 
 def test_the_looped_program_has_about_100_instructions_and_is_legal() -> None:
-    program = pto.parse(bench.looped_program())
+    program = pto.parse(bench_programs.looped_program())
     count = sum(op.name.startswith("t") for op in program.walk())
     assert 80 <= count <= 110 and sum(op.name == "scf.for" for op in program.walk()) == 4
     assert not [d for d in pto.verify(program) if d.severity == "error"]
@@ -46,3 +50,112 @@ def test_a_configured_cache_keeps_everything(
         monkeypatch.setenv("JAX_COMPILATION_CACHE_DIR", "cache")
     assert commands("isa", "tadd") == 0
     assert all((name in os.environ) == configured for name in KEEP_COMPILED)
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> dict[str, float]:
+    """Two ratios and a time that the one benchmark of these tests finds, for a test to change."""
+    values = {"a": 2.0, "b": 0.5, "seconds": 3.0}
+
+    def case(run: Run) -> None:
+        """Three figures."""
+        run.add("a", values["a"], "x jnp's time", "<= 1.5", "lower")
+        run.add("b", values["b"], "of copy bandwidth", ">= 0.8", "higher")
+        run.add("seconds", values["seconds"], "s")
+
+    monkeypatch.setattr(bench, "CASES", {"case": case})
+    return values
+
+
+def test_a_run_is_compared_with_the_table_by_its_ratios(
+    measured: dict[str, float], commands: Any, tmp_path: Path
+) -> None:
+    table = str(tmp_path / "table.json")
+    assert commands("bench", "--update", "--table", table) == 0
+    kept = json.loads(Path(table).read_text())
+    assert set(kept["rows"]) == {"a", "b"} and kept["platform"] == "cpu"
+    assert kept["date"] and kept["machine"] and {"jax", "jaxlib", "numpy", "python"} == set(kept["versions"])
+    measured |= {"a": 2.49, "b": 0.41, "seconds": 300.0}
+    assert commands("bench", "--check", "--table", table) == 0
+    measured |= {"a": 2.6, "b": 0.3}
+    assert commands("bench", "--check", "--table", table) == 1
+    lines = [line for line in commands.err.splitlines() if line.startswith("regression: ")]
+    assert len(lines) == 2
+    assert lines[0].startswith("regression: a: found 2.6 x jnp's time, the table of ")
+    assert lines[0].endswith("has 2; 1.30 times worse, allowed: 1.25") and "1.67 times" in lines[1]
+
+
+def test_what_was_worse_once_is_measured_again(
+    measured: dict[str, float], commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table, case = str(tmp_path / "table.json"), bench.CASES["case"]
+    commands("bench", "--update", "--table", table)
+
+    def slow_at_first(run: Run) -> None:
+        """The same figures, first a bad one."""
+        case(run)
+        measured["a"], measured["b"] = 1.9, 0.1
+
+    monkeypatch.setattr(bench, "CASES", {"case": slow_at_first})
+    measured["a"] = 9.0
+    assert commands("bench", "--check", "--table", table, "--json", str(tmp_path / "out.json")) == 0
+    found = {f["name"]: f["value"] for f in json.loads((tmp_path / "out.json").read_text())["figures"]}
+    assert found == {"a": 1.9, "b": 0.5, "seconds": 3.0}
+
+
+def test_ratios_of_other_runs_stay_in_the_table(
+    measured: dict[str, float], commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = str(tmp_path / "table.json")
+    commands("bench", "--update", "--table", table)
+
+    def other(run: Run) -> None:
+        """Another ratio."""
+        run.add("c", 1.0, "x", "", "lower")
+
+    monkeypatch.setattr(bench, "CASES", {"other": other})
+    commands("bench", "--update", "--table", table)
+    assert set(Table.read(table).rows) == {"a", "b", "c"}
+
+
+@pytest.mark.parametrize(
+    "content", ["[]", "{}", '{"rows": {"a": {"value": 1, "unit": "x", "better": "no"}}}', "no"]
+)
+def test_a_file_that_is_no_table_is_named(content: str, commands: Any, tmp_path: Path) -> None:
+    table = tmp_path / "table.json"
+    table.write_text(content)
+    assert commands("bench", "--check", "--table", str(table)) == 2
+    assert str(table) in commands.err and len(commands.err.splitlines()) == 1
+
+
+def test_a_table_of_another_kind_of_device_is_refused(commands: Any, tmp_path: Path) -> None:
+    table = tmp_path / "table.json"
+    table.write_text(Path(default_table()).read_text().replace('"platform": "cpu"', '"platform": "gpu"'))
+    assert commands("bench", "--check", "--table", str(table)) == 2
+    assert "was measured on gpu" in commands.err and "found cpu" in commands.err
+    assert "--update --table" in commands.err
+
+
+def test_the_committed_table_has_ratios_that_are_measured() -> None:
+    table = Table.read(default_table())
+    names = {f"{n} {numerics}, processor" for n in EXAMPLES for numerics in ("exact", "fast")}
+    listed = {name for name, row in table.rows.items() if row.unit == "x jnp's processor time"}
+    assert listed and listed <= names and table.platform == "cpu" and table.date
+
+
+@pytest.mark.parametrize("suffix", ["png", "svg"])
+def test_ratios_are_drawn(suffix: str, measured: dict[str, float], commands: Any, tmp_path: Path) -> None:
+    picture = tmp_path / f"ratios.{suffix}"
+    assert commands("bench", "--plot", str(picture)) == 0
+    begins = {"png": b"\x89PNG", "svg": b"<?xml"}[suffix]
+    assert picture.read_bytes().startswith(begins)
+
+
+def test_a_picture_needs_its_library_and_a_known_suffix(
+    commands: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert commands("bench", "--plot", str(tmp_path / "a.txt")) == 2
+    assert "allowed: a file that ends in .pdf, .png, .svg" in commands.err
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert commands("bench", "--plot", str(tmp_path / "a.png")) == 2
+    assert "--plot needs matplotlib; usual fix: pip install 'pto_jax[plot]'" in commands.err

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from pto_jax.cli import bench
+from pto_jax.cli.bench_run import Run
 from pto_jax.files import load_arrays
 from tests.cli.conftest import Commands
 from tests.files.archives import HOSTILE, written
@@ -27,7 +28,7 @@ COMMANDS: dict[str, list[object]] = {
 def test_a_full_disk_leaves_the_previous_file(
     name: str, commands: Commands, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    figures = bench.Run().figures
+    figures = Run().figures
     monkeypatch.setattr(bench, "CASES", {})
     commands.file("out", "before")
     with small_disk(20):

@@ -10,6 +10,23 @@ from tests.corpus.language import Verdict
 #: are in a message counts.
 _TABLE = r"""
 explicit tmp|to materialize implicit|both indices and tmp => tmp-given
+PlanMemory semantic => overlap
+in-child logical reference|transitive cross-child => back-end
+match canonical|with interleave=true|interleaved exp|legacy flat exp to use => exp-room|group-shape
+interleave to be used only|exp_zz form to use|pinned pto-isa|incomplete final VL => group-shape
+shapes for src in MX|compact physical prefix|axis1 flat => group-shape
+physical cols to (equal|be)|packed source stride => codes-room|group-shape|(max|scaling)-room
+explicit address space|not to have results => expected a type
+X-to-ZZ tmov form not to use => move-modes
+src, dst, and tmp to be distinct => overlap
+src/dst/tmp to be vec => location
+src to use blayout=row_major => ^layout
+\(ZZ box\) => layout-zz
+grouped exponent column count|DN-to-ZZ src valid_shape => groups-whole
+bytes for ND-to-ZZ => tmp-bytes
+compact prefix|physical row stride to equal => exponents-dense
+physical capacity to cover align16 => -room
+static valid and physical shapes for src/dst => sizes-static
 expects tmp when precisionType => tmp-precision
 does not accept tmp when => tmp-integers
 indices and tmp to have the same|tmp and dst to have the same valid => tmp-region

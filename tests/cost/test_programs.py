@@ -128,6 +128,8 @@ def test_run_time_valid_sizes() -> None:
     assert unknown.lines[0].notes == ("valid size of %d not known, physical size taken",)
     found = [line.figure.cycles for line in known.lines]
     assert found == [cycles("tadd", "f32", 4, 10), cycles("tadd", "f32", 1, 2)]
+    many = pto.cost(program(body), arguments={"n": np.array([4, 16])}).lines[0].figure.cycles
+    assert many.tolist() == [cycles("tadd", "f32", n, 10) for n in (4, 16)]
     assert all(line.figure.lower_bound for line in known.lines)
 
 

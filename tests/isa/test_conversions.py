@@ -13,7 +13,7 @@ ON, OFF = SaturationMode.ON, SaturationMode.OFF
 
 def test_pairs_per_profile() -> None:
     assert len(conversions("a2a3")) == 25
-    assert len(conversions("a5")) == 45
+    assert len(conversions("a5")) == 49
     assert len(conversions("cpu_sim")) == 121 + 30 + 6 + 22
 
 

@@ -7,6 +7,7 @@ import json
 import pytest
 
 from pto_jax.isa import find, instructions
+from pto_jax.isa.declare import Contradiction
 from pto_jax.isa.reference import WIDTH, matrix, page
 
 
@@ -21,6 +22,9 @@ def test_pages_show_everything(name: str) -> None:
             assert constraint.rule in text and constraint.allowed in text
         for decision in instruction.decisions:
             assert decision.choice in text
+            assert not isinstance(decision, Contradiction) or decision.other in text
+        for attribute in instruction.attributes:
+            assert all(key in text for key in attribute.keys)
     record = json.loads(page(instruction, "json"))
     assert record["name"] == name and len(record["constraints"]) == len(instruction.constraints)
 
@@ -41,11 +45,21 @@ def test_pages_begin_with_what_a_program_needs(name: str) -> None:
     """Summary, operands and types come before the details; lines fit a terminal."""
     lines = page(instructions()[name]).splitlines()
     headings = [line.partition(" (")[0] for line in lines[1:] if line and not line.startswith(" ")]
-    order = ["Class, pipe and status", "Operands", "Source operands in the text", "Element types", "Result",
-             "Attributes", "Constraints", "Accuracy", "Decisions", "Sources"]  # fmt: skip
+    order = ["Class, pipe and status", "Also written", "Operands", "Source operands in the text",
+             "Element types", "Result", "Attributes", "Constraints", "Accuracy", "Changes of the language",
+             "Sources", "Decisions"]  # fmt: skip
     assert headings == [h for h in order if h in headings]
     assert lines[0].startswith(f"{name}: ")
     assert all(len(line) <= WIDTH or " " not in line.strip() for line in lines)
+
+
+def test_pages_name_other_spellings_and_what_changed() -> None:
+    assert "\nAlso written\n  tmatmul_acc\n" in page(instructions()["tmatmul.acc"])
+    assert "\nAlso written\n  memref_alloc (in Python)\n" in page(instructions()["memref.alloc"])
+    record = json.loads(page(instructions()["tcvt"], "json"))
+    assert [c["kind"] for c in record["changes"]] == ["default"] and record["also"] == []
+    assert "  2026-08 default: no sat_mode: " in page(instructions()["tcvt"])
+    assert any("other_source" in d for d in record["decisions"])
 
 
 def test_names_are_found_in_any_spelling() -> None:

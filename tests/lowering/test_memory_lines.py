@@ -9,6 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from jax.sharding import PartitionSpec
 
 import pto_jax as pto
 from pto_jax.examples import example
@@ -28,7 +29,7 @@ def _lines(offset: Any, stride: Any, count: Any, length: Any, by_row: bool) -> L
 @jax.jit
 def _both(buffer: Any, words: Any, offset: Any, stride: Any, count: Any, length: Any) -> Any:
     found = [_lines(offset, stride, count, length, by_row) for by_row in (True, False)]
-    return [(lines.read(buffer, SHAPE), lines.write(buffer, words)) for lines in found]
+    return [(lines.read(buffer, SHAPE), lines.write(buffer, words, words.dtype)) for lines in found]
 
 
 @pytest.mark.parametrize(("offset", "stride"), PLACES)
@@ -58,11 +59,36 @@ def test_lines_are_read_and_written_in_their_order_inside_the_buffer_only(offset
 
 @pytest.mark.parametrize("name", ["rmsnorm", "softmax", "masked_tile", "grid_reduction"])
 @pytest.mark.parametrize("numerics", ["fast", "exact"])
-def test_a_batch_of_affine_windows_has_neither_gathers_nor_scatters(name: str, numerics: Any) -> None:
+def test_a_batch_of_affine_windows_is_moved_by_lines(name: str, numerics: Any) -> None:
     shipped = example(name)
     kernel = pto.compile(pto.load(shipped.path), numerics=numerics, grid=shipped.grid)
     given = [shipped.arguments()[a.name] for a in kernel.arguments]
     axes = [0 if value.ndim else None for value in given]
     batch = [np.stack([value, value]) if value.ndim else value for value in given]
     text = jax.jit(jax.vmap(kernel, in_axes=axes)).lower(*batch).compile().as_text()
-    assert text is not None and not re.findall(r" (?:gather|scatter)\(", text)
+    assert text is not None and " scatter(" not in text
+    # Of a gather, whole lines are taken at once.
+    taken = re.findall(r" gather\(.*slice_sizes=\{(?:\d+,)*(\d+)\}", text)
+    assert len(taken) == text.count(" gather(") and all(int(width) > 1 for width in taken)
+
+
+def test_lines_vary_over_a_mesh_as_what_they_are_made_of() -> None:
+    mesh = jax.sharding.Mesh(np.array(jax.devices()[:2]), ("i",))
+    buffer, words = np.arange(1, SIZE + 1, dtype=np.uint32), np.arange(24, dtype=np.uint32).reshape(SHAPE)
+    with x64():
+        counts = np.array([1, 4], np.int64)
+
+        def part(buffer: Any, words: Any, count: Any) -> Any:
+            lines = _lines(np.int64(30), np.int64(3), count[0], np.int64(6), True)
+            return lines.read(buffer, SHAPE)[None], lines.write(buffer, words, words.dtype)[None]
+
+        whole, split = PartitionSpec(), PartitionSpec("i")  # type: ignore[no-untyped-call]
+        mapped = jax.shard_map(part, mesh=mesh, in_specs=(whole, whole, split), out_specs=split)
+        read, written = jax.jit(mapped)(buffer, words, counts)
+    assert (np.count_nonzero(read, axis=(1, 2)) == [6, 6 + 6 + 4 + 1]).all()
+    for count, one in zip(counts, np.asarray(written), strict=True):
+        wanted = buffer.copy()
+        for line in range(count):
+            end = min(SIZE, 36 + 3 * line)
+            wanted[30 + 3 * line : end] = words[line, : end - 30 - 3 * line]
+        np.testing.assert_array_equal(one, wanted)

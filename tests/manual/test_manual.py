@@ -61,6 +61,7 @@ def test_the_example_on_an_instruction_page_is_accepted(name: str) -> None:
     [
         ("tile_buf", "tile"), ("!pto.tile_buf", "tile"), ("TILE", "tile"), ("ptr", "types"),
         ("grammar", "grammar"), ("scf", "grammar"), ("profiles", "profiles"), ("a5", "profiles"),
+        ("events", "events"), ("flags", "events"), ("barrier", "barrier"),
         ("pto.TADD", "tadd"), ("tmatmul_mx", "tmatmul.mx"), ("pto.tmatmul_acc", "tmatmul.acc"),
     ],
 )  # fmt: skip
@@ -91,6 +92,19 @@ def test_pages_name_everything_of_the_tables() -> None:
         str(p.capacity[enums.Loc.VEC] // 1024) for p in PROFILES.values()
     ]
     assert "#pto<round_mode NONE>: NONE, RINT, ROUND, FLOOR, CEIL, TRUNC, ODD" in manual("grammar")
+
+
+def test_the_page_on_events_has_every_pipe_class_and_instruction_of_order() -> None:
+    page = " ".join(manual("events").split())
+    assert all(f"PIPE_{p.name} " in page for p in enums.Pipe)
+    assert all(f" {e.name} PIPE_" in page for e in enums.PipeEventType)
+    ordering = [i for i in instructions().values() if i.traits.order is not None]
+    assert len(ordering) > 15 and all(re.search(rf"\b{re.escape(i.name)}\b", page) for i in ordering)
+
+
+def test_no_page_hides_an_instruction() -> None:
+    named = {key for t in topics().values() for key in (t.name, *t.also)}
+    assert not named & set(instructions())
 
 
 def test_pages_in_other_styles() -> None:

@@ -114,7 +114,7 @@ def test_results_of_other_float_types_and_the_usual_idiom() -> None:
 
 
 def test_arrays_of_other_libraries_and_lists() -> None:
-    torch = pytest.importorskip("torch")
+    torch = pytest.importorskip("torch", reason="PyTorch is no dependency")
     np.testing.assert_array_equal(HALF(torch.from_numpy(X)), HALF(X))
 
 

@@ -85,6 +85,20 @@ def test_vmap_and_scan_over_layers() -> None:
     np.testing.assert_array_equal(deep, nn.linear(nn.linear(nn.linear(x, w[0]), w[1]), w[2]))
 
 
+@pytest.mark.parametrize("scale", [None, 0.05, normal(3)[:, None] ** 2 + 0.01])
+def test_a_batch_is_more_rows_of_one_product(scale: Any) -> None:
+    x, w = normal(3, 20), normal(20, 8)
+    axes = (0, None if np.ndim(scale) == 0 else 0)
+    found = jax.vmap(lambda x, s: nn.linear(x, w, scale=s), axes)(x, scale)
+    each = scale if np.ndim(scale) else [scale] * 3
+    wanted = np.stack([nn.linear(one, w, scale=s) for one, s in zip(x, each, strict=True)])
+    np.testing.assert_array_equal(found, wanted)
+    # By itself each example would be padded to 16 rows, as it is where weights differ.
+    merged = jax.make_jaxpr(jax.vmap(nn.linear, (0, None)))(x, w)
+    apart = jax.make_jaxpr(jax.vmap(nn.linear))(x, np.stack([w] * 3))
+    assert "[3,16,64]" in str(apart) and "[3,16,64]" not in str(merged)
+
+
 @pytest.mark.parametrize("dtype", ["bfloat16"])
 def test_half_precision_activations_stay_what_they_are(dtype: str) -> None:
     x, w = jnp.asarray(normal(4, 16), dtype), normal(16, 8)

@@ -28,7 +28,7 @@ READS = frozenset(
 )
 SIZE = frozenset(
     "texpands trowexpand tcolexpand tfillpad_expand textract textract_fp timg2col tci ttri trandom "
-    "tquant_mx tquant_dn".split()
+    "tquant_mx tquant_dn tmov_zz".split()
 )
 ELEMENT = frozenset("tcvt tpack tmov_fp/cpu_sim tmov_fp/a5 tadddeqrelu/cpu_sim tdequant/cpu_sim".split())
 #: The fill value is a part of the destination's type.

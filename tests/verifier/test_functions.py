@@ -181,3 +181,31 @@ def test_a_fragment_needs_no_entry() -> None:
 def test_a_name_belongs_to_one_function() -> None:
     function = Function("f", (), Region((Op("return"),)), private=True)
     assert rules(verify(Program((function, function)))) == ["function"]
+
+
+FIFO = '{name = "q", size = 4096, location = #pto.address_space<vec>, auto = true} -> i32'
+IMPORT = '%q = pto.import_reserved_buffer {name = "q", peer_func = @peer} -> i32'
+NAMED = 'func.func public @{}() attributes {{pto.ptodsl.logical_name = "helper"}} {{ return }}'
+
+
+@pytest.mark.parametrize(
+    ("body", "inner", "backend", "found"),
+    [
+        (IMPORT, "", "emitc", []),
+        (IMPORT, "func.call @low() : () -> () ", "emitc", ["back-end"]),
+        (IMPORT, "func.call @low() : () -> () ", "vpto", []),
+        ("func.call @one() : () -> () ", "", "emitc", []),
+        ("func.call @one() : () -> () func.call @two() : () -> () ", "", "emitc", ["back-end"]),
+        ("func.call @one() : () -> () func.call @two() : () -> () ", "", "vpto", []),
+    ],
+)
+def test_child_modules_of_two_back_ends(body: str, inner: str, backend: str, found: list[str]) -> None:
+    """A peer is taken over without what it calls; wrappers have the logical names of functions."""
+    helpers = NAMED.format("one") + NAMED.format("two")
+    first = (
+        f'module attributes {{pto.backend = "{backend}"}} {{ func.func @f() {{ {body} return }} {helpers} }}'
+    )
+    low = 'module attributes {pto.backend = "vpto"} { func.func public @low() { return } '
+    peer = f"func.func public @peer() {{ {inner} %b = pto.reserve_buffer {FIFO} return }} }}"
+    diagnostics = verify(parse(f"module {{ {first} {low} {peer} }}"), "a5")
+    assert [d.rule for d in diagnostics if d.severity == "error"] == found

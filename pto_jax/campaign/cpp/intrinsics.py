@@ -35,7 +35,7 @@ def text(call: Call) -> str:
 def _not_simulated(call: Call) -> str | None:
     """What the simulator declares but does not define."""
     name = call.bound.instruction.name
-    if name in _DECLARED:
+    if name in _LACKED:
         return "the simulator has no such instruction"
     if name == "trowsum" and call.tile("src").rows != call.tile("dst").rows:
         return "dst has other rows than src; the simulator's sums over rows take equal ones"
@@ -257,7 +257,7 @@ def _quantise(call: Call) -> str:
 
 
 def _quantise_blocks(call: Call) -> str:
-    grouped = int(not along_rows(call.bound.instruction.name, call.bound.attrs))
+    grouped = int(not along_rows(call.bound.attrs))
     interleaved = ["true"] if call.attribute("interleave") else []
     template = _template(str(grouped), member(algorithm(call.bound.attrs)), *interleaved)
     pointers = ", ".join(f"&{call.names[n]}" for n in ("exp", "max", "scaling"))
@@ -302,7 +302,7 @@ def _load(call: Call) -> str:
 _PARTIAL = _ordered("dst", "src0", "src1", "dstIdx", "src0Idx", "src1Idx")
 _PAIRS = _ordered("dst1", "dst0", "src1", "src0")
 #: What the simulator's headers lack or restrict.
-_DECLARED = frozenset({"taddreluconv", "tsubreluconv"})
+_LACKED = frozenset({"taddrelu", "taddreluconv", "tsubreluconv", "hashfind"})
 _OF_ONE_TYPE = frozenset({"tadd", "taddc", "tsubc", "taddsc", "tsubsc", "tabs"})
 _BY_VALUE = frozenset({"tsqrt"})
 _SCRATCH_LIKE_RESULT = frozenset({"txors", "trems"})
@@ -314,13 +314,19 @@ _SCRATCH = frozenset(
 )
 _NAMES = {
     **{f"{n}.mx{s}": f"{n.upper()}_MX" for n in ("tgemv", "tmatmul") for s in ("", ".acc", ".bias")},
+    "tconcatidx": "TCONCAT",
     "tquant_dn": "TQUANT",
     "tquant.mx": "TQUANT",
 }
 #: Algorithms that are not called as the function they compute.
 _ALGORITHMS = {"trems": "RemS", "tfmods": "FmodS"}
 _MODES = "sets a mode that the C++ interface has no intrinsic for"
-_ABSENT = {"tpack": "has no intrinsic", "sethf32mode": _MODES, "settf32mode": _MODES}
+_ABSENT = {
+    "tpack": "has no intrinsic",
+    "tmov.zz": "moves exponents, which the simulator does not",
+    "sethf32mode": _MODES,
+    "settf32mode": _MODES,
+}
 _SPECIAL: Mapping[str, Text] = {
     **{n: _with_mode("dst", "src0", "src1") for n in ("tcmp", "tcmps")},
     **dict.fromkeys(("tfillpad", "tfillpad_inplace", "tfillpad_expand"), _pad),

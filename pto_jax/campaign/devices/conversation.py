@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from ...errors import DeviceError
-from .process import OUTPUT_BYTES, ending, last_lines, plain
+from .process import OUTPUT_BYTES, dying_with_us, ending, last_lines, plain
 
 #: Bytes of the first line of an answer, of the error stream in messages, and of one read.
 _LINE, _TAIL, _READ = 4096, 4096, 1 << 18
@@ -42,7 +42,7 @@ class Conversation:
         self._timeout = timeout
         try:
             self._process = subprocess.Popen(
-                words,
+                dying_with_us(words),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,

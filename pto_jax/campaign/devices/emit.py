@@ -17,6 +17,7 @@ from ...files import folder_replacing, load_arrays, save_arrays, write_text
 from ...generate.options import PRESETS
 from ...generate.programs import Case, generate
 from ...generate.state import Input
+from ...ir.dtypes import unpack_pairs
 from ...ir.types import PartitionViewType, TensorViewType, TileType
 from ...profiles import CPU_SIM, ProfileName
 from ...runtime.array_files import REGION, convert_input
@@ -305,5 +306,5 @@ def _words(old: Input, array: Any) -> Any:
     d = old.type.dtype
     words = np.ascontiguousarray(array).view(d.word)
     if d.packed and isinstance(old.type, PartitionViewType | TensorViewType):
-        words = np.stack([words & 15, words >> 4], axis=-1).reshape(*words.shape[:-1], -1)
+        words = unpack_pairs(words)
     return words

@@ -21,7 +21,7 @@ from ...errors import DeviceError, FileError
 from ...files import load_arrays, save_arrays
 from ...generate.programs import Case
 from ...generate.state import Input
-from ...ir.dtypes import DType
+from ...ir.dtypes import DType, pack_pairs, unpack_pairs
 from ...ir.program import Program, attrs
 from ...ir.types import ScalarType, TileType, VectorType
 from ...runtime.array_files import REGION, storable
@@ -101,7 +101,7 @@ def _output(case: Case, name: str, array: Array, region: Array | None) -> Output
         raise DeviceError(f"output {name}: found {array.dtype}, elements of {d} are {d.word} words")
     words = np.ascontiguousarray(array).view(d.word)
     if _pairs(case, name, d):
-        words = np.stack([words & 15, words >> 4], axis=-1).reshape(*words.shape[:-1], -1)
+        words = unpack_pairs(words)
     if words.size != np.prod(shape, dtype=np.int64):
         raise DeviceError(f"output {name}: found shape {array.shape}, {shape} elements are needed")
     return Output(d, words.reshape(shape), _region(name, t, region) if isinstance(t, TileType) else None)
@@ -138,8 +138,7 @@ def _pairs(case: Case, name: str, d: DType) -> bool:
 
 def _stored(d: DType, words: Array, pairs: bool) -> Array:
     if pairs:
-        packed: Array = words[..., 0::2] | words[..., 1::2] << np.uint8(4)
-        return packed
+        return pack_pairs(words)
     if d.name == "i1":
         return words.view(np.bool_)
     return storable(np.ascontiguousarray(words).view(d.numpy).reshape(words.shape))

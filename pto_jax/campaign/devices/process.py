@@ -9,9 +9,11 @@ import shutil
 import signal
 import string
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from ...errors import ArgumentError, DeviceError
@@ -91,6 +93,25 @@ class Ended:
         return f"{what}: {self.tail}" if self.tail else what
 
 
+def dying_with_us(words: Sequence[str]) -> list[str]:
+    """A command that is killed when this process is, where the system has a tool for that.
+
+    Others notice at the end of their input, or when they have answered.
+    """
+    return [*_death_signal(), *words]
+
+
+@cache
+def _death_signal() -> tuple[str, ...]:
+    """What stands before a command that gets a signal at the death of its parent; nothing where it fails."""
+    tool = shutil.which("setpriv")
+    if tool is None:
+        return ()
+    before = (tool, "--pdeathsig", "KILL", "--")
+    tried = subprocess.run([*before, sys.executable, "-c", ""], capture_output=True, stdin=subprocess.DEVNULL)
+    return before if tried.returncode == 0 else ()
+
+
 def execute(
     words: Sequence[str],
     folder: Path,
@@ -112,7 +133,7 @@ def execute(
     with error_file.open("wb") as errors:
         try:
             process = subprocess.Popen(
-                words,
+                dying_with_us(words),
                 stdin=subprocess.DEVNULL,
                 stdout=errors if inside else subprocess.DEVNULL,
                 stderr=errors,

@@ -11,7 +11,7 @@ from .progress import duration
 _SLOW = {"eager": 0.4, "profile": 0.4, "trace": 0.3, "jit": 1.0, "fast": 1.0, "lockstep": 1.0}
 #: What lockstep programs are made of, and what they have not.
 _LOCKSTEP = "straight lines of 20 instructions on tiles"
-_RATE = "1000 programs/s once a minute of compiling is over"
+_RATE = "hundreds of programs/s once a minute of compiling is over"
 _LEFT_OUT = "control flow, memory, matrix, pipes, cores, 64-bit types"
 
 
@@ -33,7 +33,8 @@ about 2 programs/s, 1000 programs in 8 min 20 s; without --tested, --against and
 
 def _programs(plan: Plan) -> str:
     if plan.programs:
-        return "1 file" if len(plan.programs) == 1 else f"{len(plan.programs)} files"
+        files = "1 file" if len(plan.programs) == 1 else f"{len(plan.programs)} files"
+        return f"{files}, mutated" if plan.mutate else files
     what = "functions over pointers" if plan.form == "kernel" else "generated programs"
     return _LOCKSTEP if plan.lockstep else f"{what} ({' '.join(plan.presets) or 'all presets'})"
 

@@ -10,17 +10,22 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TextIO
+from typing import TYPE_CHECKING, Any, TextIO
 
 from ...errors import ArgumentError
+from ...profiles import PROFILE_NAMES
 from ..known import named
 from .announcement import announcement
 from .block import Block
+from .goal import bins_to_json
 from .identity import differences, identity
 from .plan import Plan
 from .pool import Pool
 from .progress import Progress
 from .store import Store
+
+if TYPE_CHECKING:
+    from .cluster import Cluster
 
 #: Seconds after which results are kept at the latest.
 SAVED = 1.0
@@ -52,6 +57,8 @@ class Setup:
     first_new: bool = False
     #: After which the campaign ends.
     seconds: float = math.inf
+    #: A Dask scheduler whose workers execute the blocks; ``workers`` do without.
+    scheduler: str | None = None
 
 
 @dataclass(frozen=True)
@@ -109,7 +116,7 @@ def _executed(setup: Setup, store: Store, progress: Progress, todo: Iterator[Blo
         return reason
     changed: dict[int, Block] = {}
     saved = time.monotonic()
-    with _Interrupt() as interrupt, Pool(setup.plan, setup.workers, progress.say, setup.memory) as pool:
+    with _Interrupt() as interrupt, _pool(setup, progress) as pool:
         try:
             for update in pool.run(todo):
                 if update is not None:
@@ -125,6 +132,16 @@ def _executed(setup: Setup, store: Store, progress: Progress, todo: Iterator[Blo
         finally:
             _save(store, setup, pool, changed)
     return FINISHED
+
+
+def _pool(setup: Setup, progress: Progress) -> Pool | Cluster:
+    """Who executes the blocks: processes of this machine, or the workers of a cluster."""
+    if setup.scheduler is None:
+        return Pool(setup.plan, setup.workers, progress.say, setup.memory)
+    from .cluster import Cluster
+
+    progress.say(f"blocks of {setup.plan.batch} cases go to the workers of {setup.scheduler}")
+    return Cluster(setup.plan, setup.scheduler, progress.say, setup.memory)
 
 
 def _enough(setup: Setup, progress: Progress, new: int) -> str:
@@ -166,7 +183,8 @@ def _store(setup: Setup) -> Store:
     """A new store, or the one to be continued."""
     wanted = identity(setup.plan, setup.process, setup.processes)
     if not setup.resume or setup.store is None or not Path(setup.store).exists():
-        return Store.create(setup.store, {**wanted, "started": time.time()})
+        bins = {} if setup.plan.goal is None else {"bins": _bins(setup.plan)}
+        return Store.create(setup.store, {**wanted, **bins, "started": time.time()})
     store = Store.open(setup.store)
     campaign = store.campaign()
     longer = setup.plan.count > campaign["count"]
@@ -186,6 +204,14 @@ def _store(setup: Setup) -> Store:
     return store
 
 
+def _bins(plan: Plan) -> dict[str, int]:
+    """The bins of a plan's goal; ArgumentError for what is no goal."""
+    from .goal_file import read_goal
+
+    assert plan.goal is not None
+    return bins_to_json(read_goal(plan.goal, plan.profiles or PROFILE_NAMES))
+
+
 def _discard(store: Store, kept: bool) -> None:
     """Close a store; one in which nothing is was made for a campaign that cannot be executed."""
     store.close()
@@ -193,7 +219,7 @@ def _discard(store: Store, kept: bool) -> None:
         store.path.unlink(missing_ok=True)
 
 
-def _save(store: Store, setup: Setup, pool: Pool, changed: dict[int, Block]) -> None:
+def _save(store: Store, setup: Setup, pool: Pool | Cluster, changed: dict[int, Block]) -> None:
     """Keep what is done of the blocks that changed; they are unchanged then."""
     if not changed:
         return

@@ -1,54 +1,123 @@
-"""What programs have in them: cells of instruction x element type x attribute x region kind x layout."""
+"""What programs have in them, as cells of coverage.
+
+A cell is ``instruction|dtype|attribute|region|layout|operands|control``, its parts in the order of
+:data:`PARTS`.
+"""
 
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Collection, Iterator
 from enum import IntEnum
 from functools import lru_cache
+from typing import Literal, TypeAlias, get_args
 
 from ... import isa
-from ...generate.options import layout_name
-from ...ir.program import AttrValue, Op, Program, Value
+from ...generate.options import Region, layout_name
+from ...ir.program import Attrs, AttrValue, Op, Program, Value
 from ...ir.types import TileType
+from ...isa.declare import Instruction
+from ...isa.effects import operands_of, traits_of
 
+#: What the parts of a cell are.
+PARTS = ("instruction", "type", "attribute", "region", "layout", "operands", "control")
+#: Kinds of valid regions. A part is ``odd`` with an odd number of rows or columns, else ``partial``.
+REGIONS: tuple[Region, ...] = get_args(Region)
+#: What surrounds an operation, the innermost of it: nothing, a loop, a branch, a function that is called.
+Control: TypeAlias = Literal["straight", "loop", "branch", "call"]
+CONTROLS: tuple[Control, ...] = get_args(Control)
+#: Optional operands of which none is there.
+NO_OPERANDS = "none"
 #: Numbers of attributes up to this one are cells of their own; those beyond share one.
 _LARGEST = 16
+_AROUND: dict[str, Control] = {"for": "loop", "while": "loop", "if": "branch", "switch": "branch"}
 
 
 def of_program(program: Program) -> Counter[str]:
-    """Cells of a program, ``instruction|dtype|attribute|region|layout``, with how often each occurs.
+    """Cells of a program with how often each occurs.
 
     The element type is that of the result. Each attribute gives a cell, ``-`` stands for none. The region
-    kind (``full``, ``partial``, ``empty``, ``dynamic``, ``-`` without tiles) and the layout are those of
-    the first tile, results before sources.
+    kind (one of :data:`REGIONS`, ``-`` without tiles) and the layout are those of the first tile, results
+    before sources. ``operands`` are the optional ones that are there, joined by ``+``, ``-`` where none is
+    declared; ``control`` is one of :data:`CONTROLS`.
 
     >>> import pto_jax as pto
     >>> dict(of_program(pto.parse("tneg %dst, %src : !pto.tile<16x16xf32>")))
-    {'tneg|f32|-|full|row': 1}
+    {'tneg|f32|-|full|row|-|straight': 1}
     """
     cells: Counter[str] = Counter()
-    for op in program.walk():
-        cells.update(_cells(op))
+    entries = {f.name for f in program.entries}
+    for function in program.functions:
+        outside: Control = "straight" if program.fragment or function.name in entries else "call"
+        for op in function.body.ops:
+            for inner, control in _with_control(op, outside):
+                cells.update(_cells(inner, control))
     return cells
 
 
-def _cells(op: Op) -> tuple[str, ...]:
-    operands = (*op.destinations, *op.ins)
-    tile = next((v.type for v in operands if isinstance(v.type, TileType)), None)
-    attributes = tuple((n, _shown(v)) for n, v in op.attributes)
-    return _named(op.name, _element(operands), attributes, tile)
+def _with_control(op: Op, around: Control) -> Iterator[tuple[Op, Control]]:
+    yield op, around
+    if not op.regions:
+        return
+    regions = traits_of(op).regions
+    inside = _AROUND.get(regions.runs, around) if regions is not None else around
+    for region in op.regions:
+        for inner in region.ops:
+            yield from _with_control(inner, inside)
+
+
+def _cells(op: Op, control: Control) -> tuple[str, ...]:
+    instruction = isa.find(op.name)
+    if instruction is None:
+        return ()
+    values = (*op.destinations, *op.ins)
+    tile = next((v.type for v in values if isinstance(v.type, TileType)), None)
+    there = operands_of(op) if optional(instruction) else ()
+    region = "-" if tile is None else region_of(tile)
+    layout = "-" if tile is None else layout_name(tile)
+    operands = operands_part(instruction, there)
+    return named(
+        (op.name, _element(values), region, layout, operands, control), attributes_part(op.attributes)
+    )
 
 
 @lru_cache(maxsize=1 << 16)
-def _named(
-    name: str, element: str, attributes: tuple[tuple[str, str], ...], tile: TileType | None
-) -> tuple[str, ...]:
-    if name not in isa.instructions():
-        return ()
-    region = "-" if tile is None else _region(tile)
-    layout = "-" if tile is None else layout_name(tile)
-    listed = [f"{n}={v}" for n, v in attributes] or ["-"]
-    return tuple(f"{name}|{element}|{a}|{region}|{layout}" for a in listed)
+def named(parts: tuple[str, str, str, str, str, str], attributes: tuple[str, ...]) -> tuple[str, ...]:
+    """A cell for each attribute of an operation, whose other parts are given in the order of a cell.
+
+    >>> named(("tcvt", "f16", "odd", "row", "-", "loop"), ("rmode=RINT", "sat=true"))[1]
+    'tcvt|f16|sat=true|odd|row|-|loop'
+    """
+    name, element, *rest = parts
+    return tuple("|".join((name, element, attribute, *rest)) for attribute in attributes)
+
+
+def attributes_part(attributes: Attrs) -> tuple[str, ...]:
+    """The attributes of an operation as parts of cells, ``-`` where it has none."""
+    return tuple(f"{n}={shown(v)}" for n, v in attributes) or ("-",)
+
+
+def optional(instruction: Instruction) -> tuple[str, ...]:
+    """The optional operands of an instruction, in the order of their declaration."""
+    return tuple(o.name for o in instruction.operands if o.optional)
+
+
+def operands_part(instruction: Instruction, there: Collection[str]) -> str:
+    """The part of a cell that says which optional operands are there."""
+    known = optional(instruction)
+    return "+".join(n for n in known if n in there) or NO_OPERANDS if known else "-"
+
+
+def region_of(tile: TileType) -> Region:
+    """The kind of a tile's valid region."""
+    rows, cols = tile.valid
+    if rows is None or cols is None:
+        return "dynamic"
+    if 0 in tile.valid:
+        return "empty"
+    if tile.is_full:
+        return "full"
+    return "odd" if rows % 2 or cols % 2 else "partial"
 
 
 def _element(operands: tuple[Value, ...]) -> str:
@@ -57,15 +126,7 @@ def _element(operands: tuple[Value, ...]) -> str:
     return next((d.name for d in types if d is not None), "-")
 
 
-def _region(tile: TileType) -> str:
-    if not tile.is_static:
-        return "dynamic"
-    if 0 in tile.valid:
-        return "empty"
-    return "full" if tile.is_full else "partial"
-
-
-def _shown(value: AttrValue) -> str:
+def shown(value: AttrValue) -> str:
     """A value of an attribute as part of a cell: without the bar that parts them, of few kinds."""
     if isinstance(value, IntEnum):
         return value.name

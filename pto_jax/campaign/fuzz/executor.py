@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
+from ...generate.programs import Case
 from ..comparison import Outcome
 from ..recorder import Record
 from .batch import Batch, Failure, joined
@@ -58,8 +59,12 @@ def failure(outcome: Outcome, record: Record) -> Failure:
         record.cause,
         outcome.message,
         record.folder,
-        _detail(outcome) | ({"types": record.types} if record.types else {}),
+        _detail(outcome) | _origin(outcome.case) | ({"types": record.types} if record.types else {}),
     )
+
+
+def _origin(case: Case) -> dict[str, Any]:
+    return {"origin": "; ".join(case.origin)} if case.origin else {}
 
 
 def _detail(outcome: Outcome) -> dict[str, Any]:

@@ -10,6 +10,7 @@ from typing import Protocol
 from ...errors import ArgumentError
 from ...generate.options import PRESETS, Options
 from ...generate.programs import Case, generate
+from ...profiles import PROFILE_NAMES
 from ..comparison import Outcome, compare_cases
 from ..kernels import kernel, kernels_only
 from ..machines import machine
@@ -77,7 +78,7 @@ class CaseExecutor(Executor):
         self._seed, self._recorder, self._beat = plan.seed, recorder, beat
         self._reference = machine(plan.reference, plan.dut_timeout)
         self._tested = machine(plan.tested, plan.dut_timeout)
-        self._source = _source(plan)
+        self._source = source_of(plan)
         self.notes = self._source.notes
         both = (self._reference, self._tested)
         self.one_by_one = not any(isinstance(m, BatchTarget) for m in both)
@@ -136,9 +137,17 @@ class CaseExecutor(Executor):
             return crash(self._seed, index, message)
 
 
-def _source(plan: Plan) -> Source:
+def source_of(plan: Plan) -> Source:
+    """Where the cases of a plan come from. ArgumentError, FileError and PtoError for a plan that has none."""
     if plan.programs:
         from .programs import Programs
 
         return Programs.of(plan)
-    return Generated.of(plan)
+    made = Generated.of(plan)
+    if plan.goal is None:
+        return made
+    from .aimed import Aimed
+    from .goal_file import read_goal
+
+    bins = read_goal(plan.goal, plan.profiles or PROFILE_NAMES)
+    return Aimed(made.seed, made.options, bins, made.kernels)

@@ -5,18 +5,31 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+import numpy as np
+
 from ... import isa
 from ...generate.programs import Case
+from ...ir.dtypes import F32
 from ...lockstep.opcodes import Opcode
 from ..report.text import table
 from .coverage import of_program
-from .executor_cases import Generated
+from .executor_cases import source_of
 from .plan import Plan
 
 #: Programs that are made to be counted; tables of lockstep.
 SAMPLE, TABLES = 400, 24
 _SHOWN = 12
-_PARTS = ("instruction", "element type", "attribute", "valid region", "layout")
+#: Words of f32: infinity, and the least normal number.
+_INFINITE, _NORMAL = 0x7F800000, 0x00800000
+_PARTS = (
+    "instruction",
+    "element type",
+    "attribute",
+    "valid region",
+    "layout",
+    "optional operands",
+    "surrounded by",
+)
 
 
 def explain(plan: Plan) -> str:
@@ -42,8 +55,8 @@ def explain(plan: Plan) -> str:
 
 
 def _generated(plan: Plan) -> Iterator[str]:
-    source = Generated.of(plan)
-    cases = [source.case(index) for index in range(plan.start, plan.start + SAMPLE)]
+    source = source_of(plan)
+    cases = [source.case(index, 0) for index in range(plan.start, plan.start + SAMPLE)]
     cells: Counter[str] = Counter()
     for case in cases:
         cells.update(of_program(case.program))
@@ -57,6 +70,7 @@ def _generated(plan: Plan) -> Iterator[str]:
             counted[cell.split("|")[number]] += count
         yield from _listed(part, counted)
     yield from _listed("programs", _properties(cases), SAMPLE)
+    yield from _listed("elements of f32 arguments", _values(cases))
 
 
 def _properties(cases: list[Case]) -> Counter[str]:
@@ -68,6 +82,29 @@ def _properties(cases: list[Case]) -> Counter[str]:
         counted["several functions"] += len(case.program.functions) > 1
         counted["control flow"] += any(name.startswith("scf.") for name in names)
         counted["a fragment"] += case.program.fragment
+    return counted
+
+
+def _values(cases: list[Case]) -> Counter[str]:
+    """What kinds of numbers the f32 arguments have, one kind each: the first that fits."""
+    counted: Counter[str] = Counter()
+    for case in cases:
+        for given in case.inputs.values():
+            if given.type.dtype == F32:
+                size = given.words.reshape(-1) & np.uint32(0x7FFFFFFF)
+                kinds = {
+                    "zero": size == 0,
+                    "NaN": size > _INFINITE,
+                    "infinity": size == _INFINITE,
+                    "subnormal": size < _NORMAL,
+                    "tie between two of f16": size & 0x1FFF == 0x1000,
+                    "tie between two of bf16": size & 0xFFFF == 0x8000,
+                }
+                found = np.select(list(kinds.values()), range(len(kinds)), len(kinds))
+                for name, n in zip(
+                    (*kinds, "other"), np.bincount(found, minlength=len(kinds) + 1), strict=True
+                ):
+                    counted[name] += int(n)
     return counted
 
 

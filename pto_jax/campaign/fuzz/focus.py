@@ -17,17 +17,17 @@ from functools import cache
 from typing import get_args
 
 from ...errors import ArgumentError
-from ...generate.options import LAYOUT_NAMES, STRAIGHT, Options, Region
+from ...generate.options import LAYOUT_NAMES, STRAIGHT, Options
 from ...generate.selection import catalogue, select
 from ...generate.values import RECIPES
 from ...ir.dtypes import TILE_DTYPES
 from ...isa.declare import InstructionClass
 from ...lockstep import opcodes as lockstep
-from ...lockstep.table import REGIONS
+from ...lockstep.table import REGIONS as LOCKSTEP_REGIONS
 from ...profiles import PROFILE_NAMES, ProfileName
 from ...text.names import canonical, suggestion
+from .coverage import REGIONS
 
-REGION_KINDS: tuple[Region, ...] = get_args(Region)
 CLASSES: tuple[InstructionClass, ...] = get_args(InstructionClass)
 
 
@@ -52,7 +52,7 @@ class Focus:
         choices: tuple[tuple[str, tuple[str, ...], Sequence[str]], ...] = (
             ("dtype", self.dtypes, [d.name for d in TILE_DTYPES]),
             ("layout", self.layouts, LAYOUT_NAMES),
-            ("region", self.regions, REGION_KINDS),
+            ("region", self.regions, REGIONS),
             ("values", self.values, RECIPES),
         )
         for option, given, allowed in choices:
@@ -60,10 +60,8 @@ class Focus:
             if unknown:
                 raise ArgumentError(f"--{option} {unknown[0]}; allowed: {' '.join(allowed)}")
         for name in self.only:
-            if name not in _generated():
-                raise ArgumentError(
-                    f"--only {name}: no generated instruction{suggestion(name, _generated())}"
-                )
+            if name not in generated():
+                raise ArgumentError(f"--only {name}: no generated instruction{suggestion(name, generated())}")
         for text in self.weights:
             _factor(text)
 
@@ -74,7 +72,7 @@ class Focus:
             only=frozenset(self.only) or options.only,
             dtypes=frozenset(self.dtypes),
             layouts=frozenset(self.layouts),
-            regions=tuple(k for k in REGION_KINDS if k in self.regions),
+            regions=tuple(k for k in REGIONS if k in self.regions),
             uneven=0.0 if self.regions else options.uneven,
             recipes=tuple(r for r in RECIPES if r in self.values) or options.recipes,
             factors=(*options.factors, *map(_factor, self.weights)),
@@ -86,7 +84,7 @@ class Focus:
 
     def in_lockstep(self, profiles: Sequence[ProfileName]) -> bool:
         """Whether programs that are made as arrays can follow it."""
-        if self.layouts or self.values or self.weights or not set(self.regions) <= set(REGIONS):
+        if self.layouts or self.values or self.weights or not set(self.regions) <= set(LOCKSTEP_REGIONS):
             return False
         return any(
             not self.only or set(self.only) <= set(lockstep.names(p)) for p in profiles or PROFILE_NAMES
@@ -105,13 +103,14 @@ class Focus:
 
 
 @cache
-def _generated() -> frozenset[str]:
+def generated() -> frozenset[str]:
+    """The instructions that generated programs concentrate on."""
     return frozenset(n for p in PROFILE_NAMES for n in catalogue(p, STRAIGHT.elements))
 
 
 def _factor(text: str) -> tuple[str, float]:
     name, _, number = text.partition("=")
-    known: Iterable[str] = (*CLASSES, *_generated())
+    known: Iterable[str] = (*CLASSES, *generated())
     if name not in known:
         raise ArgumentError(f"--weight {text}: no instruction or class {name}{suggestion(name, known)}")
     try:

@@ -15,13 +15,15 @@ from ...generate.programs import VERSION
 from .plan import Plan
 
 #: What is known about a campaign, and does not decide about its results.
-INCIDENTAL = frozenset({"device", "started", "rejected"})
+INCIDENTAL = frozenset({"device", "started", "rejected", "bins"})
 
 
 def identity(plan: Plan, process: int = 0, processes: int = 1) -> dict[str, Any]:
     """Everything that the rows of a store depend on, as JSON values."""
     files = {file: _digest(file) for file in plan.programs}
     plain = {**plan.to_json(), "programs": files}
+    if plan.goal is not None:
+        plain["goal_digest"] = _digest(plan.goal)
     if loaded():
         plain["extensions"] = {file: _digest(file) for file in loaded()}
     return {

@@ -31,12 +31,12 @@ class Plan:
     """Cases ``start`` to ``start + count - 1`` of a seed, in blocks of ``batch``, on two machines.
 
     Without ``profiles`` a case has one of those that its preset allows. ``presets`` are taken in turn, by
-    case index; ``focus`` says what generated programs concentrate on, and ``form`` whether they are functions
-    over pointers.
-    ``programs`` are files that replace generated programs, ``entry`` and ``grid`` what of them
-    is executed (all entry functions, generated numbers of blocks). ``lockstep`` makes and executes programs
-    as arrays, of tables with at most ``opcodes`` opcodes (None: large tables, for comparison by digests),
-    each for ``span`` cases in a row (None: what suits them).
+    case index; ``focus`` says what generated programs concentrate on, the file ``goal`` at which bins of
+    coverage they are aimed, and ``form`` whether they are functions over pointers.
+    ``programs`` are files that replace generated programs, with ``mutate`` changed a little after their first
+    turn; ``entry`` and ``grid`` say what of them is executed (all entry functions, generated numbers of
+    blocks). ``lockstep`` makes and executes programs as arrays, of tables with at most ``opcodes`` opcodes
+    (None: large tables, for comparison by digests), each for ``span`` cases in a row (None: what suits them).
     ``failures`` is the folder for failures, which are shrunk for ``shrink_seconds`` and ``shrink_calls`` of
     the machines each. ``case_timeout`` and ``dut_timeout`` are in seconds.
     """
@@ -50,8 +50,10 @@ class Plan:
     profiles: tuple[ProfileName, ...] = ()
     presets: tuple[str, ...] = ()
     focus: Focus = _EVERYTHING
+    goal: str | None = None
     form: Form = "any"
     programs: tuple[str, ...] = ()
+    mutate: bool = False
     entry: str | None = None
     grid: int | None = None
     lockstep: bool = False
@@ -188,12 +190,12 @@ _CHECKS: Mapping[str, Callable[[Any], bool]] = {
     **dict.fromkeys(("count", "batch"), _whole(1)),
     **dict.fromkeys(("grid", "opcodes", "span"), _or_none(_whole(1))),
     **dict.fromkeys(("reference", "tested"), _text),
-    **dict.fromkeys(("entry", "failures"), _or_none(_text)),
+    **dict.fromkeys(("entry", "failures", "goal"), _or_none(_text)),
     **dict.fromkeys(("shrink_seconds", "case_timeout", "dut_timeout"), _seconds),
     "profiles": lambda value: _names(value) and set(value) <= set(PROFILE_NAMES),
     "presets": lambda value: _names(value) and set(value) <= set(PRESETS),
     "programs": _names,
     "focus": _focus,
     "form": lambda value: value in get_args(Form),
-    "lockstep": lambda value: isinstance(value, bool),
+    **dict.fromkeys(("lockstep", "mutate"), lambda value: isinstance(value, bool)),
 }

@@ -102,10 +102,11 @@ class Pool:
                     piece = self._heard(worker)
                 elif self._overdue(worker):
                     piece = self._lost(worker, f"no answer within {self._limit(worker):g} s")
-                if block is not None and not block.todo:
-                    self._give(self._workers[worker.number], next(blocks, None))
                 if block is not None and piece is not None:
                     yield Update(block, piece)
+                # What gives out blocks may wait for the results of the last one.
+                if block is not None and not block.todo:
+                    self._give(self._workers[worker.number], next(blocks, None))
             yield None
 
     def _started(self, number: int, block: Block | None) -> _Worker:

@@ -1,14 +1,17 @@
 """The user's own programs as the cases of a campaign: their inputs, valid sizes and grids are generated.
 
 Case indices run through the programs first: case ``i`` executes program ``i mod n`` on its input number
-``i div n``. A program is an entry function of a file under one profile.
+``i div n``. A program is an entry function of a file under one profile. Mutated programs are other ones each
+time; the first time a program is executed as it is.
 """
 
 from __future__ import annotations
 
 import hashlib
+import random
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -28,6 +31,7 @@ from ...ir.program import FRAGMENT, Function, Program
 from ...ir.types import ScalarType, TileType, VectorType
 from ...isa.effects import traits_of
 from ...profiles import Profile
+from ..mutation import mutated
 from ..results import UNBOUNDED
 from .accuracy import bounds
 from .messages import Note
@@ -62,6 +66,11 @@ class Subject:
         """The arguments of the function, in order."""
         return arguments(self.program, self.function)
 
+    @property
+    def key(self) -> str:
+        """What tells it from other subjects, and is the same in every process."""
+        return f"{self.program.digest}:{self.function.name}:{self.profile.name}"
+
     def grid(self, wanted: int | None, rng: np.random.Generator) -> int:
         """A number of blocks: what is wanted, else more than one where the program asks for its number.
 
@@ -82,13 +91,17 @@ class Programs:
     subjects: list[Subject] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     attempts: int = ATTEMPTS
+    #: Whether programs are mutated after their first turn.
+    mutate: bool = False
+    #: Machines of one arithmetic: inexact results have no bounds.
+    exact: bool = False
 
     @staticmethod
     def of(plan: Plan) -> Programs:
         """The programs of a plan; PtoError when none can be executed."""
-        made = Programs(plan.seed, plan.grid)
+        made = Programs(plan.seed, plan.grid, mutate=plan.mutate)
         kinds = {m.partition(":")[0] for m in (plan.reference, plan.tested)}
-        exact = any(kinds <= alike for alike in _ALIKE)
+        made.exact = exact = any(kinds <= alike for alike in _ALIKE)
         for file in plan.programs:
             for profile in plan.profiles or (None,):
                 try:
@@ -106,7 +119,10 @@ class Programs:
         """The case of an index, with the contents of one attempt; programs take turns."""
         number, which = divmod(index, len(self.subjects))
         subject = self.subjects[which]
-        said = f"{self.seed}:{number}:{subject.program.digest}:{subject.function.name}:{subject.profile.name}"
+        origin: tuple[str, ...] = ()
+        if self.mutate and number:
+            subject, origin = _mutant(subject, f"{self.seed}:{number}:{subject.key}", self.exact)
+        said = f"{self.seed}:{number}:{subject.key}"
         identity = hashlib.sha256(said.encode()).hexdigest()[:16]
         rng = np.random.default_rng((int(identity, 16), attempt))
         late = attempt >= self.attempts // 2
@@ -114,7 +130,20 @@ class Programs:
         inputs = dict(_inputs(subject, rng, number + attempt, late, grid))
         entry = None if subject.program.fragment else subject.function.name
         ulp = subject.ulp
-        return Case(identity, self.seed, index, subject.profile, subject.program, inputs, ulp, grid, entry)
+        program, profile = subject.program, subject.profile
+        return Case(identity, self.seed, index, profile, program, inputs, ulp, grid, entry, origin)
+
+
+@lru_cache(maxsize=4)
+def _mutant(subject: Subject, said: str, exact: bool) -> tuple[Subject, tuple[str, ...]]:
+    """A subject with another program, by a text that decides on it, and what was changed."""
+    made = mutated(subject.program, subject.profile, random.Random(said))
+    program = resolve(made.program).program
+    function = program.function(subject.function.name) or program.entries[0]
+    ulp = {} if exact else bounds(program, function)
+    pool = tuple(numbers((program,)))
+    changes = made.changes or ("nothing was changed: no mutation is legal",)
+    return replace(subject, program=program, function=function, pool=pool, ulp=ulp), (subject.file, *changes)
 
 
 def _subjects(file: str, profile: str | None, entry: str | None, exact: bool) -> list[Subject]:

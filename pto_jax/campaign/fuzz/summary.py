@@ -8,10 +8,13 @@ from collections.abc import Iterator
 
 from ..junit import JunitCase, Kind
 from ..known import named
+from .goal import bins_of_json, goal_lines
 from .store import Store
 
 #: Causes that are shown, and the length of a line.
 CAUSES, WIDTH = 10, 160
+#: Bins of a goal that are named because they are not reached.
+UNREACHED = 40
 _KINDS = ("equal", "refused", "stopped", "different", "crashed")
 
 
@@ -42,6 +45,8 @@ def _lines(store: Store, known: frozenset[str]) -> Iterator[str]:
     cells = [c.split("|") for c in store.coverage()]
     instructions, types = len({c[0] for c in cells}), len({c[1] for c in cells} - {"-"})
     yield f"coverage: {len(cells)} cells, {instructions} instructions, {types} element types"
+    if bins := bins_of_json(campaign.get("bins", {})):
+        yield from goal_lines(bins, store.coverage(), UNREACHED)
     yield f"store: {store.name}"
 
 

@@ -14,14 +14,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from ...errors import ArgumentError
-from ...ir.program import FRAGMENT, Function, Op, Program, Region, Value, attrs
+from ...generate.options import layout_name
 from ...lockstep import values
+from ...lockstep.opcodes import Opcode
 from ...lockstep.programs import draw
 from ...lockstep.stream import CHUNK, FILLED, Mode, Runner, coverage
 from ...lockstep.table import Table
 from ..comparison import compare_case
 from ..fuzz.batch import Batch, Failure
-from ..fuzz.coverage import of_program
+from ..fuzz.coverage import attributes_part, named, operands_part
 from ..fuzz.executor import Executor, failure
 from ..fuzz.plan import Plan
 from ..machines import machine
@@ -121,25 +122,21 @@ def covered_cells(table: Table, seed: int, start: int, end: int) -> Counter[str]
 def _named(table: Table, counts: NDArray[np.int64]) -> Counter[str]:
     coverage: Counter[str] = Counter()
     for per_region, cells in zip(counts.tolist(), _cells(table), strict=True):
-        for n, named in zip(per_region, cells, strict=True):
+        for n, of_kind in zip(per_region, cells, strict=True):
             if n:
-                coverage.update(dict.fromkeys(named, n))
+                coverage.update(dict.fromkeys(of_kind, n))
     return coverage
 
 
 @lru_cache(maxsize=64)
 def _cells(table: Table) -> tuple[tuple[tuple[str, ...], ...], ...]:
     """Coverage cells of each opcode, for each kind of region of its destination."""
-    return tuple(
-        tuple(tuple(_cells_of(table, number, filled)) for filled in FILLED)
-        for number in range(len(table.opcodes))
-    )
+    return tuple(tuple(_cells_of(opcode, filled) for filled in FILLED) for opcode in table.opcodes)
 
 
-def _cells_of(table: Table, number: int, filled: str) -> Counter[str]:
-    opcode = table.opcodes[number]
-    t = opcode.kinds[0].type
-    sizes = {"full": t.shape, "partial": (t.rows, t.cols - 1), "empty": (0, t.cols)}
-    dst = Value("dst", t.with_valid(*sizes[filled]))
-    op = Op(opcode.name, (), (dst,), attributes=attrs(dict(opcode.branch.context.attributes)))
-    return of_program(Program((Function(FRAGMENT, (dst,), Region((op,))),), fragment=True))
+def _cells_of(opcode: Opcode, filled: str) -> tuple[str, ...]:
+    context, t = opcode.branch.context, opcode.kinds[0].type
+    there = {name for name, _ in (*context.types, *opcode.tmp)}
+    operands = operands_part(opcode.instruction, there)
+    parts = (opcode.name, t.dtype.name, filled, layout_name(t), operands, "straight")
+    return named(parts, attributes_part(context.attributes))

@@ -12,7 +12,7 @@ from ... import oracle
 from ...analysis.provenance import GlobalTypes
 from ...errors import Diagnostic, ExecutionError
 from ...interpreter import Scope
-from ...ir.dtypes import DType
+from ...ir.dtypes import DType, pack_pairs, unpack_pairs
 from ...ir.program import Op
 from ...ir.types import TileType, Type
 from ...oracle.machine import ReferenceMachine
@@ -69,7 +69,7 @@ def _given(t: Type, array: NDArray[Any]) -> Any:
     if isinstance(t, TileType):
         return oracle.OracleTile(t, array.copy())
     if isinstance(t, GlobalTypes) and t.dtype.packed:
-        return np.stack([array & 15, array >> 4], axis=-1).reshape(*array.shape[:-1], -1)
+        return unpack_pairs(array)
     d = getattr(t, "dtype", None)
     same = isinstance(d, DType) and array.dtype in (d.numpy, d.word, np.dtype(np.bool_))
     return array if same or not isinstance(d, DType) else array.view(d.numpy)
@@ -80,5 +80,5 @@ def _found(t: Type | None, value: Any) -> NDArray[Any]:
         return valid_part(np.ascontiguousarray(value.data).view(value.type.dtype.word), value.valid)
     array = np.asarray(value)
     if isinstance(t, GlobalTypes) and t.dtype.packed:
-        return np.asarray(array[..., 0::2] | array[..., 1::2] << np.uint8(4))
+        return pack_pairs(array)
     return array

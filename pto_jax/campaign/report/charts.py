@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from html import escape
+from itertools import pairwise
 
+from ..fuzz.progress import duration as in_words
 from .model import Accuracy, Throughput
 from .text import short
 from .ulp import SMALL, label
@@ -13,39 +15,53 @@ from .ulp import SMALL, label
 
 def throughput(t: Throughput, width: int = 860, height: int = 220) -> str:
     """Cases per second over the seconds of work; dashed lines stand where a pause was left out."""
-    left, right, top, bottom = 58, 12, 24, 34
-    highest = max((rate for _, rate in t.points), default=0.0)
-    ticks = nice(highest)
+    title = f"Throughput: {t.mean:,.1f} cases per second on average"
+    points = t.points
+    if len(points) == 1:
+        points = ((0.0, points[0][1]), (t.seconds, points[0][1]))
+    return _line(t, points, title, "cases per second", (width, height))
+
+
+def growth(t: Throughput, column: int, what: str, width: int = 400, height: int = 200) -> str:
+    """How many of something there were over the seconds of work: a column of the growth."""
+    points = [(p[0], float(p[column])) for p in t.growth]
+    # A count stays what it is until the next block ends.
+    steps = [points[0], *(q for a, b in pairwise(points) for q in ((b[0], a[1]), b))] if points else []
+    return _line(t, steps, f"{what}: {points[-1][1] if points else 0:,.0f}", what, (width, height))
+
+
+def _line(
+    t: Throughput, points: Sequence[tuple[float, float]], title: str, what: str, size: tuple[int, int]
+) -> str:
+    """Numbers over the seconds of work."""
+    (width, height), (left, right, top, bottom) = size, (58, 12, 24, 34)
+    ticks = nice(max((n for _, n in points), default=0.0))
     scale_y = (height - top - bottom) / (ticks[-1] or 1.0)
     scale_x = (width - left - right) / (t.seconds or 1.0)
 
-    def at(seconds: float, rate: float) -> tuple[float, float]:
-        return left + seconds * scale_x, height - bottom - rate * scale_y
+    def at(seconds: float, n: float) -> tuple[float, float]:
+        return left + seconds * scale_x, height - bottom - n * scale_y
 
-    parts = [_open(width, height, f"Throughput: {t.mean:,.1f} cases per second on average")]
+    parts = [_open(width, height, title)]
     for tick in ticks:
         y = at(0, tick)[1]
         parts.append(f'<line class="grid" x1="{left}" y1="{y:.1f}" x2="{width - right}" y2="{y:.1f}"/>')
         parts.append(_label(left - 6, y + 4, short(tick) if tick >= 10 else f"{tick:g}", "end"))
     unit = next((u for u in (3600, 60) if t.seconds >= 2 * u), 1)
-    for tick in (unit * n for n in nice(t.seconds / unit)):
+    for tick in (unit * n for n in nice(t.seconds / unit, max(2, width // 170))):
         if tick <= t.seconds:
             parts.append(_label(at(tick, 0)[0], height - bottom + 16, duration(tick), "middle"))
     for pause in t.pauses:
         x = at(pause, 0)[0]
         parts.append(f'<line class="pause" x1="{x:.1f}" y1="{top}" x2="{x:.1f}" y2="{height - bottom}"/>')
-    points = [at(*p) for p in t.points]
-    if len(points) == 1:
-        points = [(left, points[0][1]), (width - right, points[0][1])]
-    path = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
     if points:
-        base = height - bottom
-        parts.append(
-            f'<polygon class="area" points="{points[0][0]:.1f},{base} {path} {points[-1][0]:.1f},{base}"/>'
-        )
+        placed = [at(*p) for p in points]
+        path = " ".join(f"{x:.1f},{y:.1f}" for x, y in placed)
+        (first, _), (last, _), base = placed[0], placed[-1], height - bottom
+        parts.append(f'<polygon class="area" points="{first:.1f},{base} {path} {last:.1f},{base}"/>')
         parts.append(f'<polyline class="line" points="{path}"/>')
     parts.append(_label(width - right, height - 4, "time of work", "end"))
-    parts.append(_label(4, 12, "cases per second", "start"))
+    parts.append(_label(4, 12, what, "start"))
     return "".join([*parts, "</svg>"])
 
 
@@ -93,12 +109,12 @@ def nice(highest: float, wanted: int = 5) -> Sequence[float]:
 def duration(seconds: float) -> str:
     """Seconds as a label.
 
-    >>> [duration(s) for s in (0, 0.5, 90, 5400, 200000)]
-    ['0 s', '0.5 s', '1.5 min', '1.5 h', '55.6 h']
+    >>> [duration(s) for s in (0, 0.5, 90, 100, 5400, 7200, 200000)]
+    ['0 s', '0.5 s', '1 min 30 s', '1 min 40 s', '1 h 30 min', '2 h', '55 h 33 min']
     """
     if seconds < 60:
         return f"{seconds:g} s"
-    return f"{seconds / 60:.3g} min" if seconds < 3600 else f"{seconds / 3600:.3g} h"
+    return in_words(seconds).removesuffix(" 0 s").removesuffix(" 0 min")
 
 
 def short_power(n: int) -> str:

@@ -14,8 +14,8 @@ from ...isa import instructions
 from ...isa.declare import Attribute, Instruction
 from ...isa.reference import types_text
 from ...profiles import PROFILE_NAMES, ProfileName
+from ..fuzz.coverage import PARTS, REGIONS
 
-REGIONS = ("full", "partial", "empty", "dynamic")
 #: Classes whose instructions generated programs are made of.
 _CLASSES = frozenset(cls for cls, _ in DEFAULT_WEIGHTS)
 
@@ -24,8 +24,8 @@ _CLASSES = frozenset(cls for cls, _ in DEFAULT_WEIGHTS)
 class Row:
     """What is known about one instruction.
 
-    How often it occurred per element type, attribute value, region kind and layout; the element types of
-    results that are declared, and the attribute values.
+    How often it occurred per element type, attribute value, region kind, layout, optional operands and what
+    surrounds it; the element types of results that are declared, and the attribute values.
     """
 
     instruction: str
@@ -34,6 +34,8 @@ class Row:
     attributes: Mapping[str, int]
     regions: Mapping[str, int]
     layouts: Mapping[str, int]
+    operands: Mapping[str, int]
+    controls: Mapping[str, int]
     declared: frozenset[str]
     values: frozenset[str]
 
@@ -105,20 +107,21 @@ _ORDER = (*(d.name for d in ALL_DTYPES), "-")
 
 
 def coverage(cells: Mapping[str, int], profiles: Sequence[ProfileName] = PROFILE_NAMES) -> Coverage:
-    """The rows of coverage cells, ``instruction|dtype|attribute|region|layout``, for some profiles.
+    """The rows of coverage cells (:mod:`..fuzz.coverage`) for some profiles.
 
     An operation with several attributes gives as many cells: counts are those of cells.
 
     >>> found = coverage({"tadd|f32|-|full|row": 3}, ["a5"])
     >>> row = next(r for r in found.rows if r.instruction == "tadd")
     >>> row.count, "f16" in row.missing_dtypes, row.missing_regions
-    (3, True, ['partial', 'empty', 'dynamic'])
+    (3, True, ['partial', 'odd', 'empty', 'dynamic'])
     """
     parts: dict[str, tuple[Counter[str], ...]] = {}
     for cell, n in cells.items():
         name, *rest = cell.split("|")
-        counters = parts.setdefault(name, tuple(Counter() for _ in range(4)))
-        for counter, part in zip(counters, rest, strict=True):
+        counters = parts.setdefault(name, tuple(Counter() for _ in PARTS[1:]))
+        # Cells of older stores have fewer parts.
+        for counter, part in zip(counters, rest, strict=False):
             counter[part] += n
     rows = tuple(_row(name, cls, parts.get(name), profiles) for name, cls in _named(parts, profiles))
     dtypes = {d for r in rows for d in (*r.dtypes, *r.declared)}
@@ -143,12 +146,12 @@ def _allowed(i: Instruction, profiles: Sequence[ProfileName]) -> bool:
 def _row(
     name: str, cls: str, counters: Sequence[Counter[str]] | None, profiles: Sequence[ProfileName]
 ) -> Row:
-    dtypes, attributes, regions, layouts = counters or (Counter[str]() for _ in range(4))
-    declared = instructions().get(name)
-    if declared is None:
-        return Row(name, cls, dtypes, attributes, regions, layouts, frozenset(), frozenset())
-    allowed = frozenset(d for p in profiles for d in _results(name, p))
-    return Row(name, cls, dtypes, attributes, regions, layouts, allowed, _values(name))
+    dtypes, attributes, regions, layouts, operands, controls = counters or [Counter() for _ in PARTS[1:]]
+    allowed, values = frozenset[str](), frozenset[str]()
+    if name in instructions():
+        allowed = frozenset(d for p in profiles for d in _results(name, p))
+        values = _values(name)
+    return Row(name, cls, dtypes, attributes, regions, layouts, operands, controls, allowed, values)
 
 
 @cache

@@ -13,9 +13,12 @@ from datetime import UTC, datetime
 from typing import Any
 
 from ...errors import ArgumentError
+from ..fuzz.coverage import CONTROLS, REGIONS
+from ..fuzz.goal import described, reached
 from . import charts
-from .coverage import REGIONS, Coverage, Row
+from .coverage import Coverage, Row
 from .model import FAILING, Accuracy, CampaignReport, Cause
+from .read import Failure
 from .text import short
 from .ulp import label
 
@@ -25,7 +28,9 @@ CAUSES = 200
 LEVELS = 6
 _TITLES = {
     "failures": "Failures by cause",
+    "goal": "Goal",
     "throughput": "Throughput",
+    "growth": "Coverage and failures over time",
     "ulp": "ULP distances",
     "coverage": "Coverage",
     "never": "Never reached",
@@ -53,11 +58,14 @@ class HeatMap:
 
 def page(report: CampaignReport) -> str:
     """The whole page; ArgumentError where Jinja2 is not installed."""
-    shown = dict.fromkeys(("failures", "throughput") if report.campaign else ())
+    goal = ("goal",) if report.bins else ()
+    shown = dict.fromkeys(("failures", *goal, "never") if report.campaign else ())
+    shown |= dict.fromkeys(("throughput", "growth") if report.campaign else ())
     shown |= dict.fromkeys(("ulp",) if report.ulp or report.measured else ())
-    shown |= dict.fromkeys(("coverage", "never", "campaign") if report.campaign else ())
+    shown |= dict.fromkeys(("coverage", "campaign") if report.campaign else ())
     groups = {"Results of the campaign": report.ulp} if report.ulp else {}
     coverage = report.coverage
+    bins = [(described(b), n, b.at_least) for b, n in reached(report.bins, report.cells)]
     version = (report.campaign.get("versions") or {}).get("pto_jax")
     text: str = _template().render(
         report=report,
@@ -69,6 +77,9 @@ def page(report: CampaignReport) -> str:
         facts=_facts,
         accuracy_groups=groups | {f"Measured, {n}": a for n, a in report.measured.items()},
         ulp_table=_ulp_table,
+        apart=lambda listed: [a for a in listed if a.histogram.worst or a.histogram.nan],
+        missed=[row for row in bins if row[1] < row[2]],
+        met=[row for row in bins if row[1] >= row[2]],
         levels=[least(n, _highest(coverage)) for n in range(1, LEVELS + 1)],
         by_dtype=_by_dtype(coverage),
         by_region=_by_region(coverage),
@@ -99,6 +110,7 @@ def _template() -> Any:
     environment.filters["number"] = _number
     environment.filters["short"] = short
     # The charts escape what they are given themselves.
+    environment.globals["growth_chart"] = lambda t, column, title: Markup(charts.growth(t, column, title))
     environment.globals["throughput_chart"] = lambda t: Markup(charts.throughput(t))
     environment.globals["histogram_chart"] = lambda a: Markup(charts.histogram(a))
     return environment.get_template("page.html")
@@ -125,8 +137,18 @@ def _facts(c: Cause) -> dict[str, str]:
         "profiles": " ".join(c.profiles),
         "first case": f"{f.id}, index {f.index}",
         "folder": f.folder or "",
-        "first element": ", ".join(f"{k} {v}" for k, v in f.detail.items() if v is not None),
+        "first element": ""
+        if c.evidence.program
+        else ", ".join(f"{k} {v}" for k, v in _element(f).items() if v is not None),
+        "types": str(f.detail.get("types", "")) if c.evidence.program else "",
+        "depends on": c.evidence.only,
+        "made of": "; ".join(c.evidence.origin) or str(f.detail.get("origin", "")),
     }
+
+
+def _element(f: Failure) -> dict[str, Any]:
+    """What is known of the first element that differs in the case that was found."""
+    return {k: v for k, v in f.detail.items() if k != "origin"}
 
 
 def _ulp_table(listed: Sequence[Accuracy]) -> tuple[list[str], list[list[object]]]:
@@ -171,10 +193,10 @@ def _by_region(c: Coverage) -> HeatMap:
     return _heat(
         c,
         [r for r in c.rows if r.count],
-        (*REGIONS, *c.layouts),
-        lambda r, k: r.regions.get(k, 0) if k in REGIONS else r.layouts.get(k, 0),
+        (*REGIONS, *c.layouts, *CONTROLS),
+        lambda r, k: next((m[k] for m in (r.regions, r.layouts, r.controls) if k in m), 0),
         lambda r, k: k in REGIONS and r.on_tiles and r.count > 0,
-        max((n for r in c.rows for n in (*r.regions.values(), *r.layouts.values())), default=1),
+        max((n for r in c.rows for m in (r.regions, r.layouts, r.controls) for n in m.values()), default=1),
     )
 
 

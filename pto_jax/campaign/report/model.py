@@ -5,12 +5,14 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ...profiles import PROFILE_NAMES, ProfileName
+from ..fuzz.goal import Bin, bins_of_json, reached
 from ..machine_names import device_options
 from .coverage import Coverage, coverage
+from .evidence import Evidence, evidence
 from .read import Block, Contents, Failure
 from .ulp import Histogram, Histograms, bounds, label
 
@@ -19,8 +21,12 @@ KINDS = ("equal", "refused", "stopped", "different", "crashed")
 FAILING = ("different", "crashed")
 #: Points of the throughput line, and the silence (in blocks' durations, and seconds) that is a pause.
 POINTS, PAUSE, SHORTEST = 120, 20.0, 30.0
+#: Causes whose failure folders are read.
+SHOWN = 200
 #: Values of the campaign that the head of the report shows by themselves.
-_SHOWN = frozenset({"schema", "versions", "started", "device", "programs"})
+_SHOWN = frozenset({"schema", "versions", "started", "device", "programs", "bins"})
+#: What a row of coverage counts.
+_PROPERTIES = ("dtypes", "attributes", "regions", "layouts", "operands", "controls")
 
 
 @dataclass(frozen=True)
@@ -34,6 +40,7 @@ class Cause:
     profiles: tuple[str, ...]
     first: Failure
     command: str
+    evidence: Evidence
 
 
 @dataclass(frozen=True)
@@ -41,11 +48,13 @@ class Throughput:
     """Cases per second over the time in which blocks were executed.
 
     ``points`` are seconds and rates, ``pauses`` the seconds at which time without any work is left out.
+    ``growth`` gives for some of the seconds how many coverage cells, failures and causes there were.
     """
 
     points: tuple[tuple[float, float], ...] = ()
     pauses: tuple[float, ...] = ()
     seconds: float = 0.0
+    growth: tuple[tuple[float, int, int, int], ...] = ()
 
     @property
     def mean(self) -> float:
@@ -85,6 +94,9 @@ class CampaignReport:
     ulp: tuple[Accuracy, ...]
     #: Measured accuracy by numerics, where it was asked for.
     measured: Mapping[str, tuple[Accuracy, ...]]
+    #: Operations per cell, and the bins of the campaign's goal.
+    cells: Mapping[str, int] = field(default_factory=dict)
+    bins: tuple[Bin, ...] = ()
 
     @property
     def failures(self) -> int:
@@ -126,7 +138,12 @@ class CampaignReport:
                 "cases_per_second": self.throughput.mean,
                 "points": [list(p) for p in self.throughput.points],
                 "pauses": list(self.throughput.pauses),
+                "growth": [list(p) for p in self.throughput.growth],
             },
+            "goal": [
+                {"bin": str(b), "at_least": b.at_least, "reached": n}
+                for b, n in reached(self.bins, self.cells)
+            ],
             "ulp": [_plain_accuracy(a) for a in self.ulp],
             "measured": {n: [_plain_accuracy(a) for a in listed] for n, listed in self.measured.items()},
         }
@@ -146,6 +163,8 @@ def report(contents: Contents, measured: Mapping[str, Histograms] | None = None)
         throughput(contents.blocks),
         accuracies(contents.ulp),
         {name: accuracies(h) for name, h in (measured or {}).items()},
+        contents.coverage,
+        bins_of_json(contents.campaign.get("bins", {})),
     )
 
 
@@ -171,7 +190,8 @@ def _causes(contents: Contents) -> Iterator[Cause]:
     groups: dict[str, list[Failure]] = {}
     for failure in contents.failures:
         groups.setdefault(failure.cause or f"{failure.kind}: unknown", []).append(failure)
-    for cause, group in sorted(groups.items(), key=lambda item: (-len(item[1]), item[1][0].index)):
+    ranked = sorted(groups.items(), key=lambda item: (-len(item[1]), item[1][0].index))
+    for number, (cause, group) in enumerate(ranked):
         kept = next((f for f in group if f.folder), group[0])
         yield Cause(
             cause,
@@ -181,6 +201,7 @@ def _causes(contents: Contents) -> Iterator[Cause]:
             tuple(sorted({f.profile for f in group} - {""})),
             kept,
             command(contents.campaign, kept),
+            evidence(kept.folder) if number < SHOWN else Evidence(),
         )
 
 
@@ -237,7 +258,18 @@ def throughput(blocks: Sequence[Block]) -> Throughput:
     for end, block in zip(times, ordered, strict=True):
         _spread(counts, width, max(0.0, end - block.seconds), end, block.count)
     points = tuple(((i + 0.5) * width, n / width) for i, n in enumerate(counts))
-    return Throughput(points, tuple(pauses), clock)
+    return Throughput(points, tuple(pauses), clock, tuple(_growth(ordered, times)))
+
+
+def _growth(blocks: Sequence[Block], times: Sequence[float]) -> Iterator[tuple[float, int, int, int]]:
+    """Coverage cells, failures and causes at the ends of some blocks, of the last one always."""
+    cells = failures = causes = 0
+    every = max(1, len(blocks) // POINTS)
+    yield 0.0, 0, 0, 0
+    for number, (block, end) in enumerate(zip(blocks, times, strict=True), 1):
+        cells, failures, causes = cells + block.cells, failures + block.failures, causes + block.causes
+        if number % every == 0 or number == len(blocks):
+            yield end, cells, failures, causes
 
 
 def _spread(counts: list[float], width: float, start: float, end: float, count: int) -> None:
@@ -270,6 +302,7 @@ def _plain_cause(c: Cause) -> dict[str, Any]:
         "profiles": list(c.profiles),
         "first": {**first, "detail": dict(c.first.detail)},
         "command": c.command,
+        "evidence": {k: list(v) if isinstance(v, tuple) else v for k, v in vars(c.evidence).items()},
     }
 
 
@@ -277,7 +310,7 @@ def _plain_row(row: Any) -> dict[str, Any]:
     return {
         "instruction": row.instruction,
         "class": row.cls,
-        **{k: dict(sorted(getattr(row, k).items())) for k in ("dtypes", "attributes", "regions", "layouts")},
+        **{k: dict(sorted(getattr(row, k).items())) for k in _PROPERTIES},
         "never": {
             "dtypes": row.missing_dtypes,
             "attributes": row.missing_attributes,

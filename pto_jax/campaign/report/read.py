@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import sqlite3
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -20,12 +20,19 @@ SCHEMA = 1
 
 @dataclass(frozen=True)
 class Block:
-    """A finished block of cases: when it was finished (seconds of Unix time), and how long it took."""
+    """A finished block of cases: when it was finished (seconds of Unix time), and how long it took.
+
+    ``cells`` are the coverage cells that no block before it had, ``failures`` its failures, ``causes`` those
+    that no block before it had.
+    """
 
     finished: float
     count: int
     seconds: float
     worker: str
+    cells: int = 0
+    failures: int = 0
+    causes: int = 0
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class Failure:
 
 @dataclass
 class Contents:
-    """Everything a store says. ``coverage`` counts cells, ``instruction|dtype|attribute|region|layout``."""
+    """Everything a store says. ``coverage`` counts cells (:mod:`..fuzz.coverage`)."""
 
     name: str
     campaign: dict[str, Any]
@@ -85,23 +92,23 @@ def _opened(path: Path) -> sqlite3.Connection:
 def _read(database: sqlite3.Connection, name: str) -> Contents:
     campaign = {key: json.loads(value) for key, value in database.execute("SELECT key, value FROM campaign")}
     contents = Contents(name, campaign)
-    query = "SELECT finished, count, seconds, worker, kinds, coverage, ulp FROM batch ORDER BY start"
-    for finished, count, seconds, worker, kinds, coverage, ulp in database.execute(query):
-        contents.blocks.append(Block(float(finished), int(count), float(seconds), str(worker)))
+    contents.failures.extend(_failures(database))
+    failing: defaultdict[int, list[str]] = defaultdict(list)
+    for start, cause in database.execute("SELECT start, cause FROM failure"):
+        failing[int(start)].append(cause or "")
+    causes = set[str]()
+    query = """SELECT start, finished, count, seconds, worker, kinds, coverage, ulp
+               FROM batch ORDER BY finished, start"""
+    for start, finished, count, seconds, worker, kinds, coverage, ulp in database.execute(query):
+        cells, here = len(contents.coverage), failing[int(start)]
         contents.kinds.update(json.loads(kinds))
         contents.coverage.update(json.loads(coverage))
+        new = (len(contents.coverage) - cells, len(here), len(set(here) - causes))
+        causes.update(here)
+        contents.blocks.append(Block(float(finished), int(count), float(seconds), str(worker), *new))
         if ulp and ulp != "{}":
             contents.ulp.merge(Histograms.from_json(ulp))
-    contents.failures.extend(_failures(database))
-    _check(contents)
     return contents
-
-
-def _check(contents: Contents) -> None:
-    """Raise ValueError for what no campaign counts."""
-    cell = next((cell for cell in contents.coverage if cell.count("|") != 4), None)
-    if cell is not None:
-        raise ValueError(f"coverage cell {cell!r} does not have 5 parts")
 
 
 def _failures(database: sqlite3.Connection) -> Iterator[Failure]:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from .coverage import REGIONS, Coverage, Row
+from ..fuzz.coverage import REGIONS
+from ..fuzz.goal import goal_lines
+from ..fuzz.progress import duration
+from .coverage import Coverage, Row
 from .model import Accuracy, CampaignReport
 from .ulp import label
 
@@ -19,6 +22,7 @@ def text(report: CampaignReport) -> str:
     parts += [_accuracy("ULP distances", report.ulp)] if report.ulp else []
     parts += [_accuracy(f"measured accuracy, {n}", listed) for n, listed in report.measured.items()]
     if report.campaign:
+        parts += [goal_lines(report.bins, report.cells, len(report.bins))] if report.bins else []
         parts += [_throughput(report), _coverage(report.coverage), _options(report)]
     return "\n\n".join("\n".join(lines) for lines in parts)
 
@@ -73,9 +77,13 @@ def _failures(r: CampaignReport) -> Iterator[str]:
         yield f"{c.count:>7}  {_first_line(c.cause)}"
         yield f"         {kinds}; {' '.join(c.instructions) or 'no instruction'}; {' '.join(c.profiles)}"
         yield f"         first: case {c.first.id}, index {c.first.index}"
-        lines = c.first.message.splitlines()
+        shown = c.evidence
+        lines = (shown.message or c.first.message).splitlines()
         yield from (f"           {line}" for line in lines[:LINES])
-        if c.first.detail:
+        yield from (
+            f"           {line}" for line in (*shown.differences, *([shown.only] if shown.only else []))
+        )
+        if c.first.detail and not shown.program:
             yield "           " + ", ".join(f"{k} {v}" for k, v in c.first.detail.items() if v is not None)
         yield f"         {c.command}"
     if len(r.causes) > CAUSES:
@@ -90,7 +98,7 @@ def _throughput(r: CampaignReport) -> Iterator[str]:
     t = r.throughput
     yield from _titled("throughput")
     pauses = f", pauses left out: {len(t.pauses)}" if t.pauses else ""
-    yield f"{t.mean:,.1f} cases/s over {t.seconds:,.1f} s of work{pauses}"
+    yield f"{t.mean:,.1f} cases/s over {duration(t.seconds)} of work{pauses}"
     if len(t.points) > 1:
         highest = max(rate for _, rate in t.points)
         bars = "▁▂▃▄▅▆▇█"

@@ -85,6 +85,7 @@ def write(final: Path, original: Case, finding: Finding, about: About) -> Path:
         "instruction": about.instruction,
         "cause": about.cause,
         "message": outcome.message,
+        "origin": list(original.origin),
         "signature": finding.signature,
         "first": _first(finding),
         "variants": {what: dict(found) for what, found in about.variants.items()},

@@ -17,7 +17,7 @@ from ...files import load_arrays, read_json, read_text
 from ...generate.programs import Case
 from ...generate.state import Input
 from ...ir import types
-from ...ir.dtypes import DType
+from ...ir.dtypes import DType, unpack_pairs
 from ...ir.program import Value
 from ...profiles import PROFILE_NAMES, profile
 from ...runtime.array_files import REGION
@@ -144,7 +144,7 @@ def _input(path: Path, argument: Value, arrays: Mapping[str, NDArray[Any]]) -> I
         .reshape(() if isinstance(t, types.ScalarType) and array.size == 1 else array.shape)
     )
     if d.packed and isinstance(t, GlobalTypes):
-        words = np.stack([words & 15, words >> 4], axis=-1).reshape(*words.shape[:-1], -1)
+        words = unpack_pairs(words)
     if not _fits(t, words.shape):
         raise FileError(f"{path}: {name} has the shape {words.shape}; the program declares {t}")
     if not isinstance(t, types.TileType) or t.is_static:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -302,13 +303,13 @@ class Expressions(Reader):
 
         return Expression(lambda scope: at(scope).value, at)
 
+    @abstractmethod
     def parameters(self) -> tuple[Parameter, ...]:
         """The parameters of a function."""
-        raise NotImplementedError
 
+    @abstractmethod
     def body(self) -> Run:
         """Statements in braces."""
-        raise NotImplementedError
 
 
 def _either(a: Run, b: Run) -> Expression:

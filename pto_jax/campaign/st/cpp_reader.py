@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -17,7 +18,7 @@ IGNORED = frozenset(
 )
 
 
-class Reader:
+class Reader(ABC):
     """A place in the words of a text, and the types that are known there."""
 
     def __init__(self, words: Sequence[Token], program: Program, place: str) -> None:
@@ -141,6 +142,6 @@ class Reader:
             if depth == 0:
                 return
 
+    @abstractmethod
     def expression(self) -> Expression:
         """An expression."""
-        raise NotImplementedError

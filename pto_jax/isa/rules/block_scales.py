@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 
-from ...ir.dtypes import F32
+from ...ir.dtypes import U8
 from ...ir.program import AttrValue
-from ...ir.types import MxQuantAlg, QuantScaleAlg, QuantType, TileType
-from ..declare import Finding, Site
+from ...ir.types import MxQuantAlg, QuantScaleAlg, QuantType, TileType, VecStoreMode
+from ...profiles import Profile
+from ..changes import DIALECT
+from ..declare import AttrMap, Finding, Site
+from .constraints import HEADERS, size
+from .forbid import Types, assign, forbid, retile
 
 GROUP = 32
 FP8_ALGS = (MxQuantAlg.OCP_MX_FP8_E4M3, MxQuantAlg.NV_MX_FP8_E4M3)
+OCP_ALGS = (MxQuantAlg.OCP_MX_FP8_E4M3, MxQuantAlg.OCP_MX_FP4_E2M1)
 FP4_ALGS = (MxQuantAlg.OCP_MX_FP4_E2M1, MxQuantAlg.NV_MX_FP4_E2M1)
 
 
@@ -27,47 +32,97 @@ def algorithm(attrs: Mapping[str, AttrValue]) -> MxQuantAlg:
     return formats[attrs.get("quantScaleAlg") == QuantScaleAlg.NV]
 
 
-def assembled_shapes(site: Site, down: bool) -> Iterator[Finding]:
-    """Where the tiles of groups have their elements in the assembler's form of the instruction.
+#: What is said of an operation with such a destination.
+REORDERED = "is not executed: its store mode has no defined result; usual fix: tmov of exp with scratch"
 
-    ``down``: the groups run down the columns.
+
+def along_rows(attrs: Mapping[str, AttrValue]) -> bool:
+    """Whether groups run down the columns of the source, by the attributes with their defaults.
+
+    Instructions without such an attribute have no other groups.
+
+    >>> along_rows({"grp_axis": 1}), along_rows({"grp_axis": 1, "grpAxis": 0}), along_rows({})
+    (False, True, True)
     """
-    rows, cols = site.region("src")
-    for name in ("max", "scaling"):
-        t, have = site.tile(name), site.valid.get(name, (None, None))
-        if t is None or rows is None or cols is None or None in have:
-            continue
-        wanted = (rows // GROUP, cols)
-        if down and have != wanted:
-            found = f"{name} has valid region {have[0]}x{have[1]}"
-            yield name, f"{found}; allowed: {wanted[0]}x{wanted[1]}, one per group"
-        elif not down and have[0] != 1 and have[1] != t.cols:
-            yield name, f"{name} has {t.cols} columns, {have[1]} of them valid; allowed: all, or one row"
-    src, exp, scaling = (site.tile(name) for name in ("src", "exp", "scaling"))
-    if src is not None and exp is not None and scaling is not None and not down and exp.rows == 1:
-        if src.dtype != F32 and site.attrs.get("quantScaleAlg") == QuantScaleAlg.NV:
-            yield (
-                "exp",
-                f"exponents of {src.dtype} in one row with quantScaleAlg nv; allowed: ocp, or a row each",
-            )
-        least = _factors(site, src)
-        if scaling.elements < least:
-            yield (
-                "scaling",
-                f"scaling has {scaling.elements} elements; allowed: at least {least}, with padding",
-            )
-    if not site.attrs.get("interleave") or src is None or exp is None:
+    axis = attrs.get("grpAxis")
+    return (attrs.get("grp_axis", 0) if axis is None else axis) == 0
+
+
+def grouped_down(site: Site) -> bool:
+    """Whether the groups of an operation run down the columns of its source."""
+    return along_rows(site.attrs)
+
+
+def groups_in_line(site: Site) -> int | None:
+    """Whole groups of a line of src: the valid ones, on cpu_sim all."""
+    t, down = site.tile("src"), grouped_down(site)
+    if t is None:
+        return None
+    extent = t.shape[not down] if site.profile.name == "cpu_sim" else site.region("src")[not down]
+    return None if extent is None else extent // GROUP
+
+
+def _narrow(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    t = types["dst"]
+    return isinstance(t, TileType) and retile("dst", cols=t.cols // 2, v_col=t.cols // 2)(
+        types, attrs, profile
+    )
+
+
+@forbid(
+    "codes-room",
+    "dst has a code for every valid element of src; along columns in rows as long as those of src",
+    ("a5",),
+    invalid_if=_narrow,
+)
+def codes_room(site: Site) -> Iterator[Finding]:
+    """Codes lie in rows as long as those of the source, which the hardware counts by."""
+    src, dst, (rows, cols) = site.tile("src"), site.tile("dst"), site.region("src")
+    if src is None or dst is None:
         return
-    pairs = (src.rows // 64, -(-2 * src.cols // 32) * 32)
-    if exp.shape != pairs:
-        found = f"exp is {exp.rows}x{exp.cols}, src {src.rows}x{src.cols}"
-        yield "exp", f"{found}; allowed with interleave: {pairs[0]}x{pairs[1]}, two columns for each"
+    have = dst.cols * dst.dtype.numbers
+    wide = have >= (cols or 0) if grouped_down(site) else have == src.cols
+    if dst.rows < (rows or 0) or not wide:
+        at_least = "at least " if grouped_down(site) else ""
+        wanted = f"{size(rows)} rows and {at_least}{cols if at_least else src.cols} columns"
+        yield (
+            "dst",
+            f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}; allowed: {wanted}",
+        )
 
 
-def _factors(site: Site, src: TileType) -> int:
-    """Factors of exponents in one row: whole vectors, twice as many where the loop is unrolled."""
-    rows, cols = site.region("src")
-    valid, wide = (rows or 0) * (cols or 0), src.dtype == F32
-    unrolled = wide and src.elements > 1024 and src.elements % 256 == valid % 256 == 0
-    vector = 64 if wide else 128
-    return -(-valid // GROUP * (1 + unrolled) // vector) * vector
+@forbid(
+    "reordered-exponents",
+    "exp_zz with storeMode, groups along columns and quantScaleAlg ocp",
+    ("a5",),
+    source=DIALECT,
+    invalid_if=assign(storeMode=VecStoreMode.NZ),
+)
+def reordered(site: Site) -> Iterator[Finding]:
+    """A destination of reordered exponents, and what says their order."""
+    given, mode = "exp_zz" in site.types, site.op.attrs.get("storeMode") is not None
+    if given != mode:
+        found = "exp_zz without storeMode" if given else "storeMode without exp_zz"
+        yield None, f"{found}; allowed: both or none"
+    elif given and (grouped_down(site) or algorithm(site.attrs) not in OCP_ALGS):
+        yield "exp_zz", "exp_zz with groups along rows, or quantScaleAlg nv; allowed: tmov reorders exponents"
+
+
+def _with_reordered(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    attrs["storeMode"], types["exp_zz"] = VecStoreMode.NZ, TileType(U8, 1, 32)
+    return attrs.get("mx_alg") in OCP_ALGS
+
+
+@forbid(
+    "exponents-reordered",
+    "no exp_zz: it is read, not executed",
+    ("a5",),
+    source=f"{HEADERS}; {DIALECT}",
+    severity="warning",
+    invalid_if=_with_reordered,
+    on_lanes=False,
+)
+def not_executed(site: Site) -> Iterator[Finding]:
+    """What no source defines is read only."""
+    if "exp_zz" in site.types:
+        yield "exp_zz", f"exp_zz {REORDERED}"

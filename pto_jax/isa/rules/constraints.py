@@ -297,7 +297,8 @@ def equal_valid(operands: tuple[str, ...], source: str) -> Constraint:
         present = [n for n in operands if n in site.valid]
         for a, b in pairwise(present):
             (ra, ca), (rb, cb) = site.valid[a], site.valid[b]
-            differ = (None not in (ra, rb) and ra != rb) or (None not in (ca, cb) and ca != cb)
+            columns = None if ca is None or cb is None else (ca * _numbers(site, a), cb * _numbers(site, b))
+            differ = (None not in (ra, rb) and ra != rb) or (columns is not None and columns[0] != columns[1])
             if (
                 differ
                 and _could_cover(site.tile(a), site.valid[b])
@@ -307,6 +308,12 @@ def equal_valid(operands: tuple[str, ...], source: str) -> Constraint:
                 yield b, f"{b} has valid region {here}, {a} has {there}; allowed: equal valid regions"
 
     return rule
+
+
+def _numbers(site: Site, name: str) -> int:
+    """Numbers in an element of an operand: 2 in pairs."""
+    t = site.tile(name)
+    return 1 if t is None else t.dtype.numbers
 
 
 def _could_cover(t: TileType | None, region: tuple[int | None, int | None]) -> bool:

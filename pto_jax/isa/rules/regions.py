@@ -131,8 +131,11 @@ def equal_shape(
     @forbid(rule, f"{a} and {b} have equal rows and columns", profiles, source=source, invalid_if=taller)
     def equal(site: Site) -> Iterator[Finding]:
         s, t = site.tile(a), site.tile(b)
-        if s is not None and t is not None and s.shape != t.shape:
-            yield b, f"{b} is {t.rows}x{t.cols}, {a} is {s.rows}x{s.cols}; allowed: equal rows and columns"
+        if s is None or t is None or (s.rows, s.cols * s.dtype.numbers) == (t.rows, t.cols * t.dtype.numbers):
+            return
+        pairs = ", two to an element of a pair" if s.dtype.numbers != t.dtype.numbers else ""
+        found = f"{b} is {t.rows}x{t.cols}, {a} is {s.rows}x{s.cols}"
+        yield b, f"{found}; allowed: equal rows and columns{pairs}"
 
     return equal
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Literal
 
 from ...ir.convolution import BLOCKED, CONV_RANKS, block_channels
@@ -12,12 +13,13 @@ from ...ir.types import FRACTALS, AddressSpace, Compact, Loc, MemRefType, TileTy
 from ...profiles import Profile
 from .advice import aligned, largest
 from .constraints import element_type, size
+from .typesets import BYTE_FLOATS, NIBBLE_FLOATS, PAIRS
 
 _BLOCK = 32
 #: The rules on whole blocks, which are rules on tiles that are made, not on other handles.
 ALIGNMENT, BOXES = "tile-alignment", "tile-boxes"
 #: Element types the overview lists for A5 only; ``f8e8m0`` holds block scales.
-A5_ONLY = frozenset({"f8e4m3", "f8e5m2", "hif8", "f8e8m0", "f4e2m1x2", "f4e1m2x2"})
+A5_ONLY = frozenset((*BYTE_FLOATS, *NIBBLE_FLOATS, *PAIRS, "f8e8m0"))
 
 
 @dataclass(frozen=True)
@@ -73,7 +75,7 @@ def _alignment(t: TileType, profile: Profile) -> Iterator[str]:
     count, what = (t.cols, "row of a row_major") if row_major else (t.rows, "column of a col_major")
     # The header counts a byte for each 4-bit element.
     stored = count * t.dtype.word_bits
-    block = _BLOCK // 2 if t.dtype.packed and t.dtype.is_float else _BLOCK
+    block = _BLOCK // 2 if t.dtype.pair_of or (t.dtype.packed and t.dtype.is_float) else _BLOCK
     if stored % (block * 8):
         taken = f"one {what} tile ({count} x {t.dtype}) takes {stored / 8:g} bytes"
         yield f"{taken}; allowed: a multiple of {block}; usual fix: {aligned(t)}"
@@ -178,13 +180,14 @@ def check_element_type(d: DType, profile: Profile) -> Iterator[TypeFinding]:
         )
 
 
-def check_type(t: Type, profile: Profile) -> list[TypeFinding]:
+@lru_cache(maxsize=1024)
+def check_type(t: Type, profile: Profile) -> tuple[TypeFinding, ...]:
     """Everything that is wrong with a type on a profile."""
     d = element_type(t)
     found = list(check_element_type(d, profile)) if d is not None else []
     if isinstance(t, TileType):
         found += [finding for r in TYPE_RULES for finding in r.findings(t, profile)]
-    return found
+    return tuple(found)
 
 
 _LOCS = {

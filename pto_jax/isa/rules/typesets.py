@@ -18,6 +18,8 @@ BYTE_FLOATS = ("f8e4m3", "f8e5m2", "hif8")
 #: The first magnitude that is no finite number, of types of one byte that have such codes.
 FIRST_SPECIAL = {"f8e4m3": 0x7F, "f8e5m2": 0x7C, "f8e8m0": 0xFF}
 NIBBLE_FLOATS = ("f4e2m1x2", "f4e1m2x2")
+#: Bytes of two 4-bit floats, as the assembler counts them in vec and global memory of A5.
+PAIRS = ("f4e2m1_pair", "f4e1m2_pair")
 #: Types that scalar arithmetic of the CPU simulator computes in, small floats included.
 SIMULATED = (*STANDARD, *BYTE_FLOATS)
 HALVES = ("f32", "f16")

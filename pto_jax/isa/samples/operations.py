@@ -55,6 +55,8 @@ def _sample(instruction: Instruction, row: Row, form: tuple[str, ...]) -> Sample
     bound = {v: dtype(name) for v, name in zip(instruction.type_vars, row, strict=True)}
     names = (*form, *(o.name for o in instruction.destinations))
     types = {name: _type(instruction, instruction.operand(name), bound) for name in names}
+    if any(d.pair_of for d in bound.values()) and len(bound) > 1:
+        types = {name: _in_pairs(t) for name, t in types.items()}
     attrs: dict[str, AttrValue] = {}
     if row[0] == "bf16" and any(c.rule == "precision-types" for c in instruction.constraints):
         attrs["precision"] = Precision.HIGH_PRECISION
@@ -75,6 +77,11 @@ def _type(instruction: Instruction, operand: Operand, bound: dict[str, DType]) -
     if instruction.domain == "src0" and operand.role == "out" and d is not None:
         return _mask(d)
     return TileType(d or next(iter(bound.values())), ROWS, COLS)
+
+
+def _in_pairs(t: Type) -> Type:
+    """A tile with as many numbers as those beside it."""
+    return TileType(t.dtype, ROWS, COLS // t.dtype.numbers) if isinstance(t, TileType) else t
 
 
 def _mask(d: DType) -> TileType:

@@ -269,6 +269,10 @@ func.func @part(%a: !pto.tensor_view<16x16xf32>, %b: !pto.tensor_view<16x16xf32>
             "taddreluconv: the simulator has no such instruction",
         ),
         (
+            f"pto.taddrelu ins(%a, %a : {T}, {T}) outs(%d : {T})",
+            "taddrelu: the simulator has no such instruction",
+        ),
+        (
             f"%s = arith.constant 2.0 : f32\n"
             f"pto.trems ins(%a, %s, %t : {T}, f32, {T.replace('rows=16', 'rows=32')}) outs(%d : {T})",
             "trems: a scratch tile of another type than dst",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import signal
+import subprocess
 import sys
 import time
 from dataclasses import replace
@@ -164,6 +166,31 @@ def test_a_process_ends_with_its_server(serving: Any, some: list[Case]) -> None:
     server.close()
     with pytest.raises(ProcessLookupError):
         os.kill(process, signal.SIGCONT)
+
+
+#: Starts a device that does not read its input, and tells its number.
+STARTING = """
+import sys, time
+from pto_jax.campaign.devices.conversation import Conversation
+device = Conversation([sys.executable, "-S", "-c", "import time; time.sleep(1000)"], 10)
+print(device._process.pid, flush=True)
+time.sleep(1000)
+"""
+
+
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="only setpriv gives a signal at a parent's death")
+def test_a_device_dies_with_the_worker_that_is_killed() -> None:
+    worker = subprocess.Popen([sys.executable, "-c", STARTING], stdout=subprocess.PIPE, text=True)
+    assert worker.stdout is not None
+    device = int(worker.stdout.readline())
+    worker.kill()
+    worker.communicate()
+    end = time.monotonic() + 20
+    while (status := Path(f"/proc/{device}/stat")).exists() and time.monotonic() < end:
+        if status.read_text().rpartition(")")[2].split()[0] == "Z":
+            break
+        time.sleep(0.02)
+    assert time.monotonic() < end
 
 
 @pytest.mark.parametrize("preset", ["straight", "memory", "cores"])

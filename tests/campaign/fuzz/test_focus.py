@@ -12,6 +12,7 @@ from pto_jax.campaign.fuzz.executor_cases import Generated
 from pto_jax.campaign.fuzz.explanation import explain
 from pto_jax.campaign.fuzz.focus import Focus
 from pto_jax.campaign.fuzz.plan import Plan
+from pto_jax.cli.fuzz_plan import device_presets
 from pto_jax.errors import ArgumentError
 from pto_jax.generate.options import PRESETS, STRAIGHT, layout_name
 from pto_jax.generate.selection import select
@@ -119,5 +120,23 @@ def test_a_focus_without_programs_is_an_error() -> None:
 def test_explanations_count_what_programs_are_made_of() -> None:
     text = explain(Plan(seed=2, presets=tuple(PRESETS), focus=Focus(only=("tadd", "tcvt"))))
     head, *lines = text.splitlines()
-    assert head.startswith("400 programs") and "valid region: 5" in lines
+    assert head.startswith("400 programs") and "valid region: 6" in lines
     assert any(line.split()[0] == "tcvt" and float(line.split()[1]) > 30 for line in lines if "tcvt" in line)
+
+
+def test_programs_have_what_bugs_hide_in() -> None:
+    """Odd regions, absent operands, ties and special values are no rarities; control flow is there."""
+    shares: dict[str, dict[str, float]] = {}
+    for line in explain(Plan(seed=2, presets=device_presets())).splitlines()[1:]:
+        if not line.startswith(" "):
+            part = shares.setdefault(line.partition(":")[0], {})
+        elif line.endswith("%"):
+            name, _, share = line.strip().removesuffix(" %").rpartition("  ")
+            part[name.strip()] = float(share)
+    regions, operands, values = (
+        shares[p] for p in ("valid region", "optional operands", "elements of f32 arguments")
+    )
+    assert regions["odd"] > 8 and regions["empty"] > 2 and regions["full"] > 15 and regions["dynamic"] > 20
+    assert operands["none"] > 20 and set(shares["surrounded by"]) == {"straight", "loop", "branch", "call"}
+    assert values["tie between two of f16"] > 2 and values["tie between two of bf16"] > 2
+    assert all(values[name] > 0.5 for name in ("zero", "NaN", "infinity", "subnormal"))

@@ -85,8 +85,8 @@ def test_blocks_of_programs_find_what_differs(folder: Path) -> None:
 
     alike = CaseExecutor(plan(folder, seed=3, grid=2), keep, lambda index: None).run_block(0, 8)
     assert alike.kinds == {"equal": 8} and not seen
-    assert alike.coverage["tadd|f32|-|full|row"] == 4
-    assert alike.coverage["texpands|f32|-|full|row"] == 4
+    assert alike.coverage["tadd|f32|-|full|row|-|straight"] == 4
+    assert alike.coverage["texpands|f32|-|full|row|-|straight"] == 4
     # What lies outside a source's valid region is another value on another profile.
     half = "!pto.tile<16x16xf32, valid=8x16>"
     (folder / "add.pto").write_text(f"tadd %dst, %a, %b : {F32}, {half}, {half}\n")

@@ -54,6 +54,11 @@ SAID: tuple[tuple[str, Any], ...] = (
     ("programs", {"/dev/zero": "0" * 16}),
     ("programs", {"nowhere.pto": "0" * 16}),
     ("programs", 3),
+    ("goal", "/dev/zero"),
+    ("goal", "../goal.toml"),
+    ("goal", ["goal.toml"]),
+    ("mutate", "yes"),
+    ("mutate", 1),
 )
 
 

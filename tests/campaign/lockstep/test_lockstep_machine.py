@@ -93,7 +93,7 @@ def test_a_block_is_the_sum_of_its_parts(
     assert whole.kinds == Counter(equal=16) and not kept
     assert whole.coverage == first.coverage + second.coverage
     regions = {k.split("|")[3] for k in whole.coverage}
-    assert regions == {"full", "partial", "empty"}
+    assert regions == {"full", "partial", "odd", "empty"}
 
 
 def test_a_wrong_mode_is_found_and_recorded(monkeypatch: pytest.MonkeyPatch, simple: Table) -> None:

@@ -14,7 +14,7 @@ from pto_jax.campaign.results import Run
 from pto_jax.campaign.shrink.edits import rewritten
 from pto_jax.campaign.targets import Oracle
 from pto_jax.generate.programs import Case
-from pto_jax.interpreter import Execution
+from pto_jax.interpreter import Execution, Scope
 from pto_jax.ir.dtypes import DType
 from pto_jax.ir.program import Op, Region, attrs
 from pto_jax.oracle import storage
@@ -26,6 +26,25 @@ Words: TypeAlias = NDArray[Any]
 Fault: TypeAlias = Callable[[Step, Callable[[Step], None]], None]
 #: Words of the whole destination before and after an instruction give those that the bug leaves there.
 Change: TypeAlias = Callable[[Step, Words, Words], Words]
+
+
+#: Operations after which a device is taken to hang.
+ENDLESS = 100_000
+
+
+class Hangs(Exception):
+    """A device that comes to no end."""
+
+
+class Ending(ReferenceMachine):
+    """Executes like its base, up to a number of operations."""
+
+    executed = 0
+
+    def begin(self, op: Op, scope: Scope) -> None:
+        self.executed += 1
+        if self.executed > ENDLESS:
+            raise Hangs
 
 
 @dataclass(frozen=True)
@@ -76,7 +95,7 @@ class WrongReading(Bug):
         functions = tuple(
             replace(f, body=rewritten(f.body, lambda op: (self._read(op),))) for f in case.program.functions
         )
-        return Oracle().run(replace(case, program=replace(case.program, functions=functions)))
+        return Oracle(machine=Ending).run(replace(case, program=replace(case.program, functions=functions)))
 
     def _read(self, op: Op) -> Op:
         return self.reading(op) if op.name == self.operation else op

@@ -68,6 +68,15 @@ HOSTILE: dict[str, tuple[str, str]] = {
     "programs by number": ("UPDATE campaign SET value = '3' WHERE key = 'programs'", "a list of files"),
     "versions in a row": ("UPDATE campaign SET value = '[]' WHERE key = 'versions'", "an object is needed"),
     "machine by number": ("UPDATE campaign SET value = '3' WHERE key = 'tested'", "campaign.tested is 3"),
+    "cell of one part": ("UPDATE batch SET coverage = '{\"tadd\": 1}'", "a cell of 7 parts is needed"),
+    "goal by number": ("INSERT INTO campaign VALUES ('goal', '3')", "campaign.goal is 3"),
+    "bins in a row": ("INSERT INTO campaign VALUES ('bins', '[1]')", "an object is needed"),
+    "bins of no parts": ("INSERT INTO campaign VALUES ('bins', '{\"tadd\": 1}')", "a bin of 7 parts"),
+    "bins without end": (
+        "INSERT INTO campaign VALUES ('bins', '{\"tadd|*|*|*|*|*|*\": 1e300}')",
+        "a count is needed",
+    ),
+    "truth by number": ("INSERT INTO campaign VALUES ('mutate', '1')", "true or false is needed"),
     "other version": ("UPDATE campaign SET value = '9' WHERE key = 'schema'", "version 9"),
 }
 #: What only the report looks into.

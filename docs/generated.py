@@ -1,0 +1,156 @@
+"""The pages of the site that are made from the declarations, the manual and the command line.
+
+They are written beside the others when the site is built, and are not kept under version control.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+from collections import defaultdict
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from pto_jax import isa
+from pto_jax.cli import main as command_line
+from pto_jax.isa.history import changes
+from pto_jax.isa.reference import Json, record, types_text
+from pto_jax.manual import manual, topics
+from pto_jax.profiles import PROFILE_NAMES
+
+#: What is written, relative to the folder of the site.
+FOLDERS = ("reference/instructions", "reference/language", "reference/tables", "reference/commands")
+
+#: What `pto-jax bench --update` writes.
+BENCH_TABLE = Path(command_line.__file__).with_name("bench_table.json")
+#: A page that its index lists, and not the navigation of every page, which would cost a minute.
+_ALONE = "---\norphan: true\n---\n\n"
+
+
+def write(site: Path) -> None:
+    """Write all pages; those of an earlier build are gone."""
+    for folder in FOLDERS:
+        shutil.rmtree(site / folder, ignore_errors=True)
+    for name, text in pages():
+        path = site / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+
+
+def pages() -> Iterator[tuple[str, str]]:
+    """Every page with its name."""
+    yield from _instructions()
+    for topic in topics().values():
+        body = manual(topic.name, "markdown").partition("\n")[2]
+        title = f"# {topic.name.capitalize()}\n\n{topic.summary}"
+        yield f"reference/language/{topic.name}.md", f"{title}\n{body}\n"
+    yield "reference/tables/changes.md", _changes()
+    yield "reference/tables/accuracy.md", _accuracy()
+    yield "reference/tables/types.md", _types()
+    yield "reference/tables/performance.md", _performance()
+    yield from _commands()
+
+
+# -- instructions --------------------------------------------------------------------------------------
+
+
+def _instructions() -> Iterator[tuple[str, str]]:
+    by_class: dict[str, list[isa.Instruction]] = defaultdict(list)
+    for instruction in isa.instructions().values():
+        by_class[instruction.cls].append(instruction)
+        body = manual(instruction.name, "markdown").partition("\n")[2]
+        title = f"{_ALONE}# {instruction.name}\n\n{instruction.summary}"
+        yield f"reference/instructions/{instruction.name}.md", f"{title}\n{body}\n"
+    index = ["# Instructions", "", "`pto-jax isa NAME` prints the same pages.", ""]
+    for cls, listed in by_class.items():
+        rows = [[f"[{i.name}]({i.name}.md)", i.summary, _profiles(i)] for i in listed]
+        index += [f"## {cls.replace('_', ' ')}", "", *_table(["instruction", "", "profiles"], rows), ""]
+    yield "reference/instructions/index.md", "\n".join(index)
+
+
+def _profiles(i: isa.Instruction) -> str:
+    if not i.executable:
+        return "not executed"
+    return " ".join(p for p in PROFILE_NAMES if types_text(i, p) != "-") or "none"
+
+
+# -- tables --------------------------------------------------------------------------------------------
+
+
+def _changes() -> str:
+    head = (
+        "# Changes of the language\n\nWhat versions of the text language changed: `pto-jax isa --changes`.\n"
+    )
+    rows = [[c.language, f"`{name}`", c.kind, _code(c.before), _code(c.after)] for name, c in changes()]
+    return "\n".join([head, *_table(["since", "of", "kind", "before", "after"], rows), ""])
+
+
+def _accuracy() -> str:
+    head = (
+        "# Accuracy\n\nResults are exact - bits moved, or one rounding per documented step - but for "
+        "these, whose distance to the correctly rounded value is bounded. `pto-jax report --ulp` measures "
+        "them on your machine.\n"
+    )
+    rows = []
+    for i in isa.instructions().values():
+        bounds: Json = {str(d): n for d, n in i.ulp.items()}
+        rows += [[_link(i), d, f"{n} ULP"] for d, n in bounds.items()]
+    return "\n".join([head, *_table(["instruction", "element type", "at most"], rows), ""])
+
+
+def _types() -> str:
+    head = (
+        "# Element types per profile\n\nThe types of an instruction's type variables, joined by `<-`; `any`: "
+        "no type matters, `-`: the profile does not have the instruction. Full lists stand on the pages.\n"
+    )
+    rows = [
+        [_link(i), *(f"`{types_text(i, p, limit=12)}`" for p in PROFILE_NAMES)]
+        for i in isa.instructions().values()
+        if record(i)["type_vars"] and i.types
+    ]
+    return "\n".join([head, *_table(["instruction", *PROFILE_NAMES], rows), ""])
+
+
+def _performance() -> str:
+    """The committed table of measured ratios, as far as there is one."""
+    head = "# Performance\n\nRatios inside one run of `pto-jax bench`, so that machines can be compared.\n"
+    if not BENCH_TABLE.exists():
+        return f"{head}\nNo table is committed; `pto-jax bench --json OUT` measures on your machine.\n"
+    found = json.loads(BENCH_TABLE.read_text(encoding="utf-8"))
+    versions = ", ".join(f"{name} {version}" for name, version in found["versions"].items())
+    measured = f"Measured on {found['date']}: {found['platform']}, {found['machine']}; {versions}.\n"
+    rows = [[name, f"{row['value']:.3g}", row["unit"], row["better"]] for name, row in found["rows"].items()]
+    return "\n".join([head, measured, *_table(["case", "value", "unit", "better"], rows), ""])
+
+
+def _link(i: isa.Instruction) -> str:
+    return f"[{i.name}](../instructions/{i.name}.md)"
+
+
+def _code(text: str) -> str:
+    return f"`{text}`" if text and "`" not in text else text
+
+
+def _table(header: list[str], rows: Iterable[list[str]]) -> Iterator[str]:
+    for row in (header, ["---"] * len(header), *rows):
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+# -- commands ------------------------------------------------------------------------------------------
+
+
+def _commands() -> Iterator[tuple[str, str]]:
+    """A page for each command, with its options as its help shows them."""
+    commands = next(a for a in command_line.parser()._actions if isinstance(a, argparse._SubParsersAction))
+    index = ["# Commands", "", "`pto-jax COMMAND --help` prints the same.", ""]
+    summaries = {a.dest: a.help or "" for a in commands._choices_actions}
+    rows = [[f"[{name}]({name}.md)", summary] for name, summary in summaries.items()]
+    index += [*_table(["command", ""], rows), ""]
+    yield "reference/commands/index.md", "\n".join(index)
+    for name, sub in commands.choices.items():
+        sub.prog = f"pto-jax {name}"
+        yield (
+            f"reference/commands/{name}.md",
+            f"{_ALONE}# pto-jax {name}\n\n```text\n{sub.format_help()}```\n",
+        )

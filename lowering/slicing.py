@@ -1,0 +1,104 @@
+"""Slices at places that a batch has in common.
+
+``jax.vmap`` makes gathers and scatters of ``lax.dynamic_slice`` and ``lax.dynamic_update_slice``, also where
+every element of the batch has its slice at the same place. Here these stay slices, of one more dimension.
+As those of ``lax``, slices that begin outside an array are moved inside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cache
+from typing import TYPE_CHECKING, TypeAlias
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+from jax import Array, lax
+from jax.custom_batching import custom_vmap
+
+from .words import x64
+
+if TYPE_CHECKING:
+    from jaxtyping import Int32, Shaped
+
+    #: Where a slice begins along a dimension.
+    Start: TypeAlias = "Int32[Array, ''] | Int32[np.ndarray, ''] | np.int32"
+
+
+def of_batches(
+    function: Callable[..., Shaped[Array, "batch ..."]], arrays: int
+) -> Callable[..., Shaped[Array, "batch ..."]]:
+    """A function whose first ``arrays`` arguments are batches, so that a vmap of these makes them larger.
+
+    The others are common to the batch; where a vmap gives each element its own, JAX maps the function.
+    """
+
+    @custom_vmap
+    def run(*args: Shaped[Array, "..."]) -> Shaped[Array, "batch ..."]:
+        # A user's vmap of a jitted kernel comes here outside of the 64-bit scope.
+        with x64():
+            return function(*args)
+
+    @run.def_vmap
+    def _(
+        axis_size: int, batched: Sequence[bool], *args: Shaped[Array, "..."]
+    ) -> tuple[Shaped[Array, "..."], bool]:
+        if any(batched[arrays:]):
+            with x64():
+                return jax.vmap(function, [0 if has else None for has in batched])(*args), True
+        batches = (
+            x if has else jnp.broadcast_to(x, (axis_size, *x.shape))
+            for x, has in zip(args[:arrays], batched, strict=False)
+        )
+        result = run(*(x.reshape(-1, *x.shape[2:]) for x in batches), *args[arrays:])
+        return result.reshape(axis_size, -1, *result.shape[1:]), True
+
+    return run
+
+
+def varied(x: Shaped[Array, "*shape"], *others: Shaped[Array, "..."]) -> Shaped[Array, "*shape"]:
+    """The array as a loop's carry: inside shard_map it varies over the axes that the others vary over."""
+    for other in others:
+        some = other.reshape(-1)[:1] == other.reshape(-1)[:1]
+        x = lax.select(jnp.broadcast_to(jnp.any(some), x.shape), x, x)
+    return x
+
+
+def slice_at(
+    whole: Shaped[Array, "..."], starts: Sequence[Start | int], sizes: Sequence[int]
+) -> Shaped[Array, "..."]:
+    """The part of an array that begins at a place: ``lax.dynamic_slice``, without negative indices."""
+    known = [n for n in starts if isinstance(n, int)]
+    if len(known) == len(starts):
+        return lax.slice(whole, known, [n + size for n, size in zip(known, sizes, strict=True)])
+    return _slicer(tuple(sizes))(whole[None], *map(_index, starts))[0]
+
+
+def with_slice(
+    whole: Shaped[Array, "..."], part: Shaped[Array, "..."], starts: Sequence[Start | int]
+) -> Shaped[Array, "..."]:
+    """The array with a part of it replaced: ``lax.dynamic_update_slice``, without negative indices."""
+    return _replace(whole[None], part[None], *map(_index, starts))[0]
+
+
+def _index(n: Start | int) -> Start:
+    return np.int32(n) if isinstance(n, int) else n
+
+
+@cache
+def _slicer(sizes: tuple[int, ...]) -> Callable[..., Shaped[Array, "batch ..."]]:
+    def slices(whole: Shaped[Array, "batch ..."], *starts: Start) -> Shaped[Array, "batch ..."]:
+        places = (np.int32(0), *starts)
+        return lax.dynamic_slice(whole, places, (whole.shape[0], *sizes), allow_negative_indices=False)
+
+    return of_batches(slices, 1)
+
+
+def _replaced(
+    whole: Shaped[Array, "batch ..."], part: Shaped[Array, "batch ..."], *starts: Start
+) -> Shaped[Array, "batch ..."]:
+    return lax.dynamic_update_slice(whole, part, (np.int32(0), *starts), allow_negative_indices=False)
+
+
+_replace = of_batches(_replaced, 2)

@@ -1,0 +1,108 @@
+r"""Programs that are generated towards a goal: each is aimed at one of its bins, and the bins take turns.
+
+A case is a function of its seed, its index and the goal, whatever was reached before: it is the first of
+some programs that has an operation in its bin. So campaigns on many workers, and those that are continued,
+have the same cases.
+
+>>> from .goal_file import parse_goal
+>>> bins = parse_goal('[[bins]]\ninstruction = "taddc"\noperands = ["src2", "none"]', "g.toml")
+>>> source = Aimed(1, (STRAIGHT,), bins)
+>>> [any(map(b.has, of_program(source.case(n).program))) for n, b in enumerate(bins)]
+[True, True]
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from ...errors import PtoError
+from ...generate.options import STRAIGHT, Options
+from ...generate.programs import Case, case_id, generate
+from ...generate.selection import catalogue, select
+from ..kernels import kernel, kernels_only
+from .coverage import REGIONS, of_program
+from .goal import ANY, Bin
+from .messages import Note
+
+#: Programs that are made for a case until one has an operation in its bin; the later half is made of the
+#: bin's instruction alone, by the plainest options.
+TRIES = 16
+#: Instructions beside that of the bin, and how much more often that one is.
+_BESIDE, _MORE = 4, 6.0
+#: Probabilities of what surrounds an operation, where a bin says that.
+_CONTROL, _CALLS, _SURELY = 0.6, 0.5, 1.0
+
+
+@dataclass(frozen=True)
+class Aimed:
+    """Cases that are aimed at the bins of a goal; ``options`` take turns as well."""
+
+    seed: int
+    options: tuple[Options, ...]
+    bins: tuple[Bin, ...]
+    kernels: bool = False
+    notes: Sequence[Note] = ()
+    attempts: int = 1
+
+    def case(self, index: int, attempt: int = 0) -> Case:
+        """The case of an index, the same for every attempt; PtoError where no program can be made."""
+        turn, which = divmod(index, len(self.bins))
+        wanted, usual = self.bins[which], self.options[(turn + which) % len(self.options)]
+        last: Case | PtoError | None = None
+        for number in range(TRIES):
+            plain = number >= TRIES // 2
+            base = replace(STRAIGHT, profiles=usual.profiles, recipes=usual.recipes) if plain else usual
+            try:
+                case = self._made(number, index, aimed(base, wanted, alone=plain, kernels=self.kernels))
+            except PtoError as error:
+                last = last or error
+                continue
+            if any(map(wanted.has, of_program(case.program))):
+                return case
+            last = case
+        if isinstance(last, Case):
+            return last
+        raise last or PtoError(f"index {index}: no program is made")
+
+    def _made(self, number: int, index: int, options: Options) -> Case:
+        said = hashlib.sha256(f"{self.seed}:{index}:{number}".encode()).hexdigest()
+        seed = int(said[:15], 16)
+        make = kernel if self.kernels else generate
+        return replace(make(seed, 0, options), id=case_id(self.seed, index), seed=self.seed, index=index)
+
+
+@lru_cache(maxsize=1 << 12)
+def aimed(options: Options, wanted: Bin, *, alone: bool, kernels: bool = False) -> Options:
+    """Options with which operations of a bin are frequent; ``alone`` with few other instructions.
+
+    >>> b = Bin(("tcvt", "f16", "*", "odd", "*", "*", "loop"))
+    >>> made = aimed(STRAIGHT, b, alone=True)
+    >>> sorted(made.only), made.dtypes, made.regions, made.control
+    (['tcvt'], frozenset({'f16'}), ('odd',), 0.6)
+    """
+    name, element, layout = wanted["instruction"], wanted["type"], wanted["layout"]
+    control = wanted["control"]
+    made = replace(
+        kernels_only(options) if kernels else options,
+        only=frozenset({name} if alone else {name, *_beside(wanted, options)}),
+        dtypes=frozenset({element} - {ANY, "-"}),
+        layouts=frozenset({layout} - {ANY, "-"}),
+        factors=(*options.factors, (name, _MORE)),
+        attributes=_SURELY if wanted["attribute"] != ANY else options.attributes,
+        control=max(options.control, _CONTROL) if control in ("loop", "branch") else options.control,
+    )
+    if kinds := tuple(k for k in REGIONS if k == wanted["region"]):
+        made = replace(made, regions=kinds, uneven=0.0)
+    if control == "call":
+        made = replace(made, functions=_SURELY, calls=_CALLS)
+    having = tuple(p for p in made.profiles if name in select(p, made).names)
+    return replace(made, profiles=having or made.profiles, only=made.only if having else frozenset({name}))
+
+
+def _beside(wanted: Bin, options: Options) -> list[str]:
+    """Some instructions for the programs of a bin, others for another bin."""
+    names = {n for p in options.profiles for n in catalogue(p, options.elements)}
+    return sorted(names, key=lambda n: hashlib.sha256(f"{wanted}:{n}".encode()).digest())[:_BESIDE]

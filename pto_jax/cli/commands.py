@@ -1,0 +1,350 @@
+"""The commands of ``pto-jax`` and their options.
+
+Modules that need JAX are imported inside the commands that use them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable
+
+from .. import __version__
+from ..errors import ArgumentError
+from ..ir.languages import LANGUAGES
+from ..profiles import ARCHITECTURES, PROFILE_NAMES
+from . import completion, doctor, emit, fuzz, lsp, options, replay, report, shrink
+from .findings import FORMATS
+from .options import (
+    ACCEPTED,
+    REJECTED,
+    RunOptions,
+    Watch,
+    add_examples,
+    add_language,
+    build_level,
+    scalar,
+    ulp_bound,
+)
+
+
+def parser() -> argparse.ArgumentParser:
+    """The commands and their options."""
+    root = argparse.ArgumentParser(
+        prog="pto-jax", description="Execute, verify and inspect PTO tile programs.", allow_abbrev=False
+    )
+    root.add_argument("--version", action="version", version=f"pto-jax {__version__}")
+    commands = root.add_subparsers(title="commands", metavar="COMMAND", required=True)
+
+    def command(name: str, run: Callable[[argparse.Namespace], int], summary: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=summary, description=summary, allow_abbrev=False)
+        sub.set_defaults(command=run, name=name)
+        sub.add_argument(
+            "--extension",
+            action="append",
+            default=[],
+            metavar="FILE.py",
+            help="a file that adds instructions",
+        )
+        return sub
+
+    def profile(sub: argparse.ArgumentParser, default: str | None = None) -> None:
+        shown = default or "the program's pto.target_arch, else a2a3"
+        sub.add_argument("--profile", choices=PROFILE_NAMES, default=default, help=f"default: {shown}")
+
+    sub = command("run", _run, "Execute a program and describe the buffers it wrote.")
+    sub.add_argument("file", nargs="?", metavar="FILE", help="a .pto file")
+    sub.add_argument("--example", metavar="NAME", help="a shipped example instead of a file; list: name them")
+    sub.add_argument("--entry", metavar="FUNCTION", help="function to execute")
+    profile(sub)
+    add_language(sub)
+    sub.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="default: exact")
+    sub.add_argument("--inputs", metavar="IN.npz", help="one array per argument; generated when missing")
+    sub.add_argument("--outputs", metavar="OUT.npz", help="write every buffer the program wrote")
+    sub.add_argument(
+        "--sanitize",
+        choices=("uses", "strict"),
+        help="execute on the interpreter and report where undefined data matters, with =strict every use",
+    )
+    sub.add_argument("--dump-state", metavar="OUT.npz", help="write the final tiles and memory spaces")
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of generated input (default: 0)")
+    sub.add_argument("--grid", type=int, metavar="N", help="blocks to execute (default: 1, or the example's)")
+    sub.add_argument(
+        "--partial-launch", action="store_true", help="execute another number of blocks than is needed"
+    )
+    sub.add_argument("--max-steps", type=int, metavar="N", help="trips after which a while loop is stopped")
+    sub.add_argument(
+        "--trace",
+        choices=("instructions", "micro"),
+        help="print executed instructions, with =micro their micro-operations too",
+    )
+    sub.add_argument("--trace-limit", type=int, default=1000, metavar="N", help="lines (default: 1000)")
+    sub.add_argument("--trace-lanes", type=int, default=4, metavar="N", help="lanes with =micro (default: 4)")
+    sub.add_argument(
+        "--break",
+        dest="stop",
+        metavar="[FILE:]LINE[:COUNT]",
+        help="stop before the operation on a line, the COUNT-th time, and write the state",
+    )
+
+    add_examples(
+        sub,
+        ("run --example softmax", "a shipped program on generated input"),
+        ("run k.pto --inputs in.npz --outputs out.npz", "one array per argument, by name"),
+        ("run k.pto --trace", "every instruction: shapes, valid regions, range, NaNs"),
+        ("run k.pto --break 42:3", "stop before line 42 the third time, write the state"),
+        ("run k.pto --sanitize", "where data that nothing defined is used"),
+    )
+
+    sub = command("diff", _diff, "Run two programs on the same generated inputs and compare every buffer.")
+    sub.add_argument("before", metavar="BEFORE", help="a .pto file, or a folder with --corpus or --series")
+    sub.add_argument("after", nargs="?", metavar="AFTER")
+    sub.add_argument("more", nargs="*", metavar="DUMP", help="with --series: what follows")
+    sub.add_argument(
+        "--corpus", action="store_true", help="compare all programs of two folders, those of the same path"
+    )
+    sub.add_argument(
+        "--series",
+        action="store_true",
+        help="find the first of some dumps (files, folders, or a folder of them) that differs from dump 1",
+    )
+    sub.add_argument(
+        "--ulp",
+        action="append",
+        default=[],
+        metavar="[NAME=]N",
+        help="units in the last place that a buffer, or every one, may be apart; NaNs are equal then",
+    )
+    sub.add_argument("--json", metavar="OUT", help="write the verdict on every program as JSON")
+    sub.add_argument("--junit", metavar="OUT.xml", help="write the verdicts as JUnit")
+    sub.add_argument(
+        "--workers", type=int, metavar="W", help="processes for --corpus (default: one per core)"
+    )
+    sub.add_argument("--count", type=int, default=16, metavar="N", help="inputs to try (default: 16)")
+    sub.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the inputs (default: 0)")
+    sub.add_argument("--inputs", metavar="IN.npz", help="compare on this input instead")
+    profile(sub)
+    sub.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="default: exact")
+    sub.add_argument("--grid", type=int, default=1, metavar="N", help="blocks to execute (default: 1)")
+    sub.add_argument(
+        "--partial-launch", action="store_true", help="execute another number of blocks than is needed"
+    )
+    sub.add_argument(
+        "--arg", action="append", default=[], metavar="NAME=N", help="value of a scalar argument of BEFORE"
+    )
+    sub.add_argument("--entry", metavar="FUNCTION", help="function to execute, of both programs")
+    add_language(sub)
+    sub.add_argument("--language-after", choices=LANGUAGES, help="that of AFTER (default: as --language)")
+    sub.add_argument("--failures", default=".", metavar="DIR", help="where failure folders go (default: .)")
+
+    add_examples(
+        sub,
+        ("diff before.pto after.pto --count 100", "a compiler pass"),
+        ("diff a.pto a.pto --language 2026-04 --language-after 2026-08", "one text under two versions"),
+        ("diff --corpus before/ after/ --junit verdicts.xml", "folders of programs of the same paths"),
+        ("diff --series dumps/", "the first dump that is wrong"),
+    )
+
+    sub = command("verify", _verify, "Check programs against a hardware profile.")
+    sub.add_argument("files", nargs="+", metavar="FILE")
+    profile(sub)
+    sub.add_argument("--portable", action="store_true", help="accept only what every profile guarantees")
+    sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the text names a device")
+    sub.add_argument(
+        "--level", type=build_level, help="build level 1, 2 or 3 (level1 ...); 3 places all tiles"
+    )
+    sub.add_argument("--auto-sync", action="store_true", help="a tool inserts the synchronisation")
+    sub.add_argument(
+        "--format",
+        choices=FORMATS,
+        default="text",
+        help="of the findings: text, annotations of GitHub's workflows, or a SARIF log (default: text)",
+    )
+    add_language(sub)
+
+    add_examples(
+        sub,
+        ("verify k.pto --profile a5", "exit status 0: accepted, 1: rejected"),
+        ("verify --portable kernels/*.pto", "what every profile guarantees"),
+        ("verify k.pto --format sarif", "for tools"),
+    )
+
+    sub = command("fmt", _fmt, "Print a program, optionally in another spelling.")
+    sub.add_argument("file", metavar="FILE")
+    sub.add_argument("--form", choices=("as", "ssa", "dps"), help="spelling of the instructions")
+    add_language(sub)
+
+    add_examples(sub, ("fmt k.pto --form ssa", "as | ssa | dps"))
+
+    sub = command("conformance", _conformance, "Run test vectors and count results per instruction.")
+    sub.add_argument("paths", nargs="*", metavar="PATH", help="vector file, or a folder of them")
+    sub.add_argument(
+        "--st",
+        metavar="DIR",
+        help="run the assembler's system tests in a folder (their own Python scripts are executed) and "
+        'folders of raw files with a case.json: {"program": "k.pto", "inputs": {"x": "x.bin", "n": 8}, '
+        '"expected": {"out": "golden.bin"}}; an expected file may be {"file": F, "rtol": R, "atol": A}',
+    )
+    sub.add_argument("--only", metavar="TEXT", help="with --st: tests and cases whose name has it")
+    profile(sub, default="cpu_sim")
+    sub.add_argument("--json", metavar="OUT", help="write every result as JSON")
+    sub.add_argument(
+        "--executor", choices=("engine", "oracle"), default="engine", help="what is tested (default: engine)"
+    )
+
+    add_examples(
+        sub,
+        ("conformance vectors/", "recorded results, yours or the simulator's"),
+        ("conformance --st test/tilelang_st --only tadd", "the assembler's system tests as they are"),
+    )
+
+    sub = command(
+        "isa",
+        _isa,
+        "Manual: instructions, tile types, types, grammar, profiles, events; without NAME the matrix.",
+    )
+    sub.add_argument("instruction", nargs="?", metavar="NAME")
+    for page, what in (
+        ("changes", "what versions of the text language changed"),
+        ("contradictions", "decisions that public test suites contradict, with both sources"),
+    ):
+        sub.add_argument(f"--{page}", dest="page", action="store_const", const=page, help=what)
+    sub.add_argument("--json", action="store_true", help="print JSON")
+
+    add_examples(
+        sub,
+        ("isa tcvt", "one instruction, with or without pto."),
+        ("isa tile", "grammar, tile, types, profiles, events"),
+        ("isa --changes", "what versions of the language changed"),
+    )
+
+    sub = command("cost", _cost, "Estimated cycles per instruction and per pipe.")
+    sub.add_argument("file", metavar="FILE", help="a .pto file")
+    sub.add_argument(
+        "--model",
+        choices=("doc_formula", "analytic_legacy", "cce_stub", "fit", "a5_fit"),
+        default="doc_formula",
+        help="cycle model (default: doc_formula)",
+    )
+    profile(sub)
+    sub.add_argument("--entry", metavar="FUNCTION", help="function the program starts with")
+    add_language(sub)
+    sub.add_argument(
+        "--arg",
+        action="append",
+        default=[],
+        metavar="NAME=N",
+        help="value of a scalar argument, which sizes and loop bounds may depend on",
+    )
+    sub.add_argument("--json", action="store_true", help="print JSON")
+
+    add_examples(
+        sub,
+        ("cost k.pto --profile a5 --model a5_fit", "cycles per instruction and pipe"),
+        ("cost k.pto --arg rows=40", "with a value that loop bounds depend on"),
+    )
+
+    for module in (fuzz, replay, shrink, report, emit, doctor, lsp):
+        module.add(command)
+    completion.add(command, parser)
+
+    sub = command("bench", _bench, "Run benchmarks.")
+    sub.add_argument("names", nargs="*", metavar="NAME", help="which (default: all; example:softmax: one)")
+    sub.add_argument("--json", metavar="OUT", help="write the figures as JSON")
+    sub.add_argument(
+        "--check", action="store_true", help="exit 1 where a ratio is 25 %% worse than the table's"
+    )
+    sub.add_argument("--update", action="store_true", help="write the ratios to the table")
+    sub.add_argument("--table", metavar="FILE", help="the table (default: the package's own)")
+    sub.add_argument("--plot", metavar="FILE", help="draw the ratios: .png, .svg or .pdf, by matplotlib")
+    add_examples(
+        sub,
+        ("bench examples --json bench.json", "every shipped example against jnp"),
+        ("bench --check", "exit 1 where a ratio is worse than the table's"),
+    )
+    return root
+
+
+def _run(args: argparse.Namespace) -> int:
+    from .run import run
+
+    if (args.file is None) == (args.example is None):
+        raise ArgumentError("give either a FILE or --example NAME")
+    watching = args.trace is not None or args.stop is not None
+    watch = Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
+    run(options.of_command(RunOptions, args, watch=watch))
+    return ACCEPTED
+
+
+def _diff(args: argparse.Namespace) -> int:
+    from .diff import diff
+
+    scalars = dict(scalar(text) for text in args.arg)
+    after = args.language_after or args.language
+    bounds = dict(map(ulp_bound, args.ulp))
+    given = {"scalars": scalars, "ulp": bounds, "more": tuple(args.more), "language_after": after}
+    equal = diff(options.of_command(options.DiffOptions, args, **given))
+    return ACCEPTED if equal else REJECTED
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from . import verify
+
+    return verify.run(args)
+
+
+def _fmt(args: argparse.Namespace) -> int:
+    from ..api import load
+    from ..files import write_text
+    from ..text import print_program
+
+    # Text for other tools: written as it is, not as a terminal may see it.
+    program = load(args.file, language=args.language)
+    write_text("-", print_program(program, form=args.form).rstrip("\n") + "\n")
+    return ACCEPTED
+
+
+def _conformance(args: argparse.Namespace) -> int:
+    from .conformance import conformance
+
+    if args.st is not None:
+        return _system_tests(args)
+    if not args.paths or args.only is not None:
+        raise ArgumentError("conformance: allowed: PATH... of vectors, or --st DIR [--only TEXT]")
+    return conformance(args)
+
+
+def _system_tests(args: argparse.Namespace) -> int:
+    from ..campaign.st.run import executor, run_system_tests
+    from ..files import write_text
+
+    if args.paths:
+        raise ArgumentError(f"conformance --st: {args.paths[0]}: allowed: one folder, after --st")
+    outcome = run_system_tests(args.st, executor(args.executor), only=args.only)
+    print(outcome.summary())
+    if args.json:
+        write_text(args.json, outcome.to_json() + "\n")
+    return ACCEPTED if outcome.ok else REJECTED
+
+
+def _isa(args: argparse.Namespace) -> int:
+    from ..manual import manual
+
+    print(manual(args.page or args.instruction, "json" if args.json else "text"))
+    return ACCEPTED
+
+
+def _cost(args: argparse.Namespace) -> int:
+    from ..api import load
+    from ..cost import cost
+
+    program = load(args.file, language=args.language)
+    arguments = dict(scalar(text) for text in args.arg)
+    priced = cost(program, args.profile, args.model, entry=args.entry, arguments=arguments)
+    print(priced.to_json() if args.json else f"{args.file}: {priced}")
+    return ACCEPTED
+
+
+def _bench(args: argparse.Namespace) -> int:
+    from . import bench
+
+    return bench.main(args.names, args.json, args.check, args.update, args.table, args.plot)

@@ -1,0 +1,39 @@
+"""The command ``lsp``: a language server for editors."""
+
+from __future__ import annotations
+
+import argparse
+
+from .. import __version__
+from ..errors import ArgumentError
+from ..profiles import PROFILE_NAMES
+from .options import ACCEPTED, Adder, add_examples, add_language, build_level, of_command
+
+
+def add(command: Adder) -> None:
+    """Define the command."""
+    sub = command("lsp", _lsp, "A language server on standard input and output; needs the extra lsp.")
+    sub.add_argument("--profile", choices=PROFILE_NAMES, help="default: the program's pto.target_arch")
+    sub.add_argument("--level", type=build_level, help="build level 1, 2 or 3, as in verify")
+    sub.add_argument("--portable", action="store_true", help="accept only what every profile guarantees")
+    sub.add_argument("--auto-sync", action="store_true", help="a tool inserts the synchronisation")
+    add_language(sub)
+    add_examples(
+        sub,
+        ("lsp", "what an editor starts for files *.pto"),
+        ("lsp --profile a5 --level 3", "with settings; an editor may send others"),
+    )
+
+
+def _lsp(args: argparse.Namespace) -> int:
+    from ..editors.documents import Settings
+
+    try:
+        from ..editors.language_server import make_server
+    except ModuleNotFoundError as error:
+        raise ArgumentError(
+            f"the language server needs {error.name}, which is not installed; "
+            "usual fix: pip install 'pto_jax[lsp]'"
+        ) from None
+    make_server(of_command(Settings, args), __version__).start_io()
+    return ACCEPTED

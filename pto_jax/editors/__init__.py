@@ -1,0 +1,1 @@
+"""What editors need of PTO text: highlighting, and a language server."""

@@ -1,0 +1,341 @@
+"""Constraints on windows of global memory: which layouts and sizes a transfer connects with a tile."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from typing import Literal, NamedTuple
+
+from ...ir.convolution import Conv
+from ...ir.dtypes import dtype
+from ...ir.languages import Language
+from ...ir.types import (
+    BLayout,
+    GlobalLayout,
+    LayoutName,
+    Loc,
+    PartitionViewType,
+    SLayout,
+    TensorViewType,
+    TileType,
+)
+from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from ..common import PAGES
+from ..declare import AttrMap, Breaker, Constraint, Finding, Site
+from ..memory_convolution import CONV_LOADED, CONV_STORED, Dims, conv_fits, expected_window, five, times
+from .constraints import element_type, size
+from .forbid import Types, assign, edit, forbid, retype
+
+_G = GlobalLayout
+MX_A = (_G.MX_A_ZZ, _G.MX_A_ND, _G.MX_A_DN)
+MX_B = (_G.MX_B_NN, _G.MX_B_ND, _G.MX_B_DN)
+MX = (*MX_A, *MX_B)
+_ND, _DN, _NZ = (_G.ND, "ND"), (_G.DN, "DN"), (_G.NZ, "NZ")
+_Pairs = tuple[tuple[GlobalLayout, LayoutName], ...]
+_ConvPairs = tuple[tuple[GlobalLayout, GlobalLayout], ...]
+_SAME: _Pairs = (_ND, _DN, _NZ)  # type: ignore[assignment]
+_SCALES: _Pairs = (*((g, "ZZ") for g in MX_A), *((g, "NN") for g in MX_B))
+_IMAGES = (_G.NC1HWC0, _G.NDC1HWC0)
+
+
+class Connected(NamedTuple):
+    """The layouts of a window and of a tile that a transfer connects.
+
+    By profile: of ordinary tiles by their place, and of convolution tiles. ``simulated`` are the windows that
+    the simulator connects with tiles of any layout.
+    """
+
+    tiles: Mapping[str, Mapping[Loc, _Pairs]]
+    convolution: Mapping[str, _ConvPairs]
+    simulated: tuple[GlobalLayout, ...]
+
+
+LOADED = Connected(
+    {
+        "a2a3": {Loc.VEC: _SAME, Loc.MAT: (*_SAME, (_G.ND, "NZ"), (_G.DN, "ZN"))},
+        "a5": {
+            Loc.VEC: _SAME,
+            Loc.MAT: (*_SAME, (_G.ND, "NZ"), (_G.DN, "NZ"), (_G.DN, "ZN"), *_SCALES),
+        },
+    },
+    CONV_LOADED,
+    (_G.ND, _G.DN, _G.NZ, *MX),
+)
+STORED = Connected(
+    {
+        "a2a3": {
+            Loc.VEC: _SAME,
+            Loc.MAT: _SAME,
+            Loc.ACC: tuple((g, "NZ") for g in (_G.ND, _G.NZ, *_IMAGES)),
+        },
+        "a5": {
+            Loc.VEC: _SAME,
+            Loc.ACC: tuple((g, "NZ") for g in (_G.ND, _G.DN, _G.NZ, _G.NHWC, _G.NCHW, _G.NCDHW)),
+        },
+    },
+    CONV_STORED,
+    (_G.ND, _G.DN, _G.NZ, *_IMAGES),
+)
+
+
+def view_layout(site: Site, view: str) -> GlobalLayout | None:
+    """The layout that the operation or the view's definition gives, None where neither does."""
+    given, value = site.attrs.get("layout"), site.values.get(view)
+    if isinstance(given, GlobalLayout):
+        return given
+    return None if value is None else site.layouts.get(value.name)
+
+
+def window_shape(dims: Dims, layout: GlobalLayout | None) -> tuple[int | None, int | None]:
+    """Rows and columns that a window has as a tile.
+
+    >>> window_shape((1, 2, 3, 16, 8), GlobalLayout.NZ)
+    (48, 16)
+    """
+    a, b, c, d, e = five(dims)
+    match layout:
+        case _G.NZ:
+            return times(c, d), times(a, b, e)
+        case _G.MX_A_ZZ:
+            return times(b, d), times(c, e)
+        case _G.MX_B_NN:
+            return times(c, e), times(b, d)
+        case _G.MX_A_ND:
+            return c, times(d, e)
+        case _G.MX_A_DN:
+            return d, times(c, e)
+        case _G.MX_B_ND:
+            return times(c, e), d
+        case _G.MX_B_DN:
+            return times(d, e), c
+        case _G.NC1HWC0:
+            return times(a, c, d), times(b, e)
+        case _G.NDC1HWC0:
+            return times(a, d, e), None
+        case _G.NCHW:
+            return times(a, b, d, e), c
+        case _G.NCDHW:
+            return times(a, c, d, e), b
+        case _G.DN if len(dims) > 2:
+            return d, times(a, b, c, e)
+    return times(a, b, c, d), e
+
+
+def layout_pair(tile: str, view: str, connected: Connected) -> Constraint:
+    """The layouts of window and tile are a pair the profile transfers."""
+    wrong = assign(layout=GlobalLayout.HIF4_A_ZZ)
+
+    @forbid("layouts", f"layouts of {view} and {tile} that the profile connects", invalid_if=wrong)
+    def rule(site: Site) -> Iterator[Finding]:
+        t, layout, profile = site.tile(tile), view_layout(site, view), site.profile.name
+        if t is not None and t.conv is not None:
+            layout = t.conv.layout if layout is None else layout
+            message = _conv_pair(tile, t.conv, layout, connected.convolution[profile], profile)
+        elif t is not None and layout is not None:
+            message = _tile_pair(tile, t, layout, connected, profile)
+        else:
+            return
+        if message:
+            yield view, f"{view} has layout {layout.name.lower()}{message}"
+
+    return rule
+
+
+def _conv_pair(tile: str, conv: Conv, layout: GlobalLayout, known: _ConvPairs, profile: str) -> str:
+    """What is wrong with the layouts of a window and a convolution tile."""
+    if (layout, conv.layout) in known:
+        return ""
+    words = ", ".join(f"{g.name.lower()} and {c.name.lower()}" for g, c in known) or "none"
+    found = f"{tile} is a convolution tile of layout {conv.layout.name.lower()}"
+    return f", {found}; allowed on {profile} (window and tile): {words}"
+
+
+def _tile_pair(tile: str, t: TileType, layout: GlobalLayout, connected: Connected, profile: str) -> str:
+    """What is wrong with the layouts of a window and an ordinary tile."""
+    if profile == "cpu_sim":
+        words = ", ".join(g.name.lower() for g in connected.simulated)
+        return "" if layout in connected.simulated else f"; allowed on {profile}: {words}"
+    pairs = connected.tiles[profile].get(t.loc, ())
+    if (layout, t.layout) in pairs or _one_line(t, layout):
+        return ""
+    words = ", ".join(f"{g.name.lower()} and {n}" for g, n in pairs) or "none"
+    found = f"{tile} has {t.layout} in {t.loc.name.lower()}"
+    return f", {found}; allowed on {profile} (window and tile): {words}"
+
+
+def _one_line(t: TileType, layout: GlobalLayout) -> bool:
+    """One row or column is the same bytes in either order."""
+    return not t.boxed and 1 in (*t.valid, *t.shape) and layout in (_G.ND, _G.DN)
+
+
+def scale_types(tile: str) -> Constraint:
+    """Layouts of block scales hold block scales, in boxes of 32 bytes."""
+    bytewise = edit(tile, lambda t: t.with_dtype(dtype("i8")) if t.fractal == 32 else None)
+
+    @forbid("scales", "MX layouts: f8e8m0 with fractal 32", ("a5",), invalid_if=bytewise)
+    def rule(site: Site) -> Iterator[Finding]:
+        t, layout = site.tile(tile), view_layout(site, "src")
+        if t is None or layout is None or layout not in MX:
+            return
+        if t.dtype.name != "f8e8m0" or t.fractal != 32:
+            yield (
+                tile,
+                f"{tile} has element type {t.dtype} and fractal {t.fractal}; allowed for layout "
+                f"{layout.name.lower()} on {site.profile.name}: f8e8m0 and 32",
+            )
+
+    return rule
+
+
+def other_size(view: str, profiles: tuple[ProfileName, ...] = PROFILE_NAMES) -> Breaker:
+    """The elements of a view have another size, on some profiles."""
+
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        d = element_type(types[view])
+        other = "f32" if d is None or d.storage_bits != 32 else "f16"
+        return profile.name in profiles and retype(view, other)(types, attrs, profile)
+
+    return breaks
+
+
+def same_size(tile: str, view: str) -> Constraint:
+    """Elements of tile and window have one size."""
+
+    @forbid("element-size", f"elements of {tile} and {view} have one size", invalid_if=other_size(view))
+    def rule(site: Site) -> Iterator[Finding]:
+        t, d = site.tile(tile), element_type(site.types.get(view))
+        if t is not None and d is not None and t.dtype.storage_bits != d.storage_bits:
+            yield view, f"{view} has element type {d}, {tile} has {t.dtype}; allowed: elements of one size"
+
+    return rule
+
+
+def _wide_in_boxes(t: TileType) -> TileType | None:
+    wide = t.dtype.bits == 64
+    return replace(t, slayout=SLayout.ROW_MAJOR, blayout=BLayout.COL_MAJOR) if wide else None
+
+
+def wide_integers(tile: str) -> Constraint:
+    """64-bit integers keep their layout on A2/A3."""
+
+    @forbid("wide-layout", "64-bit tiles are not boxed", ("a2a3",), invalid_if=edit(tile, _wide_in_boxes))
+    def rule(site: Site) -> Iterator[Finding]:
+        t = site.tile(tile)
+        if t is not None and t.dtype.bits == 64 and t.boxed:
+            yield tile, f"{tile} has {t.dtype} in layout {t.layout}; allowed on a2a3: none_box"
+
+    return rule
+
+
+def _shortened(types: Types, view: str, v: PartitionViewType) -> bool:
+    """Take one line off the first dimension of a window that has several; whether it has one."""
+    axis = next((i for i, d in enumerate(v.dims) if d is not None and d > 1), None)
+    if axis is None:
+        return False
+    types[view] = replace(v, dims=(*v.dims[:axis], (v.dims[axis] or 0) - 1, *v.dims[axis + 1 :]))
+    return True
+
+
+def window_fits(
+    tile: str,
+    view: str,
+    severity: Literal["error", "warning"] = "error",
+    since: Language | None = None,
+    until: Language | None = None,
+) -> Constraint:
+    """Where sizes are static the window has the shape of the tile's valid region.
+
+    What is loaded may be the first rows and columns of a larger window, and windows of block scales may be
+    larger than the valid region, which need not be whole blocks.
+    """
+
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        v = types[view]
+        if not isinstance(v, PartitionViewType):
+            return False
+        return _shortened(types, view, v)
+
+    @forbid(
+        "window-size" if severity == "error" else "window-lanes",
+        f"{view} has the shape of the valid region of {tile}, where both are static; what is loaded may be "
+        "less",
+        source=f"{PAGES}; PTOAS verifier",
+        invalid_if=breaks,
+        severity=severity,
+        since=since,
+        until=until,
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        t, v = site.types.get(tile), site.types.get(view)
+        if not isinstance(t, TileType) or not isinstance(v, PartitionViewType | TensorViewType):
+            return
+        layout = view_layout(site, view)
+        if t.conv is not None or site.op.group("offsets"):
+            return
+        if t.v_row is None or t.v_col is None or 0 in t.valid:
+            return
+        larger = layout in MX or not site.instruction.operand(tile).is_read
+        have, want = times(*v.dims) if layout is None else None, t.v_row * t.v_col
+        if have is not None and (have < want if larger else have != want):
+            yield (
+                view,
+                f"{view} has {have} elements ({'x'.join(size(d) for d in v.dims)}), the valid "
+                f"region of {tile} has {want} ({t.v_row}x{t.v_col}); allowed: "
+                f"{'at least as many' if larger else 'equal sizes'}, or a dynamic valid region",
+            )
+            return
+        if layout is None and len(v.dims) > 2:
+            return
+        rows, cols = window_shape(v.dims, layout)
+        if larger and ((rows or t.v_row) < t.v_row or (cols or t.v_col) < t.v_col):
+            yield view, _told(view, rows, cols, tile, t, "at least the valid rows and columns")
+        elif not larger and None not in (rows, cols) and (rows, cols) != (t.v_row, t.v_col):
+            yield view, _told(view, rows, cols, tile, t, "equal rows and columns")
+
+    return rule
+
+
+def conv_window(tile: str, view: str, profiles: tuple[ProfileName, ...] = PROFILE_NAMES) -> Constraint:
+    """The window of a convolution tile has its extents."""
+
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        t, v = types[tile], types[view]
+        if not isinstance(t, TileType) or t.conv is None or not isinstance(v, PartitionViewType):
+            return False
+        return _shortened(types, view, v)
+
+    @forbid(
+        "conv-window",
+        f"{view} has the extents of a convolution tile",
+        profiles,
+        source=f"{PAGES}; PTOAS verifier",
+        invalid_if=breaks,
+    )
+    def rule(site: Site) -> Iterator[Finding]:
+        t, v = site.types.get(tile), site.types.get(view)
+        if isinstance(t, TileType) and isinstance(v, PartitionViewType | TensorViewType) and t.conv:
+            yield from _conv_window(view, t, v.dims, view_layout(site, view))
+
+    return rule
+
+
+def _told(view: str, rows: int | None, cols: int | None, tile: str, t: TileType, allowed: str) -> str:
+    return (
+        f"{view} is a window of {size(rows)}x{size(cols)}, the valid region of {tile} is "
+        f"{t.v_row}x{t.v_col}; allowed: {allowed}"
+    )
+
+
+def _conv_window(view: str, t: TileType, dims: Dims, layout: GlobalLayout | None) -> Iterator[Finding]:
+    assert t.conv is not None
+    layout = t.conv.layout if layout is None else layout
+    if not any(g == layout and c == t.conv.layout for pairs in CONV_LOADED.values() for g, c in pairs):
+        return
+    if not conv_fits(t, dims, layout):
+        want, names = expected_window(t, layout)
+        yield (
+            view,
+            f"{view} has dimensions {'x'.join(size(d) for d in five(dims))}, the convolution tile "
+            f"{'x'.join(map(str, t.conv.shape))}; allowed for layout {layout.name.lower()}: "
+            f"{'x'.join(size(d) for d in want)} ({names})",
+        )

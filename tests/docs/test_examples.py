@@ -1,0 +1,123 @@
+"""Every example of the site's pages is executed, page by page, each in a folder of its own."""
+
+from __future__ import annotations
+
+import os
+import re
+import runpy
+import shlex
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from pto_jax.cli.main import main
+
+DOCS = Path(__file__).parents[2] / "docs"
+GENERATED = ("instructions", "language", "tables", "commands")
+PAGES = sorted(p for p in DOCS.rglob("*.md") if not set(p.parts) & set(GENERATED))
+#: Languages of blocks that are no examples of this package, and of what they are.
+OTHER = {
+    "mermaid": "diagrams",
+    "console": "installing",
+    "text": "what commands print, and commands on files that a page does not have",
+    "lua": "settings of an editor",
+    "toml": "settings of an editor",
+    "{toctree}": "the order of pages",
+    "{eval-rst}": "what Sphinx makes of docstrings, whose examples the doctests execute",
+    "{generated}": "a table that the build makes",
+}
+#: A page whose Python changes the process that executes it.
+_ALONE = "<!-- executed in a process of its own -->"
+_FENCE = re.compile(
+    r"^```(\{[\w-]+\}|\w+)[ ]*(\w*)\n((?::\w+:[^\n]*\n)*)(.*?)^```$", re.MULTILINE | re.DOTALL
+)
+_PRINTED = re.compile(r"^(?:    )*print\(.*\)  # (.*)$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Block:
+    """A block of a page; one with a caption is the file of that name."""
+
+    language: str
+    text: str
+    line: int
+    file: str | None = None
+
+
+def blocks(page: Path) -> Iterator[Block]:
+    source = page.read_text(encoding="utf-8")
+    assert source.count("```") == 2 * len(_FENCE.findall(source)), f"{page}: a block that is not understood"
+    for match in _FENCE.finditer(source):
+        kind, argument, options, text = match.groups()
+        caption = re.search(r"^:caption: (\S+)$", options, re.MULTILINE)
+        line = source.count("\n", 0, match.start()) + 1
+        language = argument if kind == "{code-block}" else kind
+        yield Block(language, text.strip("\n") + "\n", line, caption and caption[1])
+
+
+def execute(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> int:
+    """Write the files of a page and execute its other blocks; how many were executed."""
+    names: dict[str, object] = {}
+    count = 0
+    for block in blocks(page):
+        place = f"{page.name}:{block.line}"
+        if block.file is not None:
+            (folder / block.file).write_text(block.text, encoding="utf-8")
+        elif block.language == "python":
+            # In a file, because kernels find their names in their source.
+            script = folder / f"block{block.line}.py"
+            script.write_text(block.text, encoding="utf-8")
+            if _ALONE in page.read_text(encoding="utf-8"):
+                done = subprocess.run([sys.executable, script], capture_output=True, text=True, check=False)
+                assert done.returncode == 0, f"{place}: {done.stderr}"
+                printed = done.stdout.splitlines()
+            else:
+                names |= runpy.run_path(str(script), names)
+                printed = capsys.readouterr().out.splitlines()
+            expected = _PRINTED.findall(block.text)
+            assert printed == expected, f"{place}: {printed}"
+            count += 1
+        elif block.language == "sh":
+            for command in block.text.splitlines():
+                words = shlex.split(command)
+                assert words[0] == "pto-jax", f"{place}: {command}"
+                status = main(words[1:])
+                said = capsys.readouterr()
+                assert status == 0 and said.out, f"{place}: {command}: {said}"
+            count += 1
+        else:
+            assert block.language in OTHER, f"{place}: {block.language} is not executed"
+    return count
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(DOCS)))
+def test_examples_of_the_pages(
+    page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    # The interpreter that `python` is in the commands of a page has the package.
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent), prepend=os.pathsep)
+    monkeypatch.setenv("PYTHONPATH", str(DOCS.parent), prepend=os.pathsep)
+    executed = execute(page, tmp_path, capsys)
+    assert executed or page.parent.name in ("docs", "project", "reference")
+
+
+def test_a_wrong_example_is_found(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = tmp_path / "page.md"
+    for text in (
+        "```python\nprint(1)  # 2\n```\n",
+        "```sh\npto-jax verify none.pto\n```\n",
+        "```sh\nrm -r x\n```\n",
+        "```rust\nlet x = 1;\n```\n",
+        "```python\n```\n```\n",
+    ):
+        page.write_text(text)
+        with pytest.raises(AssertionError):
+            execute(page, tmp_path, capsys)

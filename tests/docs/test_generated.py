@@ -1,0 +1,77 @@
+"""The pages that are made when the site is built: one for each declaration, topic and command."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from pto_jax.cli.commands import parser
+from pto_jax.isa import instructions
+from pto_jax.manual import topics
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.fixture(scope="module")
+def generated() -> ModuleType:
+    spec = importlib.util.spec_from_file_location("generated", DOCS / "generated.py")
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_everything_has_a_page_that_its_index_lists(generated: ModuleType) -> None:
+    pages = dict(generated.pages())
+    assert all(name.startswith(generated.FOLDERS) for name in pages)
+    index = pages["reference/instructions/index.md"]
+    for name, instruction in instructions().items():
+        page = pages[f"reference/instructions/{name}.md"]
+        assert page.startswith(f"---\norphan: true\n---\n\n# {name}\n\n{instruction.summary}\n")
+        assert f"[{name}]({name}.md)" in index
+    for topic in topics():
+        assert pages[f"reference/language/{topic}.md"].startswith(f"# {topic.capitalize()}\n")
+    usage = parser().format_help()
+    for command in re.findall(r"^    (\w+) ", usage, re.MULTILINE):
+        assert f"usage: pto-jax {command} " in pages[f"reference/commands/{command}.md"]
+        assert f"[{command}]({command}.md)" in pages["reference/commands/index.md"]
+
+
+def test_tables_are_those_of_the_declarations(generated: ModuleType) -> None:
+    pages = dict(generated.pages())
+    accuracy = pages["reference/tables/accuracy.md"]
+    bounded = [i for i in instructions().values() if i.ulp]
+    assert bounded and accuracy.count("instructions/") == sum(len(i.ulp) for i in bounded)
+    assert "| `tcvt` | default |" in pages["reference/tables/changes.md"].replace("2026-08 | ", "")
+
+
+def test_performance_is_what_was_measured(
+    generated: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(generated, "BENCH_TABLE", tmp_path / "table.json")
+    assert "No table is committed" in dict(generated.pages())["reference/tables/performance.md"]
+    rows = {"softmax, exact": {"value": 3.14159, "unit": "x", "better": "lower"}}
+    table = {"platform": "cpu", "machine": "two cores", "versions": {"jax": "0.10"}, "date": "2026-11-23"}
+    (tmp_path / "table.json").write_text(json.dumps({**table, "rows": rows}))
+    page = dict(generated.pages())["reference/tables/performance.md"]
+    assert "| softmax, exact | 3.14 | x | lower |" in page and "two cores; jax 0.10" in page
+
+
+def test_an_earlier_build_leaves_nothing(generated: ModuleType, tmp_path: Path) -> None:
+    old = tmp_path / "reference" / "instructions" / "tgone.md"
+    old.parent.mkdir(parents=True)
+    old.touch()
+    generated.write(tmp_path)
+    assert not old.exists() and (tmp_path / "reference/instructions/tadd.md").exists()
+
+
+def test_generated_folders_are_ignored(generated: ModuleType) -> None:
+    ignored = (DOCS.parent / ".gitignore").read_text().split()
+    assert {f"docs/{folder}/" for folder in generated.FOLDERS} <= set(ignored)
+    assert "generated" not in sys.modules
