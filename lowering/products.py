@@ -105,11 +105,21 @@ def _evaluate(precision: Precision, *operands: Shaped[Array, "batch _ _"]) -> UI
     (batch, m, k), n = operands[0].shape, operands[1].shape[2]
     if 0 in (batch, m, k, n):
         return jnp.zeros((batch, m, n), U32)
-    # What float32 words cannot hold is no operand of the kernel for GPUs.
-    wide = len(operands) > 2
-    own = partial(_careful, precision, settle=bits.settle32_apart) if wide else products_gpu.fold
-    result: Array = by_platform(partial(_portable, precision), cuda=own)(*operands)
+    result: Array = by_platform(partial(_portable, precision), cuda=_own(precision, len(operands) > 2))(
+        *operands
+    )
     return result
+
+
+def _own(precision: Precision, wide: bool) -> Callable[..., UInt32[Array, "batch M N"]]:
+    """The way of GPUs."""
+    if not wide:
+        return products_gpu.fold
+    return (
+        products_gpu.fold_wide
+        if precision.exact
+        else partial(_careful, precision, settle=bits.settle32_apart)
+    )
 
 
 def _portable(precision: Precision, *operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:

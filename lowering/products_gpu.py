@@ -1,7 +1,8 @@
 """Products of floats on GPUs: the ascending fold as one kernel, whose loop keeps the sums in registers.
 
 A loop of XLA's is a launch per step on a GPU. Here a block of rows and columns is one Triton program that
-runs through K with ``fma.rn.f32``, which is the step of the fold.
+runs through K with ``fma.rn.f32``, which is the step of the fold. Operands that float32 cannot hold are
+multiplied and added in float64 and rounded to float32 after every step.
 """
 
 from __future__ import annotations
@@ -18,13 +19,15 @@ from jax import Array, lax
 from pto_jax.ir.dtypes import F32
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, UInt32
+    from jaxtyping import Float32, Float64, Shaped, UInt32
 
 _like: Any = jax.ShapeDtypeStruct
 #: Rows and columns of a program's block, at most.
 ROWS, COLUMNS = 32, 64
 #: ``(x, y, z) -> x * y + z`` with one rounding, of float32 blocks.
 Fused = Callable[[Any, Any, Any], Any]
+#: ``(column of x, row of y, sums) -> sums`` of blocks.
+Step = Callable[[Any, Any, Any], Any]
 
 
 def fused(x: Float32[Array, "*s"], y: Float32[Array, "*s"], z: Float32[Array, "*s"]) -> Float32[Array, "*s"]:
@@ -45,45 +48,75 @@ def fold(
     x: UInt32[Array, "batch M K"], y: UInt32[Array, "batch K N"], fma: Fused = fused, interpret: bool = False
 ) -> UInt32[Array, "batch M N"]:
     """float32 words of the fold ``s = fma(x[i, k], y[k, j], s)`` from +0, NaN canonical."""
+    # Triton's indices are of 32 bits.
+    with jax.enable_x64(False):
+        return _launched(partial(_fused_step, fma), x, y, interpret)
+
+
+def fold_wide(
+    x: UInt32[Array, "batch M K"],
+    y: UInt32[Array, "batch K N"],
+    wide_x: Float64[Array, "batch M K"],
+    wide_y: Float64[Array, "batch K N"],
+    interpret: bool = False,
+) -> UInt32[Array, "batch M N"]:
+    """:func:`fold` of the float64 operands, whose products have at most 24 significant bits.
+
+    So a float64 sum of a product and a float32 number rounds to float32 as the exact sum does, whether or
+    not the product was rounded before. The words are not read.
+    """
+    del x, y
+    return _launched(_wide_step, wide_x, wide_y, interpret)
+
+
+def _launched(
+    step: Step, x: Shaped[Array, "batch M K"], y: Shaped[Array, "batch K N"], interpret: bool
+) -> UInt32[Array, "batch M N"]:
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
     batch, (m, k, n) = x.shape[0], (*x.shape[1:], y.shape[2])
+    # Blocks are powers of two.
     rows, columns = min(_power(m), ROWS), min(_power(n), COLUMNS)
-    # Triton's indices are of 32 bits, and blocks powers of two.
-    with jax.enable_x64(False):
-        x = jnp.pad(x, ((0, 0), (0, -m % rows), (0, 0))).swapaxes(1, 2)
-        y = jnp.pad(y, ((0, 0), (0, 0), (0, -n % columns)))
-        shape = (batch, x.shape[2], y.shape[2])
-        total = pl.pallas_call(
-            partial(_block, k, (rows, columns), fma),
-            out_shape=_like(shape, np.uint32),
-            grid=(batch, shape[1] // rows, shape[2] // columns),
-            out_specs=pl.BlockSpec((1, rows, columns), lambda b, i, j: (b, i, j)),
-            interpret=interpret,
-            compiler_params=None if interpret else triton.CompilerParams(),
-            name="pto_product",
-        )(x, y)
-        result: Array = total[:, :m, :n]
-        return result
+    x = jnp.pad(x, ((0, 0), (0, -m % rows), (0, 0))).swapaxes(1, 2)
+    y = jnp.pad(y, ((0, 0), (0, 0), (0, -n % columns)))
+    shape = (batch, x.shape[2], y.shape[2])
+    total = pl.pallas_call(
+        partial(_block, k, (rows, columns), step),
+        out_shape=_like(shape, np.uint32),
+        grid=(batch, shape[1] // rows, shape[2] // columns),
+        out_specs=pl.BlockSpec((1, rows, columns), lambda b, i, j: (b, i, j)),
+        interpret=interpret,
+        compiler_params=None if interpret else triton.CompilerParams(),
+        name="pto_product",
+    )(x, y)
+    result: Array = total[:, :m, :n]
+    return result
 
 
 def _power(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-def _block(k: int, shape: tuple[int, int], fma: Fused, x: Any, y: Any, total: Any) -> None:
+def _fused_step(fma: Fused, u: Any, v: Any, sums: Any) -> Any:
+    u, v = (lax.bitcast_convert_type(w, np.float32) for w in (u, v))
+    return fma(jnp.broadcast_to(u, sums.shape), jnp.broadcast_to(v, sums.shape), sums)
+
+
+def _wide_step(u: Any, v: Any, sums: Any) -> Any:
+    return lax.convert_element_type(u * v + lax.convert_element_type(sums, np.float64), np.float32)
+
+
+def _block(k: int, shape: tuple[int, int], step: Step, x: Any, y: Any, total: Any) -> None:
     """One block of the sums; ``x`` is [batch, K, M], so that a step reads lines of both."""
     from jax.experimental import pallas as pl
 
     batch, i, j = (pl.program_id(axis) for axis in range(3))
-    rows, columns = (pl.ds(place * size, size) for place, size in zip((i, j), shape, strict=True))
+    rows, columns = (pl.ds(place * np.int32(size), size) for place, size in zip((i, j), shape, strict=True))
 
-    def step(at: Any, sums: Any) -> Any:
-        u = lax.bitcast_convert_type(x[batch, at, rows], np.float32)
-        v = lax.bitcast_convert_type(y[batch, at, columns], np.float32)
-        return fma(jnp.broadcast_to(u[:, None], shape), jnp.broadcast_to(v[None, :], shape), sums)
+    def add(at: Any, sums: Any) -> Any:
+        return step(x[batch, at, rows][:, None], y[batch, at, columns][None, :], sums)
 
-    sums = lax.fori_loop(np.int32(0), np.int32(k), step, jnp.zeros(shape, np.float32))
+    sums = lax.fori_loop(np.int32(0), np.int32(k), add, jnp.zeros(shape, np.float32))
     words = lax.bitcast_convert_type(sums, np.uint32)
     total[0] = jnp.where(sums != sums, np.uint32(F32.canonical_nan), words)

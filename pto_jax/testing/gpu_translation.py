@@ -84,6 +84,10 @@ _STORES = "".join(
     + "".join(f" %p{i} = getelementptr i32, ptr %p, i32 {i}\n store i32 %v{i}, ptr %p{i}\n" for i in range(n))
     + " ret void\n}\n"
     for n in (1, 2, 4)
+) + "".join(
+    f"define void @pto_store_if_{n}({words}, ptr %p, i1 %c) {{\n br i1 %c, label %go, label %end\n"
+    f"go:\n call void @pto_store_{n}({words}, ptr %p)\n br label %end\nend:\n ret void\n}}\n"
+    for n, words in ((n, ", ".join(f"i32 %v{i}" for i in range(n))) for n in (1, 2, 4))
 )
 
 
@@ -171,16 +175,20 @@ def translated(text: str, found: Sequence[Kernel]) -> str:
 def _without_assembly(text: str) -> str:
     """The inline assembly that Triton writes for loads, stores and fused steps, as LLVM's instructions."""
     call = r"(?:tail )?call "
-    load = r'i32 asm sideeffect "mov\.u32 \$0, 0x0; ld\.global\.b32 \{ \$0 \}, \[ \$1 \+ 0 \];", "=r,l"'
-    text = re.sub(call + load + r"\(ptr (\S+)\)", r"load i32, ptr \1", text)
+    for bits, kind in ((32, "r"), (64, "l")):
+        loads = rf"mov\.u{bits} \$0, 0x0; ld\.global\.b{bits} \{{ \$0 \}}, \[ \$1 \+ 0 \];"
+        load = rf'i{bits} asm sideeffect "{loads}", "={kind},l"'
+        text = re.sub(call + load + r"\(ptr (\S+)\)", rf"load i{bits}, ptr \1", text)
     fused = r'float asm "fma\.rn\.f32 \$0, \$1, \$2, \$3;", "=f,f,f,f"'
     text = re.sub(call + fused, "call float @llvm.fma.f32", text)
     for count, name in ((1, ""), (2, r"\.v2"), (4, r"\.v4")):
         numbers = ", ".join(rf"\${i}" for i in range(count))
-        store = (
-            rf'void asm sideeffect "st\.global{name}\.b32 \[ \${count} \+ 0 \], \{{ {numbers} \}};", "[rl,]*"'
+        store = rf"st\.global{name}\.b32 \[ \${count} \+ 0 \], \{{ {numbers} \}};"
+        always, sometimes = (
+            call + rf'void asm sideeffect "{when}{store}", "[rlb,]*"' for when in ("", rf"@\${count + 1} ")
         )
-        text = re.sub(call + store, f"call void @pto_store_{count}", text)
+        text = re.sub(always, f"call void @pto_store_{count}", text)
+        text = re.sub(sometimes, f"call void @pto_store_if_{count}", text)
     if " asm " in text:
         raise Refused("inline assembly")
     return text

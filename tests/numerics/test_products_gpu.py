@@ -45,14 +45,40 @@ def test_the_kernel_is_the_fold(shape: tuple[int, int, int, int], exponents: tup
     np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
 
 
-@pytest.mark.parametrize(("wide", "kernel"), [(False, True), (True, False)])
-def test_code_for_cuda_is_the_kernel_where_words_hold_the_operands(wide: bool, kernel: bool) -> None:
+@pytest.mark.parametrize("exponents", [(-140, 140), (-60, -40)])
+@pytest.mark.parametrize("shape", [(2, 16, 32, 16), (1, 33, 7, 70)])
+def test_the_kernel_of_wide_operands_is_the_fold(
+    shape: tuple[int, int, int, int], exponents: tuple[int, int]
+) -> None:
+    batch, m, k, n = shape
+    rng = np.random.default_rng(0)
+
+    def scaled(*shape: int) -> NDArray[np.float64]:
+        """Elements of three fraction bits times powers of two, some infinite, NaN or a zero."""
+        values = np.ldexp(
+            rng.integers(8, 16, shape) * rng.choice([-1.0, 1.0], shape), rng.integers(*exponents, shape)
+        )
+        specials = rng.choice([0.0, -0.0, np.inf, np.nan], shape)
+        return np.where(rng.random(shape) < 0.01, specials, values)
+
+    with x64():
+        x, y = jax.numpy.asarray(scaled(batch, m, k)), jax.numpy.asarray(scaled(batch, k, n))
+        singles = [bits.encode32(o) for o in (x, y)]
+        got = products_gpu.fold_wide(*singles, x, y, interpret=True)
+        wanted = products._careful(products.Precision(6, exact=True), *singles, x, y)
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+
+
+@pytest.mark.parametrize(("exact", "kernel"), [(True, True), (False, False)])
+def test_code_for_cuda_is_the_kernel_where_sums_of_wide_operands_round_once(
+    exact: bool, kernel: bool
+) -> None:
     x, y = words((16, 16), 1, (120, 134)), words((16, 16), 2, (120, 134))
 
     def product(x: Any, y: Any) -> Any:
         with x64():
-            both = (bits.decode32(x), bits.decode32(y)) if wide else None
-            return products.fold(x, y, products.Precision(46, exact=False), both)
+            both = bits.decode32(x), bits.decode32(y)
+            return products.fold(x, y, products.Precision(46, exact), both)
 
     traced = jax.jit(product).trace(x, y)
     text = str(traced.lower(lowering_platforms=("cuda",)).as_text())
