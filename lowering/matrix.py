@@ -107,11 +107,11 @@ def _product(c: Context, inputs: Inputs) -> UInt32[Array, "M N"]:
     if fast and left == right and left in (F16, BF16):
         halves = (lax.bitcast_convert_type(w, left.numpy) for w in (x, y))
         return lax.bitcast_convert_type(products.dot(*halves), np.uint32)
-    x, y = _shortened(c, bits.to_single(x, left)), _shortened(c, bits.to_single(y, right))
     if fast:
-        singles = (lax.bitcast_convert_type(w, np.float32) for w in (x, y))
+        words = (_shortened(c, bits.to_single(x, left)), _shortened(c, bits.to_single(y, right)))
+        singles = (lax.bitcast_convert_type(w, np.float32) for w in words)
         return lax.bitcast_convert_type(products.dot(*singles), np.uint32)
-    return products.fold(x, y, _PRECISIONS.get(left, _NARROW))
+    return products.fold(_shortened(c, x), _shortened(c, y), _PRECISIONS.get(left, _NARROW), (left, right))
 
 
 def _integer_product(c: Context, x: UInt[Array, "M K"], y: UInt[Array, "K N"]) -> UInt32[Array, "M N"]:
@@ -125,7 +125,7 @@ def _integer_product(c: Context, x: UInt[Array, "M K"], y: UInt[Array, "K N"]) -
     return lax.bitcast_convert_type(total, np.uint32)
 
 
-def _shortened(c: Context, words: UInt32[Array, "*shape"]) -> UInt32[Array, "*shape"]:
+def _shortened(c: Context, words: UInt[Array, "*shape"]) -> UInt[Array, "*shape"]:
     """float32 operands rounded to the short format while an f32 mode is on."""
     mode, mantissa = c.attrs.get(ROUNDING_STATE), SHORT_MANTISSA.get(c.semantics.profile.name)
     if mode is None or mantissa is None or c.dtype("a") != F32:

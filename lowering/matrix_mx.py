@@ -57,7 +57,7 @@ def _product(c: Context, inputs: Inputs) -> UInt32[Array, "M N"]:
         return lax.bitcast_convert_type(products.dot(x, y), np.uint32)
     # From K on products are -0, which leaves every sum as it is.
     x, y = _scaled(a, left, -0.0), _scaled(b, right, 0.0)
-    return products.fold(_single(x), _single(y), _PRECISION, (x, y))
+    return products.fold(_single(x), _single(y), _PRECISION, wide=(x, y))
 
 
 def _fast(

@@ -28,14 +28,14 @@ import numpy as np
 from jax import Array, lax
 from jax.custom_batching import custom_vmap
 
-from pto_jax.ir.dtypes import F32
+from pto_jax.ir.dtypes import F32, DType
 
 from . import bits, products_gpu
 from .platforms import by_platform
 from .words import x64
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Float, Float32, Float64, Int, Shaped, UInt32
+    from jaxtyping import Bool, Float, Float32, Float64, Int, Shaped, UInt, UInt32
 
 U32 = np.uint32
 #: Multiplications of a batch from which the native way repays its checks and its compile time.
@@ -62,30 +62,31 @@ class Precision:
 
 
 def fold(
-    x: UInt32[Array, "M K"],
-    y: UInt32[Array, "K N"],
+    x: UInt[Array, "M K"],
+    y: UInt[Array, "K N"],
     precision: Precision,
+    types: tuple[DType, DType] = (F32, F32),
     wide: tuple[Float64[Array, "M K"], Float64[Array, "K N"]] | None = None,
 ) -> UInt32[Array, "M N"]:
-    """float32 words [M, N] of the fold over float32 words x [M, K] and y [K, N].
+    """float32 words [M, N] of the fold over words x [M, K] and y [K, N] of two float types.
 
     ``wide`` are the operands as float64 where float32 words cannot hold them all; a word stands for an
     element that it cannot hold if it is subnormal.
     """
     operands = (x, y, *(wide or ()))
-    result: Array = _batched(precision)(*(o[None] for o in operands))[0]
+    result: Array = _batched(precision, types)(*(o[None] for o in operands))[0]
     return result
 
 
 @cache
-def _batched(precision: Precision) -> Callable[..., UInt32[Array, "batch M N"]]:
+def _batched(precision: Precision, types: tuple[DType, DType]) -> Callable[..., UInt32[Array, "batch M N"]]:
     """The fold of batches; a further vmap only makes the batch larger."""
 
     @custom_vmap
     def run(*operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
         # A user's vmap of a jitted kernel comes here outside of the 64-bit scope.
         with x64():
-            return _evaluate(precision, *operands)
+            return _evaluate(precision, types, *operands)
 
     @run.def_vmap
     def _(
@@ -101,20 +102,23 @@ def _batched(precision: Precision) -> Callable[..., UInt32[Array, "batch M N"]]:
     return run
 
 
-def _evaluate(precision: Precision, *operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
+def _evaluate(
+    precision: Precision, types: tuple[DType, DType], *operands: Shaped[Array, "batch _ _"]
+) -> UInt32[Array, "batch M N"]:
     (batch, m, k), n = operands[0].shape, operands[1].shape[2]
     if 0 in (batch, m, k, n):
         return jnp.zeros((batch, m, n), U32)
-    result: Array = by_platform(partial(_portable, precision), cuda=_own(precision, len(operands) > 2))(
-        *operands
-    )
+    own = _own(precision, types, len(operands) > 2)
+    result: Array = by_platform(partial(_portable, precision, types), cuda=own)(*operands)
     return result
 
 
-def _own(precision: Precision, wide: bool) -> Callable[..., UInt32[Array, "batch M N"]]:
+def _own(
+    precision: Precision, types: tuple[DType, DType], wide: bool
+) -> Callable[..., UInt32[Array, "batch M N"]]:
     """The way of GPUs."""
     if not wide:
-        return products_gpu.fold
+        return partial(products_gpu.fold, types=types)
     return (
         products_gpu.fold_wide
         if precision.exact
@@ -122,7 +126,11 @@ def _own(precision: Precision, wide: bool) -> Callable[..., UInt32[Array, "batch
     )
 
 
-def _portable(precision: Precision, *operands: Shaped[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
+def _portable(
+    precision: Precision, types: tuple[DType, DType], *operands: Shaped[Array, "batch _ _"]
+) -> UInt32[Array, "batch M N"]:
+    singles = (bits.to_single(o, d) for o, d in zip(operands, types, strict=False))
+    operands = (*singles, *operands[2:])
     (batch, m, k), n = operands[0].shape, operands[1].shape[2]
     careful = partial(_careful, precision)
     small = max(m * k, k * n, m * n) <= CANARY_ELEMENTS

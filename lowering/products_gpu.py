@@ -16,14 +16,18 @@ import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
-from pto_jax.ir.dtypes import F32
+from pto_jax.ir.dtypes import BF16, F16, F32, DType
+
+from . import bits
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Float64, Shaped, UInt32
+    from jaxtyping import Float32, Float64, Shaped, UInt, UInt32
 
 _like: Any = jax.ShapeDtypeStruct
 #: Rows and columns of a program's block, at most.
 ROWS, COLUMNS = 32, 64
+#: Types whose words the kernel converts to float32, which is exact.
+_CONVERTED = (F32, F16, BF16)
 #: ``(x, y, z) -> x * y + z`` with one rounding, of float32 blocks.
 Fused = Callable[[Any, Any, Any], Any]
 #: ``(column of x, row of y, sums) -> sums`` of blocks.
@@ -45,12 +49,16 @@ def fused(x: Float32[Array, "*s"], y: Float32[Array, "*s"], z: Float32[Array, "*
 
 
 def fold(
-    x: UInt32[Array, "batch M K"], y: UInt32[Array, "batch K N"], fma: Fused = fused, interpret: bool = False
+    x: UInt[Array, "batch M K"],
+    y: UInt[Array, "batch K N"],
+    types: tuple[DType, DType] = (F32, F32),
+    fma: Fused = fused,
+    interpret: bool = False,
 ) -> UInt32[Array, "batch M N"]:
     """float32 words of the fold ``s = fma(x[i, k], y[k, j], s)`` from +0, NaN canonical."""
-    # Triton's indices are of 32 bits.
-    with jax.enable_x64(False):
-        return _launched(partial(_fused_step, fma), x, y, interpret)
+    # The values of other types are looked up in a table.
+    x, y = (w if d in _CONVERTED else bits.to_single(w, d) for w, d in zip((x, y), types, strict=True))
+    return _launched(partial(_fused_step, fma, types), x, y, interpret)
 
 
 def fold_wide(
@@ -98,9 +106,15 @@ def _power(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-def _fused_step(fma: Fused, u: Any, v: Any, sums: Any) -> Any:
-    u, v = (lax.bitcast_convert_type(w, np.float32) for w in (u, v))
-    return fma(jnp.broadcast_to(u, sums.shape), jnp.broadcast_to(v, sums.shape), sums)
+def _fused_step(fma: Fused, types: tuple[DType, DType], u: Any, v: Any, sums: Any) -> Any:
+    x, y = (jnp.broadcast_to(_decoded(w, d), sums.shape) for w, d in zip((u, v), types, strict=True))
+    return fma(x, y, sums)
+
+
+def _decoded(words: Any, d: DType) -> Any:
+    """float32 values of words; float32 words of what the kernel does not convert."""
+    values = lax.bitcast_convert_type(words, (d if d in _CONVERTED else F32).numpy)
+    return lax.convert_element_type(values, np.float32)
 
 
 def _wide_step(u: Any, v: Any, sums: Any) -> Any:

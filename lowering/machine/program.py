@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from pto_jax.interpreter.machine import After, Arm, Before, Body, RunBlock
 
 #: Operations up to which a loop of known length is written out in a traced program.
-MAX_UNROLLED = 16
+MAX_UNROLLED = 64
 #: The operation that is executed before the first one.
 BEFORE = Op("")
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from pto_jax.ir.dtypes import BF16, F8E4M3, F8E5M2, F16, DType
 from pto_jax.lowering import bits, products, products_gpu
 from pto_jax.lowering.words import x64
 
@@ -45,6 +46,21 @@ def test_the_kernel_is_the_fold(shape: tuple[int, int, int, int], exponents: tup
     np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
 
 
+@pytest.mark.parametrize("types", [(F16, F16), (BF16, BF16), (F8E4M3, F8E5M2)], ids=str)
+def test_the_kernel_decodes_narrow_types(types: tuple[DType, DType]) -> None:
+    rng = np.random.default_rng(0)
+    shapes = (2, 16, 32), (2, 32, 16)
+    x, y = (
+        jax.numpy.asarray(rng.integers(0, 1 << d.bits, shape).astype(d.word))
+        for d, shape in zip(types, shapes, strict=True)
+    )
+    got = products_gpu.fold(x, y, types, fma=fused, interpret=True)
+    with x64():
+        singles = (bits.to_single(w, d) for w, d in zip((x, y), types, strict=True))
+        wanted = products._careful(products.Precision(46, exact=False), *singles)
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+
+
 @pytest.mark.parametrize("exponents", [(-140, 140), (-60, -40)])
 @pytest.mark.parametrize("shape", [(2, 16, 32, 16), (1, 33, 7, 70)])
 def test_the_kernel_of_wide_operands_is_the_fold(
@@ -78,7 +94,7 @@ def test_code_for_cuda_is_the_kernel_where_sums_of_wide_operands_round_once(
     def product(x: Any, y: Any) -> Any:
         with x64():
             both = bits.decode32(x), bits.decode32(y)
-            return products.fold(x, y, products.Precision(46, exact), both)
+            return products.fold(x, y, products.Precision(46, exact), wide=both)
 
     traced = jax.jit(product).trace(x, y)
     text = str(traced.lower(lowering_platforms=("cuda",)).as_text())
