@@ -18,7 +18,8 @@ from jax import Array, lax
 
 from pto_jax.ir.dtypes import DType
 
-from . import bits
+from . import bits, merging_gpu
+from .platforms import by_platform
 from .slicing import of_batches
 
 if TYPE_CHECKING:
@@ -69,12 +70,16 @@ def _merging(d: DType, count: int, grouped: bool, exhausted: bool) -> Callable[.
         return jax.vmap(call)
 
     def order(values: UInt[Array, "batch records"], *job: Int32[Array, "..."]) -> Int32[Array, "batch _"]:
-        stepwise = each(lambda values, job: _stepwise(values, d, job, count))
+        stepwise = by_platform(
+            each(lambda values, job: _stepwise(values, d, job, count)),
+            cuda=lambda values, *job: merging_gpu.stepwise(_keys(values, d), job, count, grouped, exhausted),
+        )
         if values.shape[1] > 1 << _NUMBER:
-            return stepwise(values, *job)
+            found: Array = stepwise(values, *job)
+            return found
         descend = each(lambda values, job: _descends(values, d, job))(values, *job)
         at_once = each(lambda values, job: _at_once(values, d, job, count))
-        found: Array = lax.cond(jnp.all(descend), at_once, stepwise, values, *job)
+        found = lax.cond(jnp.all(descend), at_once, stepwise, values, *job)
         return found
 
     return of_batches(order, 5)
@@ -134,14 +139,20 @@ def _at_once(values: UInt[Array, " records"], d: DType, job: Merge, count: int) 
     return jnp.concatenate([jnp.where(taken_now, order, _NONE), taken])
 
 
+def _keys(values: UInt[Array, "*shape"], d: DType) -> tuple[Int[Array, "*shape"], Int[Array, "*shape"]]:
+    """What a record is compared with those before it by, and what with those after it."""
+    keys = bits.ordered(values, d)
+    if not d.is_float:
+        return keys, keys
+    nan, bounds = bits.is_nan(values, d), np.iinfo(keys.dtype)
+    return jnp.where(nan, keys.dtype.type(bounds.min), keys), jnp.where(
+        nan, keys.dtype.type(bounds.max), keys
+    )
+
+
 def _stepwise(values: UInt[Array, " records"], d: DType, job: Merge, count: int) -> Int32[Array, " _"]:
     """The order of any lists."""
-    keys = bits.ordered(values, d)
-    challenger = incumbent = keys
-    if d.is_float:
-        nan = bits.is_nan(values, d)
-        challenger = jnp.where(nan, keys.dtype.type(np.iinfo(keys.dtype).min), keys)
-        incumbent = jnp.where(nan, keys.dtype.type(np.iinfo(keys.dtype).max), keys)
+    challenger, incumbent = _keys(values, d)
 
     def step(
         carry: tuple[Int32[Array, " lists"], Bool[Array, ""]], number: Int32[Array, ""]
@@ -160,7 +171,9 @@ def _stepwise(values: UInt[Array, " records"], d: DType, job: Merge, count: int)
         return (taken, stopped), jnp.where(go, where[best], _NONE)
 
     # The carry derives from every input, so that shard_map sees over which axes it varies.
-    zero = (job.begin + job.length + job.limit + lax.convert_element_type(keys[:1], np.int32)) & np.int32(0)
+    zero = (
+        job.begin + job.length + job.limit + lax.convert_element_type(challenger[:1], np.int32)
+    ) & np.int32(0)
     zero = zero & job.group
     (taken, _), order = lax.scan(step, (zero, zero[0] != 0), jnp.arange(count, dtype=np.int32))
     return jnp.concatenate([order, jnp.zeros_like(taken) if job.grouped else taken])

@@ -7,7 +7,9 @@ is lowered for it: under an outer jit, vmap or shard_map, and for each platform 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache, cached_property, lru_cache, partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -52,6 +54,24 @@ class _Choice:
 _choose: Any = Primitive("pto_platform")
 _choose.multiple_results = True
 _choose.def_impl(lambda *leaves, choice: choice.executed(*leaves))
+
+
+_expected: ContextVar[str | None] = ContextVar("expected", default=None)
+
+
+def expected() -> str:
+    """The platform that a trace is probably for, by JAX's names ("cpu", "gpu"); bits do not depend on it."""
+    return _expected.get() or jax.default_backend()
+
+
+@contextmanager
+def expecting(platform: str) -> Iterator[None]:
+    """Traces in this context are for a platform that need not be here."""
+    token = _expected.set(platform)
+    try:
+        yield
+    finally:
+        _expected.reset(token)
 
 
 def by_platform(primary: Callable[..., Any], **others: Callable[..., Any]) -> Callable[..., Any]:

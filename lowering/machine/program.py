@@ -20,6 +20,7 @@ from pto_jax.ir.dtypes import DType
 from pto_jax.ir.program import Op
 
 from .. import indexed_scalars, scalars
+from ..platforms import expected
 from ..words import recast, restored
 from . import addresses, control_flow, grid as blocks
 from .block_numbers import Form
@@ -33,8 +34,9 @@ if TYPE_CHECKING:
 
     from pto_jax.interpreter.machine import After, Arm, Before, Body, RunBlock
 
-#: Operations up to which a loop of known length is written out in a traced program.
-MAX_UNROLLED = 64
+#: Operations up to which a loop of known length is written out in a traced program; on GPUs every
+#: operation of a trip is a kernel launch, and what is written out can be one.
+MAX_UNROLLED = {"cpu": 16, "gpu": 64}
 #: The operation that is executed before the first one.
 BEFORE = Op("")
 
@@ -67,7 +69,7 @@ class JaxMachine(InstructionMachine):
     def unrolls(self, op: Op, trips: int) -> bool:
         """Whether the loop is executed trip by trip: eagerly always, else up to MAX_UNROLLED operations."""
         body = max(1, sum(1 for _ in op.walk()) - 1)
-        return not self.whole or trips * body <= MAX_UNROLLED
+        return not self.whole or trips * body <= MAX_UNROLLED.get(expected(), MAX_UNROLLED["cpu"])
 
     def counter(self, value: int) -> Scalar:
         """A Python number in a program traced as a whole, else an int64 array, so that rules see one type."""

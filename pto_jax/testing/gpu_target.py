@@ -133,13 +133,14 @@ class Compiler:
         """The code of a function of arrays; every one of them stays an argument."""
         import jax
 
+        from ..lowering.platforms import expecting
         from ..lowering.words import x64
 
         def pto_case(*leaves: Any) -> Any:
             return function(*leaves)
 
         place, shape = _sharding(self.target), cast("Any", jax.ShapeDtypeStruct)
-        with x64():
+        with x64(), expecting("gpu"):
             shapes = [shape(a.shape, a.dtype, sharding=place) for a in arguments]
             traced = jax.jit(pto_case, keep_unused=True).trace(*shapes)
             lowered = traced.lower(lowering_platforms=("cuda",))

@@ -79,16 +79,27 @@ define void @pto_warp_barrier(i32 %t) {
 _HEAD = re.compile(r"define ptx_kernel void @\"?([^\"(]+)\"?\((.*?)\) (?:local_unnamed_addr )?#\d+")
 
 
-_STORES = "".join(
-    f"define void @pto_store_{n}({', '.join(f'i32 %v{i}' for i in range(n))}, ptr %p) {{\n"
-    + "".join(f" %p{i} = getelementptr i32, ptr %p, i32 {i}\n store i32 %v{i}, ptr %p{i}\n" for i in range(n))
-    + " ret void\n}\n"
-    for n in (1, 2, 4)
-) + "".join(
-    f"define void @pto_store_if_{n}({words}, ptr %p, i1 %c) {{\n br i1 %c, label %go, label %end\n"
-    f"go:\n call void @pto_store_{n}({words}, ptr %p)\n br label %end\nend:\n ret void\n}}\n"
-    for n, words in ((n, ", ".join(f"i32 %v{i}" for i in range(n))) for n in (1, 2, 4))
-)
+def _transfers(bits: int, count: int) -> str:
+    """Functions that load and store some integers side by side, always or on a condition."""
+    one, end = f"i{bits}", " ret void\n}\n"
+    several = one if count == 1 else f"{{ {', '.join([one] * count)} }}"
+    words = ", ".join(f"{one} %v{i}" for i in range(count))
+    places = [f" %p{i} = getelementptr {one}, ptr %p, i32 {i}\n" for i in range(count)]
+    stores = (f" store {one} %v{i}, ptr %p{i}\n" for i in range(count))
+    name = f"{bits}_{count}"
+    return (
+        f"define {several} @pto_load_{name}(ptr %p) {{\n %v = load {several}, ptr %p, align 1\n"
+        f" ret {several} %v\n}}\n"
+        f"define {several} @pto_load_if_{name}(ptr %p, i1 %c) {{\n br i1 %c, label %go, label %end\ngo:\n"
+        f" %v = load {several}, ptr %p, align 1\n ret {several} %v\nend:\n"
+        f" ret {several} zeroinitializer\n}}\n"
+        f"define void @pto_store_{name}({words}, ptr %p) {{\n{''.join(places)}{''.join(stores)}{end}"
+        f"define void @pto_store_if_{name}({words}, ptr %p, i1 %c) {{\n br i1 %c, label %go, label %end\n"
+        f"go:\n call void @pto_store_{name}({words}, ptr %p)\n br label %end\nend:\n{end}"
+    )
+
+
+_TRANSFERS = "".join(_transfers(bits, count) for bits in (8, 16, 32, 64) for count in (1, 2, 4, 8))
 
 
 class Refused(Exception):
@@ -169,26 +180,25 @@ def translated(text: str, found: Sequence[Kernel]) -> str:
     text = re.sub(r"^attributes #\d+ = .*\n", "", text, flags=re.M)
     text = _as_functions(_without_assembly(text), found)
     text, used = _intrinsics(text)
-    return text + "".join(_PLAIN[name] for name in used) + _BARRIERS + _STORES + "".join(map(_run, found))
+    return text + "".join(_PLAIN[name] for name in used) + _BARRIERS + _TRANSFERS + "".join(map(_run, found))
 
 
 def _without_assembly(text: str) -> str:
     """The inline assembly that Triton writes for loads, stores and fused steps, as LLVM's instructions."""
     call = r"(?:tail )?call "
-    for bits, kind in ((32, "r"), (64, "l")):
-        loads = rf"mov\.u{bits} \$0, 0x0; ld\.global\.b{bits} \{{ \$0 \}}, \[ \$1 \+ 0 \];"
-        load = rf'i{bits} asm sideeffect "{loads}", "={kind},l"'
-        text = re.sub(call + load + r"\(ptr (\S+)\)", rf"load i{bits}, ptr \1", text)
     fused = r'float asm "fma\.rn\.f32 \$0, \$1, \$2, \$3;", "=f,f,f,f"'
     text = re.sub(call + fused, "call float @llvm.fma.f32", text)
-    for count, name in ((1, ""), (2, r"\.v2"), (4, r"\.v4")):
-        numbers = ", ".join(rf"\${i}" for i in range(count))
-        store = rf"st\.global{name}\.b32 \[ \${count} \+ 0 \], \{{ {numbers} \}};"
-        always, sometimes = (
-            call + rf'void asm sideeffect "{when}{store}", "[rlb,]*"' for when in ("", rf"@\${count + 1} ")
-        )
-        text = re.sub(always, f"call void @pto_store_{count}", text)
-        text = re.sub(sometimes, f"call void @pto_store_if_{count}", text)
+    load = r'(\S+|\{ [^}]* \}) asm sideeffect "(?:mov\.u\d+ \$\d+, 0x0; )+(@\$\d+ )?ld'
+    store = r'(void) asm sideeffect "(@\$\d+ )?st'
+    kind = r"\.global(?:\.v(\d))?\.b(\d+) "
+    from_place, to_place = r"\{[^}]*\}, \[ \$\d+ \+ 0 \]", r"\[ \$\d+ \+ 0 \], \{[^}]*\}"
+    for name, start, end in (("load", load, from_place), ("store", store, to_place)):
+
+        def function(match: re.Match[str], name: str = name) -> str:
+            condition = "_if" if match[2] else ""
+            return f"call {match[1]} @pto_{name}{condition}_{match[4]}_{match[3] or 1}"
+
+        text = re.sub(rf'{call}{start}{kind}{end};", "[^"]*"', function, text)
     if " asm " in text:
         raise Refused("inline assembly")
     return text

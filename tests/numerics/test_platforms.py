@@ -17,7 +17,7 @@ import pto_jax as pto
 from pto_jax import isa
 from pto_jax.ir.types import TileType
 from pto_jax.isa.samples.operations import Sample, legal_samples
-from pto_jax.lowering import rules
+from pto_jax.lowering import platforms, rules
 from pto_jax.lowering.platforms import by_platform
 from pto_jax.profiles import PROFILES
 from pto_jax.testing.differential import arguments, computes, make_case
@@ -25,6 +25,26 @@ from pto_jax.testing.differential import arguments, computes, make_case
 X = np.arange(8, dtype=np.float32).reshape(2, 4)
 #: As StableHLO spells what the two branches below add.
 PRIMARY, CUDA = "dense<1.000000e+00>", "dense<2.000000e+00>"
+
+VIEW = "!pto.tensor_view<?x?xf32>"
+WINDOW = "!pto.partition_tensor_view<1x64xf32>"
+TILE = "!pto.tile_buf<vec, 1x64xf32>"
+LOOP = f"""func.func @loop(%x: !pto.ptr<f32>) attributes {{pto.entry}} {{
+  %c0 = arith.constant 0 : index
+  %c1 = arith.constant 1 : index
+  %c2 = arith.constant 2 : index
+  %c64 = arith.constant 64 : index
+  %one = arith.constant 1.0 : f32
+  %view = pto.make_tensor_view %x, shape = [%c1, %c64], strides = [%c64, %c1] : {VIEW}
+  %window = pto.partition_view %view, offsets = [%c0, %c0], sizes = [%c1, %c64] : {VIEW} -> {WINDOW}
+  %t = pto.alloc_tile : {TILE}
+  pto.tload ins(%window : {WINDOW}) outs(%t : {TILE})
+  scf.for %i = %c0 to %c2 step %c1 {{
+BODY
+  }}
+  pto.tstore ins(%t : {TILE}) outs(%window : {WINDOW})
+  return
+}}"""
 
 
 def _chosen() -> Callable[[Any], Any]:
@@ -180,3 +200,19 @@ def test_native_arithmetic_is_for_exact_numerics_and_floats() -> None:
             text = str(jax.jit(kernel).trace(tile, tile).jaxpr)
             assert ("pto_platform" in text) == (numerics == "exact" and d == "f32")
     assert rules.Semantics(PROFILES["a5"]).native is False
+
+
+def test_short_loops_are_written_out_in_traces_for_gpus() -> None:
+    rows = "\n".join(f"        pto.tadds ins(%t, %one : {TILE}, f32) outs(%t : {TILE})" for _ in range(20))
+    x = np.arange(64, dtype=np.float32)
+    texts = []
+    for platform in ("cpu", "gpu"):
+        kernel = pto.compile(
+            pto.parse(LOOP.replace("BODY", rows).replace("@loop", f"@{platform}")), warn=False
+        )
+        with platforms.expecting(platform):
+            lowered = jax.jit(kernel).lower(x)
+        texts.append(str(lowered.as_text()))
+        np.testing.assert_array_equal(np.asarray(lowered.compile()(x)["x"]), x + 40)
+    assert ["stablehlo.while" in text for text in texts] == [True, False]
+    assert platforms.expected() == jax.default_backend()

@@ -80,7 +80,7 @@ def test_the_kernel_of_wide_operands_is_the_fold(
     with x64():
         x, y = jax.numpy.asarray(scaled(batch, m, k)), jax.numpy.asarray(scaled(batch, k, n))
         singles = [bits.encode32(o) for o in (x, y)]
-        got = products_gpu.fold_wide(*singles, x, y, interpret=True)
+        got = products_gpu.fold_wide(singles[0], singles[1], x, y, interpret=True)
         wanted = products._careful(products.Precision(6, exact=True), *singles, x, y)
     np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
 

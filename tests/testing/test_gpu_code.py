@@ -264,8 +264,12 @@ def test_the_assembly_of_triton_is_known() -> None:
     (kernel,) = kernels(TRITON, {"pto_product": 4})
     assert (kernel.blocks, kernel.threads) == (4, 128)
     text = translated(TRITON, [kernel])
-    assert "%3 = load i32, ptr %0\n" in text and " asm " not in text and "external" not in text
+    assert "%3 = call i32 @pto_load_32_1(ptr %0)\n" in text and " asm " not in text and "external" not in text
     assert "%5 = call float @llvm.fma.f32(float %4, float %4, float %4)" in text
-    assert "call void @pto_store_2(i32 %3, i32 %6, ptr %1)" in text
+    assert "call void @pto_store_32_2(i32 %3, i32 %6, ptr %1)" in text
+    some = TRITON.replace('"mov.u32 $0, 0x0; ld', '"mov.u32 $0, 0x0; @$2 ld').replace(
+        "%0) #0", "%0, i1 true) #0"
+    )
+    assert "%3 = call i32 @pto_load_if_32_1(ptr %0, i1 true)\n" in translated(some, [kernel])
     with pytest.raises(Refused, match="external data"):
         translated(TRITON.replace("[0 x i8]", "i32"), [kernel])

@@ -1,0 +1,70 @@
+"""The kernel that merges lists on GPUs, in Pallas' interpreter, against the steps as a loop."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+
+from pto_jax.ir.dtypes import F16, F32, I16, U32, DType
+from pto_jax.lowering import merging, merging_gpu
+from pto_jax.lowering.words import x64
+
+BATCH, RECORDS = 3, 24
+NAN = {F16: 0x7E00, F32: 0x7FC00000}
+
+
+def _values(d: DType, seed: int) -> Any:
+    """Words of which many are equal, and some are NaN; no list of them descends."""
+    rng = np.random.default_rng(seed)
+    words = rng.integers(0, 6, (BATCH, RECORDS)).astype(d.word) << d.word.type(d.bits - 4)
+    return jnp.asarray(np.where(rng.random(words.shape) < 0.1, d.word.type(NAN.get(d, 1)), words))
+
+
+def _job(grouped: bool, limit: int) -> Any:
+    """Four lists per element of the batch; some of the lists of no group are empty, and one is short."""
+    if grouped:
+        begin, length, group = np.tile(np.arange(4) * 3, (BATCH, 1)), np.full((BATCH, 4), 3), 12
+    else:
+        begin, group = np.tile(np.arange(4) * 6, (BATCH, 1)), 0
+        length = np.array([[6, 6, 6, 6], [2, 0, 6, 1], [0, 0, 0, 0]])
+    sizes = (np.full(BATCH, limit), np.full(BATCH, group))
+    return tuple(jnp.asarray(x.astype(np.int32)) for x in (begin, length, *sizes))
+
+
+@pytest.mark.parametrize("limit", [RECORDS, 7])
+@pytest.mark.parametrize(
+    ("grouped", "exhausted"),
+    [(True, False), (False, True), (False, False)],
+    ids=["grouped", "exhausted", "all"],
+)
+@pytest.mark.parametrize(
+    "d", [F32, *(pytest.param(d, marks=pytest.mark.slow) for d in (F16, I16, U32))], ids=str
+)
+def test_the_kernel_merges_as_the_loop_does(d: DType, grouped: bool, exhausted: bool, limit: int) -> None:
+    values, job = _values(d, limit), _job(grouped, limit)
+    with x64():
+        wanted = jax.vmap(
+            lambda v, a, b, c, e: merging._stepwise(
+                v, d, merging.Merge(a, b, c, e, grouped, exhausted), RECORDS
+            )
+        )(values, *job)
+        got = merging_gpu.stepwise(merging._keys(values, d), job, RECORDS, grouped, exhausted, interpret=True)
+    np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+    assert len(np.unique(np.asarray(got)[0])) > 3
+
+
+def test_code_for_cuda_is_the_kernel() -> None:
+    values, (begin, length, limit, group) = _values(F32, 0), _job(False, RECORDS)
+
+    def merge(values: Any) -> Any:
+        job = merging.Merge(begin[0], length[0], limit[0], group[0])
+        with x64():
+            return merging.merged(values[0], F32, job, RECORDS)
+
+    traced = jax.jit(merge).trace(values)
+    assert "pto_merge" in str(traced.lower(lowering_platforms=("cuda",)).as_text())
+    assert "pto_merge" not in str(traced.lower(lowering_platforms=("cpu",)).as_text())
