@@ -70,16 +70,15 @@ def _merging(d: DType, count: int, grouped: bool, exhausted: bool) -> Callable[.
         return jax.vmap(call)
 
     def order(values: UInt[Array, "batch records"], *job: Int32[Array, "..."]) -> Int32[Array, "batch _"]:
-        stepwise = by_platform(
+        stepwise: Callable[..., Int32[Array, "batch _"]] = by_platform(
             each(lambda values, job: _stepwise(values, d, job, count)),
             cuda=lambda values, *job: merging_gpu.stepwise(_keys(values, d), job, count, grouped, exhausted),
         )
         if values.shape[1] > 1 << _NUMBER:
-            found: Array = stepwise(values, *job)
-            return found
+            return stepwise(values, *job)
         descend = each(lambda values, job: _descends(values, d, job))(values, *job)
         at_once = each(lambda values, job: _at_once(values, d, job, count))
-        found = lax.cond(jnp.all(descend), at_once, stepwise, values, *job)
+        found: Array = lax.cond(jnp.all(descend), at_once, stepwise, values, *job)
         return found
 
     return of_batches(order, 5)
