@@ -1,12 +1,12 @@
 """What would a GPU compute? Code for one, generated, read and executed where there is none.
 
-``python -m pto_jax.testing.gpu_code [--only NAME...] [--target NAME...] [--sample N] [--json FILE]``
-compiles one legal operation per declaration, type row and profile, batched and in exact numerics, and
-some programs of several, for the devices of :mod:`pto_jax.testing.gpu_target`. It fails on code that
-flushes, contracts or approximates where bits are promised, and on more launches or scratch memory than
-:mod:`pto_jax.testing.gpu_limits` has. Then it executes the kernels' code on this machine, thread by thread,
-and compares every lane with the interpreter bit for bit. Exit status: 0 as promised, 1 something is not, 2
-wrong use or no compiler for GPUs here.
+``python -m pto_jax.testing.gpu_code [--only NAME...] [--target NAME...] [--sample N] [--examples]
+[--json FILE]`` compiles one legal operation per declaration, type row and profile, batched and in exact
+numerics, and some programs of several, for the devices of :mod:`pto_jax.testing.gpu_target`. It fails on
+code that flushes, contracts or approximates where bits are promised, and on more launches or scratch memory
+than :mod:`pto_jax.testing.gpu_limits` has. Then it executes the kernels' code on this machine, thread by
+thread, and compares every lane with the interpreter bit for bit. Exit status: 0 as promised, 1 something is
+not, 2 wrong use or no compiler for GPUs here.
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict
+from functools import cached_property, partial
 from multiprocessing import get_context
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +28,9 @@ from ..errors import ArgumentError
 from . import gpu_target
 
 if TYPE_CHECKING:
+    from ..isa.samples.operations import Sample
+    from ..profiles import Profile
+    from .gpu_examples import ExampleCode
     from .gpu_findings import Finding
 
 SHOWN = 40
@@ -39,10 +43,15 @@ class _Worker:
 
     def __init__(self, names: Sequence[str]) -> None:
         folder = gpu_target.prepare()
+        self._names = names
+        self.compilers = {n: gpu_target.Compiler(t, folder) for n, t in gpu_target.TARGETS.items()}
+
+    @cached_property
+    def samples(self) -> list[tuple[Sample, Profile]]:
+        """The legal operations of the instructions, each with a profile."""
         from .device_check import samples
 
-        self.samples = list(samples(names))
-        self.compilers = {n: gpu_target.Compiler(t, folder) for n, t in gpu_target.TARGETS.items()}
+        return list(samples(self._names))
 
 
 _worker: _Worker | None = None
@@ -59,6 +68,13 @@ def _examine_chains(targets: Sequence[str], seed: int) -> list[Finding]:
 
     assert _worker is not None
     return [examine_chain(t, _worker.compilers[t], chain) for t in targets for chain in chains(seed)]
+
+
+def _examine_example(targets: Sequence[str], name: str) -> list[ExampleCode]:
+    from .gpu_examples import examine
+
+    assert _worker is not None
+    return [examine(t, _worker.compilers[t], name) for t in targets]
 
 
 def _examine(places: Sequence[int], targets: Sequence[str], seed: int) -> list[Finding]:
@@ -91,6 +107,14 @@ def run(
     return findings
 
 
+def run_examples(targets: Sequence[str], jobs: int = 1) -> list[ExampleCode]:
+    """What the shipped examples launch and need."""
+    from ..examples import EXAMPLES
+
+    with ProcessPoolExecutor(jobs, get_context("spawn"), _start, ((),)) as pool:
+        return [code for found in pool.map(partial(_examine_example, targets), EXAMPLES) for code in found]
+
+
 def summary(findings: Sequence[Finding]) -> Iterator[str]:
     """What the findings say, line by line."""
     for target in dict.fromkeys(f.target for f in findings):
@@ -113,7 +137,6 @@ def summary(findings: Sequence[Finding]) -> Iterator[str]:
     yield from (f"WRONG {where}: {problem}" for where, problem in wrong[:SHOWN])
     if len(wrong) > SHOWN:
         yield f"... and {len(wrong) - SHOWN} more"
-    yield f"FAILED: {len(wrong)} problems" if wrong else "passed"
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -124,6 +147,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", nargs="+", default=(), metavar="NAME", help="only these instructions")
     parser.add_argument("--target", nargs="+", default=tuple(gpu_target.TARGETS), choices=gpu_target.TARGETS)
     parser.add_argument("--sample", type=int, metavar="N", help="only N operations, always the same ones")
+    parser.add_argument("--examples", action="store_true", help="the shipped examples too")
     parser.add_argument("--seed", type=int, default=0, metavar="N", help="seed of the operands (default: 0)")
     parser.add_argument(
         "--jobs", type=int, default=os.cpu_count() or 1, metavar="N", help="processes (default: one per core)"
@@ -162,12 +186,17 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 2
     started = time.monotonic()
     findings = run(args.only, args.target, args.seed, args.sample, args.jobs)
-    print("\n".join(summary(findings)), f"({time.monotonic() - started:.0f} s)")
+    examples = run_examples(args.target, args.jobs) if args.examples else []
+    above = (f"WRONG {e.name} [{e.target}]: {p}" for e in examples for p in e.problems)
+    print("\n".join([*summary(findings), *map(str, examples), *above]))
+    everything: list[Finding | ExampleCode] = [*findings, *examples]
+    wrong = sum(len(f.problems) for f in everything)
+    print(f"FAILED: {wrong} problems" if wrong else "passed", f"({time.monotonic() - started:.0f} s)")
     if args.json:
         from pathlib import Path
 
-        Path(args.json).write_text(json.dumps([asdict(f) for f in findings], indent=1) + "\n")
-    return 1 if any(f.problems for f in findings) else 0
+        Path(args.json).write_text(json.dumps([asdict(f) for f in everything], indent=1) + "\n")
+    return 1 if wrong else 0
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """What code for a GPU may show: approximations with their reason, launches, scratch memory.
 
 The table beside this file has what instructions need beyond one launch and no scratch memory, on any target:
-launches per call, and bytes of temporary memory per byte of arguments.
+launches per call, and bytes of temporary memory per byte of arguments; and the same of the shipped examples.
 """
 
 from __future__ import annotations
@@ -34,3 +34,9 @@ def scratch(instruction: str) -> float:
     """Bytes of temporary memory per byte of arguments."""
     ratio: float = table()["scratch"].get(instruction, 0.0)
     return ratio
+
+
+def example(name: str) -> dict[str, float]:
+    """Of a shipped example: launches in "exact" and "fast" numerics, and "scratch" per byte of arguments."""
+    limits: dict[str, float] = table()["examples"].get(name, {"exact": 1, "fast": 1, "scratch": 0.0})
+    return limits
