@@ -200,3 +200,15 @@ def test_lists_without_valid_rows_are_merged_as_the_profile_reads_them(
     merge = kernel("tmrgsort", {**lists, "t": tile("f32", 1, 16)}, outs, profile, exhausted=False)
     found = merge(a=a, b=b, t=tmp, d=old, n=np.zeros(4, np.int16))
     assert np.array_equal(np.asarray(found["d"].array)[0, 0], first, equal_nan=True)
+
+
+@pytest.mark.parametrize(("profile", "beyond"), [("cpu_sim", 2), ("a2a3", -1)])
+def test_indices_outside_of_their_own_region_are_read_as_the_profile_reads_them(
+    profile: ProfileName, beyond: int
+) -> None:
+    values, whole = tile("f32", 1, 8, v_col=4), tile("i32", 1, 8, v_col=4)
+    ins: dict[str, Type] = {"x": values, "y": values, "i": tile("i32", 1, 8, v_col=2), "j": whole}
+    smaller = kernel("tpartargmin", ins, {"d": values, "k": whole}, profile)
+    zero, two = np.zeros((1, 8), np.float32), np.full((1, 8), 2, np.int32)
+    found = smaller(x=zero, y=zero + 1, i=two, j=two + 1, d=zero, k=two)
+    assert np.asarray(found["k"].array)[0, :4].tolist() == [2, 2, beyond, beyond]
