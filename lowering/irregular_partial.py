@@ -14,7 +14,7 @@ from . import formulas
 from .irregular_storage import inside
 from .masks import lanes
 from .numerics import Float, Integer
-from .region import fit, flush, merge
+from .region import all_ones, fit, flush, merge
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
@@ -25,6 +25,14 @@ def _words(c: Context, inputs: Inputs, name: str) -> Words:
     """A source's stored words over the destination's lanes."""
     words = lanes(inputs, name).words
     return fit(words, c.tile("dst").shape, words.dtype.type(0))
+
+
+def _index(c: Context, inputs: Inputs, name: str) -> Words:
+    """:func:`_words` with the profile's fill outside the tile's own region."""
+    words = _words(c, inputs, name)
+    if c.semantics.out_of_region != "ones":
+        return words
+    return jnp.where(inside(c, inputs, name, words.shape), words, all_ones(c.dtype(name)))
 
 
 def _either(second: Mask, y: Words) -> Words:
@@ -68,13 +76,13 @@ _partial("tpartmin", formulas.minimum, lambda c: _never_wins(c, lowest=False))
 def _partial_arg(name: str, mode: CmpMode) -> None:
     @rule(name)
     def apply(c: Context, inputs: Inputs) -> Outputs:
-        """The value tiles' regions decide for the index tiles too."""
+        """The value tiles' regions decide which index is taken, those of index tiles what it is."""
         shape, d, a = c.tile("dst").shape, c.dtype("dst"), c.arithmetic()
         first, second = (inside(c, inputs, n, shape) for n in ("src0", "src1"))
         x, y = (flush(c, _words(c, inputs, n), d) for n in ("src0", "src1"))
         taken = first & (~second | _first_wins(c.profile, a, mode, x, y))
         value = jnp.where(taken, x, _either(second, y))
-        i, j = (_words(c, inputs, n) for n in ("src0Idx", "src1Idx"))
+        i, j = (_index(c, inputs, n) for n in ("src0Idx", "src1Idx"))
         index = jnp.where(taken, i, _either(second, j))
         index = fit(index, c.tile("dstIdx").shape, index.dtype.type(0))
         return {

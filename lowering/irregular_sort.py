@@ -143,10 +143,11 @@ def _tmrgsort(c: Context, inputs: Inputs) -> Outputs:
 
 
 def _list(c: Context, inputs: Inputs, name: str, size: int) -> UInt[Array, "records size"]:
-    """The records of a list, one per row; its valid rows do not matter."""
+    """The records of a list, one per row; how many there are does not depend on its valid rows."""
     t, words = c.tile(name), lanes(inputs, name).words
     if c.semantics.out_of_region == "ones":
-        valid = iota(t.shape, 1) < sizes(t, lanes(inputs, name))[1]
+        rows, cols = sizes(t, lanes(inputs, name))
+        valid = (iota(t.shape, 0) < rows) & (iota(t.shape, 1) < cols)
         words = jnp.where(valid, words, all_ones(t.dtype))
     count = t.cols // size
     return words[0, : count * size].reshape(count, size)

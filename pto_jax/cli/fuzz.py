@@ -58,7 +58,7 @@ _FOCUS = (
     ("--dtype", "dtypes", "TYPE", "element types, of one operand at least"),
     ("--layout", "layouts", "LAYOUT", "row col nz zn zz nn, of one tile at least"),
     ("--region", "regions", "KIND", "valid regions: full partial odd empty dynamic"),
-    ("--values", "values", "RECIPE", "uniform bits specials ties overflow mixed sorted constant sparse"),
+    ("--values", "values", "RECIPE", "uniform bits specials ties overflow mixed sorted constant sparse rare"),
     ("--weight", "weights", "NAME=W", "factors for instructions and classes: tcvt=5 matrix=0"),
 )
 

@@ -50,8 +50,8 @@ def _check_goal(args: argparse.Namespace, focus: Focus, programs: bool) -> None:
     """Raise ArgumentError for what a goal cannot be combined with."""
     if args.goal is None:
         return
-    if programs or args.lockstep:
-        raise ArgumentError("--goal: for generated programs; leave out --programs and --lockstep")
+    if programs:
+        raise ArgumentError("--goal: for generated programs; leave out --programs")
     if focus.only or focus.dtypes or focus.layouts or focus.regions:
         raise ArgumentError(
             f"{focus}: the goal says instructions, types, layouts and regions; with it: --values, --weight"

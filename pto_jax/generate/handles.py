@@ -27,6 +27,8 @@ def alias(state: State) -> None:
         _reshape,
         _bitcast,
         _window,
+        _window,
+        _part,
         _part,
         _again,
         _resize,
@@ -65,13 +67,15 @@ def _bitcast(state: State, held: Held) -> None:
 
 
 def _window(state: State, held: Held) -> None:
+    if not _is_whole(held):
+        whole = [h for h in state.tiles() if _is_whole(h)]
+        if not whole:
+            return
+        held = state.rng.choice(whole)
     t = held.type
-    if t.boxed or t.loc != Loc.VEC or not t.is_full:
-        return
-    rows, cols = (
-        state.rng.randint(1, t.rows),
-        state.rng.choice([c for c in (8, 16, 32, 64) if c <= t.cols] or [t.cols]),
-    )
+    # Rows fill blocks of 32 bytes.
+    widths = [c for c in (8, 16, 32, 64) if c <= t.cols and c * t.dtype.storage_bits % 256 == 0]
+    rows, cols = state.rng.randint(1, t.rows), state.rng.choice(widths or [t.cols])
     slack = (t.rows - rows, t.cols - cols)
     offsets, constants = [], {}
     for room in slack:
@@ -82,7 +86,7 @@ def _window(state: State, held: Held) -> None:
         at = state.rng.randint(0, room)
         offsets.append(state.number(at))
         constants[offsets[-1].name] = at
-    name = "subview" if state.chance(2 * state.options.storage) else "subset"
+    name = "subview" if state.chance(2.5 * state.options.storage) else "subset"
     valid = (rows, cols)
     extents: list[Value] = []
     if name == "subview" and state.chance(0.5):
@@ -101,11 +105,18 @@ def _window(state: State, held: Held) -> None:
         state.level.tiles.append(Held(op.results[0], seen, valid, window=True))
 
 
+def _is_whole(held: Held) -> bool:
+    t = held.type
+    return t.loc == Loc.VEC and t.is_full and not t.boxed and t.conv is None
+
+
 def _part(state: State, held: Held) -> None:
     """A tile of the same type that begins at an element of another."""
-    t = held.type
-    if t.boxed or not t.is_full or held.sizes != t.shape or held.window:
+    whole = [h for h in (held, *state.tiles()) if _is_whole(h) and h.sizes == h.type.shape and not h.window]
+    if not whole:
         return
+    held = whole[0] if whole[0] == held else state.rng.choice(whole)
+    t = held.type
     at = (state.rng.randint(0, t.rows - 1), state.rng.randint(0, t.cols - 1))
     # Beyond the end of the source's bytes lies what nothing defines.
     rows = t.rows - at[0] - (at[1] > 0)

@@ -9,6 +9,7 @@ from ..ir.program import Op, Value
 from ..ir.types import PartitionViewType, TensorViewType
 from ..isa.views import PARTITION_VIEW
 from .state import State, below
+from .windows import far_rows, pointer_view
 
 
 def view(state: State, t: PartitionViewType) -> Value:
@@ -17,8 +18,10 @@ def view(state: State, t: PartitionViewType) -> Value:
     if candidates and (not state.entry or state.chance(0.5)):
         return state.rng.choice(candidates)
     dims = tuple(n or 1 for n in t.dims)
-    if len(dims) == 2 and not t.dtype.packed and state.chance(0.5):
-        value = _window(state, t, (dims[0], dims[1]))
+    if len(dims) == 2 and not t.dtype.packed and state.chance(0.6):
+        pointers = state.entry and not state.fragment and state.chance(0.4)
+        make = _strided if pointers else _window
+        value = make(state, t, (dims[0], dims[1]))
         state.level.views.append(value)
         return value
     value = state.argument("g", t, state.recipe(t.dtype, dims))
@@ -39,6 +42,13 @@ def _window(state: State, t: PartitionViewType, dims: tuple[int, int]) -> Value:
         else:
             offsets.append(state.number(state.rng.randint(0, room)))
     return part(state, tensor, t, offsets)
+
+
+def _strided(state: State, t: PartitionViewType, dims: tuple[int, int]) -> Value:
+    """A part of what a pointer points to, in steps that only execution may know."""
+    shape = far_rows(state.rng, dims)
+    tensor, _ = pointer_view(state, t.dtype, shape, known=0.4)
+    return part(state, tensor, t, [state.number(n) for n in shape.offsets])
 
 
 def tensor_argument(state: State, t: TensorViewType) -> Value:

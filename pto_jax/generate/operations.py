@@ -73,25 +73,32 @@ class Scale:
         if options.regions:
             kind = rng.choice(options.regions)
             return cls(_SIZES_OF[kind](rng), kind == "dynamic")
-        sizes = _mixed(rng) if rng.random() < options.partial else {}
+        # Sizes that are all even are rare where every kind stands beside the others.
+        sizes = rng.choice((_mixed, _mixed, _mixed, _partial))(rng) if rng.random() < options.partial else {}
         return cls(sizes, rng.random() < options.dynamic)
 
 
 def _mixed(rng: random.Random) -> dict[int, int]:
-    """Every kind of size beside each other: whole, none, one, one less, odd, any."""
+    """Every kind of size beside each other: whole, none, one, one less, odd, even, any."""
     makers: tuple[Callable[[int], int], ...] = (
         lambda n: n,
         lambda n: 0,
         lambda n: 1,
         lambda n: n - 1 or 1,
         lambda n: rng.randrange(1, n + 1, 2),
+        lambda n: _even(rng, n),
         lambda n: rng.randint(1, n),
     )
-    return {n: rng.choices(makers, (4, 2, 2, 3, 5, 4))[0](n) for n in _EXTENTS}
+    return {n: rng.choices(makers, (2, 4, 2, 3, 6, 3, 2))[0](n) for n in _EXTENTS}
+
+
+def _even(rng: random.Random, n: int) -> int:
+    """An even number of lines that are not all, where there are so many."""
+    return 2 * rng.randint(1, (n - 1) // 2) if n > 2 else n
 
 
 def _partial(rng: random.Random) -> dict[int, int]:
-    return {n: rng.randint(1, n - 1) if n > 1 else 1 for n in _EXTENTS}
+    return {n: _even(rng, n) for n in _EXTENTS}
 
 
 def _odd(rng: random.Random) -> dict[int, int]:

@@ -71,7 +71,7 @@ class Options:
     recipes: tuple[Recipe, ...] = MOSTLY_MIXED
     reuse: float = 0.7
     dynamic: float = 0.5
-    partial: float = 0.6
+    partial: float = 0.7
     uneven: float = 0.05
     shapes: float = 0.2
     attributes: float = 0.5

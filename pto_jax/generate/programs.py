@@ -32,7 +32,7 @@ from .options import STRAIGHT, Options
 from .state import Input, State
 
 #: Part of every case id: another version makes other programs of the same seeds.
-VERSION = "4"
+VERSION = "5"
 
 
 @dataclass(frozen=True)

@@ -30,7 +30,7 @@ _KNOWN = (TileType, ScalarType, PartitionViewType, VectorType, MemRefType)
 #: Of the choices of an instruction, the share that the weights of the classes decide.
 _BY_CLASS = 0.5
 #: The least weight of an instruction, as a share of what all would have if all had the same.
-_LEAST = 0.8
+_LEAST = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,10 +72,11 @@ def catalogue(profile: ProfileName, elements: int) -> Mapping[str, tuple[Sample,
 
 
 def _in_all_forms(samples: tuple[Sample, ...], profile: Profile) -> Iterator[Sample]:
-    """The samples, and each without its optional operands, as far as another sample is in such a form."""
+    """The samples, and each without its optional operands, in all forms that are declared or another has."""
     yield from samples
     seen = {(s.form, tuple(s.types.items()), tuple(s.attrs.items())) for s in samples}
-    for form in dict.fromkeys(s.form for s in samples):
+    declared = samples[0].instruction.forms if samples else ()
+    for form in dict.fromkeys((*(s.form for s in samples), *declared)):
         for sample in samples:
             left_out = set(sample.form) - set(form)
             if not left_out or not set(form) <= set(sample.form):
@@ -134,7 +135,8 @@ def _weights(forms: Mapping[str, tuple[tuple[Sample, ...], ...]], options: Optio
     """The weight of each instruction: by its class, and by the variety of its samples.
 
     Without the second part an instruction of a large class, and one pair of types of a conversion, would
-    hardly ever be seen.
+    hardly ever be seen; nor would one of a single profile, or one beside others with a factor, without the
+    least weight.
     """
     by_class: dict[str, float] = dict(options.weights)
     factors = dict(options.factors)
@@ -143,11 +145,16 @@ def _weights(forms: Mapping[str, tuple[tuple[Sample, ...], ...]], options: Optio
     share = sum(by_class.get(c, 0.0) for c in set(members))
     variety = {n: sum(map(len, f)) ** 0.5 if by_class.get(declared[n].cls) else 0.0 for n, f in forms.items()}
     total = sum(variety.values())
-    weights = {}
+    weights, factor = {}, {n: factors.get(n, factors.get(i.cls, 1.0)) for n, i in declared.items()}
     for name, instruction in declared.items():
         of_class = by_class.get(instruction.cls, 0.0)
-        factor = factors.get(name, factors.get(instruction.cls, 1.0))
         parts = _BY_CLASS * of_class / share / members.count(instruction.cls) if share else 0.0
         parts += (1 - _BY_CLASS) * variety[name] / total if total else 0.0
-        weights[name] = factor * max(parts, _LEAST / len(forms) if of_class else 0.0)
+        weights[name] = factor[name] * parts
+    least = _LEAST * sum(weights.values()) / max(1, len(forms))
+    for name, instruction in declared.items():
+        if by_class.get(instruction.cls):
+            having = sum(name in catalogue(p, options.elements) for p in options.profiles)
+            rare = len(options.profiles) / max(1, having)
+            weights[name] = max(weights[name], least * min(1.0, factor[name]) * rare)
     return weights

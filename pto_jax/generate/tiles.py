@@ -10,7 +10,7 @@ import numpy as np
 
 from ..ir.dtypes import I64, INDEX
 from ..ir.program import Op, Value, attrs
-from ..ir.types import Loc, MemRefType, PartitionViewType, ScalarType, TileType, Type, VectorType
+from ..ir.types import Loc, MemRefType, PartitionViewType, RoundMode, ScalarType, TileType, Type, VectorType
 from ..isa.declare import Operand
 from ..isa.layout import TMOV
 from ..isa.memory import TLOAD
@@ -145,12 +145,25 @@ def _source(state: State, want: Wanted, operand: Operand, taken: Sequence[Value]
 
 
 def _recipe(state: State, want: Wanted, operand: Operand) -> Recipe | None:
-    """The recipe of an operand whose values matter: for what is defined, and half of the shift counts."""
+    """The recipe of an operand whose values matter: for what is defined, and for what is rare otherwise.
+
+    Among any numbers shift counts are too large, a line has a NaN always or never, nothing is rounded that
+    lies half way.
+    """
+    declared = want.instruction
     if state.options.defined:
-        return defined.recipe_of(want.instruction, operand.name)
+        return defined.recipe_of(declared, operand.name)
     own = state.entry and (state.tile_arguments or want.tile(operand.name) is None)
-    counts = own and operand.name == want.instruction.shift_count
-    return "counts" if counts and state.chance(0.5) else None
+    if not own or operand.role != "in" or not state.chance(0.5):
+        return None
+    if operand.name == declared.shift_count:
+        return "counts"
+    d = element_type(want.types[operand.name])
+    if d is None or not d.is_float or want.tile(operand.name) is None:
+        return None
+    if any(a.type is RoundMode for a in declared.attributes):
+        return "ties"
+    return "rare" if declared.lanes == "line" else None
 
 
 def _restricted(state: State, t: Type, sizes: Sizes | None, recipe: Recipe) -> Value:

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 
 from ..ir.dtypes import DType
 
-_General = Literal["uniform", "bits", "specials", "ties", "overflow", "mixed", "sorted", "constant", "sparse"]
+_General = Literal[
+    "uniform", "bits", "specials", "ties", "overflow", "mixed", "sorted", "constant", "sparse", "rare"
+]
 #: ``positive`` numbers are normal and small; ``counts`` are 0 to one less than the width of the type.
 Recipe = _General | Literal["positive", "counts"]
 #: The recipes for values of any kind.
@@ -123,6 +125,18 @@ def _sparse(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Word
     return np.where(rng.random(shape) < 0.1, _uniform(rng, d, shape), np.uint64(0))
 
 
+def _rare(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
+    """Ordinary numbers, and in one line of four a NaN, an infinity or a zero among them."""
+    words = _uniform(rng, d, shape)
+    if not _has_fields(d):
+        return words
+    infinity = ((1 << d.exponent) - 1) << d.mantissa
+    listed = [infinity, infinity | 1 << (d.mantissa - 1), infinity | 1, 0]
+    special = rng.choice(np.array([n | s for n in listed for s in (0, 1 << (d.bits - 1))], np.uint64), shape)
+    lines = max(1, shape[-1] if shape else 1)
+    return np.where(rng.random(shape) < 0.25 / lines, special, words)
+
+
 def _positive(rng: np.random.Generator, d: DType, shape: tuple[int, ...]) -> _Words:
     if not d.is_float:
         return np.asarray(rng.integers(1, min(20, 1 << (d.bits - 1)), shape, np.uint64))
@@ -148,6 +162,7 @@ _MAKERS: dict[str, _Maker] = {
     "sorted": _sorted,
     "constant": _constant,
     "sparse": _sparse,
+    "rare": _rare,
     "positive": _positive,
     "counts": _counts,
 }

@@ -361,7 +361,3 @@ class Instruction:
         read = [n for n in form if self.operand(n).role != "tmp"]
         read += [o.name for o in self.operands if o.role == "inout"]
         return next((f for f in self.formulas if f.fits(read)), None)
-
-    def divisor_of(self, form: tuple[str, ...]) -> str | None:
-        """The operand that integers are divided by, in an overload."""
-        return next((n for n in reversed(form) if n in self.divisor), None)

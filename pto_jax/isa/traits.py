@@ -110,8 +110,6 @@ class Regions:
 
 #: What is done with a FIFO between a cube core and its vector cores.
 Fifo = Literal["reserve", "import", "initialise", "allocate", "push", "pop", "free"]
-#: What a core waits for, by the means of the order.
-_AWAITED = {"core": "flag", "cores": "cores", "signal": "signal", "transfer": "transfer"}
 #: Numbers of a launch: of the block and of the vector core that executes, and how many there are.
 LaunchNumber = Literal["block", "blocks", "subblock", "subblocks"]
 
@@ -157,19 +155,6 @@ class Traits:
         changes = any(e.access != "read" for e in self.effects) or self.resizes is not None
         steers = self.order is not None or self.fifo is not None or self.terminator
         return not (changes or steers or self.calls or self.regions is not None)
-
-    @property
-    def waits(self) -> str:
-        """What a core waits for at the operation until others provide it; "" where it goes on at once.
-
-        >>> Traits(order=Order("wait", "core")).waits, Traits(order=Order("wait", "flag")).waits
-        ('flag', '')
-        """
-        if self.fifo in ("allocate", "push", "pop"):
-            return "slot"
-        if self.order is None or self.order.role == "signal":
-            return ""
-        return _AWAITED.get(self.order.through, "")
 
 
 #: Nothing besides values.

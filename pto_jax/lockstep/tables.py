@@ -11,11 +11,12 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache, lru_cache
+from typing import NamedTuple
 
 from ..errors import ArgumentError
 from ..profiles import PROFILE_NAMES, ProfileName
 from .opcodes import Opcode, names, one_opcode
-from .table import Table, parts, table
+from .table import OPCODES, Table, parts, table
 
 #: Programs in a row that use one table, a large and a small one.
 SPAN, SMALL_SPAN = 1 << 13, 256
@@ -29,6 +30,17 @@ _SHAPES = ((16, 16), (8, 32), (4, 64))
 _TYPES = ("f32", "i32", "f16", "i16", "bf16", "u8", "u32", "i8", "u16")
 
 
+class Aim(NamedTuple):
+    """What opcodes are wanted: of an instruction, with a result of an element type ("": any).
+
+    ``regions`` are the kinds of valid regions that their programs should have (none: all).
+    """
+
+    name: str
+    dtype: str = ""
+    regions: tuple[str, ...] = ()
+
+
 @dataclass(frozen=True)
 class Tables:
     """The tables of some profiles (none: the default ones), which take turns.
@@ -36,7 +48,8 @@ class Tables:
     With ``opcodes`` small ones of so many at most. ``only`` names their instructions, ``dtypes`` element
     types that one operand of each opcode has, ``regions`` the kinds of valid regions (none: all). ``length``
     programs in a row use one table (None: what suits its size); the first ones use smaller tables, each for
-    twice as many programs as the one before. ArgumentError where no profile has such opcodes.
+    twice as many programs as the one before. Where there are ``aims``, tables are made of what these want
+    instead, in turn. ArgumentError where no profile has such opcodes.
     """
 
     profiles: tuple[ProfileName, ...] = ()
@@ -45,6 +58,7 @@ class Tables:
     dtypes: tuple[str, ...] = ()
     regions: tuple[str, ...] = ()
     length: int | None = None
+    aims: tuple[Aim, ...] = ()
 
     @property
     def span(self) -> int:
@@ -83,6 +97,8 @@ class Tables:
         return _table(self, self._turn(index))
 
     def _made(self, turn: int) -> Table:
+        if self.aims:
+            return self._aimed(turn)
         if self.opcodes is None:
             made = self._large(turn)
         else:
@@ -92,6 +108,23 @@ class Tables:
             most = _FIRST << turn if turn == 0 or self.length is not None else self.opcodes
             made = made if len(made.opcodes) <= most else replace(made, opcodes=made.opcodes[:most])
         return made if made.regions == self.regions else replace(made, regions=self.regions)
+
+    def _aimed(self, turn: int) -> Table:
+        """A table of what aims with the same regions want, on a profile that has some of it."""
+        profiles, most = self.profiles or PROFILE_NAMES, self.opcodes or OPCODES
+        by_regions: dict[tuple[str, ...], list[Aim]] = {}
+        for aim in self.aims:
+            by_regions.setdefault(aim.regions, []).append(aim)
+        parts_of = [a[i : i + most] for a in by_regions.values() for i in range(0, len(a), most)]
+        for later in range(len(profiles) * len(parts_of)):
+            number, which = divmod(turn + later, len(profiles))
+            again, part = divmod(number, len(parts_of))
+            profile, shape = profiles[which], _SHAPES[again % len(_SHAPES)]
+            found = (_aimed_at(aim, profile, shape, again) for aim in parts_of[part])
+            if members := tuple(dict.fromkeys(o for o in found if o is not None)):
+                return Table(profile, *shape, members, parts_of[part][0].regions)
+        named = " ".join(dict.fromkeys(aim.name for aim in self.aims))
+        raise ArgumentError(f"{named}: no bin that programs in lockstep reach; leave out --lockstep")
 
     def _large(self, turn: int) -> Table:
         listed = large(self.profiles or _PROFILES)
@@ -118,6 +151,15 @@ class Tables:
         asked = [("--only", self.only), ("--dtype", self.dtypes)]
         said = " ".join(f"{option} {' '.join(given)}" for option, given in asked if given)
         return f"{said}: no opcode of lockstep has such operands; --tested jit takes all instructions"
+
+
+def _aimed_at(aim: Aim, profile: ProfileName, shape: tuple[int, int], turn: int) -> Opcode | None:
+    """An opcode that an aim wants, with other attributes in other turns; None where there is none."""
+    if aim.name not in names(profile):
+        return None
+    said = f"{turn}:{aim.name}:{aim.dtype}"
+    found = _member(aim.name, profile, shape, aim.dtype or _TYPES[turn % len(_TYPES)], said, required=False)
+    return found if found is not None and aim.dtype in ("", found.dtype.name) else None
 
 
 @lru_cache(maxsize=16)

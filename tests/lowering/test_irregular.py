@@ -18,6 +18,7 @@ from pto_jax.ir.types import MxQuantAlg, PrintFormat, TileType, Type, VectorType
 from pto_jax.lowering.irregular import advance, philox
 from pto_jax.lowering.irregular_quant_mx import _encode, _factor
 from pto_jax.lowering.words import x64
+from pto_jax.profiles import ProfileName
 
 
 def u32(values: Any) -> Any:
@@ -47,13 +48,19 @@ def test_the_counter_carries_through_all_four_words() -> None:
     ]
 
 
-def kernel(name: str, ins: dict[str, Type], outs: dict[str, Type], **attributes: Any) -> pto.Kernel:
+def kernel(
+    name: str,
+    ins: dict[str, Type],
+    outs: dict[str, Type],
+    profile: ProfileName = "cpu_sim",
+    **attributes: Any,
+) -> pto.Kernel:
     """One instruction whose operands are arguments by their names."""
     reads, writes = (tuple(Value(n, t) for n, t in given.items()) for given in (ins, outs))
     op = Op(name, ins=reads, outs=writes, attributes=attrs(attributes), form="dps")
     function = Function(FRAGMENT, (*reads, *writes), Region((op,)))
     program = Program((function,), fragment=True, fragment_results=tuple(outs))
-    return pto.compile(program, profile="cpu_sim")
+    return pto.compile(program, profile=profile)
 
 
 def tile(name: str, rows: int, cols: int, **fields: Any) -> TileType:
@@ -180,3 +187,28 @@ def test_merging_stops_when_a_list_is_used_up() -> None:
     merged = np.asarray(found["d"].array)[0]
     assert merged.tolist() == [9, 0, 8, 4, 7, 1, 7, 5, 7, 6, 6, 7, -1, -1, -1, -1]
     assert np.asarray(found["n"]).tolist() == [2, 4, 0, 0]
+
+
+@pytest.mark.parametrize(("profile", "first"), [("cpu_sim", 9.0), ("a2a3", np.nan)])
+def test_lists_without_valid_rows_are_merged_as_the_profile_reads_them(
+    profile: ProfileName, first: float
+) -> None:
+    a, b = (np.arange(8, dtype=np.float32)[None] + n for n in (9, 1))
+    tmp, old = np.zeros((1, 16), np.float32), np.zeros((1, 16), np.float32)
+    lists: dict[str, Type] = {n: tile("f32", 1, 8, v_row=0) for n in "ab"}
+    outs: dict[str, Type] = {"d": tile("f32", 1, 16), "n": VectorType((4,), dtype("i16"))}
+    merge = kernel("tmrgsort", {**lists, "t": tile("f32", 1, 16)}, outs, profile, exhausted=False)
+    found = merge(a=a, b=b, t=tmp, d=old, n=np.zeros(4, np.int16))
+    assert np.array_equal(np.asarray(found["d"].array)[0, 0], first, equal_nan=True)
+
+
+@pytest.mark.parametrize(("profile", "beyond"), [("cpu_sim", 2), ("a2a3", -1)])
+def test_indices_outside_of_their_own_region_are_read_as_the_profile_reads_them(
+    profile: ProfileName, beyond: int
+) -> None:
+    values, whole = tile("f32", 1, 8, v_col=4), tile("i32", 1, 8, v_col=4)
+    ins: dict[str, Type] = {"x": values, "y": values, "i": tile("i32", 1, 8, v_col=2), "j": whole}
+    smaller = kernel("tpartargmin", ins, {"d": values, "k": whole}, profile)
+    zero, two = np.zeros((1, 8), np.float32), np.full((1, 8), 2, np.int32)
+    found = smaller(x=zero, y=zero + 1, i=two, j=two + 1, d=zero, k=two)
+    assert np.asarray(found["k"].array)[0, :4].tolist() == [2, 2, beyond, beyond]

@@ -67,6 +67,9 @@ PARTS: tuple[tuple[int, Options], ...] = (
     (60, _some("trowsum tcolsum", recipes=("specials",), partial=0.8)),
     (40, _some("thistogram trowsum", attributes=1.0)),
     (80, _some("tload tstore", attributes=1.0, shapes=1.0, partial=1.0)),
+    (60, _some("tload tstore", functions=1.0, reuse=0.0, tile_arguments=1.0, addresses=0.0)),
+    (40, _some("tmrgsort tsort32", reuse=0.0, shapes=0.0)),
+    (40, _some("tmov.zz", profiles=("a5",), partial=1.0, statements=2)),
 )
 #: Numbers of the cases of a part begin at a multiple of this.
 PART = 10_000

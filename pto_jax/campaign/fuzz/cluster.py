@@ -7,6 +7,7 @@ by another one, with the same rows.
 from __future__ import annotations
 
 import contextlib
+import logging
 import math
 import time
 from asyncio import CancelledError
@@ -28,6 +29,7 @@ CONNECTING, AHEAD = 30, 2
 TRIES = 8
 #: Seconds between two looks at how many workers there are.
 _COUNTED = 2.0
+_LOGGER = logging.getLogger("distributed.client")
 
 
 class Cluster:
@@ -41,6 +43,7 @@ class Cluster:
         self._given: dict[Any, tuple[Block, int]] = {}
         self._said: set[str] = set()
         self._threads, self._counted = 0, -math.inf
+        self._logging = logging.NOTSET
         self.device = ""
         self.peak = 0
         #: Whether programs were left out because of their errors.
@@ -48,6 +51,9 @@ class Cluster:
 
     def __enter__(self) -> Cluster:
         self._client = _client(self._scheduler)
+        # What becomes of the connection is said in one line, by this campaign.
+        self._logging = _LOGGER.level
+        _LOGGER.setLevel(logging.CRITICAL)
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -57,6 +63,7 @@ class Cluster:
             self._client.run(end_idle, on_error="ignore")
         with contextlib.suppress(Exception, CancelledError):
             self._client.close()
+        _LOGGER.setLevel(self._logging)
 
     def run(self, blocks: Iterator[Block], tick: float = 0.5) -> Iterator[Update | None]:
         """What is done, block by block; None at least every ``tick`` seconds.

@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import numpy as np
 
 from ... import isa
 from ...generate.programs import Case
 from ...ir.dtypes import F32
-from ...lockstep.opcodes import Opcode
+from ...ir.program import Program
+from ...ir.types import TileType
+from ...isa.views import MAKE_TENSOR_VIEW
+from ...lockstep.programs import STEPS
+from ..lockstep.executor import covered_cells
 from ..report.text import table
 from .coverage import of_program
 from .executor_cases import source_of
 from .plan import Plan
 
-#: Programs that are made to be counted; tables of lockstep.
-SAMPLE, TABLES = 400, 24
+#: Programs that are made to be counted; tables of lockstep, and programs of each.
+SAMPLE, TABLES, OF_A_TABLE = 400, 24, 64
 _SHOWN = 12
 #: Words of f32: infinity, and the least normal number.
 _INFINITE, _NORMAL = 0x7F800000, 0x00800000
@@ -41,13 +45,22 @@ def explain(plan: Plan) -> str:
     >>> focus = Focus(only=("tabs",), dtypes=("f16",))
     >>> plan = Plan(lockstep=True, opcodes=20, profiles=("a5",), focus=focus)
     >>> print(explain(plan))
-    tables of 24 in lockstep, programs of 20 instructions
+    24 tables in lockstep, of each 64 programs of 20 instructions
     instruction: 1
       tabs  100.0 %
     element type: 1
       f16  100.0 %
+    attribute: 1
+      -  100.0 %
+    valid region: 4
+      full     43.7 %
+      odd      30.5 %
+      empty    15.5 %
+      partial  10.4 %
     layout: 1
       row  100.0 %
+    optional operands: 1
+      -  100.0 %
     """
     if plan.lockstep:
         return "\n".join(_lockstep(plan))
@@ -64,13 +77,10 @@ def _generated(plan: Plan) -> Iterator[str]:
     having = Counter(name for case in cases for name in {op.name for op in case.program.walk()})
     instructions = Counter({n: count for n, count in having.items() if n in isa.instructions()})
     yield from _listed("programs with the instruction", instructions, SAMPLE)
-    for number, part in list(enumerate(_PARTS))[1:]:
-        counted: Counter[str] = Counter()
-        for cell, count in cells.items():
-            counted[cell.split("|")[number]] += count
-        yield from _listed(part, counted)
+    yield from _of_cells(cells, _PARTS[1:])
     yield from _listed("programs", _properties(cases), SAMPLE)
     yield from _listed("elements of f32 arguments", _values(cases))
+    yield from _listed("lines of f32 tiles that are arguments", _lines(cases))
 
 
 def _properties(cases: list[Case]) -> Counter[str]:
@@ -82,6 +92,27 @@ def _properties(cases: list[Case]) -> Counter[str]:
         counted["several functions"] += len(case.program.functions) > 1
         counted["control flow"] += any(name.startswith("scf.") for name in names)
         counted["a fragment"] += case.program.fragment
+        counted["steps of a view known at run time"] += _open_steps(case.program)
+    return counted
+
+
+def _open_steps(program: Program) -> bool:
+    """Whether a view has steps that the text does not say."""
+    said = {v.name for op in program.walk() if "value" in op.attrs for v in op.results}
+    views = (op for op in program.walk() if op.name == MAKE_TENSOR_VIEW)
+    return any(v.name not in said for op in views for v in op.ins[-dict(op.groups)["strides"] :])
+
+
+def _lines(cases: list[Case]) -> Counter[str]:
+    """How many NaNs and infinities the rows of f32 tiles have: results show a single one best."""
+    counted: Counter[str] = Counter()
+    for case in cases:
+        for given in case.inputs.values():
+            if isinstance(given.type, TileType) and given.type.dtype == F32:
+                found = ((given.words & np.uint32(_INFINITE)) == _INFINITE).sum(axis=-1)
+                counted["no NaN or infinity"] += int((found == 0).sum())
+                counted["one or two"] += int(((found == 1) | (found == 2)).sum())
+                counted["more of them"] += int((found > 2).sum())
     return counted
 
 
@@ -109,14 +140,20 @@ def _values(cases: list[Case]) -> Counter[str]:
 
 
 def _lockstep(plan: Plan) -> Iterator[str]:
-    tables = plan.tables
-    opcodes: list[Opcode] = []
-    for turn in range(TABLES):
-        opcodes += tables.of((turn + 1) * tables.span).opcodes
-    yield f"tables of {TABLES} in lockstep, programs of 20 instructions"
-    yield from _listed("instruction", Counter(o.name for o in opcodes))
-    yield from _listed("element type", Counter(o.dtype.name for o in opcodes))
-    yield from _listed("layout", Counter("row" if o.kinds[0].type.layout == "ND" else "col" for o in opcodes))
+    cells: Counter[str] = Counter()
+    for turn in range(1, TABLES + 1):
+        start = turn * plan.tables.span
+        cells += covered_cells(plan.tables.of(start), plan.seed, start, start + OF_A_TABLE)
+    yield f"{TABLES} tables in lockstep, of each {OF_A_TABLE} programs of {STEPS} instructions"
+    yield from _of_cells(cells, _PARTS[:-1])
+
+
+def _of_cells(cells: Counter[str], parts: Sequence[str]) -> Iterator[str]:
+    for part in parts:
+        counted: Counter[str] = Counter()
+        for cell, count in cells.items():
+            counted[cell.split("|")[_PARTS.index(part)]] += count
+        yield from _listed(part, counted)
 
 
 def _listed(part: str, counted: Counter[str], total: int | None = None) -> Iterator[str]:

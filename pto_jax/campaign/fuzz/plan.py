@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, get_args
 
 from ...errors import ArgumentError
 from ...generate.options import PRESETS
-from ...lockstep.tables import Tables
+from ...lockstep.opcodes import names
+from ...lockstep.tables import Aim, Tables
 from ...profiles import PROFILE_NAMES, ProfileName
 from ..machine_names import is_device
 from .focus import Focus
+from .goal import ANY, Bin
 
 #: Programs of a block where they are made and executed as arrays, and where each is compared alone too.
 LOCKSTEP_BATCH, LOCKSTEP_ALONE = 8192, 256
@@ -93,7 +95,12 @@ class Plan:
     def tables(self) -> Tables:
         """The tables of programs that are made as arrays."""
         focus = self.focus
-        return Tables(self.profiles, self.opcodes, focus.only, focus.dtypes, focus.regions, self.span)
+        made = Tables(self.profiles, self.opcodes, focus.only, focus.dtypes, focus.regions, self.span)
+        if self.goal is None:
+            return made
+        from .goal_file import read_goal
+
+        return replace(made, aims=aims(self.goal, read_goal(self.goal, self.profiles or PROFILE_NAMES)))
 
     def to_json(self) -> dict[str, Any]:
         """As JSON values, which a store keeps and a resumed campaign is compared with."""
@@ -112,6 +119,35 @@ class Plan:
         focus = told.pop("focus", {})
         made: dict[str, Any] = {k: tuple(v) if isinstance(v, list | dict) else v for k, v in told.items()}
         return Plan(focus=Focus(**{k: tuple(v) for k, v in focus.items()}), **made)
+
+
+#: The choices of valid regions in lockstep that have each kind.
+_REGIONS = {
+    "full": ("full",),
+    "partial": ("partial", "uneven"),
+    "odd": ("partial", "uneven"),
+    "empty": ("empty",),
+}
+
+
+def aims(goal: str, bins: Sequence[Bin]) -> tuple[Aim, ...]:
+    """What programs in lockstep are aimed at: instruction, type and region of those bins they can reach.
+
+    Attributes and operands take turns. ArgumentError where they reach none.
+
+    >>> aims("g.toml", [Bin(("tcvt", "f16", "*", "odd", "*", "*", "*"))])[0].regions
+    ('partial', 'uneven')
+    """
+    made: dict[Aim, None] = {}
+    for b in bins:
+        known = any(b["instruction"] in names(p) for p in PROFILE_NAMES)
+        plain = known and b["control"] in (ANY, "straight") and b["layout"] in (ANY, "row", "col")
+        if plain and b["region"] in (ANY, *_REGIONS):
+            dtype = "" if b["type"] == ANY else b["type"]
+            made[Aim(b["instruction"], dtype, _REGIONS.get(b["region"], ()))] = None
+    if not made:
+        raise ArgumentError(f"{goal}: no bin that programs in lockstep reach; leave out --lockstep")
+    return tuple(made)
 
 
 def _lists(values: dict[str, Any]) -> dict[str, Any]:

@@ -136,7 +136,16 @@ def test_programs_have_what_bugs_hide_in() -> None:
     regions, operands, values = (
         shares[p] for p in ("valid region", "optional operands", "elements of f32 arguments")
     )
-    assert regions["odd"] > 8 and regions["empty"] > 2 and regions["full"] > 15 and regions["dynamic"] > 20
+    programs, lines = shares["programs"], shares["lines of f32 tiles that are arguments"]
+    assert programs["steps of a view known at run time"] > 8
+    assert lines["one or two"] > 5 and lines["no NaN or infinity"] > 20
+    assert (
+        regions["odd"] > 8
+        and regions["partial"] > 3
+        and regions["empty"] > 2
+        and regions["full"] > 15
+        and regions["dynamic"] > 20
+    )
     assert operands["none"] > 20 and set(shares["surrounded by"]) == {"straight", "loop", "branch", "call"}
     assert values["tie between two of f16"] > 2 and values["tie between two of bf16"] > 2
     assert all(values[name] > 0.5 for name in ("zero", "NaN", "infinity", "subnormal"))

@@ -12,7 +12,9 @@ import pto_jax as pto
 from pto_jax.campaign.fuzz.aimed import Aimed
 from pto_jax.campaign.fuzz.coverage import of_program
 from pto_jax.campaign.fuzz.goal import described, goal_lines, reached
-from pto_jax.campaign.fuzz.goal_file import parse_goal
+from pto_jax.campaign.fuzz.goal_file import parse_goal, read_goal
+from pto_jax.campaign.fuzz.plan import Plan, in_lockstep
+from pto_jax.campaign.lockstep.executor import covered_cells
 from pto_jax.errors import ArgumentError
 from pto_jax.generate.options import PRESETS
 from pto_jax.verifier.programs import verify_program
@@ -64,6 +66,25 @@ def test_programs_are_aimed_at_bins_in_turn(kernels: bool) -> None:
     assert not [m for m in missed if not (kernels and "empty" in m)], missed
     again = Aimed(3, (PRESETS["straight"], PRESETS["everything"]), bins, kernels)
     assert again.case(1).program == source.case(1).program
+
+
+def test_tables_in_lockstep_are_aimed_at_the_bins_that_they_can_reach(tmp_path: Path) -> None:
+    path = tmp_path / "goal.toml"
+    path.write_text(
+        'at_least = 20\n[[bins]]\ninstruction = ["tcvt", "tadd"]\ntype = ["f16", "i16"]\n'
+        'region = ["odd", "empty", "full"]\n[[bins]]\ninstruction = "taddc"\noperands = "*"\n'
+        '[[bins]]\ninstruction = "tmatmul"\n[[bins]]\ninstruction = "tadd"\ncontrol = "loop"\n'
+    )
+    plan = in_lockstep(Plan(tested="lockstep", goal=str(path)))
+    cells = Counter[str]()
+    for start in range(0, 24 * plan.tables.span, plan.tables.span):
+        cells += covered_cells(plan.tables.of(start), 0, start, start + 64)
+    missed = {described(b) for b, n in reached(read_goal(path), cells) if n < b.at_least}
+    assert missed == {"tmatmul", "tadd control loop"}
+    assert {cell.partition("|")[0] for cell in cells} == {"tcvt", "tadd", "taddc"}
+    path.write_text('[[bins]]\ninstruction = "tmatmul"\n')
+    with pytest.raises(ArgumentError, match="no bin that programs in lockstep reach"):
+        plan.tables.of(0)
 
 
 def test_cells_say_operands_and_what_surrounds_them() -> None:
@@ -138,7 +159,7 @@ def test_a_campaign_says_which_bins_it_has_not_reached(fuzz: Any) -> None:
     assert "s.db holds another campaign: goal_digest: " in fuzz.err
     for more, message in (
         (["--only", "tadd"], "--only tadd: the goal says instructions"),
-        (["--lockstep"], "leave out --programs and --lockstep"),
+        (["--programs", "goal.toml"], "--goal: for generated programs; leave out --programs"),
         (["--goal", "none.toml"], "none.toml: "),
     ):
         assert fuzz("--goal", "goal.toml", *more, "--count", 1) == 2

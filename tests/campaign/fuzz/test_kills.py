@@ -30,7 +30,7 @@ class Dask:
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.file = folder, folder / "scheduler.json"
-        self.scheduler = self._start("scheduler", "--port", "0", "--scheduler-file", str(self.file))
+        self.scheduler = self._schedule()
         self.workers: list[subprocess.Popen[bytes]] = []
 
     def worker(self) -> None:
@@ -45,10 +45,20 @@ class Dask:
         """Kill a worker with all that it started, as a machine that fails does."""
         _kill(self.workers.pop(0))
 
+    def restart(self) -> None:
+        """Another scheduler, with a worker."""
+        self.end()
+        self.file.unlink()
+        self.scheduler, self.workers = self._schedule(), []
+        self.worker()
+
     def end(self) -> None:
         """End all processes."""
         for process in (*self.workers, self.scheduler):
             _kill(process)
+
+    def _schedule(self) -> subprocess.Popen[bytes]:
+        return self._start("scheduler", "--port", "0", "--scheduler-file", str(self.file))
 
     def _start(self, what: str, *options: str) -> subprocess.Popen[bytes]:
         log = (self.folder / "dask.txt").open("ab")
@@ -153,3 +163,23 @@ def test_a_scheduler_that_there_is_not_is_one_line(fuzz: Any, monkeypatch: pytes
         assert message in fuzz.err and len(fuzz.err.strip().splitlines()) == 1, fuzz.err
     assert fuzz(*OPTIONS, "--scheduler", "s.json", "--workers", 2) == 2
     assert "--workers with --scheduler" in fuzz.err
+
+
+@pytest.mark.slow
+def test_a_scheduler_that_is_killed_ends_the_campaign_with_one_line(
+    fuzz: Any, dask: Dask, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What was finished is kept, and another scheduler goes on with the rest."""
+    # So long a lost connection may come back.
+    monkeypatch.setenv("DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT", "3s")
+    process = fuzz.start(*OPTIONS, "--scheduler", dask.file, "--store", "s.db", "--quiet")
+    dask.worker()
+    _wait(fuzz.folder / "s.db", BLOCK, process)
+    _kill(dask.scheduler)
+    before = _kept(fuzz.folder / "s.db")
+    out, err = process.communicate(timeout=60)
+    message = f"pto-jax fuzz: error: the scheduler {dask.file} is gone; --resume goes on with another one"
+    assert (process.returncode, out, err.strip()) == (1, "", message)
+    assert BLOCK <= before <= _kept(fuzz.folder / "s.db") < CASES
+    dask.restart()
+    _check(fuzz, [*OPTIONS, "--scheduler", dask.file], "s.db")

@@ -30,10 +30,15 @@ from tests.campaign.shrink.planted import WRONG_ADDITION
 TESTED = "python:tests.campaign.shrink.planted:WRONG_ADDITION"
 
 
+def _failure(operations: int) -> Outcome:
+    """A failure of a program with so many operations at least."""
+    found = (compare_case(case, Oracle(), WRONG_ADDITION) for case in cases(6, 1000, PRESETS["everything"]))
+    return next(o for o in found if o.is_failure and len(list(o.case.program.walk())) >= operations)
+
+
 @pytest.fixture
 def outcome() -> Outcome:
-    found = (compare_case(case, Oracle(), WRONG_ADDITION) for case in cases(6, 1000, PRESETS["everything"]))
-    return next(o for o in found if o.is_failure)
+    return _failure(1)
 
 
 def test_calls_are_what_a_failure_may_cost(outcome: Outcome, tmp_path: Path) -> None:
@@ -44,10 +49,8 @@ def test_calls_are_what_a_failure_may_cost(outcome: Outcome, tmp_path: Path) -> 
     assert record.folder is not None and 4 <= len(seen) <= 4 + 40
 
 
-def test_a_folder_is_made_smaller(
-    outcome: Outcome, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    record = Keeper(tmp_path, 1e6, "oracle", TESTED, calls=8)(outcome, Oracle(), WRONG_ADDITION)
+def test_a_folder_is_made_smaller(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    record = Keeper(tmp_path, 1e6, "oracle", TESTED, calls=8)(_failure(40), Oracle(), WRONG_ADDITION)
     assert record.folder is not None
     before = read(record.folder)
     assert main(["shrink", record.folder, "--calls", "300"]) == 2

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import random
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -32,6 +34,38 @@ def test_undamaged_texts_are_programs() -> None:
     check(CORPUS[0])  # Texts have a time limit, which modules imported for the first one do not keep.
     for number in range(0, len(CORPUS), 9):
         assert check(CORPUS[number], number) in ("accepted", "rejected"), CORPUS[number]
+
+
+@pytest.fixture
+def collections(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """The texts that were read while garbage was collected, which happens every few objects here."""
+    seen: list[str] = []
+
+    def read(text: str, name: str) -> Program:
+        here.append(text)
+        try:
+            return parse(text, name)
+        finally:
+            here.pop()
+
+    def note(phase: str, info: dict[str, int]) -> None:
+        seen.extend(here)
+
+    here: list[str] = []
+    monkeypatch.setattr(text_check, "parse", read)
+    before = gc.get_threshold()
+    gc.callbacks.append(note)
+    gc.set_threshold(5, 1, 1)
+    yield seen
+    gc.set_threshold(*before)
+    gc.callbacks.remove(note)
+
+
+def test_the_time_of_a_text_has_no_collection_of_garbage_in_it(collections: list[str]) -> None:
+    text = f"%x = tabs %y : {TILE}\n"
+    assert check(text) == "accepted" and not collections and gc.isenabled()
+    vars(text_check)["parse"](text, "x.pto")
+    assert collections
 
 
 @pytest.mark.parametrize("mutation", list(dict.fromkeys(MUTATIONS)))
