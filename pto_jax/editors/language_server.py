@@ -20,6 +20,8 @@ from .names import Name
 
 #: Seconds without a change after which a text is verified.
 _PAUSE = 0.05
+#: Reading and judging it loads what every text needs.
+_ANY = "%d = tadd %a, %b : !pto.tile<16x16xf32>"
 _SEVERITIES = {"error": lsp.DiagnosticSeverity.Error, "warning": lsp.DiagnosticSeverity.Warning}
 _KINDS = {
     "instruction": lsp.CompletionItemKind.Function,
@@ -131,6 +133,13 @@ def make_server(settings: Settings, version: str) -> PtoServer:
     @server.feature(lsp.INITIALIZE)
     def initialised(params: lsp.InitializeParams) -> None:
         server.configure(params.initialization_options)
+
+    @server.feature(lsp.INITIALIZED)
+    def ready(params: lsp.InitializedParams) -> None:
+        # The tables of all instructions, which the first text would wait for.
+        document = Document("", _ANY)
+        document.diagnostics(server.settings)
+        document.hover(_ANY.index("tadd"))
 
     @server.feature(lsp.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def configured(params: lsp.DidChangeConfigurationParams) -> None:
