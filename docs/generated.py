@@ -48,7 +48,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "reference/tables/changes.md", _changes()
     yield "reference/tables/accuracy.md", _accuracy()
     yield "reference/tables/types.md", _types()
-    yield "reference/tables/performance.md", _performance()
+    yield "reference/tables/performance.md", performance()
     yield from _commands()
 
 
@@ -112,7 +112,7 @@ def _types() -> str:
     return "\n".join([head, *_table(["instruction", *PROFILE_NAMES], rows), ""])
 
 
-def _performance() -> str:
+def performance() -> str:
     """The committed table of measured ratios, as far as there is one."""
     head = "# Performance\n\nRatios inside one run of `pto-jax bench`, so that machines can be compared.\n"
     if not BENCH_TABLE.exists():

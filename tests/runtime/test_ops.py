@@ -57,6 +57,14 @@ def test_names_lists_every_executable_instruction_on_tiles() -> None:
     assert set(ops.names()) <= set(dir(ops)) and len(ops.names()) >= 50
 
 
+def test_functions_are_found_by_name() -> None:
+    assert all(ops.function(name) is getattr(ops, name) for name in ops.names())
+    with pytest.raises(pto.ArgumentError, match=r"no function is called 'tnegg'; close: tneg; ops\.names"):
+        ops.function("tnegg")
+    with pytest.raises(pto.ArgumentError, match=r"no function is called '_find'; ops.names"):
+        ops.function("_find")
+
+
 #: Every fourth instruction is always called; compiling all of them takes minutes.
 _NAMES = [pytest.param(n, marks=() if i % 4 == 0 else pytest.mark.slow) for i, n in enumerate(ops.names())]
 
