@@ -110,7 +110,7 @@ def types_text(instruction: Instruction, profile: ProfileName, limit: int = 20) 
 
 
 def _every_type(instruction: Instruction, profile: ProfileName) -> list[str]:
-    """All legal element types on a profile; many pairs as a line for each last one.
+    """All legal element types on a profile; many pairs by what they have in common.
 
     >>> from pto_jax.isa import instructions
     >>> _every_type(instructions()["tcvt"], "a2a3")[0]
@@ -122,7 +122,10 @@ def _every_type(instruction: Instruction, profile: ProfileName) -> list[str]:
     by_last: dict[str, list[str]] = {}
     for first, last in rows:
         by_last.setdefault(last, []).append(first)
-    return [f"{' '.join(firsts)} <- {last}" for last, firsts in by_last.items()]
+    by_first: dict[tuple[str, ...], list[str]] = {}
+    for last, firsts in by_last.items():
+        by_first.setdefault(tuple(firsts), []).append(last)
+    return [f"{' '.join(firsts)} <- {' '.join(lasts)}" for firsts, lasts in by_first.items()]
 
 
 def _row_text(row: Row) -> str:
