@@ -109,11 +109,11 @@ def types_text(instruction: Instruction, profile: ProfileName, limit: int = 20) 
     return shown + more if rows else "-"
 
 
-def _every_type(instruction: Instruction, profile: ProfileName) -> list[str]:
+def every_type(instruction: Instruction, profile: ProfileName) -> list[str]:
     """All legal element types on a profile; many pairs by what they have in common.
 
     >>> from pto_jax.isa import instructions
-    >>> _every_type(instructions()["tcvt"], "a2a3")[0]
+    >>> every_type(instructions()["tcvt"], "a2a3")[0]
     'f16 bf16 f32 i16 i32 i64 <- f32'
     """
     rows = instruction.types.get(profile, ())
@@ -189,7 +189,7 @@ def _sections(i: Instruction, example: str | None) -> Iterator[Section]:
         yield "Example", [example], "program"
     if i.type_vars:
         heading = f"Element types ({', '.join(i.type_vars)})"
-        yield heading, [f"{p}: {types}" for p in PROFILE_NAMES for types in _every_type(i, p)], "list"
+        yield heading, [f"{p}: {types}" for p in PROFILE_NAMES for types in every_type(i, p)], "list"
     yield "Result", [*_sentences(i.semantics), f"Valid region: {_domain_text(i)}."], "prose"
     if i.attributes:
         yield "Attributes", [_attribute_text(a) for a in i.attributes], "list"

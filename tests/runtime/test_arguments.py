@@ -80,7 +80,9 @@ def test_arrays_of_other_libraries_and_byte_orders(add: pto.Kernel, wrap: Callab
 def test_functions_take_arrays_of_other_libraries(wrap: Callable[[Any], Any]) -> None:
     x = np.arange(512, dtype=np.float32).reshape(8, 64)
     np.testing.assert_array_equal(pto.ops.tadd(wrap(x), wrap(x)).array, 2 * x)
-    np.testing.assert_array_equal(pto.ops.tadds(wrap(x), wrap(np.array(1, np.float32)), dst=wrap(x)).array, x + 1)
+    np.testing.assert_array_equal(
+        pto.ops.tadds(wrap(x), wrap(np.array(1, np.float32)), dst=wrap(x)).array, x + 1
+    )
     np.testing.assert_array_equal(pto.ops.tadd(wrap(x), wrap(x), dst=np.float32).array, 2 * x)
 
 
