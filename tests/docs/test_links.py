@@ -32,7 +32,7 @@ def broken(page: Path, text: str) -> list[str]:
     for target in ("".join(groups) for groups in _LINK.findall(_CODE.sub("", text))):
         url = urlsplit(target)
         if url.scheme:
-            right = url.scheme == "https" and re.fullmatch(r"[\w-]+(\.[\w-]+)+", url.netloc)
+            right = url.scheme == "https" and re.fullmatch(r"[\w-]+(\.[\w-]+)+", url.netloc) is not None
         else:
             file = (page.parent / url.path) if url.path else page
             right = file.exists() or file.parent.name in GENERATED
