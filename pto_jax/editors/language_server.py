@@ -15,13 +15,11 @@ from pygls.lsp.server import LanguageServer
 from pygls.workspace import PositionCodec
 
 from ..errors import ArgumentError, Diagnostic
-from .documents import Completion, Document, Settings
+from .documents import Completion, Document, Settings, load_tables
 from .names import Name
 
 #: Seconds without a change after which a text is verified.
 _PAUSE = 0.05
-#: Reading and judging it loads what every text needs.
-_ANY = "%d = tadd %a, %b : !pto.tile<16x16xf32>"
 _SEVERITIES = {"error": lsp.DiagnosticSeverity.Error, "warning": lsp.DiagnosticSeverity.Warning}
 _KINDS = {
     "instruction": lsp.CompletionItemKind.Function,
@@ -136,10 +134,7 @@ def make_server(settings: Settings, version: str) -> PtoServer:
 
     @server.feature(lsp.INITIALIZED)
     def ready(params: lsp.InitializedParams) -> None:
-        # The tables of all instructions, which the first text would wait for.
-        document = Document("", _ANY)
-        document.diagnostics(server.settings)
-        document.hover(_ANY.index("tadd"))
+        load_tables(server.settings)
 
     @server.feature(lsp.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def configured(params: lsp.DidChangeConfigurationParams) -> None:

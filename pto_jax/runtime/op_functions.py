@@ -115,7 +115,7 @@ def _help(instruction: isa.Instruction) -> str:
         lines += [f"  {p}: {types}" for p in PROFILE_NAMES for types in every_type(instruction, p)]
     called = example(instruction)
     if called is not None:
-        lines += ["", f">>> _ = {called}"]
+        lines += ["", "Example:", f"  {called}"]
     return "\n".join(lines)
 
 
