@@ -27,6 +27,15 @@ def test_programs_of_the_pages_are_accepted_without_warnings(name: str, profile:
     assert text.splitlines()[0] in manual(name)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "profile", "text"), PROGRAMS, ids=lambda v: v[:20])
+def test_programs_of_the_pages_are_executed(
+    name: str, profile: str, text: str, tmp_path: Path, commands: Commands
+) -> None:
+    (tmp_path / "k.pto").write_text(text)
+    assert commands("run", tmp_path / "k.pto", "--trace", "--profile", profile) == 0, (name, commands.err)
+
+
 def test_the_softmax_of_the_grammar_page_is_a_softmax() -> None:
     kernel = pto.compile(pto.parse(program("softmax_13x37")))
     x = np.random.default_rng(3).standard_normal((13, 37)).astype(np.float32)
