@@ -21,15 +21,15 @@ extensions = [
     "sphinx.ext.autodoc",
     "sphinx.ext.doctest",
     "sphinx_copybutton",
-    "sphinxcontrib.mermaid",
 ]
 source_suffix = {".md": "markdown", ".rst": "restructuredtext"}
 exclude_patterns = ["_static"]
 myst_enable_extensions = ["colon_fence", "deflist", "fieldlist"]
 myst_heading_anchors = 3
-myst_fence_as_directive = ["mermaid"]
 # A heading may follow one two levels above it: pages of instructions have one level.
 suppress_warnings = ["myst.header"]
+# Options of commands keep their two hyphens.
+smartquotes = False
 autodoc_typehints = "none"
 autodoc_member_order = "bysource"
 python_use_unqualified_type_names = True

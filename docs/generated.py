@@ -48,7 +48,7 @@ def pages() -> Iterator[tuple[str, str]]:
     yield "reference/tables/changes.md", _changes()
     yield "reference/tables/accuracy.md", _accuracy()
     yield "reference/tables/types.md", _types()
-    yield "reference/tables/performance.md", _performance()
+    yield "reference/tables/performance.md", performance()
     yield from _commands()
 
 
@@ -63,7 +63,12 @@ def _instructions() -> Iterator[tuple[str, str]]:
         title = f"{_ALONE}# {instruction.name}\n\n{instruction.summary}"
         yield f"reference/instructions/{instruction.name}.md", f"{title}\n{body}\n"
     index = ["# Instructions", "", "`pto-jax isa NAME` prints the same pages.", ""]
-    for cls, listed in by_class.items():
+
+    def on_handles(cls: str) -> float:
+        return sum(i.syntax != "tile" for i in by_class[cls]) / len(by_class[cls])
+
+    for cls in sorted(by_class, key=on_handles):
+        listed = by_class[cls]
         rows = [[f"[{i.name}]({i.name}.md)", i.summary, _profiles(i)] for i in listed]
         index += [f"## {cls.replace('_', ' ')}", "", *_table(["instruction", "", "profiles"], rows), ""]
     yield "reference/instructions/index.md", "\n".join(index)
@@ -72,7 +77,8 @@ def _instructions() -> Iterator[tuple[str, str]]:
 def _profiles(i: isa.Instruction) -> str:
     if not i.executable:
         return "not executed"
-    return " ".join(p for p in PROFILE_NAMES if types_text(i, p) != "-") or "none"
+    found = [p for p in PROFILE_NAMES if types_text(i, p) != "-"]
+    return "all" if len(found) == len(PROFILE_NAMES) else " ".join(found) or "none"
 
 
 # -- tables --------------------------------------------------------------------------------------------
@@ -112,7 +118,7 @@ def _types() -> str:
     return "\n".join([head, *_table(["instruction", *PROFILE_NAMES], rows), ""])
 
 
-def _performance() -> str:
+def performance() -> str:
     """The committed table of measured ratios, as far as there is one."""
     head = "# Performance\n\nRatios inside one run of `pto-jax bench`, so that machines can be compared.\n"
     if not BENCH_TABLE.exists():

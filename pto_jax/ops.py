@@ -39,18 +39,38 @@ Tile(vec 2x16xf32, [[2 2 ... 2 2] [2 2 ... 2 2]])
 from __future__ import annotations
 
 from collections.abc import Callable
+from difflib import get_close_matches
 from functools import cache
 from typing import Any
 
 from . import isa
-from .runtime.op_functions import function, is_function
+from .errors import ArgumentError
+from .runtime import op_functions
 from .runtime.op_messages import python_name
 
 
 @cache
 def names() -> tuple[str, ...]:
     """The instructions that exist as functions of this module."""
-    return tuple(python_name(i) for i in isa.instructions().values() if is_function(i))
+    return tuple(python_name(i) for i in isa.instructions().values() if op_functions.is_function(i))
+
+
+def function(name: str) -> Callable[..., Any]:
+    """The function of an instruction by its name: of one from a table, or of one's own.
+
+    Type checkers know the functions of this module by name, and not those that
+    :mod:`pto_jax.extension` adds. Raises ArgumentError where no function has the name.
+
+    >>> from pto_jax import ops
+    >>> ops.function("tneg") is ops.tneg
+    True
+    """
+    made = _find(name)
+    if made is None:
+        near = get_close_matches(name, names(), n=3)
+        close = f"; close: {', '.join(near)}" if near else ""
+        raise ArgumentError(f"ops.function: no function is called {name!r}{close}; ops.names() lists them")
+    return made
 
 
 def __getattr__(name: str) -> Callable[..., Any]:
@@ -63,13 +83,13 @@ def __getattr__(name: str) -> Callable[..., Any]:
 @cache
 def _find(name: str) -> Callable[..., Any] | None:
     instruction = isa.find(name) if not name.startswith("_") else None
-    if instruction is None or python_name(instruction) != name or not is_function(instruction):
+    if instruction is None or python_name(instruction) != name or not op_functions.is_function(instruction):
         return None
-    return function(instruction.name)
+    return op_functions.function(instruction.name)
 
 
 def __dir__() -> list[str]:
-    return sorted(["names", *names()])
+    return sorted([*__all__, *names()])
 
 
-__all__ = ["names"]
+__all__ = ["function", "names"]

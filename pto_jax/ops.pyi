@@ -3,6 +3,7 @@
 Written by ``python -m pto_jax.testing.stubs`` from the declarations.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, Unpack, overload
 
@@ -30,7 +31,7 @@ _Element: TypeAlias = Tile | TileType | jax.Array | np.ndarray[Any, Any] | DType
 _Destination: TypeAlias = _Element | tuple[_Element | None, ...] | None
 
 def names() -> tuple[str, ...]: ...
-def __getattr__(name: str) -> Any: ...  # instructions of one's own
+def function(name: str) -> Callable[..., Any]: ...
 
 _AccPhase: TypeAlias = Literal["UNSPECIFIED", "PARTIAL", "FINAL"] | IntEnum
 _AccToVecMode: TypeAlias = Literal["SINGLE_MODE_VEC0", "SINGLE_MODE_VEC1", "DUAL_MODE_SPLIT_M", "DUAL_MODE_SPLIT_N"] | IntEnum

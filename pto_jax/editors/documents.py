@@ -15,7 +15,7 @@ from ..ir.languages import LANGUAGES, Language
 from ..ir.program import Program, Value
 from ..ir.types import TileType, Type
 from ..isa.rules.advice import spelled
-from ..manual import manual, topics
+from ..manual import example, manual, topics
 from ..profiles import PROFILE_NAMES, ProfileName
 from ..text.attributes import BY_MNEMONIC, ENUMERATIONS
 from ..text.type_text import print_type
@@ -238,3 +238,12 @@ def _short(type_: Type) -> str:
     if isinstance(type_, TileType) and type_.conv is None:
         return spelled(type_)
     return print_type(type_)
+
+
+def load_tables(settings: Settings) -> None:
+    """Load the tables of all instructions, which the first text would wait for."""
+    instruction = next(i for i in isa.instructions().values() if i.lane_wise)
+    text = example(instruction) or ""
+    document = Document("", text)
+    document.diagnostics(settings)
+    document.hover(text.find(instruction.name))

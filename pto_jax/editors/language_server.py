@@ -15,7 +15,7 @@ from pygls.lsp.server import LanguageServer
 from pygls.workspace import PositionCodec
 
 from ..errors import ArgumentError, Diagnostic
-from .documents import Completion, Document, Settings
+from .documents import Completion, Document, Settings, load_tables
 from .names import Name
 
 #: Seconds without a change after which a text is verified.
@@ -131,6 +131,10 @@ def make_server(settings: Settings, version: str) -> PtoServer:
     @server.feature(lsp.INITIALIZE)
     def initialised(params: lsp.InitializeParams) -> None:
         server.configure(params.initialization_options)
+
+    @server.feature(lsp.INITIALIZED)
+    def ready(params: lsp.InitializedParams) -> None:
+        load_tables(server.settings)
 
     @server.feature(lsp.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def configured(params: lsp.DidChangeConfigurationParams) -> None:

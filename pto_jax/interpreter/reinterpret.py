@@ -112,6 +112,9 @@ _CONFIG = re.compile(r"(\w+)\s*=\s*(\d+)")
 @executes("bind_tile")
 def _bind_tile(interpreter: Interpreter, op: Op, scope: Scope) -> None:
     ref, t = scope[op.group("source")[0]], tile_type(op, op.results[0])
+    if not isinstance(ref, TileRef):
+        message = "found a memref that is an argument; allowed: one that the function allocates"
+        raise NotExecutableError(Diagnostic("error", message, op.span, op.name, rule="executable"))
     config = {key: int(n) for key, n in _CONFIG.findall(str(op.attrs.get("config", "")))}
     t = replace(
         t,

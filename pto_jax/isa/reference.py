@@ -109,20 +109,23 @@ def types_text(instruction: Instruction, profile: ProfileName, limit: int = 20) 
     return shown + more if rows else "-"
 
 
-def _every_type(instruction: Instruction, profile: ProfileName) -> str:
-    """All legal element types on a profile; many pairs by what they have last in common.
+def every_type(instruction: Instruction, profile: ProfileName) -> list[str]:
+    """All legal element types on a profile; many pairs by what they have in common.
 
     >>> from pto_jax.isa import instructions
-    >>> _every_type(instructions()["tcvt"], "a2a3").partition(";")[0]
+    >>> every_type(instructions()["tcvt"], "a2a3")[0]
     'f16 bf16 f32 i16 i32 i64 <- f32'
     """
     rows = instruction.types.get(profile, ())
     if len(instruction.type_vars) != 2 or len(rows) <= _PAIRS:
-        return types_text(instruction, profile, limit=len(rows))
+        return [types_text(instruction, profile, limit=len(rows))]
     by_last: dict[str, list[str]] = {}
     for first, last in rows:
         by_last.setdefault(last, []).append(first)
-    return "; ".join(f"{' '.join(firsts)} <- {last}" for last, firsts in by_last.items())
+    by_first: dict[tuple[str, ...], list[str]] = {}
+    for last, firsts in by_last.items():
+        by_first.setdefault(tuple(firsts), []).append(last)
+    return [f"{' '.join(firsts)} <- {' '.join(lasts)}" for firsts, lasts in by_first.items()]
 
 
 def _row_text(row: Row) -> str:
@@ -186,7 +189,7 @@ def _sections(i: Instruction, example: str | None) -> Iterator[Section]:
         yield "Example", [example], "program"
     if i.type_vars:
         heading = f"Element types ({', '.join(i.type_vars)})"
-        yield heading, [f"{p}: {_every_type(i, p)}" for p in PROFILE_NAMES], "list"
+        yield heading, [f"{p}: {types}" for p in PROFILE_NAMES for types in every_type(i, p)], "list"
     yield "Result", [*_sentences(i.semantics), f"Valid region: {_domain_text(i)}."], "prose"
     if i.attributes:
         yield "Attributes", [_attribute_text(a) for a in i.attributes], "list"

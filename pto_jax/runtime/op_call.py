@@ -15,6 +15,7 @@ from ..ir.dtypes import INDEX, TILE_DTYPES, DType, dtype as find_element, from_n
 from ..ir.program import AttrValue, attrs
 from ..ir.types import TileType
 from ..profiles import Profile
+from .interchange import received
 from .op_messages import miscounted, mismatched, unknown_keyword
 from .op_request import ArrayType, DestinationType, NumberType, Request, SourceType
 from .tiles import Tile
@@ -38,6 +39,8 @@ def request_of(
 ) -> tuple[Request, dict[str, Any]]:
     """A call as far as types go, and its sources and destination tiles by name."""
     checked = attrs({_key(instruction, k): _member(instruction, k, v) for k, v in attributes.items()})
+    sources = [_taken(s, f"{instruction.name}: source {i}") for i, s in enumerate(sources)]
+    dst = tuple(_taken(d, "dst") for d in dst) if isinstance(dst, tuple) else _taken(dst, "dst")
     form = _form(instruction, sources)
     named = dict(zip(form, sources, strict=True))
     types = tuple(_source(instruction, i, n, s) for i, (n, s) in enumerate(named.items()))
@@ -50,6 +53,16 @@ def request_of(
 def is_array(x: Any) -> bool:
     """Whether a value is an array, of any rank: NumPy's, JAX's, a tracer, or the shape of one."""
     return isinstance(x, np.ndarray | np.generic | jax.Array | jax.ShapeDtypeStruct)
+
+
+def _taken(x: Any, what: str) -> Any:
+    """An array of another library or byte order as one of NumPy or JAX; all else as it is."""
+    foreign = hasattr(x, "__dlpack__") or hasattr(x, "__array__")
+    if isinstance(x, np.ndarray):
+        foreign = not x.dtype.isnative
+    elif isinstance(x, Tile | type) or is_array(x):
+        foreign = False
+    return received(x, what) if foreign else x
 
 
 # -- sources -------------------------------------------------------------------------------------------

@@ -18,12 +18,15 @@ from ..interpreter import Execution, Operand, TileRef
 from ..ir.dtypes import DType
 from ..ir.program import Value
 from ..ir.types import ScalarType, TileType, VectorType
+from ..isa.reference import every_type
 from ..lowering import RULES, JaxMachine, Plan, Semantics
 from ..lowering.words import x64
+from ..profiles import PROFILE_NAMES
 from . import conversion
 from .choices import choices
 from .dispatch import is_concrete
 from .op_call import OPTIONS, call_forms, request_of
+from .op_examples import example
 from .op_messages import forms_text, python_name
 from .op_request import Request
 from .op_types import Typed, destination_size, resolve
@@ -107,6 +110,12 @@ def _help(instruction: isa.Instruction) -> str:
     if len([o for o in instruction.destinations if o.kind == "tile"]) > 1:
         listed = ", ".join(o.name for o in instruction.destinations if o.kind == "tile")
         lines.append(f"dst=: a tuple ({listed}) of Tiles, TileTypes, element types or None.")
+    if instruction.type_vars:
+        lines += ["", f"Element types ({', '.join(instruction.type_vars)}):"]
+        lines += [f"  {p}: {types}" for p in PROFILE_NAMES for types in every_type(instruction, p)]
+    called = example(instruction)
+    if called is not None:
+        lines += ["", "Example:", f"  {called}"]
     return "\n".join(lines)
 
 

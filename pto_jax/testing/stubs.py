@@ -25,6 +25,7 @@ _OPS = '''"""Every instruction as a function on tiles and arrays.
 Written by ``python -m pto_jax.testing.stubs`` from the declarations.
 """
 
+from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Literal, Protocol, TypeAlias, TypedDict, Unpack, overload
 
@@ -52,7 +53,7 @@ _Element: TypeAlias = Tile | TileType | jax.Array | np.ndarray[Any, Any] | DType
 _Destination: TypeAlias = _Element | tuple[_Element | None, ...] | None
 
 def names() -> tuple[str, ...]: ...
-def __getattr__(name: str) -> Any: ...  # instructions of one's own
+def function(name: str) -> Callable[..., Any]: ...
 '''
 _BUILDER = '''"""Every operation as a function that builds it.
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+from collections import defaultdict
 from pathlib import Path
 
 import pytest
@@ -17,6 +19,8 @@ ROOMS = (
     "debug", "cost", "generate", "vectors", "lockstep", "examples", "manual", "editors", "testing",
     "pto_jax", "campaign", "cli", "__main__",
 )  # fmt: skip
+#: Rooms that the picture of the architecture page leaves out.
+NOT_DRAWN = {"errors", "files", "profiles", "examples", "pto_jax", "__main__"}
 #: The public names and what they are made of; everything else has a room.
 TOP = {"__init__", "__main__", "errors", "profiles", "api", "ops", "files"}
 
@@ -30,6 +34,18 @@ def upward(root: Path) -> list[str]:
         for one, above, below in ends
         if above != below and level[below] >= level[above]
     ]
+
+
+def standing(root: Path) -> dict[str, set[str]]:
+    """What each room uses that it does not reach through another room."""
+    direct: dict[str, set[str]] = defaultdict(set)
+    for one in imports(root):
+        if room(one.source) != room(one.target):
+            direct[room(one.source)].add(room(one.target))
+    below: dict[str, set[str]] = {}
+    for name in ROOMS:  # Rooms below come first.
+        below[name] = direct[name].union(*(below[r] for r in direct[name]))
+    return {name: uses - set().union(*(below[r] for r in uses)) for name, uses in direct.items() if uses}
 
 
 def loose(root: Path) -> set[str]:
@@ -54,6 +70,15 @@ def test_every_room_has_a_place_in_the_order() -> None:
 def test_rooms_use_the_rooms_below_them() -> None:
     found = upward(ROOT)
     assert not found, "\n".join(found)
+
+
+def test_the_architecture_page_has_the_rooms_as_they_are() -> None:
+    page = (ROOT / "docs/architecture.md").read_text(encoding="utf-8")
+    table = page.partition("| room | stands on |")[2].partition("\n\n")[0]
+    rows = (re.findall(r"`(\w+)`", line) for line in table.splitlines()[2:])
+    assert {above: set(below) for above, *below in rows} == standing(ROOT)
+    drawn = re.findall(r'<text x="[\d.]+" y="\d+">(\w+)<', (ROOT / "docs/_static/rooms.svg").read_text())
+    assert sorted(drawn) == sorted(set(ROOMS) - NOT_DRAWN)
 
 
 @pytest.mark.parametrize(

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -128,3 +130,11 @@ def test_the_quick_samples_have_one_of_every_class() -> None:
     classes = {s.instruction.cls for s in taken}
     assert classes >= {"elementwise", "tile_scalar", "reduce_expand", "matrix", "layout", "irregular"}
     assert any(s.instruction.converts for s in taken) and len(taken) <= 12
+
+
+def test_the_page_lists_every_extra() -> None:
+    root = Path(__file__).parents[2]
+    extras = tomllib.loads((root / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+    table = (root / "docs/how-to/check_an_installation.md").read_text().partition("| extra |")[2]
+    rows = [line.split("|")[1] for line in table.partition("\n\n")[0].splitlines()[2:]]
+    assert sorted(name for row in rows for name in re.findall(r"`([\w-]+)`", row)) == sorted(extras)

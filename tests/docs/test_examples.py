@@ -21,7 +21,6 @@ GENERATED = ("instructions", "language", "tables", "commands")
 PAGES = sorted(p for p in DOCS.rglob("*.md") if not set(p.parts) & set(GENERATED))
 #: Languages of blocks that are no examples of this package, and of what they are.
 OTHER = {
-    "mermaid": "diagrams",
     "console": "installing",
     "text": "what commands print, and commands on files that a page does not have",
     "lua": "settings of an editor",
@@ -94,7 +93,14 @@ def execute(page: Path, folder: Path, capsys: pytest.CaptureFixture[str]) -> int
     return count
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda p: str(p.relative_to(DOCS)))
+#: Pages whose examples take seconds; ``.ci/run`` has them among its slow tests.
+SLOW = ("random_testing", "layers", "connect_a_device", "add_an_instruction", "quantised_layer")
+_EACH = [
+    pytest.param(p, marks=[pytest.mark.slow] * (p.stem in SLOW), id=str(p.relative_to(DOCS))) for p in PAGES
+]
+
+
+@pytest.mark.parametrize("page", _EACH)
 def test_examples_of_the_pages(
     page: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -161,3 +164,50 @@ def test_completions_suit_the_place() -> None:
     assert {"%x", "%n", "%c0", "%c1", "%t", "%i"} == {
         c.text for c in Document("k", KERNEL).completions(at("ins(%t", 0) + 2)
     }
+
+
+# -- how soon ------------------------------------------------------------------------------------------
+
+#: CPU seconds: another process on the machine does not count.
+ANSWER = 0.2
+
+
+def _thousand_lines() -> str:
+    """All examples as one file; they have other operations, types and structure."""
+    return "module {\n" + "\n".join(e.path.read_text() for e in EXAMPLES.values()) + "}\n"
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("asked", ["diagnostics", "hover", "definition", "completions"])
+def test_a_thousand_lines_are_answered_soon(asked: str) -> None:
+    source = _thousand_lines()
+    position = source.rindex("%out_window")
+    seconds = []
+    for i in range(5):  # Each time another text, as after a change.
+        document = Document("k", source.replace("module {", "module {" + " " * i, 1))
+        start = time.process_time()
+        answer = getattr(document, asked)(Settings() if asked == "diagnostics" else position + i + 2)
+        seconds.append(time.process_time() - start)
+        assert answer
+    assert source.count("\n") > 1000 and min(seconds) <= ANSWER
+
+
+_READY = """
+import time
+from lsprotocol import types as lsp
+from pto_jax.editors.documents import Document, Settings
+from pto_jax.editors.language_server import make_server
+
+server = make_server(Settings(), "1")
+server.protocol.fm.features[lsp.INITIALIZED](lsp.InitializedParams())
+start = time.process_time()
+document = Document("k", "%d = tmul %a, %b : !pto.tile<16x16xf16>")
+print(document.diagnostics(Settings()), document.hover(7) is None, time.process_time() - start)
+"""
+
+
+@pytest.mark.slow
+def test_the_first_text_waits_for_no_table() -> None:
+    done = subprocess.run([sys.executable, "-c", _READY], capture_output=True, text=True, check=True)
+    *said, seconds = done.stdout.split()
+    assert said == ["[]", "False"] and float(seconds) <= ANSWER / 2

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 from textwrap import indent
 
 import numpy as np
@@ -15,6 +16,7 @@ from pto_jax.isa import instructions
 from pto_jax.manual import example, manual, topics
 from pto_jax.manual.topics import program
 from pto_jax.profiles import PROFILES
+from tests.cli.conftest import Commands, commands as commands
 
 PROGRAMS = [(topic.name, profile, text) for topic in topics().values() for profile, text in topic.programs()]
 
@@ -23,6 +25,15 @@ PROGRAMS = [(topic.name, profile, text) for topic in topics().values() for profi
 def test_programs_of_the_pages_are_accepted_without_warnings(name: str, profile: str, text: str) -> None:
     assert pto.verify(pto.parse(text), profile) == []
     assert text.splitlines()[0] in manual(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("name", "profile", "text"), PROGRAMS, ids=lambda v: v[:20])
+def test_programs_of_the_pages_are_executed(
+    name: str, profile: str, text: str, tmp_path: Path, commands: Commands
+) -> None:
+    (tmp_path / "k.pto").write_text(text)
+    assert commands("run", tmp_path / "k.pto", "--trace", "--profile", profile) == 0, (name, commands.err)
 
 
 def test_the_softmax_of_the_grammar_page_is_a_softmax() -> None:
@@ -54,6 +65,34 @@ def test_the_example_on_an_instruction_page_is_accepted(name: str) -> None:
     assert name in [op.name for op in parsed.walk()]
     found = [[d for d in pto.verify(parsed, p) if d.severity == "error"] for p in PROFILES]
     assert not all(found), found[0]
+
+
+#: Why the operation of a page is no program by itself.
+ALONE = (
+    r"a pointer, memref, tile or scalar type must be written in the program",  # handles of other operations
+    r"found a pipe without a",
+    r"found a memref that is an argument",
+    r"found an address in",
+    r"the program stops here",
+    r"elements inside the buffer",  # indexes are any numbers
+)
+
+
+@pytest.mark.slow
+def test_the_examples_on_instruction_pages_are_executed(tmp_path: Path, commands: Commands) -> None:
+    executed = 0
+    for name, instruction in instructions().items():
+        text = example(instruction)
+        if text is None or not instruction.executable:
+            continue
+        file = tmp_path / f"{name}.pto"
+        file.write_text(text)
+        allowed = (p for p in PROFILES if all(d.severity != "error" for d in pto.verify(pto.parse(text), p)))
+        if commands("run", file, "--trace", "--profile", next(allowed)):
+            assert re.search("|".join(ALONE), commands.err), commands.err
+        else:
+            executed += 1
+    assert executed > 200
 
 
 @pytest.mark.parametrize(

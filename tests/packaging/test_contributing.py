@@ -51,7 +51,7 @@ def test_there_is_a_block_for_every_room() -> None:
 
 def test_the_instruction_executes_and_machines_agree() -> None:
     x = np.linspace(-3, 3, 64, dtype=np.float32).reshape(2, 32)
-    np.testing.assert_array_equal(np.asarray(pto.ops.tsquare(x).array), x * x)
+    np.testing.assert_array_equal(np.asarray(pto.ops.function("tsquare")(x).array), x * x)
     options = replace(PRESETS["straight"], only=frozenset({"tsquare"}), profiles=("a5",))
     case = next(c for c in (generate(1, i, options) for i in range(20)) if "tsquare" in str(c.program))
     assert compare_case(case, machine("oracle"), machine("eager")).kind == "equal"

@@ -39,3 +39,11 @@ pto.tmul ins(%t, %a : {base}, {base}) outs(%w : {base})
     for name in ("t", "u", "w"):
         expected = np.ascontiguousarray(wanted[name].data).view(wanted[name].type.dtype.word)
         np.testing.assert_array_equal(np.asarray(found[name].words), expected, name)
+
+
+def test_a_layout_for_a_memref_that_is_no_local_memory() -> None:
+    memref = "memref<16x16xf16, #pto.address_space<vec>>"
+    kernel = pto.compile(pto.parse(f"%t = pto.bind_tile %m : {memref} -> {memref}"), warn=False)
+    message = r"bind_tile: found a memref that is an argument; allowed: one that the function allocates"
+    with pytest.raises(pto.NotExecutableError, match=message):
+        kernel(np.zeros((16, 16), np.float16))

@@ -76,6 +76,16 @@ def test_arrays_of_other_libraries_and_byte_orders(add: pto.Kernel, wrap: Callab
         assert (np.asarray(add(wrap(x))["d"]) == 2 * x).all()
 
 
+@pytest.mark.parametrize("wrap", [Exporting, Framed, lambda x: x.astype(x.dtype.newbyteorder(">"))])
+def test_functions_take_arrays_of_other_libraries(wrap: Callable[[Any], Any]) -> None:
+    x = np.arange(512, dtype=np.float32).reshape(8, 64)
+    np.testing.assert_array_equal(pto.ops.tadd(wrap(x), wrap(x)).array, 2 * x)
+    np.testing.assert_array_equal(
+        pto.ops.tadds(wrap(x), wrap(np.array(1, np.float32)), dst=wrap(x)).array, x + 1
+    )
+    np.testing.assert_array_equal(pto.ops.tadd(wrap(x), wrap(x), dst=np.float32).array, 2 * x)
+
+
 @pytest.mark.parametrize("d", [ml_dtypes.bfloat16, ml_dtypes.float8_e4m3fn, np.int64, np.uint8])
 def test_element_types_through_dlpack(d: Any) -> None:
     with jax.enable_x64(True):

@@ -57,6 +57,14 @@ def test_names_lists_every_executable_instruction_on_tiles() -> None:
     assert set(ops.names()) <= set(dir(ops)) and len(ops.names()) >= 50
 
 
+def test_functions_are_found_by_name() -> None:
+    assert all(ops.function(name) is getattr(ops, name) for name in ops.names())
+    with pytest.raises(pto.ArgumentError, match=r"no function is called 'tnegg'; close: tneg; ops\.names"):
+        ops.function("tnegg")
+    with pytest.raises(pto.ArgumentError, match=r"no function is called '_find'; ops.names"):
+        ops.function("_find")
+
+
 #: Every fourth instruction is always called; compiling all of them takes minutes.
 _NAMES = [pytest.param(n, marks=() if i % 4 == 0 else pytest.mark.slow) for i, n in enumerate(ops.names())]
 
@@ -234,8 +242,8 @@ def test_tiles_are_pytrees() -> None:
         (lambda: ops.tadd(ONES, ONES, profile="a9"), pto.ArgumentError, "unknown profile 'a9'"),
         (lambda: ops.tcvt(ONES, dst=ONES, rmode="UP"), pto.ArgumentError, "rmode='UP' found, allowed: "),
         (lambda: ops.tmuladddst(ONES, ONES), pto.ArgumentError, "dst= is required, the instruction reads"),
-        (lambda: ops.tload, AttributeError, "no instruction 'tload'"),
-        (lambda: ops.tnothing, AttributeError, "no instruction 'tnothing'"),
+        (lambda: ops.tload, AttributeError, "no instruction 'tload'"),  # type: ignore[attr-defined]
+        (lambda: ops.tnothing, AttributeError, "no instruction 'tnothing'"),  # type: ignore[attr-defined]
     ],
 )
 def test_errors(call: Callable[[], Any], kind: type[Exception], message: str) -> None:

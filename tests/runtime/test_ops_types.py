@@ -253,3 +253,28 @@ def test_functions_say_what_they_take() -> None:
     for text in ("trowargmax(src) or trowargmax(src, tmp)", "tuple (dstVal, dst)", "rows of src and one"):
         assert text in (ops.trowargmax.__doc__ or "")
     assert "read and written, dst= is required" in (ops.taxpy.__doc__ or "")
+
+
+def shown_call(name: str) -> str:
+    """The example that ``help`` shows."""
+    return (ops.function(name).__doc__ or "").partition("Example:\n  ")[2]
+
+
+#: Its source is a convolution tile, which a kernel loads.
+NO_CALL = frozenset({"timg2col"})
+
+
+def test_help_shows_types_of_every_profile_and_a_legal_call() -> None:
+    text = ops.tcvt.__doc__ or ""
+    assert "  a2a3: f32 i32 <- bf16 i64\n" in text and "  a5: f32 <- f8e4m3 f8e5m2 hif8\n" in text
+    for name in set(ops.names()) - NO_CALL:
+        jax.eval_shape(lambda name=name: eval(shown_call(name)))
+    assert all(not shown_call(name) for name in NO_CALL)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", sorted(set(ops.names()) - NO_CALL))
+def test_the_call_that_help_shows_is_executed(name: str) -> None:
+    found = eval(shown_call(name))
+    made = found if isinstance(found, tuple) else (found,) if ops.function(name) is not ops.tprint else ()
+    assert all(np.asarray(tile.words).shape == tile.type.shape for tile in made)
