@@ -110,6 +110,18 @@ def saturates_from_eight_bits(e: Executed) -> bool:
     return e.instruction.converts and e.dtype("src").name in BYTE_FLOATS and _saturates(e)
 
 
+def converts_special_codes(e: Executed) -> bool:
+    """A conversion of codes that the simulator decodes as other numbers."""
+    return e.instruction.converts and bool(special_codes(e).any())
+
+
+def special_codes(e: Executed) -> Array:
+    """Which lanes hold such a code, bool [rows, cols] of the valid region."""
+    words = e.words("src")
+    known = e.dtype("src").name in FIRST_SPECIAL
+    return _special(e.dtype("src"), words) if known else np.zeros(words.shape, np.bool_)
+
+
 def wraps_at_the_limit(e: Executed) -> bool:
     """A conversion from u64 to i64 with saturation."""
     pair = (e.dtype("dst").name, e.dtype("src").name) if e.instruction.converts else None

@@ -11,8 +11,9 @@ from enum import IntEnum
 
 from ... import isa
 from ...analysis.constant_folding import scalar_dtype
-from ...ir.types import AccPhase, Coalesce, Loc, Precision, ScatterConflict, StPhase
+from ...ir.types import AccPhase, Coalesce, Loc, Precision, ScatterAtomicOp, ScatterConflict, StPhase
 from ...isa.irregular_quant_mx import algorithm, along_rows
+from ...isa.rules.typesets import BYTE_FLOATS
 from .call import Call
 from .spelling import member, valid_sizes
 
@@ -101,6 +102,8 @@ def _with_mode(*operands: str) -> Text:
 def _convert(call: Call) -> str:
     if "tmp" in call:
         raise call.refuse("a scratch tile; the simulator has no such overload")
+    if {call.element("dst").name, call.element("src").name} == {"f16", "bf16"}:
+        raise call.refuse("f16 and bf16; Clang has no conversion between them")
     modes = [member(m) for m in (call.chosen("rmode"), call.chosen("sat_mode")) if m is not None]
     return f"TCVT({call.listed('dst', 'src', 'tmp')}, {', '.join(modes)})"
 
@@ -277,6 +280,8 @@ def _gather_memory(call: Call) -> str:
 
 
 def _scatter_memory(call: Call) -> str:
+    if call.chosen("scatterAtomicOp") == ScatterAtomicOp.ADD and call.element("src").name in BYTE_FLOATS:
+        raise call.refuse("adds up 8-bit floats; the simulator has no such operator")
     modes = _modes(call, ("coalesce", Coalesce.ELEM), ("scatterAtomicOp", None), ("scatterOob", None))
     conflict = call.chosen("scatterConflict")
     if conflict is not None and conflict != ScatterConflict.DEFAULT:
