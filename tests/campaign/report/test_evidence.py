@@ -6,17 +6,20 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from pto_jax.campaign.report.charts import growth
-from pto_jax.campaign.report.evidence import evidence
+from pto_jax.campaign.report.evidence import ARRAYS, evidence
 from pto_jax.campaign.report.html import page
 from pto_jax.campaign.report.model import CampaignReport, report, throughput
 from pto_jax.campaign.report.read import Block, Contents, Failure
 from pto_jax.campaign.report.text import text
+from tests.files.archives import HOSTILE
 
 PROGRAM = "tneg %d, %a : !pto.tile<2x8xf32, valid=2x3>\n"
 
@@ -63,9 +66,13 @@ def _pipe(file: Path) -> None:
     os.mkfifo(file)
 
 
-def _link(file: Path) -> None:
+def _link(file: Path, to: str = "") -> None:
     file.unlink()
-    file.symlink_to(file.name)
+    file.symlink_to(to or file.name)
+
+
+def _hostile(folder: Path, name: str) -> None:
+    (folder / "inputs.npz").write_bytes(HOSTILE[name][0]())
 
 
 SPOILED: dict[str, Callable[[Path], object]] = {
@@ -79,7 +86,32 @@ SPOILED: dict[str, Callable[[Path], object]] = {
     "pipe": lambda f: _pipe(f / "shrunk.pto"),
     "pipe of inputs": lambda f: _pipe(f / "inputs.npz"),
     "link to itself": lambda f: _link(f / "report.json"),
+    "complex numbers": lambda f: np.savez(f / "got.npz", d=np.ones((2, 8), complex)),
+    "texts": lambda f: np.savez(f / "inputs.npz", a=np.array("\x1b[2J")),
+    "three bytes": lambda f: np.savez(f / "inputs.npz", a=np.zeros(3, "V3")),
+    "long floats": lambda f: np.savez(f / "expected.npz", d=np.zeros(3, np.longdouble)),
+    "region of texts": lambda f: np.savez(f / "expected.npz", **{"d.valid": np.array(["a", "b"])}),
+    "program that is a folder": lambda f: ((f / "shrunk.pto").unlink(), (f / "shrunk.pto").mkdir()),
+    "endless program": lambda f: _link(f / "shrunk.pto", "/dev/zero"),
+    "report from elsewhere": lambda f: _link(f / "report.json", "/proc/self/environ"),
+    "cut arrays": lambda f: (f / "got.npz").write_bytes((f / "got.npz").read_bytes()[:-30]),
+    "NaN in the report": lambda f: (f / "report.json").write_text('{"only": NaN}'),
+    **{f"inputs: {n}": partial(_hostile, name=n) for n in HOSTILE},
 }
+
+
+@pytest.mark.parametrize("region", [[np.nan, 1.0], [-5, -9], [1 << 62, 1 << 62], [[1, 2]], [True, False]])
+def test_regions_that_are_none_show_differences_or_nothing(folder: Path, region: Any) -> None:
+    wanted = np.zeros((2, 8), np.float32)
+    np.savez(folder / "expected.npz", d=wanted, **{"d.valid": np.array(region)})
+    found = evidence(folder)
+    assert found.missing == "" and all(line.startswith("d") for line in found.differences)
+
+
+def test_few_of_many_arrays_are_shown(folder: Path) -> None:
+    np.savez(folder / "inputs.npz", **{f"a{n}": np.zeros(1) for n in range(200)})
+    found = evidence(folder)
+    assert len(found.inputs) == ARRAYS + 1 and found.inputs[-1] == f"{200 - ARRAYS} more"
 
 
 @pytest.mark.parametrize("name", SPOILED)
