@@ -291,7 +291,7 @@ def refused_regions(e: Executed) -> bool:
 
 def concatenates_out_of_range(e: Executed) -> bool:
     """A concatenation whose index tiles ask for columns that the sources do not have."""
-    if e.name != "tconcat" or "src0Idx" not in e:
+    if e.name not in ("tconcat", "tconcatidx") or "src0Idx" not in e:
         return False
     step = e.dtype("src0Idx").bits // 8
     widths = [e.values(f"src{i}Idx")[:, :1].astype(np.int64) for i in (0, 1)]

@@ -112,6 +112,8 @@ GATHER = (
         (SORT.format("f32", 64, 64), {}, "sort-row"),
         (JOIN, {"i": 32, "j": 32}, None),
         (JOIN, {"i": 32, "j": 36}, "concatenation-range"),
+        (JOIN.replace("tconcat", "tconcatidx"), {"i": 32, "j": 32}, None),
+        (JOIN.replace("tconcat", "tconcatidx"), {"i": 2**32 - 12, "j": 32}, "concatenation-range"),
         (GATHER.format("clamp"), {"i": 160}, None),
         (GATHER.format("undefined"), {"i": 159}, None),
         (GATHER.format("undefined"), {"i": 160}, "index-range"),

@@ -13,12 +13,17 @@ from typing import Any
 import numpy as np
 import pytest
 
+from pto_jax.api import parse
+from pto_jax.campaign.devices.exchange import program_text
 from pto_jax.campaign.report.charts import growth
 from pto_jax.campaign.report.evidence import ARRAYS, evidence
 from pto_jax.campaign.report.html import page
 from pto_jax.campaign.report.model import CampaignReport, report, throughput
+from pto_jax.campaign.report.programs import brief
 from pto_jax.campaign.report.read import Block, Contents, Failure
 from pto_jax.campaign.report.text import text
+from pto_jax.generate.options import PRESETS
+from pto_jax.generate.programs import cases
 from tests.files.archives import HOSTILE
 
 PROGRAM = "tneg %d, %a : !pto.tile<2x8xf32, valid=2x3>\n"
@@ -163,3 +168,26 @@ def test_page_and_text_show_the_evidence_and_the_goal(folder: Path) -> None:
     assert order == sorted(order)
     assert "goal: 1 of 2 bins reached\n  not reached: tneg control loop: 0 of 1" in text(made)
     assert made.plain()["goal"][0] == {"bin": "tadd|*|*|odd|*|*|*", "at_least": 2, "reached": 7}
+
+
+def test_the_page_marks_the_instruction_and_spells_types_short(folder: Path) -> None:
+    long = "v_row=2, v_col=3, blayout=row_major, slayout=none_box, fractal=512, pad=0>"
+    t = f"!pto.tile_buf<loc=vec, dtype=f32, rows=2, cols=8, {long}"
+    (folder / "shrunk.pto").write_text(f"tabs %d, %a : {t}, {t}\ntneg %d, %a : {t}, {t}\n")
+    html = page(_report(str(folder)))
+    assert "<mark>tneg %d, %a : !pto.tile_buf&lt;vec, 2x8xf32, valid=2x3&gt;" in html
+    assert html.count("<mark>") == 1
+
+
+@pytest.mark.parametrize("preset", ["straight", "control", "memory"])
+def test_short_types_say_the_same(preset: str) -> None:
+    for case in cases(5, 8, PRESETS[preset]):
+        program = program_text(case)
+        assert parse(brief(program)) == parse(program)
+
+
+def test_types_are_those_of_all_failures_of_a_cause() -> None:
+    kinds = [{"types": "f16"}, {"types": "f32"}, {"types": "f16"}, {}]
+    failures = [Failure(n, "id", "different", "a5", "tneg", "w", "m", None, d) for n, d in enumerate(kinds)]
+    (cause,) = report(Contents("s.db", {"tested": "jit", "reference": "oracle"}, failures=failures)).causes
+    assert cause.types == ("f16", "f32")
