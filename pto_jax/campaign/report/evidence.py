@@ -50,7 +50,7 @@ def evidence(folder: str | Path | None) -> Evidence:
         return Evidence()
     where = Path(folder)
     try:
-        told = read_json(where / "report.json", regular=True)
+        content = read_json(where / "report.json", regular=True)
         program = read_text(where / "shrunk.pto", PROGRAM, regular=True)
         inputs = _numbers(where / "inputs.npz")
         results = (where / name for name in ("expected.npz", "got.npz"))
@@ -58,20 +58,20 @@ def evidence(folder: str | Path | None) -> Evidence:
         wanted, got = (_numbers(file) if file.is_file() else {} for file in results)
     except FileError as error:
         return Evidence(missing=str(error).splitlines()[0])
-    known: Mapping[str, Any] = told if isinstance(told, dict) else {}
-    origin = known.get("origin")
+    about: Mapping[str, Any] = content if isinstance(content, dict) else {}
+    origin = about.get("origin")
     return Evidence(
         program,
-        _text(known, "message"),
+        _text(about, "message"),
         tuple(_inputs(inputs)),
         tuple(_differences(wanted, got)),
-        _text(known, "only"),
+        _text(about, "only"),
         tuple(map(str, origin)) if isinstance(origin, list) else (),
     )
 
 
-def _text(known: Mapping[str, Any], key: str) -> str:
-    value = known.get(key)
+def _text(about: Mapping[str, Any], key: str) -> str:
+    value = about.get(key)
     return value if isinstance(value, str) else ""
 
 
