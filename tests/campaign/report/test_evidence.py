@@ -71,6 +71,11 @@ def _pipe(file: Path) -> None:
     os.mkfifo(file)
 
 
+def _folder(file: Path) -> None:
+    file.unlink()
+    file.mkdir()
+
+
 def _link(file: Path, to: str = "") -> None:
     file.unlink()
     file.symlink_to(to or file.name)
@@ -96,7 +101,7 @@ SPOILED: dict[str, Callable[[Path], object]] = {
     "three bytes": lambda f: np.savez(f / "inputs.npz", a=np.zeros(3, "V3")),
     "long floats": lambda f: np.savez(f / "expected.npz", d=np.zeros(3, np.longdouble)),
     "region of texts": lambda f: np.savez(f / "expected.npz", **{"d.valid": np.array(["a", "b"])}),
-    "program that is a folder": lambda f: ((f / "shrunk.pto").unlink(), (f / "shrunk.pto").mkdir()),
+    "program that is a folder": lambda f: _folder(f / "shrunk.pto"),
     "endless program": lambda f: _link(f / "shrunk.pto", "/dev/zero"),
     "report from elsewhere": lambda f: _link(f / "report.json", "/proc/self/environ"),
     "cut arrays": lambda f: (f / "got.npz").write_bytes((f / "got.npz").read_bytes()[:-30]),
