@@ -7,7 +7,7 @@ Lanes outside the region then hold what new tiles hold, and are no result.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -24,6 +24,7 @@ from ..isa.effects import traits_of
 from ..isa.memory import TLOAD, TSTORE
 from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW, PARTITION_VIEW
 from ..verifier.programs import verify_program
+from .machine_names import is_device
 from .shrink.edits import renamed, rewritten
 
 #: The function that is made of instructions without one.
@@ -56,7 +57,7 @@ def as_kernel(case: Case) -> Case | None:
         function, results = select_entry(program, case.entry), ()
     else:
         return None
-    if not program.fragment and all(isinstance(i.type, _Kept) for i in case.inputs.values()):
+    if is_kernel(case):
         return case
     maker = _Maker(case)
     try:
@@ -67,6 +68,16 @@ def as_kernel(case: Case) -> Case | None:
     kernel = Program(functions, program.attributes, has_module=True, children=program.children)
     changed = replace(case, program=kernel, inputs=maker.inputs, entry=made.name, ulp=maker.bounds())
     return changed if _is_legal(changed) else None
+
+
+def is_kernel(case: Case) -> bool:
+    """Whether a case is a function over pointers and numbers."""
+    return not case.program.fragment and all(isinstance(i.type, _Kept) for i in case.inputs.values())
+
+
+def form_for(case: Case, *machines: str) -> Callable[[Case], Case | None] | None:
+    """The form in which smaller cases are executed: functions over pointers stay such for devices."""
+    return as_kernel if is_kernel(case) and any(map(is_device, machines)) else None
 
 
 def kernels_only(options: Options) -> Options:

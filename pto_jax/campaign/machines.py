@@ -30,6 +30,7 @@ from functools import partial
 from typing import Any
 
 from ..errors import ArgumentError
+from ..files.terminal import one_line
 from ..profiles import PROFILE_NAMES, ProfileName
 from .devices import contract
 from .machine_names import DEVICES
@@ -57,9 +58,9 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
     kind, _, rest = text.partition(":")
     if kind in DEVICES and rest:
         return _device(kind, rest, dut_timeout)
-    entry = _WORDS.get(kind)
+    entry, shown = _WORDS.get(kind), one_line(text)
     if entry is None:
-        raise ArgumentError(f"machine {text}: unknown; allowed: {NAMES}")
+        raise ArgumentError(f"machine {shown}: unknown; allowed: {NAMES}")
     words: list[str] = []
     profile: ProfileName | None = None
     for part in rest.split(":") if rest else ():
@@ -70,9 +71,9 @@ def machine(text: str, dut_timeout: float = DUT_TIMEOUT) -> Target:
             words.append(part)
         else:
             allowed = " ".join([*entry.words, *(PROFILE_NAMES if entry.profile else ())])
-            raise ArgumentError(f"machine {text}: {part or 'nothing'} after {kind}; allowed: {allowed}")
+            raise ArgumentError(f"machine {shown}: {part or 'nothing'} after {kind}; allowed: {allowed}")
     if kind == "profile" and profile is None:
-        raise ArgumentError(f"machine {text}: a profile is needed; allowed: {' '.join(PROFILE_NAMES)}")
+        raise ArgumentError(f"machine {shown}: a profile is needed; allowed: {' '.join(PROFILE_NAMES)}")
     made: Target = entry.make(words, profile)
     return made
 

@@ -25,6 +25,7 @@ from .executed import (
     concatenates_out_of_range,
     converts_four_bits,
     converts_out_of_range,
+    converts_special_codes,
     diagonal_overflows,
     divides_out_of_range,
     encodes_eight_bits,
@@ -42,6 +43,7 @@ from .executed import (
     shifts_too_far,
     sorts_nan,
     sorts_past_the_row,
+    special_codes,
     wraps_at_the_limit,
 )
 
@@ -77,6 +79,12 @@ PROGRAM_EXCLUSIONS: tuple[ProgramExclusion, ...] = (
         "mx-decoder",
         multiplies_special_codes,
         f"{_RECORDED['mx-decoder']}; negative zero reads as positive zero",
+    ),
+    ProgramExclusion(
+        "fp8-decoder",
+        converts_special_codes,
+        "the simulator's decoders of f8e4m3 and f8e5m2 know no NaN, infinity or negative zero",
+        lanes=special_codes,
     ),
     ProgramExclusion(
         "four-bit-conversion",

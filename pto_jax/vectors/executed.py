@@ -110,6 +110,18 @@ def saturates_from_eight_bits(e: Executed) -> bool:
     return e.instruction.converts and e.dtype("src").name in BYTE_FLOATS and _saturates(e)
 
 
+def converts_special_codes(e: Executed) -> bool:
+    """A conversion of codes that the simulator decodes as other numbers."""
+    return e.instruction.converts and bool(special_codes(e).any())
+
+
+def special_codes(e: Executed) -> Array:
+    """Which lanes hold such a code, bool [rows, cols] of the valid region."""
+    words = e.words("src")
+    known = e.dtype("src").name in FIRST_SPECIAL
+    return _special(e.dtype("src"), words) if known else np.zeros(words.shape, np.bool_)
+
+
 def wraps_at_the_limit(e: Executed) -> bool:
     """A conversion from u64 to i64 with saturation."""
     pair = (e.dtype("dst").name, e.dtype("src").name) if e.instruction.converts else None
@@ -279,7 +291,7 @@ def refused_regions(e: Executed) -> bool:
 
 def concatenates_out_of_range(e: Executed) -> bool:
     """A concatenation whose index tiles ask for columns that the sources do not have."""
-    if e.name != "tconcat" or "src0Idx" not in e:
+    if e.name not in ("tconcat", "tconcatidx") or "src0Idx" not in e:
         return False
     step = e.dtype("src0Idx").bits // 8
     widths = [e.values(f"src{i}Idx")[:, :1].astype(np.int64) for i in (0, 1)]

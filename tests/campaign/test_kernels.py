@@ -17,6 +17,7 @@ from pto_jax.campaign.fuzz.plan import Plan
 from pto_jax.campaign.kernels import NAME, as_kernel, kernels_only
 from pto_jax.campaign.recorder import Keeper
 from pto_jax.campaign.results import Run
+from pto_jax.campaign.shrink.further import shrink_folder
 from pto_jax.campaign.shrink.reading import read
 from pto_jax.campaign.targets import Oracle
 from pto_jax.generate.options import PRESETS
@@ -100,16 +101,23 @@ class Strict:
         return Run({n: replace(o, words=o.words ^ o.words.dtype.type(1)) for n, o in run.outputs.items()})
 
 
-def test_failures_are_made_small_as_kernels(tmp_path: Path) -> None:
+DEVICE = Strict()
+
+
+@pytest.mark.parametrize(
+    ("tested", "kernels"), [("oracle:again", True), (f"python:{__name__}:DEVICE", False)]
+)
+def test_failures_are_made_small_as_kernels(tmp_path: Path, tested: str, kernels: bool) -> None:
+    """Where that is asked for, and where a device was given one: also when a folder is made smaller."""
     options = kernels_only(
         replace(PRESETS["straight"], only=frozenset({"tmuls", "tadd", "tmov"}), statements=4)
     )
     device = Strict()
-    kernels = (k for i in range(200) if (k := as_kernel(generate(2, i, options))) is not None)
-    found = (compare_case(k, Oracle(), device) for k in kernels)
+    made = (k for i in range(200) if (k := as_kernel(generate(2, i, options))) is not None)
+    found = (compare_case(k, Oracle(), device) for k in made)
     (outcome,) = islice((o for o in found if o.is_failure), 1)
     device.seen.clear()
-    keeper = Keeper(tmp_path, 60, "oracle", "oracle:again", calls=150, kernels=True)
+    keeper = Keeper(tmp_path, 60, "oracle", tested, calls=150, kernels=kernels)
     record = keeper(outcome, Oracle(), device)
     assert device.seen and all(map(is_kernel, device.seen))
     assert record.folder is not None and record.instruction == "tmuls"
@@ -117,3 +125,6 @@ def test_failures_are_made_small_as_kernels(tmp_path: Path) -> None:
     assert is_kernel(small) and sum(op.name == "tmuls" for op in small.program.walk()) == 1
     assert not any(op.name in ("tadd", "tmov") for op in small.program.walk())
     assert compare_case(small, Oracle(), device).kind == "different"
+    if not kernels:
+        assert shrink_folder(record.folder, 40, trust=True).verdict in ("smaller", "as small")
+        assert all(map(is_kernel, DEVICE.seen)) and is_kernel(read(record.folder).case)

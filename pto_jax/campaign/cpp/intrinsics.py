@@ -11,8 +11,9 @@ from enum import IntEnum
 
 from ... import isa
 from ...analysis.constant_folding import scalar_dtype
-from ...ir.types import AccPhase, Coalesce, Loc, Precision, ScatterConflict, StPhase
+from ...ir.types import AccPhase, Coalesce, Loc, Precision, ScatterAtomicOp, ScatterConflict, StPhase
 from ...isa.irregular_quant_mx import algorithm, along_rows
+from ...isa.rules.typesets import BYTE_FLOATS
 from .call import Call
 from .spelling import member, valid_sizes
 
@@ -39,8 +40,9 @@ def _not_simulated(call: Call) -> str | None:
         return "the simulator has no such instruction"
     if name == "trowsum" and call.tile("src").rows != call.tile("dst").rows:
         return "dst has other rows than src; the simulator's sums over rows take equal ones"
-    if name in _OF_ONE_TYPE and len({t for n, t in call.types.items() if n != "scalar"}) > 1:
-        return "tiles of several types; the simulator has no such overload"
+    for group in _OF_ONE_TYPE.get(name, ()):
+        if len({call.types[n] for n in group if n in call.types}) > 1:
+            return f"{' and '.join(group)} of several types; the simulator has no such overload"
     if name in _SCRATCH_LIKE_RESULT and "tmp" in call and call.types["tmp"] != call.types["dst"]:
         return "a scratch tile of another type than dst; the simulator has no such overload"
     if name in _BY_VALUE and call.mode == "auto":
@@ -100,6 +102,8 @@ def _with_mode(*operands: str) -> Text:
 def _convert(call: Call) -> str:
     if "tmp" in call:
         raise call.refuse("a scratch tile; the simulator has no such overload")
+    if {call.element("dst").name, call.element("src").name} == {"f16", "bf16"}:
+        raise call.refuse("f16 and bf16; Clang has no conversion between them")
     modes = [member(m) for m in (call.chosen("rmode"), call.chosen("sat_mode")) if m is not None]
     return f"TCVT({call.listed('dst', 'src', 'tmp')}, {', '.join(modes)})"
 
@@ -276,6 +280,8 @@ def _gather_memory(call: Call) -> str:
 
 
 def _scatter_memory(call: Call) -> str:
+    if call.chosen("scatterAtomicOp") == ScatterAtomicOp.ADD and call.element("src").name in BYTE_FLOATS:
+        raise call.refuse("adds up 8-bit floats; the simulator has no such operator")
     modes = _modes(call, ("coalesce", Coalesce.ELEM), ("scatterAtomicOp", None), ("scatterOob", None))
     conflict = call.chosen("scatterConflict")
     if conflict is not None and conflict != ScatterConflict.DEFAULT:
@@ -303,7 +309,16 @@ _PARTIAL = _ordered("dst", "src0", "src1", "dstIdx", "src0Idx", "src1Idx")
 _PAIRS = _ordered("dst1", "dst0", "src1", "src0")
 #: What the simulator's headers lack or restrict.
 _LACKED = frozenset({"taddrelu", "taddreluconv", "tsubreluconv", "hashfind"})
-_OF_ONE_TYPE = frozenset({"tadd", "taddc", "tsubc", "taddsc", "tsubsc", "tabs"})
+_BINARY, _PAIR = ("dst", "src0", "src1"), (("dst0", "dst1"), ("src0", "src1"))
+#: Operands that one template parameter stands for.
+_OF_ONE_TYPE: Mapping[str, tuple[tuple[str, ...], ...]] = {
+    "tabs": (("dst", "src"),),
+    **dict.fromkeys(("tadd", "tsel", "taddsc", "tsubsc"), (_BINARY,)),
+    **dict.fromkeys(("taddc", "tsubc"), ((*_BINARY, "src2"),)),
+    **dict.fromkeys(("tinterleave", "tdeinterleave"), _PAIR),
+    **{f"{n}{s}.acc": (("dst", "acc"),) for n in ("tmatmul", "tgemv") for s in ("", ".mx")},
+    "tdequant": (("scale", "offset"),),
+}
 _BY_VALUE = frozenset({"tsqrt"})
 _SCRATCH_LIKE_RESULT = frozenset({"txors", "trems"})
 # Instructions by name: how the C++ interface spells each of them is no property of the instruction.

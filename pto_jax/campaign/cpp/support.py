@@ -41,6 +41,12 @@ struct numeric_limits<__bf16> : Limits<__bf16, 8, 7> {};
 // Initialises a tile in the vendor's compiler; the simulator's headers use it and do not define it.
 #define __cce_tinit(data) (data)
 #endif
+#if defined(__clang__) && defined(__CPU_SIM) && __has_include(<pto/cpu/parallel.hpp>)
+// Clang takes this hint for the permission to sum in any order; without it sums are in the written order.
+#include <pto/cpu/parallel.hpp>
+#undef PTO_CPU_VECTORIZE_LOOP
+#define PTO_CPU_VECTORIZE_LOOP
+#endif
 #include <pto/pto-inst.hpp>
 
 using namespace pto;

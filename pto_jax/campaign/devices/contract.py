@@ -156,6 +156,8 @@ EXIT STATUS AND TIME
 0: the results are there. {status}: declined, the device does not execute such programs; no failure. Anything
 else, a signal, and no answer within --dut-timeout seconds (default: {timeout:g}) are failures of the case;
 their message ends with the last lines of the command's error stream. The output stream is that of a server.
+Making a failure small takes up to --shrink-calls cases (400), and the first three of a cause are made small:
+where the start of a command takes long, a server or --shrink-calls 50 shows the first failures sooner.
 
 ARRAYS
 {inputs} has one array per argument of the program by its name, without the %; {outputs} gets one per buffer

@@ -121,6 +121,7 @@ def _executed(setup: Setup, store: Store, progress: Progress, todo: Iterator[Blo
             for update in pool.run(todo):
                 if update is not None:
                     changed[update.block.start] = update.block
+                progress.shrinking = pool.shrinking
                 progress.update(None if update is None else update.piece)
                 if update is not None:
                     new += sum(named(f.cause) not in setup.known for f in update.piece.failures)

@@ -48,6 +48,8 @@ class Cluster:
         self.peak = 0
         #: Whether programs were left out because of their errors.
         self.rejected = False
+        #: Workers of a cluster do not say that they make a failure small.
+        self.shrinking = 0
 
     def __enter__(self) -> Cluster:
         self._client = _client(self._scheduler)

@@ -79,6 +79,11 @@ class Pool:
         #: Whether programs were left out because of their errors.
         self.rejected = False
 
+    @property
+    def shrinking(self) -> int:
+        """How many workers are making a failure small."""
+        return sum(w.block is not None and w.board.recording for w in self._workers)
+
     def __enter__(self) -> Pool:
         return self
 

@@ -31,6 +31,8 @@ class Progress:
     >>> print(stream.getvalue(), end="")
     first result after 2.5 s
     40/100 cases (40%), 2.0 programs/s, 0 failures, 1 coverage cells, 30 s left
+
+    ``shrinking`` failures are being made small, which takes the time of many cases.
     """
 
     total: int
@@ -41,6 +43,7 @@ class Progress:
     cells: set[str] = field(default_factory=set)
     #: After which the campaign ends, however many cases are left.
     seconds: float = math.inf
+    shrinking: int = 0
 
     def __post_init__(self) -> None:
         self.before, self.began = self.done, self.clock()
@@ -89,7 +92,9 @@ class Progress:
         share = 100 * self.done // max(1, self.total)
         cases = f"{self.done}/{self.total} cases ({share}%)" if self.total < ENDLESS else f"{self.done} cases"
         rate = f"{self.rate:.{1 if self.rate < 100 else 0}f} programs/s"
-        return f"{cases}, {rate}, {self.failures} failures, {len(self.cells)} coverage cells, {self._left()}"
+        small = f", {self.shrinking} being made small" if self.shrinking else ""
+        cells = f"{len(self.cells)} coverage cells"
+        return f"{cases}, {rate}, {self.failures} failures{small}, {cells}, {self._left()}"
 
     def _left(self) -> str:
         """The time that is left, by the cases or by the end that was given."""

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from ...errors import FileError
 from ...files import load_arrays, read_json, read_text
 from ...runtime.array_files import REGION
 
-#: The largest program that is shown, in bytes; elements of an input, and elements that differ.
-PROGRAM, ELEMENTS, DIFFERENT = 1 << 15, 8, 6
+#: The largest program that is shown, in bytes; arrays, elements of an input, and elements that differ.
+PROGRAM, ARRAYS, ELEMENTS, DIFFERENT = 1 << 15, 32, 8, 6
 _Array = NDArray[Any]
 
 
@@ -49,38 +50,48 @@ def evidence(folder: str | Path | None) -> Evidence:
         return Evidence()
     where = Path(folder)
     try:
-        told = read_json(where / "report.json", regular=True)
+        content = read_json(where / "report.json", regular=True)
         program = read_text(where / "shrunk.pto", PROGRAM, regular=True)
-        inputs = load_arrays(where / "inputs.npz")
-        wanted, got = (_arrays(where / name) for name in ("expected.npz", "got.npz"))
+        inputs = _numbers(where / "inputs.npz")
+        results = (where / name for name in ("expected.npz", "got.npz"))
+        # A machine that crashed gave no results.
+        wanted, got = (_numbers(file) if file.is_file() else {} for file in results)
     except FileError as error:
         return Evidence(missing=str(error).splitlines()[0])
-    known: Mapping[str, Any] = told if isinstance(told, dict) else {}
-    origin = known.get("origin")
+    about: Mapping[str, Any] = content if isinstance(content, dict) else {}
+    origin = about.get("origin")
     return Evidence(
         program,
-        _text(known, "message"),
+        _text(about, "message"),
         tuple(_inputs(inputs)),
         tuple(_differences(wanted, got)),
-        _text(known, "only"),
+        _text(about, "only"),
         tuple(map(str, origin)) if isinstance(origin, list) else (),
     )
 
 
-def _text(known: Mapping[str, Any], key: str) -> str:
-    value = known.get(key)
+def _text(about: Mapping[str, Any], key: str) -> str:
+    value = about.get(key)
     return value if isinstance(value, str) else ""
 
 
-def _arrays(file: Path) -> Mapping[str, _Array]:
-    """The arrays of a file; none where a machine gave no results."""
-    return load_arrays(file) if file.is_file() else {}
+def _numbers(file: Path) -> Mapping[str, _Array]:
+    """The arrays of a file; FileError where one has elements that no result has."""
+    arrays = load_arrays(file)
+    for name, array in arrays.items():
+        if array.dtype.kind not in "biufV" or array.dtype.itemsize not in (1, 2, 4, 8):
+            raise FileError(
+                f"{file}: {name} has elements of type {array.dtype}; allowed: numbers of 1 to 8 bytes"
+            )
+    return arrays
 
 
 def _inputs(arrays: Mapping[str, _Array]) -> Iterator[str]:
-    for name, array in arrays.items():
+    for name, array in islice(arrays.items(), ARRAYS):
         size = "x".join(map(str, array.shape)) or "scalar"
         yield f"{name}  {array.dtype} {size}: {_elements(array)}"
+    if len(arrays) > ARRAYS:
+        yield f"{len(arrays) - ARRAYS} more"
 
 
 def _elements(array: _Array) -> str:
@@ -101,7 +112,7 @@ def _elements(array: _Array) -> str:
 
 def _differences(wanted: Mapping[str, _Array], got: Mapping[str, _Array]) -> Iterator[str]:
     """The first elements of each result that differ in a bit, in its valid region, other NaNs aside."""
-    for name, expected in wanted.items():
+    for name, expected in islice(wanted.items(), ARRAYS):
         actual = got.get(name)
         if name.endswith(REGION) or actual is None:
             continue
@@ -112,7 +123,7 @@ def _differences(wanted: Mapping[str, _Array], got: Mapping[str, _Array]) -> Ite
         if expected.dtype.kind == "f":
             differs &= ~(np.isnan(expected) & np.isnan(actual))
         valid = wanted.get(name + REGION)
-        if valid is not None and valid.size == 2 and differs.ndim == 2:
+        if valid is not None and valid.shape == (2,) and valid.dtype.kind in "iu" and differs.ndim == 2:
             differs[int(valid[0]) :] = False
             differs[:, int(valid[1]) :] = False
         places = np.argwhere(differs)

@@ -18,6 +18,7 @@ from ..fuzz.goal import described, reached
 from . import charts
 from .coverage import Coverage, Row
 from .model import FAILING, Accuracy, CampaignReport, Cause
+from .programs import brief, marked
 from .read import Failure
 from .text import short
 from .ulp import label
@@ -75,6 +76,7 @@ def page(report: CampaignReport) -> str:
         failing=FAILING,
         limit=CAUSES,
         facts=_facts,
+        program=lambda cause: marked(brief(cause.evidence.program), cause.first.instruction),
         accuracy_groups=groups | {f"Measured, {n}": a for n, a in report.measured.items()},
         ulp_table=_ulp_table,
         apart=lambda listed: [a for a in listed if a.histogram.worst or a.histogram.nan],
@@ -140,7 +142,7 @@ def _facts(c: Cause) -> dict[str, str]:
         "first element": ""
         if c.evidence.program
         else ", ".join(f"{k} {v}" for k, v in _element(f).items() if v is not None),
-        "types": str(f.detail.get("types", "")) if c.evidence.program else "",
+        "types": " ".join(c.types),
         "depends on": c.evidence.only,
         "made of": "; ".join(c.evidence.origin) or str(f.detail.get("origin", "")),
     }
@@ -148,7 +150,7 @@ def _facts(c: Cause) -> dict[str, str]:
 
 def _element(f: Failure) -> dict[str, Any]:
     """What is known of the first element that differs in the case that was found."""
-    return {k: v for k, v in f.detail.items() if k != "origin"}
+    return {k: v for k, v in f.detail.items() if k not in ("origin", "types")}
 
 
 def _ulp_table(listed: Sequence[Accuracy]) -> tuple[list[str], list[list[object]]]:

@@ -31,7 +31,10 @@ _PROPERTIES = ("dtypes", "attributes", "regions", "layouts", "operands", "contro
 
 @dataclass(frozen=True)
 class Cause:
-    """Failures of one cause, the first of them, and the command that shows it again."""
+    """Failures of one cause, the first of them, and the command that shows it again.
+
+    ``types`` are the element types of the instruction in all of them.
+    """
 
     cause: str
     count: int
@@ -41,6 +44,7 @@ class Cause:
     first: Failure
     command: str
     evidence: Evidence
+    types: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -202,6 +206,7 @@ def _causes(contents: Contents) -> Iterator[Cause]:
             kept,
             command(contents.campaign, kept),
             evidence(kept.folder) if number < SHOWN else Evidence(),
+            tuple(sorted({str(f.detail.get("types") or "") for f in group} - {""})),
         )
 
 

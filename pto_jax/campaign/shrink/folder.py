@@ -19,6 +19,7 @@ import os
 import platform
 import re
 import shlex
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -30,8 +31,10 @@ import jax
 import numpy as np
 
 from ... import __version__
+from ...errors import FileError
 from ...extension import loaded
 from ...files import folder_replacing, write_text
+from ...files.read import reason
 from ...generate.programs import VERSION, Case
 from ..devices.exchange import program_text, save_inputs, save_outputs
 from ..failures import first_difference
@@ -42,6 +45,7 @@ from .variants import depends
 SHRUNK, ORIGINAL, REPORT = "shrunk.pto", "original.pto", "report.json"
 INPUTS, ORIGINAL_INPUTS = "inputs.npz", "original-inputs.npz"
 EXPECTED, GOT, OUTPUT = "expected.npz", "got.npz", "output.txt"
+_FILES = (SHRUNK, ORIGINAL, REPORT, INPUTS, ORIGINAL_INPUTS, EXPECTED, GOT, OUTPUT)
 #: Variables of the environment that may change what is computed.
 _FLAGS = re.compile(r"XLA_|LIBTPU_|OMP_|CUDA_VISIBLE|NVIDIA_TF32|JAX_(?!.*(CACHE|TRACEBACK))")
 
@@ -69,7 +73,7 @@ def save(parent: Path, original: Case, finding: Finding, about: About) -> Path:
 
 
 def write(final: Path, original: Case, finding: Finding, about: About) -> Path:
-    """Write the folder of a failure; one of that name is replaced as a whole."""
+    """Write the folder of a failure, over the one of that name; what others put there stays."""
     case, outcome = finding.case, finding.outcome
     devices = device_options(about.reference, about.tested)
     added = [word for file in loaded() for word in ("--extension", file)]
@@ -108,7 +112,33 @@ def write(final: Path, original: Case, finding: Finding, about: About) -> Path:
         if outcome.output:
             write_text(folder / OUTPUT, outcome.output)
         write_text(folder / REPORT, json.dumps(report, indent=1) + "\n")
+        _keep_others(final, folder)
     return final
+
+
+def _keep_others(old: Path, new: Path) -> None:
+    """Link what a folder holds beside the files of a failure into the one that takes its place."""
+    if not old.is_dir():
+        return
+    try:
+        ours = shutil.ignore_patterns(*_FILES)
+        shutil.copytree(
+            old,
+            new,
+            symlinks=True,
+            ignore=lambda folder, names: ours(folder, names) if Path(folder) == old else (),
+            copy_function=_linked,
+            dirs_exist_ok=True,
+        )
+    except (OSError, shutil.Error) as error:
+        raise FileError(f"{old}: what else it holds cannot be kept: {reason(error)}") from None
+
+
+def _linked(file: str, to: str) -> None:
+    try:
+        os.link(file, to, follow_symlinks=False)
+    except OSError:  # File systems without hard links.
+        shutil.copy2(file, to, follow_symlinks=False)
 
 
 def slug(text: str) -> str:

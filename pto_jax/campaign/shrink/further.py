@@ -9,12 +9,13 @@ from pathlib import Path
 from typing import Literal
 
 from ...generate.programs import Case
+from ..kernels import form_for
 from ..machine_names import is_device
 from ..machines import machine
 from .folder import About, write
 from .reading import read
 from .reduce import blamed, reduced
-from .search import Machines
+from .search import Machines, in_form
 from .variants import depends, varied
 
 
@@ -52,15 +53,17 @@ def shrink_folder(
         if named is None and not trust and is_device(name):
             return Further("withheld", name)
     first, second = (machine(name, timeout) for name in names)
-    machines = Machines(first, second, time.monotonic() + seconds, calls)
+    form = form_for(failure.case, *names)
+    machines = Machines(first, second, time.monotonic() + seconds, calls, form=form)
     blame = blamed(machines, failure.case)
     if not blame.finding.outcome.is_failure:
         return Further("gone", f"{blame.finding.outcome.kind}: {blame.finding.outcome.message}".rstrip(": "))
     made = reduced(machines, blame)
     variants = varied(machines, made.finding)
     about = About(blame.instruction or report["instruction"], report["cause"], *names, variants)
-    write(Path(path), original.case, made.finding, about)
-    before, after = size(failure.case), size(made.case)
+    smaller = in_form(machines, made.finding)
+    write(Path(path), original.case, smaller, about)
+    before, after = size(failure.case), size(smaller.case)
     said = f"{_said(before)} -> {_said(after)} in {made.steps} cases"
     only = depends(variants)
     return Further("smaller" if after < before else "as small", f"{said}; {only}" if only else said)

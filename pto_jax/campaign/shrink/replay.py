@@ -15,6 +15,7 @@ from ..comparison import Outcome
 from ..devices.exchange import load_outputs
 from ..machine_names import is_device
 from ..machines import DUT_TIMEOUT, machine
+from ..report.programs import marked
 from ..results import Run
 from ..targets import Target
 from .folder import EXPECTED, GOT
@@ -133,9 +134,4 @@ def _first(outcome: Outcome, finding: Finding) -> list[str]:
 
 def _program(case: Case, instruction: str) -> list[str]:
     """The program's text, the lines of the instruction at fault marked."""
-
-    def marked(line: str) -> bool:
-        words = line.replace("(", " ").split()
-        return bool(instruction) and any(w in (instruction, f"pto.{instruction}") for w in words)
-
-    return [f"{'>' if marked(line) else ' '} {line}" for line in str(case.program).splitlines()]
+    return [f"{'>' if at_fault else ' '} {line}" for at_fault, line in marked(str(case.program), instruction)]

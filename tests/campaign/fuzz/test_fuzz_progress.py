@@ -53,6 +53,15 @@ def test_a_terminal_has_one_line_that_is_redrawn_and_removed() -> None:
     assert stream.getvalue().endswith("a note\n")
 
 
+def test_failures_that_are_made_small_are_said() -> None:
+    now, stream = [0.0], io.StringIO()
+    progress = Progress(100, stream, clock=lambda: now[0])
+    progress.update(block(0))
+    now[0], progress.shrinking = 10.0, 2
+    progress.update()
+    assert ", 0 failures, 2 being made small, 1 coverage cells," in stream.getvalue()
+
+
 def test_nothing_is_shown_when_nobody_waits() -> None:
     progress = Progress(10, None)
     progress.update(block(0, 10))

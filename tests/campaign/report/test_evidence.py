@@ -6,17 +6,25 @@ import json
 import os
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
+from pto_jax.api import parse
+from pto_jax.campaign.devices.exchange import program_text
 from pto_jax.campaign.report.charts import growth
-from pto_jax.campaign.report.evidence import evidence
+from pto_jax.campaign.report.evidence import ARRAYS, evidence
 from pto_jax.campaign.report.html import page
 from pto_jax.campaign.report.model import CampaignReport, report, throughput
+from pto_jax.campaign.report.programs import brief
 from pto_jax.campaign.report.read import Block, Contents, Failure
 from pto_jax.campaign.report.text import text
+from pto_jax.generate.options import PRESETS
+from pto_jax.generate.programs import cases
+from tests.files.archives import HOSTILE
 
 PROGRAM = "tneg %d, %a : !pto.tile<2x8xf32, valid=2x3>\n"
 
@@ -63,9 +71,18 @@ def _pipe(file: Path) -> None:
     os.mkfifo(file)
 
 
-def _link(file: Path) -> None:
+def _folder(file: Path) -> None:
     file.unlink()
-    file.symlink_to(file.name)
+    file.mkdir()
+
+
+def _link(file: Path, to: str = "") -> None:
+    file.unlink()
+    file.symlink_to(to or file.name)
+
+
+def _hostile(folder: Path, name: str) -> None:
+    (folder / "inputs.npz").write_bytes(HOSTILE[name][0]())
 
 
 SPOILED: dict[str, Callable[[Path], object]] = {
@@ -79,7 +96,32 @@ SPOILED: dict[str, Callable[[Path], object]] = {
     "pipe": lambda f: _pipe(f / "shrunk.pto"),
     "pipe of inputs": lambda f: _pipe(f / "inputs.npz"),
     "link to itself": lambda f: _link(f / "report.json"),
+    "complex numbers": lambda f: np.savez(f / "got.npz", d=np.ones((2, 8), complex)),
+    "texts": lambda f: np.savez(f / "inputs.npz", a=np.array("\x1b[2J")),
+    "three bytes": lambda f: np.savez(f / "inputs.npz", a=np.zeros(3, "V3")),
+    "long floats": lambda f: np.savez(f / "expected.npz", d=np.zeros(3, np.longdouble)),
+    "region of texts": lambda f: np.savez(f / "expected.npz", **{"d.valid": np.array(["a", "b"])}),
+    "program that is a folder": lambda f: _folder(f / "shrunk.pto"),
+    "endless program": lambda f: _link(f / "shrunk.pto", "/dev/zero"),
+    "report from elsewhere": lambda f: _link(f / "report.json", "/proc/self/environ"),
+    "cut arrays": lambda f: (f / "got.npz").write_bytes((f / "got.npz").read_bytes()[:-30]),
+    "NaN in the report": lambda f: (f / "report.json").write_text('{"only": NaN}'),
+    **{f"inputs: {n}": partial(_hostile, name=n) for n in HOSTILE},
 }
+
+
+@pytest.mark.parametrize("region", [[np.nan, 1.0], [-5, -9], [1 << 62, 1 << 62], [[1, 2]], [True, False]])
+def test_regions_that_are_none_show_differences_or_nothing(folder: Path, region: Any) -> None:
+    wanted = np.zeros((2, 8), np.float32)
+    np.savez(folder / "expected.npz", d=wanted, **{"d.valid": np.array(region)})
+    found = evidence(folder)
+    assert found.missing == "" and all(line.startswith("d") for line in found.differences)
+
+
+def test_few_of_many_arrays_are_shown(folder: Path) -> None:
+    np.savez(folder / "inputs.npz", **{f"a{n}": np.zeros(1) for n in range(200)})
+    found = evidence(folder)
+    assert len(found.inputs) == ARRAYS + 1 and found.inputs[-1] == f"{200 - ARRAYS} more"
 
 
 @pytest.mark.parametrize("name", SPOILED)
@@ -131,3 +173,26 @@ def test_page_and_text_show_the_evidence_and_the_goal(folder: Path) -> None:
     assert order == sorted(order)
     assert "goal: 1 of 2 bins reached\n  not reached: tneg control loop: 0 of 1" in text(made)
     assert made.plain()["goal"][0] == {"bin": "tadd|*|*|odd|*|*|*", "at_least": 2, "reached": 7}
+
+
+def test_the_page_marks_the_instruction_and_spells_types_short(folder: Path) -> None:
+    long = "v_row=2, v_col=3, blayout=row_major, slayout=none_box, fractal=512, pad=0>"
+    t = f"!pto.tile_buf<loc=vec, dtype=f32, rows=2, cols=8, {long}"
+    (folder / "shrunk.pto").write_text(f"tabs %d, %a : {t}, {t}\ntneg %d, %a : {t}, {t}\n")
+    html = page(_report(str(folder)))
+    assert "<mark>tneg %d, %a : !pto.tile_buf&lt;vec, 2x8xf32, valid=2x3&gt;" in html
+    assert html.count("<mark>") == 1
+
+
+@pytest.mark.parametrize("preset", ["straight", "control", "memory"])
+def test_short_types_say_the_same(preset: str) -> None:
+    for case in cases(5, 8, PRESETS[preset]):
+        program = program_text(case)
+        assert parse(brief(program)) == parse(program)
+
+
+def test_types_are_those_of_all_failures_of_a_cause() -> None:
+    kinds = [{"types": "f16"}, {"types": "f32"}, {"types": "f16"}, {}]
+    failures = [Failure(n, "id", "different", "a5", "tneg", "w", "m", None, d) for n, d in enumerate(kinds)]
+    (cause,) = report(Contents("s.db", {"tested": "jit", "reference": "oracle"}, failures=failures)).causes
+    assert cause.types == ("f16", "f32")

@@ -19,40 +19,9 @@ from pto_jax.campaign.shrink.folder import EXPECTED, GOT, INPUTS, REPORT, SHRUNK
 from pto_jax.campaign.shrink.search import Finding
 from pto_jax.campaign.targets import Oracle
 from pto_jax.cli.main import main
-from pto_jax.generate.options import PRESETS
-from pto_jax.generate.programs import Case, cases
-from tests.campaign.shrink.planted import WRONG_ADDITION
+from pto_jax.generate.programs import Case
+from tests.campaign.shrink.conftest import MARKER
 from tests.files.archives import HOSTILE
-
-MARKER = "executed"
-
-
-@pytest.fixture(scope="module")
-def failed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of a failure that one of two machines of Python shows."""
-    for case in cases(6, 1000, PRESETS["straight"]):
-        outcome = compare_case(case, Oracle(), WRONG_ADDITION)
-        if outcome.kind == "different":
-            finding = Finding(outcome, Oracle().run(case), WRONG_ADDITION.run(case))
-            return save(tmp_path_factory.mktemp("f"), case, finding, About("tadd", "why", "oracle", "eager"))
-    raise AssertionError("no case has an addition")
-
-
-@pytest.fixture
-def folder(failed: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A copy of it, in the current folder, where a module waits for its import."""
-    made = tmp_path / "failures" / "cause" / "seed6-1"
-    made.mkdir(parents=True)
-    for file in failed.iterdir():
-        (made / file.name).write_bytes(file.read_bytes())
-    (tmp_path / "hostile.py").write_text(
-        f"import pathlib\npathlib.Path({MARKER!r}).touch()\n"
-        "from tests.campaign.shrink.planted import WRONG_ADDITION\n"
-    )
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.syspath_prepend(str(tmp_path))
-    monkeypatch.delitem(sys.modules, "hostile", raising=False)
-    return made
 
 
 def named(folder: Path, **changes: Any) -> None:
@@ -182,6 +151,7 @@ BROKEN: dict[str, tuple[Callable[[Path], object], str]] = {
     "negative bound": (_entry(shrunk={"entry": None, "grid": 1, "ulp": {"x": -1}}), "ulp (numbers"),
     "long value": (_entry(kind=["x" * 10_000]), "...; str is needed"),
     "unknown machine": (_entry(tested="\x1b[2J"), "machine \\x1b[2J: unknown"),
+    "machine of two lines": (_entry(tested="jit\n\x1b[2J"), "machine jit\\n\\x1b[2J: unknown"),
     "pipe for a report": (_pipe(REPORT), "is a pipe or a device"),
     "pipe for a program": (_pipe(SHRUNK), "is a pipe or a device"),
     "pipe for inputs": (_pipe(INPUTS), "is a pipe or a device"),
