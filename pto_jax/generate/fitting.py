@@ -25,11 +25,18 @@ from ..profiles import ProfileName
 from .tainted import Broken, Origins, TaintMachine, TooLong
 
 #: Executions that are followed to repair numbers, and draws before numbers that write nothing are taken.
-REPAIRS, DRAWS = 60, 6
+REPAIRS, DRAWS = 60, 40
+#: Draws of numbers of one magnitude; later ones have magnitudes of their own, and tables with few numbers
+#: that are not negative.
+ALIKE = 6
+#: Operations that all draws together may follow before the later ones are left out.
+FOLLOWED = 1_000_000
 #: Instructions that an execution may have where arguments decide on it.
 WORK = 400
 #: Numbers up to which extents grow to hold what lies behind them.
 LARGE = 1 << 10
+#: Bounds of tables of which most elements name nothing.
+SPARSE = (-16, 1)
 #: Elements of a table up to which they are all different draws.
 _PERIOD = 1 << 16
 
@@ -40,7 +47,8 @@ class Fit:
 
     ``scalars`` are the integer scalars; ``tables`` the lowest and the highest element of the buffers whose
     elements are read as scalars; ``reached`` the number of elements of each buffer that are accessed, of
-    those for which it is known. ``writes`` tells whether anything is written.
+    those for which it is known. ``writes`` tells whether anything is written; ``positions`` are the bounds of
+    the elements of further buffers, which name places in tiles or in windows: others are no error.
     """
 
     scalars: Mapping[str, int]
@@ -48,10 +56,12 @@ class Fit:
     reached: Mapping[str, int]
     seed: int
     writes: bool
+    positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def table(self, name: str, count: int) -> NDArray[np.int64]:
         """The elements of a table."""
-        return table(self.seed, name, self.tables[name], count)
+        bounds = self.tables.get(name) or self.positions[name]
+        return table(self.seed, name, bounds, count)
 
 
 def table(seed: int, name: str, bounds: tuple[int, int], count: int) -> NDArray[np.int64]:
@@ -77,6 +87,7 @@ class _Search:
     seed: int
     scalars: dict[str, int]
     tables: dict[str, tuple[int, int]] = field(default_factory=dict)
+    followed: int = 0
 
     def follow(self) -> tuple[TaintMachine, Broken | None]:
         """An execution with the present numbers, and the first rule that it breaks."""
@@ -91,6 +102,8 @@ class _Search:
         except (TooLong, PtoError):
             # What was seen so far is all that is known; execution says what is wrong.
             machine.unsized |= machine.reached.keys()
+        finally:
+            self.followed += machine.followed
         return machine, None
 
     def _element(self, buffer: str, at: int) -> int:
@@ -160,9 +173,12 @@ def fit(
     found = None
     rng = np.random.default_rng(seed)
     for draw in range(DRAWS):
+        if draw >= ALIKE and search.followed > FOLLOWED:
+            break
         if draw:
-            search.scalars = {name: int(rng.integers(0, 4**draw)) for name in scalars}
-            search.tables = dict.fromkeys(search.tables, (0, 4**draw))
+            sizes = {name: 4 ** (draw if draw < ALIKE else int(rng.integers(0, ALIKE))) for name in scalars}
+            search.scalars = {name: int(rng.integers(0, size)) for name, size in sizes.items()}
+            search.tables = dict.fromkeys(search.tables, (0, 4**draw) if draw < ALIKE else SPARSE)
         made = _repaired(search, rng)
         found = made if made is not None and (found is None or made.writes) else found
         if found is not None and found.writes:
@@ -191,7 +207,8 @@ def _costly(machine: TaintMachine) -> Origins:
 def _fit_of(search: _Search, machine: TaintMachine) -> Fit:
     reached = {name: n for name, n in machine.reached.items() if name not in machine.unsized}
     tables = {name: search.tables[name] for name in machine.tables}
-    return Fit(dict(search.scalars), tables, reached, search.seed, bool(machine.written))
+    places = {name: (0, size - 1) for name, size in machine.positions.items() if name not in tables}
+    return Fit(dict(search.scalars), tables, reached, search.seed, bool(machine.written), places)
 
 
 def integers(function: Function) -> Sequence[str]:
