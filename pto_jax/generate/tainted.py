@@ -208,7 +208,8 @@ class TaintMachine(AbstractMachine):
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
         """Something of this origin is in the tile; a position inside it."""
         self._within(ref, position)
-        self._tiles.write(ref, self._tiles.names(ref) | origins_of(value) - self.scalars.keys())
+        names = self._tiles.names(ref) | origins_of(value) - self.scalars.keys()
+        self._tiles.write(ref, names, certain=False)
 
     def _within(self, ref: TileRef, position: Scalar) -> None:
         at = self.known(position)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Hashable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
 from ..interpreter import TileRef
 from ..ir.types import BLayout, GlobalLayout, TileType, element_offset
@@ -16,17 +16,23 @@ Names = frozenset[str]
 class Spot:
     """Where the bytes of a tile begin: a memory and an address in it, None where that is not known.
 
-    The rows of a ``strided`` tile do not follow each other without gaps.
+    A tile whose rows do not follow each other without gaps has its bytes before ``end``.
     """
 
     memory: Hashable
     address: int | None = 0
-    strided: bool = False
+    end: int | None = None
 
-    def moved(self, count: int | None, strided: bool = False) -> Spot:
+    @property
+    def dense(self) -> bool:
+        """Whether it is known which bytes the tile has: all of a range."""
+        return self.address is not None and self.end is None
+
+    def moved(self, count: int | None, end: int | None = None) -> Spot:
         """The place some bytes further on."""
-        known = self.address is not None and count is not None
-        return Spot(self.memory, (self.address or 0) + (count or 0) if known else None, strided)
+        if self.address is None or count is None:
+            return Spot(self.memory, None)
+        return Spot(self.memory, self.address + count, end)
 
 
 @dataclass(frozen=True)
@@ -52,13 +58,29 @@ class Window:
 
 @dataclass(frozen=True)
 class _Piece:
-    """Bytes that hold integers from some buffers, of a window where they are a copy of it."""
+    """Bytes that hold integers from some buffers.
+
+    Where the tile that begins at byte ``start`` is a copy of a window, that is given.
+    """
 
     begin: int
     end: int
     names: Names
     type: TileType
+    start: int
     window: Window | None = None
+
+    def without(self, begin: int, end: int, certain: bool) -> Iterator[_Piece]:
+        """What is left of it where other bytes are overwritten, or may have been."""
+        if self.begin >= end or self.end <= begin:
+            yield self
+        elif not certain:
+            yield replace(self, window=None)
+        else:
+            if self.begin < begin:
+                yield replace(self, end=begin)
+            if self.end > end:
+                yield replace(self, begin=end)
 
 
 @dataclass
@@ -75,12 +97,10 @@ class TileOrigins:
         if not isinstance(spot, Spot):
             return
         begin, end = _range(spot, ref.type)
-        kept = self._pieces.setdefault(spot.memory, [])
-        if certain and spot.address is not None and not spot.strided:
-            kept[:] = [piece for piece in kept if piece.begin < begin or piece.end > end]
-        if names:
-            exact = window if certain and spot.address is not None and not spot.strided else None
-            kept.append(_Piece(begin, end, names, ref.type, exact))
+        certain &= spot.dense
+        kept = [left for p in self._pieces.get(spot.memory, ()) for left in p.without(begin, end, certain)]
+        piece = _Piece(begin, end, names, ref.type, begin, window if certain else None)
+        self._pieces[spot.memory] = [*kept, piece] if names and piece not in kept else kept
 
     def names(self, ref: TileRef) -> Names:
         """The buffers that a tile's integers come from."""
@@ -89,15 +109,15 @@ class TileOrigins:
     def source(self, ref: TileRef, position: int) -> tuple[str, int] | None:
         """The buffer and its element that an element of a tile is a copy of, None where that is not known."""
         spot, size = ref.storage, ref.type.dtype.storage_bits // 8
-        if not isinstance(spot, Spot) or spot.address is None or spot.strided or not size:
+        if not isinstance(spot, Spot) or not spot.dense or not size:
             return None
-        at = spot.address + position * size
+        at = (spot.address or 0) + position * size
         found = [p for p in self._pieces.get(spot.memory, ()) if p.begin < at + size and p.end > at]
         if len(found) != 1 or (window := found[0].window) is None:
             return None
         t = found[0].type
         same = t.dtype.storage_bits == 8 * size
-        place = _row_and_column(t, (at - found[0].begin) // size) if same else None
+        place = _row_and_column(t, (at - found[0].start) // size) if same else None
         element = window.element(*place) if place is not None else None
         return None if element is None else (window.buffer, element)
 
@@ -118,14 +138,15 @@ def window_spot(ref: TileRef, type: TileType, row: int | None, col: int | None) 
     lines = type.rows == 1 or type.cols == ref.type.cols
     if ref.type.blayout == BLayout.COL_MAJOR:
         lines = type.cols == 1 or type.rows == ref.type.rows
-    return spot.moved(first, spot.strided or not lines)
+    return spot.moved(first, spot.end if lines or spot.end is not None else _range(spot, ref.type)[1])
 
 
 def _range(spot: Spot, t: TileType) -> tuple[int, int]:
     """The bytes that a tile may have; all where its address is not known."""
-    if spot.address is None or spot.strided:
+    if spot.address is None:
         return 0, 1 << 62
-    return spot.address, spot.address + max(1, t.elements * t.dtype.storage_bits // 8)
+    whole = spot.address + max(1, t.elements * t.dtype.storage_bits // 8)
+    return spot.address, whole if spot.end is None else spot.end
 
 
 def _row_and_column(t: TileType, position: int) -> tuple[int, int] | None:

@@ -155,6 +155,23 @@ def test_what_overwrites_an_index_tile_is_not_its_table() -> None:
     assert not fitted("%p: !pto.ptr<i32>", TABLE + LOADED + cleared + SEEN + GATHERED).positions
 
 
+@pytest.mark.parametrize(("row", "kept"), [(2, False), (1, True)])
+def test_an_element_that_is_overwritten_is_no_table(row: int, kept: bool) -> None:
+    """Element 17 of the tile is in its third row."""
+    tile, part = "!pto.tile_buf<vec, 8x8xi32>", "!pto.tile_buf<vec, 1x8xi32>"
+    body = f"""\
+{TABLE}{LOADED}  %c17 = arith.constant 17 : index
+  %row = arith.constant {row} : index
+  %z = arith.constant 3 : i32
+  %one = pto.subview %i[%row, %c0] sizes [1, 8] : {tile} -> {part}
+  pto.texpands ins(%z : i32) outs(%one : {part})
+  %n = pto.tgetval ins(%i, %c17 : {tile}, index) outs : i32
+  %r = arith.index_cast %n : i32 to index
+  %b = arith.remui %r, %c16 : index
+{LOAD.replace("[%r,", "[%b,")}"""
+    assert ("p" in fitted("%p: !pto.ptr<i32>", body).tables) == kept
+
+
 def test_indices_of_rows_in_global_memory_are_rows_of_the_table() -> None:
     body = f"""\
 {TABLE.replace("8x8xi32", "1x8xi32").replace("sizes = [%c8,", "sizes = [%c1,")}\
