@@ -33,6 +33,8 @@ ALIKE = 6
 FOLLOWED = 1_000_000
 #: Instructions that an execution may have where arguments decide on it.
 WORK = 400
+#: Blocks that are followed: the first ones and the last.
+FEW = 3
 #: Numbers up to which extents grow to hold what lies behind them.
 LARGE = 1 << 10
 #: Bounds of tables of which most elements name nothing.
@@ -88,13 +90,16 @@ class _Search:
     scalars: dict[str, int]
     tables: dict[str, tuple[int, int]] = field(default_factory=dict)
     followed: int = 0
+    #: Whether an execution was followed to its end in every block.
+    whole: bool = False
 
     def follow(self) -> tuple[TaintMachine, Broken | None]:
         """An execution with the present numbers, and the first rule that it breaks."""
         machine = TaintMachine(self.profile, self.scalars, self._element)
         operands = [machine.argument(a) for a in self.function.args]
+        self.whole = self.grid <= FEW
         try:
-            for number in dict.fromkeys((0, 1, self.grid - 1)):
+            for number in dict.fromkeys((*range(FEW - 1), self.grid - 1)):
                 if number < self.grid:
                     run_block(self.program, machine, self.function, operands, number, self.grid)
         except Broken as broken:
@@ -102,6 +107,7 @@ class _Search:
         except (TooLong, PtoError):
             # What was seen so far is all that is known; execution says what is wrong.
             machine.unsized |= machine.reached.keys()
+            self.whole = False
         finally:
             self.followed += machine.followed
         return machine, None
@@ -109,6 +115,16 @@ class _Search:
     def _element(self, buffer: str, at: int) -> int:
         bounds = self.tables.setdefault(buffer, (0, 8))
         return int(table(self.seed, buffer, bounds, _PERIOD)[at % _PERIOD])
+
+    def redraw(self, draw: int, rng: np.random.Generator) -> None:
+        """Other numbers, the larger the later; those of late draws have magnitudes of their own."""
+
+        def size() -> int:
+            return 4 ** (draw if draw < ALIKE else int(rng.integers(0, ALIKE)))
+
+        self.scalars = {name: int(rng.integers(0, size())) for name in self.scalars}
+        sparse = draw >= ALIKE and draw % 2 == 1
+        self.tables = {name: SPARSE if sparse else (0, size()) for name in self.tables}
 
     def repair(self, broken: Broken, rng: np.random.Generator) -> bool:
         """Change the numbers that broke a rule; False where there are none.
@@ -176,9 +192,7 @@ def fit(
         if draw >= ALIKE and search.followed > FOLLOWED:
             break
         if draw:
-            sizes = {name: 4 ** (draw if draw < ALIKE else int(rng.integers(0, ALIKE))) for name in scalars}
-            search.scalars = {name: int(rng.integers(0, size)) for name, size in sizes.items()}
-            search.tables = dict.fromkeys(search.tables, (0, 4**draw) if draw < ALIKE else SPARSE)
+            search.redraw(draw, rng)
         made = _repaired(search, rng)
         found = made if made is not None and (found is None or made.writes) else found
         if found is not None and found.writes:
@@ -205,7 +219,10 @@ def _costly(machine: TaintMachine) -> Origins:
 
 
 def _fit_of(search: _Search, machine: TaintMachine) -> Fit:
-    reached = {name: n for name, n in machine.reached.items() if name not in machine.unsized}
+    # A buffer that nothing accesses needs no more than an element.
+    reached = {a.name: 1 for a in search.function.args if search.whole and isinstance(a.type, GlobalTypes)}
+    reached |= machine.reached
+    reached = {name: n for name, n in reached.items() if name not in machine.unsized}
     tables = {name: search.tables[name] for name in machine.tables}
     places = {name: (0, size - 1) for name, size in machine.positions.items() if name not in tables}
     return Fit(dict(search.scalars), tables, reached, search.seed, bool(machine.written), places)
