@@ -22,7 +22,8 @@ from ..interpreter.launch import run_block
 from ..ir.program import Function, Program
 from ..ir.types import ScalarType
 from ..profiles import ProfileName
-from .tainted import Broken, Origins, TaintMachine, TooLong
+from .inputs import numbers
+from .tainted import FAR, Broken, Origins, TaintMachine, TooLong
 
 #: Executions that are followed to repair numbers, and draws before numbers that write nothing are taken.
 REPAIRS, DRAWS = 60, 40
@@ -30,13 +31,15 @@ REPAIRS, DRAWS = 60, 40
 #: that are not negative.
 ALIKE = 6
 #: Operations that all draws together may follow before the later ones are left out.
-FOLLOWED = 1_000_000
+FOLLOWED = 400_000
 #: Instructions that an execution may have where arguments decide on it.
 WORK = 400
 #: Blocks that are followed: the first ones and the last.
 FEW = 3
 #: Numbers up to which extents grow to hold what lies behind them.
 LARGE = 1 << 10
+#: Times that and the size of buffers may be exceeded by late draws.
+BEYOND = 8
 #: Bounds of tables of which most elements name nothing.
 SPARSE = (-16, 1)
 #: Elements of a table up to which they are all different draws.
@@ -90,12 +93,17 @@ class _Search:
     scalars: dict[str, int]
     tables: dict[str, tuple[int, int]] = field(default_factory=dict)
     followed: int = 0
+    pool: Sequence[int] = field(init=False)
+    beyond: int = 1
     #: Whether an execution was followed to its end in every block.
     whole: bool = False
 
+    def __post_init__(self) -> None:
+        self.pool = numbers((self.program,))
+
     def follow(self) -> tuple[TaintMachine, Broken | None]:
         """An execution with the present numbers, and the first rule that it breaks."""
-        machine = TaintMachine(self.profile, self.scalars, self._element)
+        machine = TaintMachine(self.profile, self.scalars, self._element, limit=self.beyond * FAR)
         operands = [machine.argument(a) for a in self.function.args]
         self.whole = self.grid <= FEW
         try:
@@ -117,13 +125,20 @@ class _Search:
         return int(table(self.seed, buffer, bounds, _PERIOD)[at % _PERIOD])
 
     def redraw(self, draw: int, rng: np.random.Generator) -> None:
-        """Other numbers, the larger the later; those of late draws have magnitudes of their own."""
+        """Other numbers, the larger the later.
+
+        Those of late draws have magnitudes of their own, or are numbers of the program: sizes that are
+        divided into pieces of a fixed size.
+        """
 
         def size() -> int:
             return 4 ** (draw if draw < ALIKE else int(rng.integers(0, ALIKE)))
 
-        self.scalars = {name: int(rng.integers(0, size())) for name in self.scalars}
+        for name in self.scalars:
+            listed = draw >= ALIKE and rng.random() < 0.5
+            self.scalars[name] = int(rng.choice(self.pool) if listed else rng.integers(0, size()))
         sparse = draw >= ALIKE and draw % 2 == 1
+        self.beyond = BEYOND if draw >= ALIKE else 1
         self.tables = {name: SPARSE if sparse else (0, size()) for name in self.tables}
 
     def repair(self, broken: Broken, rng: np.random.Generator) -> bool:
@@ -133,7 +148,9 @@ class _Search:
         """
         if not broken.small | broken.large:
             return self.smaller(frozenset(self.tables))
-        small = frozenset(n for n in broken.small - broken.large if self.scalars.get(n, 0) < LARGE)
+        small = frozenset(
+            n for n in broken.small - broken.large if self.scalars.get(n, 0) < self.beyond * LARGE
+        )
         if small:
             self.larger(small)
         elif broken.large and not self.smaller(broken.large):

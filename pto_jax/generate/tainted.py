@@ -63,18 +63,19 @@ def origins_of(*values: Scalar) -> Origins:
 class TaintMachine(AbstractMachine):
     """Follows one execution; :class:`Broken` at the first run-time rule that is broken.
 
-    ``scalars`` are the integer arguments, ``elements`` gives the elements of integer buffers. ``reached`` is
-    the number of elements of each buffer that are accessed, ``unsized`` the buffers that are accessed where
-    only execution knows it; ``tables`` are those whose elements were read as scalars, ``positions`` those
-    whose elements name one of so many places. ``work`` counts
-    executed instructions, ``trips`` the trips of each loop whose number depends on arguments; ``far`` are the
-    arguments that decide on accesses to large buffers.
+    ``scalars`` are the integer arguments, ``read_element`` gives the elements of integer buffers, a buffer
+    of ``limit`` elements is large. ``reached`` is the number of elements of each buffer that are accessed,
+    ``unsized`` the buffers that are accessed where only execution knows it; ``tables`` are those whose
+    elements were read as scalars, ``positions`` those whose elements name one of so many places. ``work``
+    counts executed instructions, ``trips`` the trips of each loop whose number depends on arguments; ``far``
+    are the arguments that decide on accesses to large buffers.
     """
 
     profile: ProfileName
     scalars: Mapping[str, int]
     read_element: Callable[[str, int], int]
     checks: bool = True
+    limit: int = FAR
     reached: dict[str, int] = field(default_factory=dict)
     unsized: set[str] = field(default_factory=set)
     tables: set[str] = field(default_factory=set)
@@ -242,7 +243,7 @@ class TaintMachine(AbstractMachine):
         return at
 
     def _extend(self, buffer: str, last: int | None) -> None:
-        if last is None or (self.depth and last >= FAR):
+        if last is None or (self.depth and last >= self.limit):
             self.unsized.add(buffer)
         elif last >= 0:
             self.reached[buffer] = max(self.reached.get(buffer, 0), last + 1)
@@ -329,7 +330,7 @@ class TaintMachine(AbstractMachine):
             last = first + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
             self._extend(view.buffer, last)
             self._extend_to_whole(view)
-            if last >= FAR:
+            if last >= self.limit:
                 self.far |= origins_of(view.offset, *view.shape)
 
     def _extend_to_whole(self, view: View) -> None:
@@ -351,11 +352,15 @@ class TaintMachine(AbstractMachine):
         if self.depth or any(None in pair for pair in known.values()):
             return
         sizes = {n: (r or 0, c or 0) for n, (r, c) in known.items()}
+        origins = origins_of(*(n for ref in tiles.values() for n in (ref.v_row, ref.v_col)))
+        if not origins:
+            # No argument changes sizes of the text.
+            return
         for c in execution.instruction.constraints:
             if c.region is None or c.severity != "error" or self.profile not in c.profiles:
                 continue
             if c.region.applies(sizes) and c.region.broken(sizes, types):
-                raise Broken(origins_of(*(n for ref in tiles.values() for n in (ref.v_row, ref.v_col))))
+                raise Broken(origins)
 
 
 def _dtype(place: TileRef | View) -> DType:

@@ -75,6 +75,19 @@ def test_valid_sizes_stay_inside_their_tile() -> None:
     assert found.scalars["r"] <= 8
 
 
+def test_sizes_of_the_text_that_break_a_rule_are_nobody_s_fault() -> None:
+    """The rule is one of eager execution and of checks; programs are compared without it."""
+    line = "!pto.tile_buf<vec, 1x8xf32, valid=1x?>"
+    body = f"""\
+  %c4 = arith.constant 4 : index
+  %u = pto.alloc_tile : !pto.tile_buf<vec, 8x8xf32>
+  %s = pto.alloc_tile valid_col = %c4 : {line}
+  pto.tcolexpand ins(%s : {line}) outs(%u : !pto.tile_buf<vec, 8x8xf32>)
+"""
+    found = fitted("%r: index", body + LOAD, r=300)
+    assert found.writes and found.scalars["r"] <= 15
+
+
 def test_elements_of_a_tile_are_inside_it() -> None:
     tile = "!pto.tile_buf<vec, 1x8xf32>"
     body = f"  %e = pto.tgetval ins(%t, %r : {tile}, index) outs : f32\n"
@@ -220,6 +233,22 @@ def test_scalars_of_unlike_magnitudes_are_found() -> None:
 """
     found = fitted("%q: index, %n: index, %m: index", body + LOAD + "  }\n", q=900, n=3, m=40)
     assert found.writes
+
+
+def test_a_size_that_is_cut_into_whole_pieces() -> None:
+    """Every other size is too large and too small at once."""
+    body = f"""\
+  %u = pto.make_tensor_view %x, shape = [%n, %c8], strides = [%c8, %c1] : {VIEW}
+  scf.for %i = %c0 to %n step %c64 {{
+    %p = pto.partition_view %u, offsets = [%i, %c0], sizes = [%c64, %c8] : {VIEW}
+      -> !pto.partition_tensor_view<64x8xf32>
+    %s = pto.alloc_tile : !pto.tile_buf<vec, 64x8xf32>
+    pto.tload ins(%p : !pto.partition_tensor_view<64x8xf32>) outs(%s : !pto.tile_buf<vec, 64x8xf32>)
+    pto.tstore ins(%s : !pto.tile_buf<vec, 64x8xf32>) outs(%p : !pto.partition_tensor_view<64x8xf32>)
+  }}
+"""
+    found = fitted("%n: index", body, n=100)
+    assert found.writes and found.scalars["n"] % 64 == 0
 
 
 @pytest.mark.parametrize("count", [1, 5, 100_000])
