@@ -132,11 +132,11 @@ class _Search:
         """
 
         def size() -> int:
-            return 4 ** (draw if draw < ALIKE else int(rng.integers(0, ALIKE)))
+            return 1 << 2 * (draw if draw < ALIKE else int(rng.integers(0, ALIKE)))
 
         for name in self.scalars:
             listed = draw >= ALIKE and rng.random() < 0.5
-            self.scalars[name] = int(rng.choice(self.pool) if listed else rng.integers(0, size()))
+            self.scalars[name] = int(rng.choice(self.pool)) if listed else int(rng.integers(0, size()))
         sparse = draw >= ALIKE and draw % 2 == 1
         self.beyond = BEYOND if draw >= ALIKE else 1
         self.tables = {name: SPARSE if sparse else (0, size()) for name in self.tables}
