@@ -85,13 +85,13 @@ def test_an_element_outside_its_buffer_ends_a_run(
 
 @pytest.mark.parametrize("step", [0, -1])
 def test_a_step_that_is_not_positive_ends_a_run(commands: Any, step: int) -> None:
-    given = {n: np.int64(v) for n, v in zip("lus", (0, 5, step), strict=True)}
+    given: dict[str, Any] = {n: np.int64(v) for n, v in zip("lus", (0, 5, step), strict=True)}
     assert run(commands, COUNTS, x=np.zeros(2, np.int64), **given) == 1
     assert f"a positive step; found a step of {step}" in commands.err
 
 
 def test_trip_counts_at_the_ends_of_64_bits(commands: Any) -> None:
-    given = {n: np.int64(v) for n, v in zip("lus", (LOW, TOP, 2**62), strict=True)}
+    given: dict[str, Any] = {n: np.int64(v) for n, v in zip("lus", (LOW, TOP, 2**62), strict=True)}
     assert run(commands, COUNTS, x=np.zeros(2, np.int64), **given) == 0, commands.err
     assert np.load(commands.folder / "out.npz")["x"].tolist() == [4, 2**62]
 
