@@ -185,6 +185,11 @@ def parser() -> argparse.ArgumentParser:
         '"expected": {"out": "golden.bin"}}; an expected file may be {"file": F, "rtol": R, "atol": A}',
     )
     sub.add_argument("--only", metavar="TEXT", help="with --st: tests and cases whose name has it")
+    sub.add_argument(
+        "--python",
+        metavar="FILE",
+        help="with --st: interpreter of their scripts, with the packages they need",
+    )
     profile(sub, default="cpu_sim")
     sub.add_argument("--json", metavar="OUT", help="write every result as JSON")
     sub.add_argument(
@@ -308,8 +313,8 @@ def _conformance(args: argparse.Namespace) -> int:
 
     if args.st is not None:
         return _system_tests(args)
-    if not args.paths or args.only is not None:
-        raise ArgumentError("conformance: allowed: PATH... of vectors, or --st DIR [--only TEXT]")
+    if not args.paths or args.only is not None or args.python is not None:
+        raise ArgumentError("conformance: allowed: PATH... of vectors, or --st DIR with --only, --python")
     return conformance(args)
 
 
@@ -319,7 +324,7 @@ def _system_tests(args: argparse.Namespace) -> int:
 
     if args.paths:
         raise ArgumentError(f"conformance --st: {args.paths[0]}: allowed: one folder, after --st")
-    outcome = run_system_tests(args.st, executor(args.executor), only=args.only)
+    outcome = run_system_tests(args.st, executor(args.executor), only=args.only, python=args.python)
     print(outcome.summary())
     if args.json:
         write_text(args.json, outcome.to_json() + "\n")

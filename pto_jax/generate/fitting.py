@@ -22,14 +22,26 @@ from ..interpreter.launch import run_block
 from ..ir.program import Function, Program
 from ..ir.types import ScalarType
 from ..profiles import ProfileName
-from .tainted import Broken, Origins, TaintMachine, TooLong
+from .inputs import numbers
+from .tainted import FAR, Broken, Origins, TaintMachine, TooLong
 
 #: Executions that are followed to repair numbers, and draws before numbers that write nothing are taken.
-REPAIRS, DRAWS = 60, 6
+REPAIRS, DRAWS = 60, 40
+#: Draws of numbers of one magnitude; later ones have magnitudes of their own, and tables with few numbers
+#: that are not negative.
+ALIKE = 6
+#: Operations that all draws together may follow before the later ones are left out.
+FOLLOWED = 400_000
 #: Instructions that an execution may have where arguments decide on it.
 WORK = 400
+#: Blocks that are followed: the first ones and the last.
+FEW = 3
 #: Numbers up to which extents grow to hold what lies behind them.
 LARGE = 1 << 10
+#: Times that and the size of buffers may be exceeded by late draws.
+BEYOND = 8
+#: Bounds of tables of which most elements name nothing.
+SPARSE = (-16, 1)
 #: Elements of a table up to which they are all different draws.
 _PERIOD = 1 << 16
 
@@ -40,7 +52,8 @@ class Fit:
 
     ``scalars`` are the integer scalars; ``tables`` the lowest and the highest element of the buffers whose
     elements are read as scalars; ``reached`` the number of elements of each buffer that are accessed, of
-    those for which it is known. ``writes`` tells whether anything is written.
+    those for which it is known. ``writes`` tells whether anything is written; ``positions`` are the bounds of
+    the elements of further buffers, which name places in tiles or in windows: others are no error.
     """
 
     scalars: Mapping[str, int]
@@ -48,10 +61,12 @@ class Fit:
     reached: Mapping[str, int]
     seed: int
     writes: bool
+    positions: Mapping[str, tuple[int, int]] = field(default_factory=dict)
 
     def table(self, name: str, count: int) -> NDArray[np.int64]:
         """The elements of a table."""
-        return table(self.seed, name, self.tables[name], count)
+        bounds = self.tables.get(name) or self.positions[name]
+        return table(self.seed, name, bounds, count)
 
 
 def table(seed: int, name: str, bounds: tuple[int, int], count: int) -> NDArray[np.int64]:
@@ -77,13 +92,22 @@ class _Search:
     seed: int
     scalars: dict[str, int]
     tables: dict[str, tuple[int, int]] = field(default_factory=dict)
+    followed: int = 0
+    pool: Sequence[int] = field(init=False)
+    beyond: int = 1
+    #: Whether an execution was followed to its end in every block.
+    whole: bool = False
+
+    def __post_init__(self) -> None:
+        self.pool = numbers((self.program,))
 
     def follow(self) -> tuple[TaintMachine, Broken | None]:
         """An execution with the present numbers, and the first rule that it breaks."""
-        machine = TaintMachine(self.profile, self.scalars, self._element)
+        machine = TaintMachine(self.profile, self.scalars, self._element, limit=self.beyond * FAR)
         operands = [machine.argument(a) for a in self.function.args]
+        self.whole = self.grid <= FEW
         try:
-            for number in dict.fromkeys((0, 1, self.grid - 1)):
+            for number in dict.fromkeys((*range(FEW - 1), self.grid - 1)):
                 if number < self.grid:
                     run_block(self.program, machine, self.function, operands, number, self.grid)
         except Broken as broken:
@@ -91,11 +115,31 @@ class _Search:
         except (TooLong, PtoError):
             # What was seen so far is all that is known; execution says what is wrong.
             machine.unsized |= machine.reached.keys()
+            self.whole = False
+        finally:
+            self.followed += machine.followed
         return machine, None
 
     def _element(self, buffer: str, at: int) -> int:
         bounds = self.tables.setdefault(buffer, (0, 8))
         return int(table(self.seed, buffer, bounds, _PERIOD)[at % _PERIOD])
+
+    def redraw(self, draw: int, rng: np.random.Generator) -> None:
+        """Other numbers, the larger the later.
+
+        Those of late draws have magnitudes of their own, or are numbers of the program: sizes that are
+        divided into pieces of a fixed size.
+        """
+
+        def size() -> int:
+            return 1 << 2 * (draw if draw < ALIKE else int(rng.integers(0, ALIKE)))
+
+        for name in self.scalars:
+            listed = draw >= ALIKE and rng.random() < 0.5
+            self.scalars[name] = int(rng.choice(self.pool)) if listed else int(rng.integers(0, size()))
+        sparse = draw >= ALIKE and draw % 2 == 1
+        self.beyond = BEYOND if draw >= ALIKE else 1
+        self.tables = {name: SPARSE if sparse else (0, size()) for name in self.tables}
 
     def repair(self, broken: Broken, rng: np.random.Generator) -> bool:
         """Change the numbers that broke a rule; False where there are none.
@@ -104,7 +148,9 @@ class _Search:
         """
         if not broken.small | broken.large:
             return self.smaller(frozenset(self.tables))
-        small = frozenset(n for n in broken.small - broken.large if self.scalars.get(n, 0) < LARGE)
+        small = frozenset(
+            n for n in broken.small - broken.large if self.scalars.get(n, 0) < self.beyond * LARGE
+        )
         if small:
             self.larger(small)
         elif broken.large and not self.smaller(broken.large):
@@ -160,9 +206,10 @@ def fit(
     found = None
     rng = np.random.default_rng(seed)
     for draw in range(DRAWS):
+        if draw >= ALIKE and search.followed > FOLLOWED:
+            break
         if draw:
-            search.scalars = {name: int(rng.integers(0, 4**draw)) for name in scalars}
-            search.tables = dict.fromkeys(search.tables, (0, 4**draw))
+            search.redraw(draw, rng)
         made = _repaired(search, rng)
         found = made if made is not None and (found is None or made.writes) else found
         if found is not None and found.writes:
@@ -189,9 +236,13 @@ def _costly(machine: TaintMachine) -> Origins:
 
 
 def _fit_of(search: _Search, machine: TaintMachine) -> Fit:
-    reached = {name: n for name, n in machine.reached.items() if name not in machine.unsized}
+    # A buffer that nothing accesses needs no more than an element.
+    reached = {a.name: 1 for a in search.function.args if search.whole and isinstance(a.type, GlobalTypes)}
+    reached |= machine.reached
+    reached = {name: n for name, n in reached.items() if name not in machine.unsized}
     tables = {name: search.tables[name] for name in machine.tables}
-    return Fit(dict(search.scalars), tables, reached, search.seed, bool(machine.written))
+    places = {name: (0, size - 1) for name, size in machine.positions.items() if name not in tables}
+    return Fit(dict(search.scalars), tables, reached, search.seed, bool(machine.written), places)
 
 
 def integers(function: Function) -> Sequence[str]:

@@ -1,13 +1,15 @@
 """Which arguments the addresses, sizes and trips of an execution come from.
 
 A program is followed with numbers for its integer arguments and for the elements of its integer buffers;
-every number knows the arguments that it was computed from. Tiles are not computed.
+every number knows the arguments that it was computed from. Tiles are not computed; what is known of one is
+which buffers its integers come from, and its elements where it is a copy of a window.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field
+from math import prod
 from typing import TypeAlias
 
 from ..interpreter import Execution, Frame, Operand, Pointer, Scalar, Scope, TileRef, View
@@ -15,9 +17,11 @@ from ..interpreter.abstract import AbstractMachine, Unknown
 from ..interpreter.machine import Body
 from ..ir.dtypes import DType
 from ..ir.program import Op, Value
-from ..ir.types import ScalarType
+from ..ir.types import Coalesce, ScalarType, TileType
+from ..isa.rules.memory_indexed import coalescing
 from ..launches.numbers import address, compute
 from ..profiles import ProfileName
+from .tile_origins import Spot, TileOrigins, Window, window_spot
 
 #: Names of arguments.
 Origins: TypeAlias = frozenset[str]
@@ -59,27 +63,36 @@ def origins_of(*values: Scalar) -> Origins:
 class TaintMachine(AbstractMachine):
     """Follows one execution; :class:`Broken` at the first run-time rule that is broken.
 
-    ``scalars`` are the integer arguments, ``elements`` gives the elements of integer buffers. ``reached`` is
-    the number of elements of each buffer that are accessed, ``unsized`` the buffers that are accessed where
-    only execution knows it; ``tables`` are those whose elements were read as scalars. ``work`` counts
-    executed instructions, ``trips`` the trips of each loop whose number depends on arguments; ``far`` are the
-    arguments that decide on accesses to large buffers.
+    ``scalars`` are the integer arguments, ``read_element`` gives the elements of integer buffers, a buffer
+    of ``limit`` elements is large. ``reached`` is the number of elements of each buffer that are accessed,
+    ``unsized`` the buffers that are accessed where only execution knows it; ``tables`` are those whose
+    elements were read as scalars, ``positions`` those whose elements name one of so many places. ``work``
+    counts executed instructions, ``trips`` the trips of each loop whose number depends on arguments; ``far``
+    are the arguments that decide on accesses to large buffers.
     """
 
     profile: ProfileName
     scalars: Mapping[str, int]
     read_element: Callable[[str, int], int]
     checks: bool = True
+    limit: int = FAR
     reached: dict[str, int] = field(default_factory=dict)
     unsized: set[str] = field(default_factory=set)
     tables: set[str] = field(default_factory=set)
+    positions: dict[str, int] = field(default_factory=dict)
     written: set[str] = field(default_factory=set)
     work: int = 0
     trips: dict[Origins, int] = field(default_factory=dict)
     far: Origins = frozenset()
     _stored: dict[tuple[str, int], Scalar] = field(default_factory=dict)
+    _tiles: TileOrigins = field(default_factory=TileOrigins)
     _times: int = 1
     _operations: int = MAX_OPERATIONS
+
+    @property
+    def followed(self) -> int:
+        """How many operations were followed."""
+        return MAX_OPERATIONS - self._operations
 
     # -- scalars -------------------------------------------------------------------------------------
 
@@ -160,14 +173,44 @@ class TaintMachine(AbstractMachine):
 
     # -- memory --------------------------------------------------------------------------------------
 
+    def allocate(self, op: Op, type: TileType, address: Scalar | None) -> Hashable:
+        """The bytes at an address, or those of an operation."""
+        return Spot(id(op)) if address is None else Spot(type.loc, self.known(address))
+
+    def fresh(self, op: Op, result: Value, type: TileType) -> Hashable:
+        """Bytes of their own."""
+        return Spot(id(result))
+
+    def alias(self, op: Op, ref: TileRef, type: TileType) -> Hashable:
+        """The same bytes."""
+        return ref.storage
+
+    def offset(self, op: Op, ref: TileRef, type: TileType, elements: Scalar) -> Hashable:
+        """Bytes further on."""
+        count = self.known(elements)
+        bits = ref.type.dtype.storage_bits
+        spot = ref.storage
+        return spot.moved(None if count is None else count * bits // 8) if isinstance(spot, Spot) else None
+
+    def window(self, op: Op, ref: TileRef, type: TileType, row: Scalar, col: Scalar) -> Hashable:
+        """The bytes of a part of a tile."""
+        return window_spot(ref, type, self.known(row), self.known(col))
+
     def element(self, op: Op, ref: TileRef, position: Scalar, dtype: DType) -> Scalar:
-        """Unknown, at a position inside the tile."""
+        """The element of the buffer that is there, if that is known; a position inside the tile."""
         self._within(ref, position)
-        return self.unknown()
+        at = self.known(position)
+        found = None if at is None or dtype.is_float or self.depth else self._tiles.source(ref, at)
+        if found is None or found[0] in self.written:
+            return self.unknown()
+        self.tables.add(found[0])
+        return Tainted(self.read_element(*found), frozenset((found[0],)))
 
     def set_element(self, op: Op, ref: TileRef, position: Scalar, value: Scalar) -> None:
-        """Nothing is written, at a position inside the tile."""
+        """Something of this origin is in the tile; a position inside it."""
         self._within(ref, position)
+        names = self._tiles.names(ref) | origins_of(value) - self.scalars.keys()
+        self._tiles.write(ref, names, certain=False)
 
     def _within(self, ref: TileRef, position: Scalar) -> None:
         at = self.known(position)
@@ -200,9 +243,9 @@ class TaintMachine(AbstractMachine):
         return at
 
     def _extend(self, buffer: str, last: int | None) -> None:
-        if last is None or self.depth:
+        if last is None or (self.depth and last >= self.limit):
             self.unsized.add(buffer)
-        if last is not None:
+        elif last >= 0:
             self.reached[buffer] = max(self.reached.get(buffer, 0), last + 1)
 
     def _count(self, written: Origins) -> None:
@@ -223,7 +266,56 @@ class TaintMachine(AbstractMachine):
             if isinstance(place, View | Pointer) and any(e.access != "read" for e in effects):
                 changed.add(place.buffer)
         self._count(frozenset(changed))
+        self._follow_tiles(execution)
         return super().execute(execution)
+
+    def _follow_tiles(self, execution: Execution) -> None:
+        """Note where the integers of tiles come from, and which of them name places."""
+        operands, instruction = execution.operands, execution.instruction
+        sources: set[str] = set()
+        for o in instruction.operands:
+            place = operands.get(o.name)
+            if not o.is_read or not isinstance(place, TileRef | View) or _dtype(place).is_float:
+                continue
+            names = self._tiles.names(place) if isinstance(place, TileRef) else frozenset((place.buffer,))
+            sources |= names - self.written
+            size = self._places(execution, o.within) if o.within else None
+            for name in names - self.written if size else ():
+                self.positions[name] = min(size or 0, self.positions.get(name, size or 0))
+        for o in instruction.operands:
+            place = operands.get(o.name)
+            if isinstance(place, TileRef) and any(
+                e.operand == o.name and e.access == "write" for e in instruction.traits.effects
+            ):
+                kept = frozenset[str]() if place.type.dtype.is_float else frozenset(sources)
+                self._tiles.write(place, kept, self._copied(execution, o.name), certain=not self.depth)
+
+    def _places(self, execution: Execution, name: str) -> int | None:
+        """How many places an operand has that positions name: elements, or rows of a window."""
+        place = execution.operands.get(name)
+        if isinstance(place, TileRef):
+            return place.type.elements
+        if not isinstance(place, View):
+            return None
+        shape = [self.known(n) for n in place.shape]
+        types = {n: r.type for n, r in execution.operands.items() if isinstance(r, TileRef)}
+        data = next((t for n, t in types.items() if n in ("src", "dst")), None)
+        picked = coalescing(execution.attrs, self.profile, types.get("indexes"), data)
+        counted = shape[:-1] if picked == Coalesce.ROW else shape
+        return None if None in counted else prod(n or 0 for n in counted)
+
+    def _copied(self, execution: Execution, name: str) -> Window | None:
+        """The window that a transfer copies into a tile, None where it is another instruction."""
+        transfer = execution.instruction.traits.transfer
+        view = execution.operands.get(transfer[1]) if transfer is not None and transfer[0] == name else None
+        if not isinstance(view, View):
+            return None
+        shape, strides = ([self.known(n) for n in part] for part in (view.shape, view.strides))
+        first = self.known(view.offset)
+        if first is None or None in (*shape, *strides):
+            return None
+        whole = tuple(n or 0 for n in shape), tuple(n or 0 for n in strides)
+        return Window(view.buffer, first, *whole, view.layout)
 
     def _transfer(self, view: View) -> None:
         numbers = [self.known(n) for n in (view.offset, *view.shape, *view.strides)]
@@ -238,7 +330,7 @@ class TaintMachine(AbstractMachine):
             last = first + sum((n - 1) * s for n, s in zip(shape, strides, strict=True))
             self._extend(view.buffer, last)
             self._extend_to_whole(view)
-            if last >= FAR:
+            if last >= self.limit:
                 self.far |= origins_of(view.offset, *view.shape)
 
     def _extend_to_whole(self, view: View) -> None:
@@ -260,11 +352,19 @@ class TaintMachine(AbstractMachine):
         if self.depth or any(None in pair for pair in known.values()):
             return
         sizes = {n: (r or 0, c or 0) for n, (r, c) in known.items()}
+        origins = origins_of(*(n for ref in tiles.values() for n in (ref.v_row, ref.v_col)))
+        if not origins:
+            # No argument changes sizes of the text.
+            return
         for c in execution.instruction.constraints:
             if c.region is None or c.severity != "error" or self.profile not in c.profiles:
                 continue
             if c.region.applies(sizes) and c.region.broken(sizes, types):
-                raise Broken(origins_of(*(n for ref in tiles.values() for n in (ref.v_row, ref.v_col))))
+                raise Broken(origins)
+
+
+def _dtype(place: TileRef | View) -> DType:
+    return place.type.dtype if isinstance(place, TileRef) else place.dtype
 
 
 def _outside(value: Scalar, known: int) -> Broken:

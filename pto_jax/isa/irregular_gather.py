@@ -79,7 +79,7 @@ _GATHER_OPERANDS = (
         extent=OPEN,
     ),
     Operand("src", "in"),
-    Operand("indices", "in", dtype=None, optional=True, note="flat element index", holds="positions"),
+    Operand("indices", "in", "tile", None, True, "flat element index", holds="positions", within="src"),
     Operand(
         "kValue",
         "in",

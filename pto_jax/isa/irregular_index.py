@@ -26,7 +26,14 @@ from .samples.operations import Sample
 _BLOCK_OPERANDS = (
     Operand("dst", "inout", note="blocks that are not found keep their old elements"),
     Operand("src", "in"),
-    Operand("offset", "in", dtype="u32", note="byte offset of each 32-byte block", holds="positions"),
+    Operand(
+        "offset",
+        "in",
+        dtype="u32",
+        note="byte offset of each 32-byte block",
+        holds="positions",
+        within="src",
+    ),
 )
 _SIZES_1_2_4 = (*FLOATS, *INT32)
 
@@ -89,7 +96,13 @@ _SCATTER_OPERANDS = (
     Operand("dst", "inout", note="cpu_sim keeps elements that nothing is scattered to"),
     Operand("src", "in"),
     Operand(
-        "indexes", "in", dtype=None, optional=True, note="flat element offset into dst", holds="positions"
+        "indexes",
+        "in",
+        dtype=None,
+        optional=True,
+        note="flat element offset into dst",
+        holds="positions",
+        within="dst",
     ),
 )
 

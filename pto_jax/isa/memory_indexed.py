@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ..ir.dtypes import dtype
 from ..ir.program import AttrValue
@@ -52,6 +53,7 @@ _INDEXES = Operand(
     dtype=None,
     note="one index per element, or one per row in storage order",
     holds="positions",
+    within="src",
 )
 #: The operand of the form that loads indices itself.
 VIEW = "index_view"
@@ -68,7 +70,7 @@ _LOAD = (
 _STORE = (
     Operand("dst", "inout", "gm", note="the table; elements that no index names keep their value"),
     Operand("src", "in", note="its valid region is what is stored"),
-    _INDEXES,
+    replace(_INDEXES, within="dst"),
 )
 _COALESCE = Attribute(
     "coalesce", Coalesce, None, "what an index picks; absent: elements on cpu_sim, rows elsewhere"

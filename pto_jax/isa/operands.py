@@ -75,9 +75,9 @@ class Operand:
     the size ``extent`` (None: that of the first source with its element type) and, where the sources allow
     several element types, the first legal one of ``default``: names of element types, of type variables, or
     of sources that have it; scratch of any type usually has that one. ``holds`` says what its numbers stand
-    for, ``implied`` what tools put in its place. A scalar that ``converts`` may have another type of its
-    kind, integer or float. A view that is ``loaded_as`` another operand stands for it: a tile with the
-    elements of the view.
+    for, ``within`` the operand that positions are in, ``implied`` what tools put in its place. A scalar that
+    ``converts`` may have another type of its kind, integer or float. A view that is ``loaded_as`` another
+    operand stands for it: a tile with the elements of the view.
     """
 
     name: str
@@ -94,6 +94,7 @@ class Operand:
     converts: bool = False
     implied: Implied | None = None
     loaded_as: str = ""
+    within: str = ""
 
     @property
     def vector(self) -> VectorType:

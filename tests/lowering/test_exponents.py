@@ -40,7 +40,7 @@ def moved(rows: int, valid: int, cols: int, axis: int, stored: str = "%d") -> pt
         f"{{grpAxis = #pto<mx_group_axis axis{axis}>}}"
     )
     s.store(stored, "%uw")
-    return pto.parse(s.text.replace(" {layout = #pto.layout<nd>}", ""))
+    return pto.parse(s.text)
 
 
 def boxes(e: NDArray[np.uint8], axis: int) -> NDArray[np.uint8]:

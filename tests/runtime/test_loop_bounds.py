@@ -121,3 +121,40 @@ def test_a_captured_numpy_number_keeps_its_type_for_others() -> None:
     rows = jnp.ones((2, 256), jnp.float32)
     np.testing.assert_array_equal(jax.lax.map(body, rows), [7, 7])
     assert other(rows[0, 0], n) == 4
+
+
+@pytest.mark.parametrize("way", ["checks", "ahead", "fragment", "ops"])
+def test_a_captured_number_keeps_its_type_in_every_way_of_calling(way: str) -> None:
+    n, other = np.int64(3), jax.jit(lambda a, b: a + b)
+    x, tile = np.ones((4, 8), np.float32), "!pto.tile<4x8xf32, valid=?x?>"
+    if way == "checks":
+        loop = f"scf.for %i = %c0 to %n step %c1 {{\n{add('acc', 'b', 'acc')}\n}}\n{store()}"
+        checked = pto.compile(pto.parse(kernel_text(loop)), checks=True)
+
+        def call(row: Any) -> Any:
+            return checked(jnp.tile(row.ravel(), 8), np.ones(32, np.float32), n, 0)[0]["y"][0]
+    elif way == "ahead":
+        scaled = "func.func @f(%x: !pto.ptr<f32>, %k: index) { %z = arith.constant 0 : index "
+        scaled += "%v = pto.load_scalar %x[%k] : !pto.ptr<f32> -> f32 "
+        scaled += "pto.store_scalar %v, %x[%z] : !pto.ptr<f32>, f32 return }"
+        moved = pto.compile(pto.parse(scaled))
+
+        def call(row: Any) -> Any:
+            return 3 * moved(row.ravel(), n)["x"][0]
+    elif way == "fragment":
+        summed = pto.compile(pto.parse(f"%d = tadd %a, %b : {tile}"))
+
+        def call(row: Any) -> Any:
+            made = pto.tile(row, valid=(n, 8))
+            return 1.5 * summed(made, made)["d"].array[0, 0]
+    else:
+
+        def call(row: Any) -> Any:
+            made = pto.tile(row, valid=(n, 8))
+            return 1.5 * pto.ops.tadd(made, made).array[0, 0]
+
+    def body(row: Any) -> Any:
+        return call(row) + other(row[0, 0], n)
+
+    np.testing.assert_array_equal(jax.lax.map(body, jnp.stack([x, x])), [7, 7])
+    assert other(x[0, 0], n) == 4

@@ -207,7 +207,9 @@ def _inputs(
             # One element to a word; arrays hold two to a byte.
             wide = shape if isinstance(t, TileType) else (*shape[:-1], 2 * shape[-1])
             words = rng.integers(0, 1 << t.dtype.bits, wide).astype(t.dtype.word)
-        elif fitted is not None and a.name in fitted.tables:
+        elif fitted is not None and (
+            a.name in fitted.tables or (style != "bits" and a.name in fitted.positions)
+        ):
             words = fitted.table(a.name, int(np.prod(shape))).astype(t.dtype.numpy).view(t.dtype.word)
         else:
             words = np.ascontiguousarray(draw(rng, t.dtype, shape, style)).view(t.dtype.word)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -16,7 +17,7 @@ from ... import isa
 from ...analysis.entries import arguments
 from ...analysis.provenance import called
 from ...api import load, verify
-from ...errors import FileError, NotExecutableError, ParseError, PtoError, VerifyError
+from ...errors import ArgumentError, FileError, NotExecutableError, ParseError, PtoError, VerifyError
 from ...ir.dtypes import DType
 from ...ir.program import Function, Program, Value
 from ...ir.types import PtrType, ScalarType
@@ -39,19 +40,24 @@ def run_system_tests(
     *,
     only: str | None = None,
     limit: float = 300.0,
+    python: str | None = None,
     watch: Callable[[Outcome], None] = lambda outcome: None,
 ) -> SystemTestReport:
     """Run every case of the tests in a folder; ``only`` keeps tests and cases whose name has it.
 
-    Folders of raw files are cases too (:mod:`.raw`).
-    The tests' own scripts are executed in child processes, each for at most ``limit`` seconds.
+    Folders of raw files are cases too (:mod:`.raw`). ArgumentError for a ``python`` that is no program.
+    The tests' own scripts are executed in child processes, each for at most ``limit`` seconds, by the
+    interpreter ``python`` where one is given: they may need packages that this environment lacks.
     """
+    if python is not None and shutil.which(python) is None:
+        raise ArgumentError(f"{python}: no Python interpreter; allowed: the path of one that can be executed")
     described = raw_cases(root)
     chosen = [c for c in described if only is None or only in f"{c.folder.name}/{c.name}"]
     tests = system_tests(root, needed=not described)
     outcomes = []
     for outcome in chain(
-        (o for test in tests for o in _run(test, execute, only, limit)), (_raw(c, execute) for c in chosen)
+        (o for test in tests for o in _run(test, execute, only, limit, python)),
+        (_raw(c, execute) for c in chosen),
     ):
         outcomes.append(outcome)
         watch(outcome)
@@ -74,9 +80,11 @@ def _raw(case: RawCase, execute: Executor) -> Outcome:
     return Outcome(case.folder.name, case.name, kind, message)
 
 
-def _run(test: SystemTest, execute: Executor, only: str | None, limit: float) -> Iterator[Outcome]:
+def _run(
+    test: SystemTest, execute: Executor, only: str | None, limit: float, python: str | None
+) -> Iterator[Outcome]:
     with tempfile.TemporaryDirectory(prefix="pto-st-") as folder:
-        work = Workplace.made(test, Path(folder), limit)
+        work = Workplace.made(test, Path(folder), limit, python)
         try:
             cases = [c for c in work.cases() if only is None or only in f"{test.name}/{c}"]
             if not cases:

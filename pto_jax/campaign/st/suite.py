@@ -69,18 +69,22 @@ def _is_test(folder: Path) -> bool:
 
 @dataclass(frozen=True)
 class Workplace:
-    """A folder of its own in which a test's scripts are executed, with a time limit for each, in seconds."""
+    """A folder of its own in which a test's scripts are executed, with a time limit for each, in seconds.
+
+    ``python`` is the interpreter of the scripts.
+    """
 
     test: SystemTest
     folder: Path
     limit: float
+    python: str = sys.executable
 
     @classmethod
-    def made(cls, test: SystemTest, folder: Path, limit: float) -> Workplace:
-        """The scripts of a test, copied."""
+    def made(cls, test: SystemTest, folder: Path, limit: float, python: str | None = None) -> Workplace:
+        """The scripts of a test, copied; without ``python`` this process' own interpreter executes them."""
         for script in test.folder.glob("*.py"):
             shutil.copy(script, folder)
-        return cls(test, folder, limit)
+        return cls(test, folder, limit, python or sys.executable)
 
     def cases(self) -> list[str]:
         """The names of the cases, in the order of the table."""
@@ -103,6 +107,6 @@ class Workplace:
     def _script(self, name: str, *words: str) -> None:
         above = [str(p) for p in list(self.test.folder.parents)[:_ABOVE]]
         variables = {"PYTHONPATH": ":".join([str(self.folder), *above]), "PYTHONDONTWRITEBYTECODE": "1"}
-        ended = execute([sys.executable, *words], self.folder, self.limit, inside=True, variables=variables)
+        ended = execute([self.python, *words], self.folder, self.limit, inside=True, variables=variables)
         if ended.status != 0:
             raise FileError(f"{self.test.folder / name}: {ended.reason}")

@@ -42,12 +42,14 @@ class Connected(NamedTuple):
     """The layouts of a window and of a tile that a transfer connects.
 
     By profile: of ordinary tiles by their place, and of convolution tiles. ``simulated`` are the windows that
-    the simulator connects with tiles of any layout.
+    the simulator connects with tiles of any layout, ``boxed_rows`` the profiles that take a vec tile of one
+    row as it is stored, boxed or not.
     """
 
     tiles: Mapping[str, Mapping[Loc, _Pairs]]
     convolution: Mapping[str, _ConvPairs]
     simulated: tuple[GlobalLayout, ...]
+    boxed_rows: tuple[ProfileName, ...] = ()
 
 
 LOADED = Connected(
@@ -75,6 +77,7 @@ STORED = Connected(
     },
     CONV_STORED,
     (_G.ND, _G.DN, _G.NZ, *_IMAGES),
+    ("a5",),
 )
 
 
@@ -157,6 +160,8 @@ def _tile_pair(tile: str, t: TileType, layout: GlobalLayout, connected: Connecte
         return "" if layout in connected.simulated else f"; allowed on {profile}: {words}"
     pairs = connected.tiles[profile].get(t.loc, ())
     if (layout, t.layout) in pairs or _one_line(t, layout):
+        return ""
+    if profile in connected.boxed_rows and t.loc == Loc.VEC and t.rows == 1 and layout == _G.ND:
         return ""
     words = ", ".join(f"{g.name.lower()} and {n}" for g, n in pairs) or "none"
     found = f"{tile} has {t.layout} in {t.loc.name.lower()}"

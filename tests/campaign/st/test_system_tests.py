@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -177,6 +178,23 @@ def test_cases_pass_their_own_comparison(suite: Path, machine: str) -> None:
     assert [t.name for t in system_tests(suite)] == ["own"]
     assert kinds(suite, machine) == {"eight": ("pass", ""), "sixteen": ("pass", "")}
     assert kinds(suite, machine, only="own/six") == {"sixteen": ("pass", "")}
+
+
+def test_scripts_are_executed_by_the_interpreter_that_is_named(suite: Path) -> None:
+    other = suite / "python"
+    other.write_text(f'#!/bin/sh\necho "$1" >> {suite}/words\nexec {sys.executable} "$@"\n')
+    other.chmod(0o755)
+    assert main(["conformance", "--st", str(suite), "--executor", "oracle", "--python", str(other)]) == 0
+    assert (suite / "words").read_text().split() == ["-c", "gen_data.py", "compare.py"]
+
+
+def test_an_interpreter_that_is_none_is_an_error(
+    suite: Path, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    assert main(["conformance", "--st", str(suite), "--python", str(tmp_path / "nothing")]) == 2
+    assert "nothing: no Python interpreter; allowed: the path of one" in capsys.readouterr().err
+    assert main(["conformance", "k.npz", "--python", "python3"]) == 2
+    assert "--st DIR with --only, --python" in capsys.readouterr().err
 
 
 def launched(
