@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -32,7 +32,7 @@ class ExampleCode:
     name: str
     target: str
     blocks: int
-    launches: dict[Numerics, int] = field(default_factory=dict)
+    launches: Mapping[Numerics, int] = field(default_factory=dict)
     scratch: int = 0
     arguments: int = 1
     error: str = ""

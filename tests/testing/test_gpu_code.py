@@ -13,6 +13,7 @@ import pytest
 from pto_jax import isa
 from pto_jax.examples import EXAMPLES
 from pto_jax.isa.samples.operations import legal_samples
+from pto_jax.lowering.numerics import Numerics
 from pto_jax.profiles import A5
 from pto_jax.testing import gpu_code, gpu_findings, gpu_limits, gpu_program, gpu_target
 from pto_jax.testing.differential import make_case
@@ -292,7 +293,8 @@ def test_an_example_keeps_its_promises(
     monkeypatch: pytest.MonkeyPatch, blocks: int, exact: int, fast: int, scratch: int, problem: str | None
 ) -> None:
     monkeypatch.setattr(gpu_limits, "example", lambda name: {"exact": 30, "fast": 30, "scratch": 1.0})
-    code = ExampleCode("softmax", "h100", blocks, {"exact": exact, "fast": fast}, scratch, 100)
+    launches: dict[Numerics, int] = {"exact": exact, "fast": fast}
+    code = ExampleCode("softmax", "h100", blocks, launches, scratch, 100)
     assert code.problems == ([] if problem is None else [problem])
     assert str(code).startswith(f"softmax [h100]: launches {exact} exact, {fast} fast; scratch ")
 
