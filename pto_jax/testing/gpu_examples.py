@@ -76,7 +76,7 @@ def examine(target: str, compiler: Compiler, name: str) -> ExampleCode:
         line = (str(error).splitlines() or [""])[0]
         return ExampleCode(name, target, example.grid, error=f"{type(error).__name__}: {line}")
     exact: Code = codes["exact"]
-    launches = {n: read(code.hlo).launches() for n, code in codes.items()}
+    launches: dict[Numerics, int] = {n: read(code.hlo).launches() for n, code in codes.items()}
     return ExampleCode(name, target, example.grid, launches, exact.scratch, exact.arguments)
 
 
