@@ -32,7 +32,8 @@ def _index(c: Context, inputs: Inputs, name: str) -> Words:
     words = _words(c, inputs, name)
     if c.semantics.out_of_region != "ones":
         return words
-    return jnp.where(inside(c, inputs, name, c.tile("dst").shape), words, all_ones(c.dtype(name)))
+    own = inside(c, inputs, name, c.tile("dst").shape)
+    return jnp.where(own, words, all_ones(c.dtype(name)))
 
 
 def _either(second: Mask, y: Words) -> Words:
