@@ -71,11 +71,11 @@ def examine(target: str, compiler: Compiler, name: str) -> ExampleCode:
     """Compile an example in both numerics for a target. An exception is a problem, not an end."""
     example = EXAMPLES[name]
     try:
-        codes = {n: compiler.compile(*_batched(example, n)) for n in _NUMERICS}
+        codes: dict[Numerics, Code] = {n: compiler.compile(*_batched(example, n)) for n in _NUMERICS}
     except Exception as error:
         line = (str(error).splitlines() or [""])[0]
         return ExampleCode(name, target, example.grid, error=f"{type(error).__name__}: {line}")
-    exact: Code = codes["exact"]
+    exact = codes["exact"]
     launches: dict[Numerics, int] = {n: read(code.hlo).launches() for n, code in codes.items()}
     return ExampleCode(name, target, example.grid, launches, exact.scratch, exact.arguments)
 
