@@ -103,5 +103,5 @@ def test_every_name_that_completion_shows_is_there() -> None:
 
     for module in (pto, pto.ops, pto.builder):
         assert all(getattr(module, name) is not None for name in dir(module) if not name.startswith("__"))
-    assert set(dir(pto.ops)) == {"names", *pto.ops.names()}
+    assert set(dir(pto.ops)) == {"names", "function", *pto.ops.names()}
     assert set(dir(pto.builder)) == {*pto.builder.__all__, *pto.builder.names()}
