@@ -183,7 +183,7 @@ def _store(
     c: Context,
     inputs: Inputs,
     name: str,
-    values: UInt[Array, "rows columns"],
+    values: UInt[Array, "lines columns"],
     pitch: Size,
     region: tuple[Size, Size],
 ) -> Words:

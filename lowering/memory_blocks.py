@@ -14,9 +14,9 @@ from .slicing import slice_at, with_slice
 
 if TYPE_CHECKING:
     from jax import Array
-    from jaxtyping import Shaped, UInt
+    from jaxtyping import Shaped
 
-    from .arrays import Elements, Flat, Lanes, Words
+    from .arrays import Elements, Lanes
 
 #: Elements of a span of which one is read, at most, for a slice at a run-time offset to pay.
 SPARSEST = 32
@@ -83,7 +83,7 @@ class Block:
         part = slice_at(buffer.reshape(-1, pitch), first, extents)
         return part.transpose(self.back).reshape(self.rows, self.cols)
 
-    def put(self, buffer: Flat, words: Words) -> Flat:
+    def put(self, buffer: Elements, words: Lanes) -> Elements:
         """A buffer that the block is inside of, with [rows, cols] written."""
         found = self.rectangle(buffer.shape[0])
         if found is not None and not self.is_dense:
@@ -105,7 +105,7 @@ class Block:
         parts = lax.slice_in_dim(flat, 0, 1, axis=len(extents)).reshape(extents)
         return parts.transpose(self.back).reshape(self.rows, self.cols)
 
-    def written(self, words: Words, flat: UInt[Array, " span"] | None = None) -> UInt[Array, " _"]:
+    def written(self, words: Lanes, flat: Shaped[Array, " span"] | None = None) -> Shaped[Array, " _"]:
         """The ``span`` elements of the block after [rows, cols] are written.
 
         ``flat`` has the gaps of one that is not dense.
@@ -119,8 +119,8 @@ class Block:
 
 
 def _interleaved(
-    words: UInt[Array, "..."], old: UInt[Array, "*lead length"], runs: Sequence[Run]
-) -> UInt[Array, "*lead length"]:
+    words: Shaped[Array, "..."], old: Shaped[Array, "*lead length"], runs: Sequence[Run]
+) -> Shaped[Array, "*lead length"]:
     """``old`` [..., length] with ``words`` [..., *extents] at the places the runs name."""
     if not runs:
         return jnp.concatenate([words[..., None], old[..., 1:]], axis=-1)

@@ -114,7 +114,7 @@ def _reader(width: int) -> Callable[..., Any]:
 
     def read(
         buffers: Shaped[Array, "batch _"], begin: Int32[Array, " lines"], inside: Int32[Array, " lines"]
-    ) -> UInt[Array, "batch lines {width}"]:
+    ) -> UInt[Array, "batch lines _"]:
         sizes = buffers.shape[0], width
         # The lines first, as XLA has them in any case.
         dimensions = lax.GatherDimensionNumbers((1, 2), (), (1,))

@@ -42,7 +42,7 @@ def of_batches(
 
     @run.def_vmap
     def _(
-        axis_size: int, batched: Sequence[bool], *args: Shaped[Array, "..."]
+        axis_size: int, batched: Sequence[bool], *args: Shaped[Array | np.ndarray, "..."]
     ) -> tuple[Shaped[Array, "..."], bool]:
         if any(batched[arrays:]):
             with x64():

@@ -20,7 +20,7 @@ from .addresses import wide
 if TYPE_CHECKING:
     from jaxtyping import Int32, Int64, Shaped, UInt
 
-    from ..arrays import Elements, Flat, Words
+    from ..arrays import Elements, Words
 
 
 def read(flat: Elements, start: Scalar, count: int) -> Shaped[Array, " {count}"]:
@@ -30,10 +30,10 @@ def read(flat: Elements, start: Scalar, count: int) -> Shaped[Array, " {count}"]
         return flat[start : start + count]
     inside, by = _places(wide(start), size, count)
 
-    def shifted(flat: Elements) -> Shaped[Array, " {count}"]:
+    def shifted(flat: Elements) -> Shaped[Array, " part"]:
         return _moved(-by, slice_at(flat, (inside,), (count,)))
 
-    def branching(flat: Elements) -> Shaped[Array, " {count}"]:
+    def branching(flat: Elements) -> Shaped[Array, " part"]:
         # Most slices lie inside their array: on a CPU, a branch costs less than moving by zero.
         found: Array = lax.cond(
             by == np.int32(0), lambda flat: slice_at(flat, (inside,), (count,)), shifted, flat
@@ -44,7 +44,7 @@ def read(flat: Elements, start: Scalar, count: int) -> Shaped[Array, " {count}"]
     return found
 
 
-def write(flat: Flat, part: UInt[Array, " part"], start: Scalar) -> Flat:
+def write(flat: Elements, part: Shaped[Array, " part"], start: Scalar) -> Elements:
     """The array with the elements of a part, no longer than it, from ``start`` on."""
     size, count = flat.shape[0], part.shape[0]
     if isinstance(start, int) and 0 <= start <= size - count:
@@ -54,7 +54,7 @@ def write(flat: Flat, part: UInt[Array, " part"], start: Scalar) -> Flat:
     number = lax.iota(np.int32, count) - by
     chosen = (number >= np.int32(0)) & (number < np.int32(count))
 
-    def looping(part: UInt[Array, " part"]) -> UInt[Array, " part"]:
+    def looping(part: Shaped[Array, " part"]) -> Shaped[Array, " part"]:
         # A loop of no or one turn: its carry is updated in place, the result of a branch is copied.
         turns = lax.convert_element_type(by != np.int32(0), np.int32)
         found: Array = lax.fori_loop(np.int32(0), turns, lambda _, x: _moved(by, x), varied(part, by))
