@@ -29,6 +29,8 @@ _NUMBER = re.compile(
 )
 #: Fraction bits of a type, and how far they are shifted in a double.
 _FRACTION = {"double": (52, 0), "float": (23, 29)}
+#: How bits of a narrow type begin, its fraction bits, and its infinity.
+_NARROW = {"half": ("0xH", 10, 0x7C00), "bfloat": ("0xR", 7, 0x7F80)}
 
 
 def _spelled(line: str) -> str:
@@ -41,7 +43,13 @@ def _spelled(line: str) -> str:
         nonlocal kind
         if match["kind"]:
             kind = match["kind"]
-        if match["kind"] or kind not in _FRACTION:
+        if match["kind"]:
+            return match[0]
+        if kind in _NARROW and (match["nan"] or match["value"] == "inf"):
+            start, fraction, infinity = _NARROW[kind]
+            quiet = int(match["payload"] or "0", 16) | 1 << (fraction - 1) if match["nan"] else 0
+            return f"{start}{(match['sign'] == '-') << 15 | infinity | quiet:04X}"
+        if kind not in _FRACTION:
             return match[0]
         fraction, shift = _FRACTION[kind]
         sign = (match["sign"] == "-") << 63

@@ -109,6 +109,19 @@ def test_constants_are_bits_of_doubles(text: str, bits: int) -> None:
     assert respelled(text).endswith(f"0x{bits:016X}")
 
 
+@pytest.mark.parametrize(
+    ("text", "constant"),
+    [
+        ("%a = select i1 %b, half +qnan, half %c", "half 0xH7E00"),
+        ("%a = select i1 %b, half -nan(0x3), half %c", "half 0xHFE03"),
+        ("%a = fcmp oeq bfloat -inf, %b", "bfloat 0xRFF80"),
+        ("%a = fadd half f0x3C00, %b", "half 0xH3C00"),
+    ],
+)
+def test_constants_of_narrow_types_are_their_own_bits(text: str, constant: str) -> None:
+    assert constant in respelled(text)
+
+
 def test_integers_and_names_stay() -> None:
     text = "%1.5 = add i32 %inf, 15\n%2 = getelementptr i8, ptr %nan.1, i64 3"
     assert respelled(text) == text
