@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from ..ir.dtypes import I64, INDEX
 from ..ir.program import FRAGMENT, Function, Op, Program, Region, Value, fragment_results, short_list
 from ..ir.types import PartitionViewType, ScalarType, TensorViewType
+from ..isa.history import written_out
 from ..isa.memory import TSTORE
 from ..isa.queries import GET_BLOCK_IDX, GET_BLOCK_NUM
 from ..profiles import Profile, profile as find_profile
@@ -89,7 +90,8 @@ def draw(rng: random.Random, options: Options, identity: str = "", seed: int = 0
         generate_cores.cores(state, grid)
     else:
         _one_core(state, grid)
-    program, entry = _program(state), None if fragment else "main"
+    # What is unwritten would mean something else in texts of another version.
+    program, entry = written_out(_program(state)), None if fragment else "main"
     return Case(identity, seed, index, profile, program, state.inputs, state.loose, grid, entry)
 
 

@@ -58,12 +58,13 @@ def said(name: str, found: Mapping[str, AttrValue], language: Unwritten) -> dict
 
 
 def written_out(program: Program, language: Language = PRESENT) -> Program:
-    """A program in which the operations of its functions write out what texts of a version say unwritten."""
+    """A program whose operations say what those of a version do, implied where texts do not write it."""
 
     def written(op: Op) -> Op:
         more = said(op.name, op.attrs, unwritten(language))
         regions = tuple(replace(r, ops=tuple(map(written, r.ops))) for r in op.regions)
-        return replace(op, attributes=tuple(sorted({**more, **op.attrs}.items())), regions=regions)
+        attributes = tuple(sorted({**more, **op.attrs}.items())) if more else op.attributes
+        return replace(op, attributes=attributes, implied=(*op.implied, *more), regions=regions)
 
     bodies = (replace(f.body, ops=tuple(map(written, f.body.ops))) for f in program.functions)
     functions = (replace(f, body=body) for f, body in zip(program.functions, bodies, strict=True))
