@@ -161,9 +161,12 @@ class Document:
         return None
 
     def _piece(self, position: int) -> tuple[str, Category] | None:
-        for start, end, kind in pieces(self.source):
-            if start <= position < end:
-                return self.source[start:end], kind
+        # No piece but blanks goes beyond a line.
+        first = self.source.rfind("\n", 0, position) + 1
+        line = self.source[first:].partition("\n")[0]
+        for start, end, kind in pieces(line):
+            if start <= position - first < end:
+                return line[start:end], kind
         return None
 
     def _described(self, position: int) -> str | None:
