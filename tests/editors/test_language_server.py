@@ -16,7 +16,7 @@ from pygls.lsp.client import LanguageClient
 from tests.cli.conftest import Commands, commands as commands
 
 ROOT = Path(__file__).parents[2]
-URI = "file:///work/k.pto"
+URI = "file:///kernels/k.pto"
 TEXT = "// größe 😀\n%d = tadd %a, %b : !pto.tile<16x16xf32>\n%e = tabs %d : !pto.tile<16x16xf32>\n"
 BAD = TEXT.replace("%b : !pto.tile<16x16xf32>", "%b : !pto.tile<16x16xf32>, !pto.tile<16x16xf16>")
 T = TypeVar("T")
