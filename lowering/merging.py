@@ -2,7 +2,8 @@
 
 The lists may hold anything, so the result is defined step by step: the first list that has a record left,
 unless a later one has a strictly greater value than all before it. Of lists that descend, without NaNs,
-that is the stable order of their values, which one sort finds; a batch with others goes step by step.
+that is the stable order of their values, which one sort finds; a batch with others goes step by step, and so
+do 64-bit values, of which a sorted integer has no room for a number besides.
 """
 
 from __future__ import annotations
@@ -74,7 +75,7 @@ def _merging(d: DType, count: int, grouped: bool, exhausted: bool) -> Callable[.
             each(lambda values, job: _stepwise(values, d, job, count)),
             cuda=lambda values, *job: merging_gpu.stepwise(_keys(values, d), job, count, grouped, exhausted),
         )
-        if values.shape[1] > 1 << _NUMBER:
+        if values.shape[1] > 1 << _NUMBER or d.bits > _KEY:
             return stepwise(values, *job)
         descend = each(lambda values, job: _descends(values, d, job))(values, *job)
         at_once = each(lambda values, job: _at_once(values, d, job, count))
@@ -162,7 +163,9 @@ def _stepwise(values: UInt[Array, " records"], d: DType, job: Merge, count: int)
             taken = jnp.where(number % job.group == np.int32(0), np.int32(0), taken)
             begin = begin + number // job.group * job.group
         left, where = taken < job.length, begin + taken
-        best, found = _greatest(left, *(x.at[where].get(mode="clip") for x in (challenger, incumbent)))
+        best, found = merging_gpu.greatest(
+            left, *(x.at[where].get(mode="clip") for x in (challenger, incumbent))
+        )
         go = found & (number < job.limit) & ~stopped
         taken = taken + lax.convert_element_type(go & (lax.iota(np.int32, len(where)) == best), np.int32)
         if job.exhausted:
@@ -176,16 +179,3 @@ def _stepwise(values: UInt[Array, " records"], d: DType, job: Merge, count: int)
     zero = zero & job.group
     (taken, _), order = lax.scan(step, (zero, zero[0] != 0), jnp.arange(count, dtype=np.int32))
     return jnp.concatenate([order, jnp.zeros_like(taken) if job.grouped else taken])
-
-
-def _greatest(
-    left: Bool[Array, " lists"], challenger: Int[Array, " lists"], incumbent: Int[Array, " lists"]
-) -> tuple[Int32[Array, ""], Bool[Array, ""]]:
-    """The list whose record goes next, and whether there is one."""
-    best, found, value = lax.convert_element_type(left[0], np.int32) * np.int32(0), left[0], incumbent[0]
-    for i in range(1, left.shape[0]):
-        better = left[i] & (~found | (challenger[i] > value))
-        best = jnp.where(better, np.int32(i), best)
-        value = jnp.where(better, incumbent[i], value)
-        found = found | better
-    return best, found

@@ -67,9 +67,7 @@ def _merge(sizes: tuple[int, int, int], grouped: bool, exhausted: bool, *refs: A
         places = [f + t for f, t in zip(first, taken, strict=True)]
         left = [t < n for t, n in zip(taken, lengths, strict=True)]
         inside = [jnp.clip(p, _ZERO, np.int32(records - 1)) for p in places]
-        best, some = _greatest(
-            left, [challenger[row, p] for p in inside], [incumbent[row, p] for p in inside]
-        )
+        best, some = greatest(left, [challenger[row, p] for p in inside], [incumbent[row, p] for p in inside])
         go = some & (number < limit[row]) & (stopped == _ZERO)
         place = places[0]
         for i in range(1, lists):
@@ -86,9 +84,13 @@ def _merge(sizes: tuple[int, int, int], grouped: bool, exhausted: bool, *refs: A
         order[row, count + i] = _ZERO if grouped else t
 
 
-def _greatest(left: Sequence[Any], challenger: Sequence[Any], incumbent: Sequence[Any]) -> tuple[Any, Any]:
-    """The list whose record goes next, and whether there is one."""
-    best: Any = _ZERO
+def greatest(left: Sequence[Any], challenger: Sequence[Any], incumbent: Sequence[Any]) -> tuple[Any, Any]:
+    """The list whose record goes next, int32, and whether there is one.
+
+    ``left`` says which lists have a record left; all three are arrays of the lists, or a kernel's numbers.
+    """
+    # Derived from an input: shard_map tracks over which axes it varies.
+    best: Any = lax.convert_element_type(left[0], np.int32) * _ZERO
     some, value = left[0], incumbent[0]
     for i in range(1, len(left)):
         better = left[i] & (~some | (challenger[i] > value))

@@ -202,6 +202,27 @@ def test_lists_without_valid_rows_are_merged_as_the_profile_reads_them(
     assert np.array_equal(np.asarray(found["d"].array)[0, 0], first, equal_nan=True)
 
 
+@pytest.mark.parametrize("name", ["i64", "u64"])
+def test_wide_lists_that_descend_are_merged_by_all_their_bits(name: str) -> None:
+    d, high = dtype(name).numpy, 1 << 40
+    a, b = np.array([[3 * high, high + 2, high]], d), np.array([[2 * high, high + 1, 5]], d)
+    lists: dict[str, Type] = {n: tile(name, 1, 4, v_col=3) for n in "ab"}
+    lists["t"] = tile(name, 1, 8)
+    outs: dict[str, Type] = {"d": tile(name, 1, 8, v_col=6), "n": VectorType((4,), dtype("i16"))}
+    merge = kernel("tmrgsort", lists, outs, exhausted=False)
+    blank = np.zeros((1, 8), d)
+    found = merge(
+        a=np.pad(a, ((0, 0), (0, 1))),
+        b=np.pad(b, ((0, 0), (0, 1))),
+        t=blank,
+        d=blank,
+        n=np.zeros(4, np.int16),
+    )
+    with x64():
+        merged = np.asarray(found["d"].array)[0, :6].tolist()
+    assert merged == sorted([*a[0].tolist(), *b[0].tolist()], reverse=True)
+
+
 @pytest.mark.parametrize(("profile", "beyond"), [("cpu_sim", 2), ("a2a3", -1)])
 def test_indices_outside_of_their_own_region_are_read_as_the_profile_reads_them(
     profile: ProfileName, beyond: int

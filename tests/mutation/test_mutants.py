@@ -16,7 +16,7 @@ _NOTHING_TO_CHANGE = set(
     "arrays fixpipe lockstep numbers numerics numerics_fast platforms rules words indexed_scalars "
     "irregular_partial layout_img2col memory_convolution scalars machine.attempts machine.block_numbers "
     "machine.grid machine.instructions machine.observed machine.planning machine.ranges "
-    "machine.shapes merging_gpu products_gpu".split()
+    "machine.shapes products_gpu".split()
 )
 
 

@@ -9,7 +9,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from pto_jax.ir.dtypes import F16, F32, I16, U32, DType
+from pto_jax.ir.dtypes import F16, F32, I16, U32, DType, dtype
 from pto_jax.lowering import merging, merging_gpu
 from pto_jax.lowering.words import x64
 
@@ -55,6 +55,21 @@ def test_the_kernel_merges_as_the_loop_does(d: DType, grouped: bool, exhausted: 
         got = merging_gpu.stepwise(merging._keys(values, d), job, RECORDS, grouped, exhausted, interpret=True)
     np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
     assert len(np.unique(np.asarray(got)[0])) > 3
+
+
+@pytest.mark.parametrize("name", ["i8", "i32", "u32", "f32", "i64", "u64"])
+def test_lists_that_descend_are_merged_as_by_steps(name: str) -> None:
+    d, rng = dtype(name), np.random.default_rng(0)
+    values = rng.integers(0, 1 << 64, (4, 6), np.uint64, endpoint=False).astype(d.word).view(d.numpy)
+    values[:, 3:5] = values[0, 0]
+    values = -np.sort(-values.astype(np.float32)) if d.is_float else np.sort(values)[:, ::-1]
+    with x64():
+        words = jnp.asarray(np.ascontiguousarray(values).astype(d.numpy).view(d.word).reshape(-1))
+        job = merging.Merge(*(x[0] for x in _job(False, RECORDS)[:2]), np.int32(RECORDS), np.int32(0))
+        assert merging._descends(words, d, job)
+        order, taken = merging.merged(words, d, job, RECORDS)
+        wanted = np.asarray(merging._stepwise(words, d, job, RECORDS))
+    np.testing.assert_array_equal(np.concatenate([order, taken]), wanted)
 
 
 def test_code_for_cuda_is_the_kernel() -> None:
