@@ -163,9 +163,8 @@ def _stepwise(values: UInt[Array, " records"], d: DType, job: Merge, count: int)
             taken = jnp.where(number % job.group == np.int32(0), np.int32(0), taken)
             begin = begin + number // job.group * job.group
         left, where = taken < job.length, begin + taken
-        best, found = merging_gpu.greatest(
-            left, *(x.at[where].get(mode="clip") for x in (challenger, incumbent))
-        )
+        exceeding, exceeded = (x.at[where].get(mode="clip") for x in (challenger, incumbent))
+        best, found = merging_gpu.greatest(left, exceeding, exceeded)
         go = found & (number < job.limit) & ~stopped
         taken = taken + lax.convert_element_type(go & (lax.iota(np.int32, len(where)) == best), np.int32)
         if job.exhausted:

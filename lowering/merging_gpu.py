@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -84,7 +83,7 @@ def _merge(sizes: tuple[int, int, int], grouped: bool, exhausted: bool, *refs: A
         order[row, count + i] = _ZERO if grouped else t
 
 
-def greatest(left: Sequence[Any], challenger: Sequence[Any], incumbent: Sequence[Any]) -> tuple[Any, Any]:
+def greatest(left: Any, challenger: Any, incumbent: Any) -> tuple[Any, Any]:
     """The list whose record goes next, int32, and whether there is one.
 
     ``left`` says which lists have a record left; all three are arrays of the lists, or a kernel's numbers.

@@ -204,7 +204,7 @@ def test_lists_without_valid_rows_are_merged_as_the_profile_reads_them(
 
 @pytest.mark.parametrize("name", ["i64", "u64"])
 def test_wide_lists_that_descend_are_merged_by_all_their_bits(name: str) -> None:
-    d, high = dtype(name).numpy, 1 << 40
+    d, high = dtype(name).numpy, 1 << 60
     a, b = np.array([[3 * high, high + 2, high]], d), np.array([[2 * high, high + 1, 5]], d)
     lists: dict[str, Type] = {n: tile(name, 1, 4, v_col=3) for n in "ab"}
     lists["t"] = tile(name, 1, 8)

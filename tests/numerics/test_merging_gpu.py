@@ -65,7 +65,8 @@ def test_lists_that_descend_are_merged_as_by_steps(name: str) -> None:
     values = -np.sort(-values.astype(np.float32)) if d.is_float else np.sort(values)[:, ::-1]
     with x64():
         words = jnp.asarray(np.ascontiguousarray(values).astype(d.numpy).view(d.word).reshape(-1))
-        job = merging.Merge(*(x[0] for x in _job(False, RECORDS)[:2]), np.int32(RECORDS), np.int32(0))
+        begin, length, limit, group = (x[0] for x in _job(False, RECORDS))
+        job = merging.Merge(begin, length, limit, group)
         assert merging._descends(words, d, job)
         order, taken = merging.merged(words, d, job, RECORDS)
         wanted = np.asarray(merging._stepwise(words, d, job, RECORDS))
