@@ -23,12 +23,15 @@ from ..ir.types import Loc, MemRefType, PartitionViewType, PtrType, ScalarType, 
 from ..isa.effects import traits_of
 from ..isa.memory import TLOAD, TSTORE
 from ..isa.views import ALLOC_TILE, MAKE_TENSOR_VIEW, PARTITION_VIEW
-from ..verifier.programs import verify_program
+from ..verifier.programs import Build, verify_program
 from .machine_names import is_device
 from .shrink.edits import renamed, rewritten
 
 #: The function that is made of instructions without one.
 NAME = "kernel"
+#: How kernels are built: by tools that place tiles and insert synchronisation.
+TOOLS = Build(level=2)
+_ANY = Build()
 #: Programs that are drawn for an index, and the bit at which the indices of further ones begin.
 _DRAWS, _FAR = 8, 56
 _Views = TensorViewType | PartitionViewType
@@ -75,14 +78,29 @@ def is_kernel(case: Case) -> bool:
     return not case.program.fragment and all(isinstance(i.type, _Kept) for i in case.inputs.values())
 
 
-def form_for(case: Case, *machines: str) -> Callable[[Case], Case | None] | None:
-    """The form in which smaller cases are executed: functions over pointers stay such for devices."""
-    return as_kernel if is_kernel(case) and any(map(is_device, machines)) else None
+def form_for(case: Case, *machines: str, kernels: bool = False) -> Callable[[Case], Case | None] | None:
+    """The form in which smaller cases are executed: functions over pointers stay such for devices.
+
+    So they do in a campaign of ``kernels``. What tools can build stays that, too.
+    """
+    if not kernels and not (is_kernel(case) and any(map(is_device, machines))):
+        return None
+    return _as_built_kernel if _is_legal(case, TOOLS) else as_kernel
+
+
+def _as_built_kernel(case: Case) -> Case | None:
+    """The case as a function over pointers that tools build, None where there is none."""
+    made = as_kernel(case)
+    return made if made is not None and _is_legal(made, TOOLS) else None
 
 
 def kernels_only(options: Options) -> Options:
-    """Options of the generator with which nearly all programs can be functions over pointers."""
-    return replace(options, functions=1.0, tile_arguments=0.0)
+    """Options of the generator with which nearly all programs can be functions over pointers.
+
+    Tools place the tiles of these and order their pipes: a program with addresses would have to do all of
+    that itself.
+    """
+    return replace(options, functions=1.0, tile_arguments=0.0, addresses=0.0)
 
 
 def kernel(seed: int, index: int, options: Options) -> Case:
@@ -93,7 +111,7 @@ def kernel(seed: int, index: int, options: Options) -> Case:
     for draw in range(_DRAWS):
         for statements in range(options.statements, 0, -1):
             case = generate(seed, index + (draw << _FAR), replace(options, statements=statements))
-            made = as_kernel(case)
+            made = _as_built_kernel(case)
             if made is not None:
                 return replace(made, id=case_id(seed, index), index=index)
     raise PtoError(f"index {index}: no program of these options is a function over pointers")
@@ -203,8 +221,8 @@ class _Maker:
         return self._numbers[n]
 
 
-def _is_legal(case: Case) -> bool:
+def _is_legal(case: Case, build: Build = _ANY) -> bool:
     try:
-        return all(d.severity != "error" for d in verify_program(case.program, case.profile))
+        return all(d.severity != "error" for d in verify_program(case.program, case.profile, build=build))
     except PtoError:
         return False

@@ -72,7 +72,7 @@ class Keeper:
     def __call__(self, outcome: Outcome, reference: Target, tested: Target) -> Record:
         """The instruction and the cause of a failure, and its folder where one was written."""
         # What shrinks and writes needs JAX and is seldom needed.
-        from .kernels import as_kernel, form_for
+        from .kernels import form_for
         from .shrink.causes import cause_of, types_at_fault
         from .shrink.folder import About, save
         from .shrink.reduce import blamed, reduced
@@ -80,7 +80,7 @@ class Keeper:
         from .shrink.variants import varied
 
         deadline = time.monotonic() + self._seconds
-        form = as_kernel if self._kernels else form_for(outcome.case, *self._names)
+        form = form_for(outcome.case, *self._names, kernels=self._kernels)
         machines = Machines(reference, tested, deadline, self._calls, self._beat, form)
         blame = blamed(machines, outcome.case)
         cause, types = cause_of(blame), types_at_fault(blame)

@@ -14,7 +14,7 @@ from pto_jax.campaign.comparison import compare_case
 from pto_jax.campaign.devices.exchange import program_text
 from pto_jax.campaign.fuzz.executor_cases import Generated
 from pto_jax.campaign.fuzz.plan import Plan
-from pto_jax.campaign.kernels import NAME, as_kernel, kernels_only
+from pto_jax.campaign.kernels import NAME, as_kernel, form_for, kernel, kernels_only
 from pto_jax.campaign.recorder import Keeper
 from pto_jax.campaign.results import Run
 from pto_jax.campaign.shrink.further import shrink_folder
@@ -23,6 +23,7 @@ from pto_jax.campaign.targets import Oracle
 from pto_jax.generate.options import PRESETS
 from pto_jax.generate.programs import Case, generate
 from pto_jax.generate.state import Input
+from pto_jax.ir.dtypes import dtype
 from pto_jax.ir.types import MemRefType, PtrType, ScalarType
 
 
@@ -83,6 +84,29 @@ def test_campaigns_of_kernels_have_nothing_else() -> None:
     # What is made without a form stays what it was.
     plain = Generated.of(Plan(seed=5, presets=presets))
     assert all(plain.case(i).program == generate(5, i, PRESETS[presets[i % 4]]).program for i in range(4))
+
+
+@pytest.mark.parametrize("preset", PRESETS)
+def test_tools_place_and_order_the_kernels_of_campaigns(preset: str) -> None:
+    for index in range(8):
+        case = kernel(5, index, kernels_only(PRESETS[preset]))
+        program = pto.parse(program_text(case))
+        found = pto.verify(program, case.profile, level=2)
+        assert not [str(d) for d in found if d.severity == "error"]
+
+
+def test_smaller_kernels_are_what_tools_build() -> None:
+    made = "pto.alloc_tile : !pto.tile_buf<vec, 16x16xf32>"
+    text = f"func.func @k(%p: !pto.ptr<f32>) attributes {{pto.entry}} {{\n  %t = {made}\n  return\n}}"
+    memory = {"p": Input(PtrType(dtype("f32")), np.zeros(4, np.uint32))}
+    case = Case("id", 0, 0, pto.profile("a5"), pto.parse(text), memory, {}, 1, "k")
+    placed = text.replace("alloc_tile :", "alloc_tile addr = %a :").replace(
+        "%t =", "%a = arith.constant 0 : i64\n  %t ="
+    )
+    by_hand = replace(case, program=pto.parse(placed))
+    tools, any_form = form_for(case, kernels=True), form_for(by_hand, kernels=True)
+    assert tools is not None and tools(case) == case and tools(by_hand) is None
+    assert any_form is not None and any_form(by_hand) == by_hand
 
 
 class Strict:
