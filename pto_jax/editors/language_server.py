@@ -7,6 +7,7 @@ definitions of values and functions are found, instructions and names are comple
 from __future__ import annotations
 
 import asyncio
+import gc
 from collections.abc import Mapping
 from typing import Any
 
@@ -135,6 +136,9 @@ def make_server(settings: Settings, version: str) -> PtoServer:
     @server.feature(lsp.INITIALIZED)
     def ready(params: lsp.InitializedParams) -> None:
         load_tables(server.settings)
+        # What is loaded now stays; to look through it for garbage would double the time of an answer.
+        gc.collect()
+        gc.freeze()
 
     @server.feature(lsp.WORKSPACE_DID_CHANGE_CONFIGURATION)
     def configured(params: lsp.DidChangeConfigurationParams) -> None:

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from typing import NamedTuple
 
 from ..isa.structure import BRANCH, structural_traits
 from ..text.tokens import Kind, read_token
 
 
-@dataclass(frozen=True, slots=True)
-class Token:
+class Token(NamedTuple):
     """A token with its text and its place."""
 
     kind: Kind
@@ -19,8 +19,7 @@ class Token:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Name:
+class Name(NamedTuple):
     """A mention of a value (``%a``) or a function (``@f``); ``scopes`` are the bodies it stands in."""
 
     text: str
@@ -134,7 +133,7 @@ class _Reading:
         if self.parentheses == 0 and self.text(i - 1) != "attributes":
             for k in self.head:
                 name = self.found[k]
-                self.found[k] = replace(name, scopes=(*name.scopes, self.listed[i].start))
+                self.found[k] = name._replace(scopes=(*name.scopes, self.listed[i].start))
             self.head = []
 
     def lists_arguments(self, i: int) -> bool:

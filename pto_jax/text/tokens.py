@@ -132,6 +132,8 @@ def _after_blanks(source: str, position: int) -> int:
         blanks = _BLANK.match(source, position)
         assert blanks is not None
         position = blanks.end()
+        if source[position : position + 1] != "#":  # Mostly so, and faster than to try the expression.
+            return position
         comment = _PAGE_COMMENT.match(source, position)
         if comment is None or source[source.rfind("\n", 0, position) + 1 : position].strip("\ufeff \t\r\f\v"):
             return position
