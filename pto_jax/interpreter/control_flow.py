@@ -13,8 +13,8 @@ from .cores import kind_of, meet_inside, section_kind
 from .interpreter import Interpreter, Steps, complete, executes
 from .machine import After, Arm, Before, Machine
 from .operands import Operand, Scalar
-from .scope import Scope
-from .together import Meeting, met
+from .scope import Frame, Scope
+from .together import Inner, Meeting, met
 
 #: The largest signed number of 64 bits.
 MAX_TRIPS = (1 << 63) - 1
@@ -197,20 +197,50 @@ def _execute_region(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[Non
 def _while(interpreter: Interpreter, op: Op, scope: Scope) -> Steps[None]:
     first, second = op.regions
 
-    def before(carried: tuple[Operand, ...]) -> tuple[Scalar, tuple[Operand, ...]]:
-        condition, *passed = complete(interpreter.block(first, _inner(scope, first, carried)))
+    def before(carried: Sequence[Operand]) -> Steps[tuple[Operand, ...]]:
+        return interpreter.block(first, _inner(scope, first, carried))
+
+    def after(passed: Sequence[Operand]) -> Steps[tuple[Operand, ...]]:
+        return interpreter.block(second, _inner(scope, second, passed))
+
+    def tested(carried: tuple[Operand, ...]) -> tuple[Scalar, tuple[Operand, ...]]:
+        condition, *passed = complete(before(carried))
         return condition, tuple(passed)
 
-    def after(carried: tuple[Operand, ...]) -> tuple[Operand, ...]:
-        return complete(interpreter.block(second, _inner(scope, second, carried)))
-
     inits = tuple(scope[v] for v in op.ins)
-    results = interpreter.machine.repeat(interpreter.frame(op, scope), inits, before, after)
+    frame = interpreter.frame(op, scope)
+    if _meets(interpreter, op):
+        results = yield from _while_together(interpreter.machine, op, frame, inits, (before, after))
+    else:
+        results = interpreter.machine.repeat(frame, inits, tested, lambda passed: complete(after(passed)))
     _bind(op, results, scope)
-    yield from ()
 
 
-def _inner(scope: Scope, region: Region, operands: tuple[Operand, ...]) -> Scope:
+def _while_together(
+    machine: Machine, op: Op, frame: Frame, inits: Sequence[Operand], regions: tuple[Inner, Inner]
+) -> Steps[tuple[Operand, ...]]:
+    """A while loop in which cores meet: step by step on a machine that does so, else entered together."""
+    before, after = regions
+
+    def again(passed: Sequence[Operand]) -> Steps[tuple[Operand, ...]]:
+        return (yield from before((yield from after(passed))))
+
+    stepping = machine.unrolls(op, machine.max_steps)
+    condition, *passed = yield from before(inits)
+    for _ in range(machine.max_steps + 1):
+        known = machine.known(condition)
+        if known is not None and not known:
+            return tuple(passed)
+        if known is None or not stepping:
+            meeting = Meeting(op, "the other cores", "while", frame, condition, passed, [again])
+            found = yield from met(meeting)
+            if found is not None:
+                return found
+        condition, *passed = yield from again(passed)
+    raise _too_many(op, machine)
+
+
+def _inner(scope: Scope, region: Region, operands: Sequence[Operand]) -> Scope:
     inner = Scope(scope)
     for value, operand in zip(region.args, operands, strict=True):
         inner.bind(value, operand)
@@ -261,5 +291,9 @@ def step_by_step(
         if not machine.known(condition):
             return passed
         carried = after(passed)
+    raise _too_many(op, machine)
+
+
+def _too_many(op: Op, machine: Machine) -> ExecutionError:
     message = f"found more than {machine.max_steps} trips; allowed: at most that many (max_steps)"
-    raise ExecutionError(Diagnostic("error", message, op.span, op.name, rule="steps"))
+    return ExecutionError(Diagnostic("error", message, op.span, op.name, rule="steps"))

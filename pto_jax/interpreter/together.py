@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, pairwise
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 from ..errors import Diagnostic, ExecutionError, NotExecutableError
 from ..ir.dtypes import I1, INDEX, dtype
@@ -35,11 +35,12 @@ Inner = Callable[..., Steps[tuple[Operand, ...]]]
 class Meeting(Waiting):
     """A region with pipes inside that a core has come to.
 
-    ``steers`` is the number of trips of a loop, or the condition of a branch. The core that yields it goes on
+    ``steers`` is the number of trips of a loop, or the condition of a branch or of a while loop, whose inner
+    steps are a trip and the next condition, which they give first. The core that yields it goes on
     once it has ``results``, or where it is ``alone``: then it executes a loop of known trips by itself.
     """
 
-    kind: Literal["loop", "branch"]
+    kind: Literal["loop", "branch", "while"]
     frame: Frame
     steers: Scalar
     inits: Sequence[Operand]
@@ -124,28 +125,33 @@ def _enter(machine: Machine, block: Block, meetings: Mapping[Core, Meeting]) -> 
     first, held = members[0], _held(machine, members[0].op, block)
     joined = _joined_op(block, members, held)
     frame = Frame.joined({core.name: m.frame for core, m in meetings.items()}, joined)
-    for other in members[1:]:
-        if other.steers is not first.steers and machine.known(first.steers) is None:
-            source = INDEX if first.kind == "loop" else I1
-            apart = scalar(machine, "arith.cmpi.ne", (first.steers, other.steers), source, I1)
-            machine.require(other.op, "cores", "the way that the other core takes", apart)
+    _same_way(machine, members, [m.steers for m in members])
     ends = [0, *accumulate(len(m.inits) for m in members)]
     form = _form(block)
 
     def inner(which: int, trip: tuple[Scalar, ...], given: Sequence[Operand]) -> tuple[Operand, ...]:
         own = [tuple(given[a:b]) for a, b in pairwise(ends)]
         cores = {
-            core: m.inner[which](*trip, *((values,) if m.kind == "loop" else ()))
+            core: m.inner[which](*trip, *(() if m.kind == "branch" else (values,)))
             for (core, m), values in zip(meetings.items(), own, strict=True)
         }
         results, left = _inside(machine, block, first.op, cores, given[ends[-1] :])
+        conditions: list[Scalar] = []
+        if first.kind == "while":
+            conditions = [condition for condition, *_ in results.values()]
+            _same_way(machine, members, conditions)
+            results = {core: passed for core, (_, *passed) in results.items()}
         counts[which] = [len(results[core]) for core in meetings]
-        return (*(operand for core in meetings for operand in results[core]), *left)
+        return (*conditions[:1], *(operand for core in meetings for operand in results[core]), *left)
 
     counts: dict[int, list[int]] = {}
     if first.kind == "loop":
         inits = (*(operand for m in members for operand in m.inits), *held)
         found = machine.loop(frame, first.steers, inits, lambda trip, given: inner(0, (trip,), given))
+        own_counts = [len(m.inits) for m in members]
+    elif first.kind == "while":
+        start = (first.steers, *(operand for m in members for operand in m.inits), *held)
+        found = machine.repeat(frame, start, _condition_first, lambda passed: inner(0, (), passed))
         own_counts = [len(m.inits) for m in members]
     else:
         arms = [lambda which=which: inner(which, (), held) for which in range(2)]
@@ -155,6 +161,22 @@ def _enter(machine: Machine, block: Block, meetings: Mapping[Core, Meeting]) -> 
     _put(machine, block, form, found[stops[-1] :])
     for meeting, (a, b) in zip(members, pairwise(stops), strict=True):
         meeting.results = found[a:b]
+
+
+def _same_way(machine: Machine, members: Sequence[Meeting], steers: Sequence[Scalar]) -> None:
+    """Note where a core goes another way than the first one."""
+    source = INDEX if members[0].kind == "loop" else I1
+    for member, other in zip(members[1:], steers[1:], strict=True):
+        if other is not steers[0] and None in (machine.known(steers[0]), machine.known(other)):
+            apart = scalar(machine, "arith.cmpi.ne", (steers[0], other), source, I1)
+            machine.require(member.op, "cores", "the way that the other core takes", apart)
+        elif machine.known(steers[0]) != machine.known(other):
+            raise _apart(member.op, "a while loop that one core leaves before the other")
+
+
+def _condition_first(carried: Sequence[Operand]) -> tuple[Scalar, tuple[Operand, ...]]:
+    condition, *passed = carried
+    return cast("Scalar", condition), tuple(passed)
 
 
 def _inside(
