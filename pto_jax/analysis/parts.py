@@ -10,6 +10,7 @@ from ..ir.dtypes import I64
 from ..ir.enums import KernelKind
 from ..ir.program import Function, Op, Program, Region, Symbol, Value
 from ..ir.types import ScalarType
+from .provenance import called
 
 _KIND = "pto.kernel_kind"
 
@@ -17,9 +18,10 @@ _KIND = "pto.kernel_kind"
 def with_entry(program: Program) -> Program:
     """The program with an entry that executes both parts of a kernel; any other program as it is.
 
-    The parts are the only two public functions with bodies, one for each kind of core, and no function is an
-    entry. A launch gives both the same arguments: those that have the same name and type. What only the
-    vector part takes besides them cannot come from the launch: a last integer is the vector core's number.
+    The parts are the only two public functions with bodies, or the only two that no other calls, one for each
+    kind of core, and no function is marked as an entry. A launch gives both the same arguments: those that
+    have the same name and type. What only the vector part takes besides them cannot come from the launch: a
+    last integer is the vector core's number.
 
     >>> from pto_jax.api import parse
     >>> part = "func.func @k_{}(%n: i32) attributes {{pto.kernel_kind = #pto.kernel_kind<{}>}} {{ return }}"
@@ -47,11 +49,15 @@ def with_entry(program: Program) -> Program:
 
 def _parts(program: Program) -> tuple[Function, Function] | None:
     """The cube part and the vector part, if the program consists of them."""
-    public = [f for f in program.functions if not f.external and not f.private]
-    by_kind = {f.attrs.get(_KIND): f for f in public}
-    if program.entries or len(public) != 2 or set(by_kind) != {KernelKind.CUBE, KernelKind.VECTOR}:
+    if any(f.is_entry for f in program.functions):
         return None
-    return by_kind[KernelKind.CUBE], by_kind[KernelKind.VECTOR]
+    bodies = [f for f in program.functions if not f.external]
+    callees = {f.name for op in program.walk() if (f := called(program, op)) is not None}
+    for parts in ([f for f in bodies if not f.private], [f for f in bodies if f.name not in callees]):
+        by_kind = {f.attrs.get(_KIND): f for f in parts}
+        if len(parts) == 2 and set(by_kind) == {KernelKind.CUBE, KernelKind.VECTOR}:
+            return by_kind[KernelKind.CUBE], by_kind[KernelKind.VECTOR]
+    return None
 
 
 def _is_integer(value: Value) -> bool:

@@ -74,6 +74,14 @@ def test_each_vector_core_takes_what_is_whole() -> None:
     np.testing.assert_array_equal(np.asarray(found), wanted)
 
 
+def test_a_private_part_that_nobody_calls_is_a_part() -> None:
+    for private in ("mm_aiv", "mm_aic"):
+        program = pto.parse(TEXT.replace(f"func.func @{private}(", f"func.func private @{private}("))
+        assert select_entry(with_entry(program), None).name == "mm"
+        found = oracle.run(program, {"y": np.zeros(512, np.float32), "n": 0}, profile="cpu_sim")["y"]
+        np.testing.assert_array_equal(found, np.full(512, 2, np.float32))
+
+
 @pytest.mark.parametrize(
     "changed",
     [

@@ -154,7 +154,8 @@ def _program(path: Path) -> Program:
     """The program; one of a cube and a vector function without an entry gets one that calls both."""
     program = pto.load(path, language="2026-04")
     kinds = {f.name: f.attrs.get("pto.kernel_kind") for f in program.functions}
-    if program.entries or None in kinds.values() or len(set(kinds.values())) != 2:
+    marked = any(f.is_entry for f in program.functions)
+    if marked or None in kinds.values() or len(set(kinds.values())) != 2:
         return program
     args: list[Value] = []
     calls: list[Op] = []
