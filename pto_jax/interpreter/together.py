@@ -140,7 +140,7 @@ def _enter(machine: Machine, block: Block, meetings: Mapping[Core, Meeting]) -> 
         if first.kind == "while":
             conditions = [condition for condition, *_ in results.values()]
             _same_way(machine, members, conditions)
-            results = {core: passed for core, (_, *passed) in results.items()}
+            results = {core: passed[1:] for core, passed in results.items()}
         counts[which] = [len(results[core]) for core in meetings]
         return (*conditions[:1], *(operand for core in meetings for operand in results[core]), *left)
 
