@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
+import pytest
+
 from pto_jax.campaign.comparison import Tally, compare_case, failures
 from pto_jax.campaign.results import Run
 from pto_jax.campaign.targets import Engine, Oracle
@@ -63,6 +65,7 @@ def test_a_crash_is_a_failure() -> None:
     assert outcome.is_failure and outcome.message == "broken: ZeroDivisionError: boom"
 
 
+@pytest.mark.slow
 def test_a_fragment_buffer_written_through_a_view_has_the_name_of_the_argument() -> None:
     only = frozenset({"tstore"})
     views = [c for c in cases(1, 40, replace(TINY, only=only)) if c.program.fragment]

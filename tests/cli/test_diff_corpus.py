@@ -191,6 +191,7 @@ def test_wrong_use_is_one_line(commands: Any, folders: Path, name: str) -> None:
     assert message in commands.err and len(commands.err.strip().splitlines()) == 1
 
 
+@pytest.mark.slow
 def test_workers_give_the_same_verdicts(commands: Any, folders: Path) -> None:
     shutil.rmtree("after/inner")
     reports = []

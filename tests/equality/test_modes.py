@@ -50,7 +50,7 @@ def _instructions() -> Iterator[Any]:
     for name, instruction in isa.instructions().items():
         profiles = (next(legal_samples(instruction, p), None) for p in PROFILES.values())
         if computes(instruction) and any(profiles):
-            marks = () if name in QUICK else (pytest.mark.slow,)
+            marks = () if name in QUICK else (pytest.mark.slow, pytest.mark.nightly)
             yield pytest.param(instruction, id=name, marks=marks)
 
 

@@ -48,7 +48,10 @@ def test_every_program_in_the_folder_is_an_example() -> None:
 
 
 #: Examples that take seconds to compile.
-LARGE = frozenset("gqa_decode flash_attention pipe_linear gemm_splitk swiglu_ffn topk".split())
+LARGE = frozenset(
+    "gqa_decode flash_attention grid_reduction indexer mx_expert pipe_linear gemm_splitk softmax swiglu_ffn"
+    " topk".split()
+)
 
 
 @pytest.mark.parametrize(

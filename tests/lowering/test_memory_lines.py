@@ -57,8 +57,19 @@ def test_lines_are_read_and_written_in_their_order_inside_the_buffer_only(offset
             np.testing.assert_array_equal(several, [wanted, wanted])
 
 
-@pytest.mark.parametrize("name", ["rmsnorm", "softmax", "masked_tile", "grid_reduction"])
-@pytest.mark.parametrize("numerics", ["fast", "exact"])
+@pytest.mark.parametrize(
+    ("numerics", "name"),
+    [
+        ("exact", "rmsnorm"),
+        ("fast", "softmax"),
+        ("exact", "masked_tile"),
+        ("fast", "grid_reduction"),
+        pytest.param("fast", "rmsnorm", marks=pytest.mark.slow),
+        pytest.param("exact", "softmax", marks=pytest.mark.slow),
+        pytest.param("fast", "masked_tile", marks=pytest.mark.slow),
+        pytest.param("exact", "grid_reduction", marks=pytest.mark.slow),
+    ],
+)
 def test_a_batch_of_affine_windows_is_moved_by_lines(name: str, numerics: Any) -> None:
     shipped = example(name)
     kernel = pto.compile(pto.load(shipped.path), numerics=numerics, grid=shipped.grid)

@@ -35,7 +35,11 @@ def _jobs(rng: np.random.Generator, grouped: bool, size: int) -> tuple[Any, ...]
 
 @pytest.mark.parametrize(
     ("d", "grouped", "exhausted", "size"),
-    [(F32, False, False, 6), (F16, False, True, 6), (F32, True, False, 3)],
+    [
+        (F32, False, False, 6),
+        pytest.param(F16, False, True, 6, marks=pytest.mark.slow),
+        (F32, True, False, 3),
+    ],
 )
 def test_one_sort_orders_lists_as_the_steps_do(d: DType, grouped: bool, exhausted: bool, size: int) -> None:
     rng = np.random.default_rng(0)

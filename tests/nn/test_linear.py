@@ -24,12 +24,14 @@ def normal(*shape: int) -> np.ndarray[Any, Any]:
 
 
 SIZES = ((131, 300, 17), (5, 33, 11), (1, 1, 1), (16, 64, 32), (3, 130, 300))
+#: Formats whose quick test has several blocks; the others have one.
+MANY_BLOCKS = frozenset({"int8", "mx"})
 
 
 @pytest.mark.parametrize(
     ("format", "rows", "k", "n"),
     [
-        pytest.param(f, *size, marks=() if i == 0 else pytest.mark.slow)
+        pytest.param(f, *size, marks=() if i == (f not in MANY_BLOCKS) else pytest.mark.slow)
         for f in FORMAT_NAMES
         for i, size in enumerate(SIZES)
     ],
@@ -44,7 +46,7 @@ def test_values_are_those_of_numpy(format: str, rows: int, k: int, n: int) -> No
     np.testing.assert_array_equal(found.view(np.uint32), wanted.view(np.uint32))
 
 
-@pytest.mark.parametrize("shape", [(33,), (2, 1, 3, 33), (0, 33)])
+@pytest.mark.parametrize("shape", [pytest.param((33,), marks=pytest.mark.slow), (2, 1, 3, 33), (0, 33)])
 def test_batches_of_any_shape(shape: tuple[int, ...]) -> None:
     x, w = normal(*shape), normal(33, 7)
     found = np.asarray(nn.linear(x, w))
@@ -85,7 +87,9 @@ def test_vmap_and_scan_over_layers() -> None:
     np.testing.assert_array_equal(deep, nn.linear(nn.linear(nn.linear(x, w[0]), w[1]), w[2]))
 
 
-@pytest.mark.parametrize("scale", [None, 0.05, normal(3)[:, None] ** 2 + 0.01])
+@pytest.mark.parametrize(
+    "scale", [None, pytest.param(0.05, marks=pytest.mark.slow), normal(3)[:, None] ** 2 + 0.01]
+)
 def test_a_batch_is_more_rows_of_one_product(scale: Any) -> None:
     x, w = normal(3, 20), normal(20, 8)
     axes = (0, None if np.ndim(scale) == 0 else 0)
@@ -119,7 +123,7 @@ def test_calibrated_scales_are_used() -> None:
     np.testing.assert_array_equal(nn.linear(x, w, scale=rows), nn.linear(x, w))
 
 
-@pytest.mark.parametrize("format", ["fp8", "mx"])
+@pytest.mark.parametrize("format", [pytest.param("fp8", marks=pytest.mark.slow), "mx"])
 def test_fast_numerics_are_close(format: str) -> None:
     x, w = normal(8, 64), normal(64, 8)
     fast = nn.linear(x, w, format=format, numerics="fast")

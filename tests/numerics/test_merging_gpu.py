@@ -57,7 +57,9 @@ def test_the_kernel_merges_as_the_loop_does(d: DType, grouped: bool, exhausted: 
     assert len(np.unique(np.asarray(got)[0])) > 3
 
 
-@pytest.mark.parametrize("name", ["i8", "i32", "u32", "f32", "i64", "u64"])
+@pytest.mark.parametrize(
+    "name", ["i8", "u32", "f32", "i64", *(pytest.param(n, marks=pytest.mark.slow) for n in ("i32", "u64"))]
+)
 def test_lists_that_descend_are_merged_as_by_steps(name: str) -> None:
     d, rng = dtype(name), np.random.default_rng(0)
     values = rng.integers(0, 1 << 64, (4, 6), np.uint64, endpoint=False).astype(d.word).view(d.numpy)

@@ -36,7 +36,9 @@ def words(shape: tuple[int, ...], seed: int, exponents: tuple[int, int]) -> NDAr
 @pytest.mark.parametrize(
     "exponents", [(0, 255), *(pytest.param(e, marks=pytest.mark.slow) for e in ((120, 134), (50, 70)))]
 )
-@pytest.mark.parametrize("shape", [(2, 16, 16, 16), (1, 33, 7, 70), (3, 1, 5, 1)])
+@pytest.mark.parametrize(
+    "shape", [pytest.param((2, 16, 16, 16), marks=pytest.mark.slow), (1, 33, 7, 70), (3, 1, 5, 1)]
+)
 def test_the_kernel_is_the_fold(shape: tuple[int, int, int, int], exponents: tuple[int, int]) -> None:
     batch, m, k, n = shape
     x, y = (jax.numpy.asarray(words(s, i, exponents)) for i, s in enumerate([(batch, m, k), (batch, k, n)]))
@@ -46,7 +48,9 @@ def test_the_kernel_is_the_fold(shape: tuple[int, int, int, int], exponents: tup
     np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
 
 
-@pytest.mark.parametrize("types", [(F16, F16), (BF16, BF16), (F8E4M3, F8E5M2)], ids=str)
+@pytest.mark.parametrize(
+    "types", [pytest.param((F16, F16), marks=pytest.mark.slow), (BF16, BF16), (F8E4M3, F8E5M2)], ids=str
+)
 def test_the_kernel_decodes_narrow_types(types: tuple[DType, DType]) -> None:
     rng = np.random.default_rng(0)
     shapes = (2, 16, 32), (2, 32, 16)

@@ -6,7 +6,7 @@ and memory with the same code: only an expectation from outside both of them sho
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import jax
 import numpy as np
@@ -26,24 +26,19 @@ CASES = (
 )
 
 
-def ways(case: Case) -> dict[str, Callable[[Arguments], Arrays]]:
-    """How a program is executed, by name."""
-    kernel = pto.compile(case.parsed, entry=case.entry, grid=case.grid, warn=False)
-    eager = {"eager": lambda arguments: kernel.eager(**arguments)} if case.eager else {}
-    return {
-        "oracle": lambda arguments: oracle.run(case.parsed, arguments, entry=case.entry, grid=case.grid),
-        "jitted": lambda arguments: kernel(**arguments),
-        **eager,
-    }
+#: Programs with the most instructions: executed one by one, each of them costs a compilation.
+LARGE = frozenset(
+    "addresses aliases loops multi_tiles-turns scalars-list slots-corners subviews-boxes subviews-subviews"
+    " views".split()
+)
 
 
-@pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
-def test_a_program_leaves_and_prints_what_its_formula_says(
-    case: Case, capsys: pytest.CaptureFixture[str]
+def _checked(
+    case: Case, executions: Mapping[str, Callable[[Arguments], Arrays]], capsys: pytest.CaptureFixture[str]
 ) -> None:
     for arguments in case.arguments():
         expected, printed = case.formula(arguments), case.printed(arguments)
-        for way, execute in ways(case).items():
+        for way, execute in executions.items():
             results = {name: np.asarray(array) for name, array in execute(arguments).items()}
             jax.effects_barrier()  # type: ignore[no-untyped-call]
             assert sorted(results) == sorted(expected), way
@@ -53,6 +48,31 @@ def test_a_program_leaves_and_prints_what_its_formula_says(
                 np.testing.assert_allclose(results[name], array, bound, err_msg=f"{way}: {name}")
             # A compiled program promises no order of its prints.
             assert sorted(capsys.readouterr().out.splitlines()) == sorted(printed.splitlines()), way
+
+
+def _kernel(case: Case) -> pto.Kernel:
+    return pto.compile(case.parsed, entry=case.entry, grid=case.grid, warn=False)
+
+
+@pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])
+def test_a_program_leaves_and_prints_what_its_formula_says(
+    case: Case, capsys: pytest.CaptureFixture[str]
+) -> None:
+    kernel = _kernel(case)
+    executions: dict[str, Callable[[Arguments], Arrays]] = {
+        "oracle": lambda arguments: oracle.run(case.parsed, arguments, entry=case.entry, grid=case.grid),
+        "jitted": lambda arguments: kernel(**arguments),
+    }
+    _checked(case, executions, capsys)
+
+
+@pytest.mark.parametrize(
+    "case",
+    [pytest.param(c, id=c.name, marks=pytest.mark.slow if c.name in LARGE else ()) for c in CASES if c.eager],
+)
+def test_it_does_instruction_by_instruction(case: Case, capsys: pytest.CaptureFixture[str]) -> None:
+    kernel = _kernel(case)
+    _checked(case, {"eager": lambda arguments: kernel.eager(**arguments)}, capsys)
 
 
 @pytest.mark.parametrize("case", CASES, ids=[c.name for c in CASES])

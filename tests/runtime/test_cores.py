@@ -139,7 +139,7 @@ def striped(offset: str, step: int, out: str = "%row") -> str:
         ("%c3", 9, "%row", True),
         ("%c0", 8, "%c0", False),
         ("%c0", 4, "%row", False),
-        ("%at", 8, "%row", False),
+        pytest.param("%at", 8, "%row", False, marks=pytest.mark.slow),
     ],
 )
 def test_blocks_run_at_once_where_they_provably_do_not_meet(

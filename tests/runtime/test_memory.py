@@ -200,8 +200,14 @@ SHARED = {
 
 
 @pytest.mark.filterwarnings("ignore::pto_jax.PtoWarning")
-@pytest.mark.parametrize("arch", ["a3", "cpu_sim"])
-@pytest.mark.parametrize("name", SHARED)
+@pytest.mark.parametrize(
+    ("name", "arch"),
+    [
+        pytest.param(name, arch, marks=() if (i + j) % 2 == 0 else pytest.mark.slow)
+        for i, name in enumerate(SHARED)
+        for j, arch in enumerate(["a3", "cpu_sim"])
+    ],
+)
 @pytest.mark.filterwarnings("default")
 def test_tiles_at_overlapping_addresses(source: Source, agree: Agree, name: str, arch: str) -> None:
     first, second, address = SHARED[name]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from itertools import product
 from typing import Any
 
@@ -64,6 +65,13 @@ PRINTED = {
 SATURATING = [("a2a3", d) for d in STANDARD] + [(p, d) for p in ("a5", "cpu_sim") for d in (*STANDARD, *FP8)]
 
 
+def signs(rows: list[tuple[str, str]]) -> Iterator[Any]:
+    """Each row with the sum and with the difference, by turns one of them in the slow tests."""
+    for i, row in enumerate(rows):
+        for j, (name, sign) in enumerate((("taddc", 1), ("tsubc", -1))):
+            yield pytest.param(*row, name, sign, marks=() if (i + j) % 2 == 0 else pytest.mark.slow)
+
+
 def operands(d: str) -> tuple[Array, Array]:
     """Every pair of some extreme values, and pairs from random words."""
     kind: np.dtype[Any] = np.dtype(NUMPY[d])
@@ -107,8 +115,7 @@ def same(got: Array, want: Array) -> None:
     np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize(("name", "sign"), [("taddc", 1), ("tsubc", -1)])
-@pytest.mark.parametrize(("profile", "d"), SATURATING)
+@pytest.mark.parametrize(("profile", "d", "name", "sign"), list(signs(SATURATING)))
 def test_two_sources_saturate_at_the_limits_of_the_type(profile: str, d: str, name: str, sign: int) -> None:
     a, b = operands(d)
     call = getattr(pto.ops, name)
@@ -122,8 +129,9 @@ def test_two_sources_saturate_at_the_limits_of_the_type(profile: str, d: str, na
         assert not np.isinf(got.astype(np.float32)).any()
 
 
-@pytest.mark.parametrize(("name", "sign"), [("taddc", 1), ("tsubc", -1)])
-@pytest.mark.parametrize(("profile", "d"), [(p, d) for p, d in SATURATING if d not in FP8])
+@pytest.mark.parametrize(
+    ("profile", "d", "name", "sign"), list(signs([(p, d) for p, d in SATURATING if d not in FP8]))
+)
 def test_three_sources_wrap(profile: str, d: str, name: str, sign: int) -> None:
     a, b = operands(d)
     c = np.roll(a, 7)

@@ -126,8 +126,14 @@ def test_sources_of_another_physical_shape_are_read_at_the_same_coordinates(prof
     np.testing.assert_array_equal(got, want)
 
 
-@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
-@pytest.mark.parametrize(("profile", "d"), SUPPORTED)
+@pytest.mark.parametrize(
+    ("profile", "d", "dynamic"),
+    [
+        pytest.param(*row, dynamic, marks=() if i % 2 == dynamic else pytest.mark.slow)
+        for i, row in enumerate(SUPPORTED)
+        for dynamic in (False, True)
+    ],
+)
 def test_only_the_valid_region_of_dst_is_the_iteration_domain(profile: str, d: str, dynamic: bool) -> None:
     bits = pto.dtype(d).bits
     a, b, old = (pto.tile(random_words(n, bits), dtype=d) for n in (3, 4, 5))

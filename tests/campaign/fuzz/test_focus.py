@@ -124,6 +124,7 @@ def test_explanations_count_what_programs_are_made_of() -> None:
     assert any(line.split()[0] == "tcvt" and float(line.split()[1]) > 30 for line in lines if "tcvt" in line)
 
 
+@pytest.mark.slow
 def test_programs_have_what_bugs_hide_in() -> None:
     """Odd regions, absent operands, ties and special values are no rarities; control flow is there."""
     shares: dict[str, dict[str, float]] = {}

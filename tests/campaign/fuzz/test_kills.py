@@ -122,6 +122,7 @@ def _check(fuzz: Any, options: list[Any], store: str) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("workers", [1, 2])
 def test_killed_campaigns_end_with_the_same_rows(fuzz: Any, workers: int) -> None:
     options, rng = [*OPTIONS, "--workers", workers], random.Random(workers)
@@ -131,6 +132,7 @@ def test_killed_campaigns_end_with_the_same_rows(fuzz: Any, workers: int) -> Non
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_cluster_whose_workers_come_and_go_gives_the_same_rows(fuzz: Any, dask: Dask) -> None:
     options, rng = [*OPTIONS, "--scheduler", dask.file], random.Random(3)
     # Its first workers come later than the campaign.
@@ -149,6 +151,7 @@ def test_a_cluster_whose_workers_come_and_go_gives_the_same_rows(fuzz: Any, dask
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_scheduler_that_there_is_not_is_one_line(fuzz: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     from pto_jax.campaign.fuzz import cluster
 
@@ -166,6 +169,7 @@ def test_a_scheduler_that_there_is_not_is_one_line(fuzz: Any, monkeypatch: pytes
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_a_scheduler_that_is_killed_ends_the_campaign_with_one_line(
     fuzz: Any, dask: Dask, monkeypatch: pytest.MonkeyPatch
 ) -> None:

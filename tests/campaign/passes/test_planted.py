@@ -72,6 +72,7 @@ def test_some_bugs_of_passes_are_seen_and_located(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_fifty_bugs_of_passes_are_seen_and_located(tmp_path: Path) -> None:
     planted = corpus(tmp_path, 200, 50)
     unseen, elsewhere, verdicts = judged(tmp_path, planted, 20)

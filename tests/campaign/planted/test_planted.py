@@ -59,6 +59,7 @@ def test_there_are_as_many_bugs_as_promised() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 @pytest.mark.parametrize("bug", BUGS, ids=str)
 def test_a_campaign_finds_the_bug(bug: WrongInstruction | WrongReading) -> None:
     found = _finds(bug)

@@ -21,6 +21,9 @@ from tests.campaign.shrink.planted import WRONG_ADDITION, Planted, last_column
 
 TESTED = "python:tests.campaign.shrink.planted:WRONG_ADDITION"
 
+#: Presets that differ the most.
+QUICK = frozenset({"control", "cores", "memory"})
+
 
 def _failures(preset: str, count: int, machine: Planted = WRONG_ADDITION) -> list[Outcome]:
     """The first failures; what is generated may change, so there is no saying where they are."""
@@ -130,7 +133,9 @@ def test_wrong_use_is_a_clear_error(folder: Path, capsys: pytest.CaptureFixture[
     assert main(["replay", str(folder), "--dut-timeout", "0"]) == 2
 
 
-@pytest.mark.parametrize("preset", list(PRESETS))
+@pytest.mark.parametrize(
+    "preset", [pytest.param(p, marks=() if p in QUICK else pytest.mark.slow) for p in PRESETS]
+)
 def test_cases_survive_text_and_files(preset: str, tmp_path: Path) -> None:
     """What is read from a folder gives the same results as what was written."""
     from pto_jax.campaign.shrink.folder import About, save

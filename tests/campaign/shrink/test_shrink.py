@@ -34,6 +34,9 @@ from tests.campaign.shrink.planted import (
 
 DEFECTS: tuple[Defect, ...] = (unmasked, next_number, last_column, without_sign, missing)
 
+#: Presets that differ the most.
+QUICK = frozenset({"control", "cores", "memory"})
+
 
 def _instructions(case: Case) -> list[str]:
     """Instructions that a case executes and in which a defect can be planted: those that write a tile."""
@@ -59,7 +62,9 @@ def _checked(case: Case, machine: Planted) -> int | None:
     return len(operations)
 
 
-@pytest.mark.parametrize("preset", list(PRESETS))
+@pytest.mark.parametrize(
+    "preset", [pytest.param(p, marks=() if p in QUICK else pytest.mark.slow) for p in PRESETS]
+)
 def test_planted_defects_shrink_to_their_instruction(preset: str) -> None:
     counts = []
     for n, case in enumerate(cases(3, 8, PRESETS[preset])):
@@ -71,6 +76,7 @@ def test_planted_defects_shrink_to_their_instruction(preset: str) -> None:
     assert len(found) >= 6 and statistics.median(found) == 1, counts
 
 
+@pytest.mark.slow
 def test_defects_of_every_class_shrink_to_their_instruction() -> None:
     """Every third instruction of the profile, each with one kind of defect."""
     found, names = Counter[int](), list(catalogue("a5", 512))[::3]

@@ -24,6 +24,7 @@ TILE = "!pto.tile_buf<vec, 16x64xf32>"
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_some_hundred_damaged_programs_give_programs_or_errors_with_a_place() -> None:
     report = fuzz(CORPUS, seed=1, indices=range(300))
     assert not report.causes, str(report)
@@ -106,6 +107,7 @@ def test_a_planted_crash_is_found_and_made_small(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.slow
+@pytest.mark.nightly
 def test_worker_processes_find_the_same() -> None:
     indices = range(100, 130)
     report = run(Task(2, indices, 40, ()), jobs=2, block=15)
