@@ -7,73 +7,113 @@ float32, is the exact sum rounded once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from functools import cache, partial
+from typing import TYPE_CHECKING, NamedTuple
 
+import jax
 import jax.numpy as jnp
 import numpy as np
 from jax import Array, lax
 
 from pto_jax.errors import Diagnostic, NotExecutableError
+from pto_jax.ir.dtypes import DType
 from pto_jax.isa.rules.matrix import SCALE_GROUP, groups
 from pto_jax.isa.rules.matrix_scales import SCALE_PLACES, unstored
 
-from . import bits, products
-from .matrix import Extents, accumulated, biased, fetch, plain, within
+from . import bits, products, products_gpu
+from .matrix import Extent, Extents, accumulated, biased, fetch, plain, within
+from .platforms import by_platform
 from .products import Precision
 from .rules import Context, Inputs, Outputs, rule
+from .slicing import of_batches
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Float64, UInt32
+    from jaxtyping import Float64, UInt8, UInt32
 
-    from .arrays import Mask, Values
+    from .arrays import Values
 
 #: Elements have at most three fraction bits.
 _PRECISION = Precision(6, exact=True)
 
 
-def _elements(
-    c: Context, inputs: Inputs, name: str, shape: tuple[int, int]
-) -> tuple[UInt32[Array, "rows cols"], UInt32[Array, "rows cols"]]:
-    """float32 words of the elements of a or b over ``shape``, and of the scale of each (exact)."""
-    axis = 1 if name == "a" else 0
-    rows, cols = (groups(s) if i == axis else s for i, s in enumerate(shape))
-    scale = f"{name}_scale"
+class Factor(NamedTuple):
+    """Words of a small float type, and words of the scale of every :data:`SCALE_GROUP` of them along K."""
+
+    words: UInt8[Array, "*batch rows cols"]
+    scales: UInt8[Array, "*batch rows cols"]
+
+
+def _factor(c: Context, inputs: Inputs, name: str, shape: tuple[int, int], sizes: Extents) -> Factor:
+    """One factor over ``shape``; from K on elements and scales make products of -0, which leave every sum."""
+    axis, scale = (1 if name == "a" else 0), f"{name}_scale"
     if c.tile(scale).loc not in SCALE_PLACES:
         raise NotExecutableError(Diagnostic("error", unstored(scale, c.tile(scale)), None, c.instruction))
-    scales = jnp.repeat(fetch(c, inputs, scale, (rows, cols)), SCALE_GROUP, axis=axis)
-    return (
-        bits.to_single(fetch(c, inputs, name, shape), c.dtype(name)),
-        bits.to_single(scales[: shape[0], : shape[1]], c.dtype(scale)),
+    d, few = c.dtype(name), (groups(s) if i == axis else s for i, s in enumerate(shape))
+    grouped, extents = tuple(few), (sizes.m, sizes.k) if name == "a" else (sizes.k, sizes.n)
+    in_groups = [_groups(n) if i == axis else n for i, n in enumerate(extents)]
+    factor = Factor(fetch(c, inputs, name, shape), fetch(c, inputs, scale, (grouped[0], grouped[1])))
+    nothing = bits.dtype_sign(d) if name == "a" else d.word.type(0)
+    masks = within(c, inputs, shape, *extents), within(c, inputs, (grouped[0], grouped[1]), *in_groups)
+    fills = nothing, np.uint8(c.dtype(scale).bias)
+    return Factor(
+        *(
+            w if inside is None else jnp.where(inside, w, fill)
+            for w, inside, fill in zip(factor, masks, fills, strict=True)
+        )
     )
 
 
+def _groups(k: Extent) -> Extent:
+    """Groups that ``k`` elements are in."""
+    return groups(k) if isinstance(k, int) else (k + np.int32(SCALE_GROUP - 1)) // np.int32(SCALE_GROUP)
+
+
 def _product(c: Context, inputs: Inputs) -> UInt32[Array, "M N"]:
-    size = Extents.of(c, inputs)
-    m, k, n = size.bounds(c)
-    left, right = within(c, inputs, (m, k), size.m, size.k), within(c, inputs, (k, n), size.k, size.n)
-    a, b = _elements(c, inputs, "a", (m, k)), _elements(c, inputs, "b", (k, n))
+    sizes = Extents.of(c, inputs)
+    m, k, n = sizes.bounds(c)
+    a, b = _factor(c, inputs, "a", (m, k), sizes), _factor(c, inputs, "b", (k, n), sizes)
+    types = c.dtype("a"), c.dtype("b"), c.dtype("a_scale")
     if c.semantics.numerics == "fast":
-        x, y = _fast(a, left), _fast(b, right)
+        x, y = (
+            lax.bitcast_convert_type(bits.to_single(f.words, d), np.float32)
+            * lax.bitcast_convert_type(bits.to_single(_repeated(f, axis), types[2]), np.float32)
+            for f, d, axis in ((a, types[0], 1), (b, types[1], 0))
+        )
         return lax.bitcast_convert_type(products.dot(x, y), np.uint32)
-    # From K on products are -0, which leaves every sum as it is.
-    x, y = _scaled(a, left, -0.0), _scaled(b, right, 0.0)
-    return products.fold(_single(x), _single(y), _PRECISION, wide=(x, y))
+    found: Array = _fold(types)(*(w[None] for w in (*a, *b)))[0]
+    return found
 
 
-def _fast(
-    pair: tuple[UInt32[Array, "rows cols"], UInt32[Array, "rows cols"]], inside: Mask | None
-) -> Float32[Array, "rows cols"]:
-    element, scale = (lax.bitcast_convert_type(w, np.float32) for w in pair)
-    value = element * scale
-    return value if inside is None else jnp.where(inside, value, np.float32(0))
+@cache
+def _fold(types: tuple[DType, DType, DType]) -> Callable[..., UInt32[Array, "batch M N"]]:
+    """The exact fold of batches; types are those of the elements of both factors and of their scales."""
+
+    def portable(*words: UInt8[Array, "_ _"]) -> UInt32[Array, "M N"]:
+        factors = Factor(*words[:2]), Factor(*words[2:])
+        x, y = (_scaled(f, d, types[2], axis) for f, d, axis in zip(factors, types, (1, 0), strict=False))
+        return products.fold(_single(x), _single(y), _PRECISION, wide=(x, y))
+
+    def fold(*words: UInt8[Array, "batch _ _"]) -> UInt32[Array, "batch M N"]:
+        if 0 in words[0].shape + words[2].shape:
+            return jnp.zeros((words[0].shape[0], words[0].shape[1], words[2].shape[2]), np.uint32)
+        own = partial(products_gpu.fold_scaled, types=types, group=SCALE_GROUP)
+        found: Array = by_platform(jax.vmap(portable), cuda=own)(*words)
+        return found
+
+    return of_batches(fold, 4)
 
 
-def _scaled(
-    pair: tuple[UInt32[Array, "rows cols"], UInt32[Array, "rows cols"]], inside: Mask | None, outside: float
-) -> Values:
+def _repeated(factor: Factor, axis: int) -> UInt8[Array, "rows cols"]:
+    """The scale of every element."""
+    scales = jnp.repeat(factor.scales, SCALE_GROUP, axis=axis)
+    return lax.slice_in_dim(scales, 0, factor.words.shape[axis], axis=axis)
+
+
+def _scaled(factor: Factor, d: DType, scale: DType, axis: int) -> Values:
     """Scaled elements in float64."""
-    value = bits.decode32(pair[0]) * bits.decode32(pair[1])
-    return value if inside is None else jnp.where(inside, value, np.float64(outside))
+    words = bits.to_single(factor.words, d), bits.to_single(_repeated(factor, axis), scale)
+    return bits.decode32(words[0]) * bits.decode32(words[1])
 
 
 def _single(x: Float64[Array, "*shape"]) -> UInt32[Array, "*shape"]:

@@ -22,11 +22,13 @@ from . import atomics, masks, memory_convolution, quantise, region
 from .machine import addresses, slices
 from .memory_layouts import Placed, Window, block_of, fetch, within
 from .memory_lines import Lines, lines_of
+from .platforms import by_platform
 from .rules import Context, GlobalMemory, Inputs, Lanes, memory_rule
+from .slicing import of_batches
 from .words import from_words, moved_as, raw
 
 if TYPE_CHECKING:
-    from jaxtyping import Bool, Int32, Int64
+    from jaxtyping import Bool, Int32, Int64, UInt
 
     from .arrays import Elements, Flat, Mask, Words
 
@@ -204,7 +206,26 @@ def _scatter(t: TileType, src: Lanes, window: Placed, buffer: Flat, words: Words
     # Sorting pays only where lanes meet for certain; with strides of run time the scatter's order stands.
     if window.meets(t.shape):
         return atomics.overwrite(buffer, where, words)
-    return buffer.at[where].set(words, mode="drop")
+    written: Array = _set_elements(buffer, words, where)
+    return written
+
+
+def _set_elements_of_batch(
+    buffers: UInt[Array, "batch _"], words: UInt[Array, "batch lanes"], where: Int32[Array, " lanes"]
+) -> UInt[Array, "batch _"]:
+    """Buffers with elements replaced, at places with the number of the batch element.
+
+    With places alone a scatter takes one lane of the whole batch at a time: XLA transposes the words for it.
+    """
+    batch = lax.broadcasted_iota(np.int32, words.shape, 0)
+    return buffers.at[batch, where].set(words, mode="drop")
+
+
+_by_batch = of_batches(_set_elements_of_batch, 2)
+_set_elements = by_platform(
+    lambda buffer, words, where: buffer.at[where].set(words, mode="drop"),
+    cuda=lambda buffer, words, where: _by_batch(buffer[None], words[None], where)[0],
+)
 
 
 def targets(t: TileType, src: Lanes, window: Placed, buffer: Flat) -> Int32[Array, "rows cols"]:

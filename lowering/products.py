@@ -117,12 +117,10 @@ def _own(
     precision: Precision, types: tuple[DType, DType], wide: bool
 ) -> Callable[..., UInt32[Array, "batch M N"]]:
     """The way of GPUs."""
-    if not wide:
-        return partial(products_gpu.fold, types=types)
     return (
-        products_gpu.fold_wide
-        if precision.exact
-        else partial(_careful, precision, settle=bits.settle32_apart)
+        partial(_careful, precision, settle=bits.settle32_apart)
+        if wide
+        else partial(products_gpu.fold, types=types)
     )
 
 

@@ -7,7 +7,7 @@ multiplied and added in float64 and rounded to float32 after every step.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -21,7 +21,7 @@ from pto_jax.ir.dtypes import BF16, F16, F32, DType
 from . import bits
 
 if TYPE_CHECKING:
-    from jaxtyping import Float32, Float64, Shaped, UInt, UInt32
+    from jaxtyping import Float32, Shaped, UInt, UInt8, UInt32
 
 _like: Any = jax.ShapeDtypeStruct
 #: Rows and columns of a program's block, at most.
@@ -30,8 +30,10 @@ ROWS, COLUMNS = 32, 64
 _CONVERTED = (F32, F16, BF16)
 #: ``(x, y, z) -> x * y + z`` with one rounding, of float32 blocks.
 Fused = Callable[[Any, Any, Any], Any]
-#: ``(column of x, row of y, sums) -> sums`` of blocks.
-Step = Callable[[Any, Any, Any], Any]
+#: ``(pair, number) -> column and row`` of a left and a right factor.
+Lines = Callable[[int, Any], tuple[Any, Any]]
+#: ``(number of the step, lines, tables, sums) -> sums`` of blocks.
+Step = Callable[[Any, Lines, Any, Any], Any]
 
 
 def fused(x: Float32[Array, "*s"], y: Float32[Array, "*s"], z: Float32[Array, "*s"]) -> Float32[Array, "*s"]:
@@ -58,46 +60,54 @@ def fold(
     """float32 words of the fold ``s = fma(x[i, k], y[k, j], s)`` from +0, NaN canonical."""
     # The values of other types are looked up in a table.
     x, y = (w if d in _CONVERTED else bits.to_single(w, d) for w, d in zip((x, y), types, strict=True))
-    return _launched(partial(_fused_step, fma, types), x, y, interpret)
+    return _launched(partial(_fused_step, fma, types), [(x, y)], (), interpret)
 
 
-def fold_wide(
-    x: UInt32[Array, "batch M K"],
-    y: UInt32[Array, "batch K N"],
-    wide_x: Float64[Array, "batch M K"],
-    wide_y: Float64[Array, "batch K N"],
+def fold_scaled(
+    x: UInt8[Array, "batch M K"],
+    x_scales: UInt8[Array, "batch M groups"],
+    y: UInt8[Array, "batch K N"],
+    y_scales: UInt8[Array, "batch groups N"],
+    types: tuple[DType, DType, DType],
+    group: int,
     interpret: bool = False,
 ) -> UInt32[Array, "batch M N"]:
-    """:func:`fold` of the float64 operands, whose products have at most 24 significant bits.
+    """:func:`fold` of elements times scales, each of a ``group`` along K; types are of x, y and scales.
 
-    So a float64 sum of a product and a float32 number rounds to float32 as the exact sum does, whether or
-    not the product was rounded before. The words are not read.
+    Scaled elements are float64 and their products have at most 24 significant bits. So a float64 sum of a
+    product and a float32 number rounds to float32 as the exact sum does, whether or not the product was
+    rounded before. Words are decoded in the kernel, by a table of every type's values.
     """
-    del x, y
-    return _launched(_wide_step, wide_x, wide_y, interpret)
+    tables = [jnp.asarray(bits.value_table(d)) for d in types]
+    step = partial(_scaled_step, types, group)
+    return _launched(step, [(x, y), (x_scales, y_scales)], tables, interpret)
 
 
 def _launched(
-    step: Step, x: Shaped[Array, "batch M K"], y: Shaped[Array, "batch K N"], interpret: bool
+    step: Step,
+    pairs: Sequence[tuple[Shaped[Array, "batch M _"], Shaped[Array, "batch _ N"]]],
+    tables: Sequence[Shaped[Array, " codes"]],
+    interpret: bool,
 ) -> UInt32[Array, "batch M N"]:
+    """The sums after all steps, which are as many as the first pair has columns and rows."""
     from jax.experimental import pallas as pl
     from jax.experimental.pallas import triton
 
-    batch, (m, k, n) = x.shape[0], (*x.shape[1:], y.shape[2])
+    (batch, m, k), n = pairs[0][0].shape, pairs[0][1].shape[2]
     # Blocks are powers of two.
     rows, columns = min(_power(m), ROWS), min(_power(n), COLUMNS)
-    x = jnp.pad(x, ((0, 0), (0, -m % rows), (0, 0))).swapaxes(1, 2)
-    y = jnp.pad(y, ((0, 0), (0, 0), (0, -n % columns)))
-    shape = (batch, x.shape[2], y.shape[2])
+    left = [jnp.pad(x, ((0, 0), (0, -m % rows), (0, 0))).swapaxes(1, 2) for x, _ in pairs]
+    right = [jnp.pad(y, ((0, 0), (0, 0), (0, -n % columns))) for _, y in pairs]
+    shape = (batch, left[0].shape[2], right[0].shape[2])
     total = pl.pallas_call(
-        partial(_block, k, (rows, columns), step),
+        partial(_block, k, (rows, columns), len(pairs), step),
         out_shape=_like(shape, np.uint32),
         grid=(batch, shape[1] // rows, shape[2] // columns),
         out_specs=pl.BlockSpec((1, rows, columns), lambda b, i, j: (b, i, j)),
         interpret=interpret,
         compiler_params=None if interpret else triton.CompilerParams(),
         name="pto_product",
-    )(x, y)
+    )(*left, *right, *tables)
     result: Array = total[:, :m, :n]
     return result
 
@@ -106,8 +116,9 @@ def _power(size: int) -> int:
     return 1 << (size - 1).bit_length()
 
 
-def _fused_step(fma: Fused, types: tuple[DType, DType], u: Any, v: Any, sums: Any) -> Any:
-    x, y = (jnp.broadcast_to(_decoded(w, d), sums.shape) for w, d in zip((u, v), types, strict=True))
+def _fused_step(fma: Fused, types: tuple[DType, DType], at: Any, lines: Lines, tables: Any, sums: Any) -> Any:
+    del tables
+    x, y = (jnp.broadcast_to(_decoded(w, d), sums.shape) for w, d in zip(lines(0, at), types, strict=True))
     return fma(x, y, sums)
 
 
@@ -117,19 +128,34 @@ def _decoded(words: Any, d: DType) -> Any:
     return lax.convert_element_type(values, np.float32)
 
 
-def _wide_step(u: Any, v: Any, sums: Any) -> Any:
-    return lax.convert_element_type(u * v + lax.convert_element_type(sums, np.float64), np.float32)
+def _scaled_step(
+    types: tuple[DType, DType, DType], group: int, at: Any, lines: Lines, tables: Any, sums: Any
+) -> Any:
+    def value(words: Any, which: int) -> Any:
+        codes = np.int32((1 << types[which].bits) - 1)
+        return tables[which][lax.convert_element_type(words, np.int32) & codes]
+
+    scales = (value(words, 2) for words in lines(1, lax.div(at, np.int32(group))))
+    x, y = (
+        value(words, i) * scale for i, (words, scale) in enumerate(zip(lines(0, at), scales, strict=True))
+    )
+    return lax.convert_element_type(x * y + lax.convert_element_type(sums, np.float64), np.float32)
 
 
-def _block(k: int, shape: tuple[int, int], step: Step, x: Any, y: Any, total: Any) -> None:
-    """One block of the sums; ``x`` is [batch, K, M], so that a step reads lines of both."""
+def _block(k: int, shape: tuple[int, int], count: int, step: Step, *refs: Any) -> None:
+    """One block of the sums; left factors are [batch, K, M], so that a step reads lines of both."""
     from jax.experimental import pallas as pl
 
+    left, right, tables, total = refs[:count], refs[count : 2 * count], refs[2 * count : -1], refs[-1]
     batch, i, j = (pl.program_id(axis) for axis in range(3))
     rows, columns = (pl.ds(place * np.int32(size), size) for place, size in zip((i, j), shape, strict=True))
 
+    def lines(pair: int, at: Any) -> tuple[Any, Any]:
+        return left[pair][batch, at, rows][:, None], right[pair][batch, at, columns][None, :]
+
     def add(at: Any, sums: Any) -> Any:
-        return step(x[batch, at, rows][:, None], y[batch, at, columns][None, :], sums)
+        # A loop of known length counts in 64 bits.
+        return step(lax.convert_element_type(at, np.int32), lines, tables, sums)
 
     sums = lax.fori_loop(np.int32(0), np.int32(k), add, jnp.zeros(shape, np.float32))
     words = lax.bitcast_convert_type(sums, np.uint32)

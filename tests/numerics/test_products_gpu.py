@@ -9,9 +9,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from pto_jax.ir.dtypes import BF16, F8E4M3, F8E5M2, F16, DType
-from pto_jax.lowering import bits, products, products_gpu
+from pto_jax.ir.dtypes import BF16, F8E4M3, F8E5M2, F16, DType, dtype
+from pto_jax.lowering import bits, matrix_mx, products, products_gpu
 from pto_jax.lowering.words import x64
+
+E8M0 = dtype("f8e8m0")
 
 
 def fused(x: Any, y: Any, z: Any) -> Any:
@@ -65,44 +67,56 @@ def test_the_kernel_decodes_narrow_types(types: tuple[DType, DType]) -> None:
     np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
 
 
-@pytest.mark.parametrize("exponents", [(-140, 140), (-60, -40)])
-@pytest.mark.parametrize("shape", [(2, 16, 32, 16), (1, 33, 7, 70)])
-def test_the_kernel_of_wide_operands_is_the_fold(
-    shape: tuple[int, int, int, int], exponents: tuple[int, int]
+SCALED = [(F8E4M3, F8E5M2), (F8E5M2, F8E5M2), (dtype("f4e2m1x2"), dtype("f4e1m2x2"))]
+
+
+# Smaller scales make subnormal sums, which a CPU flushes where it interprets a kernel.
+@pytest.mark.parametrize("scales", [(80, 250), (120, 134)])
+@pytest.mark.parametrize("shape", [(2, 16, 64, 16), (1, 33, 39, 70), (3, 1, 5, 1)])
+@pytest.mark.parametrize(
+    "types", [SCALED[0], *(pytest.param(t, marks=pytest.mark.slow) for t in SCALED[1:])], ids=str
+)
+def test_the_kernel_of_scaled_elements_is_the_fold(
+    types: tuple[DType, DType], shape: tuple[int, int, int, int], scales: tuple[int, int]
 ) -> None:
-    batch, m, k, n = shape
-    rng = np.random.default_rng(0)
-
-    def scaled(*shape: int) -> NDArray[np.float64]:
-        """Elements of three fraction bits times powers of two, some infinite, NaN or a zero."""
-        values = np.ldexp(
-            rng.integers(8, 16, shape) * rng.choice([-1.0, 1.0], shape), rng.integers(*exponents, shape)
-        )
-        specials = rng.choice([0.0, -0.0, np.inf, np.nan], shape)
-        return np.where(rng.random(shape) < 0.01, specials, values)
-
+    (batch, m, k, n), rng = shape, np.random.default_rng(0)
+    groups, (left, right) = -(-k // 32), types
+    shapes = (batch, m, k), (batch, m, groups), (batch, k, n), (batch, groups, n)
+    limits = (0, 1 << left.bits), scales, (0, 1 << right.bits), scales
+    given = [rng.integers(*limit, size).astype(np.uint8) for limit, size in zip(limits, shapes, strict=True)]
+    # Else every sum is NaN.
+    given[0], given[2] = (
+        np.where(np.isnan(bits.value_table(d)[w]) & (rng.random(w.shape) < 0.98), 0, w).astype(np.uint8)
+        for w, d in zip(given[::2], types, strict=True)
+    )
     with x64():
-        x, y = jax.numpy.asarray(scaled(batch, m, k)), jax.numpy.asarray(scaled(batch, k, n))
-        singles = [bits.encode32(o) for o in (x, y)]
-        got = products_gpu.fold_wide(singles[0], singles[1], x, y, interpret=True)
-        wanted = products._careful(products.Precision(6, exact=True), *singles, x, y)
+        operands = [jax.numpy.asarray(w) for w in given]
+        got = products_gpu.fold_scaled(*operands, types=(*types, E8M0), group=32, interpret=True)
+        values = [
+            bits.value_table(d)[w]
+            * np.repeat(bits.value_table(E8M0)[s], 32, axis)[:, : w.shape[1], : w.shape[2]]
+            for w, s, d, axis in zip(given[::2], given[1::2], types, (2, 1), strict=True)
+        ]
+        wide = map(jax.numpy.asarray, values)
+        wanted = products._careful(products.Precision(6, exact=True), *operands[::2], *wide)
+        chosen = matrix_mx._fold((*types, E8M0))(*operands)
     np.testing.assert_array_equal(np.asarray(got), np.asarray(wanted))
+    np.testing.assert_array_equal(np.asarray(chosen), np.asarray(wanted))
 
 
-@pytest.mark.parametrize(("exact", "kernel"), [(True, True), (False, False)])
-def test_code_for_cuda_is_the_kernel_where_sums_of_wide_operands_round_once(
-    exact: bool, kernel: bool
-) -> None:
-    x, y = words((16, 16), 1, (120, 134)), words((16, 16), 2, (120, 134))
+def test_code_for_cuda_is_the_kernel_that_reads_the_words() -> None:
+    """Nothing of a scaled factor is decoded outside of the kernel."""
+    shapes = ((2, 16, 64), (2, 16, 2), (2, 64, 16), (2, 2, 16))
+    words = [np.zeros(shape, np.uint8) for shape in shapes]
 
-    def product(x: Any, y: Any) -> Any:
+    def product(*words: Any) -> Any:
         with x64():
-            both = bits.decode32(x), bits.decode32(y)
-            return products.fold(x, y, products.Precision(46, exact), wide=both)
+            return matrix_mx._fold((F8E4M3, F8E4M3, E8M0))(*words)
 
-    traced = jax.jit(product).trace(x, y)
-    text = str(traced.lower(lowering_platforms=("cuda",)).as_text())
-    assert ("pto_product" in text) == kernel and ("stablehlo.while" in text) != kernel
+    traced = jax.jit(product).trace(*words)
+    cuda = str(traced.lower(lowering_platforms=("cuda",)).as_text())
+    assert "pto_product" in cuda and "stablehlo.while" not in cuda
+    assert "2x64x16xf64" not in cuda and "2x64x16xui32" not in cuda
     assert "pto_product" not in str(traced.lower(lowering_platforms=("cpu",)).as_text())
 
 
