@@ -39,7 +39,7 @@ class ExampleCode:
 
     @property
     def problems(self) -> list[str]:
-        """What is above the promise for programs of one block, or above the committed table."""
+        """What is above the promise for all or for programs of one block, or above the committed table."""
         if self.error:
             return [self.error]
         exact, fast = self.launches["exact"], self.launches["fast"]
@@ -56,6 +56,10 @@ class ExampleCode:
             allowed = f"{limit['scratch']} bytes per byte"
             found.append(
                 f"scratch: {self.scratch} bytes for {self.arguments} of arguments, allowed {allowed}"
+            )
+        elif self.scratch > self.arguments and gpu_limits.above_arguments(self.name) is None:
+            found.append(
+                f"scratch: {self.scratch} bytes for {self.arguments} of arguments, more without a reason"
             )
         return found
 

@@ -1,7 +1,7 @@
 """Executing a GPU program on this machine: its instructions in the order that XLA scheduled them.
 
 Arrays are bytes here: what a kernel does with its buffers is in its code. Loops and conditionals are
-followed; what is no kernel of ours (sorts, library calls) is refused.
+followed; of library calls only products of integers are computed, others are refused.
 """
 
 from __future__ import annotations
@@ -15,14 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from .gpu_host import Host
-from .gpu_program import Program, Step
+from .gpu_library import product
+from .gpu_program import BYTES, Program, Step, shapes
 from .gpu_translation import Kernel, Refused
 
 #: The bytes of an array; of a tuple, its members.
 Buffer: TypeAlias = "NDArray[np.uint8] | tuple[Buffer, ...]"
 
-_BYTES = {"pred": 1, "token": 0, "s4": 1, "u4": 1, "f8e4m3fn": 1, "f8e5m2": 1, "bf16": 2}
-_ARRAY = re.compile(r"([a-z]\w*)\[([\d,]*)\](\{[^}]*\})?")
 #: Longer loops take minutes here.
 MAX_TRIPS = 4096
 
@@ -44,11 +43,13 @@ class Execution:
         values: dict[str, Buffer] = {}
         result: Buffer = ()
         for step in self.program.computations[name]:
-            values[step.name] = result_ = self._step(step, values, arguments)
+            values[step.name] = result_ = self._step(name, step, values, arguments)
             result = result_ if step.is_root else result
         return result
 
-    def _step(self, step: Step, values: dict[str, Buffer], arguments: Sequence[Buffer]) -> Buffer:
+    def _step(
+        self, computation: str, step: Step, values: dict[str, Buffer], arguments: Sequence[Buffer]
+    ) -> Buffer:
         operands = [values[n] for n in step.operands if n in values]
         match step.operation:
             case "parameter":
@@ -74,8 +75,47 @@ class Execution:
                 return self._computation(step.branches[which], [operands[1 + which]])
         if step.name in self._names:
             return self._launch(step, operands)
-        inside = {s.operation for s in self.program.computations.get(_called(step), ())} & {"sort"}
-        raise Refused("sort" if inside else step.operation)
+        if step.operation == "custom-call":
+            types = {s.name: s.type for s in self.program.computations[computation]}
+            return product(step, [types[n] for n in step.operands], [_flat(o)[0] for o in operands])
+        inside, members = self._sorting(step)
+        if inside is not None:
+            return self._sort(step, inside, [operands[i] if i is not None else () for i in members])
+        raise Refused(step.operation)
+
+    def _sorting(self, step: Step) -> tuple[Step | None, list[int | None]]:
+        """The sort that a step is, and which operand of the step each of its arrays is; None: none."""
+        if step.operation == "sort":
+            return step, list(range(len(step.operands)))
+        steps = self.program.computations.get(_called(step), ())
+        given = {s.name: int(s.arguments) for s in steps if s.operation == "parameter"}
+        found = next((s for s in steps if s.operation == "sort" and s.is_root), None)
+        return found, [given.get(n) for n in found.operands] if found is not None else []
+
+    def _sort(self, step: Step, inside: Step, operands: Sequence[Buffer]) -> Buffer:
+        """Kernels of a sort are named after it and sort its results in place, which begin as its operands.
+
+        A result that begins as no operand holds numbers of places, which the kernel makes.
+        """
+        own = re.sub(r"\W", "_", inside.name)
+        numbered = ((re.fullmatch(rf"{own}(?:__(\d+))?", name), name) for name in self.host.kernels)
+        launched = [name for _, name in sorted((int(m[1] or 0), name) for m, name in numbered if m)]
+        if not launched:
+            raise Refused("sort")
+        sizes = [prod(d) * width for _, d, width in shapes(step.type)]
+        results = [
+            np.array(_flat(o)[0]) if _flat(o) else np.zeros(size, np.uint8)
+            for o, size in zip(operands, sizes, strict=True)
+        ]
+        given = {id(b): b for o in operands for b in _flat(o)}
+        for name in launched:
+            kernel = self.host.kernels[name]
+            if kernel.uses[: len(given)] != ("unused",) * len(given):
+                raise Refused("a sort that reads its operands")
+            if len(kernel.uses) != len(given) + len(results):
+                raise Refused(f"a sort of {len(kernel.uses)} buffers")
+            self.host.run(name, [*given.values(), *results])
+        return tuple(results) if step.type.startswith("(") else results[0]
 
     def _loop(self, step: Step, state: Buffer) -> Buffer:
         body, condition = step.computation("body"), step.computation("condition")
@@ -168,23 +208,12 @@ def _body(program: Program, step: Step) -> str:
     return "\n".join(lines)
 
 
-def shapes(type_: str) -> list[tuple[str, tuple[int, ...], int]]:
-    """Element type, dimensions and bytes per element of the arrays of a type."""
-    text = re.sub(r"/\*.*?\*/", "", type_)
-    found = []
-    for name, dims, _ in _ARRAY.findall(text):
-        width = _BYTES.get(name) if name in _BYTES else int(name.lstrip("fsuc")) // 8
-        assert width is not None
-        found.append((name, tuple(int(d) for d in dims.split(",") if d), width))
-    return found
-
-
 def constant(step: Step) -> NDArray[np.uint8]:
     """The bytes of a constant, where XLA has written all of it."""
     ((name, dims, width),) = shapes(step.type)
     kind = {"p": "?", "s": f"i{width}", "u": f"u{width}", "f": f"f{width}"}.get(name[0])
     words = re.findall(r"[^\s{},]+", step.arguments)
-    if kind is None or name in _BYTES.keys() - {"pred"} or len(words) != prod(dims):
+    if kind is None or name in BYTES.keys() - {"pred"} or len(words) != prod(dims):
         raise Refused(f"constant {step.type}")
     if kind == "?":
         values: list[float] = [w in ("true", "1") for w in words]

@@ -40,3 +40,9 @@ def example(name: str) -> dict[str, float]:
     """Of a shipped example: launches in "exact" and "fast" numerics, and "scratch" per byte of arguments."""
     limits: dict[str, float] = table()["examples"].get(name, {"exact": 1, "fast": 1, "scratch": 0.0})
     return limits
+
+
+def above_arguments(name: str) -> str | None:
+    """Why a shipped example needs more scratch memory than its arguments take; None for one that may not."""
+    reason: str | None = table()["above_arguments"].get(name)
+    return reason

@@ -11,6 +11,9 @@ KERNELS = frozenset(
     "fusion custom-call sort copy copy-start dynamic-update-slice dynamic-slice transpose reduce concatenate "
     "scatter gather memset".split()
 )
+#: Bytes of an element of the types whose names do not say it.
+BYTES = {"pred": 1, "token": 0, "s4": 1, "u4": 1, "f8e4m3fn": 1, "f8e5m2": 1, "bf16": 2}
+_ARRAY = re.compile(r"([a-z]\w*)\[([\d,]*)\](\{[^}]*\})?")
 _HEAD = re.compile(r"^(ENTRY )?%?([\w.\-]+) \(.*\) -> .* \{$")
 _LINE = re.compile(r"^  (ROOT )?%?([\w.\-]+) = (.*)$")
 _NAMES = re.compile(r"%([\w.\-]+)")
@@ -104,6 +107,24 @@ def _step(root: str | None, name: str, rest: str) -> Step:
     return Step(
         name, type_, operation, tuple(_NAMES.findall(arguments)), arguments, attributes, root is not None
     )
+
+
+def shapes(type_: str) -> list[tuple[str, tuple[int, ...], int]]:
+    """Element type, dimensions and bytes per element of the arrays of a type."""
+    text = re.sub(r"/\*.*?\*/", "", type_)
+    found = []
+    for name, dims, _ in _ARRAY.findall(text):
+        width = BYTES.get(name) if name in BYTES else int(name.lstrip("fsuc")) // 8
+        assert width is not None
+        found.append((name, tuple(int(d) for d in dims.split(",") if d), width))
+    return found
+
+
+def layout(type_: str) -> tuple[int, ...]:
+    """The dimensions of the one array of a type from the outermost in memory to the innermost."""
+    ((_, dims, order),) = _ARRAY.findall(type_)
+    inner_first = [int(i) for i in re.findall(r"\d+", order)]
+    return tuple(reversed(inner_first)) if inner_first else tuple(range(len(dims.split(","))))
 
 
 def _closed(text: str, start: int) -> int:

@@ -43,8 +43,19 @@ _PLAIN = {
     " %f = bitcast double %e to i64\n %g = and i64 %f, -4294967296\n %h = load i64, ptr @coarse\n"
     " %i = add i64 %g, %h\n %j = bitcast i64 %i to double\n ret double %j\n}\n",
 }
-#: The lane that a shuffle reads, from its own lane and the distance; one beyond the warp reads itself.
-_SHUFFLES = {"down": "add", "up": "sub", "bfly": "xor"}
+#: The lane that a shuffle reads, from its own lane and the distance or the lane of the warp that is told;
+#: one beyond the warp reads itself.
+_SHUFFLES = {
+    "down": " %other = add i32 %t, %distance\n",
+    "up": " %other = sub i32 %t, %distance\n",
+    "bfly": " %other = xor i32 %t, %distance\n",
+    "idx": " %first = and i32 %t, -32\n %lane = and i32 %distance, 31\n %other = or i32 %first, %lane\n",
+}
+#: Reductions over a warp: how two numbers become one.
+_REDUCTIONS = {
+    name: f" %both = call i32 @llvm.{function}.i32(i32 %so_far, i32 %next)\n"
+    for name, function in {"min": "smin", "max": "smax", "umin": "umin", "umax": "umax"}.items()
+} | {name: f" %both = {name} i32 %so_far, %next\n" for name in ("add", "and", "or", "xor")}
 _BARRIERS = """@pto_block = global [32 x i8] zeroinitializer, align 8
 @pto_warps = global [32 x [32 x i8]] zeroinitializer, align 8
 @pto_exchange = global [1024 x i32] zeroinitializer
@@ -64,8 +75,7 @@ define void @pto_warp_barrier(i32 %t) {
  %own = getelementptr [1024 x i32], ptr @pto_exchange, i32 0, i32 %t
  store i32 %v, ptr %own
  call void @pto_warp_barrier(i32 %t)
- %other = {operation} i32 %t, %distance
- %changed = xor i32 %other, %t
+{other} %changed = xor i32 %other, %t
  %same = icmp ult i32 %changed, 32
  %from = select i1 %same, i32 %other, i32 %t
  %place = getelementptr [1024 x i32], ptr @pto_exchange, i32 0, i32 %from
@@ -74,8 +84,34 @@ define void @pto_warp_barrier(i32 %t) {
  ret i32 %r
 }}
 """
-    for name, operation in _SHUFFLES.items()
+    for name, other in _SHUFFLES.items()
 )
+_WARP_REDUCTIONS = {
+    name: f"""define i32 @pto_reduce_{name}(i32 %t, i32 %v) {{
+entry:
+ %own = getelementptr [1024 x i32], ptr @pto_exchange, i32 0, i32 %t
+ store i32 %v, ptr %own
+ call void @pto_warp_barrier(i32 %t)
+ %first = and i32 %t, -32
+ br label %lane
+lane:
+ %i = phi i32 [ 1, %entry ], [ %i1, %lane ]
+ %so_far = phi i32 [ %v, %entry ], [ %both, %lane ]
+ %turned = xor i32 %i, %t
+ %within = and i32 %turned, 31
+ %from = or i32 %first, %within
+ %place = getelementptr [1024 x i32], ptr @pto_exchange, i32 0, i32 %from
+ %next = load i32, ptr %place
+{combine} %i1 = add i32 %i, 1
+ %more = icmp slt i32 %i1, 32
+ br i1 %more, label %lane, label %done
+done:
+ call void @pto_warp_barrier(i32 %t)
+ ret i32 %both
+}}
+"""
+    for name, combine in _REDUCTIONS.items()
+}
 _HEAD = re.compile(r"define ptx_kernel void @\"?([^\"(]+)\"?\((.*?)\) (?:local_unnamed_addr )?#\d+")
 
 
@@ -150,7 +186,7 @@ def kernels(text: str, grids: Mapping[str, int] | None = None) -> list[Kernel]:
         if attribute is not None and threads == 1:
             threads = int(required.get(attribute[1], 1))
         uses = tuple(map(_use, re.split(r",\s*(?=ptr )", head[2])))
-        meets = any(word in part for word in ("barrier.cta", "barrier0", "shfl", "bar.warp"))
+        meets = any(word in part for word in ("barrier.cta", "barrier0", "shfl", "bar.warp", "redux"))
         found.append(Kernel(head[1], uses, blocks, threads, meets))
     return found
 
@@ -180,7 +216,9 @@ def translated(text: str, found: Sequence[Kernel]) -> str:
     text = re.sub(r"^attributes #\d+ = .*\n", "", text, flags=re.M)
     text = _as_functions(_without_assembly(text), found)
     text, used = _intrinsics(text)
-    return text + "".join(_PLAIN[name] for name in used) + _BARRIERS + _TRANSFERS + "".join(map(_run, found))
+    called = [f for name, f in _WARP_REDUCTIONS.items() if f"@pto_reduce_{name}(" in text]
+    parts = [text, *(_PLAIN[name] for name in used), _BARRIERS, *called, _TRANSFERS, *map(_run, found)]
+    return "".join(parts)
 
 
 def _without_assembly(text: str) -> str:
@@ -222,7 +260,9 @@ def _as_functions(text: str, found: Sequence[Kernel]) -> str:
         "call void @pto_warp_barrier(i32 %pto_thread)",
         text,
     )
-    shuffle = r"i32 @llvm\.nvvm\.shfl\.sync\.(down|up|bfly)\.i32\(i32 -1, (i32 \S+), (i32 \S+), i32 \d+\)"
+    reduction = r"i32 @llvm\.nvvm\.redux\.sync\.(\w+)\((i32 \S+), i32 -1\)"
+    text = re.sub(call + reduction, r"call i32 @pto_reduce_\1(i32 %pto_thread, \2)", text)
+    shuffle = r"i32 @llvm\.nvvm\.shfl\.sync\.(down|up|bfly|idx)\.i32\(i32 -1, (i32 \S+), (i32 \S+), i32 \d+\)"
     return re.sub(call + shuffle, r"call i32 @pto_shuffle_\1(i32 %pto_thread, \2, \3)", text)
 
 

@@ -91,7 +91,10 @@ def test_the_kernel_of_scaled_elements_is_the_fold(
     )
     with x64():
         operands = [jax.numpy.asarray(w) for w in given]
-        got = products_gpu.fold_scaled(*operands, types=(*types, E8M0), group=32, interpret=True)
+        x, x_scales, y, y_scales = operands
+        got = products_gpu.fold_scaled(
+            x, x_scales, y, y_scales, types=(*types, E8M0), group=32, interpret=True
+        )
         values = [
             bits.value_table(d)[w]
             * np.repeat(bits.value_table(E8M0)[s], 32, axis)[:, : w.shape[1], : w.shape[2]]

@@ -19,8 +19,9 @@ from pto_jax.testing import gpu_code, gpu_findings, gpu_limits, gpu_program, gpu
 from pto_jax.testing.differential import make_case
 from pto_jax.testing.gpu_constants import respelled
 from pto_jax.testing.gpu_examples import ExampleCode
-from pto_jax.testing.gpu_execution import constant, shapes
+from pto_jax.testing.gpu_execution import constant
 from pto_jax.testing.gpu_findings import Finding
+from pto_jax.testing.gpu_program import shapes
 from pto_jax.testing.gpu_target import Code
 from pto_jax.testing.gpu_translation import Kernel, Refused, kernels, translated
 
@@ -312,6 +313,18 @@ def test_an_example_keeps_its_promises(
     assert str(code).startswith(f"softmax [h100]: launches {exact} exact, {fast} fast; scratch ")
 
 
+def test_scratch_memory_above_the_arguments_needs_a_reason(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(gpu_limits, "example", lambda name: {"exact": 9, "fast": 9, "scratch": 2.0})
+    code = ExampleCode("softmax", "h100", 1, {"exact": 9, "fast": 9}, 101, 100)
+    assert code.problems == ["scratch: 101 bytes for 100 of arguments, more without a reason"]
+    monkeypatch.setattr(gpu_limits, "above_arguments", lambda name: "records are wider than values")
+    assert not code.problems
+
+
 def test_every_shipped_example_has_limits() -> None:
-    assert set(gpu_limits.table()["examples"]) == set(EXAMPLES)
+    table = gpu_limits.table()
+    assert set(table["examples"]) == set(EXAMPLES)
+    above = {name for name, limits in table["examples"].items() if limits["scratch"] > 1}
+    assert above == table["above_arguments"].keys()
+    assert all(len(reason) > 20 for reason in table["above_arguments"].values())
     assert ExampleCode("softmax", "h100", 1, error="TypeError: x").problems == ["TypeError: x"]
