@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
+from ...ir.dtypes import F32
 from ...ir.types import PartitionViewType, TensorViewType, TileType, Type
 from ...profiles import Profile
 from ..declare import AttrMap, Constraint, Finding, Operand, Site
 from .communication import DIALECT
+from .forbid import Types, assign, forbid, give, present, retile
 
 #: The views of all ranks, in the form that lists them.
 MEMBERS = Operand("members", "in", "gm", None, optional=True, note="views of all ranks, in their order")
@@ -26,7 +28,16 @@ def shown(dims: tuple[int | None, ...]) -> str:
 def known_extents(*names: str, open_windows: bool = False) -> Constraint:
     """Extents stand in the types and are positive; those of windows may be open where ``open_windows``."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+        t = types.get(names[0])
+        if not isinstance(t, PartitionViewType):
+            return False
+        opened = TensorViewType((None, *t.dims[1:]), t.dtype) if open_windows else _opened(t)
+        types.update(dict.fromkeys(names if open_windows else names[:1], opened))
+        return True
+
+    @forbid("extents", "known positive extents", source=DIALECT, invalid_if=breaks)
+    def rule(site: Site) -> Iterator[Finding]:
         for name in names:
             t = site.types.get(name)
             dims = _dims(t)
@@ -37,15 +48,7 @@ def known_extents(*names: str, open_windows: bool = False) -> Constraint:
                 also = "; or ? in a partition_tensor_view" if open_windows else ""
                 yield name, f"{name} has extents {shown(dims)}; allowed: known positive ones{also}"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types.get(names[0])
-        if not isinstance(t, PartitionViewType):
-            return False
-        opened = TensorViewType((None, *t.dims[1:]), t.dtype) if open_windows else _opened(t)
-        types.update(dict.fromkeys(names if open_windows else names[:1], opened))
-        return True
-
-    return Constraint("extents", "known positive extents", check, source=DIALECT, breaks=breaks)
+    return rule
 
 
 def _opened(t: PartitionViewType) -> PartitionViewType:
@@ -55,45 +58,39 @@ def _opened(t: PartitionViewType) -> PartitionViewType:
 def equal_extents(a: str, b: str) -> Constraint:
     """Two views have one shape, open in the same places."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid(
+        "shape-equal",
+        f"{a} and {b} have one shape",
+        source=DIALECT,
+        invalid_if=give(b, PartitionViewType((2, 64), F32)),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         first, second = _dims(site.types.get(a)), _dims(site.types.get(b))
         if first is not None and second is not None and first != second:
             yield b, f"{b} has extents {shown(second)}, {a} has {shown(first)}; allowed: equal ones"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types.get(b)
-        if not isinstance(t, PartitionViewType):
-            return False
-        types[b] = replace(t, dims=(2, 64))
-        return True
-
-    return Constraint("shape-equal", f"{a} and {b} have one shape", check, source=DIALECT, breaks=breaks)
+    return rule
 
 
 def second_tile(first: str, second: str = "pong") -> Constraint:
     """The second staging tile has the type of the first one."""
+    taller = retile(second, rows=2, v_row=2)
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid(f"{second}-type", f"{second} has the type of {first}", source=DIALECT, invalid_if=taller)
+    def rule(site: Site) -> Iterator[Finding]:
         a, b = site.types.get(first), site.types.get(second)
         if isinstance(a, TileType) and isinstance(b, TileType) and a != b:
             yield second, f"{second} is {b}, {first} is {a}; allowed: equal types"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        t = types.get(second)
-        if not isinstance(t, TileType):
-            return False
-        types[second] = replace(t, rows=2, v_row=2)
-        return True
-
-    return Constraint(
-        f"{second}-type", f"{second} has the type of {first}", check, source=DIALECT, breaks=breaks
-    )
+    return rule
 
 
 def group_members(view: str, *, same_type: bool) -> Constraint:
     """All ranks have views of one type, and the root is one of them."""
+    outside = present("members", assign(root=9))
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid("group-members", "views of one type, and a root", source=DIALECT, invalid_if=outside)
+    def rule(site: Site) -> Iterator[Finding]:
         views, root = site.op.group("members"), site.attrs.get("root")
         if not views:
             if "group" not in site.values:
@@ -109,10 +106,4 @@ def group_members(view: str, *, same_type: bool) -> Constraint:
         if isinstance(root, int) and not 0 <= root < len(views):
             yield None, f"root = {root} of {len(views)} ranks; allowed: 0 to {len(views) - 1}"
 
-    def breaks(types: dict[str, Type], attrs: AttrMap, profile: Profile) -> bool:
-        if "members" not in types:
-            return False
-        attrs["root"] = 9
-        return True
-
-    return Constraint("group-members", "views of one type, and a root", check, source=DIALECT, breaks=breaks)
+    return rule

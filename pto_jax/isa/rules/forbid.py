@@ -121,6 +121,16 @@ def assign(**values: Any) -> Breaker:
     return breaks
 
 
+def where(there: Callable[[Types, AttrMap], bool], breaker: Breaker) -> Breaker:
+    """What a breaker does, for samples of which something holds."""
+    return lambda types, attrs, profile: there(types, attrs) and breaker(types, attrs, profile)
+
+
+def present(name: str, breaker: Breaker) -> Breaker:
+    """What a breaker does, for samples that have an operand or an attribute of a name."""
+    return where(lambda types, attrs: name in types or name in attrs, breaker)
+
+
 def first_tile(names: tuple[str, ...], change: Callable[[TileType], TileType | None]) -> Breaker:
     """The first of some tiles that can be changed is."""
     edits = [edit(name, change) for name in names]

@@ -12,7 +12,7 @@ from ..changes import Change
 from ..declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, PipeRule, Site
 from ..traits import PLAIN, Traits
 from .constraints import place
-from .forbid import Types, assign, edit, forbid
+from .forbid import Types, assign, edit, forbid, present
 from .handles import NOT_EXECUTED, Shown, custom, number_in
 from .typesets import TypeTable
 
@@ -127,7 +127,13 @@ def base_given(site: Site) -> Iterator[Finding]:
 def half_given(tile: str) -> Constraint:
     """The operand aiv_subblockid goes with halves of tiles in vec."""
 
-    def check(site: Site) -> Iterator[Finding]:
+    @forbid(
+        "half-given",
+        "aiv_subblockid with split 1 to 4 and a vec tile",
+        source=DIALECT,
+        invalid_if=present("aiv_subblockid", assign(split=0)),
+    )
+    def rule(site: Site) -> Iterator[Finding]:
         if "aiv_subblockid" not in site.values:
             return
         if site.attrs.get("split") == 0:
@@ -138,31 +144,14 @@ def half_given(tile: str) -> Constraint:
         elif t.loc != Loc.VEC:
             yield "aiv_subblockid", f"aiv_subblockid with a {t.loc.name.lower()} tile; allowed: vec"
 
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-        if "aiv_subblockid" not in types:
-            return False
-        attrs["split"] = 0
-        return True
-
-    return Constraint(
-        "half-given",
-        "aiv_subblockid with split 1 to 4 and a vec tile",
-        check,
-        source=DIALECT,
-        breaks=breaks,
-    )
-
-
-def _static_result(types: Types, attrs: AttrMap, profile: Profile) -> bool:
-    full = edit("result", lambda t: t.with_valid(t.rows, t.cols))
-    return "valid_row" in types and full(types, attrs, profile)
+    return rule
 
 
 @forbid(
     "valid-dynamic",
     "with valid_row and valid_col the result has v_row=? and v_col=?",
     source=DIALECT,
-    invalid_if=_static_result,
+    invalid_if=present("valid_row", edit("result", lambda t: t.with_valid(t.rows, t.cols))),
 )
 def dynamic_result(site: Site) -> Iterator[Finding]:
     """Run-time valid sizes need a type that leaves both open, and the other way round."""
