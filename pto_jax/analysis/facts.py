@@ -12,20 +12,10 @@ from ..ir.types import GlobalLayout, PtrType, TileType
 from ..isa import views
 from ..isa.effects import aliased, placed, traits_of
 from ..isa.issue import loc_of
+from . import lattices
 from .addresses import Bytes, window_of
 from .constant_folding import fold_op
 from .dataflow import Forward
-from .lattices import (
-    NOTHING,
-    Fact,
-    Facts,
-    OperandFacts,
-    PointerFact,
-    TileFact,
-    ViewFact,
-    fact_of,
-    operand_facts,
-)
 
 #: The number that an operation yields when others are known, None where it is not.
 Fold: TypeAlias = Callable[[Op, Mapping[str, Any]], Any]
@@ -55,11 +45,11 @@ class FunctionFacts:
 
     function: Function
     entered: Entered
-    _by_operation: Mapping[int, OperandFacts] = field(repr=False)
+    _by_operation: Mapping[int, lattices.OperandFacts] = field(repr=False)
 
-    def of(self, op: Op) -> OperandFacts:
+    def of(self, op: Op) -> lattices.OperandFacts:
         """What is known of the operands of one of the function's operations."""
-        return self._by_operation.get(id(op), NOTHING)
+        return self._by_operation.get(id(op), lattices.NOTHING)
 
     def bytes_of(self, op: Op, value: Value) -> Bytes | None:
         """The bytes of a tile that an operation names; a handle of unknown origin has bytes of its own."""
@@ -83,11 +73,11 @@ def solve(
 
     ``operands`` gives what the operands of its operations stand for; ``fold`` computes with known numbers.
     """
-    problem, facts = _Problem(entered.prefix, operands, fold), Facts()
+    problem, facts = _Problem(entered.prefix, operands, fold), lattices.Facts()
     for value in function.args:
         facts.define(value)
         if isinstance(value.type, PtrType):
-            facts[value.name] = PointerFact(value.name, 0)
+            facts[value.name] = lattices.PointerFact(value.name, 0)
     for name, number in entered.numbers:
         facts[name] = number
     for name, where in entered.bytes:
@@ -101,11 +91,11 @@ def _own_bytes(value: Value, prefix: str) -> Bytes | None:
     return None if loc is None else Bytes(prefix + value.name, loc)
 
 
-def _with_bytes(fact: Fact | None, where: Bytes | None) -> TileFact:
-    return TileFact(fact.valid if isinstance(fact, TileFact) else None, where)
+def _with_bytes(fact: lattices.Fact | None, where: Bytes | None) -> lattices.TileFact:
+    return lattices.TileFact(fact.valid if isinstance(fact, lattices.TileFact) else None, where)
 
 
-class _Problem(Forward[Facts]):
+class _Problem(Forward[lattices.Facts]):
     """The dataflow problem of one function; ``solution`` has the facts of every operation's operands."""
 
     def __init__(self, prefix: str, operands: Operands, fold: Fold) -> None:
@@ -113,12 +103,12 @@ class _Problem(Forward[Facts]):
         self.prefix = prefix
         self.operands = operands
         self.fold = fold
-        self.solution: dict[int, OperandFacts] = {}
+        self.solution: dict[int, lattices.OperandFacts] = {}
         self._placements: dict[int, int] = {}
 
-    def transfer(self, op: Op, state: Facts) -> None:
+    def transfer(self, op: Op, state: lattices.Facts) -> None:
         """Define the results, with what the operation says of them and of handles that it changes."""
-        known = self.solution[id(op)] = operand_facts((*op.ins, *op.outs), state)
+        known = self.solution[id(op)] = lattices.operand_facts((*op.ins, *op.outs), state)
         for value in op.results:
             state.define(value)
         number = self.fold(op, known.numbers)
@@ -136,8 +126,8 @@ class _Problem(Forward[Facts]):
         self,
         targets: Sequence[Value],
         sources: Sequence[Value],
-        here: Facts,
-        there: Facts,
+        here: lattices.Facts,
+        there: lattices.Facts,
         *,
         carried: bool = False,
     ) -> None:
@@ -151,20 +141,20 @@ class _Problem(Forward[Facts]):
             if where is not None:
                 facts[i] = _with_bytes(fact, None if carried else where)
         for target, fact in zip_longest(targets, facts):
-            there[target.name] = fact if fact is not None else fact_of(target.type)
+            there[target.name] = fact if fact is not None else lattices.fact_of(target.type)
 
-    def at_least_once(self, op: Op, state: Facts) -> bool:
+    def at_least_once(self, op: Op, state: lattices.Facts) -> bool:
         """Whether the bounds of a loop are known and apart."""
         return executes(op, self.solution[id(op)])
 
-    def _bytes(self, value: Value, state: Facts) -> Bytes | None:
+    def _bytes(self, value: Value, state: lattices.Facts) -> Bytes | None:
         fact = state[value.name]
-        known = fact.bytes if isinstance(fact, TileFact) else None
+        known = fact.bytes if isinstance(fact, lattices.TileFact) else None
         return known or _own_bytes(value, self.prefix)
 
     # -- operations ----------------------------------------------------------------------------------
 
-    def _place(self, op: Op, known: OperandFacts, state: Facts) -> None:
+    def _place(self, op: Op, known: lattices.OperandFacts, state: lattices.Facts) -> None:
         handle, address = placed(op) or (None, None)
         placement = traits_of(op).placement
         if handle is None or placement is None or not isinstance(handle.type, TileType):
@@ -179,21 +169,23 @@ class _Problem(Forward[Facts]):
         valid = (t.v_row if t.v_row is not None else row, t.v_col if t.v_col is not None else col)
         # Sizes may be arrays, which have no one truth value: what is new is what the type leaves open.
         says_more = any(s is None and v is not None for s, v in zip(t.valid, valid, strict=True))
-        state[handle.name] = TileFact(valid if says_more else None, where)
+        state[handle.name] = lattices.TileFact(valid if says_more else None, where)
 
-    def _resize(self, op: Op, resized: str, known: OperandFacts, state: Facts) -> None:
+    def _resize(self, op: Op, resized: str, known: lattices.OperandFacts, state: lattices.Facts) -> None:
         values = self.operands(op)
         if values:
             row, col = (known.number(values[n]) for n in ("valid_row", "valid_col"))
             handle = values[resized]
             fact = state[handle.name]
-            state[handle.name] = TileFact((row, col), fact.bytes if isinstance(fact, TileFact) else None)
+            state[handle.name] = lattices.TileFact(
+                (row, col), fact.bytes if isinstance(fact, lattices.TileFact) else None
+            )
 
     def _order(self, op: Op) -> int:
         """The number of an operation that places a tile; the first pass meets them in the text's order."""
         return self._placements.setdefault(id(op), len(self._placements) + 1)
 
-    def _alias(self, op: Op, known: OperandFacts, state: Facts) -> None:
+    def _alias(self, op: Op, known: lattices.OperandFacts, state: lattices.Facts) -> None:
         alias, pair = traits_of(op).alias, aliased(op)
         if alias is None or pair is None:
             return
@@ -206,23 +198,23 @@ class _Problem(Forward[Facts]):
         elif op.name == views.MAKE_TENSOR_VIEW:
             layout = op.attrs.get("layout")
             sizes = _extents(op, made, "shape", known)
-            state[made.name] = ViewFact(sizes, layout if isinstance(layout, GlobalLayout) else None)
+            state[made.name] = lattices.ViewFact(sizes, layout if isinstance(layout, GlobalLayout) else None)
         elif op.name == views.PARTITION_VIEW:
             sizes = _extents(op, made, "sizes", known)
-            state[made.name] = ViewFact(sizes, known.layouts.get(source.name))
+            state[made.name] = lattices.ViewFact(sizes, known.layouts.get(source.name))
         elif op.name == views.ADDPTR:
             pointer, offset = known.pointers.get(source.name), known.number(next(iter(op.ins[1:]), None))
             if pointer is not None and offset is not None:
-                state[made.name] = PointerFact(pointer.base, pointer.offset + offset)
+                state[made.name] = lattices.PointerFact(pointer.base, pointer.offset + offset)
 
 
-def executes(loop: Op, known: OperandFacts) -> bool:
+def executes(loop: Op, known: lattices.OperandFacts) -> bool:
     """Whether a loop with bounds certainly executes its body."""
     lower, upper = (known.number(next(iter(loop.group(name)), None)) for name in ("lb", "ub"))
     return isinstance(lower, int) and isinstance(upper, int) and lower < upper
 
 
-def _extents(op: Op, made: Value, group: str, known: OperandFacts) -> tuple[int | None, ...]:
+def _extents(op: Op, made: Value, group: str, known: lattices.OperandFacts) -> tuple[int | None, ...]:
     numbers = [known.numbers.get(v.name) for v in op.group(group)]
     static = views.extents(made.type, len(numbers)) or ()
     return tuple(d if d is not None else k for d, k in zip(static, numbers, strict=False))

@@ -6,50 +6,29 @@ from enum import IntEnum
 from typing import TypeVar
 
 from ..errors import ArgumentError, ParseError
+from ..ir import types
 from ..ir.dtypes import F32, I1, INDEX, DType, dtype as find_element, find_dtype
-from ..ir.types import (
-    AddressSpace,
-    BLayout,
-    Compact,
-    Loc,
-    LocalArrayType,
-    MemRefType,
-    MultiTileType,
-    OpaqueType,
-    Pad,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    SLayout,
-    StructType,
-    TensorViewType,
-    TileType,
-    Type,
-    UnknownType,
-    VectorType,
-    element_order,
-)
 from .places import fail
 
 E = TypeVar("E", bound=IntEnum)
 _TYPES = (
-    TileType,
-    ScalarType,
-    PtrType,
-    TensorViewType,
-    PartitionViewType,
-    MemRefType,
-    VectorType,
-    OpaqueType,
-    MultiTileType,
-    LocalArrayType,
-    StructType,
-    UnknownType,
+    types.TileType,
+    types.ScalarType,
+    types.PtrType,
+    types.TensorViewType,
+    types.PartitionViewType,
+    types.MemRefType,
+    types.VectorType,
+    types.OpaqueType,
+    types.MultiTileType,
+    types.LocalArrayType,
+    types.StructType,
+    types.UnknownType,
 )
 _PYTHON: dict[object, DType] = {int: INDEX, float: F32, bool: I1}
 
 
-def as_type(given: object, what: str = "type") -> Type:
+def as_type(given: object, what: str = "type") -> types.Type:
     """A type of the IR: itself, an element type (a scalar), ``int`` (index), ``float`` (f32) or text.
 
     >>> str(as_type("index")), str(as_type("!pto.ptr<bf16>")), str(as_type(float))
@@ -58,16 +37,16 @@ def as_type(given: object, what: str = "type") -> Type:
     if isinstance(given, _TYPES):
         return given
     if isinstance(given, DType):
-        return ScalarType(given)
+        return types.ScalarType(given)
     if isinstance(given, type) and given in _PYTHON:
-        return ScalarType(_PYTHON[given])
+        return types.ScalarType(_PYTHON[given])
     if not isinstance(given, str):
         fail(f"{what}: found {given!r}; allowed: a type (pto.ptr('f32'), 'index', '!pto.ptr<f32>' ...)")
     element = find_dtype(given)
-    return ScalarType(element) if element is not None else _parsed(given, what)
+    return types.ScalarType(element) if element is not None else _parsed(given, what)
 
 
-def _parsed(text: str, what: str) -> Type:
+def _parsed(text: str, what: str) -> types.Type:
     from ..text.lexer import Cursor
     from ..text.types import TypeReader
 
@@ -89,22 +68,22 @@ def element(given: str | DType, what: str = "element type") -> DType:
         fail(f"{what}: {error}")
 
 
-def ptr(dtype: str | DType, space: str | AddressSpace = AddressSpace.GM) -> PtrType:
+def ptr(dtype: str | DType, space: str | types.AddressSpace = types.AddressSpace.GM) -> types.PtrType:
     """The type of a pointer, by default into global memory; BuildError for an unknown element type or space.
 
     >>> str(ptr("f32"))
     'ptr<f32>'
     """
-    return PtrType(element(dtype), member(AddressSpace, space, "space"))
+    return types.PtrType(element(dtype), member(types.AddressSpace, space, "space"))
 
 
-def tensor_view(dtype: str | DType, *dims: int | None) -> TensorViewType:
+def tensor_view(dtype: str | DType, *dims: int | None) -> types.TensorViewType:
     """The type of a view of global memory; None marks an extent known at run time.
 
     >>> str(tensor_view("f16", None, 128))
     'tensor_view<?x128xf16>'
     """
-    return TensorViewType(dims, element(dtype))
+    return types.TensorViewType(dims, element(dtype))
 
 
 def member(cls: type[E], given: object, what: str) -> E:
@@ -144,14 +123,14 @@ def tile_type(
     rows: int,
     cols: int,
     *,
-    loc: str | Loc = Loc.VEC,
+    loc: str | types.Loc = types.Loc.VEC,
     valid: tuple[int | None, int | None] | None = None,
-    blayout: str | BLayout | None = None,
-    slayout: str | SLayout | None = None,
+    blayout: str | types.BLayout | None = None,
+    slayout: str | types.SLayout | None = None,
     fractal: int | None = None,
-    pad: str | Pad = Pad.NULL,
-    compact: str | Compact = Compact.NULL,
-) -> TileType:
+    pad: str | types.Pad = types.Pad.NULL,
+    compact: str | types.Compact = types.Compact.NULL,
+) -> types.TileType:
     """The type of a tile; without layouts it has the element order that its place asks for.
 
     ``valid`` has None for sizes known at run time.
@@ -159,13 +138,13 @@ def tile_type(
     >>> tile_type("f16", 32, 64, loc="mat").layout, tile_type("f16", 32, 64).layout
     ('NZ', 'ND')
     """
-    place = member(Loc, loc, "loc")
+    place = member(types.Loc, loc, "loc")
     for what, size in (("rows", rows), ("cols", cols)):
         if not isinstance(size, int) or isinstance(size, bool) or size < 1:
             fail(f"{what}: found {size!r}; allowed: a positive Python integer")
     outer, inner, size_of_box = _order(place, blayout, slayout)
     v_row, v_col = (rows, cols) if valid is None else valid
-    return TileType(
+    return types.TileType(
         element(dtype),
         rows,
         cols,
@@ -175,20 +154,20 @@ def tile_type(
         outer,
         inner,
         size_of_box if fractal is None else fractal,
-        member(Pad, pad, "pad"),
-        member(Compact, compact, "compact"),
+        member(types.Pad, pad, "pad"),
+        member(types.Compact, compact, "compact"),
     )
 
 
 def _order(
-    place: Loc, blayout: str | BLayout | None, slayout: str | SLayout | None
-) -> tuple[BLayout, SLayout, int]:
+    place: types.Loc, blayout: str | types.BLayout | None, slayout: str | types.SLayout | None
+) -> tuple[types.BLayout, types.SLayout, int]:
     """Element order and bytes of a box: as given, else as the place asks for."""
-    outer, inner, box = element_order(place)
+    outer, inner, box = types.element_order(place)
     if blayout is not None or slayout is not None:
-        outer, inner = BLayout.ROW_MAJOR, SLayout.NONE_BOX
+        outer, inner = types.BLayout.ROW_MAJOR, types.SLayout.NONE_BOX
     if blayout is not None:
-        outer = member(BLayout, blayout, "blayout")
+        outer = member(types.BLayout, blayout, "blayout")
     if slayout is not None:
-        inner = member(SLayout, slayout, "slayout")
+        inner = member(types.SLayout, slayout, "slayout")
     return outer, inner, box

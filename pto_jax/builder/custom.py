@@ -7,19 +7,9 @@ from dataclasses import replace
 from typing import Any, NoReturn
 
 from .. import isa
+from ..ir import types
 from ..ir.dtypes import F32, I1, I64, INDEX, DType
 from ..ir.program import AttrValue
-from ..ir.types import (
-    AddressSpace,
-    PartitionViewType,
-    Pipe,
-    PipeEventType,
-    PtrType,
-    ScalarType,
-    TensorViewType,
-    TileType,
-    Type,
-)
 from ..isa.bind import accepts
 from ..text.format_items import (
     AnyOrderItem,
@@ -39,7 +29,7 @@ from .places import Place, fail, here
 from .synchronise import Event, wait
 from .values import Handle
 
-_IMPLIED = {"i64": ScalarType(I64), "i1": ScalarType(I1), "index": ScalarType(INDEX)}
+_IMPLIED = {"i64": types.ScalarType(I64), "i1": types.ScalarType(I1), "index": types.ScalarType(INDEX)}
 
 
 def custom_function(fmt: Format, instruction: isa.Instruction | None) -> Callable[..., Any]:
@@ -107,12 +97,12 @@ class Call:
         node.span = self.place.span
         body.emit(node)
         if self.fmt.results > 1:
-            node.results += [body.define(ScalarType(INDEX), None) for _ in range(self.fmt.results)]
+            node.results += [body.define(types.ScalarType(INDEX), None) for _ in range(self.fmt.results)]
             return tuple(node.results)
         if t is not None:
             node.results.append(body.define(t, self.place.target()))
             return node.results[0]
-        on_a_pipe = self.instruction is not None and self.instruction.pipe != Pipe.S
+        on_a_pipe = self.instruction is not None and self.instruction.pipe != types.Pipe.S
         return Event(node, body, body.stack[-1], self.place) if on_a_pipe else None
 
     # -- what was given ------------------------------------------------------------------------------
@@ -209,11 +199,11 @@ class Call:
         what = f"{self.name}: {item.name}"
         match item.kind:
             case "pipe":
-                return member(Pipe, value, what)
+                return member(types.Pipe, value, what)
             case "sync_op":
-                return member(PipeEventType, value, what)
+                return member(types.PipeEventType, value, what)
             case "token":
-                return either(PipeEventType, Pipe, given=value, what=what)
+                return either(types.PipeEventType, types.Pipe, given=value, what=what)
             case "word":
                 allowed = PREDICATES[self.name]
                 if value not in allowed:
@@ -269,12 +259,12 @@ class Call:
         """The element type of an operand that is given as a Python number."""
         for other, same in ((i.targets, name in i.targets) for i in self.flat() if isinstance(i, TypeItem)):
             partner = next((given[n] for n in other if isinstance(given.get(n), Handle)), None)
-            if same and partner is not None and isinstance(partner.type, ScalarType):
+            if same and partner is not None and isinstance(partner.type, types.ScalarType):
                 return partner.type.dtype
             if same and "^" in other and self.type is not None:
                 t = as_type(self.type)
-                return t.dtype if isinstance(t, ScalarType) else INDEX
-        if OPERAND_TYPES.get(name) == ScalarType(INDEX):
+                return t.dtype if isinstance(t, types.ScalarType) else INDEX
+        if OPERAND_TYPES.get(name) == types.ScalarType(INDEX):
             return INDEX
         operand = self.declared(name)
         shown = None
@@ -285,7 +275,7 @@ class Call:
             d = getattr(place.type, "dtype", None) if place is not None else None
             if isinstance(d, DType):
                 return d
-        if isinstance(shown, ScalarType):
+        if isinstance(shown, types.ScalarType):
             return shown.dtype
         if name == "addr":
             return I64
@@ -295,7 +285,7 @@ class Call:
         """The parts of the syntax, those of optional parts among them."""
         return [j for i in self.fmt.items for j in (i.items if isinstance(i, OptionalItem) else (i,))]
 
-    def result(self, given: Mapping[str, Any], attributes: Mapping[str, AttrValue]) -> Type | None:
+    def result(self, given: Mapping[str, Any], attributes: Mapping[str, AttrValue]) -> types.Type | None:
         """The type of the result; None where the operation has none, or an optional one is not asked for."""
         if self.fmt.results != 1:
             if self.type is not None and self.fmt.results == 0:
@@ -334,18 +324,18 @@ def _extents(numbers: Any) -> tuple[int | None, ...]:
 # Instructions by name: the types of results follow the operations' own syntax, as in the table of formats.
 def _derived(
     name: str, handles: Mapping[str, Handle], given: Mapping[str, Any], attributes: Mapping[str, AttrValue]
-) -> Type | None:
+) -> types.Type | None:
     """The type that a result has by the operands."""
     first = next(iter(handles.values())).type if handles else None
     d = getattr(first, "dtype", None)
     match name:
         case "make_tensor_view" if isinstance(d, DType):
-            return TensorViewType(_extents(given["shape"]), d)
+            return types.TensorViewType(_extents(given["shape"]), d)
         case "partition_view" if isinstance(d, DType):
-            return PartitionViewType(_extents(given["sizes"]), d)
+            return types.PartitionViewType(_extents(given["sizes"]), d)
         case "global_subview" if isinstance(d, DType):
-            return PartitionViewType(_extents(attributes["sizes"]), d)
-        case "subset" | "subview" if isinstance(first, TileType):
+            return types.PartitionViewType(_extents(attributes["sizes"]), d)
+        case "subset" | "subview" if isinstance(first, types.TileType):
             rows, cols = _extents(attributes["sizes"])
             assert rows is not None and cols is not None
             sizes = (given.get("valid_row", rows), given.get("valid_col", cols))
@@ -354,11 +344,11 @@ def _derived(
         case "addptr" | "bind_tile":
             return first
         case "get_tensor_view_dim" | "get_tensor_view_stride":
-            return ScalarType(INDEX)
+            return types.ScalarType(INDEX)
         case "load_scalar" | "tgetval" if isinstance(d, DType):
-            return ScalarType(d)
+            return types.ScalarType(d)
         case "tensor_view_addr" if isinstance(d, DType):
-            return PtrType(d)
-        case "tile_buf_addr" if isinstance(first, TileType):
-            return PtrType(first.dtype, AddressSpace[first.loc.name])
+            return types.PtrType(d)
+        case "tile_buf_addr" if isinstance(first, types.TileType):
+            return types.PtrType(first.dtype, types.AddressSpace[first.loc.name])
     return None

@@ -24,18 +24,9 @@ from ..analysis.resolve import resolve
 from ..api import parse
 from ..errors import PtoError
 from ..generate.legal import legal
+from ..ir import types
 from ..ir.dtypes import I64, INDEX, TILE_DTYPES, DType
 from ..ir.program import Function, Op, Program, Value, attrs
-from ..ir.types import (
-    GlobalLayout,
-    MemRefType,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    TensorViewType,
-    TileType,
-    Type,
-)
 from ..isa.declare import Instruction
 from ..profiles import Profile, ProfileName
 from ..verifier.programs import verify_program
@@ -45,9 +36,9 @@ from .shrink.edits import renamed, rewritten
 MOST, TRIES = 3, 24
 #: Instructions of which one may take the place of another.
 _CANDIDATES = 40
-_Typed = TileType | PartitionViewType | TensorViewType | PtrType | MemRefType
+_Typed = types.TileType | types.PartitionViewType | types.TensorViewType | types.PtrType | types.MemRefType
 #: A change of types; it gives the same type for equal types.
-_Change = Callable[[Type], Type]
+_Change = Callable[[types.Type], types.Type]
 #: What stands in the place of an operation.
 _Rewriting = Callable[[Op], tuple[Op, ...]]
 _CONSTANT = "arith.constant"
@@ -167,7 +158,7 @@ def _attribute(program: Program, profile: Profile, rng: random.Random) -> tuple[
         (op, a.name, value)
         for op, instruction in _instructions(program)
         for a in instruction.attributes
-        if a.type is bool or (issubclass(a.type, IntEnum) and not issubclass(a.type, GlobalLayout))
+        if a.type is bool or (issubclass(a.type, IntEnum) and not issubclass(a.type, types.GlobalLayout))
         for value in ((False, True) if a.type is bool else tuple(a.type))
         if op.attrs.get(a.name, a.default) != value
     ]
@@ -191,9 +182,9 @@ def _element(program: Program, profile: Profile, rng: random.Random) -> tuple[Pr
     same = [d for d in TILE_DTYPES if d.bits == old.bits and d != old]
     new = rng.choice(same if same and rng.random() < 0.7 else [d for d in TILE_DTYPES if d != old])
 
-    def change(t: Type) -> Type:
-        if isinstance(t, ScalarType):
-            return ScalarType(new) if t.dtype == old and old.name not in _NUMBERS else t
+    def change(t: types.Type) -> types.Type:
+        if isinstance(t, types.ScalarType):
+            return types.ScalarType(new) if t.dtype == old and old.name not in _NUMBERS else t
         return replace(t, dtype=new) if isinstance(t, _Typed) and t.dtype == old else t
 
     numbers = _converting(old, new) if old.name not in _NUMBERS else _same
@@ -202,7 +193,7 @@ def _element(program: Program, profile: Profile, rng: random.Random) -> tuple[Pr
 
 #: Types of numbers that also count and address.
 _NUMBERS = frozenset({"index", "i64", "i32", "i1"})
-_INDICES = (ScalarType(INDEX), ScalarType(I64))
+_INDICES = (types.ScalarType(INDEX), types.ScalarType(I64))
 
 
 def _converting(old: DType, new: DType) -> _Rewriting:
@@ -212,7 +203,7 @@ def _converting(old: DType, new: DType) -> _Rewriting:
         if op.name != _CONSTANT:
             return (op,)
         value, t = op.attrs.get("value"), op.results[0].type
-        if not isinstance(value, int | float) or t != ScalarType(new):
+        if not isinstance(value, int | float) or t != types.ScalarType(new):
             return (op,)
         number = float(value) if new.is_float else int(value) if abs(value) < 1 << 31 else 1
         return (replace(op, attributes=attrs({**op.attrs, "value": number})),)
@@ -223,17 +214,22 @@ def _converting(old: DType, new: DType) -> _Rewriting:
 def _region(program: Program, profile: Profile, rng: random.Random) -> tuple[Program, str] | None:
     """Fewer valid rows or columns, with the windows and numbers of that size or without them."""
     axis = rng.randint(0, 1)
-    sizes = sorted({n for t in _types(program) if isinstance(t, TileType) and (n := t.valid[axis])})
+    sizes = sorted({n for t in _types(program) if isinstance(t, types.TileType) and (n := t.valid[axis])})
     if not sizes or max(sizes) < 2:
         return None
     old = rng.choice([n for n in sizes if n > 1])
     new = rng.choice([n for n in dict.fromkeys((1, old - 1, old // 2, rng.randrange(1, old) | 1)) if n < old])
     windows = rng.random() < 0.7
 
-    def change(t: Type) -> Type:
-        if isinstance(t, TileType) and t.valid[axis] == old:
+    def change(t: types.Type) -> types.Type:
+        if isinstance(t, types.TileType) and t.valid[axis] == old:
             return t.with_valid(new, t.v_col) if axis == 0 else t.with_valid(t.v_row, new)
-        if windows and isinstance(t, PartitionViewType) and len(t.dims) >= 2 and t.dims[axis - 2] == old:
+        if (
+            windows
+            and isinstance(t, types.PartitionViewType)
+            and len(t.dims) >= 2
+            and t.dims[axis - 2] == old
+        ):
             dims = list(t.dims)
             dims[axis - 2] = new
             return replace(t, dims=tuple(dims))
@@ -268,7 +264,7 @@ def _windows(program: Program, axis: int, old: int, new: int) -> _Rewriting:
 
 def _shape(program: Program, profile: Profile, rng: random.Random) -> tuple[Program, str] | None:
     """Another number of rows or columns in all tiles, windows and numbers that have it."""
-    sizes = sorted({n for t in _types(program) if isinstance(t, TileType) for n in t.shape if n > 1})
+    sizes = sorted({n for t in _types(program) if isinstance(t, types.TileType) for n in t.shape if n > 1})
     if not sizes:
         return None
     old = rng.choice(sizes)
@@ -277,14 +273,14 @@ def _shape(program: Program, profile: Profile, rng: random.Random) -> tuple[Prog
     def one(n: int | None) -> int | None:
         return new if n == old else n
 
-    def change(t: Type) -> Type:
-        if isinstance(t, TileType):
+    def change(t: types.Type) -> types.Type:
+        if isinstance(t, types.TileType):
             rows, cols = one(t.rows) or 0, one(t.cols) or 0
             valid = [
                 None if n is None else min(one(n) or 0, m) for n, m in zip(t.valid, (rows, cols), strict=True)
             ]
             return replace(t, rows=rows, cols=cols, v_row=valid[0], v_col=valid[1])
-        if isinstance(t, PartitionViewType | TensorViewType):
+        if isinstance(t, types.PartitionViewType | types.TensorViewType):
             return replace(t, dims=tuple(map(one, t.dims)))
         return t
 
@@ -304,7 +300,7 @@ def _numbers(changed: Mapping[int, int]) -> _Rewriting:
     return one
 
 
-def _types(program: Program) -> Iterator[Type]:
+def _types(program: Program) -> Iterator[types.Type]:
     for function in program.functions:
         yield from (a.type for a in function.args)
         for op in function.walk():

@@ -14,14 +14,9 @@ from typing import TextIO
 
 from ..errors import ArgumentError, FileError, PtoError
 from ..files.terminal import escaping, one_line
+from . import options
 from .commands import parser
 from .findings import placed
-from .options import (
-    INTERRUPTED,
-    KEEP_COMPILED,
-    REJECTED,
-    USAGE,
-)
 
 #: Options whose value may be missing, and what they mean without one.
 WITHOUT_VALUE = {"--trace": "--trace=instructions", "--sanitize": "--sanitize=uses"}
@@ -42,7 +37,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         except BrokenPipeError:
             # The reader of a pipe closed it (`| head`): nothing is left to say.
             _abandon(sys.stdout)
-            return REJECTED
+            return options.REJECTED
         except OSError as error:
             _say(args, f"{error.filename or 'input or output'}: {error.strerror or error}")
             _abandon(sys.stdout)
@@ -52,8 +47,8 @@ def main(argv: Sequence[str] | None = None) -> int:
             _say(args, "not enough memory")
         except KeyboardInterrupt:
             _say(args, "interrupted", kind="")
-            return INTERRUPTED
-        return USAGE
+            return options.INTERRUPTED
+        return options.USAGE
 
 
 def _execute(given: Sequence[str], args: argparse.Namespace) -> int:
@@ -62,11 +57,11 @@ def _execute(given: Sequence[str], args: argparse.Namespace) -> int:
         # An optional value would take the file name that follows.
         parser().parse_args([WITHOUT_VALUE.get(a, a) for a in given], args)
     except SystemExit as stop:
-        return stop.code if isinstance(stop.code, int) else USAGE
+        return stop.code if isinstance(stop.code, int) else options.USAGE
     command: Callable[[argparse.Namespace], int] = args.command
     if "JAX_COMPILATION_CACHE_DIR" in os.environ:
         # A command compiles many small functions once; JAX would keep only those that took long.
-        for setting, value in KEEP_COMPILED.items():
+        for setting, value in options.KEEP_COMPILED.items():
             os.environ.setdefault(setting, value)
     try:
         if args.extension or "PTO_JAX_EXTENSIONS" in os.environ:
@@ -74,13 +69,13 @@ def _execute(given: Sequence[str], args: argparse.Namespace) -> int:
         return command(args)
     except FileError as error:
         _say(args, one_line(str(error)))
-        return USAGE
+        return options.USAGE
     except ArgumentError as error:
         _say(args, str(error))
-        return USAGE
+        return options.USAGE
     except PtoError as error:
         print(_rendered(args, error), file=sys.stderr)
-        return REJECTED
+        return options.REJECTED
 
 
 def _load(files: Sequence[str]) -> None:

@@ -6,22 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ..errors import Diagnostic, VerifyError
+from ..ir import types
 from ..ir.program import AttrValue, Op, Value
-from ..ir.types import (
-    LocalArrayType,
-    MemRefType,
-    MultiTileType,
-    OpaqueType,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    StructType,
-    TensorViewType,
-    TileType,
-    Type,
-    UnknownType,
-    VectorType,
-)
 from .declare import Instruction, Operand
 
 
@@ -35,27 +21,31 @@ class Bound:
     form: tuple[str, ...]
 
 
-def accepts(operand: Operand, t: Type) -> bool:
+def accepts(operand: Operand, t: types.Type) -> bool:
     """Whether a value of type ``t`` can stand for the operand, by its kind alone."""
-    if isinstance(t, UnknownType):
+    if isinstance(t, types.UnknownType):
         return t.kind == "any" or (t.kind == "tile") == (operand.kind == "tile")
     match operand.kind:
         case "tile":
-            return isinstance(t, TileType | MemRefType)
+            return isinstance(t, types.TileType | types.MemRefType)
         case "scalar" | "index":
-            return isinstance(t, ScalarType)
+            return isinstance(t, types.ScalarType)
         case "gm":
-            return isinstance(t, TensorViewType | PartitionViewType | MemRefType)
+            return isinstance(t, types.TensorViewType | types.PartitionViewType | types.MemRefType)
         case "entry":
-            return isinstance(t, TileType | TensorViewType)
+            return isinstance(t, types.TileType | types.TensorViewType)
         case "memory":
-            return isinstance(t, PtrType | TensorViewType | PartitionViewType | MemRefType)
+            return isinstance(
+                t, types.PtrType | types.TensorViewType | types.PartitionViewType | types.MemRefType
+            )
         case "ptr":
-            return isinstance(t, PtrType | MemRefType)
+            return isinstance(t, types.PtrType | types.MemRefType)
         case "vector":
-            return isinstance(t, VectorType)
+            return isinstance(t, types.VectorType)
         case "handle":
-            return isinstance(t, OpaqueType | MultiTileType | LocalArrayType | StructType)
+            return isinstance(
+                t, types.OpaqueType | types.MultiTileType | types.LocalArrayType | types.StructType
+            )
         case "event":
             return True
 

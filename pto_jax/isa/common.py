@@ -9,26 +9,16 @@ from typing import Unpack
 
 from ..ir.dtypes import DType
 from ..ir.types import Precision
-from .declare import (
-    Attribute,
-    Constraint,
-    Cycles,
-    Decision,
-    Domain,
-    Instruction,
-    InstructionClass,
-    Operand,
-    Sampler,
-)
+from . import declare
 from .rules.constraints import in_vec, row_major, same_types, scalar_types, type_row
 from .rules.extents import MASK, OPEN
 from .rules.regions import covers
 from .rules.typesets import TypeTable
 from .semantics import Facts, Lanes
 
-DST = Operand("dst", "out")
+DST = declare.Operand("dst", "out")
 OPEN_DST = replace(DST, extent=OPEN)
-MASK_DST = Operand(
+MASK_DST = declare.Operand(
     "dst",
     "out",
     dtype="M",
@@ -37,17 +27,17 @@ MASK_DST = Operand(
     default=("u8",),
     holds="mask",
 )
-ACCUMULATOR = Operand("dst", "inout", note="its old value is an input")
-SRC = Operand("src", "in")
-SRC0 = Operand("src0", "in")
-SRC1 = Operand("src1", "in")
-SCALAR = Operand("scalar", "in", "scalar")
+ACCUMULATOR = declare.Operand("dst", "inout", note="its old value is an input")
+SRC = declare.Operand("src", "in")
+SRC0 = declare.Operand("src0", "in")
+SRC1 = declare.Operand("src1", "in")
+SCALAR = declare.Operand("scalar", "in", "scalar")
 UNARY = (DST, SRC)
 BINARY = (DST, SRC0, SRC1)
 TILE_SCALAR = (DST, SRC, SCALAR)
 
 
-PRECISION = Attribute(
+PRECISION = declare.Attribute(
     "precision",
     Precision,
     Precision.DEFAULT,
@@ -56,7 +46,7 @@ PRECISION = Attribute(
 )
 
 
-def _of_function(attribute: Attribute, name: str, cls: InstructionClass) -> Attribute:
+def _of_function(attribute: declare.Attribute, name: str, cls: declare.InstructionClass) -> declare.Attribute:
     """The attribute of an instruction: the assembler calls precisions by the function that has them."""
     if attribute is not PRECISION:
         return attribute
@@ -70,48 +60,48 @@ PAGES = "PTO ISA instruction pages"
 HEADER_LISTS = "pto-isa headers: type lists of the A2/A3 and A5 backends"
 SIMULATOR_VALUES = "public CPU simulator, recorded vectors"
 
-OUT_OF_REGION = Decision(
+OUT_OF_REGION = declare.Decision(
     "What does a source lane outside the source's valid region read as?",
     "All-one bytes on a2a3 and a5, the stored bits on cpu_sim (option out_of_region).",
     "pto.tadd page; Tile Instruction Set overview (valid region model)",
 )
-REGIONS_MAY_DIFFER = Decision(
+REGIONS_MAY_DIFFER = declare.Decision(
     "Must the valid regions of sources and destination be equal?",
     "No: the destination's valid region is the iteration domain; a difference is a warning. Debug "
     "assertions of "
     "the headers are not rules. A lane beyond the physical source is an error (no implicit broadcasting).",
     "Tile Instruction Set overview (valid region model, shared constraints)",
 )
-TYPES_BY_HEADER = Decision(
+TYPES_BY_HEADER = declare.Decision(
     "Which element types exist per profile, where overview, pages and headers disagree?",
     "The instruction's own page where it lists them, else the header's list; cpu_sim: what its "
     "vectors record.",
     f"{HEADER_LISTS}; {SIMULATOR_VALUES}",
 )
-SIMULATOR_SAME_TYPE = Decision(
+SIMULATOR_SAME_TYPE = declare.Decision(
     "The simulator's template wants one C++ tile type for all operands; is that a rule?",
     "No: values are defined for differing physical shapes and layouts.",
     SIMULATOR_VALUES,
 )
-DIVISION_TRAPS = Decision(
+DIVISION_TRAPS = declare.Decision(
     "What does an integer division by zero give?",
     "No trap: the quotient is all ones, the remainder is the dividend; of 64-bit integers on a5 both are 0. "
     "The sanitizer reports it.",
     "instruction pages leave it to the target; the simulator traps; a5 headers mask zero divisors",
 )
-SOFTWARE_REMAINDER = Decision(
+SOFTWARE_REMAINDER = declare.Decision(
     "Which sign has the remainder of 64-bit integers on a5?",
     "The dividend's: the routine that stands for the missing instruction truncates (-7 rem 3 is -1). Every "
     "other type and profile takes the divisor's sign.",
     "a5 headers and system tests (trem, trems)",
 )
-SHIFT_COUNTS = Decision(
+SHIFT_COUNTS = declare.Decision(
     "What does a shift count of the element width or more give?",
     "The count is taken modulo 32 (64 for 64-bit types) after promotion, as recorded; the sanitizer "
     "reports it.",
     "instruction pages forbid it; public CPU simulator, recorded vectors",
 )
-SCRATCH_OPTIONAL = Decision(
+SCRATCH_OPTIONAL = declare.Decision(
     "Pages print the instruction without tmp, the C++ interface requires it; which spelling is legal?",
     "Both. tmp is never read or written as far as values go.",
     f"{PAGES}; pto_instr.hpp; {SIMULATOR_VALUES}",
@@ -130,37 +120,37 @@ class TileParts(Facts, total=False):
     """What :func:`tile_instruction` takes by name, as builders of families hand it on."""
 
     type_vars: tuple[str, ...]
-    attributes: tuple[Attribute, ...]
+    attributes: tuple[declare.Attribute, ...]
     forms: tuple[tuple[str, ...], ...]
-    domain: Domain
+    domain: declare.Domain
     reads: tuple[str, ...] | None
-    extra: tuple[Constraint, ...]
+    extra: tuple[declare.Constraint, ...]
     sources: tuple[str, ...]
-    sampler: Sampler | None
+    sampler: declare.Sampler | None
 
 
 def tile_instruction(
     name: str,
     summary: str,
     semantics: str,
-    operands: tuple[Operand, ...],
+    operands: tuple[declare.Operand, ...],
     types: TypeTable,
     *,
-    cls: InstructionClass = "elementwise",
+    cls: declare.InstructionClass = "elementwise",
     type_vars: tuple[str, ...] = ("T",),
-    attributes: tuple[Attribute, ...] = (),
+    attributes: tuple[declare.Attribute, ...] = (),
     forms: tuple[tuple[str, ...], ...] = (),
-    domain: Domain = "dst",
+    domain: declare.Domain = "dst",
     reads: tuple[str, ...] | None = None,
-    placement: tuple[Constraint, ...] | None = None,
-    extra: tuple[Constraint, ...] = (),
-    decisions: tuple[Decision, ...] = (),
+    placement: tuple[declare.Constraint, ...] | None = None,
+    extra: tuple[declare.Constraint, ...] = (),
+    decisions: tuple[declare.Decision, ...] = (),
     sources: tuple[str, ...] = (),
-    sampler: Sampler | None = None,
+    sampler: declare.Sampler | None = None,
     intrinsic: str = "",
-    cycles: Cycles | None = None,
+    cycles: declare.Cycles | None = None,
     **facts: Unpack[Facts],
-) -> Instruction:
+) -> declare.Instruction:
     """Declare a tile instruction with the common rules for types, places and valid regions.
 
     ``reads`` names the sources read at the lanes of the destination (default: every tile source);
@@ -171,7 +161,7 @@ def tile_instruction(
         facts.setdefault("in_place", {"cpu_sim": read_in_step(operands)})
     if reads is None:
         reads = tuple(o.name for o in operands if o.role == "in" and o.kind == "tile")
-    checks: list[Constraint] = []
+    checks: list[declare.Constraint] = []
     if any(o.kind == "tile" and o.dtype in type_vars for o in operands):
         if _repeated(operands, type_vars):
             checks.append(same_types(operands))
@@ -184,7 +174,7 @@ def tile_instruction(
     if lane_sources and domain != "custom":
         equal_regions = any(c.rule == "valid-equal" for c in extra)
         checks += covers(lane_sources, lanes)[: 1 if equal_regions else None]
-    return Instruction(
+    return declare.Instruction(
         name,
         cls,
         summary,
@@ -206,18 +196,18 @@ def tile_instruction(
 
 
 #: What is true of every instruction of a class.
-_LANES: Mapping[InstructionClass, Lanes] = {
+_LANES: Mapping[declare.InstructionClass, Lanes] = {
     "elementwise": "same",
     "tile_scalar": "same",
     "reduce_expand": "line",
 }
 
 
-def read_in_step(operands: tuple[Operand, ...]) -> tuple[str, ...]:
+def read_in_step(operands: tuple[declare.Operand, ...]) -> tuple[str, ...]:
     """The tile sources of which a lane is read when that lane of the destination is written."""
     return tuple(o.name for o in operands if o.kind == "tile" and o.role == "in" and o.holds != "mask")
 
 
-def _repeated(operands: tuple[Operand, ...], type_vars: tuple[str, ...]) -> bool:
+def _repeated(operands: tuple[declare.Operand, ...], type_vars: tuple[str, ...]) -> bool:
     names = [o.dtype for o in operands if o.kind == "tile" and o.dtype in type_vars]
     return len(names) != len(set(names))

@@ -10,58 +10,20 @@ from dataclasses import replace
 from functools import partial
 from typing import Unpack
 
+from . import common
 from .assembly import Assembly, segments
-from .common import (
-    BINARY,
-    DIVISION_TRAPS,
-    DST,
-    HEADER_LISTS,
-    ONE_ULP,
-    PAGES,
-    PRECISION,
-    SCRATCH_OPTIONAL,
-    SHIFT_COUNTS,
-    SIMULATOR_SAME_TYPE,
-    SIMULATOR_VALUES,
-    SOFTWARE_REMAINDER,
-    SRC,
-    UNARY,
-    TileParts,
-    tile_instruction,
-)
 from .declare import Contradiction, Decision, Instruction, Operand
-from .rules.elementwise import (
-    LANE_SCRATCH,
-    POWER_SCRATCH,
-    POWER_TMP,
-    REMAINDER_SCRATCH,
-    TMP,
-    precise_power,
-    precision_types,
-)
+from .rules import elementwise, typesets
 from .rules.scratch import precise_with_tmp
-from .rules.typesets import (
-    A2A3_ARITHMETIC,
-    A5_ARITHMETIC,
-    A5_DIVISION,
-    A5_PRODUCTS,
-    FLOATS,
-    HALVES,
-    INT32,
-    INTS,
-    SIMULATED,
-    STANDARD,
-    table,
-)
 from .semantics import POSITIVE_NORMALS, QUOTIENT, Formula, Range, correctly_rounded, of_two, within
 
-_A5_POWER = ("f32", "f16", "bf16", *INT32)
-_A2A3_POWER = ("f32", *INT32)
+_A5_POWER = ("f32", "f16", "bf16", *typesets.INT32)
+_A2A3_POWER = ("f32", *typesets.INT32)
 
 NAN_FIRST = Decision(
     "Which operand is the result when the comparison is unordered or equal?",
     "The first one: max(NaN, 1) = NaN, max(1, NaN) = 1, max(-0, +0) = -0.",
-    SIMULATOR_VALUES,
+    common.SIMULATOR_VALUES,
 )
 FP8_SIMULATED = Decision(
     "Small floats (f8e4m3, f8e5m2, hif8) on cpu_sim: the pto.tadd page simulates them, the overview "
@@ -72,13 +34,13 @@ FP8_SIMULATED = Decision(
 )
 
 
-TADD = tile_instruction(
+TADD = common.tile_instruction(
     "tadd",
     "Lane-wise sum of two tiles.",
     "dst[i,j] = src0[i,j] + src1[i,j] in the element type; floats round to nearest even once, integers wrap.",
-    BINARY,
-    table(
-        SIMULATED,
+    common.BINARY,
+    typesets.table(
+        typesets.SIMULATED,
         ("f32", "f16", "bf16", "i32", "i16"),
         ("f32", "f16", "bf16", "i32", "i16", "i8", "u8", "f8e4m3", "f8e5m2", "u16", "u32"),
     ),
@@ -87,7 +49,7 @@ TADD = tile_instruction(
             "Element types: page, overview and headers give three different lists.",
             "The page's table; u16 and u32, which it does not mention, as the A5 header has them; "
             "hif8 on cpu_sim.",
-            f"pto.tadd page (target-profile restrictions); {HEADER_LISTS}",
+            f"pto.tadd page (target-profile restrictions); {common.HEADER_LISTS}",
         ),
         Contradiction(
             "Does tadd take 64-bit integers on a5?",
@@ -98,10 +60,10 @@ TADD = tile_instruction(
             profiles=("a5",),
         ),
         FP8_SIMULATED,
-        SIMULATOR_SAME_TYPE,
+        common.SIMULATOR_SAME_TYPE,
     ),
     formulas=(of_two("add"),),
-    sources=("page pto.tadd", "Tile Instruction Set overview", SIMULATOR_VALUES),
+    sources=("page pto.tadd", "Tile Instruction Set overview", common.SIMULATOR_VALUES),
 )
 
 
@@ -113,26 +75,26 @@ def _lanes(
     a2a3: tuple[str, ...],
     a5: tuple[str, ...],
     *decisions: Decision,
-    operands: tuple[Operand, ...] = BINARY,
-    **parts: Unpack[TileParts],
+    operands: tuple[Operand, ...] = common.BINARY,
+    **parts: Unpack[common.TileParts],
 ) -> Instruction:
-    types = table(cpu_sim, a2a3, a5)
-    return tile_instruction(name, summary, semantics, operands, types, decisions=decisions, **parts)
+    types = typesets.table(cpu_sim, a2a3, a5)
+    return common.tile_instruction(name, summary, semantics, operands, types, decisions=decisions, **parts)
 
 
-_unary = partial(_lanes, operands=UNARY)
-_function = partial(_unary, attributes=(PRECISION,))
+_unary = partial(_lanes, operands=common.UNARY)
+_function = partial(_unary, attributes=(common.PRECISION,))
 
 
 def _bitwise(name: str, word: str, formula: str) -> Instruction:
     text = f"{formula} on the raw bits"
-    parts: TileParts = {"formulas": (Formula(formula, shown=text),)}
-    bits = (*INT32, *FLOATS)
-    return _lanes(name, f"Bitwise {word}.", f"dst = {text}.", INTS, bits, bits, **parts)
+    parts: common.TileParts = {"formulas": (Formula(formula, shown=text),)}
+    bits = (*typesets.INT32, *typesets.FLOATS)
+    return _lanes(name, f"Bitwise {word}.", f"dst = {text}.", typesets.INTS, bits, bits, **parts)
 
 
 #: The real power of positive numbers, of moderate size.
-POWER = within(ONE_ULP, Range(-3, 3, signed=False), Range(-3, 2))
+POWER = within(common.ONE_ULP, Range(-3, 3, signed=False), Range(-3, 2))
 
 
 _TWO_SOURCES = (
@@ -141,9 +103,9 @@ _TWO_SOURCES = (
         "tsub",
         "Lane-wise difference.",
         "dst = src0 - src1 in the element type; rounding and wrapping as tadd.",
-        SIMULATED,
-        A2A3_ARITHMETIC,
-        A5_ARITHMETIC,
+        typesets.SIMULATED,
+        typesets.A2A3_ARITHMETIC,
+        typesets.A5_ARITHMETIC,
         FP8_SIMULATED,
         formulas=(of_two("sub"),),
     ),
@@ -151,9 +113,9 @@ _TWO_SOURCES = (
         "tmul",
         "Lane-wise product.",
         "dst = src0 * src1 in the element type; integers keep the low bits.",
-        SIMULATED,
-        A2A3_ARITHMETIC,
-        A5_PRODUCTS,
+        typesets.SIMULATED,
+        typesets.A2A3_ARITHMETIC,
+        typesets.A5_PRODUCTS,
         FP8_SIMULATED,
         formulas=(of_two("mul"),),
     ),
@@ -161,11 +123,11 @@ _TWO_SOURCES = (
         "tdiv",
         "Lane-wise quotient.",
         "dst = src0 / src1; floats are IEEE (x/0 = inf, 0/0 = NaN), integers truncate toward zero.",
-        STANDARD,
-        HALVES,
-        A5_DIVISION,
-        DIVISION_TRAPS,
-        attributes=(PRECISION,),
+        typesets.STANDARD,
+        typesets.HALVES,
+        typesets.A5_DIVISION,
+        common.DIVISION_TRAPS,
+        attributes=(common.PRECISION,),
         formulas=(of_two("div"),),
         accuracy=QUOTIENT,
         divisor=("src1",),
@@ -174,9 +136,9 @@ _TWO_SOURCES = (
         "tmax",
         "Lane-wise maximum.",
         "dst = src1 where src0 < src1, else src0; signed or unsigned by element type.",
-        STANDARD,
-        A2A3_ARITHMETIC,
-        A5_ARITHMETIC,
+        typesets.STANDARD,
+        typesets.A2A3_ARITHMETIC,
+        typesets.A5_ARITHMETIC,
         NAN_FIRST,
         formulas=(of_two("max"),),
     ),
@@ -184,32 +146,32 @@ _TWO_SOURCES = (
         "tmin",
         "Lane-wise minimum.",
         "dst = src1 where src1 < src0, else src0; signed or unsigned by element type.",
-        STANDARD,
-        A2A3_ARITHMETIC,
-        A5_ARITHMETIC,
+        typesets.STANDARD,
+        typesets.A2A3_ARITHMETIC,
+        typesets.A5_ARITHMETIC,
         NAN_FIRST,
         formulas=(of_two("min"),),
     ),
     _bitwise("tand", "AND", "src0 & src1"),
     _bitwise("tor", "OR", "src0 | src1"),
-    tile_instruction(
+    common.tile_instruction(
         "txor",
         "Bitwise XOR.",
         "dst = src0 ^ src1 on the raw bits.",
-        (*BINARY, TMP),
-        table(INTS, INT32, INT32),
-        extra=LANE_SCRATCH,
-        decisions=(SCRATCH_OPTIONAL,),
+        (*common.BINARY, elementwise.TMP),
+        typesets.table(typesets.INTS, typesets.INT32, typesets.INT32),
+        extra=elementwise.LANE_SCRATCH,
+        decisions=(common.SCRATCH_OPTIONAL,),
         formulas=(Formula("src0 ^ src1", shown="src0 ^ src1 on the raw bits"),),
     ),
     _lanes(
         "tshl",
         "Shift left by a count per lane.",
         "dst = src0 << src1, low bits kept.",
-        INTS,
-        INT32,
-        INTS,
-        SHIFT_COUNTS,
+        typesets.INTS,
+        typesets.INT32,
+        typesets.INTS,
+        common.SHIFT_COUNTS,
         formulas=(Formula("src0 << src1"),),
         shift_count="src1",
     ),
@@ -217,10 +179,10 @@ _TWO_SOURCES = (
         "tshr",
         "Shift right by a count per lane.",
         "dst = src0 >> src1; arithmetic for signed types, logical for unsigned ones.",
-        INTS,
-        INT32,
-        INTS,
-        SHIFT_COUNTS,
+        typesets.INTS,
+        typesets.INT32,
+        typesets.INTS,
+        common.SHIFT_COUNTS,
         formulas=(Formula("src0 >> src1"),),
         shift_count="src1",
     ),
@@ -228,15 +190,15 @@ _TWO_SOURCES = (
         "trem",
         "Floored remainder: the result has the divisor's sign.",
         "r = truncated remainder; where r != 0 and the operands' signs differ, r += src1; dst = r.",
-        STANDARD,
+        typesets.STANDARD,
         ("f32", "i32"),
-        A5_DIVISION,
-        DIVISION_TRAPS,
-        SOFTWARE_REMAINDER,
-        SCRATCH_OPTIONAL,
-        operands=(*BINARY, TMP),
-        attributes=(PRECISION,),
-        extra=REMAINDER_SCRATCH,
+        typesets.A5_DIVISION,
+        common.DIVISION_TRAPS,
+        common.SOFTWARE_REMAINDER,
+        common.SCRATCH_OPTIONAL,
+        operands=(*common.BINARY, elementwise.TMP),
+        attributes=(common.PRECISION,),
+        extra=elementwise.REMAINDER_SCRATCH,
         divisor=("src1",),
         formulas=(Formula("rem(src0, src1)"),),
         # The simulator reads the divisor again after it wrote the truncated remainder.
@@ -246,31 +208,31 @@ _TWO_SOURCES = (
         "tfmod",
         "Truncated remainder: the result has the dividend's sign.",
         "dst = src0 - trunc(src0 / src1) * src1, exactly for floats.",
-        STANDARD,
+        typesets.STANDARD,
         ("f32",),
         ("f32", "f16", "i32", "u32", "i16", "u16"),
-        DIVISION_TRAPS,
-        attributes=(PRECISION,),
+        common.DIVISION_TRAPS,
+        attributes=(common.PRECISION,),
         divisor=("src1",),
         formulas=(Formula("fmod(src0, src1)"),),
     ),
-    tile_instruction(
+    common.tile_instruction(
         "tpow",
         "Lane-wise power with a tile of exponents.",
         "dst = base ^ exp; integers by wrapping multiplication (x^0 = 1, negative exponents 0 "
         "except for base +-1), "
         "floats as C pow.",
-        (DST, Operand("base", "in"), Operand("exp", "in"), POWER_TMP),
-        table(STANDARD, _A2A3_POWER, _A5_POWER),
-        attributes=(PRECISION,),
-        extra=(precision_types, precise_power, *POWER_SCRATCH),
+        (common.DST, Operand("base", "in"), Operand("exp", "in"), elementwise.POWER_TMP),
+        typesets.table(typesets.STANDARD, _A2A3_POWER, _A5_POWER),
+        attributes=(common.PRECISION,),
+        extra=(elementwise.precision_types, elementwise.precise_power, *elementwise.POWER_SCRATCH),
         decisions=(
-            SCRATCH_OPTIONAL,
+            common.SCRATCH_OPTIONAL,
             Decision(
                 "One page treats tpow as A5-only.",
                 "It exists on every profile: the instruction page, the A2/A3 header and the "
                 "simulator implement it.",
-                f"{PAGES}; {HEADER_LISTS}",
+                f"{common.PAGES}; {common.HEADER_LISTS}",
             ),
         ),
         formulas=(Formula("pow(base, exp)", shown="base ^ exp"),),
@@ -283,9 +245,9 @@ _TWO_SOURCES = (
 _INTEGER_FUNCTIONS = Decision(
     "Do exponential and logarithm exist for integers?",
     "On cpu_sim for i32, i16 and u8, as recorded: evaluated in double and truncated.",
-    SIMULATOR_VALUES,
+    common.SIMULATOR_VALUES,
 )
-_FUNCTION_TYPES = (*FLOATS, "i32", "i16", "u8")
+_FUNCTION_TYPES = (*typesets.FLOATS, "i32", "i16", "u8")
 
 _ONE_SOURCE = (
     _unary(
@@ -293,8 +255,8 @@ _ONE_SOURCE = (
         "Absolute value.",
         "dst = -src where src < 0, else src: -0 stays -0, NaN keeps its sign, the integer minimum "
         "wraps to itself.",
-        (*FLOATS, "i32", "i16", "i8"),
-        HALVES,
+        (*typesets.FLOATS, "i32", "i16", "i8"),
+        typesets.HALVES,
         ("f32", "f16", "i32", "i16", "i8"),
         formulas=(Formula("-src if src < 0 else src"),),
     ),
@@ -302,25 +264,25 @@ _ONE_SOURCE = (
         "tneg",
         "Negation.",
         "dst = -src; floats flip the sign bit, integers wrap.",
-        STANDARD,
-        A2A3_ARITHMETIC,
-        A5_PRODUCTS,
+        typesets.STANDARD,
+        typesets.A2A3_ARITHMETIC,
+        typesets.A5_PRODUCTS,
         formulas=(Formula("-src"),),
     ),
     _unary(
         "tnot",
         "Bitwise complement.",
         "dst = ~src.",
-        INTS,
-        INT32,
-        INT32,
+        typesets.INTS,
+        typesets.INT32,
+        typesets.INT32,
         formulas=(Formula("~src"),),
     ),
     _unary(
         "trelu",
         "Maximum with zero.",
         "dst = 0 where src < 0, else src: NaN and -0 pass through.",
-        STANDARD,
+        typesets.STANDARD,
         ("f32", "f16", "i32"),
         ("f32", "f16", "i32"),
         formulas=(Formula("0 if src < 0 else src"),),
@@ -330,48 +292,48 @@ _ONE_SOURCE = (
         "Exponential.",
         "dst = e^src; overflow gives inf, exp(-inf) = 0.",
         _FUNCTION_TYPES,
-        HALVES,
-        HALVES,
+        typesets.HALVES,
+        typesets.HALVES,
         _INTEGER_FUNCTIONS,
         formulas=(Formula("exp(src)"),),
-        accuracy=within(ONE_ULP, Range(-14, 3.2)),
+        accuracy=within(common.ONE_ULP, Range(-14, 3.2)),
     ),
     _function(
         "tlog",
         "Natural logarithm.",
         "dst = ln(src); ln(0) = -inf, negative values give NaN.",
         _FUNCTION_TYPES,
-        HALVES,
-        HALVES,
+        typesets.HALVES,
+        typesets.HALVES,
         _INTEGER_FUNCTIONS,
         formulas=(Formula("log(src)"),),
-        accuracy=within(ONE_ULP, POSITIVE_NORMALS),
+        accuracy=within(common.ONE_ULP, POSITIVE_NORMALS),
         positive=("src",),
     ),
     _function(
         "tsqrt",
         "Square root.",
         "dst = sqrt(src), correctly rounded.",
-        FLOATS,
-        HALVES,
-        HALVES,
+        typesets.FLOATS,
+        typesets.HALVES,
+        typesets.HALVES,
         formulas=(Formula("sqrt(src)"),),
         accuracy=correctly_rounded(POSITIVE_NORMALS),
         positive=("src",),
     ),
-    tile_instruction(
+    common.tile_instruction(
         "trsqrt",
         "Reciprocal square root.",
         "dst = 1 / sqrt(src), rounded once from the exact value.",
-        (DST, SRC, replace(TMP, implied=None)),
-        table(HALVES, HALVES, HALVES),
-        attributes=(PRECISION,),
+        (common.DST, common.SRC, replace(elementwise.TMP, implied=None)),
+        typesets.table(typesets.HALVES, typesets.HALVES, typesets.HALVES),
+        attributes=(common.PRECISION,),
         extra=(precise_with_tmp,),
         decisions=(
             Decision(
                 "A2/A3 has an approximate form without tmp and an accurate one with tmp.",
                 "Both give the correctly rounded value; tmp only selects the overload.",
-                f"{PAGES}; {SIMULATOR_VALUES}",
+                f"{common.PAGES}; {common.SIMULATOR_VALUES}",
             ),
         ),
         formulas=(Formula("rsqrt(src)"),),
@@ -383,10 +345,10 @@ _ONE_SOURCE = (
         "trecip",
         "Reciprocal.",
         "dst = 1 / src in the element type; integers truncate, so the result is 0 except for +-1.",
-        STANDARD,
-        A2A3_ARITHMETIC,
-        A5_DIVISION,
-        DIVISION_TRAPS,
+        typesets.STANDARD,
+        typesets.A2A3_ARITHMETIC,
+        typesets.A5_DIVISION,
+        common.DIVISION_TRAPS,
         formulas=(Formula("recip(src)"),),
         accuracy=correctly_rounded(Range(-14, 14)),
         divisor=("src",),

@@ -5,18 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Unpack
 
+from . import common
 from .changes import DIALECT, new
-from .common import (
-    ACCUMULATOR,
-    BINARY,
-    DST,
-    PAGES,
-    SCRATCH_OPTIONAL,
-    SIMULATOR_VALUES,
-    SRC0,
-    SRC1,
-    tile_instruction,
-)
 from .declare import Contradiction, Decision, Instruction, Operand, Site
 from .operands import Implied
 from .rules.constraints import HARDWARE, HEADERS, equal_valid, fixed_type, in_vec, non_empty, row_major
@@ -25,11 +15,11 @@ from .rules.scratch import scratch, scratch_bytes, valid_region
 from .rules.typesets import HALVES, SIMULATED, STANDARD, pairs, table
 from .semantics import Facts, Formula
 
-_ACCUMULATE = (ACCUMULATOR, SRC0, SRC1)
+_ACCUMULATE = (common.ACCUMULATOR, common.SRC0, common.SRC1)
 _RELU_TO_ZERO = Decision(
     "What does this ReLU make of NaN and -0?",
     "x > 0 ? x : 0, so NaN becomes +0 and -0 becomes +0 (unlike trelu).",
-    SIMULATOR_VALUES,
+    common.SIMULATOR_VALUES,
 )
 
 
@@ -41,11 +31,11 @@ def _fused(
     accumulates: bool = True,
     **facts: Unpack[Facts],
 ) -> Instruction:
-    return tile_instruction(
+    return common.tile_instruction(
         name,
         summary,
         semantics,
-        _ACCUMULATE if accumulates else BINARY,
+        _ACCUMULATE if accumulates else common.BINARY,
         table(STANDARD, HALVES, HALVES),
         decisions=decisions,
         **facts,
@@ -54,12 +44,12 @@ def _fused(
 
 def _three_source(name: str, summary: str, sign: str) -> Instruction:
     two = f"src0 {sign} src1"
-    return tile_instruction(
+    return common.tile_instruction(
         name,
         summary,
         f"Three sources: dst = (src0 {sign} src1) + src2, integers wrap, floats round once. Two sources: "
         f"dst = src0 {sign} src1 clamped to the finite range of the element type.",
-        (*BINARY, Operand("src2", "in", optional=True)),
+        (*common.BINARY, Operand("src2", "in", optional=True)),
         table(SIMULATED, STANDARD, SIMULATED),
         decisions=(
             Decision(
@@ -68,7 +58,8 @@ def _three_source(name: str, summary: str, sign: str) -> Instruction:
                 "The number of sources decides. Two: one rounding to nearest even, then integers "
                 "clamp to min/max and "
                 "float overflow and infinities become the largest finite value, NaN stays. Three: wrapping.",
-                f"Tile Instruction Set overview (saturating variants); {PAGES}; {SIMULATOR_VALUES}",
+                f"Tile Instruction Set overview (saturating variants); {common.PAGES}; "
+                f"{common.SIMULATOR_VALUES}",
             ),
             Decision(
                 "No per-profile type list exists and no hardware kernel.",
@@ -90,7 +81,7 @@ def _relu_convert(name: str, summary: str, sign: str, page: str) -> Instruction:
     src = (Operand("src0", "in", dtype="S"), Operand("src1", "in", dtype="S"))
     operands = (Operand("dst", "out", dtype="D"), *src)
     every = ("cpu_sim", *HARDWARE)
-    return tile_instruction(
+    return common.tile_instruction(
         name,
         summary,
         f"dst = convert(max(0, src0 {sign} src1)); the conversion rounds to nearest even and saturates.",
@@ -157,11 +148,11 @@ _DEQ_SIMULATED = (
 )  # fmt: skip
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
-    tile_instruction(
+    common.tile_instruction(
         "tprelu",
         "ReLU with a slope per lane.",
         "dst = src0 where src0 > 0, else src0 * src1.",
-        (DST, SRC0, SRC1, _PRELU_TMP),
+        (common.DST, common.SRC0, common.SRC1, _PRELU_TMP),
         table(STANDARD, HALVES, HALVES),
         extra=(
             fixed_type("tmp", ("u8", "i8"), ("a2a3",), "page tprelu (A2/A3 implementation checks)"),
@@ -173,7 +164,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 edit("tmp", lambda t: replace(t, rows=t.v_row or 0, cols=32, v_col=8)),
             ),
         ),
-        decisions=(SCRATCH_OPTIONAL,),
+        decisions=(common.SCRATCH_OPTIONAL,),
         formulas=(Formula("src0 if src0 > 0 else src0 * src1"),),
     ),
     _three_source("taddc", "Saturating add of two tiles, or sum of three.", "+"),
@@ -185,7 +176,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         Decision(
             "One rounding or two?",
             "Two: the product is rounded before the sum on every profile.",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
         ),
         formulas=(Formula("src0 * src1 + dst"),),
     ),
@@ -196,7 +187,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         Contradiction(
             "Where does f16 round?",
             "Product and sum in f32, one rounding at the end.",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
             other="the product is rounded to f16 before the sum; 1e-3 apart is accepted, so both pass",
             other_source="pto-isa system tests of tfusedmuladd",
         ),
@@ -218,17 +209,17 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             "Do narrow integers wrap before or after the ReLU?",
             "8- and 16-bit differences are compared as exact integers and then wrap; 32- and 64-bit "
             "ones wrap first.",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
         ),
         accumulates=False,
         # Narrow integers do not wrap between the two steps.
         formulas=(Formula("relu(src0 - src1)", complete=False),),
     ),
-    tile_instruction(
+    common.tile_instruction(
         "taddrelu",
         "Sum, then ReLU.",
         "t = src0 + src1; dst = t where t > 0, else 0.",
-        BINARY,
+        common.BINARY,
         table(("f32", "f16", "i16"), ("f32", "f16", "i16"), ()),
         decisions=(
             _RELU_TO_ZERO,
@@ -240,7 +231,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Decision(
                 "No page gives the steps. Do narrow integers wrap before or after the ReLU?",
                 "After it, as in tsubrelu: 16-bit sums are compared as exact integers and then wrap.",
-                f"{DIALECT}; {SIMULATOR_VALUES} of tsubrelu",
+                f"{DIALECT}; {common.SIMULATOR_VALUES} of tsubrelu",
             ),
         ),
         formulas=(Formula("relu(src0 + src1)", complete=False),),
@@ -254,7 +245,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "-",
         "page TADDReluConv, applied to subtraction",
     ),
-    tile_instruction(
+    common.tile_instruction(
         "tadddeqrelu",
         "Integer sum, dequantisation by a scalar, ReLU.",
         "dst = relu(convert(f32(src0 + src1) * deqScale)); the integer sum wraps.",
@@ -266,17 +257,17 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             scratch("tmp", valid_region("dst"), "the valid region of dst", HEADERS, severity="warning"),
         ),
         decisions=(
-            SCRATCH_OPTIONAL,
+            common.SCRATCH_OPTIONAL,
             _RELU_TO_ZERO,
             Decision(
                 "Does an f16 overflow saturate?",
                 "No: it becomes inf, as recorded.",
-                SIMULATOR_VALUES,
+                common.SIMULATOR_VALUES,
             ),
             Decision(
                 "The page scales by 2^-17 and back around the product.",
                 "Not done: the product is formed in f32 directly, as recorded.",
-                SIMULATOR_VALUES,
+                common.SIMULATOR_VALUES,
             ),
         ),
     ),

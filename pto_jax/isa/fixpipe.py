@@ -14,21 +14,9 @@ from .common import PAGES, REGIONS_MAY_DIFFER, SIMULATOR_VALUES
 from .declare import Constraint, Decision, Instruction, Operand, Role, Site
 from .layout_extract import CORNER, window_inside, windows
 from .memory import VIEW_LAYOUT
+from .rules import fixpipe
 from .rules.constraints import HARDWARE, HEADERS, place, type_row
 from .rules.extents import OPEN
-from .rules.fixpipe import (
-    ACC_TO_VEC,
-    RELU,
-    SATURATE,
-    ST_PHASE,
-    Paths,
-    accumulated_layouts,
-    accumulator,
-    boxed,
-    dual_mode,
-    parameters,
-    paths,
-)
 from .rules.fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores_by_column, used_words
 from .rules.fixpipe_words import FP, VERIFIER, parameter_rules
 from .rules.irregular import sample
@@ -41,7 +29,7 @@ from .samples.operations import Sample
 from .traits import Traits
 
 _ACC, _MAT, _VEC = Loc.ACC, Loc.MAT, Loc.VEC
-_PATHS: Paths = {"a2a3": ((_ACC, _MAT),), "a5": ((_ACC, _MAT), (_ACC, _VEC))}
+_PATHS: fixpipe.Paths = {"a2a3": ((_ACC, _MAT),), "a5": ((_ACC, _MAT), (_ACC, _VEC))}
 #: The simulator converts these without using the words.
 _UNUSED: Rows = (("f16", "f32"), ("bf16", "f32"))
 _SIMULATED = (*SIMULATED_VECTOR, *_UNUSED)
@@ -110,7 +98,11 @@ def _used_move(site: Site) -> int | None:
 def _move_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     """Every pair of element types; to vec where a path exists, every third time."""
     for index, pair in enumerate(instruction.types[profile.name]):
-        types: dict[str, Type] = {"dst": boxed(pair[0]), "src": accumulator(pair[1]), "fp": parameters()}
+        types: dict[str, Type] = {
+            "dst": fixpipe.boxed(pair[0]),
+            "src": fixpipe.accumulator(pair[1]),
+            "fp": fixpipe.parameters(),
+        }
         if profile.name != "a2a3" and index % 3 == 0:
             types["dst"] = TileType(dtype(pair[0]), 16, 32)
         yield sample(instruction, ("src", "fp"), types, {"reluPreMode": ReluPreMode(index % 2)})
@@ -119,7 +111,7 @@ def _move_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample
 def _window_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
     form = ("src", "fp", "indexRow", "indexCol")
     for index, pair in enumerate(instruction.types[profile.name]):
-        types = windows(instruction.name, pair) | {"fp": parameters(64)}
+        types = windows(instruction.name, pair) | {"fp": fixpipe.parameters(64)}
         yield sample(instruction, form, types, {"reluPreMode": ReluPreMode(index % 2)}, CORNER)
 
 
@@ -142,12 +134,12 @@ def _moving(
         every,
         _MOVES,
         ("T", "S"),
-        (RELU, ACC_TO_VEC, ST_PHASE, SATURATE),
+        (fixpipe.RELU, fixpipe.ACC_TO_VEC, fixpipe.ST_PHASE, fixpipe.SATURATE),
         (
             type_row(every, ("T", "S"), _MOVES),
-            paths(_PATHS),
-            accumulated_layouts({"a2a3": ("NZ",), "a5": targets}),
-            dual_mode(("a5",)),
+            fixpipe.paths(_PATHS),
+            fixpipe.accumulated_layouts({"a2a3": ("NZ",), "a5": targets}),
+            fixpipe.dual_mode(("a5",)),
             *parameter_rules(_used_move, "each column that is read"),
             *extra,
         ),
@@ -205,15 +197,15 @@ TSTORE_FP = Instruction(
     ("T", "S"),
     (
         ATOMIC,
-        RELU,
-        ST_PHASE,
-        SATURATE,
+        fixpipe.RELU,
+        fixpipe.ST_PHASE,
+        fixpipe.SATURATE,
         *VIEW_LAYOUT,
     ),
     (
         type_row(_STORE_OPERANDS, ("T", "S"), _STORES),
         place((_SRC,), (_ACC,), HARDWARE),
-        accumulated_layouts({"a2a3": (), "a5": ()}),
+        fixpipe.accumulated_layouts({"a2a3": (), "a5": ()}),
         accumulator_extent,
         atomic_types(HARDWARE),
         window_fits("src", "dst", until="2026-08"),

@@ -8,22 +8,10 @@ from dataclasses import replace
 from ..ir.dtypes import BF16, I16, I32, U8, U32, DType, dtype
 from ..ir.types import CmpMode, GatherAxis, MaskPattern, ScalarType, TileType, Type
 from ..profiles import Profile, ProfileName
+from . import declare
 from .assembly import Assembly, segments
 from .changes import DIALECT
 from .common import SIMULATOR_VALUES, tile_instruction
-from .declare import (
-    Attribute,
-    AttrMap,
-    Breaker,
-    Decision,
-    Extent,
-    Finding,
-    Instruction,
-    Operand,
-    Site,
-    Size,
-    Sources,
-)
 from .elementwise_select import CMP_MODE
 from .rules.constraints import HARDWARE, HEADERS, element_type, in_vec, same_as, same_element
 from .rules.extents import OPEN
@@ -51,7 +39,7 @@ _INDICES: dict[ProfileName, tuple[str, ...]] = {
 }
 
 
-def _gathered(s: Sources) -> Size | None:
+def _gathered(s: declare.Sources) -> declare.Size | None:
     """The size of what indices or a pattern pick; matches have none that is known before."""
     if "indices" in s.types:
         return s.types["indices"].shape, s.sizes["indices"]
@@ -68,8 +56,8 @@ def _gathered(s: Sources) -> Size | None:
 
 
 _GATHER_OPERANDS = (
-    Operand("dst", "out", extent=Extent("the picked elements of src", _gathered)),
-    Operand(
+    declare.Operand("dst", "out", extent=declare.Extent("the picked elements of src", _gathered)),
+    declare.Operand(
         "cdst",
         "out",
         dtype=None,
@@ -78,9 +66,11 @@ _GATHER_OPERANDS = (
         beside="kValue",
         extent=OPEN,
     ),
-    Operand("src", "in"),
-    Operand("indices", "in", "tile", None, True, "flat element index", holds="positions", within="src"),
-    Operand(
+    declare.Operand("src", "in"),
+    declare.Operand(
+        "indices", "in", "tile", None, True, "flat element index", holds="positions", within="src"
+    ),
+    declare.Operand(
         "kValue",
         "in",
         "scalar",
@@ -88,17 +78,17 @@ _GATHER_OPERANDS = (
         note="threshold; comparison form only",
         holds="positions",
     ),
-    Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
+    declare.Operand("tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere"),
 )
 
 
-def gather_form(site: Site) -> str:
+def gather_form(site: declare.Site) -> str:
     """Which of the three gathers an operation is: ``index``, ``compare`` or ``mask``."""
     return "index" if "indices" in site.values else "compare" if "kValue" in site.values else "mask"
 
 
 @forbid("types", "element types of the form on the profile", invalid_if=retype("src", "i4"))
-def _gather_types(site: Site) -> Iterator[Finding]:
+def _gather_types(site: declare.Site) -> Iterator[declare.Finding]:
     src, dst = element_type(site.types.get("src")), element_type(site.types.get("dst"))
     if src is None or dst is None:
         return
@@ -121,7 +111,7 @@ def _gather_types(site: Site) -> Iterator[Finding]:
 
 
 @forbid("mask-given", "maskPattern with a single source only", invalid_if=with_or_without_pattern)
-def _mask_given(site: Site) -> Iterator[Finding]:
+def _mask_given(site: declare.Site) -> Iterator[declare.Finding]:
     form, pattern = gather_form(site), site.attrs.get("maskPattern")
     if form == "mask" and pattern is None:
         yield "src", "a single source without maskPattern; allowed: maskPattern, or indices, or a threshold"
@@ -129,14 +119,14 @@ def _mask_given(site: Site) -> Iterator[Finding]:
         yield "src", f"maskPattern in the {form} form; allowed with a single source only"
 
 
-def _breaks_counts(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+def _breaks_counts(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
     if types.pop("cdst", None) is None:
         types["cdst"] = TileType(I32, 1, 8)
     return True
 
 
 @forbid("counts-given", "cdst in the comparison form only", invalid_if=_breaks_counts)
-def _counts_given(site: Site) -> Iterator[Finding]:
+def _counts_given(site: declare.Site) -> Iterator[declare.Finding]:
     compare = gather_form(site) == "compare"
     if compare != ("cdst" in site.values):
         found = "dst and cdst" if "cdst" in site.values else "dst alone"
@@ -147,7 +137,7 @@ def _counts_given(site: Site) -> Iterator[Finding]:
         yield "cdst", f"cdst has element type {cdst}, dst has {dst}; allowed: one element type for both"
 
 
-def _breaks_relation(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+def _breaks_relation(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
     attrs["cmpMode"] = CmpMode.LE
     return "cdst" in types
 
@@ -158,7 +148,7 @@ def _breaks_relation(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     HARDWARE,
     invalid_if=_breaks_relation,
 )
-def _compare_mode(site: Site) -> Iterator[Finding]:
+def _compare_mode(site: declare.Site) -> Iterator[declare.Finding]:
     if gather_form(site) != "compare":
         return
     mode, src = site.attrs.get("cmpMode"), element_type(site.types.get("src"))
@@ -175,16 +165,16 @@ def _compare_mode(site: Site) -> Iterator[Finding]:
     HARDWARE,
     invalid_if=give("kValue", ScalarType(BF16)),
 )
-def _threshold(site: Site) -> Iterator[Finding]:
+def _threshold(site: declare.Site) -> Iterator[declare.Finding]:
     k, src = element_type(site.types.get("kValue")), element_type(site.types.get("src"))
     if k is not None and src is not None and not same_element(k, src):
         yield "kValue", f"kValue has type {k}, src has element type {src}; allowed: a scalar of type {src}"
 
 
-def _with_tmp(change: Breaker) -> Breaker:
+def _with_tmp(change: declare.Breaker) -> declare.Breaker:
     """An edit of the indices, of which tmp has the type."""
 
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    def breaks(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
         done = change(types, attrs, profile)
         if "tmp" in types and "indices" in types:
             types["tmp"] = types["indices"]
@@ -194,7 +184,7 @@ def _with_tmp(change: Breaker) -> Breaker:
 
 
 @forbid("indices-type", "integer indices of the profile", invalid_if=_with_tmp(retype("indices", "f32")))
-def _index_type(site: Site) -> Iterator[Finding]:
+def _index_type(site: declare.Site) -> Iterator[declare.Finding]:
     d, src = element_type(site.types.get("indices")), element_type(site.types.get("src"))
     if d is None:
         return
@@ -206,14 +196,14 @@ def _index_type(site: Site) -> Iterator[Finding]:
         yield "indices", f"indices have element type {d}; allowed {listed}"
 
 
-def _breaks_dense(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+def _breaks_dense(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
     if "cdst" in types or attrs.get("axis") == GatherAxis.GATHER_COL:
         return False
     return edit("dst", lambda t: t.with_valid(t.v_row, t.cols - 1))(types, attrs, profile)
 
 
 @forbid("dense", "all columns of dst are valid where results are packed", HARDWARE, invalid_if=_breaks_dense)
-def _dense(site: Site) -> Iterator[Finding]:
+def _dense(site: declare.Site) -> Iterator[declare.Finding]:
     """Packed results run on through dst's storage, so its rows must be valid to the end."""
     if gather_form(site) == "compare":
         return
@@ -225,7 +215,7 @@ def _dense(site: Site) -> Iterator[Finding]:
         yield "dst", f"dst has {cols} valid columns of {dst.cols}; allowed: all columns valid"
 
 
-def _packed(site: Site) -> int | None:
+def _packed(site: declare.Site) -> int | None:
     pattern, (r, c) = site.attrs.get("maskPattern"), site.region("src")
     if not isinstance(pattern, MaskPattern) or r is None or c is None:
         return None
@@ -234,12 +224,12 @@ def _packed(site: Site) -> int | None:
     return r * picked(pattern, c)
 
 
-def _breaks_packed(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+def _breaks_packed(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
     return "maskPattern" in attrs and one_block("dst")(types, attrs, profile)
 
 
 @forbid("mask-room", "dst has room for the picked elements", invalid_if=_breaks_packed)
-def _mask_room(site: Site) -> Iterator[Finding]:
+def _mask_room(site: declare.Site) -> Iterator[declare.Finding]:
     dst, count = site.tile("dst"), _packed(site)
     if gather_form(site) != "mask" or dst is None or count is None:
         return
@@ -251,17 +241,17 @@ def _mask_room(site: Site) -> Iterator[Finding]:
         yield "dst", f"dst has {dst.elements} elements; allowed: room for {count} picked ones"
 
 
-def _by_index(site: Site) -> bool:
+def _by_index(site: declare.Site) -> bool:
     return gather_form(site) == "index"
 
 
 @forbid("tmp-given", "tmp beside indices", ("a2a3",), source=DIALECT, since="2026-08", on_lanes=False)
-def _indices_with_tmp(site: Site) -> Iterator[Finding]:
+def _indices_with_tmp(site: declare.Site) -> Iterator[declare.Finding]:
     if _by_index(site) and "tmp" not in site.values:
         yield "indices", "indices without tmp; allowed on a2a3: both, tmp as large as the indices"
 
 
-def _gather_scratch(site: Site) -> int | None:
+def _gather_scratch(site: declare.Site) -> int | None:
     src, tmp, dst = site.tile("src"), site.tile("tmp"), site.tile("dst")
     if src is None or tmp is None or dst is None:
         return None
@@ -270,7 +260,7 @@ def _gather_scratch(site: Site) -> int | None:
     return src.elements * dst.dtype.bits // 8 + src.rows * src.dtype.bits // 8
 
 
-def _gather_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def _gather_samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
     patterns = list(MaskPattern)
     for i, (name,) in enumerate(instruction.types[profile.name]):
         d = dtype(name)
@@ -295,7 +285,7 @@ def _gather_samples(instruction: Instruction, profile: Profile) -> Iterator[Samp
         yield sample(instruction, ("src", "indices"), {"src": tile, "indices": index, "dst": tile})
 
 
-def _compare_sample(instruction: Instruction, d: DType, mode: CmpMode) -> Sample:
+def _compare_sample(instruction: declare.Instruction, d: DType, mode: CmpMode) -> Sample:
     types: dict[str, Type] = {
         "src": TileType(d, 4, 32),
         "kValue": ScalarType(d),
@@ -332,11 +322,11 @@ TGATHER = tile_instruction(
     ),
     attributes=(
         MASK_PATTERN,
-        Attribute(
+        declare.Attribute(
             "axis", GatherAxis, GatherAxis.GATHER_ROW, "what the mask form packs", ("axis", "gatherType")
         ),
         CMP_MODE,
-        Attribute("offset", int, 0, "number of the first element; comparison form"),
+        declare.Attribute("offset", int, 0, "number of the first element; comparison form"),
     ),
     placement=(),
     assembly=Assembly(generic=segments("src dst cdst indices tmp k=kValue"), inline_comma=True),
@@ -362,32 +352,32 @@ TGATHER = replace(
         scratch_bytes("tmp", _gather_scratch, "comparison results", severity="warning"),
     ),
     decisions=(
-        Decision(
+        declare.Decision(
             "Pages wrap or clamp an index out of range; what is the value?",
             "0, on every profile (hardware does not check).",
             SIMULATOR_VALUES,
         ),
-        Decision(
+        declare.Decision(
             "Does a source element outside the valid region of src read as the profile's fill?",
             "No: the index addresses the tile's storage, and the stored bits are taken on every profile.",
             f"{SIMULATOR_VALUES}; {HEADERS}",
         ),
-        Decision(
+        declare.Decision(
             "Does the pattern run on across rows?",
             "No: it restarts at column 0 of every row; results are packed across rows.",
             SIMULATOR_VALUES,
         ),
-        Decision(
+        declare.Decision(
             "GATHER_COL of the hardware headers expects a source 2 or 4 times as tall; which rows count?",
             "The rows that fit the pattern, as the simulator.",
             SIMULATOR_VALUES,
         ),
-        Decision(
+        declare.Decision(
             "The C++ comparison form has a tile of thresholds per row, the text a scalar.",
             "A scalar of the source's type, compared in that type.",
             "PTOAS dialect definition",
         ),
-        Decision(
+        declare.Decision(
             "A5 numbers rows in steps of 64 elements, A2/A3 in steps of the static columns.",
             "The static columns, on both; they agree where a row is a whole number of 64 elements.",
             HEADERS,
@@ -396,4 +386,4 @@ TGATHER = replace(
     ),
 )
 
-INSTRUCTIONS: tuple[Instruction, ...] = (TGATHER,)
+INSTRUCTIONS: tuple[declare.Instruction, ...] = (TGATHER,)

@@ -9,19 +9,8 @@ from typing import Any, Literal
 from ..ir.dtypes import dtype
 from ..ir.types import TileType, Type
 from ..profiles import Profile, ProfileName
+from . import declare
 from .common import SIMULATOR_VALUES, tile_instruction
-from .declare import (
-    AttrMap,
-    Breaker,
-    Constraint,
-    Decision,
-    Finding,
-    Instruction,
-    Operand,
-    RegionRule,
-    RegionTest,
-    Site,
-)
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, in_vec, row_major, size
 from .rules.extents import LARGER
 from .rules.forbid import Types, edit, forbid
@@ -33,9 +22,13 @@ from .semantics import of_two
 
 _SIMULATED = ("i32", "i16", "f16", "bf16", "f32", "i8", "u8")
 _A2A3 = ("i32", "i16", "f16", "f32")
-_DST, _SRC0, _SRC1 = Operand("dst", "out", extent=LARGER), Operand("src0", "in"), Operand("src1", "in")
+_DST, _SRC0, _SRC1 = (
+    declare.Operand("dst", "out", extent=LARGER),
+    declare.Operand("src0", "in"),
+    declare.Operand("src1", "in"),
+)
 
-NEITHER_VALID = Decision(
+NEITHER_VALID = declare.Decision(
     "What does a lane hold that is valid in neither source?",
     "Zero bits, but for tpartmax and tpartmin on a5: the finite number that never wins. Pages leave it open.",
     f"{SIMULATOR_VALUES}; PTOAS tile templates and system tests (a5)",
@@ -53,24 +46,24 @@ def _broken(sizes: Mapping[str, tuple[Any, Any]], types: Mapping[str, TileType])
     return (differ0 & differ1) | _exceeds(sizes, types)
 
 
-def _both_shorter(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+def _both_shorter(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
     for name in ("src0", "src1", "src0Idx", "src1Idx"):
         edit(name, lambda t: t.with_valid(t.rows - 1, t.cols))(types, attrs, profile)
     return True
 
 
 def _part_region(
-    profiles: tuple[ProfileName, ...], broken: RegionTest, breaks: Breaker, allowed: str
-) -> Constraint:
+    profiles: tuple[ProfileName, ...], broken: declare.RegionTest, breaks: declare.Breaker, allowed: str
+) -> declare.Constraint:
     @forbid(
         "part-region",
         f"valid regions of the sources: {allowed.format('that of dst')}",
         profiles,
         stage="run-time",
         invalid_if=breaks,
-        region=RegionRule("custom", ("dst", "src0", "src1"), broken),
+        region=declare.RegionRule("custom", ("dst", "src0", "src1"), broken),
     )
-    def rule(site: Site) -> Iterator[Finding]:
+    def rule(site: declare.Site) -> Iterator[declare.Finding]:
         regions = [site.region(n) for n in ("dst", "src0", "src1")]
         if any(n is None for region in regions for n in region):
             return
@@ -85,7 +78,7 @@ def _part_region(
     return rule
 
 
-def _dst_shorter(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+def _dst_shorter(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
     for name in ("dst", "dstIdx"):
         edit(name, lambda t: t.with_valid(t.rows - 1, t.cols))(types, attrs, profile)
     return True
@@ -98,15 +91,15 @@ _PART_REGIONS = (
 )
 
 
-def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def _samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
     for (name,) in instruction.types[profile.name]:
         tile = TileType(dtype(name), 8, row_cols(dtype(name), 2))
         yield sample(instruction, ("src0", "src1"), {"src0": tile, "src1": tile, "dst": tile})
 
 
 def _partial(
-    operation: str, summary: str, both: str, a5: tuple[str, ...], *decisions: Decision
-) -> Instruction:
+    operation: str, summary: str, both: str, a5: tuple[str, ...], *decisions: declare.Decision
+) -> declare.Instruction:
     operands = (_DST, _SRC0, _SRC1)
     return tile_instruction(
         f"tpart{operation}",
@@ -127,7 +120,7 @@ def _partial(
     )
 
 
-_NAN = Decision(
+_NAN = declare.Decision(
     "Which operand wins when the comparison is unordered or equal?",
     "The first: a NaN in src0 stays, one in src1 is ignored, zeros of both signs keep src0.",
     SIMULATOR_VALUES,
@@ -167,11 +160,11 @@ _ARG_HARDWARE: Rows = (("f32", "i32"), ("f32", "u32"), *(("f16", i) for i in _IN
 _ARG_TYPES: TypeTable = pairs(tuple((v, i) for v in _VALUES for i in _INDICES), _ARG_HARDWARE, _ARG_HARDWARE)
 _ARG_OPERANDS = (
     _DST,
-    Operand("dstIdx", "out", dtype="I"),
+    declare.Operand("dstIdx", "out", dtype="I"),
     _SRC0,
     _SRC1,
-    Operand("src0Idx", "in", dtype="I"),
-    Operand("src1Idx", "in", dtype="I"),
+    declare.Operand("src0Idx", "in", dtype="I"),
+    declare.Operand("src1Idx", "in", dtype="I"),
 )
 
 
@@ -183,7 +176,7 @@ SRC0_WINS: Mapping[str, Literal["better", "equal", "unless worse"]] = {
 }
 
 
-def _arg_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def _arg_samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
     for value, index in instruction.types[profile.name]:
         cols = max(row_cols(dtype(value)), row_cols(dtype(index)))
         values, indices = TileType(dtype(value), 16, cols), TileType(dtype(index), 16, cols)
@@ -195,7 +188,7 @@ def _arg_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]
 _PAIRED = (("dst", "dstIdx"), ("src0", "src0Idx"), ("src1", "src1Idx"))
 
 
-def _partial_arg(name: str, relation: str, summary: str) -> Instruction:
+def _partial_arg(name: str, relation: str, summary: str) -> declare.Instruction:
     return tile_instruction(
         name,
         summary,
@@ -215,7 +208,7 @@ def _partial_arg(name: str, relation: str, summary: str) -> Instruction:
         ),
         decisions=(
             NEITHER_VALID,
-            Decision(
+            declare.Decision(
                 "Which pair is taken when values are equal or one is NaN?",
                 "On cpu_sim that of src1: src0 is taken on a strict comparison only. On a2a3 and a5 equal "
                 "values take src0; with a NaN in either a2a3 takes src1, a5 src0.",
@@ -226,7 +219,7 @@ def _partial_arg(name: str, relation: str, summary: str) -> Instruction:
     )
 
 
-def _beside(value: str, index: str) -> tuple[Constraint, ...]:
+def _beside(value: str, index: str) -> tuple[declare.Constraint, ...]:
     """An index tile has the shape of its value tile; on hardware a lane for each of its valid ones."""
     same = equal_shape(value, index, SIMULATOR, HEADERS, f"{index}-shape")
     enough = replace(covers((index,), value)[0], rule=f"{index}-lanes", profiles=HARDWARE)
@@ -236,7 +229,7 @@ def _beside(value: str, index: str) -> tuple[Constraint, ...]:
 TPARTARGMAX = _partial_arg("tpartargmax", ">", "Maximum of two partially valid tiles, with indices.")
 TPARTARGMIN = _partial_arg("tpartargmin", "<", "Minimum of two partially valid tiles, with indices.")
 
-INSTRUCTIONS: tuple[Instruction, ...] = (
+INSTRUCTIONS: tuple[declare.Instruction, ...] = (
     TPARTADD,
     TPARTMUL,
     TPARTMAX,

@@ -12,22 +12,10 @@ from dataclasses import replace
 from ..ir.dtypes import I16, U32, dtype
 from ..ir.types import TileType, Type, VectorType
 from ..profiles import Profile
+from . import declare
 from .assembly import Assembly, segments
 from .changes import rule
 from .common import PAGES, SIMULATOR_VALUES, tile_instruction
-from .declare import (
-    Attribute,
-    AttrMap,
-    Contradiction,
-    Decision,
-    Extent,
-    Finding,
-    Instruction,
-    Operand,
-    Site,
-    Size,
-    Sources,
-)
 from .operands import Implied
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, equal_valid, fixed_type, in_vec, same_as, size
 from .rules.extents import JOINED
@@ -53,22 +41,22 @@ def slots(bits: int) -> int:
 # -- tsort32 -----------------------------------------------------------------------------------------
 
 
-def _sorted(s: Sources) -> Size:
+def _sorted(s: declare.Sources) -> declare.Size:
     src, (rows, cols) = s.types["src"], s.sizes["src"]
     width = slots(src.dtype.bits)
     return (src.rows, src.cols * width), (rows, cols * width)
 
 
-def _may_end_short(site: Site) -> bool:
+def _may_end_short(site: declare.Site) -> bool:
     cols = site.region("src")[1]
     return cols is None or cols % BLOCK != 0
 
 
 _SORT_OPERANDS = (
-    Operand("dst", "out", note="records", extent=Extent("the records of src", _sorted)),
-    Operand("src", "in"),
-    Operand("idx", "in", dtype="u32", note="index of each element of src"),
-    Operand(
+    declare.Operand("dst", "out", note="records", extent=declare.Extent("the records of src", _sorted)),
+    declare.Operand("src", "in"),
+    declare.Operand("idx", "in", dtype="u32", note="index of each element of src"),
+    declare.Operand(
         "tmp",
         "tmp",
         dtype=None,
@@ -79,14 +67,14 @@ _SORT_OPERANDS = (
 )
 
 
-def _records(site: Site) -> Want:
+def _records(site: declare.Site) -> Want:
     src = site.tile("src")
     rows, cols = site.region("src")
     return rows, None if src is None or cols is None else slots(src.dtype.bits) * cols
 
 
 @forbid("idx-lanes", "idx has an index for every valid element of src", invalid_if=one_block("idx"))
-def _index_lanes(site: Site) -> Iterator[Finding]:
+def _index_lanes(site: declare.Site) -> Iterator[declare.Finding]:
     idx, (rows, cols) = site.tile("idx"), site.region("src")
     if idx is None:
         return
@@ -103,14 +91,14 @@ def _index_lanes(site: Site) -> Iterator[Finding]:
     HARDWARE,
     invalid_if=shrunk("src", cols=1),
 )
-def _tail(site: Site) -> Iterator[Finding]:
+def _tail(site: declare.Site) -> Iterator[declare.Finding]:
     cols = site.region("src")[1]
     # Below the level at which programs place their tiles, tools put one in.
     if cols is not None and cols % BLOCK and "tmp" not in site.values and site.level not in (1, 2):
         yield "src", f"src has {cols} valid columns and tmp is missing; allowed without it: multiples of 32"
 
 
-def _sort_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def _sort_samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
     for i, (name,) in enumerate(instruction.types[profile.name]):
         d = dtype(name)
         types: dict[str, Type] = {
@@ -155,24 +143,24 @@ TSORT32 = tile_instruction(
         scratch_bytes("tmp", bytes_of("src"), "the bytes of src"),
     ),
     decisions=(
-        Decision(
+        declare.Decision(
             "The simulator places 16-bit blocks 64 elements apart although a block's records take 128.",
             "Blocks do not overlap: 128 elements apart, as the page and the headers have it.",
             f"{PAGES}; {HEADERS}",
         ),
-        Decision(
+        declare.Decision(
             "Where do NaNs go?",
             "First when positive, last when negative; hardware pads a short block with negative NaNs, which "
             "go last. The simulator's order is not defined for them.",
             HEADERS,
         ),
-        Decision(
+        declare.Decision(
             "What happens when the valid regions of src and idx differ?",
             "cpu_sim writes nothing. a2a3 and a5 iterate over src; an idx with one valid row serves every "
             "row.",
             f"{SIMULATOR_VALUES}; {HEADERS}",
         ),
-        Contradiction(
+        declare.Contradiction(
             "What fills up a last block of fewer than 32 elements?",
             "Elements that sort behind all others: the block's own records come first.",
             HEADERS,
@@ -181,7 +169,7 @@ TSORT32 = tile_instruction(
             key="filler-first",
             profiles=("a5",),
         ),
-        Decision(
+        declare.Decision(
             "What does hardware write behind the records of a short last block?",
             "Nothing: programs may not rely on the filler records.",
             SIMULATOR_VALUES,
@@ -193,14 +181,14 @@ TSORT32 = tile_instruction(
 # -- tmrgsort ----------------------------------------------------------------------------------------
 
 
-def _several(site: Site) -> bool:
+def _several(site: declare.Site) -> bool:
     return "src1" in site.values
 
 
 _LISTS = ("src0", "src1", "src2", "src3")
 _MERGE_OPERANDS = (
-    Operand("dst", "out", extent=JOINED),
-    Operand(
+    declare.Operand("dst", "out", extent=JOINED),
+    declare.Operand(
         "executed",
         "out",
         "vector",
@@ -209,12 +197,14 @@ _MERGE_OPERANDS = (
         note="records taken from each list; several lists only",
         beside="src1",
     ),
-    Operand("src0", "in"),
-    Operand("src1", "in", optional=True),
-    Operand("src2", "in", optional=True),
-    Operand("src3", "in", optional=True),
-    Operand("blockLen", "in", "scalar", "u32", optional=True, note="elements per block, indices included"),
-    Operand(
+    declare.Operand("src0", "in"),
+    declare.Operand("src1", "in", optional=True),
+    declare.Operand("src2", "in", optional=True),
+    declare.Operand("src3", "in", optional=True),
+    declare.Operand(
+        "blockLen", "in", "scalar", "u32", optional=True, note="elements per block, indices included"
+    ),
+    declare.Operand(
         "tmp",
         "tmp",
         optional=True,
@@ -227,7 +217,7 @@ _MERGE_FORMS = (("src0", "blockLen"), *((*_LISTS[:n], "tmp") for n in (2, 3, 4))
 EXECUTED = VectorType((4,), I16)
 
 
-def _breaks_executed(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+def _breaks_executed(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
     if types.pop("executed", None) is None:
         types["executed"] = EXECUTED
     return True
@@ -239,30 +229,30 @@ def _breaks_executed(types: Types, attrs: AttrMap, profile: Profile) -> bool:
     source="PTOAS verifier; pto_instr.hpp",
     invalid_if=_breaks_executed,
 )
-def _executed_given(site: Site) -> Iterator[Finding]:
+def _executed_given(site: declare.Site) -> Iterator[declare.Finding]:
     if _several(site) and "executed" not in site.values:
         yield None, "several lists of records; allowed destinations: dst and the counts, vector<4xi16>"
     if not _several(site) and "executed" in site.values:
         yield "executed", "one list of records; allowed destinations: dst only"
 
 
-def _single_source(site: Site) -> Want:
+def _single_source(site: declare.Site) -> Want:
     return 1, None if _several(site) else site.region("dst")[1]
 
 
-def _breaks_source_room(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+def _breaks_source_room(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
     wide = edit("dst", lambda t: TileType(t.dtype, 1, 2 * t.cols))
     return "src1" not in types and wide(types, attrs, profile)
 
 
 @forbid("block-length", "blockLen is a positive multiple of 64", HARDWARE)
-def _block_length(site: Site) -> Iterator[Finding]:
+def _block_length(site: declare.Site) -> Iterator[declare.Finding]:
     length = site.constant("blockLen")
     if length is not None and (length < 1 or length % 64):
         yield "blockLen", f"blockLen is {length}; allowed: a positive multiple of 64"
 
 
-def _merge_scratch(site: Site) -> int | None:
+def _merge_scratch(site: declare.Site) -> int | None:
     """Room for dst and for the valid records of all lists, all that system tests give."""
     dst = site.tile("dst")
     if dst is None:
@@ -271,7 +261,7 @@ def _merge_scratch(site: Site) -> int | None:
     return max(dst.bytes, columns * dst.dtype.storage_bits // 8)
 
 
-def _merge_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def _merge_samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
     block = 16 if profile.name == "cpu_sim" else 64
     for i, (name,) in enumerate(instruction.types[profile.name]):
         tile = TileType(dtype(name), 1, 4 * block)
@@ -302,7 +292,7 @@ TMRGSORT = tile_instruction(
     cls="irregular",
     domain="custom",
     forms=_MERGE_FORMS,
-    attributes=(Attribute("exhausted", bool, False, "stop when any list is used up"),),
+    attributes=(declare.Attribute("exhausted", bool, False, "stop when any list is used up"),),
     placement=(in_vec(_MERGE_OPERANDS), plain(("dst", *_LISTS))),
     extra=(
         single_row(("dst", *_LISTS)),
@@ -317,17 +307,17 @@ TMRGSORT = tile_instruction(
         scratch_bytes("tmp", _merge_scratch, "all source lists, and dst", profiles=HARDWARE),
     ),
     decisions=(
-        Decision(
+        declare.Decision(
             "The overview names it TMREGSORT with an order argument; which orders exist?",
             "Descending only.",
             f"{HEADERS}; {SIMULATOR_VALUES}",
         ),
-        Decision(
+        declare.Decision(
             "Hardware counts only with exhausted; what does executed hold without it?",
             "The counts, always.",
             SIMULATOR_VALUES,
         ),
-        Decision(
+        declare.Decision(
             "Hardware copies all valid columns from tmp, also behind the records; what is there?",
             "The old elements of dst.",
             SIMULATOR_VALUES,
@@ -349,4 +339,4 @@ TMRGSORT = tile_instruction(
     sized_by=("src0",),
 )
 
-INSTRUCTIONS: tuple[Instruction, ...] = (TSORT32, TMRGSORT)
+INSTRUCTIONS: tuple[declare.Instruction, ...] = (TSORT32, TMRGSORT)

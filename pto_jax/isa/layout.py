@@ -11,32 +11,11 @@ from .changes import DIALECT
 from .common import REGIONS_MAY_DIFFER, SIMULATOR_VALUES
 from .declare import Decision, Finding, Instruction, Operand, Site
 from .memory import MOVED
+from .rules import fixpipe, layout_moves
 from .rules.constraints import HEADERS, type_row
-from .rules.fixpipe import (
-    ACC_TO_VEC,
-    RELU,
-    SATURATE,
-    ST_PHASE,
-    accumulated_layouts,
-    accumulated_types,
-    accumulator_only,
-    dual_mode,
-    paths,
-    unlisted_path,
-)
 from .rules.fixpipe_words import FP, WORD, parameter_rules, word_type
 from .rules.forbid import assign, forbid
 from .rules.issue import moved
-from .rules.layout_moves import (
-    PATHS,
-    breaks_moved_types,
-    cube_layouts,
-    equal_shapes,
-    equal_types,
-    place_types,
-    samples,
-    small_buffers,
-)
 from .rules.quantisation import MOVED_PLAIN, MOVED_QUANTISED
 from .rules.regions import covers
 
@@ -82,21 +61,21 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         _OPERANDS,
         MOVED,
         ("T",),
-        (RELU, ACC_TO_VEC, ST_PHASE, SATURATE),
+        (fixpipe.RELU, fixpipe.ACC_TO_VEC, fixpipe.ST_PHASE, fixpipe.SATURATE),
         (
-            replace(type_row(_OPERANDS, ("T",), MOVED), breaks=breaks_moved_types),
-            paths(PATHS),
+            replace(type_row(_OPERANDS, ("T",), MOVED), breaks=layout_moves.breaks_moved_types),
+            fixpipe.paths(layout_moves.PATHS),
             _no_group_axis,
-            unlisted_path,
-            equal_types,
-            place_types,
-            accumulated_types(MOVED_PLAIN, MOVED_QUANTISED),
-            equal_shapes,
-            cube_layouts,
-            small_buffers,
-            accumulated_layouts({"a2a3": ("NZ",), "a5": ("ND", "DN", "NZ")}),
-            accumulator_only,
-            dual_mode(),
+            fixpipe.unlisted_path,
+            layout_moves.equal_types,
+            layout_moves.place_types,
+            fixpipe.accumulated_types(MOVED_PLAIN, MOVED_QUANTISED),
+            layout_moves.equal_shapes,
+            layout_moves.cube_layouts,
+            layout_moves.small_buffers,
+            fixpipe.accumulated_layouts({"a2a3": ("NZ",), "a5": ("ND", "DN", "NZ")}),
+            fixpipe.accumulator_only,
+            fixpipe.dual_mode(),
             word_type,
             *parameter_rules(_columns, "each valid column of dst"),
             *covers(("src",), "dst"),
@@ -134,7 +113,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         sources=("page tmov", HEADERS, SIMULATOR_VALUES),
-        sampler=samples,
+        sampler=layout_moves.samples,
         moves="copy",
         in_place={"cpu_sim": ("src",)},
         pipe_rule=moved,

@@ -14,22 +14,9 @@ from .common import SIMULATOR_VALUES, tile_instruction
 from .declare import AttrMap, Constraint, Contradiction, Decision, Finding, Instruction, Operand, Role, Site
 from .layout_img2col import CONV_WINDOW, weight_windows, weights
 from .memory_convolution import conv_tiles
+from .rules import fixpipe
 from .rules.constraints import HARDWARE, SIMULATOR
 from .rules.extents import OPEN
-from .rules.fixpipe import (
-    ACC_TO_VEC,
-    RELU,
-    SATURATE,
-    Paths,
-    accumulated_layouts,
-    accumulated_types,
-    accumulator,
-    accumulator_only,
-    boxed,
-    dual_mode,
-    paths,
-    same_layouts,
-)
 from .rules.fixpipe_words import WORD, word_type
 from .rules.forbid import Types, edit, forbid, retile, retype
 from .rules.irregular import sample
@@ -57,7 +44,7 @@ def _types() -> TypeTable:
 
 _VEC, _MAT, _ACC, _LEFT, _RIGHT = Loc.VEC, Loc.MAT, Loc.ACC, Loc.LEFT, Loc.RIGHT
 #: Places of source and destination that have a data path.
-PATHS: dict[str, Paths] = {
+PATHS: dict[str, fixpipe.Paths] = {
     "textract": {
         "a2a3": ((_VEC, _VEC), (_MAT, _LEFT), (_MAT, _RIGHT), (_ACC, _MAT)),
         "a5": (
@@ -174,10 +161,10 @@ def _matrix_samples(instruction: Instruction, profile: Profile) -> Iterator[Samp
     """Matrix tiles: mat to left, and the conversions on the way out of an accumulator."""
     form: tuple[str, ...] = ("src", "indexRow", "indexCol")
     if instruction.name == "textract":
-        left = boxed("f16", Loc.LEFT)
+        left = fixpipe.boxed("f16", Loc.LEFT)
         if profile.name == "a2a3":
             left = replace(left, blayout=BLayout.ROW_MAJOR)
-        types: dict[str, Type] = {"src": boxed("f16", rows=32, cols=64), "dst": left, **INDICES}
+        types: dict[str, Type] = {"src": fixpipe.boxed("f16", rows=32, cols=64), "dst": left, **INDICES}
         yield sample(instruction, form, types, constants=CORNER)
     for index, pair in enumerate(MOVED_PLAIN.get(profile.name, MOVED_PLAIN["a5"])):
         relu = {"reluPreMode": ReluPreMode(1 - index % 2)}
@@ -191,8 +178,8 @@ def _matrix_samples(instruction: Instruction, profile: Profile) -> Iterator[Samp
 def windows(name: str, pair: Row) -> dict[str, Type]:
     """An accumulator and a matrix tile of other elements, one of them a window of the other."""
     if name.startswith("textract"):
-        return {"src": accumulator(pair[1], 32, 64), "dst": boxed(pair[0]), **INDICES}
-    return {"src": accumulator(pair[1]), "dst": boxed(pair[0], rows=32, cols=64), **INDICES}
+        return {"src": fixpipe.accumulator(pair[1], 32, 64), "dst": fixpipe.boxed(pair[0]), **INDICES}
+    return {"src": fixpipe.accumulator(pair[1]), "dst": fixpipe.boxed(pair[0], rows=32, cols=64), **INDICES}
 
 
 def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -262,18 +249,18 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
         _types(),
         cls="layout",
         type_vars=("T", "S"),
-        attributes=(RELU, ACC_TO_VEC, SATURATE),
+        attributes=(fixpipe.RELU, fixpipe.ACC_TO_VEC, fixpipe.SATURATE),
         forms=(("src", "indexRow", "indexCol"), ("src", "preQuantScalar", "indexRow", "indexCol")),
         domain="custom",
         placement=(
             _types_converted,
-            paths(PATHS[name]),
-            accumulated_types(MOVED_PLAIN, MOVED_QUANTISED, known=_rows),
-            accumulated_layouts({"a2a3": ("NZ",), "a5": ("NZ", "ND")}),
-            accumulator_only,
-            same_layouts,
+            fixpipe.paths(PATHS[name]),
+            fixpipe.accumulated_types(MOVED_PLAIN, MOVED_QUANTISED, known=_rows),
+            fixpipe.accumulated_layouts({"a2a3": ("NZ",), "a5": ("NZ", "ND")}),
+            fixpipe.accumulator_only,
+            fixpipe.same_layouts,
             *((cube_layouts,) if name == "textract" else ()),
-            dual_mode(("a5",)),
+            fixpipe.dual_mode(("a5",)),
             word_type,
             *((weights, conv_tiles("src", (Loc.MAT,), SIMULATOR)) if name == "textract" else ()),
             window_inside(extracts=name == "textract"),

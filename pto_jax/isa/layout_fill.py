@@ -9,19 +9,9 @@ from typing import TypeAlias
 from ..ir.dtypes import dtype
 from ..ir.types import BLayout, Loc, Pad, SLayout, TileType
 from ..profiles import Profile
+from . import declare
 from .changes import DIALECT
 from .common import OPEN_DST, PAGES, SIMULATOR_VALUES, SRC, UNARY, tile_instruction
-from .declare import (
-    Attribute,
-    AttrMap,
-    Constraint,
-    Contradiction,
-    Decision,
-    Finding,
-    Instruction,
-    Operand,
-    Site,
-)
 from .rules.constraints import HARDWARE, HEADERS
 from .rules.forbid import Types, as_columns, assign, edit, forbid
 from .rules.irregular import row_cols, sample
@@ -34,7 +24,7 @@ _TYPES = table(_MOVED, _MOVED, _MOVED)
 _PADS = (Pad.ZERO, Pad.MAX, Pad.MIN)
 
 
-def _breaks_pad(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+def _breaks_pad(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
     t = types["dst"]
     if not isinstance(t, TileType) or t.loc == Loc.MAT:
         return False
@@ -44,7 +34,7 @@ def _breaks_pad(types: Types, attrs: AttrMap, profile: Profile) -> bool:
 
 
 @forbid("pad-given", "dst has a pad value", invalid_if=_breaks_pad)
-def _pad_given(site: Site) -> Iterator[Finding]:
+def _pad_given(site: declare.Site) -> Iterator[declare.Finding]:
     dst = site.tile("dst")
     if dst is None or dst.loc == Loc.MAT or site.attrs.get("padValue") is not None:
         return
@@ -56,8 +46,8 @@ def _pad_given(site: Site) -> Iterator[Finding]:
 _Move: TypeAlias = "Callable[[TileType], TileType | None]"
 
 
-def _place(moved: _Move) -> Constraint:
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+def _place(moved: _Move) -> declare.Constraint:
+    def breaks(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
         return all(edit(name, moved)(types, attrs, profile) for name in ("dst", "src"))
 
     @forbid(
@@ -66,7 +56,7 @@ def _place(moved: _Move) -> Constraint:
         HARDWARE,
         invalid_if=breaks,
     )
-    def rule(site: Site) -> Iterator[Finding]:
+    def rule(site: declare.Site) -> Iterator[declare.Finding]:
         for name, t in site.tiles():
             mat = t.loc == Loc.MAT and site.instruction.name == "tfillpad" and t.layout == "NZ"
             if not mat and not (t.loc == Loc.VEC and t.layout == "ND"):
@@ -86,7 +76,7 @@ def _in_mat(t: TileType) -> TileType | None:
 
 
 @forbid("one-place", "src and dst in one place", ("cpu_sim",), invalid_if=edit("src", _in_mat))
-def _one_place(site: Site) -> Iterator[Finding]:
+def _one_place(site: declare.Site) -> Iterator[declare.Finding]:
     dst, src = site.tile("dst"), site.tile("src")
     if dst is not None and src is not None and dst.loc != src.loc:
         found = f"src is a {src.loc.name.lower()} tile, dst a {dst.loc.name.lower()} tile"
@@ -98,7 +88,7 @@ def _one_place(site: Site) -> Iterator[Finding]:
     "dst is at least as large as src",
     invalid_if=edit("src", lambda t: replace(t, rows=4 * t.rows)),
 )
-def _larger(site: Site) -> Iterator[Finding]:
+def _larger(site: declare.Site) -> Iterator[declare.Finding]:
     """The destination holds the whole source."""
     dst, src = site.tile("dst"), site.tile("src")
     if dst is not None and src is not None and (dst.rows < src.rows or dst.cols < src.cols):
@@ -111,7 +101,7 @@ def _larger(site: Site) -> Iterator[Finding]:
     "mat tiles have equal rows and columns",
     invalid_if=edit("dst", lambda t: replace(t, rows=2 * t.rows) if t.loc == Loc.MAT else None),
 )
-def _mat_shape(site: Site) -> Iterator[Finding]:
+def _mat_shape(site: declare.Site) -> Iterator[declare.Finding]:
     dst, src = site.tile("dst"), site.tile("src")
     if dst is not None and src is not None and dst.loc == Loc.MAT and dst.shape != src.shape:
         found = f"dst is {dst.rows}x{dst.cols}, src is {src.rows}x{src.cols}"
@@ -125,7 +115,7 @@ def _mat_shape(site: Site) -> Iterator[Finding]:
     invalid_if=assign(mode="expand"),
     since="2026-08",
 )
-def _no_mode(site: Site) -> Iterator[Finding]:
+def _no_mode(site: declare.Site) -> Iterator[declare.Finding]:
     if "mode" in site.op.attrs:
         yield None, "attribute mode, which fills do not have; allowed: a dst as large as src, or larger"
 
@@ -138,7 +128,7 @@ def _no_mode(site: Site) -> Iterator[Finding]:
     invalid_if=edit("src", lambda t: replace(t, pad=Pad.MAX) if t.loc == Loc.MAT else None),
     since="2026-08",
 )
-def _mat_equal(site: Site) -> Iterator[Finding]:
+def _mat_equal(site: declare.Site) -> Iterator[declare.Finding]:
     dst, src = site.tile("dst"), site.tile("src")
     if dst is None or src is None or Loc.MAT not in (dst.loc, src.loc) or src.shape != dst.shape:
         return
@@ -152,7 +142,7 @@ def _mat_equal(site: Site) -> Iterator[Finding]:
             )
 
 
-def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+def _samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
     grown = 2 if instruction.name == "tfillpad_expand" else 1
     for i, (name,) in enumerate(instruction.types[profile.name]):
         d = dtype(name)
@@ -179,22 +169,22 @@ _SEMANTICS = (
     "valid in beyond the physical dst is dropped."
 )
 _DECISIONS = (
-    Decision(
+    declare.Decision(
         "The page fills every element of dst, the hardware headers stop at its valid rows; which holds?",
         "The whole physical tile on cpu_sim, the valid rows of dst in all physical columns on a2a3 and a5.",
         f"{SIMULATOR_VALUES}; {HEADERS}",
     ),
-    Decision(
+    declare.Decision(
         "How is a pad value written that is none of zero, max and min?",
         "As attribute padValue, an integer whose low bits are the element's bits.",
         f"{HEADERS} (custom pad values); the text format has no such pad",
     ),
-    Decision(
+    declare.Decision(
         "The hardware form on mat tiles never copies; what if src and dst are not one storage?",
         "The source is copied, as the simulator does; for one storage both agree.",
         SIMULATOR_VALUES,
     ),
-    Contradiction(
+    declare.Contradiction(
         "What do max and min mean for floats, f16 and bf16 included, whose limits some C++ libraries lack?",
         "The infinities.",
         f"{PAGES}; {HEADERS}; {SIMULATOR_VALUES}",
@@ -203,7 +193,7 @@ _DECISIONS = (
         key="finite-pads",
         profiles=("a5",),
     ),
-    Contradiction(
+    declare.Contradiction(
         "Does pad zero ever stand for another number?",
         "No: it is zero.",
         f"{PAGES}; {HEADERS}; {SIMULATOR_VALUES}",
@@ -218,10 +208,10 @@ _DECISIONS = (
 def _fill(
     name: str,
     summary: str,
-    *rules: Constraint,
-    operands: tuple[Operand, ...] = UNARY,
+    *rules: declare.Constraint,
+    operands: tuple[declare.Operand, ...] = UNARY,
     moved: _Move = _in_mat,
-) -> Instruction:
+) -> declare.Instruction:
     return tile_instruction(
         name,
         summary,
@@ -231,7 +221,9 @@ def _fill(
         cls="layout",
         domain="custom",
         attributes=(
-            Attribute("padValue", int, None, "bits of a pad value of one's own", ("padValue", "pad_value")),
+            declare.Attribute(
+                "padValue", int, None, "bits of a pad value of one's own", ("padValue", "pad_value")
+            ),
         ),
         placement=(
             _place(moved),
@@ -261,4 +253,4 @@ TFILLPAD_EXPAND = _fill(
     "tfillpad_expand", "Copy into a larger tile, and fill the rest of it.", _larger, operands=(OPEN_DST, SRC)
 )
 
-INSTRUCTIONS: tuple[Instruction, ...] = (TFILLPAD, TFILLPAD_INPLACE, TFILLPAD_EXPAND)
+INSTRUCTIONS: tuple[declare.Instruction, ...] = (TFILLPAD, TFILLPAD_INPLACE, TFILLPAD_EXPAND)

@@ -14,6 +14,7 @@ from .common import PAGES, SIMULATOR_VALUES
 from .declare import Attribute, AttrMap, Constraint, Decision, Finding, Instruction, Operand, Site
 from .memory_convolution import CONV_TEXT, conv_tiles
 from .memory_layouts import LAYOUT_DECISIONS, LAYOUT_TEXT
+from .rules import windows
 from .rules.constraints import HARDWARE, HEADERS, SIMULATOR, element_type, place, type_row
 from .rules.fixpipe import RELU, SATURATE, ST_PHASE, accumulated_layouts, accumulated_types, accumulator_only
 from .rules.fixpipe_store import ATOMIC, accumulator_extent, atomic_types, stores
@@ -22,16 +23,6 @@ from .rules.forbid import Types, edit, forbid, retype
 from .rules.issue import stored
 from .rules.quantisation import STORED_PLAIN, STORED_QUANTISED
 from .rules.typesets import BYTE_FLOATS, NIBBLE_FLOATS, PAIRS, STANDARD, TypeTable, table
-from .rules.windows import (
-    LOADED,
-    STORED,
-    conv_window,
-    layout_pair,
-    other_size,
-    scale_types,
-    wide_integers,
-    window_fits,
-)
 from .samples.memory import transfers
 from .samples.operations import Sample
 from .traits import Traits
@@ -53,7 +44,7 @@ def _elements_match(tile: str, view: str, *, converts: bool) -> Constraint:
         "element-size",
         f"elements of {tile} and {view} have one size",
         source=f"{PAGES}; {HEADERS}",
-        invalid_if=other_size(view, HARDWARE if converts else PROFILE_NAMES),
+        invalid_if=windows.other_size(view, HARDWARE if converts else PROFILE_NAMES),
     )
     def rule(site: Site) -> Iterator[Finding]:
         t, d = site.tile(tile), element_type(site.types.get(view))
@@ -166,13 +157,13 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             place((_LOAD_OPERANDS[0],), (Loc.VEC, Loc.MAT, Loc.SCALELEFT, Loc.SCALERIGHT), ("cpu_sim",)),
             _elements_match("dst", "src", converts=False),
             _reinterprets("dst", "src"),
-            window_fits("dst", "src", until="2026-08"),
-            window_fits("dst", "src", "warning", since="2026-08"),
-            conv_window("dst", "src"),
-            layout_pair("dst", "src", LOADED),
+            windows.window_fits("dst", "src", until="2026-08"),
+            windows.window_fits("dst", "src", "warning", since="2026-08"),
+            windows.conv_window("dst", "src"),
+            windows.layout_pair("dst", "src", windows.LOADED),
             _plain_vec,
-            scale_types("dst"),
-            wide_integers("dst"),
+            windows.scale_types("dst"),
+            windows.wide_integers("dst"),
             conv_tiles("dst", (Loc.MAT,)),
         ),
         (("src",),),
@@ -222,9 +213,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             place((_STORE_OPERANDS[1],), (Loc.VEC, Loc.ACC), ("a5",)),
             _elements_match("src", "dst", converts=True),
             _reinterprets("src", "dst"),
-            window_fits("src", "dst"),
-            conv_window("src", "dst", SIMULATOR),
-            layout_pair("src", "dst", STORED),
+            windows.window_fits("src", "dst"),
+            windows.conv_window("src", "dst", SIMULATOR),
+            windows.layout_pair("src", "dst", windows.STORED),
             conv_tiles("src", (Loc.MAT,), SIMULATOR),
             accumulated_types(STORED_PLAIN, STORED_QUANTISED),
             accumulated_layouts({"a2a3": (), "a5": ()}),

@@ -25,22 +25,8 @@ from .assembly import Assembly
 from .changes import form
 from .common import SIMULATOR_VALUES, TYPES_BY_HEADER
 from .declare import Attribute, Constraint, Decision, Instruction, Operand
+from .rules import memory_indexed
 from .rules.constraints import HARDWARE, HEADERS, fixed_type, place, type_row
-from .rules.memory_indexed import (
-    ATOMIC,
-    atomic_conflict,
-    atomic_types,
-    coalesce_given,
-    data_layout,
-    index_layout,
-    index_order,
-    index_shape,
-    loaded_indexes,
-    loaded_place,
-    table_layout,
-    table_type,
-    table_width,
-)
 from .rules.typesets import BYTE_FLOATS, FLOATS, INT32, INTS, SIMULATED, TypeTable, table
 from .samples.operations import Sample
 from .traits import Effect, Traits
@@ -116,7 +102,7 @@ def _samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
 
 
 def _combines(profile: Profile, op: ScatterAtomicOp, name: str) -> bool:
-    legal = ATOMIC.get(profile.name, {}).get(op)
+    legal = memory_indexed.ATOMIC.get(profile.name, {}).get(op)
     return legal is None or name in legal
 
 
@@ -176,19 +162,19 @@ _DECISIONS = (
 
 def _constraints(operands: tuple[Operand, ...], data: str, of: str) -> tuple[Constraint, ...]:
     return (
-        table_type(data, of),
+        memory_indexed.table_type(data, of),
         type_row(operands, ("T",), TYPES),
         fixed_type("indexes", INTS, ("cpu_sim",), SIMULATOR_VALUES),
         fixed_type("indexes", ("i32", "u32"), HARDWARE, HEADERS),
         place(tuple(o for o in operands if o.name != "dst"), (Loc.VEC,), PROFILE_NAMES),
-        *((loaded_place(data, VIEW),) if data == "dst" else ()),
-        coalesce_given,
-        index_layout(data),
-        data_layout(data),
-        index_shape(data),
-        index_order(data),
-        table_layout(data, of),
-        table_width(data, of),
+        *((memory_indexed.loaded_place(data, VIEW),) if data == "dst" else ()),
+        memory_indexed.coalesce_given,
+        memory_indexed.index_layout(data),
+        memory_indexed.data_layout(data),
+        memory_indexed.index_shape(data),
+        memory_indexed.index_order(data),
+        memory_indexed.table_layout(data, of),
+        memory_indexed.table_width(data, of),
     )
 
 
@@ -207,7 +193,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             _COALESCE,
             Attribute("gatherOob", GatherOob, GatherOob.UNDEFINED, "indices beyond the table"),
         ),
-        (*_constraints(_LOAD, "dst", "src"), loaded_indexes(VIEW, "workspace")),
+        (*_constraints(_LOAD, "dst", "src"), memory_indexed.loaded_indexes(VIEW, "workspace")),
         (("src", "indexes"), ("src", VIEW), ("src", VIEW, "workspace")),
         "dst",
         Pipe.MTE2,
@@ -249,7 +235,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 "which element stays at an index that occurs twice; the last one in both cases",
             ),
         ),
-        (*_constraints(_STORE, "src", "dst"), atomic_types, atomic_conflict),
+        (*_constraints(_STORE, "src", "dst"), memory_indexed.atomic_types, memory_indexed.atomic_conflict),
         (("src", "indexes"),),
         "src",
         Pipe.MTE3,

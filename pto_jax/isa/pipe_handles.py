@@ -13,29 +13,10 @@ from .assembly import Assembly
 from .changes import form, new
 from .declare import Attribute, Decision, Instruction, Operand
 from .pipes import ACC, MAT, PIPE, SLOT, VEC
+from .rules import pipes
 from .rules.constraints import place
 from .rules.handles import Shown, handle, handle_operand, number_in, only_on
 from .rules.issue import stored
-from .rules.pipes import (
-    DIALECT,
-    DIR_MASK,
-    FLAG_BASE,
-    NOSPLIT,
-    PAGE,
-    RELEASE,
-    RING_NUMBERS,
-    SLOT_NUM,
-    SLOT_SIZE,
-    SPLIT,
-    SPLIT_RULE,
-    half_given,
-    local_slots,
-    located,
-    peer_address,
-    pipe_instruction,
-    subblock,
-    tile_operand,
-)
 from .rules.typesets import STANDARD, table
 from .sync_config import required
 from .traits import Effect, Traits
@@ -57,8 +38,8 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
         handle_operand("result", out=True),
     ]
     types: dict[str, Type] = {**dict.fromkeys(local, ScalarType(I32)), "result": PIPE}
-    attributes = [DIR_MASK, SLOT_SIZE, SLOT_NUM, FLAG_BASE, NOSPLIT]
-    rules = [*RING_NUMBERS, peer_address, handle("result", "pipe", DIALECT)]
+    attributes = [pipes.DIR_MASK, pipes.SLOT_SIZE, pipes.SLOT_NUM, pipes.FLAG_BASE, pipes.NOSPLIT]
+    rules = [*pipes.RING_NUMBERS, pipes.peer_address, handle("result", "pipe", pipes.DIALECT)]
     ring: dict[str, AttrValue] = {"dir_mask": 3, "slot_size": 1024, "slot_num": 4, "flag_base": 0}
     if through_memory:
         operands = [
@@ -69,9 +50,9 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
         forms = (("gm_addr",), *(("gm_addr", *f) for f in forms))
         types["gm_addr"] = PtrType(F32)
         attributes.append(Attribute("local_slot_num", int, None, "slots in local memory, at most slot_num"))
-        rules.append(local_slots)
+        rules.append(pipes.local_slots)
     one = {k: v for k, v in types.items() if k != "peer_local_addr"}
-    return pipe_instruction(
+    return pipes.pipe_instruction(
         name,
         "Make a pipe handle whose data goes through global memory."
         if through_memory
@@ -93,24 +74,24 @@ def _ring_handle(name: str, *, through_memory: bool) -> Instruction:
 INSTRUCTIONS: tuple[Instruction, ...] = (
     _ring_handle("initialize_l2g2l_pipe", through_memory=True),
     _ring_handle("initialize_l2l_pipe", through_memory=False),
-    pipe_instruction(
+    pipes.pipe_instruction(
         "declare_tile",
         "Declare a tile handle without storage.",
         "A pop gives it the storage of a slot, tassign an address.",
-        (tile_operand("result", "out"),),
+        (pipes.tile_operand("result", "out"),),
         ((),),
         (Shown({"result": VEC}, ()),),
     ),
-    pipe_instruction(
+    pipes.pipe_instruction(
         "tpush",
         "Push a tile, or commit an allocated slot, through a pipe handle.",
         "Waits for a free slot, stores the tile row-major (halves by split) and marks the slot ready; a view "
         "from talloc is marked ready only.",
         (
-            tile_operand("tile", optional=True),
+            pipes.tile_operand("tile", optional=True),
             Operand("view", "in", "gm", None, optional=True, note="slot from talloc"),
             handle_operand("pipe"),
-            subblock("aiv_subblockid"),
+            pipes.subblock("aiv_subblockid"),
         ),
         (("tile", "pipe"), ("view", "pipe"), ("tile", "pipe", "aiv_subblockid")),
         (
@@ -119,27 +100,27 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Shown({"view": _WINDOW, "pipe": PIPE}, ("view", "pipe"), {"split": 0}),
             Shown(_HALVED, ("tile", "pipe", "aiv_subblockid"), {"split": 2}),
         ),
-        (SPLIT,),
+        (pipes.SPLIT,),
         (
-            SPLIT_RULE,
-            handle("pipe", "pipe", DIALECT),
-            located("tile", Loc.ACC, Loc.VEC, Loc.CTRL),
-            half_given("tile"),
+            pipes.SPLIT_RULE,
+            handle("pipe", "pipe", pipes.DIALECT),
+            pipes.located("tile", Loc.ACC, Loc.VEC, Loc.CTRL),
+            pipes.half_given("tile"),
         ),
         Pipe.MTE3,
         traits=Traits((Effect("read", "tile", "tile"),), fifo="push"),
         pipe_rule=stored,
     ),
-    pipe_instruction(
+    pipes.pipe_instruction(
         "tpop",
         "Pop the next ready slot of a pipe handle.",
         "Waits for a ready slot; the tile or view then denotes its data until the slot is freed.",
         (
-            tile_operand("result", "out", optional=True),
-            tile_operand("tile", optional=True, note="handle that receives the slot"),
+            pipes.tile_operand("result", "out", optional=True),
+            pipes.tile_operand("tile", optional=True, note="handle that receives the slot"),
             Operand("view", "in", "gm", None, optional=True, note="view that receives the slot"),
             handle_operand("pipe"),
-            subblock("aiv_subblockid"),
+            pipes.subblock("aiv_subblockid"),
         ),
         (("tile", "pipe"), ("view", "pipe"), ("pipe",), ("tile", "pipe", "aiv_subblockid")),
         (
@@ -148,21 +129,23 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Shown({"result": VEC, "pipe": PIPE}, ("pipe",), {"split": 0}),
             Shown(_HALVED, ("tile", "pipe", "aiv_subblockid"), {"split": 2}),
         ),
-        (SPLIT,),
+        (pipes.SPLIT,),
         (
-            SPLIT_RULE,
-            handle("pipe", "pipe", DIALECT),
+            pipes.SPLIT_RULE,
+            handle("pipe", "pipe", pipes.DIALECT),
             place(
-                (tile_operand("tile"), tile_operand("result")), (Loc.VEC, Loc.MAT, Loc.CTRL), PROFILE_NAMES
+                (pipes.tile_operand("tile"), pipes.tile_operand("result")),
+                (Loc.VEC, Loc.MAT, Loc.CTRL),
+                PROFILE_NAMES,
             ),
-            half_given("tile"),
+            pipes.half_given("tile"),
         ),
         Pipe.MTE2,
-        (RELEASE,),
+        (pipes.RELEASE,),
         traits=Traits(fifo="pop"),
         assembly=Assembly(trailing=0),
     ),
-    pipe_instruction(
+    pipes.pipe_instruction(
         "declare_global",
         "Declare a view of global memory without storage.",
         "talloc and tpop let it denote a slot; a pipe handle that is made of it has its slots there.",
@@ -171,7 +154,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Shown({"result": SLOT}, ()),),
         changes=(new(),),
     ),
-    pipe_instruction(
+    pipes.pipe_instruction(
         "talloc",
         "Reserve the next slot of a pipe as a view of global memory.",
         "Waits for a free slot, which the view or result denotes from then on; a push of it commits it.",
@@ -185,8 +168,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Shown({"result": _WINDOW, "pipe": PIPE}, ("pipe",), {"split": 0}),
             Shown({"view": SLOT, "pipe": PIPE}, ("view", "pipe"), {"split": 0}),
         ),
-        (SPLIT,),
-        (SPLIT_RULE, handle("pipe", "pipe", PAGE)),
+        (pipes.SPLIT,),
+        (pipes.SPLIT_RULE, handle("pipe", "pipe", pipes.PAGE)),
         decisions=(
             Decision(
                 "The simulator has no slots in global memory. Is the instruction legal there?",
@@ -198,7 +181,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         assembly=Assembly(trailing=0),
         changes=(form("a result", "a declared view as first operand"),),
     ),
-    pipe_instruction(
+    pipes.pipe_instruction(
         "tfree",
         "Free the slot popped last through a pipe handle.",
         "The producer may use the slot again.",
@@ -214,13 +197,13 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Shown({"pipe": PIPE, "entry": SLOT}, ("entry", "pipe"), {"split": 0}),
             Shown({"pipe": PIPE, "entry": VEC}, ("entry", "pipe"), {"split": 1}),
         ),
-        (SPLIT,),
-        (SPLIT_RULE, handle("pipe", "pipe", DIALECT)),
-        decisions=(RELEASE,),
+        (pipes.SPLIT,),
+        (pipes.SPLIT_RULE, handle("pipe", "pipe", pipes.DIALECT)),
+        decisions=(pipes.RELEASE,),
         traits=Traits(fifo="free"),
         changes=(form("the pipe alone", "the popped tile or view before it"),),
     ),
-    pipe_instruction(
+    pipes.pipe_instruction(
         "grid_tpush",
         "Send a tile to a neighbouring core, or to all cores of a row or column.",
         "The core dist hops away in the direction receives the tile; with a span every core of it does.",
@@ -241,9 +224,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             Attribute("span", GridSpan, GridSpan.NONE, "row or column that a broadcast reaches"),
         ),
         (
-            only_on(("a2a3",), PAGE),
-            handle("pipe", "pipe", PAGE),
-            number_in("dist", lambda n: n >= 1, "1 or more", 0, PAGE),
+            only_on(("a2a3",), pipes.PAGE),
+            handle("pipe", "pipe", pipes.PAGE),
+            number_in("dist", lambda n: n >= 1, "1 or more", 0, pipes.PAGE),
         ),
         Pipe.MTE3,
         executable=False,

@@ -28,29 +28,10 @@ from ..ir.types import (
 from ..profiles import ProfileName
 from .changes import form, new
 from .declare import Attribute, Instruction, Operand
+from .rules import pipes
 from .rules.handles import Shown, number_in
 from .rules.issue import stored
 from .rules.pipe_ends import END_RULES
-from .rules.pipes import (
-    DIALECT,
-    DIR_MASK,
-    ID,
-    ID_RULE,
-    NOSPLIT,
-    RELEASE,
-    RING,
-    SLOT_NUM,
-    SLOT_SIZE,
-    SPLIT,
-    SPLIT_RULE,
-    base_given,
-    dynamic_result,
-    half_given,
-    located,
-    pipe_instruction,
-    reserved_place,
-    subblock,
-)
 from .sync_config import required
 from .traits import Effect, Traits
 
@@ -91,7 +72,7 @@ def _initialize(core: str, kind: str) -> Instruction:
         return Shown({n: types[n] for n in form}, form, attrs, grouped=True, **more)
 
     buffered = ("gm_slot_buffer", *buffers)
-    return pipe_instruction(
+    return pipes.pipe_instruction(
         f"{core}_initialize_pipe",
         f"Set up a pipe of a {kind} function.",
         "Pushes, pops and frees with its id go through it. Slots lie in the consumer's local buffer, on a2a3 "
@@ -108,19 +89,19 @@ def _initialize(core: str, kind: str) -> Instruction:
             shown(buffers[:1], one, profiles=("a5", "cpu_sim")),
         ),
         (
-            ID,
-            DIR_MASK,
-            SLOT_SIZE,
-            replace(SLOT_NUM, meaning="slots of the ring; absent: 8, with dir_mask 3 4"),
+            pipes.ID,
+            pipes.DIR_MASK,
+            pipes.SLOT_SIZE,
+            replace(pipes.SLOT_NUM, meaning="slots of the ring; absent: 8, with dir_mask 3 4"),
             Attribute("local_slot_num", int, None, "slots in local memory (a2a3), at most slot_num"),
-            NOSPLIT,
+            pipes.NOSPLIT,
             Attribute("acc_push_epilogue", AccPushEpilogue, None, "what is done to accumulators"),
         ),
         (
             required("dir_mask", "slot_size"),
-            ID_RULE,
-            *RING,
-            number_in("slot_num", lambda n: n > 0, "1 or more", 0, DIALECT),
+            pipes.ID_RULE,
+            *pipes.RING,
+            number_in("slot_num", lambda n: n > 0, "1 or more", 0, pipes.DIALECT),
             *END_RULES,
         ),
         traits=Traits(fifo="initialise", core=KernelKind[kind.upper()]),
@@ -138,7 +119,7 @@ _ENTRY = form("split 0 to 2 and tiles", "id, split 3 and 4, and views of global 
 
 
 def _allocate(name: str, kind: str) -> Instruction:
-    return pipe_instruction(
+    return pipes.pipe_instruction(
         name,
         f"Reserve the next slot of a pipe of the {kind} core as a view of global memory.",
         "Waits for a free slot; the result is the view that gm_slot_tensor describes (a half by split). "
@@ -146,8 +127,8 @@ def _allocate(name: str, kind: str) -> Instruction:
         (Operand("entry", "out", "gm", None),),
         ((),),
         (Shown({"entry": SLOT}, (), {"split": 0}), Shown({"entry": SLOT}, (), {"split": 1, "id": 2})),
-        (ID, SPLIT),
-        (ID_RULE, SPLIT_RULE),
+        (pipes.ID, pipes.SPLIT),
+        (pipes.ID_RULE, pipes.SPLIT_RULE),
         traits=Traits(fifo="allocate", core=KernelKind[kind.upper()]),
         changes=(new(),),
     )
@@ -155,9 +136,9 @@ def _allocate(name: str, kind: str) -> Instruction:
 
 def _push(name: str, kind: str, tile: TileType) -> Instruction:
     half = ("aiv_subblockid",) if kind == "vector" else ()
-    operands = (Operand("tile", "in", "entry", None), *map(subblock, half))
+    operands = (Operand("tile", "in", "entry", None), *map(pipes.subblock, half))
     types: dict[str, Type] = {"tile": tile, "aiv_subblockid": ScalarType(I64)}
-    return pipe_instruction(
+    return pipes.pipe_instruction(
         name,
         f"Push a tile, or a slot that was allocated, from the {kind} core into a pipe.",
         "Waits for a free slot, stores the tile row-major (halves by split) and marks the slot ready; a view "
@@ -169,8 +150,13 @@ def _push(name: str, kind: str, tile: TileType) -> Instruction:
             Shown({"tile": SLOT}, ("tile",), {"split": 0, "id": 1}),
             *((Shown(types, ("tile", *half), {"split": 1}),) if half else ()),
         ),
-        (ID, SPLIT),
-        (ID_RULE, SPLIT_RULE, located("tile", tile.loc), *((half_given("tile"),) if half else ())),
+        (pipes.ID, pipes.SPLIT),
+        (
+            pipes.ID_RULE,
+            pipes.SPLIT_RULE,
+            pipes.located("tile", tile.loc),
+            *((pipes.half_given("tile"),) if half else ()),
+        ),
         Pipe.FIX if tile.loc == Loc.ACC else Pipe.MTE3,
         traits=Traits((Effect("read", "tile", "tile"),), fifo="push", core=KernelKind[kind.upper()]),
         pipe_rule=stored,
@@ -184,14 +170,14 @@ def _pop(name: str, kind: str, tile: TileType) -> Instruction:
     open_type: dict[str, Type] = {"result": tile.with_valid(None, None), **dict.fromkeys(sizes, both)}
     constants = {"valid_row": (8,), "valid_col": (16,)}
     halved: dict[str, Type] = {"result": tile, "aiv_subblockid": ScalarType(I64)}
-    return pipe_instruction(
+    return pipes.pipe_instruction(
         name,
         f"Pop a tile, or a slot in global memory, on the {kind} core from a pipe.",
         "Waits for the next ready slot; the result is a handle to its data until the slot is freed.",
         (
             Operand("valid_row", "in", "scalar", None, optional=True),
             Operand("valid_col", "in", "scalar", None, optional=True),
-            *map(subblock, half),
+            *map(pipes.subblock, half),
             Operand("result", "out", "entry", None),
         ),
         ((), sizes, *(((*half,), (*sizes, *half)) if half else ())),
@@ -201,23 +187,23 @@ def _pop(name: str, kind: str, tile: TileType) -> Instruction:
             Shown({"result": SLOT}, (), {"split": 0}, grouped=True),
             *((Shown(halved, half, {"split": 2}, grouped=True),) if half else ()),
         ),
-        (ID, SPLIT),
+        (pipes.ID, pipes.SPLIT),
         (
-            ID_RULE,
-            SPLIT_RULE,
-            located("result", tile.loc),
-            dynamic_result,
-            *((half_given("result"),) if half else ()),
+            pipes.ID_RULE,
+            pipes.SPLIT_RULE,
+            pipes.located("result", tile.loc),
+            pipes.dynamic_result,
+            *((pipes.half_given("result"),) if half else ()),
         ),
         Pipe.MTE2 if tile.loc == Loc.VEC else Pipe.MTE1,
-        (RELEASE,),
+        (pipes.RELEASE,),
         traits=Traits(fifo="pop", core=KernelKind[kind.upper()]),
         changes=(_ENTRY,),
     )
 
 
 def _free(name: str, kind: str) -> Instruction:
-    return pipe_instruction(
+    return pipes.pipe_instruction(
         name,
         f"Free the slot the {kind} core popped last.",
         "The producer may use the slot again.",
@@ -227,9 +213,9 @@ def _free(name: str, kind: str) -> Instruction:
             Shown({}, (), {"split": 0}),
             Shown({"entry": SLOT}, ("entry",), {"split": 0, "id": 1}),
         ),
-        (ID, SPLIT),
-        (ID_RULE, SPLIT_RULE),
-        decisions=(RELEASE,),
+        (pipes.ID, pipes.SPLIT),
+        (pipes.ID_RULE, pipes.SPLIT_RULE),
+        decisions=(pipes.RELEASE,),
         traits=Traits(fifo="free", core=KernelKind[kind.upper()]),
         changes=(_ENTRY,),
     )
@@ -239,7 +225,7 @@ _BUFFER: dict[str, AttrValue] = {"name": "fifo", "size": 8192, "location": Addre
 
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
-    pipe_instruction(
+    pipes.pipe_instruction(
         "reserve_buffer",
         "Reserve local memory for the slots of a pipe.",
         "The result is the byte address; the peer function imports the buffer by its name.",
@@ -258,14 +244,14 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         (
             required("name", "size", "location", "auto"),
-            number_in("size", lambda n: n > 0, "more than 0 bytes", 0, DIALECT, "buffer-size"),
-            number_in("base", lambda n: n >= 0, "0 or more", -32, DIALECT, "base-address"),
-            reserved_place,
-            base_given,
+            number_in("size", lambda n: n > 0, "more than 0 bytes", 0, pipes.DIALECT, "buffer-size"),
+            number_in("base", lambda n: n >= 0, "0 or more", -32, pipes.DIALECT, "base-address"),
+            pipes.reserved_place,
+            pipes.base_given,
         ),
         traits=Traits(fifo="reserve"),
     ),
-    pipe_instruction(
+    pipes.pipe_instruction(
         "import_reserved_buffer",
         "Address of a buffer that the peer function reserves.",
         "The result is the address of the buffer called name in peer_func.",

@@ -5,17 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import partial
 
+from ..ir import types
 from ..ir.dtypes import F16, F32, I64, INDEX
-from ..ir.types import (
-    AddressSpace,
-    Loc,
-    MemRefType,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    TensorViewType,
-    TileType,
-)
 from .changes import removed
 from .declare import Decision, Finding, Instruction, Operand, Site
 from .rules.constraints import one_element
@@ -27,10 +18,12 @@ from .views import dimension
 
 _DIALECT = "PTOAS dialect definition"
 _SOURCES = ("PTO ISA page of the instruction", _DIALECT)
-_VIEW, _WINDOW = TensorViewType((32, 64), F32), PartitionViewType((16, 64), F32)
-_INDEX, _ADDRESS = ScalarType(INDEX), ScalarType(I64)
-_LOCAL = MemRefType((16, 64), F16, AddressSpace.VEC)
-_SPACES = {Loc[space.name]: space for space in AddressSpace if space.name in Loc.__members__}
+_VIEW, _WINDOW = types.TensorViewType((32, 64), F32), types.PartitionViewType((16, 64), F32)
+_INDEX, _ADDRESS = types.ScalarType(INDEX), types.ScalarType(I64)
+_LOCAL = types.MemRefType((16, 64), F16, types.AddressSpace.VEC)
+_SPACES = {
+    types.Loc[space.name]: space for space in types.AddressSpace if space.name in types.Loc.__members__
+}
 
 ADDRESSES = Decision(
     "Which address has a buffer?",
@@ -55,11 +48,11 @@ _IN_TURN = Decision(
     "pointer-space",
     "the pointer is into the tile's memory",
     source=_SOURCES[0],
-    invalid_if=give("result", PtrType(F32, AddressSpace.MAT)),
+    invalid_if=give("result", types.PtrType(F32, types.AddressSpace.MAT)),
 )
 def _space_of_tile(site: Site) -> Iterator[Finding]:
     t, p = site.tile("tile"), site.types.get("result")
-    if t is None or not isinstance(p, PtrType) or _SPACES.get(t.loc) == p.space:
+    if t is None or not isinstance(p, types.PtrType) or _SPACES.get(t.loc) == p.space:
         return
     place = t.loc.name.lower()
     yield "result", f"result points to {p.space.name.lower()}, the tile is in {place}; allowed: {place}"
@@ -76,15 +69,15 @@ def _aligned(site: Site) -> Iterator[Finding]:
     "cast",
     "an address, or pointers to one space",
     source=_DIALECT,
-    invalid_if=give("result", ScalarType(F32)),
+    invalid_if=give("result", types.ScalarType(F32)),
 )
 def _cast_pair(site: Site) -> Iterator[Finding]:
     a, b = site.types.get("addr"), site.types.get("result")
     if a is None or b is None:
         return
-    numbers = [isinstance(t, ScalarType) and t.dtype.name in ("i64", "u64") for t in (a, b)]
-    one_space = isinstance(a, PtrType) and isinstance(b, PtrType) and a.space == b.space
-    mixed = any(numbers) and any(isinstance(t, PtrType) for t in (a, b))
+    numbers = [isinstance(t, types.ScalarType) and t.dtype.name in ("i64", "u64") for t in (a, b)]
+    one_space = isinstance(a, types.PtrType) and isinstance(b, types.PtrType) and a.space == b.space
+    mixed = any(numbers) and any(isinstance(t, types.PtrType) for t in (a, b))
     if not (one_space or mixed):
         yield "result", f"{a} to {b}; allowed: i64 to or from a pointer, or pointers to one space"
 
@@ -113,8 +106,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Operand("view", "in", "gm", None), Operand("result", "out", "ptr", None)),
         (("view",),),
         (
-            Shown({"view": _VIEW, "result": PtrType(F32)}),
-            Shown({"view": _WINDOW, "result": PtrType(F32)}),
+            Shown({"view": _VIEW, "result": types.PtrType(F32)}),
+            Shown({"view": _WINDOW, "result": types.PtrType(F32)}),
         ),
         constraints=(one_element("view", "result", _DIALECT, retype("result", "f16")),),
         traits=Traits(alias=Alias("result", "view", "global")),
@@ -125,7 +118,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result points to byte 0 of the tile.",
         (Operand("tile", "in", dtype=None), Operand("result", "out", "ptr", None)),
         (("tile",),),
-        (Shown({"tile": TileType(F32, 16, 64), "result": PtrType(F32, AddressSpace.VEC)}),),
+        (Shown({"tile": types.TileType(F32, 16, 64), "result": types.PtrType(F32, types.AddressSpace.VEC)}),),
         constraints=(one_element("tile", "result", _DIALECT, retype("result", "f16")), _space_of_tile),
         decisions=(_LOCAL_ADDRESS,),
         traits=Traits(alias=Alias("result", "tile")),
@@ -137,9 +130,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (Operand("addr", "in", "event", None), Operand("result", "out", "event", None)),
         (("addr",),),
         (
-            Shown({"addr": _ADDRESS, "result": PtrType(F32, AddressSpace.VEC)}, ("addr",)),
-            Shown({"addr": PtrType(F32, AddressSpace.VEC), "result": _ADDRESS}, ("addr",)),
-            Shown({"addr": PtrType(F32), "result": PtrType(F16)}, ("addr",)),
+            Shown({"addr": _ADDRESS, "result": types.PtrType(F32, types.AddressSpace.VEC)}, ("addr",)),
+            Shown({"addr": types.PtrType(F32, types.AddressSpace.VEC), "result": _ADDRESS}, ("addr",)),
+            Shown({"addr": types.PtrType(F32), "result": types.PtrType(F16)}, ("addr",)),
         ),
         constraints=(_cast_pair,),
         decisions=(ADDRESSES, _LOCAL_ADDRESS),

@@ -9,18 +9,8 @@ from typing import Literal
 from ..ir.dtypes import F16, F32, INDEX, dtype
 from ..ir.types import AddressSpace, BLayout, Loc, MemRefType, ScalarType, SLayout, TileType
 from ..profiles import PROFILE_NAMES, Profile, ProfileName
+from . import declare
 from .changes import Change, removed
-from .declare import (
-    Attribute,
-    AttrMap,
-    Constraint,
-    Decision,
-    Finding,
-    Instruction,
-    InstructionClass,
-    Operand,
-    Site,
-)
 from .rules.constraints import HARDWARE, SIMULATOR, size
 from .rules.forbid import Types, edit, forbid, retile
 from .rules.handles import Shown, custom
@@ -43,14 +33,14 @@ def _pair(
     change: _Edit,
     source: str = _DIALECT,
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES,
-) -> Constraint:
+) -> declare.Constraint:
     """A rule on a tile and the handle that sees it: ``tile`` and ``result``, or ``src`` and ``dst``."""
 
-    def breaks(types: Types, attrs: AttrMap, profile: Profile) -> bool:
+    def breaks(types: Types, attrs: declare.AttrMap, profile: Profile) -> bool:
         return edit("result" if "result" in types else "dst", change)(types, attrs, profile)
 
     @forbid(rule, statement, profiles, source=source, invalid_if=breaks)
-    def pair(site: Site) -> Iterator[Finding]:
+    def pair(site: declare.Site) -> Iterator[declare.Finding]:
         src = site.tile("tile" if "tile" in site.types else "src")
         seen = "result" if "result" in site.types else "dst"
         dst = site.tile(seen)
@@ -113,7 +103,7 @@ _PLACE = _pair("alias-space", "both lie in one place", _one_place, lambda t: rep
 
 
 @forbid("window", "a window inside the tile", source=_DIALECT)
-def _window_parts(site: Site) -> Iterator[Finding]:
+def _window_parts(site: declare.Site) -> Iterator[declare.Finding]:
     sizes, offsets = site.attrs.get("sizes"), site.numbers("offsets")
     if not isinstance(sizes, tuple) or len(sizes) != 2 or len(offsets) != 2:
         count = len(sizes) if isinstance(sizes, tuple) else 0
@@ -135,7 +125,7 @@ def _window_parts(site: Site) -> Iterator[Finding]:
     source=_DIALECT,
     invalid_if=retile("tile", slayout=SLayout.ROW_MAJOR),
 )
-def _window_boxes(site: Site) -> Iterator[Finding]:
+def _window_boxes(site: declare.Site) -> Iterator[declare.Finding]:
     """A window of a boxed tile consists of whole boxes and keeps the outer order's full extent."""
     t, sizes, offsets = site.tile("tile"), site.attrs.get("sizes"), site.numbers("offsets")
     if t is None or not t.boxed or not isinstance(sizes, tuple) or len(offsets) != 2 or len(sizes) != 2:
@@ -151,7 +141,7 @@ def _window_boxes(site: Site) -> Iterator[Finding]:
 
 
 @forbid("window", "the valid region of dst lies in src from the indices on", source=_PAGE)
-def _subview_window(site: Site) -> Iterator[Finding]:
+def _subview_window(site: declare.Site) -> Iterator[declare.Finding]:
     src, sizes = site.tile("src"), site.region("dst")
     for axis, name in enumerate(("rowIdx", "colIdx")):
         start, n = site.constant(name), sizes[axis]
@@ -172,18 +162,18 @@ def _alias(
     name: str,
     summary: str,
     semantics: str,
-    operands: tuple[Operand, ...],
+    operands: tuple[declare.Operand, ...],
     form: tuple[str, ...],
-    constraints: tuple[Constraint, ...],
+    constraints: tuple[declare.Constraint, ...],
     shown: tuple[Shown, ...],
     *,
     part: Literal["same", "window"] = "same",
-    attributes: tuple[Attribute, ...] = (),
-    decisions: tuple[Decision, ...] = (),
-    cls: InstructionClass = "sync_config",
+    attributes: tuple[declare.Attribute, ...] = (),
+    decisions: tuple[declare.Decision, ...] = (),
+    cls: declare.InstructionClass = "sync_config",
     forms: tuple[tuple[str, ...], ...] = (),
     changes: tuple[Change, ...] = (),
-) -> Instruction:
+) -> declare.Instruction:
     return custom(
         name,
         summary,
@@ -201,18 +191,18 @@ def _alias(
     )
 
 
-def _tile(name: str, *, out: bool = False) -> Operand:
-    return Operand(name, "out" if out else "in", dtype=None)
+def _tile(name: str, *, out: bool = False) -> declare.Operand:
+    return declare.Operand(name, "out" if out else "in", dtype=None)
 
 
-def _index(name: str, *, optional: bool = False) -> Operand:
-    return Operand(name, "in", "scalar", None, optional)
+def _index(name: str, *, optional: bool = False) -> declare.Operand:
+    return declare.Operand(name, "in", "scalar", None, optional)
 
 
 _COLUMN = TileType(F32, 16, 1, blayout=BLayout.COL_MAJOR)
 _LOCAL = MemRefType((16, 16), F16, AddressSpace.VEC)
 
-INSTRUCTIONS: tuple[Instruction, ...] = (
+INSTRUCTIONS: tuple[declare.Instruction, ...] = (
     _alias(
         "treshape",
         "See the bytes of a tile through another shape, order or element type.",
@@ -244,7 +234,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         cls="layout",
         decisions=(
-            Decision(
+            declare.Decision(
                 "A page says that hardware keeps the valid region only; is the rest of the bytes seen?",
                 "All bytes are seen.",
                 "pto-isa headers (the address is bound anew)",
@@ -299,9 +289,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
             ),
         ),
         part="window",
-        attributes=(Attribute("sizes", tuple, None, "rows and columns of the window"),),
+        attributes=(declare.Attribute("sizes", tuple, None, "rows and columns of the window"),),
         decisions=(
-            Decision(
+            declare.Decision(
                 "What is the valid region of the window?",
                 "Its sizes where the source is fully valid, else the part of the source's valid region that "
                 "the window covers.",
@@ -328,7 +318,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ),
         part="window",
         decisions=(
-            Decision(
+            declare.Decision(
                 "A window of a boxed tile: where does it begin?",
                 "rowIdx * cols + colIdx elements into src for a row_major tile, rowIdx + colIdx * rows for a "
                 "col_major one, whatever the boxes.",
@@ -341,8 +331,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Give a local memref a layout and a valid region.",
         "result denotes the bytes of source as the tile that config describes.",
         (
-            Operand("result", "out", dtype=None),
-            Operand("source", "in", dtype=None),
+            declare.Operand("result", "out", dtype=None),
+            declare.Operand("source", "in", dtype=None),
             _index("valid_row", optional=True),
             _index("valid_col", optional=True),
         ),
@@ -356,7 +346,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
                 grouped=True,
             ),
         ),
-        attributes=(Attribute("config", str, None, "layout of the tile"),),
+        attributes=(declare.Attribute("config", str, None, "layout of the tile"),),
         forms=(("source",), ("source", "valid_row", "valid_col")),
         changes=(removed("alloc_tile, or the tile itself; it is still read"),),
     ),

@@ -7,56 +7,14 @@ from typing import Any, Unpack
 
 from ..ir.types import Loc
 from ..profiles import PROFILE_NAMES
+from . import common, elementwise_select
 from .assembly import Assembly
-from .common import (
-    ACCUMULATOR,
-    DIVISION_TRAPS,
-    DST,
-    MASK_DST,
-    OPEN_DST,
-    PAGES,
-    PRECISION,
-    SCALAR,
-    SCRATCH_OPTIONAL,
-    SHIFT_COUNTS,
-    SIMULATOR_VALUES,
-    SOFTWARE_REMAINDER,
-    SRC,
-    SRC0,
-    SRC1,
-    TILE_SCALAR,
-    TileParts,
-    tile_instruction,
-)
 from .declare import Contradiction, Decision, Instruction, Operand
 from .elementwise import NAN_FIRST, POWER
-from .elementwise_select import (
-    CMP_MODE,
-    HARDWARE_MASKS,
-    MASK_TYPES,
-    READ_MASKS,
-    STREAMED_MASK,
-    equality_only,
-    rows_by_mask,
-)
 from .operands import Implied
-from .rules import elementwise as rules
+from .rules import elementwise as rules, typesets
 from .rules.constraints import HARDWARE, equal_valid, fixed_type, in_vec, place, row_major
 from .rules.regions import mask_holds, mask_receives
-from .rules.typesets import (
-    A2A3_ARITHMETIC,
-    A5_ARITHMETIC,
-    A5_DIVISION,
-    A5_PRODUCTS,
-    HALVES,
-    INT32,
-    INTS,
-    STANDARD,
-    TWO_FOUR_BYTES,
-    TypeTable,
-    pairs,
-    table,
-)
 from .semantics import QUOTIENT, Formula, of_two
 
 #: The simulator restricts some tile-scalar instructions to row-major vec tiles, some to vec tiles.
@@ -64,22 +22,22 @@ _VEC_ROW_MAJOR = "vec and row_major"
 _VEC = "vec"
 _FREE = "free"
 #: A scalar whose type the assembler leaves open: counts of shifts and slopes.
-_ANY_SCALAR = (DST, SRC, replace(SCALAR, converts=True))
+_ANY_SCALAR = (common.DST, common.SRC, replace(common.SCALAR, converts=True))
 
 
 def _with_scalar(
     name: str,
     summary: str,
     semantics: str,
-    types: TypeTable,
+    types: typesets.TypeTable,
     *decisions: Decision,
     simulator: str = _VEC,
-    operands: tuple[Operand, ...] = TILE_SCALAR,
-    **parts: Unpack[TileParts],
+    operands: tuple[Operand, ...] = common.TILE_SCALAR,
+    **parts: Unpack[common.TileParts],
 ) -> Instruction:
     in_vec_on = HARDWARE if simulator == _FREE else PROFILE_NAMES
     row_major_on = PROFILE_NAMES if simulator == _VEC_ROW_MAJOR else HARDWARE
-    return tile_instruction(
+    return common.tile_instruction(
         name,
         summary,
         semantics,
@@ -101,7 +59,7 @@ def _bitwise(name: str, word: str, sign: str, *decisions: Decision, **parts: Any
         name,
         f"Bitwise {word} with a scalar.",
         f"dst = src {sign} scalar.",
-        table(INTS, INT32, INT32),
+        typesets.table(typesets.INTS, typesets.INT32, typesets.INT32),
         *decisions,
         formulas=(Formula(f"src {sign} scalar"),),
         **parts,
@@ -113,8 +71,8 @@ def _shift(name: str, direction: str, semantics: str, sign: str) -> Instruction:
         name,
         f"Shift {direction} by a scalar count.",
         semantics,
-        table(INTS, ("i32", "u32", "i16", "u16"), INTS),
-        SHIFT_COUNTS,
+        typesets.table(typesets.INTS, ("i32", "u32", "i16", "u16"), typesets.INTS),
+        common.SHIFT_COUNTS,
         operands=_ANY_SCALAR,
         formulas=(Formula(f"src {sign} scalar"),),
         shift_count="scalar",
@@ -127,18 +85,18 @@ def _three_operands(name: str, summary: str, sign: str) -> Instruction:
         name,
         summary,
         f"dst = (src0 {sign} scalar) + src1; integers wrap, floats round once at the end.",
-        table(STANDARD, A2A3_ARITHMETIC, A2A3_ARITHMETIC),
+        typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A2A3_ARITHMETIC),
         Decision(
             "A group page calls it a saturating operation with two operands.",
             "Three operands, wrapping: the instruction page and the recorded values agree.",
-            f"{page}; {SIMULATOR_VALUES}",
+            f"{page}; {common.SIMULATOR_VALUES}",
         ),
         Decision(
             "Where do f16 and bf16 round?",
             "Both steps in f32, one rounding at the end.",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
         ),
-        operands=(DST, SRC0, SCALAR, SRC1),
+        operands=(common.DST, common.SRC0, common.SCALAR, common.SRC1),
         extra=(equal_valid(("dst", "src0", "src1"), f"{page} (common constraints: run-time valid shapes)"),),
         formulas=(Formula(f"(src0 {sign} scalar) + src1", "f32"),),
     )
@@ -148,24 +106,24 @@ _ZERO_SCALAR = Decision(
     "What does a zero scalar divisor do?",
     "On cpu_sim dst is left untouched, as recorded; elsewhere integers follow the division rule, "
     "floats give NaN.",
-    SIMULATOR_VALUES,
+    common.SIMULATOR_VALUES,
 )
-_CMPS_OPERANDS = (MASK_DST, SRC0, Operand("src1", "in", "scalar"))
+_CMPS_OPERANDS = (common.MASK_DST, common.SRC0, Operand("src1", "in", "scalar"))
 _SELS_OPERANDS = (
-    DST,
+    common.DST,
     Operand("mask", "in", dtype=None, note="packed bits, bit 1 selects src", holds="mask"),
-    SRC,
+    common.SRC,
     replace(rules.TMP, implied=Implied("src")),
-    SCALAR,
+    common.SCALAR,
 )
-_EXPAND_OPERANDS = (OPEN_DST, SCALAR)
+_EXPAND_OPERANDS = (common.OPEN_DST, common.SCALAR)
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
     _with_scalar(
         "tadds",
         "Tile plus scalar.",
         "dst = src + scalar, as tadd.",
-        table(STANDARD, A2A3_ARITHMETIC, A5_ARITHMETIC),
+        typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A5_ARITHMETIC),
         simulator=_VEC_ROW_MAJOR,
         formulas=_of_scalar("add"),
     ),
@@ -173,11 +131,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tsubs",
         "Tile minus scalar.",
         "dst = src - scalar, as tsub.",
-        table(STANDARD, A2A3_ARITHMETIC, A5_ARITHMETIC),
+        typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A5_ARITHMETIC),
         Decision(
             "A2/A3 passes an i32 scalar through f32.",
             "Not modelled: the scalar is exact on every profile.",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
         ),
         formulas=_of_scalar("sub"),
     ),
@@ -185,7 +143,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tmuls",
         "Tile times scalar.",
         "dst = src * scalar, as tmul.",
-        table(STANDARD, A2A3_ARITHMETIC, A5_PRODUCTS),
+        typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A5_PRODUCTS),
         simulator=_VEC_ROW_MAJOR,
         formulas=_of_scalar("mul"),
     ),
@@ -193,14 +151,14 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tdivs",
         "Tile divided by scalar, or scalar divided by tile.",
         "dst = src / scalar when the tile comes first, scalar / src when the scalar does; integers truncate.",
-        table(STANDARD, A2A3_ARITHMETIC, A5_DIVISION),
-        DIVISION_TRAPS,
+        typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A5_DIVISION),
+        common.DIVISION_TRAPS,
         Decision(
             "A2/A3 divides integers through floats and changes the source tile.",
             "Exact integer division, sources unchanged; the effect is documented.",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
         ),
-        attributes=(PRECISION,),
+        attributes=(common.PRECISION,),
         forms=(("src", "scalar"), ("scalar", "src")),
         simulator=_VEC_ROW_MAJOR,
         formulas=(Formula("first / second"),),
@@ -211,7 +169,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tmaxs",
         "Maximum of tile and scalar.",
         "dst = scalar where src < scalar, else src.",
-        table(STANDARD, A2A3_ARITHMETIC, A5_ARITHMETIC),
+        typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A5_ARITHMETIC),
         NAN_FIRST,
         simulator=_VEC_ROW_MAJOR,
         formulas=_of_scalar("max"),
@@ -220,7 +178,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tmins",
         "Minimum of tile and scalar.",
         "dst = scalar where scalar < src, else src.",
-        table(STANDARD, A2A3_ARITHMETIC, A5_ARITHMETIC),
+        typesets.table(typesets.STANDARD, typesets.A2A3_ARITHMETIC, typesets.A5_ARITHMETIC),
         NAN_FIRST,
         formulas=_of_scalar("min"),
     ),
@@ -230,8 +188,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "txors",
         "XOR",
         "^",
-        SCRATCH_OPTIONAL,
-        operands=(*TILE_SCALAR, rules.TMP),
+        common.SCRATCH_OPTIONAL,
+        operands=(*common.TILE_SCALAR, rules.TMP),
         extra=rules.LANE_SCRATCH,
         simulator=_FREE,
     ),
@@ -241,12 +199,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "trems",
         "Floored remainder by a scalar.",
         "As trem with the scalar as divisor.",
-        table(STANDARD, ("f32", "i32"), A5_DIVISION),
-        SCRATCH_OPTIONAL,
+        typesets.table(typesets.STANDARD, ("f32", "i32"), typesets.A5_DIVISION),
+        common.SCRATCH_OPTIONAL,
         _ZERO_SCALAR,
-        SOFTWARE_REMAINDER,
-        operands=(*TILE_SCALAR, rules.TMP),
-        attributes=(PRECISION,),
+        common.SOFTWARE_REMAINDER,
+        operands=(*common.TILE_SCALAR, rules.TMP),
+        attributes=(common.PRECISION,),
         extra=rules.SCALAR_REMAINDER_SCRATCH,
         formulas=(Formula("rem(src, scalar)"),),
         divisor=("scalar",),
@@ -255,9 +213,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tfmods",
         "Truncated remainder by a scalar.",
         "As tfmod with the scalar as divisor.",
-        table(STANDARD, ("f32",), ("f32", "f16", "i32", "u32", "i16", "u16")),
+        typesets.table(typesets.STANDARD, ("f32",), ("f32", "f16", "i32", "u32", "i16", "u16")),
         _ZERO_SCALAR,
-        attributes=(PRECISION,),
+        attributes=(common.PRECISION,),
         formulas=(Formula("fmod(src, scalar)"),),
         divisor=("scalar",),
     ),
@@ -265,10 +223,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tpows",
         "Power with a scalar exponent.",
         "dst = base ^ exp; floats as C pow; integers through a double power on cpu_sim, in range only.",
-        table(STANDARD, ("f32", *INT32), ("f32", "f16", "bf16", *INT32)),
-        SCRATCH_OPTIONAL,
-        operands=(DST, Operand("base", "in"), Operand("exp", "in", "scalar"), rules.POWER_TMP),
-        attributes=(PRECISION,),
+        typesets.table(typesets.STANDARD, ("f32", *typesets.INT32), ("f32", "f16", "bf16", *typesets.INT32)),
+        common.SCRATCH_OPTIONAL,
+        operands=(common.DST, Operand("base", "in"), Operand("exp", "in", "scalar"), rules.POWER_TMP),
+        attributes=(common.PRECISION,),
         extra=(rules.precision_types, rules.precise_power, *rules.POWER_SCRATCH),
         simulator=_VEC_ROW_MAJOR,
         formulas=(Formula("pow(base, exp)", shown="base ^ exp"),),
@@ -279,7 +237,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tlrelu",
         "ReLU with a scalar slope.",
         "dst = src where src > 0, else src * scalar.",
-        table(STANDARD, HALVES, HALVES),
+        typesets.table(typesets.STANDARD, typesets.HALVES, typesets.HALVES),
         operands=_ANY_SCALAR,
         simulator=_VEC_ROW_MAJOR,
         formulas=(Formula("src if src > 0 else src * scalar"),),
@@ -289,9 +247,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Scaled accumulation.",
         "dst = dst + src * scalar, the product rounded to the source type for f16; sums in the "
         "destination type.",
-        pairs(
+        typesets.pairs(
             (
-                *((d, d) for d in STANDARD),
+                *((d, d) for d in typesets.STANDARD),
                 *(("f32", "f16"), ("f32", "bf16"), ("f16", "f32"), ("i32", "i16")),
             ),
             (("f32", "f32"), ("f16", "f16"), ("f32", "f16")),
@@ -300,18 +258,18 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         Decision(
             "Is the addend the old destination or a separate tile?",
             "The old destination.",
-            f"{PAGES}; {SIMULATOR_VALUES}",
+            f"{common.PAGES}; {common.SIMULATOR_VALUES}",
         ),
         Contradiction(
             "Is the product of f16 tiles rounded before the sum?",
             "Yes, to the source type.",
-            SIMULATOR_VALUES,
+            common.SIMULATOR_VALUES,
             other="one rounding, from f64; 1e-3 apart is accepted, so both pass",
             other_source="pto-isa system tests of taxpy",
             profiles=("a5",),
         ),
         operands=(
-            Operand("dst", "inout", dtype="D", note=ACCUMULATOR.note),
+            Operand("dst", "inout", dtype="D", note=common.ACCUMULATOR.note),
             Operand("src", "in", dtype="S"),
             Operand("scalar", "in", "scalar", dtype="S"),
         ),
@@ -320,12 +278,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         # The product has a type of its own.
         formulas=(Formula("dst + src * scalar", complete=False),),
     ),
-    tile_instruction(
+    common.tile_instruction(
         "texpands",
         "Fill a tile with a scalar.",
         "dst = scalar in every valid lane.",
         _EXPAND_OPERANDS,
-        table(STANDARD, ("f32", "f16", "bf16", *INT32), A5_ARITHMETIC),
+        typesets.table(typesets.STANDARD, ("f32", "f16", "bf16", *typesets.INT32), typesets.A5_ARITHMETIC),
         cls="tile_scalar",
         placement=(
             place(_EXPAND_OPERANDS, (Loc.VEC, Loc.MAT), HARDWARE),
@@ -341,53 +299,57 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         moves="select",
         formulas=(Formula("scalar", shown="scalar in every valid lane"),),
     ),
-    tile_instruction(
+    common.tile_instruction(
         "tcmps",
         "Comparison of a tile with a scalar into a packed bit mask.",
         "Bit (i,j) is src0[i,j] <mode> src1. cpu_sim packs the physical rows densely into the mask's valid "
         "columns and treats values closer than 1e-9 as equal.",
         _CMPS_OPERANDS,
-        pairs(
-            rows_by_mask(("u8", "u32"), STANDARD),
-            rows_by_mask(("u8", "i8"), ("f32", "f16", "i32", "i16", "u16")),
-            rows_by_mask(HARDWARE_MASKS, STANDARD),
+        typesets.pairs(
+            elementwise_select.rows_by_mask(("u8", "u32"), typesets.STANDARD),
+            elementwise_select.rows_by_mask(("u8", "i8"), ("f32", "f16", "i32", "i16", "u16")),
+            elementwise_select.rows_by_mask(elementwise_select.HARDWARE_MASKS, typesets.STANDARD),
         ),
         cls="tile_scalar",
         type_vars=("M", "T"),
-        attributes=(CMP_MODE,),
+        attributes=(elementwise_select.CMP_MODE,),
         domain="src0",
-        extra=(equality_only, *mask_receives("dst", "src0", HARDWARE)),
+        extra=(elementwise_select.equality_only, *mask_receives("dst", "src0", HARDWARE)),
         decisions=(
-            MASK_TYPES,
+            elementwise_select.MASK_TYPES,
             Decision(
                 "A second overload takes a tile instead of the scalar.",
                 "Not offered: hardware uses its first element, the simulator does not compile it.",
-                f"pto-isa headers; {SIMULATOR_VALUES}",
+                f"pto-isa headers; {common.SIMULATOR_VALUES}",
             ),
-            STREAMED_MASK,
+            elementwise_select.STREAMED_MASK,
         ),
         assembly=Assembly(inline=True),
     ),
-    tile_instruction(
+    common.tile_instruction(
         "tsels",
         "Per-lane selection between a tile and a scalar by a packed mask.",
         "dst = src where the mask bit is 1, else scalar; bit j of row i is bit j mod W of mask word j / W.",
         _SELS_OPERANDS,
-        table(STANDARD, TWO_FOUR_BYTES, tuple(d for d in A5_ARITHMETIC if d != "bf16")),
+        typesets.table(
+            typesets.STANDARD,
+            typesets.TWO_FOUR_BYTES,
+            tuple(d for d in typesets.A5_ARITHMETIC if d != "bf16"),
+        ),
         cls="tile_scalar",
         forms=(("mask", "src", "scalar"), ("mask", "src", "tmp", "scalar")),
         reads=("src",),
         extra=(
-            fixed_type("mask", READ_MASKS, PROFILE_NAMES, "page tsels (mask encoding)"),
+            fixed_type("mask", elementwise_select.READ_MASKS, PROFILE_NAMES, "page tsels (mask encoding)"),
             *mask_holds("mask", "dst", stream=False),
             *rules.SELECTION_SCRATCH,
         ),
         decisions=(
-            SCRATCH_OPTIONAL,
+            common.SCRATCH_OPTIONAL,
             Decision(
                 "A group page selects between two tiles by a scalar predicate.",
                 "A mask tile selects between a tile and a scalar.",
-                f"page tsels; {SIMULATOR_VALUES}",
+                f"page tsels; {common.SIMULATOR_VALUES}",
             ),
         ),
         moves="select",

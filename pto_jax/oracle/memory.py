@@ -10,16 +10,8 @@ from ..errors import Diagnostic, ExecutionError
 from ..interpreter import View
 from ..ir.dtypes import DType
 from ..ir.types import AtomicType, BLayout, GlobalLayout, Loc, Pad, ReluPreMode, SLayout, TileType
-from . import storage
+from . import memory_layouts, storage
 from .arithmetic import add
-from .memory_layouts import (
-    check_bounds,
-    global_map,
-    load_convolution,
-    require_layout,
-    store_convolution,
-    window_lanes,
-)
 from .numbers import Array, flush, infinity
 from .quantise import clamped, has_relu, outgoing, scalar_parameter
 from .step import Step, not_executable, require_plain, rule
@@ -37,9 +29,9 @@ def _tload(step: Step) -> None:
             step.op, f"is not executed from {view.dtype} to {t.dtype}; elements of one size are"
         )
     if t.conv is not None:
-        load_convolution(step, view)
+        memory_layouts.load_convolution(step, view)
         return
-    require_layout(step, view)
+    memory_layouts.require_layout(step, view)
     rows, cols = step.region
     pad = pad_word(t, wide=step.policy.simulator)
     if step.policy.simulator:
@@ -55,7 +47,7 @@ def _tload(step: Step) -> None:
 def _tstore(step: Step) -> None:
     if step.type("src").conv is not None:
         require_plain(step, atomicType=AtomicType.ATOMIC_NONE, reluPreMode=ReluPreMode.NO_RELU)
-        store_convolution(step, view_of(step, "dst"))
+        memory_layouts.store_convolution(step, view_of(step, "dst"))
         return
     store(step, scalar_parameter(step))
 
@@ -63,7 +55,7 @@ def _tstore(step: Step) -> None:
 def store(step: Step, parameters: Array | None) -> None:
     """The valid region is converted, then placed or added."""
     view, region = view_of(step, "dst"), step.valid("src")
-    require_layout(step, view)
+    memory_layouts.require_layout(step, view)
     words = _as_stored(step, step.raw("src", region), view.dtype, parameters)
     memory = step.memory(view.buffer)
     positions = positions_of(step, view, region, memory)
@@ -147,11 +139,11 @@ def padded_region(t: TileType, rows: int, cols: int) -> tuple[int, int]:
 
 def positions_of(step: Step, view: View, region: tuple[int, int], memory: Array) -> Array:
     """Element positions in the buffer of every lane of a transfer; all must be inside it."""
-    lanes = window_lanes(view)
+    lanes = memory_layouts.window_lanes(view)
     if all(region) and any(n > limit for n, limit in zip(region, lanes, strict=True)):
         message = f"the window has {lanes[0]}x{lanes[1]} lanes; {region[0]}x{region[1]} are transferred"
         raise ExecutionError(Diagnostic("error", message, step.op.span, step.op.name, rule="bounds"))
-    at = global_map(view, *np.ogrid[tuple(map(slice, region))])
+    at = memory_layouts.global_map(view, *np.ogrid[tuple(map(slice, region))])
     at = np.broadcast_to(at, region)
-    check_bounds(step, view, at, memory)
+    memory_layouts.check_bounds(step, view, at, memory)
     return at.astype(np.int64)

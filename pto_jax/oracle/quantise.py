@@ -6,17 +6,8 @@ import numpy as np
 
 from ..ir.dtypes import BF16, F32, DType
 from ..ir.types import ReluPreMode
+from ..isa.rules import quantisation
 from ..isa.rules.fixpipe_words import WORDS
-from ..isa.rules.quantisation import (
-    OFFSET_BIT,
-    OFFSET_WIDTH,
-    SHIFT_BIT,
-    SHIFT_WIDTH,
-    SHORT_SCALE_BIT,
-    SIGNED_BIT,
-    QuantMode,
-    quant_mode,
-)
 from .arithmetic import truncated
 from .convert import range_of
 from .numbers import Array, decode, encode, flush
@@ -32,7 +23,7 @@ def outgoing(step: Step, words: Array, target: DType, parameters: Array | None =
     source, mode = step.dtype("src"), None
     if parameters is not None:
         name = step.policy.profile.name
-        mode = quant_mode(name, source.name, target.name, vector=step.is_tile("fp"))
+        mode = quantisation.quant_mode(name, source.name, target.name, vector=step.is_tile("fp"))
     if mode is None or parameters is None:
         return cast_words(clamped(words, source) if has_relu(step) else words, source, target)
     saturate = bool(step.attrs.get("saturateInf", False))
@@ -89,7 +80,7 @@ def scale(words: Array, *, short: bool) -> Array:
     """The scale in parameter words, as float32."""
     if not short:
         return _field(words, 0, 32).astype(np.uint32).view(np.float32)
-    bits = _field(words, SHORT_SCALE_BIT, 19)
+    bits = _field(words, quantisation.SHORT_SCALE_BIT, 19)
     sign, exponent, mantissa = bits >> 18, (bits >> 10) & 255, bits & 1023
     size = np.ldexp(1.0 + mantissa / 1024.0, exponent - 127)
     size = np.where((exponent == 0) & (mantissa == 0), 0.0, size)
@@ -98,10 +89,12 @@ def scale(words: Array, *, short: bool) -> Array:
         return size.astype(np.float32)
 
 
-def _quantised(x: Array, words: Array, mode: QuantMode, target: DType, saturate: bool, relu: bool) -> Array:
+def _quantised(
+    x: Array, words: Array, mode: quantisation.QuantMode, target: DType, saturate: bool, relu: bool
+) -> Array:
     """Values before the cast to the destination's type."""
     if mode.rule == "shift":
-        shift = _field(words, SHIFT_BIT, SHIFT_WIDTH) + 1
+        shift = _field(words, quantisation.SHIFT_BIT, quantisation.SHIFT_WIDTH) + 1
         made = (x.astype(np.int64) >> shift).astype(np.int16)
         return np.where(made > 0, made, np.int16(0)) if relu else made
     with np.errstate(all="ignore"):
@@ -112,14 +105,14 @@ def _quantised(x: Array, words: Array, mode: QuantMode, target: DType, saturate:
 
 
 def _byte(y: Array, words: Array) -> Array:
-    offset = _field(words, OFFSET_BIT, OFFSET_WIDTH).astype(np.float32)
-    signed = _field(words, SIGNED_BIT, 1) == 1
+    offset = _field(words, quantisation.OFFSET_BIT, quantisation.OFFSET_WIDTH).astype(np.float32)
+    signed = _field(words, quantisation.SIGNED_BIT, 1) == 1
     low, high = np.where(signed, -128.0, 0.0), np.where(signed, 127.0, 255.0)
     rounded = np.rint(y + offset)
     return np.where(np.isnan(rounded), 0.0, np.clip(rounded, low, high)).astype(np.float32)
 
 
-def _limited(y: Array, mode: QuantMode, target: DType, saturate: bool) -> Array:
+def _limited(y: Array, mode: quantisation.QuantMode, target: DType, saturate: bool) -> Array:
     limit = np.float32(range_of(F32 if target == BF16 else target)[1])
     everything = saturate or mode.infinities == "clamp"
     y = np.where(np.isfinite(y) | everything, np.clip(y, -limit, limit), y)

@@ -14,16 +14,8 @@ from jax import Array
 
 from ..analysis.entries import Argument
 from ..interpreter import Operand, Pointer, Scope, TileRef, View, launch, memref_view
+from ..ir import types
 from ..ir.program import Function, Op, Program
-from ..ir.types import (
-    MemRefType,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    TensorViewType,
-    TileType,
-    VectorType,
-)
 from ..lowering import JaxMachine, Semantics, disjoint_parts, near, plan, varying_axes
 from ..lowering.machine.observed import ObservedMachine, Observer
 from ..lowering.words import from_words
@@ -130,18 +122,18 @@ def _buffer(machine: JaxMachine, prepared: Mapping[str, Any], name: str) -> Arra
 
 def _operand(machine: JaxMachine, argument: Argument, value: Any, constant: bool) -> Operand:
     t = argument.type
-    if isinstance(t, MemRefType):
+    if isinstance(t, types.MemRefType):
         machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1), constant)
         return memref_view(argument.name, t, extents(value, t.dtype))
-    if isinstance(t, PtrType):
+    if isinstance(t, types.PtrType):
         machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1), constant)
         return Pointer(argument.name, t.dtype)
-    if isinstance(t, TensorViewType | PartitionViewType):
+    if isinstance(t, types.TensorViewType | types.PartitionViewType):
         machine.bind_buffer(argument.name, t.dtype, conversion.to_words(value, t.dtype).reshape(-1), constant)
         shape = extents(value, t.dtype)
         strides = tuple(math.prod(shape[i + 1 :]) for i in range(len(shape)))
         return View(argument.name, t.dtype, 0, shape, strides)
-    if isinstance(t, TileType):
+    if isinstance(t, types.TileType):
         if value is None:
             slot = machine.blank(argument.name, t)
             return TileRef(t, slot, _or(t.v_row, t.rows), _or(t.v_col, t.cols))
@@ -149,9 +141,9 @@ def _operand(machine: JaxMachine, argument: Argument, value: Any, constant: bool
         ref = TileRef(t, slot, value.valid_rows, value.valid_cols)
         machine.region(Op(f"argument %{argument.name}"), ref)
         return ref
-    if isinstance(t, VectorType):
+    if isinstance(t, types.VectorType):
         return value
-    assert isinstance(t, ScalarType)
+    assert isinstance(t, types.ScalarType)
     return conversion.opaque_scalar(value, t.dtype)
 
 

@@ -7,18 +7,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeVar
 
-from ..ir.modes import (
-    AccPushEpilogue,
-    CoreType,
-    FenceScope,
-    NotifyOp,
-    PushLayout,
-    PushQuant,
-    PushRelu,
-    ReduceOp,
-    SyncMode,
-    WaitCmp,
-)
+from ..ir import modes
 from ..ir.types import (
     AccPhase,
     AccToVecMode,
@@ -128,15 +117,15 @@ ENUMERATIONS = (
     EnumText(Pad, "pad_value", dotted=True, also=("pad",)),
     EnumText(Compact, "compact_mode", dotted=True, also=("compact",)),
     EnumText(Loc, "loc", dotted=True),
-    EnumText(NotifyOp, "notify_op"),
-    EnumText(ReduceOp, "reduce_op"),
-    EnumText(WaitCmp, "wait_cmp"),
-    EnumText(PushLayout, "fixpipe_layout"),
-    EnumText(PushQuant, "fixpipe_quant"),
-    EnumText(PushRelu, "fixpipe_relu"),
-    EnumText(FenceScope, "fence_scope", dotted=True),
-    EnumText(SyncMode, "sync_all_mode", dotted=True),
-    EnumText(CoreType, "sync_core_type", dotted=True),
+    EnumText(modes.NotifyOp, "notify_op"),
+    EnumText(modes.ReduceOp, "reduce_op"),
+    EnumText(modes.WaitCmp, "wait_cmp"),
+    EnumText(modes.PushLayout, "fixpipe_layout"),
+    EnumText(modes.PushQuant, "fixpipe_quant"),
+    EnumText(modes.PushRelu, "fixpipe_relu"),
+    EnumText(modes.FenceScope, "fence_scope", dotted=True),
+    EnumText(modes.SyncMode, "sync_all_mode", dotted=True),
+    EnumText(modes.CoreType, "sync_core_type", dotted=True),
 )
 BY_MNEMONIC = {name: e for e in ENUMERATIONS for name in (e.mnemonic, *e.also)}
 BY_CLASS = {e.cls: e for e in ENUMERATIONS}
@@ -272,10 +261,14 @@ def event(cursor: Cursor) -> int:
 
 #: The attribute that says what a pipe does to accumulators, and the enumerations of its keys.
 EPILOGUE = "acc_push_epilogue"
-_EPILOGUE: dict[str, type[IntEnum]] = {"layout": PushLayout, "quant": PushQuant, "relu": PushRelu}
+_EPILOGUE: dict[str, type[IntEnum]] = {
+    "layout": modes.PushLayout,
+    "quant": modes.PushQuant,
+    "relu": modes.PushRelu,
+}
 
 
-def epilogue(cursor: Cursor) -> AccPushEpilogue:
+def epilogue(cursor: Cursor) -> modes.AccPushEpilogue:
     """``<layout = nz2nd, quant = no_convert, relu = no_relu>``, each key once."""
     c = cursor
     found: dict[str, IntEnum] = {}
@@ -294,10 +287,12 @@ def epilogue(cursor: Cursor) -> AccPushEpilogue:
     if len(found) < len(_EPILOGUE):
         c.unexpected(f"',' and {', '.join(k for k in _EPILOGUE if k not in found)}")
     c.close(Kind.GREATER, opened)
-    return AccPushEpilogue(PushLayout(found["layout"]), PushQuant(found["quant"]), PushRelu(found["relu"]))
+    return modes.AccPushEpilogue(
+        modes.PushLayout(found["layout"]), modes.PushQuant(found["quant"]), modes.PushRelu(found["relu"])
+    )
 
 
-def print_epilogue(value: AccPushEpilogue) -> str:
+def print_epilogue(value: modes.AccPushEpilogue) -> str:
     """The attribute as it is read."""
     said = ", ".join(f"{key} = {BY_CLASS[type(v)].word(v)}" for key, v in value._asdict().items())
     return f"#pto.{EPILOGUE}<{said}>"

@@ -17,19 +17,9 @@ from ..ir.types import (
     Type,
     UnknownType,
 )
+from . import format_items
 from .attributes import enumeration, event
 from .dictionaries import Places
-from .format_items import (
-    AnyOrderItem,
-    AttrItem,
-    DictItem,
-    ImpliedItem,
-    Item,
-    Literal,
-    OperandItem,
-    OptionalItem,
-    TypeItem,
-)
 from .formats import OPERAND_TYPES, PREDICATES, Format
 from .lexer import Cursor
 from .names import suggestion
@@ -130,35 +120,37 @@ def _implied(reader: Reader, draft: _Draft, ins: list[Value], start: int) -> Typ
     return replace(source, rows=rows, cols=cols, v_row=valid[0], v_col=valid[1])
 
 
-def _read_item(reader: Reader, fmt: Format, item: Item, draft: _Draft) -> None:
+def _read_item(reader: Reader, fmt: Format, item: format_items.Item, draft: _Draft) -> None:
     c = reader.cursor
     match item:
-        case Literal(text):
+        case format_items.Literal(text):
             _read_literal(c, text)
-        case OperandItem(name, many, _):
+        case format_items.OperandItem(name, many, _):
             draft.groups[name] = reader.mentions() if many else [reader.mention()]
-        case TypeItem(targets, many):
+        case format_items.TypeItem(targets, many):
             _read_types(reader, targets, many, draft)
-        case DictItem():
+        case format_items.DictItem():
             if c.kind is Kind.L_BRACE:
                 reader.attributes.dictionary(draft.attributes, draft.places, fmt.name)
-        case AttrItem():
+        case format_items.AttrItem():
             _read_attribute(reader, fmt, item, draft)
-        case ImpliedItem(rule):
+        case format_items.ImpliedItem(rule):
             draft.implied = rule
-        case OptionalItem(items, when):
+        case format_items.OptionalItem(items, when):
             typed = when == "t" and any(t in draft.groups for i in items for t in getattr(i, "targets", ()))
             if typed or (when != "t" and _present(c, items[0])):
                 for inner in items:
                     _read_item(reader, fmt, inner, draft)
-        case AnyOrderItem(parts):
+        case format_items.AnyOrderItem(parts):
             _read_any_order(reader, fmt, parts, draft)
 
 
-def _read_any_order(reader: Reader, fmt: Format, parts: tuple[tuple[Item, ...], ...], draft: _Draft) -> None:
+def _read_any_order(
+    reader: Reader, fmt: Format, parts: tuple[tuple[format_items.Item, ...], ...], draft: _Draft
+) -> None:
     """Parts that begin with a word each; their operands are kept in the order of the syntax."""
     c = reader.cursor
-    words = {part[0].text: part for part in parts if isinstance(part[0], Literal)}
+    words = {part[0].text: part for part in parts if isinstance(part[0], format_items.Literal)}
     left = dict(words)
     while c.kind is Kind.BARE_IDENT:
         if c.text not in left:
@@ -170,13 +162,13 @@ def _read_any_order(reader: Reader, fmt: Format, parts: tuple[tuple[Item, ...], 
             break
         if c.kind is not Kind.BARE_IDENT:
             c.unexpected(f"one of {', '.join(left)} after ','")
-    names = [i.name for part in parts for i in part if isinstance(i, OperandItem)]
+    names = [i.name for part in parts for i in part if isinstance(i, format_items.OperandItem)]
     draft.groups = {n: draft.groups[n] for n in names if n in draft.groups}
 
 
-def _present(c: Cursor, first: Item) -> bool:
+def _present(c: Cursor, first: format_items.Item) -> bool:
     """Whether the text goes on with an optional part, judged by its first token."""
-    if isinstance(first, Literal):
+    if isinstance(first, format_items.Literal):
         kind = PUNCTUATION.get(first.text, Kind.BARE_IDENT)
         return c.kind is kind and c.text == first.text
     return c.kind is Kind.PERCENT_IDENT and c.peek()[0] not in (Kind.EQUAL,)
@@ -257,7 +249,7 @@ _ATTRIBUTE_KINDS: dict[str, Callable[[Reader], AttrValue]] = {
 }
 
 
-def _read_attribute(reader: Reader, fmt: Format, item: AttrItem, draft: _Draft) -> None:
+def _read_attribute(reader: Reader, fmt: Format, item: format_items.AttrItem, draft: _Draft) -> None:
     c = reader.cursor
     if item.operand and c.kind is Kind.PERCENT_IDENT:
         draft.groups[item.operand] = [reader.mention()]

@@ -4,19 +4,9 @@ from __future__ import annotations
 
 from ..ir.program import AttrValue, Op, Value
 from ..ir.types import Pipe, PipeEventType, Type, UnknownType
+from . import format_items
 from .attributes import BY_CLASS, EVENT_PREFIX, quoted
 from .dictionaries import declared_attribute, print_attributes, print_value
-from .format_items import (
-    AnyOrderItem,
-    AttrItem,
-    DictItem,
-    ImpliedItem,
-    Item,
-    Literal,
-    OperandItem,
-    OptionalItem,
-    TypeItem,
-)
 from .formats import OPERAND_TYPES, SPELLED, Format
 from .type_text import Style, print_types
 
@@ -34,7 +24,7 @@ class _Operands:
         self._left = list(op.ins)
         self.taken: dict[str, tuple[Value, ...]] = {}
 
-    def take(self, item: OperandItem) -> tuple[Value, ...]:
+    def take(self, item: format_items.OperandItem) -> tuple[Value, ...]:
         if item.out:
             values = self._op.outs
         elif self._grouped:
@@ -45,14 +35,14 @@ class _Operands:
         self.taken[item.name] = values
         return values
 
-    def has(self, item: OperandItem) -> bool:
+    def has(self, item: format_items.OperandItem) -> bool:
         return bool(self._op.group(item.name) if self._grouped else self._left)
 
 
 def custom_text(op: Op, fmt: Format, style: Style) -> str:
     """The operation without the names it binds."""
-    flat = [j for i in fmt.items for j in (i.items if isinstance(i, OptionalItem) else (i,))]
-    inline = {i.name for i in flat if isinstance(i, AttrItem)}
+    flat = [j for i in fmt.items for j in (i.items if isinstance(i, format_items.OptionalItem) else (i,))]
+    inline = {i.name for i in flat if isinstance(i, format_items.AttrItem)}
     rest = tuple((k, v) for k, v in op.attributes if k not in inline)
     tokens: list[str] = []
     operands = _Operands(op, fmt)
@@ -64,44 +54,44 @@ def custom_text(op: Op, fmt: Format, style: Style) -> str:
 
 def _emit(
     op: Op,
-    item: Item,
+    item: format_items.Item,
     operands: _Operands,
     rest: tuple[tuple[str, AttrValue], ...],
     style: Style,
     tokens: list[str],
 ) -> None:
     match item:
-        case Literal(text):
+        case format_items.Literal(text):
             tokens.append(text)
-        case OperandItem():
+        case format_items.OperandItem():
             values = operands.take(item)
             if values:
                 tokens.append(", ".join(map(str, values)))
-        case TypeItem(targets, _):
+        case format_items.TypeItem(targets, _):
             tokens.append(print_types(_types(op, operands, targets[0]), style))
-        case DictItem():
+        case format_items.DictItem():
             text = print_attributes(rest, op.name).strip()
             if text and not item.further:
                 tokens.append(text)
-        case AttrItem():
+        case format_items.AttrItem():
             tokens.append(_attribute(op, item, operands))
-        case ImpliedItem():
+        case format_items.ImpliedItem():
             pass
-        case OptionalItem(items, when):
+        case format_items.OptionalItem(items, when):
             if _present(op, items, when, operands):
                 for inner in items:
                     _emit(op, inner, operands, rest, style, tokens)
-        case AnyOrderItem():
+        case format_items.AnyOrderItem():
             for inner in _listed(op, item, operands):
                 _emit(op, inner, operands, rest, style, tokens)
 
 
-def _listed(op: Op, item: AnyOrderItem, operands: _Operands) -> list[Item]:
+def _listed(op: Op, item: format_items.AnyOrderItem, operands: _Operands) -> list[format_items.Item]:
     """The parts that the operation has, with commas between them."""
-    items: list[Item] = []
+    items: list[format_items.Item] = []
     for part in item.parts:
         if _present(op, part, "", operands):
-            items += [*([Literal(",")] if items else []), *part]
+            items += [*([format_items.Literal(",")] if items else []), *part]
     return items
 
 
@@ -111,28 +101,32 @@ def _types(op: Op, operands: _Operands, target: str) -> list[Type]:
     return [v.type for v in operands.taken.get(target, ())]
 
 
-def _present(op: Op, items: tuple[Item, ...], when: str, operands: _Operands) -> bool:
+def _present(op: Op, items: tuple[format_items.Item, ...], when: str, operands: _Operands) -> bool:
     if when == "b":
         return True
     if when == "t":
-        return any(operands.taken.get(t) for i in items if isinstance(i, TypeItem) for t in i.targets)
+        return any(
+            operands.taken.get(t) for i in items if isinstance(i, format_items.TypeItem) for t in i.targets
+        )
     if when:
-        untold = when == "n" and any(_is_untold(op, operands, i) for i in items if isinstance(i, TypeItem))
+        untold = when == "n" and any(
+            _is_untold(op, operands, i) for i in items if isinstance(i, format_items.TypeItem)
+        )
         return untold or bool(op.results) == (when == "r")
-    if any(i.name in op.attrs for i in items if isinstance(i, AttrItem)):
+    if any(i.name in op.attrs for i in items if isinstance(i, format_items.AttrItem)):
         return True
-    return any(operands.has(i) for i in items if isinstance(i, OperandItem))
+    return any(operands.has(i) for i in items if isinstance(i, format_items.OperandItem))
 
 
-def _is_untold(op: Op, operands: _Operands, item: TypeItem) -> bool:
+def _is_untold(op: Op, operands: _Operands, item: format_items.TypeItem) -> bool:
     """Whether a type is another than the one a reader takes when it is not written."""
     return any(t != OPERAND_TYPES.get(item.targets[0]) for t in _types(op, operands, item.targets[0]))
 
 
-def _attribute(op: Op, item: AttrItem, operands: _Operands) -> str:
+def _attribute(op: Op, item: format_items.AttrItem, operands: _Operands) -> str:
     value = op.attrs.get(item.name)
     if value is None and item.operand:
-        return ", ".join(map(str, operands.take(OperandItem(item.operand, many=False))))
+        return ", ".join(map(str, operands.take(format_items.OperandItem(item.operand, many=False))))
     if value is None and (declared := declared_attribute(op.name, item.name)) is not None:
         value = declared.default
     match item.kind:

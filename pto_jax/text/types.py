@@ -10,23 +10,8 @@ import re
 from collections.abc import Callable
 from functools import cache
 
+from ..ir import types
 from ..ir.dtypes import DType, find_dtype, unpaired
-from ..ir.types import (
-    AddressSpace,
-    LocalArrayType,
-    MemRefType,
-    MultiTileType,
-    OpaqueType,
-    PartitionViewType,
-    PtrType,
-    ScalarType,
-    StructType,
-    TensorViewType,
-    TileType,
-    Type,
-    UnknownType,
-    VectorType,
-)
 from .attributes import enumeration
 from .conv_type import CONV_NAME, read_conv_tile
 from .lexer import Cursor
@@ -71,9 +56,9 @@ class TypeReader(ShapeReader):
 
     def __init__(self, cursor: Cursor) -> None:
         super().__init__(cursor)
-        self._known: dict[str, Type] = {}
+        self._known: dict[str, types.Type] = {}
 
-    def read(self) -> Type:
+    def read(self) -> types.Type:
         """The type at the cursor."""
         c = self.cursor
         if c.kind is Kind.BARE_IDENT and (scalar := self._word()) is not None:
@@ -96,24 +81,24 @@ class TypeReader(ShapeReader):
             return c.text in ("memref", "vector", OPEN_DTYPE) or find_dtype(c.text) is not None
         return c.kind in (Kind.EXCLAMATION_IDENT, Kind.LESS)
 
-    def _word(self) -> Type | None:
+    def _word(self) -> types.Type | None:
         """A type that is one word; None when the word opens a longer type."""
         c = self.cursor
         if c.text in ("memref", "vector", "pto.tile", "pto.tile_buf"):
             return None
         if c.text == OPEN_DTYPE:
             c.advance()
-            return UnknownType(OPEN_DTYPE, "scalar")
+            return types.UnknownType(OPEN_DTYPE, "scalar")
         if c.text == "_":
             c.advance()
-            return UnknownType()
+            return types.UnknownType()
         found = find_dtype(c.text)
         if found is None:
             c.unexpected("a type (f32, index, !pto.tile_buf<...>, memref<...> ...)")
         c.advance()
         return _scalar(found)
 
-    def _dispatch(self) -> Type:
+    def _dispatch(self) -> types.Type:
         c = self.cursor
         if c.kind is Kind.LESS:
             return self._elided()
@@ -127,7 +112,7 @@ class TypeReader(ShapeReader):
         known = (*TILE_NAMES, *VIEWS, *OPAQUE, "ptr", CONV_NAME, *_LOCAL)
         if c.text.startswith("!pto.") and (element := find_dtype(name)) is not None:
             c.advance()
-            return ScalarType(self.counted("!pto.", element))
+            return types.ScalarType(self.counted("!pto.", element))
         if c.text.startswith("!pto.") and is_micro_type(name):
             c.fail(outside(f"the type '{c.text}'"))
         if not c.text.startswith(("!pto.", "pto.")) or name not in known:
@@ -142,13 +127,13 @@ class TypeReader(ShapeReader):
         c.expect(Kind.LESS, f"after !pto.{name}")
         if (left_open := self._left_open(name, start)) is not None:
             return left_open
-        found: Type
+        found: types.Type
         if name in TILE_NAMES:
             found = read_tile_body(self, name, start)
         elif name == "ptr":
             found = self._pointer()
         elif name in _LOCAL:
-            readers: dict[str, Callable[[], Type]] = {
+            readers: dict[str, Callable[[], types.Type]] = {
                 MULTI: self._multi,
                 ARRAY: self._array,
                 STRUCT: self._struct,
@@ -159,26 +144,26 @@ class TypeReader(ShapeReader):
         c.close(Kind.GREATER, opened)
         return found
 
-    def _left_open(self, name: str, start: int) -> UnknownType | None:
+    def _left_open(self, name: str, start: int) -> types.UnknownType | None:
         """A type whose parameters a page leaves open: ``<...>``, ``<T, R, C>``, ``<MxNxdtype>``."""
         c = self.cursor
         if name in TILE_NAMES and (letters := _OPEN_TILE.match(c.source, c.start)) is not None:
             c.seek(letters.end())
-            return UnknownType(f"!pto.{name}<T, R, C>", "tile")
+            return types.UnknownType(f"!pto.{name}<T, R, C>", "tile")
         is_open = c.kind is Kind.ELLIPSIS or (c.kind is Kind.BARE_IDENT and _OPEN_DIMS.fullmatch(c.text))
         if not is_open:
             return None
         c.advance()
         c.expect(Kind.GREATER)
         text = "".join(c.source[start : c.last_end].split())
-        return UnknownType("!" + text.removeprefix("!"), "tile" if name in TILE_NAMES else "any")
+        return types.UnknownType("!" + text.removeprefix("!"), "tile" if name in TILE_NAMES else "any")
 
-    def _elided(self) -> Type:
+    def _elided(self) -> types.Type:
         """``<loc=vec, ...>`` or ``<f32>``: a tile or a pointer without its name in front."""
         c = self.cursor
         start = c.start
         c.advance()
-        found: Type
+        found: types.Type
         if c.kind is Kind.BARE_IDENT and c.peek()[0] is Kind.GREATER:
             found = self._pointer()
         else:
@@ -186,22 +171,22 @@ class TypeReader(ShapeReader):
         c.close(Kind.GREATER, start)
         return found
 
-    def _pointer(self) -> PtrType | UnknownType:
+    def _pointer(self) -> types.PtrType | types.UnknownType:
         c = self.cursor
         start = c.start
         if c.at_word("T"):
             c.advance()
             if c.accept(Kind.COMMA):
                 c.expect(Kind.BARE_IDENT, "an address space")
-            return UnknownType(f"!pto.ptr<{''.join(c.source[start : c.last_end].split())}>")
+            return types.UnknownType(f"!pto.ptr<{''.join(c.source[start : c.last_end].split())}>")
         element = self.dtype()
-        own, space = self.dialects_own, AddressSpace.GM
+        own, space = self.dialects_own, types.AddressSpace.GM
         if c.accept(Kind.COMMA):
-            space = enumeration(c, AddressSpace, "address_space")
-        in_pairs = space in (AddressSpace.GM, AddressSpace.VEC)
-        return PtrType(unpaired(element) if own and not in_pairs else element, space)
+            space = enumeration(c, types.AddressSpace, "address_space")
+        in_pairs = space in (types.AddressSpace.GM, types.AddressSpace.VEC)
+        return types.PtrType(unpaired(element) if own and not in_pairs else element, space)
 
-    def _multi(self) -> MultiTileType:
+    def _multi(self) -> types.MultiTileType:
         """``vec, 16x16xf16, count=2`` or ``!pto.tile_buf<...>, count=2``."""
         c = self.cursor
         start = c.start
@@ -210,7 +195,7 @@ class TypeReader(ShapeReader):
             c.expect(Kind.COMMA, "before count=2")
         else:
             slot = read_tile_body(self, MULTI, start, last="count")
-        if not isinstance(slot, TileType):
+        if not isinstance(slot, types.TileType):
             c.fail_since(start, f"found slots of type {slot}; allowed: a tile")
         c.expect_word("count")
         c.expect(Kind.EQUAL)
@@ -218,9 +203,9 @@ class TypeReader(ShapeReader):
         count = c.integer("the number of slots")
         if not 2 <= count <= MAX_SLOTS:
             c.fail_since(start, f"found count={count}; allowed: 2 to {MAX_SLOTS}")
-        return MultiTileType(slot, count)
+        return types.MultiTileType(slot, count)
 
-    def _array(self) -> LocalArrayType:
+    def _array(self) -> types.LocalArrayType:
         """``4x8xf32``."""
         c = self.cursor
         start = c.start
@@ -232,15 +217,15 @@ class TypeReader(ShapeReader):
                 f"found an array of {c.source[start : c.last_end]}; allowed: constant extents and an integer "
                 "or float element type",
             )
-        return LocalArrayType(static, element)
+        return types.LocalArrayType(static, element)
 
-    def _struct(self) -> StructType:
+    def _struct(self) -> types.StructType:
         """``f16, i8, !pto.struct<f32>``."""
         c = self.cursor
-        fields: list[DType | StructType] = []
+        fields: list[DType | types.StructType] = []
         for start, t in c.listed(lambda: (c.start, self.read()), Kind.GREATER):
-            scalar = t.dtype if isinstance(t, ScalarType) and _is_field(t.dtype) else None
-            found = t if isinstance(t, StructType) else scalar
+            scalar = t.dtype if isinstance(t, types.ScalarType) and _is_field(t.dtype) else None
+            found = t if isinstance(t, types.StructType) else scalar
             if found is None:
                 c.fail_since(
                     start,
@@ -249,9 +234,9 @@ class TypeReader(ShapeReader):
             fields.append(found)
         if not fields:
             c.unexpected("the type of a field")
-        return StructType(tuple(fields))
+        return types.StructType(tuple(fields))
 
-    def _view(self, name: str) -> Type:
+    def _view(self, name: str) -> types.Type:
         c = self.cursor
         start = c.start
         dims, element = self.shaped(f"the dimensions of !pto.{name}, as in 16x512xbf16")
@@ -259,17 +244,17 @@ class TypeReader(ShapeReader):
             c.fail_since(
                 start, f"found a !pto.{name} of rank {len(dims)}; allowed: 1 to {MAX_RANK} dimensions"
             )
-        view = TensorViewType if name == "tensor_view" else PartitionViewType
+        view = types.TensorViewType if name == "tensor_view" else types.PartitionViewType
         return view(dims, element)
 
-    def _opaque(self, name: str, start: int) -> Type:
+    def _opaque(self, name: str, start: int) -> types.Type:
         c = self.cursor
         if c.kind is not Kind.LESS:
-            return OpaqueType(name)
+            return types.OpaqueType(name)
         params = self.balanced()
         if params == "<...>":
-            return UnknownType(f"!pto.{name}<...>")
-        return OpaqueType(name, params[1:-1])
+            return types.UnknownType(f"!pto.{name}<...>")
+        return types.OpaqueType(name, params[1:-1])
 
     def balanced(self) -> str:
         """The text of a bracketed group, brackets included, with blanks made uniform."""
@@ -291,14 +276,14 @@ class TypeReader(ShapeReader):
 
     # -- shaped types --------------------------------------------------------------------------------
 
-    def _memref(self) -> MemRefType | UnknownType:
+    def _memref(self) -> types.MemRefType | types.UnknownType:
         c = self.cursor
         c.advance()
         opened = c.start
         c.expect(Kind.LESS, "after memref")
         if c.accept(Kind.ELLIPSIS):
             c.close(Kind.GREATER, opened)
-            return UnknownType("memref<...>")
+            return types.UnknownType("memref<...>")
         dims: Dims = ()
         if c.kind is Kind.BARE_IDENT:
             element = self.dtype()
@@ -306,18 +291,18 @@ class TypeReader(ShapeReader):
             dims, element = self.shaped("the dimensions of a memref")
         strides: Dims | None = None
         offset: int | None = 0
-        space: AddressSpace | None = None
+        space: types.AddressSpace | None = None
         while c.accept(Kind.COMMA):
             if c.at_word("strided") and strides is None:
                 strides, offset = self.strided()
             elif c.kind in (Kind.HASH_IDENT, Kind.INTEGER_LIT) and space is None:
-                space = enumeration(c, AddressSpace, "address_space")
+                space = enumeration(c, types.AddressSpace, "address_space")
             else:
                 c.unexpected("strided<[...], offset: ...> or #pto.address_space<...>, each at most once")
         c.close(Kind.GREATER, opened)
-        return MemRefType(dims, element, space, strides, offset)
+        return types.MemRefType(dims, element, space, strides, offset)
 
-    def _vector(self) -> VectorType:
+    def _vector(self) -> types.VectorType:
         c = self.cursor
         c.advance()
         opened = c.start
@@ -327,12 +312,12 @@ class TypeReader(ShapeReader):
         if len(static) < len(dims):
             c.fail_since(opened, "found a vector with a dimension '?'; vectors are static")
         c.close(Kind.GREATER, opened)
-        return VectorType(static, element)
+        return types.VectorType(static, element)
 
 
 @cache
-def _scalar(d: DType) -> ScalarType:
-    return ScalarType(d)
+def _scalar(d: DType) -> types.ScalarType:
+    return types.ScalarType(d)
 
 
 def _is_field(d: DType) -> bool:

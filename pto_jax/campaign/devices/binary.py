@@ -20,14 +20,7 @@ from ...files import MAX_ARRAYS, read_bytes, write_bytes
 from ...generate.programs import Case
 from ...ir.dtypes import DType
 from ...ir.types import TileType
-from ...vectors.physical import (
-    element_offsets,
-    pack_elements,
-    storage_elements,
-    to_logical,
-    to_physical,
-    unpack_elements,
-)
+from ...vectors import physical
 from ..results import Output, Run
 from .exchange import result_types
 
@@ -56,8 +49,8 @@ def save_masks(folder: Path, case: Case, masks: Mapping[str, NDArray[np.bool_]])
         t, ordered = types[name], mask.astype(np.uint8).reshape(-1)
         if isinstance(t, TileType):
             # Places of a padded row hold no element: they are not compared.
-            ordered = np.zeros(storage_elements(t), np.uint8)
-            ordered[element_offsets(t)] = mask
+            ordered = np.zeros(physical.storage_elements(t), np.uint8)
+            ordered[physical.element_offsets(t)] = mask
         write_bytes(folder / f"{name}.bin", ordered.tobytes())
 
 
@@ -75,10 +68,10 @@ def _output(folder: Path, case: Case, name: str, t: Any) -> Output:
         valid = _read(folder / f"{name}{VALID}")
         _sized(f"{name}{VALID}", valid, 8)
         rows, cols = (int(n) for n in valid.view("<i4"))
-        return Output(d, to_logical(t, raw), (rows, cols))
+        return Output(d, physical.to_logical(t, raw), (rows, cols))
     shape = case.inputs[name].words.shape
     _sized(name, raw, d.storage_bytes(int(np.prod(shape, dtype=np.int64))))
-    return Output(d, unpack_elements(d, raw).reshape(shape))
+    return Output(d, physical.unpack_elements(d, raw).reshape(shape))
 
 
 def _sized(name: str, raw: NDArray[np.uint8], size: int) -> None:
@@ -87,7 +80,7 @@ def _sized(name: str, raw: NDArray[np.uint8], size: int) -> None:
 
 
 def _bytes(t: object, d: DType, words: NDArray[Any]) -> bytes:
-    raw = to_physical(t, words) if isinstance(t, TileType) else pack_elements(d, words)
+    raw = physical.to_physical(t, words) if isinstance(t, TileType) else physical.pack_elements(d, words)
     return raw.tobytes()
 
 

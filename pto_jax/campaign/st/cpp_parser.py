@@ -6,30 +6,13 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
+from . import cpp_program
 from .cpp_expressions import Expressions
-from .cpp_program import (
-    Continued,
-    Expression,
-    Function,
-    Jumped,
-    Left,
-    Parameter,
-    Program,
-    Returned,
-    Run,
-    Scope,
-    array,
-    block,
-    choice,
-    each,
-    loop,
-    made,
-)
 from .cpp_tokens import tokens
 from .cpp_values import Cell, CType, Field
 
 
-def read_program(program: Program, text: str, place: str) -> None:
+def read_program(program: cpp_program.Program, text: str, place: str) -> None:
     """Add what a text defines to a program; FileError where it is not read."""
     _Reader(tokens(text), program, place).unit()
 
@@ -133,14 +116,14 @@ class _Reader(Expressions):
             name = self.name()
             parameters = self.parameters()
             if self.at("{"):
-                self.program.functions[name] = Function(name, parameters, self.body())
+                self.program.functions[name] = cpp_program.Function(name, parameters, self.body())
             else:
                 self.expect(";")
-                self.program.functions.setdefault(name, Function(name, parameters, None))
+                self.program.functions.setdefault(name, cpp_program.Function(name, parameters, None))
             return
         self.program.variables.append(self._declared(kind))
 
-    def parameters(self) -> tuple[Parameter, ...]:
+    def parameters(self) -> tuple[cpp_program.Parameter, ...]:
         """The parameters of a function in their brackets."""
         self.expect("(")
         found = []
@@ -151,18 +134,18 @@ class _Reader(Expressions):
             if sizes:
                 full = replace(full, pointers=full.pointers + 1)
             if not (full.name == "void" and not full.pointers and name is None):
-                found.append(Parameter(name, full))
+                found.append(cpp_program.Parameter(name, full))
             self.accept(",")
         return tuple(found)
 
-    def body(self) -> Run:
+    def body(self) -> cpp_program.Run:
         """Statements in braces."""
         self.expect("{")
         statements, labels = self._statements()
-        return block(statements, labels)
+        return cpp_program.block(statements, labels)
 
-    def _statements(self) -> tuple[list[Run], dict[str, int]]:
-        statements: list[Run] = []
+    def _statements(self) -> tuple[list[cpp_program.Run], dict[str, int]]:
+        statements: list[cpp_program.Run] = []
         labels: dict[str, int] = {}
         while not self.accept("}"):
             if self.token.kind == "name" and self.peek().text == ":" and not self.at("default"):
@@ -172,7 +155,7 @@ class _Reader(Expressions):
             statements.append(self.statement())
         return statements, labels
 
-    def statement(self) -> Run:
+    def statement(self) -> cpp_program.Run:
         """One statement."""
         read = self._keywords().get(self.token.text) if self.token.kind == "name" else None
         if read is not None:
@@ -188,7 +171,7 @@ class _Reader(Expressions):
         self.expect(";")
         return run
 
-    def _keywords(self) -> dict[str, Callable[[], Run]]:
+    def _keywords(self) -> dict[str, Callable[[], cpp_program.Run]]:
         return {
             "if": self._if,
             "for": self._for,
@@ -196,29 +179,29 @@ class _Reader(Expressions):
             "do": self._do,
             "switch": self._switch,
             "return": self._return,
-            "break": lambda: self._stops(Left()),
-            "continue": lambda: self._stops(Continued()),
-            "goto": lambda: self._stops(Jumped(self.name())),
+            "break": lambda: self._stops(cpp_program.Left()),
+            "continue": lambda: self._stops(cpp_program.Continued()),
+            "goto": lambda: self._stops(cpp_program.Jumped(self.name())),
         }
 
-    def _stops(self, signal: Exception) -> Run:
+    def _stops(self, signal: Exception) -> cpp_program.Run:
         self.expect(";")
 
-        def run(scope: Scope) -> None:
+        def run(scope: cpp_program.Scope) -> None:
             raise signal
 
         return run
 
-    def _return(self) -> Run:
+    def _return(self) -> cpp_program.Run:
         value = None if self.at(";") else self.expression().run
         self.expect(";")
 
-        def run(scope: Scope) -> None:
-            raise Returned(None if value is None else value(scope))
+        def run(scope: cpp_program.Scope) -> None:
+            raise cpp_program.Returned(None if value is None else value(scope))
 
         return run
 
-    def _condition(self) -> Run:
+    def _condition(self) -> cpp_program.Run:
         """A test in its brackets, which may declare what it tests."""
         self.expect("(")
         if not ((self.is_type() and self.peek(1).text in ("*",)) or self.at("const")):
@@ -230,19 +213,19 @@ class _Reader(Expressions):
         value = self.expression().run
         self.expect(")")
 
-        def run(scope: Scope) -> Any:
+        def run(scope: cpp_program.Scope) -> Any:
             scope.names[name] = Cell(full, full.converted(value(scope)))
             return scope.names[name].value
 
         return run
 
-    def _if(self) -> Run:
+    def _if(self) -> cpp_program.Run:
         test = self._condition()
         then = self.statement()
         other = self.statement() if self.accept("else") else None
 
-        def run(outer: Scope) -> None:
-            scope = Scope(outer.program, outer)
+        def run(outer: cpp_program.Scope) -> None:
+            scope = cpp_program.Scope(outer.program, outer)
             if test(scope):
                 then(scope)
             elif other is not None:
@@ -250,9 +233,9 @@ class _Reader(Expressions):
 
         return run
 
-    def _for(self) -> Run:
+    def _for(self) -> cpp_program.Run:
         self.expect("(")
-        start: Run | None = None
+        start: cpp_program.Run | None = None
         if self.is_type() or self.at("const"):
             kind = self.type()
             if self.peek().text == ":":
@@ -260,7 +243,7 @@ class _Reader(Expressions):
                 self.expect(":")
                 over = self.expression().run
                 self.expect(")")
-                return each(name, kind, over, self.statement())
+                return cpp_program.each(name, kind, over, self.statement())
             start = self._declared(kind)
         elif not self.accept(";"):
             start = self.expression().run
@@ -269,23 +252,23 @@ class _Reader(Expressions):
         self.expect(";")
         step = None if self.at(")") else self.expression().run
         self.expect(")")
-        return loop(start, test, step, self.statement())
+        return cpp_program.loop(start, test, step, self.statement())
 
-    def _while(self) -> Run:
-        return loop(None, self._condition(), None, self.statement())
+    def _while(self) -> cpp_program.Run:
+        return cpp_program.loop(None, self._condition(), None, self.statement())
 
-    def _do(self) -> Run:
+    def _do(self) -> cpp_program.Run:
         body = self.statement()
         self.expect("while")
         test = self._condition()
         self.accept(";")
-        return loop(None, test, None, body, first=True)
+        return cpp_program.loop(None, test, None, body, first=True)
 
-    def _switch(self) -> Run:
+    def _switch(self) -> cpp_program.Run:
         value = self._condition()
         self.expect("{")
-        cases: list[tuple[Run | None, int]] = []
-        statements: list[Run] = []
+        cases: list[tuple[cpp_program.Run | None, int]] = []
+        statements: list[cpp_program.Run] = []
         while not self.accept("}"):
             if self.accept("case"):
                 cases.append((self.ternary().run, len(statements)))
@@ -295,9 +278,9 @@ class _Reader(Expressions):
                 self.expect(":")
             else:
                 statements.append(self.statement())
-        return choice(value, cases, statements)
+        return cpp_program.choice(value, cases, statements)
 
-    def _declared(self, kind: CType) -> Run:
+    def _declared(self, kind: CType) -> cpp_program.Run:
         """Variables of one type, up to the semicolon."""
         runs = [self._variable(kind)]
         while self.accept(","):
@@ -307,22 +290,22 @@ class _Reader(Expressions):
             runs.append(self._variable(CType(kind.name, stars, False, kind.fields)))
         self.expect(";")
 
-        def run(scope: Scope) -> None:
+        def run(scope: cpp_program.Scope) -> None:
             for make in runs:
                 make(scope)
 
         return run
 
-    def _variable(self, kind: CType) -> Run:
+    def _variable(self, kind: CType) -> cpp_program.Run:
         name, full, sizes = self.declarator(kind)
-        given: Run | None = None
-        arguments: list[Expression] | None = None
+        given: cpp_program.Run | None = None
+        arguments: list[cpp_program.Expression] | None = None
         if self.accept("=") or self.at("{"):
             given = self.initial()
         elif self.at("("):
             arguments = self.arguments()
 
-        def run(scope: Scope) -> None:
+        def run(scope: cpp_program.Scope) -> None:
             if arguments is not None:
                 maker = scope.find(full.name) if full.scalar is None else None
                 value = maker(scope, arguments) if maker is not None else arguments[0].run(scope)
@@ -330,9 +313,9 @@ class _Reader(Expressions):
                 value = None if given is None else given(scope)
             if sizes:
                 counts = [None if n is None else int(n(scope)) for n in sizes]
-                value = array(full, counts, value, scope)
+                value = cpp_program.array(full, counts, value, scope)
             elif value is not None:
-                value = made(full, value, scope)
+                value = cpp_program.made(full, value, scope)
             scope.names[name] = Cell(full, value)
 
         return run

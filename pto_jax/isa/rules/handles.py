@@ -9,27 +9,16 @@ from typing import Literal
 from ...ir.program import AttrValue
 from ...ir.types import OpaqueType, Pipe, Type
 from ...profiles import PROFILE_NAMES, Profile, ProfileName
+from .. import declare
 from ..assembly import AS_DECLARED, Assembly
 from ..changes import Change
-from ..declare import (
-    Attribute,
-    Constraint,
-    Decision,
-    Finding,
-    Instruction,
-    InstructionClass,
-    Operand,
-    PipeRule,
-    Sampler,
-    Site,
-)
 from ..samples.operations import Sample
 from ..traits import PLAIN, Traits
 from .forbid import assign, forbid, give
 from .typesets import TypeTable
 
 #: Why an instruction has no execution.
-NOT_EXECUTED = Decision(
+NOT_EXECUTED = declare.Decision(
     "Is the instruction executed?",
     "No: it is read, printed and verified; a program that reaches it ends with an error that says so.",
     "scope of this engine: one processor",
@@ -38,12 +27,12 @@ NOT_EXECUTED = Decision(
 
 def number_in(
     name: str, allowed: Callable[[int], bool], words: str, wrong: int, source: str, rule: str = ""
-) -> Constraint:
+) -> declare.Constraint:
     """An integer attribute has one of some values; ``wrong`` is one it must not have."""
     invalid = assign(**{name: wrong})
 
     @forbid(rule or name.replace("_", "-"), f"{name}: {words}", source=source, invalid_if=invalid)
-    def number(site: Site) -> Iterator[Finding]:
+    def number(site: declare.Site) -> Iterator[declare.Finding]:
         value = site.attrs.get(name)
         if isinstance(value, int) and not isinstance(value, bool) and not allowed(value):
             yield None, f"{name} = {value}; allowed: {words}"
@@ -51,12 +40,12 @@ def number_in(
     return number
 
 
-def handle(name: str, opaque: str, source: str) -> Constraint:
+def handle(name: str, opaque: str, source: str) -> declare.Constraint:
     """An operand or result is a handle of one kind."""
     other = give(name, OpaqueType("event" if opaque != "event" else "pipe"))
 
     @forbid(f"{name}-handle", f"{name} is a !pto.{opaque}", source=source, invalid_if=other)
-    def rule(site: Site) -> Iterator[Finding]:
+    def rule(site: declare.Site) -> Iterator[declare.Finding]:
         t = site.types.get(name)
         if isinstance(t, OpaqueType) and t.name != opaque:
             yield name, f"{name} is {t}; allowed: !pto.{opaque}"
@@ -64,7 +53,7 @@ def handle(name: str, opaque: str, source: str) -> Constraint:
     return rule
 
 
-def only_on(profiles: tuple[ProfileName, ...], source: str) -> Constraint:
+def only_on(profiles: tuple[ProfileName, ...], source: str) -> declare.Constraint:
     """An instruction that other profiles do not have, whatever its element types."""
     words = " and ".join(profiles)
     others = tuple(p for p in PROFILE_NAMES if p not in profiles)
@@ -76,15 +65,15 @@ def only_on(profiles: tuple[ProfileName, ...], source: str) -> Constraint:
         source=source,
         invalid_if=lambda types, attrs, profile: False,
     )
-    def rule(site: Site) -> Iterator[Finding]:
+    def rule(site: declare.Site) -> Iterator[declare.Finding]:
         yield None, f"the profile {site.profile.name} does not have the instruction; allowed: {words}"
 
     return rule
 
 
-def handle_operand(name: str, *, out: bool = False, note: str = "") -> Operand:
+def handle_operand(name: str, *, out: bool = False, note: str = "") -> declare.Operand:
     """An operand that is a handle, read or written (``out``)."""
-    return Operand(name, "out" if out else "in", "handle", None, note=note)
+    return declare.Operand(name, "out" if out else "in", "handle", None, note=note)
 
 
 @dataclass(frozen=True)
@@ -102,10 +91,10 @@ class Shown:
     profiles: tuple[ProfileName, ...] = PROFILE_NAMES
 
 
-def sampler(*shown: Shown) -> Sampler:
+def sampler(*shown: Shown) -> declare.Sampler:
     """A sampler that yields the given operations on the profiles that have them."""
 
-    def samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
+    def samples(instruction: declare.Instruction, profile: Profile) -> Iterator[Sample]:
         for s in shown:
             if profile.name in s.profiles:
                 form = s.form
@@ -120,29 +109,29 @@ def custom(
     name: str,
     summary: str,
     semantics: str,
-    operands: tuple[Operand, ...],
+    operands: tuple[declare.Operand, ...],
     forms: tuple[tuple[str, ...], ...],
     shown: tuple[Shown, ...] = (),
-    attributes: tuple[Attribute, ...] = (),
-    constraints: tuple[Constraint, ...] = (),
-    decisions: tuple[Decision, ...] = (),
+    attributes: tuple[declare.Attribute, ...] = (),
+    constraints: tuple[declare.Constraint, ...] = (),
+    decisions: tuple[declare.Decision, ...] = (),
     traits: Traits = PLAIN,
     *,
     sources: tuple[str, ...],
-    cls: InstructionClass = "sync_config",
+    cls: declare.InstructionClass = "sync_config",
     types: TypeTable | None = None,
     pipe: Pipe = Pipe.S,
-    pipe_rule: PipeRule | None = None,
+    pipe_rule: declare.PipeRule | None = None,
     executable: bool = True,
     assembly: Assembly = AS_DECLARED,
     syntax: Literal["tile", "custom"] = "custom",
     changes: tuple[Change, ...] = (),
-) -> Instruction:
+) -> declare.Instruction:
     """The declaration of an instruction that computes no tile, most of them with a syntax of their own.
 
     ``shown`` are its sample operations; without any there is one of its attributes alone.
     """
-    return Instruction(
+    return declare.Instruction(
         name,
         cls,
         summary,
