@@ -4,29 +4,8 @@ The interpreter owns what does not depend on how tiles are computed: names and s
 global-memory views, tile handles, control flow, calls.
 """
 
-from . import (
-    arith as arith,
-    branches as branches,
-    control_flow as control_flow,
-    hash_table as hash_table,
-    local_storage as local_storage,
-    memory_scalar as memory_scalar,
-    memrefs as memrefs,
-    multi_tiles as multi_tiles,
-    pipe_handles as pipe_handles,
-    pipes as pipes,
-    pointers as pointers,
-    queries as queries,
-    reinterpret as reinterpret,
-    subviews as subviews,
-    sync_config as sync_config,
-    sync_events as sync_events,
-    sync_handles as sync_handles,
-    sync_memory as sync_memory,
-    sync_modes as sync_modes,
-    tile_queries as tile_queries,
-    views as views,
-)
+from ..isa import load_class_files
+from . import arith as arith, branches as branches, control_flow as control_flow
 from .control_flow import step_by_step as step_by_step
 from .interpreter import (
     HANDLERS as HANDLERS,
@@ -55,3 +34,5 @@ from .operands import (
 from .queries import printed as printed
 from .scope import UNSETTLED as UNSETTLED, Frame as Frame, Scope as Scope
 from .windows import address as address
+
+load_class_files(__name__)

@@ -84,6 +84,18 @@ def instructions() -> dict[str, Instruction]:
     return table | added()
 
 
+def load_class_files(room: str) -> None:
+    """Import those files of a room, a package by its name, that are class files: they register its rules."""
+    import sys
+    from importlib import import_module
+    from pkgutil import iter_modules
+
+    there = {file.name for file in iter_modules(sys.modules[room].__path__)}
+    for cls in CLASSES:
+        if cls in there:
+            import_module(f"{room}.{cls}")
+
+
 @lru_cache(maxsize=4096)
 def find(name: str) -> Instruction | None:
     """The declaration of an instruction by its text name or its Python name; None for other names.

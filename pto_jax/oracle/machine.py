@@ -27,41 +27,14 @@ from ..interpreter.operands import Buffer as GlobalBuffer
 from ..ir.dtypes import DType
 from ..ir.program import Op, Value
 from ..ir.types import Loc, TileType
+from ..isa import load_class_files
 from ..isa.rules.memory import ALIGNMENT
-
-# Importing a class file registers its rules.
-from . import (
-    elementwise as elementwise,
-    elementwise_fused as elementwise_fused,
-    elementwise_select as elementwise_select,
-    fixpipe as fixpipe,
-    irregular as irregular,
-    irregular_gather as irregular_gather,
-    irregular_index as irregular_index,
-    irregular_partial as irregular_partial,
-    irregular_quant as irregular_quant,
-    irregular_quant_mx as irregular_quant_mx,
-    irregular_sort as irregular_sort,
-    layout as layout,
-    layout_exponents as layout_exponents,
-    layout_extract as layout_extract,
-    layout_fill as layout_fill,
-    layout_img2col as layout_img2col,
-    layout_rearrange as layout_rearrange,
-    matrix as matrix,
-    matrix_mx as matrix_mx,
-    memory as memory,
-    memory_indexed as memory_indexed,
-    memory_layouts as memory_layouts,
-    reduce_expand as reduce_expand,
-    reduce_expand_binary as reduce_expand_binary,
-    reduce_expand_index as reduce_expand_index,
-    scalars,
-    tile_scalar as tile_scalar,
-)
+from . import scalars
 from .numbers import Array
 from .step import RULES, Policy, Rule, Step, not_executable, scalar_word
 from .storage import Buffer, Place, Window, map_of, read_words, storage_size, write_words
+
+load_class_files("pto_jax.oracle")
 
 
 class ReferenceMachine:

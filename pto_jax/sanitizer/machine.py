@@ -13,43 +13,16 @@ from ..interpreter import Execution, Pointer, Scalar, Scope, TileRef
 from ..ir.dtypes import DType
 from ..ir.program import Op, Value
 from ..ir.types import TileType
+from ..isa import load_class_files
 from ..oracle.machine import ReferenceMachine
 from ..oracle.numbers import Array
 from ..oracle.step import Policy, Step, not_executable
 from ..oracle.storage import Place, Window, map_of, storage_size
-
-# Importing a class file registers its rules.
-from . import (
-    elementwise as elementwise,
-    elementwise_fused as elementwise_fused,
-    elementwise_select as elementwise_select,
-    fixpipe as fixpipe,
-    irregular as irregular,
-    irregular_gather as irregular_gather,
-    irregular_index as irregular_index,
-    irregular_partial as irregular_partial,
-    irregular_quant as irregular_quant,
-    irregular_quant_mx as irregular_quant_mx,
-    irregular_sort as irregular_sort,
-    layout as layout,
-    layout_exponents as layout_exponents,
-    layout_extract as layout_extract,
-    layout_fill as layout_fill,
-    layout_img2col as layout_img2col,
-    layout_rearrange as layout_rearrange,
-    matrix as matrix,
-    matrix_mx as matrix_mx,
-    memory as memory,
-    memory_indexed as memory_indexed,
-    memory_layouts as memory_layouts,
-    reduce_expand as reduce_expand,
-    reduce_expand_binary as reduce_expand_binary,
-    reduce_expand_index as reduce_expand_index,
-    tile_scalar as tile_scalar,
-)
 from .report import Findings
 from .shadow import Origins, Shadow, ShadowBuffer, as_words
 from .step import SHADOW_RULES, ShadowStep, shadow_of, shadow_step
+
+load_class_files("pto_jax.sanitizer")
 
 _DIVIDE = "divsi divui remsi remui ceildivsi ceildivui floordivsi".split()
 _DIVISIONS = frozenset({f"arith.{name}" for name in _DIVIDE})

@@ -14,12 +14,19 @@ from tests.architecture.graph import ROOT, Import, circles, imports, modules, sh
 #: Modules that import others by names in text, and why that hides no dependency.
 BY_TEXT = {
     "pto_jax": "public names load their modules on first use; its type-checking block imports the same ones",
-    "pto_jax.isa": "the class files, which the test below adds to the imports",
+    "pto_jax.isa": "the class files of the rooms, which LOADED adds to the imports",
     "pto_jax.campaign.machines": "a module of the user",
 }
+#: Who loads the class files of a room.
+LOADERS = ("isa", "interpreter", "lowering", "oracle.machine", "sanitizer.machine")
 #: Imports that statements do not show.
 LOADED = (
-    *(Import("pto_jax.isa", f"pto_jax.isa.{c}", "pto_jax/isa/__init__.py") for c in CLASSES),
+    *(
+        Import(f"pto_jax.{loader}", name, f"load_class_files in {loader}")
+        for loader in LOADERS
+        for name in (f"pto_jax.{loader.partition('.')[0]}.{c}" for c in CLASSES)
+        if name in modules(ROOT)
+    ),
     Import("pto_jax", "pto_jax.text", "pto_jax/__init__.py"),
 )
 

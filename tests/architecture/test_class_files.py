@@ -10,11 +10,10 @@ from typing import Any
 
 import pytest
 
-from pto_jax import isa, lowering
+from pto_jax import isa, lowering, oracle, sanitizer
 from pto_jax.interpreter import HANDLERS, executes
-from pto_jax.oracle import machine as oracle
 from pto_jax.oracle.step import RULES as ORACLE_RULES, rule as oracle_rule
-from pto_jax.sanitizer import machine as sanitizer
+from pto_jax.sanitizer import machine as machine
 from pto_jax.sanitizer.step import SHADOW_RULES, shadow_rule
 
 Table = Mapping[str, Callable[..., Any]]
