@@ -13,13 +13,16 @@ from pto_jax.ir.types import CmpMode
 from . import formulas
 from .formulas import Arithmetic
 from .numerics import Integer, Num
-from .region import choice, elementwise, numeric
+from .region import choice, elementwise, lanewise, numeric
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
     from jaxtyping import Float
 
     from .arrays import Words
+
+_PAIR = ("src0", "src1")
+_lanewise = lanewise(__name__)
 
 
 def _arithmetic(name: str, operation: str) -> None:
@@ -42,39 +45,15 @@ def _tmin(c: Context, inputs: Inputs) -> Outputs:
     return choice(c, inputs, "src0", "src1", CmpMode.GT)
 
 
-@elementwise("tand", "src0", "src1")
-def _tand(c: Context, x: Words, y: Words) -> Words:
-    return x & y
-
-
-@elementwise("tor", "src0", "src1")
-def _tor(c: Context, x: Words, y: Words) -> Words:
-    return x | y
-
-
-@elementwise("txor", "src0", "src1")
-def _txor(c: Context, x: Words, y: Words) -> Words:
-    return x ^ y
-
-
 @elementwise("tnot", "src")
 def _tnot(c: Context, x: Words) -> Words:
     return ~x
 
 
-@elementwise("tshl", "src0", "src1")
-def _tshl(c: Context, x: Words, y: Words) -> Words:
-    return formulas.shift_left(c.arithmetic(), x, y)
-
-
-@elementwise("tshr", "src0", "src1")
-def _tshr(c: Context, x: Words, y: Words) -> Words:
-    return formulas.shift_right(c.arithmetic(), x, y)
-
-
-@elementwise("trem", "src0", "src1")
-def _trem(c: Context, x: Words, y: Words) -> Words:
-    return formulas.floored_remainder(c.arithmetic(), x, y)
+for _name, _formula in formulas.ON_BITS.items():
+    _lanewise(f"t{_name}", _formula, _PAIR)
+_lanewise("trem", formulas.floored_remainder, _PAIR)
+_lanewise("tneg", formulas.negate, ("src",))
 
 
 @numeric("tfmod", "src0", "src1")
@@ -95,11 +74,6 @@ def _tabs(c: Context, x: Words) -> Words:
     a = c.arithmetic()
     negative = a.compare_words(CmpMode.LT, x, x.dtype.type(0))
     return jnp.where(negative, formulas.negate(a, x), x)
-
-
-@elementwise("tneg", "src")
-def _tneg(c: Context, x: Words) -> Words:
-    return formulas.negate(c.arithmetic(), x)
 
 
 @elementwise("trelu", "src")

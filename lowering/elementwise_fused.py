@@ -12,16 +12,14 @@ from pto_jax.ir.dtypes import F32
 from . import formulas
 from .formulas import Arithmetic
 from .numerics import Integer, Num
-from .region import elementwise, numeric
+from .region import elementwise, lanewise, numeric
 from .rules import Context
 
 if TYPE_CHECKING:
     from .arrays import Word, Words
 
 
-@elementwise("tprelu", "src0", "src1")
-def _tprelu(c: Context, x: Words, slope: Words) -> Words:
-    return formulas.leaky(c.arithmetic(), x, slope)
+lanewise(__name__)("tprelu", formulas.leaky, ("src0", "src1"))
 
 
 def _three_sources(name: str, first: str) -> None:

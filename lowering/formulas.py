@@ -6,7 +6,7 @@ broadcast, where nothing else is said.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 import jax.numpy as jnp
@@ -91,6 +91,16 @@ def shift_right(a: Arithmetic, x: UInt[Array, "*shape"], y: UInt[Array, "*#shape
     value, count = _shift_operands(a, x, y)
     shift = lax.shift_right_arithmetic if a.dtype.is_signed else lax.shift_right_logical
     return a.encode(a.narrow(shift(value, count)))
+
+
+#: What tile-tile and tile-scalar forms compute of the bits of two operands, by what their names share.
+ON_BITS: Mapping[str, Callable[..., UInt[Array, "..."]]] = {
+    "and": lambda a, x, y: x & y,
+    "or": lambda a, x, y: x | y,
+    "xor": lambda a, x, y: x ^ y,
+    "shl": shift_left,
+    "shr": shift_right,
+}
 
 
 def floored_remainder(

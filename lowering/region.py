@@ -217,3 +217,19 @@ def elementwise(name: str, *reads: str, moves: bool = False) -> Callable[[Formul
         return formula
 
     return register
+
+
+def lanewise(module: str) -> Callable[[str, Callable[..., Words], tuple[str, ...]], None]:
+    """What registers lane-wise rules of a class file, given its ``__name__``.
+
+    It takes a name, ``formula(arithmetic, *words)``, and the operands whose words the formula has.
+    """
+
+    def register(name: str, formula: Callable[..., Words], reads: tuple[str, ...]) -> None:
+        def of_words(context: Context, *words: Words) -> Words:
+            return formula(context.arithmetic(), *words)
+
+        of_words.__module__ = module
+        elementwise(name, *reads)(of_words)
+
+    return register

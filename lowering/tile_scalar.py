@@ -12,11 +12,14 @@ from pto_jax.ir.types import CmpMode, Loc
 from . import formulas, masks
 from .formulas import Arithmetic
 from .numerics import Integer, Num
-from .region import elementwise, mask, merge, numeric, operand, read
+from .region import elementwise, lanewise, mask, merge, numeric, operand, read
 from .rules import Context, Inputs, Outputs, rule
 
 if TYPE_CHECKING:
     from .arrays import Word, Words
+
+_SCALED = ("src", "scalar")
+_lanewise = lanewise(__name__)
 
 
 def _arithmetic(name: str, operation: str) -> None:
@@ -37,39 +40,11 @@ def _tdivs(c: Context, x: Words, s: Word) -> Words:
     return formulas.binary(c.arithmetic(), "div", x, s)
 
 
-@elementwise("tmaxs", "src", "scalar")
-def _tmaxs(c: Context, x: Words, s: Word) -> Words:
-    return formulas.maximum(c.arithmetic(), x, s)
-
-
-@elementwise("tmins", "src", "scalar")
-def _tmins(c: Context, x: Words, s: Word) -> Words:
-    return formulas.minimum(c.arithmetic(), x, s)
-
-
-@elementwise("tands", "src", "scalar")
-def _tands(c: Context, x: Words, s: Word) -> Words:
-    return x & s
-
-
-@elementwise("tors", "src", "scalar")
-def _tors(c: Context, x: Words, s: Word) -> Words:
-    return x | s
-
-
-@elementwise("txors", "src", "scalar")
-def _txors(c: Context, x: Words, s: Word) -> Words:
-    return x ^ s
-
-
-@elementwise("tshls", "src", "scalar")
-def _tshls(c: Context, x: Words, s: Word) -> Words:
-    return formulas.shift_left(c.arithmetic(), x, s)
-
-
-@elementwise("tshrs", "src", "scalar")
-def _tshrs(c: Context, x: Words, s: Word) -> Words:
-    return formulas.shift_right(c.arithmetic(), x, s)
+for _name, _formula in formulas.ON_BITS.items():
+    _lanewise(f"t{_name}s", _formula, _SCALED)
+_lanewise("tmaxs", formulas.maximum, _SCALED)
+_lanewise("tmins", formulas.minimum, _SCALED)
+_lanewise("tlrelu", formulas.leaky, _SCALED)
 
 
 def _unless_zero(c: Context, s: Word, result: Words, old: Words) -> Words:
@@ -100,11 +75,6 @@ def _tpows(c: Context, x: Words, s: Word) -> Words:
     if c.profile != "cpu_sim":
         return formulas.integer_power(a, x, s)
     return formulas.host_power(a, x, s)
-
-
-@elementwise("tlrelu", "src", "scalar")
-def _tlrelu(c: Context, x: Words, slope: Word) -> Words:
-    return formulas.leaky(c.arithmetic(), x, slope)
 
 
 @elementwise("taxpy", "src", "scalar", "dst")
