@@ -88,14 +88,14 @@ def _copy(name: str, summary: str, semantics: str, attributes: tuple[Attribute, 
 def _flag_test(name: str, summary: str, semantics: str, *, result: bool) -> Instruction:
     form = ("signal", "value")
     types: dict[str, Type] = {"signal": _FLAGS, "value": ScalarType(I32)}
-    completed = (Operand("completed", "out", "scalar", "i1"),) if result else ()
+    completed = (Operand("completed", "out", "scalar", dtype="i1"),) if result else ()
     if result:
         types["completed"] = ScalarType(I1)
     return comm(
         name,
         summary,
         semantics,
-        (gm("signal", note="local flags"), Operand("value", "in", "scalar", "i32"), *completed),
+        (gm("signal", note="local flags"), Operand("value", "in", "scalar", dtype="i32"), *completed),
         (form,),
         (Shown(types, form, {"cmp": WaitCmp.EQ}),),
         (Attribute("cmp", WaitCmp, None, "comparison of every flag with the value"),),
@@ -177,7 +177,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tnotify",
         "Change a remote flag.",
         "signal = value, or signal += value as one atomic step.",
-        (gm("signal", note="remote flag"), Operand("value", "in", "scalar", "i32")),
+        (gm("signal", note="remote flag"), Operand("value", "in", "scalar", dtype="i32")),
         (("signal", "value"),),
         (Shown({"signal": _FLAGS, "value": ScalarType(I32)}, attrs={"op": NotifyOp.SET}),),
         (Attribute("op", NotifyOp, None, "set or atomic add", ("notifyOp", "op")),),

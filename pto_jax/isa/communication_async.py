@@ -117,7 +117,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "The session owns the scratch tile and the workspace.",
         (
             staging("scratch"),
-            Operand("workspace", "in", "ptr", None, note="bytes of global memory"),
+            Operand("workspace", "in", "ptr", dtype=None, note="bytes of global memory"),
             handle_operand("session", out=True),
         ),
         (("scratch", "workspace"),),

@@ -138,7 +138,7 @@ _DEQ_OPERANDS = (
     Operand("dst", "out", dtype="D"),
     Operand("src0", "in", dtype="S", note="destroyed on A2/A3"),
     Operand("src1", "in", dtype="S", note="destroyed on A2/A3"),
-    Operand("deqScale", "in", "scalar", "f32"),
+    Operand("deqScale", "in", "scalar", dtype="f32"),
     Operand(
         "tmp", "tmp", dtype=None, optional=True, note="scratch of A2/A3; ignored elsewhere", default=("i32",)
     ),

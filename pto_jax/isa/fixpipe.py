@@ -36,7 +36,7 @@ _SIMULATED = (*SIMULATED_VECTOR, *_UNUSED)
 _MOVES: TypeTable = pairs(_SIMULATED, MOVED_QUANTISED["a2a3"], MOVED_QUANTISED["a5"])
 _STORES: TypeTable = pairs(_SIMULATED, STORED_QUANTISED["a2a3"], STORED_QUANTISED["a5"])
 _SRC = Operand("src", "in", dtype="S", note="accumulator")
-_INDEX = (Operand("indexRow", "in", "index", None), Operand("indexCol", "in", "index", None))
+_INDEX = (Operand("indexRow", "in", "index", dtype=None), Operand("indexCol", "in", "index", dtype=None))
 
 _QUANTISED = (
     "Q(x, w) converts an accumulator element by a 64-bit word w; the mode follows from the element types. "

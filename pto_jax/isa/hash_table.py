@@ -18,8 +18,8 @@ _SOURCE = "public CPU simulator, test hashfind"
 _HASH_TYPES = table(("i32",), (), ())
 _HASH_FORM = ("table_keys", "table_vals", "queries")
 _HASH_OPERANDS = (
-    Operand("dst", "out", "gm", "T"),
-    *(Operand(name, "in", "gm", "T") for name in _HASH_FORM),
+    Operand("dst", "out", "gm", dtype="T"),
+    *(Operand(name, "in", "gm", dtype="T") for name in _HASH_FORM),
 )
 
 

@@ -97,7 +97,7 @@ TCI = tile_instruction(
 
 # -- ttri --------------------------------------------------------------------------------------------
 
-_TRIANGLE_OPERANDS = (_OUT, Operand("diagonal", "in", "scalar", "i32"))
+_TRIANGLE_OPERANDS = (_OUT, Operand("diagonal", "in", "scalar", dtype="i32"))
 
 
 def _triangle_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -144,7 +144,7 @@ TTRI = tile_instruction(
 # -- trandom -----------------------------------------------------------------------------------------
 
 _WORDS = ("key0", "key1", "counter0", "counter1", "counter2", "counter3")
-_RANDOM_OPERANDS = (_OUT, *(Operand(n, "in", "scalar", "u32") for n in _WORDS))
+_RANDOM_OPERANDS = (_OUT, *(Operand(n, "in", "scalar", dtype="u32") for n in _WORDS))
 
 
 def _random_samples(instruction: Instruction, profile: Profile) -> Iterator[Sample]:
@@ -351,7 +351,7 @@ THISTOGRAM = tile_instruction(
 _PRINTED = ("f32", "f16", "i8", "i16", "i32", "u8", "u16", "u32")
 _PRINT_OPERANDS = (
     Operand("src", "in"),
-    Operand("tmp", "tmp", "gm", None, optional=True, note="global scratch of Mat and Acc tiles"),
+    Operand("tmp", "tmp", "gm", dtype=None, optional=True, note="global scratch of Mat and Acc tiles"),
 )
 _PRINT_TYPES = {
     "cpu_sim": rows((*STANDARD, "f8e4m3", "f8e5m2", "hif8")),

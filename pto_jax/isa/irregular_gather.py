@@ -68,7 +68,14 @@ _GATHER_OPERANDS = (
     ),
     declare.Operand("src", "in"),
     declare.Operand(
-        "indices", "in", "tile", None, True, "flat element index", holds="positions", within="src"
+        "indices",
+        "in",
+        "tile",
+        dtype=None,
+        optional=True,
+        note="flat element index",
+        holds="positions",
+        within="src",
     ),
     declare.Operand(
         "kValue",

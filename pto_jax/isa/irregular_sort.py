@@ -192,7 +192,7 @@ _MERGE_OPERANDS = (
         "executed",
         "out",
         "vector",
-        "i16",
+        dtype="i16",
         optional=True,
         note="records taken from each list; several lists only",
         beside="src1",
@@ -202,7 +202,7 @@ _MERGE_OPERANDS = (
     declare.Operand("src2", "in", optional=True),
     declare.Operand("src3", "in", optional=True),
     declare.Operand(
-        "blockLen", "in", "scalar", "u32", optional=True, note="elements per block, indices included"
+        "blockLen", "in", "scalar", dtype="u32", optional=True, note="elements per block, indices included"
     ),
     declare.Operand(
         "tmp",

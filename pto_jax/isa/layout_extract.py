@@ -238,8 +238,8 @@ def _window(name: str, summary: str, semantics: str, role: Role) -> Instruction:
         Operand("dst", role, extent=OPEN if role == "out" else None),
         Operand("src", "in", dtype="S", conv=name == "textract"),
         WORD,
-        Operand("indexRow", "in", "index", None),
-        Operand("indexCol", "in", "index", None),
+        Operand("indexRow", "in", "index", dtype=None),
+        Operand("indexCol", "in", "index", dtype=None),
     )
     made = tile_instruction(
         name,

@@ -189,7 +189,7 @@ _DST = Operand(
     "dst", "out", note="left tile: rows are output positions, columns taps of the filter", extent=OPEN
 )
 _SRC = Operand("src", "in", note="feature map with the geometry of the convolution", conv=True)
-_POSITIONS = tuple(Operand(n, "in", "index", None, optional=True) for n in ("posM", "posK"))
+_POSITIONS = tuple(Operand(n, "in", "index", dtype=None, optional=True) for n in ("posM", "posK"))
 _OPERANDS = (_DST, _SRC, *_POSITIONS)
 _TABLE: TypeTable = {
     "cpu_sim": rows(CONV_TYPES),

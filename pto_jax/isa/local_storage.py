@@ -96,7 +96,7 @@ _declared = partial(custom, sources=(_DIALECT,))
 
 
 def _handle(name: str) -> Operand:
-    return Operand(name, "in", "handle", None)
+    return Operand(name, "in", "handle", dtype=None)
 
 
 _READS, _WRITES = (Traits(effects=(Effect(a, "vector", None),)) for a in ("read", "write"))
@@ -106,8 +106,8 @@ _FRESH = Decision(
     _DIALECT,
 )
 _PATH = Attribute("path", tuple, None, "numbers of the fields that lead to the scalar")
-_SCALAR = Operand("value", "in", "scalar", None)
-_RESULT = Operand("result", "out", "scalar", None)
+_SCALAR = Operand("value", "in", "scalar", dtype=None)
+_RESULT = Operand("result", "out", "scalar", dtype=None)
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
     _declared(
@@ -115,7 +115,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Declare an array of scalars.",
         "A handle to the elements. Contents are undefined until written, and stay from one trip of a loop to "
         "the next.",
-        (Operand("result", "out", "handle", None),),
+        (Operand("result", "out", "handle", dtype=None),),
         ((),),
         (Shown({"result": _ARRAY}),),
         constraints=(_kind(LocalArrayType, "result", "!pto.local_array<...>"), _elements),
@@ -125,7 +125,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "local_array_get",
         "Element of an array.",
         "result = array[indices], the value it has here.",
-        (_handle("array"), Operand("indices", "in", "scalar", None, note="one for each dimension"), _RESULT),
+        (
+            _handle("array"),
+            Operand("indices", "in", "scalar", dtype=None, note="one for each dimension"),
+            _RESULT,
+        ),
         (("array", "indices"),),
         (
             Shown(
@@ -141,7 +145,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "local_array_set",
         "Write an element of an array.",
         "array[indices] = value.",
-        (_handle("array"), Operand("indices", "in", "scalar", None, note="one for each dimension"), _SCALAR),
+        (
+            _handle("array"),
+            Operand("indices", "in", "scalar", dtype=None, note="one for each dimension"),
+            _SCALAR,
+        ),
         (("array", "indices", "value"),),
         (
             Shown(
@@ -158,7 +166,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Declare a structure of scalars.",
         "A handle to the fields. Contents are undefined until written, and stay from one trip of a loop to "
         "the next.",
-        (Operand("result", "out", "handle", None),),
+        (Operand("result", "out", "handle", dtype=None),),
         ((),),
         (Shown({"result": _STRUCT}),),
         constraints=(_kind(StructType, "result", "!pto.struct<...>"),),

@@ -81,10 +81,10 @@ def _reinterprets(tile: str, view: str) -> Constraint:
 
 _LOAD_OPERANDS = (
     Operand("dst", "out", conv=True, note="its valid region is the transfer's shape"),
-    Operand("src", "in", "gm", None),
+    Operand("src", "in", "gm", dtype=None),
 )
 _STORE_OPERANDS = (
-    Operand("dst", "out", "gm", None),
+    Operand("dst", "out", "gm", dtype=None),
     Operand("src", "in", conv=True, note="its valid region is the transfer's shape"),
     WORD,
 )

@@ -50,7 +50,9 @@ _TO_VEC = (
 )
 _LOAD = (
     *_TO_VEC,
-    Operand(VIEW, "in", "gm", None, note="indexes in global memory; dst is in mat", loaded_as="indexes"),
+    Operand(
+        VIEW, "in", "gm", dtype=None, note="indexes in global memory; dst is in mat", loaded_as="indexes"
+    ),
     Operand("workspace", "tmp", "gm", note="of as many elements as dst, where an index picks an element"),
 )
 _STORE = (

@@ -46,7 +46,7 @@ LAYOUT_DECISIONS = (
 
 _PREFETCH = (
     Operand("dst", "out", note="scratch tile; programs may not rely on its contents"),
-    Operand("src", "in", "gm", None),
+    Operand("src", "in", "gm", dtype=None),
 )
 
 

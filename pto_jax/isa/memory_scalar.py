@@ -19,7 +19,7 @@ _SOURCES = ("PTO ISA page of the instruction", _DIALECT)
 _INDEX = ScalarType(INDEX)
 _TILE = TileType(F32, 4, 64)
 _BYTES = TileType(U8, 4, 64, 3, 60)
-_OFFSET = Operand("offset", "in", "scalar", None, note="element number, an index", holds="positions")
+_OFFSET = Operand("offset", "in", "scalar", dtype=None, note="element number, an index", holds="positions")
 
 _STORAGE = Decision(
     "Which element does an offset name?",
@@ -105,7 +105,7 @@ def _shown_memory(form: tuple[str, ...], d: str) -> Shown:
     return Shown(types, form, {}, {"offset": (5,)})
 
 
-_PTR = Operand("ptr", "in", "ptr", None)
+_PTR = Operand("ptr", "in", "ptr", dtype=None)
 _TILES = tuple(zip((_TILE, _BYTES), (70, 255), strict=True))
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -113,7 +113,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "tgetval",
         "Read one element of a tile as a scalar.",
         "result = element number offset of the tile's storage, as a bit copy.",
-        (Operand("src", "in", dtype=None), _OFFSET, Operand("result", "out", "scalar", None)),
+        (Operand("src", "in", dtype=None), _OFFSET, Operand("result", "out", "scalar", dtype=None)),
         (("src", "offset"),),
         tuple(_shown_tile("src", "result", ("src", "offset"), t, o) for t, o in _TILES),
         constraints=(
@@ -130,7 +130,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         TSETVAL,
         "Write a scalar to one element of a tile.",
         "Element number offset of the tile's storage = val, as a bit copy; every other element stays.",
-        (Operand("dst", "inout", dtype=None), _OFFSET, Operand("val", "in", "scalar", None)),
+        (Operand("dst", "inout", dtype=None), _OFFSET, Operand("val", "in", "scalar", dtype=None)),
         (("offset", "val"),),
         tuple(_shown_tile("dst", "val", ("offset", "val"), t, o) for t, o in _TILES),
         constraints=(
@@ -150,7 +150,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "load_scalar",
         "Read one element of global memory.",
         "result = ptr[offset], as a bit copy; offset counts elements.",
-        (_PTR, _OFFSET, Operand("result", "out", "scalar", None)),
+        (_PTR, _OFFSET, Operand("result", "out", "scalar", dtype=None)),
         (("ptr", "offset"),),
         tuple(_shown_memory(("ptr", "offset"), d) for d in ("f32", "i32")),
         constraints=(_one_element("ptr", "result"), _whole_words("ptr", "result"), _offset_type),
@@ -161,7 +161,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "store_scalar",
         "Write one element of global memory.",
         "ptr[offset] = value, as a bit copy; offset counts elements.",
-        (Operand("value", "in", "scalar", None), _PTR, _OFFSET),
+        (Operand("value", "in", "scalar", dtype=None), _PTR, _OFFSET),
         (("value", "ptr", "offset"),),
         tuple(_shown_memory(("value", "ptr", "offset"), d) for d in ("f32", "i32")),
         constraints=(_one_element("ptr", "value"), _whole_words("ptr", "value"), _offset_type),

@@ -127,7 +127,7 @@ _declared = partial(custom, sources=(_MLIR, _DIALECT))
 
 
 def _numbers(name: str, note: str) -> Operand:
-    return Operand(name, "in", "scalar", None, note=note)
+    return Operand(name, "in", "scalar", dtype=None, note=note)
 
 
 _VEC = MemRefType((16, 16), F16, AddressSpace.VEC)
@@ -169,8 +169,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "See a memref of global memory through other extents and strides.",
         "Element (i0..ik) of result is at source[offset + sum i_n * strides_n], in elements.",
         (
-            Operand("result", "out", "gm", None),
-            Operand("source", "in", "gm", None),
+            Operand("result", "out", "gm", dtype=None),
+            Operand("source", "in", "gm", dtype=None),
             _numbers("offsets", "one, in elements"),
             _numbers("sizes", "one per dimension"),
             _numbers("strides", "one per dimension, in elements"),
@@ -192,8 +192,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Window of a global view with constant sizes, as older programs spell it: pto.subview.",
         "As partition_view: base = view base + sum offset * stride; strides are inherited.",
         (
-            Operand("result", "out", "gm", None),
-            Operand("view", "in", "gm", None),
+            Operand("result", "out", "gm", dtype=None),
+            Operand("view", "in", "gm", dtype=None),
             _numbers("offsets", "one per dimension"),
         ),
         (("view", "offsets"),),

@@ -155,10 +155,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "A handle to count slots of one type, side by side from addr on or in storage of their own. Contents "
         "are undefined until written, and stay from one trip of a loop to the next.",
         (
-            Operand("addr", "in", "scalar", None, optional=True, note="byte address of slot 0"),
-            Operand("valid_row", "in", "scalar", None, optional=True, note="exactly with v_row=?"),
-            Operand("valid_col", "in", "scalar", None, optional=True, note="exactly with v_col=?"),
-            Operand("result", "out", "handle", None),
+            Operand("addr", "in", "scalar", dtype=None, optional=True, note="byte address of slot 0"),
+            Operand("valid_row", "in", "scalar", dtype=None, optional=True, note="exactly with v_row=?"),
+            Operand("valid_col", "in", "scalar", dtype=None, optional=True, note="exactly with v_col=?"),
+            Operand("result", "out", "handle", dtype=None),
         ),
         tuple(tuple(p for i, p in enumerate(_PARTS) if mask & (1 << i)) for mask in range(1 << len(_PARTS))),
         (
@@ -191,8 +191,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result denotes the bytes of slot number slot, which may be known at run time only.",
         (
             Operand("result", "out", dtype=None),
-            Operand("tiles", "in", "handle", None),
-            Operand("slot", "in", "scalar", None, note="0 to count - 1"),
+            Operand("tiles", "in", "handle", dtype=None),
+            Operand("slot", "in", "scalar", dtype=None, note="0 to count - 1"),
         ),
         (("tiles", "slot"),),
         (Shown({"tiles": _MULTI, "slot": _INDEX, "result": _SLOT}, constants={"slot": (1,)}),),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import KW_ONLY, dataclass
 from enum import IntEnum
 from typing import Any, Literal, TypeAlias
 
@@ -83,6 +83,7 @@ class Operand:
     name: str
     role: Role
     kind: OperandKind = "tile"
+    _: KW_ONLY
     dtype: str | None = "T"
     optional: bool = False
     note: str = ""

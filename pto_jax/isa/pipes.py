@@ -58,10 +58,16 @@ def _initialize(core: str, kind: str) -> Instruction:
         **dict.fromkeys(buffers, ScalarType(I32)),
     }
     operands = (
-        Operand("gm_slot_buffer", "in", "ptr", None, optional=True, note="slots in global memory"),
-        Operand("gm_slot_tensor", "in", "gm", None, optional=True, note="the first slot in global memory"),
-        Operand(buffers[0], "in", "scalar", None, optional=True, note="address of the vector core's slots"),
-        Operand(buffers[1], "in", "scalar", None, optional=True, note="address of the cube core's slots"),
+        Operand("gm_slot_buffer", "in", "ptr", dtype=None, optional=True, note="slots in global memory"),
+        Operand(
+            "gm_slot_tensor", "in", "gm", dtype=None, optional=True, note="the first slot in global memory"
+        ),
+        Operand(
+            buffers[0], "in", "scalar", dtype=None, optional=True, note="address of the vector core's slots"
+        ),
+        Operand(
+            buffers[1], "in", "scalar", dtype=None, optional=True, note="address of the cube core's slots"
+        ),
     )
     two: dict[str, AttrValue] = {"dir_mask": 3, "slot_size": 1024}
     one: dict[str, AttrValue] = {"dir_mask": 1, "slot_size": 1024, "slot_num": 2, "id": 3}
@@ -124,7 +130,7 @@ def _allocate(name: str, kind: str) -> Instruction:
         f"Reserve the next slot of a pipe of the {kind} core as a view of global memory.",
         "Waits for a free slot; the result is the view that gm_slot_tensor describes (a half by split). "
         "A push of it commits what was stored there.",
-        (Operand("entry", "out", "gm", None),),
+        (Operand("entry", "out", "gm", dtype=None),),
         ((),),
         (Shown({"entry": SLOT}, (), {"split": 0}), Shown({"entry": SLOT}, (), {"split": 1, "id": 2})),
         (pipes.ID, pipes.SPLIT),
@@ -136,7 +142,7 @@ def _allocate(name: str, kind: str) -> Instruction:
 
 def _push(name: str, kind: str, tile: TileType) -> Instruction:
     half = ("aiv_subblockid",) if kind == "vector" else ()
-    operands = (Operand("tile", "in", "entry", None), *map(pipes.subblock, half))
+    operands = (Operand("tile", "in", "entry", dtype=None), *map(pipes.subblock, half))
     types: dict[str, Type] = {"tile": tile, "aiv_subblockid": ScalarType(I64)}
     return pipes.pipe_instruction(
         name,
@@ -175,10 +181,10 @@ def _pop(name: str, kind: str, tile: TileType) -> Instruction:
         f"Pop a tile, or a slot in global memory, on the {kind} core from a pipe.",
         "Waits for the next ready slot; the result is a handle to its data until the slot is freed.",
         (
-            Operand("valid_row", "in", "scalar", None, optional=True),
-            Operand("valid_col", "in", "scalar", None, optional=True),
+            Operand("valid_row", "in", "scalar", dtype=None, optional=True),
+            Operand("valid_col", "in", "scalar", dtype=None, optional=True),
             *map(pipes.subblock, half),
-            Operand("result", "out", "entry", None),
+            Operand("result", "out", "entry", dtype=None),
         ),
         ((), sizes, *(((*half,), (*sizes, *half)) if half else ())),
         (
@@ -207,7 +213,7 @@ def _free(name: str, kind: str) -> Instruction:
         name,
         f"Free the slot the {kind} core popped last.",
         "The producer may use the slot again.",
-        (Operand("entry", "in", "entry", None, optional=True, note="the slot that was popped"),),
+        (Operand("entry", "in", "entry", dtype=None, optional=True, note="the slot that was popped"),),
         ((), ("entry",)),
         (
             Shown({}, (), {"split": 0}),
@@ -229,7 +235,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "reserve_buffer",
         "Reserve local memory for the slots of a pipe.",
         "The result is the byte address; the peer function imports the buffer by its name.",
-        (Operand("result", "out", "scalar", None),),
+        (Operand("result", "out", "scalar", dtype=None),),
         ((),),
         (
             Shown({"result": ScalarType(I32)}, (), _BUFFER),
@@ -255,7 +261,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "import_reserved_buffer",
         "Address of a buffer that the peer function reserves.",
         "The result is the address of the buffer called name in peer_func.",
-        (Operand("result", "out", "scalar", None),),
+        (Operand("result", "out", "scalar", dtype=None),),
         ((),),
         (Shown({"result": ScalarType(I32)}, (), {"name": "fifo", "peer_func": Symbol("fragment")}),),
         (

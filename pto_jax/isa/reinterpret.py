@@ -196,7 +196,7 @@ def _tile(name: str, *, out: bool = False) -> declare.Operand:
 
 
 def _index(name: str, *, optional: bool = False) -> declare.Operand:
-    return declare.Operand(name, "in", "scalar", None, optional)
+    return declare.Operand(name, "in", "scalar", dtype=None, optional=optional)
 
 
 _COLUMN = TileType(F32, 16, 1, blayout=BLayout.COL_MAJOR)

@@ -134,9 +134,9 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Operand("result", "out", dtype=None),
             Operand("tile", "in", dtype=None),
-            Operand("offsets", "in", "scalar", None, note="row and column"),
-            Operand("valid_row", "in", "scalar", None, optional=True, note="valid rows"),
-            Operand("valid_col", "in", "scalar", None, optional=True, note="valid columns"),
+            Operand("offsets", "in", "scalar", dtype=None, note="row and column"),
+            Operand("valid_row", "in", "scalar", dtype=None, optional=True, note="valid rows"),
+            Operand("valid_col", "in", "scalar", dtype=None, optional=True, note="valid columns"),
         ),
         (_FORM, (*_FORM, "valid_row", "valid_col")),
         (

@@ -70,7 +70,7 @@ _SRC_PIPE = Attribute("src", Pipe, None, "producing pipe", ("src", "src_pipe"))
 _DST_PIPE = Attribute("dst", Pipe, None, "waiting pipe", ("dst", "dst_pipe"))
 _PIPE = Attribute("pipe", Pipe, None, "pipe", ("pipe",))
 _FFTS = Attribute("ffts_mode", int, None, "cross-core mode")
-_ID = Operand("id", "in", "index", None, optional=True, note="run-time event identifier")
+_ID = Operand("id", "in", "index", dtype=None, optional=True, note="run-time event identifier")
 _BUF = Attribute("buf", int, None, "buffer token", ("buf", "buf_id"))
 _MODE = Attribute("mode", int, 0, "token mode")
 
@@ -128,7 +128,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         (
             Operand("result", "out", dtype=None, optional=True, note="the rebound handle", conv=True),
             Operand("tile", "in", dtype=None, conv=True),
-            Operand("addr", "in", "scalar", None, note="bytes"),
+            Operand("addr", "in", "scalar", dtype=None, note="bytes"),
         ),
         (("tile", "addr"),),
         (Shown({"tile": TILE, "addr": _I64, "result": TILE}, constants={"addr": (0x1000,)}),),
@@ -148,7 +148,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Wait for events, or drain the pipe of one instruction.",
         "Without operands and attribute it does nothing.",
         (Attribute("op", str, None, "instruction whose pipe is drained", ("op", "Op")),),
-        operands=(Operand("events", "in", "event", None, optional=True, note="any number"),),
+        operands=(Operand("events", "in", "event", dtype=None, optional=True, note="any number"),),
         forms=((), *(("events",) * n for n in range(1, 9))),
         order=Order("wait", "operation"),
         assembly=Assembly(argument="op"),

@@ -77,7 +77,11 @@ def _async_event(name: str, summary: str, semantics: str, order: Order | None = 
         name,
         summary,
         semantics,
-        (handle_operand("event"), handle_operand("session"), Operand("completed", "out", "scalar", "i1")),
+        (
+            handle_operand("event"),
+            handle_operand("session"),
+            Operand("completed", "out", "scalar", dtype="i1"),
+        ),
         (form,),
         (Shown(types, form),),
         constraints=(
@@ -95,7 +99,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "set_ffts",
         "Set the base address of the cross-core flags.",
         "Later cross-core signals use it.",
-        (Operand("ffts", "in", "memory", None, note="flags in global memory"),),
+        (Operand("ffts", "in", "memory", dtype=None, note="flags in global memory"),),
         (("ffts",),),
         (Shown({"ffts": MemRefType((256,), I64)}), Shown({"ffts": PtrType(I64)})),
         constraints=(fixed_type("ffts", ("i64", "u64", "i8"), PROFILE_NAMES, _HEADERS),),
@@ -117,8 +121,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "result = array[index].",
         (
             handle_operand("array"),
-            Operand("index", "in", "scalar", None),
-            Operand("result", "out", "scalar", None),
+            Operand("index", "in", "scalar", dtype=None),
+            Operand("result", "out", "scalar", dtype=None),
         ),
         (("array", "index"),),
         (Shown({"array": _EVENTS, "index": _INDEX, "result": _INDEX}, constants={"index": (3,)}),),
@@ -131,8 +135,8 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "array[index] = value.",
         (
             handle_operand("array"),
-            Operand("index", "in", "scalar", None),
-            Operand("value", "in", "scalar", None),
+            Operand("index", "in", "scalar", dtype=None),
+            Operand("value", "in", "scalar", dtype=None),
         ),
         (("array", "index", "value"),),
         (
@@ -148,7 +152,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Make the context that asynchronous prefetches use.",
         "The context owns the workspace.",
         (
-            Operand("workspace", "in", "ptr", None, note="bytes of global memory"),
+            Operand("workspace", "in", "ptr", dtype=None, note="bytes of global memory"),
             handle_operand("context", out=True),
         ),
         (("workspace",),),
@@ -177,7 +181,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Hint that a region of global memory will be read.",
         "No effect on values; the event it returns is complete.",
         (
-            Operand("src", "in", "gm", None, note="flat region"),
+            Operand("src", "in", "gm", dtype=None, note="flat region"),
             handle_operand("context"),
             handle_operand("event", out=True),
         ),

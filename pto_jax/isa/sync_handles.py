@@ -106,12 +106,12 @@ def _convolution(name: str, summary: str, semantics: str, decisions: tuple[Decis
         summary,
         semantics,
         (
-            Operand("config", "in", "handle", None, optional=True, note="convolution geometry"),
+            Operand("config", "in", "handle", dtype=None, optional=True, note="convolution geometry"),
             Operand(
                 "tile",
                 "in",
                 "tile",
-                None,
+                dtype=None,
                 optional=True,
                 note="convolution tile with the geometry",
                 conv=True,
@@ -201,7 +201,7 @@ def _scale_samples(instruction: Instruction, profile: Profile) -> Iterator[Sampl
 _INDEX = ScalarType(INDEX)
 _LEFT = TileType(dtype("f8e4m3"), 16, 64, loc=Loc.LEFT, blayout=BLayout.COL_MAJOR, slayout=SLayout.ROW_MAJOR)
 _SCALES = TileType(dtype("f8e8m0"), 16, 2, loc=Loc.SCALELEFT, slayout=SLayout.ROW_MAJOR, fractal=32)
-_SCALE_DST = Operand("dst", "out", "tile", None, note="scale tile")
+_SCALE_DST = Operand("dst", "out", "tile", dtype=None, note="scale tile")
 _COUNTERS = MemRefType((16,), I32, AddressSpace.GM)
 
 INSTRUCTIONS: tuple[Instruction, ...] = (
@@ -210,8 +210,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Barrier over all cores of a kind.",
         "No core passes before all have arrived; it says nothing about the visibility of data.",
         (
-            Operand("workspace", "in", "memory", None, optional=True, note="zeroed i32 counters, mode SOFT"),
-            Operand("cores", "in", "scalar", None, optional=True, note="number of cores; 0: all"),
+            Operand(
+                "workspace", "in", "memory", dtype=None, optional=True, note="zeroed i32 counters, mode SOFT"
+            ),
+            Operand("cores", "in", "scalar", dtype=None, optional=True, note="number of cores; 0: all"),
         ),
         ((), ("workspace",), ("workspace", "cores")),
         (
@@ -283,7 +285,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         SET_QUANT_SCALAR,
         "Set the scale of quantising pushes.",
         "The scale and the signedness of 8-bit results are kept for later pushes.",
-        (Operand("scale", "in", "scalar", None),),
+        (Operand("scale", "in", "scalar", dtype=None),),
         (("scale",),),
         (
             Shown({"scale": ScalarType(F32)}, ("scale",), {"out_type": "i8"}),
@@ -302,12 +304,12 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         SET_QUANT_VECTOR,
         "Set the scales of quantising pushes.",
         "The place of the scaling tile is kept for later pushes.",
-        (Operand("fp", "in", "tile", None, note="scaling tile"),),
+        (Operand("fp", "in", "tile", dtype=None, note="scaling tile"),),
         (("fp",),),
         (Shown({"fp": TileType(dtype("u64"), 1, 16, loc=Loc.SCALING)}, ("fp",)),),
         (PIPE_NUMBER,),
         (
-            place((Operand("fp", "in", "tile", None),), (Loc.SCALING,), PROFILE_NAMES),
+            place((Operand("fp", "in", "tile", dtype=None),), (Loc.SCALING,), PROFILE_NAMES),
             payload,
             no_store_attributes,
         ),

@@ -67,7 +67,7 @@ def _size_of(name: str, unit: str) -> Instruction:
         name,
         f"Valid {unit} of a tile.",
         f"result = the valid {unit} that the handle has here.",
-        (_tile(), Operand("result", "out", "scalar", None)),
+        (_tile(), Operand("result", "out", "scalar", dtype=None)),
         (("tile",),),
         (Shown({"tile": _TILE, "result": _INDEX}),),
         constraints=(_sizes("result"),),
@@ -85,7 +85,7 @@ def _address(name: str, summary: str, semantics: str, source: str) -> Instructio
         name,
         summary,
         semantics,
-        (Operand(source, "in", kinds[source], None), Operand("result", "out", made, None)),  # type: ignore[arg-type]
+        (Operand(source, "in", kinds[source], dtype=None), Operand("result", "out", made, dtype=None)),  # type: ignore[arg-type]
         ((source,),),
         (Shown(types, (source,)),),
         constraints=(
@@ -102,7 +102,7 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "get_validshape",
         "Valid rows and columns of a tile.",
         "rows, cols = the valid sizes that the handle has here.",
-        (_tile(), Operand("rows", "out", "scalar", None), Operand("cols", "out", "scalar", None)),
+        (_tile(), Operand("rows", "out", "scalar", dtype=None), Operand("cols", "out", "scalar", dtype=None)),
         (("tile",),),
         (Shown({"tile": _TILE, "rows": _INDEX, "cols": _INDEX}),),
         constraints=(_sizes("rows", "cols"),),

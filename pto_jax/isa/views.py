@@ -25,7 +25,7 @@ MAX_RANK = 5
 
 
 def _index(name: str, *, optional: bool = False, note: str = "") -> Operand:
-    return Operand(name, "in", "scalar", None, optional, note)
+    return Operand(name, "in", "scalar", dtype=None, optional=optional, note=note)
 
 
 def extents(t: Type | None, count: int) -> tuple[int | None, ...] | None:
@@ -215,10 +215,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Describe a tensor in global memory.",
         "Element (i0..ik) is at ptr[sum i_n * stride_n]; strides count elements.",
         (
-            Operand("ptr", "in", "ptr", None),
+            Operand("ptr", "in", "ptr", dtype=None),
             _index("shape", note="one per dimension"),
             _index("strides", note="one per dimension, in elements"),
-            Operand("result", "out", "gm", None),
+            Operand("result", "out", "gm", dtype=None),
         ),
         (("ptr", "shape", "strides"),),
         (
@@ -242,10 +242,10 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "Window of a global view.",
         "Base = view base + sum offset * stride; strides are inherited, extents are the sizes.",
         (
-            Operand("view", "in", "gm", None),
+            Operand("view", "in", "gm", dtype=None),
             _index("offsets", note="one per dimension"),
             _index("sizes", note="one per dimension"),
-            Operand("result", "out", "gm", None),
+            Operand("result", "out", "gm", dtype=None),
         ),
         (("view", "offsets", "sizes"),),
         (
@@ -281,7 +281,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         "get_tensor_view_dim",
         "Extent of one dimension of a view.",
         "result = extent of dimension idx.",
-        (Operand("view", "in", "gm", None), _index("idx"), Operand("result", "out", "scalar", None)),
+        (
+            Operand("view", "in", "gm", dtype=None),
+            _index("idx"),
+            Operand("result", "out", "scalar", dtype=None),
+        ),
         (("view", "idx"),),
         (Shown({"view": VIEW, "idx": NUMBER, "result": NUMBER}, constants={"idx": (0,)}),),
         constraints=(dimension,),
@@ -305,7 +309,11 @@ INSTRUCTIONS: tuple[Instruction, ...] = (
         ADDPTR,
         "Pointer plus an element offset.",
         "result = ptr + offset elements.",
-        (Operand("ptr", "in", "ptr", None), _index("offset"), Operand("result", "out", "ptr", None)),
+        (
+            Operand("ptr", "in", "ptr", dtype=None),
+            _index("offset"),
+            Operand("result", "out", "ptr", dtype=None),
+        ),
         (("ptr", "offset"),),
         (Shown({"ptr": _PTR, "offset": NUMBER, "result": _PTR}, constants={"offset": (COLS,)}),),
         constraints=(one_element("ptr", "result", _SOURCES[1]),),

@@ -73,12 +73,12 @@ def comm(
 
 def gm(name: str, role: str = "in", note: str = "") -> Operand:
     """An operand in global memory; ``role`` is "in" or "out"."""
-    return Operand(name, "out" if role == "out" else "in", "gm", None, note=note)
+    return Operand(name, "out" if role == "out" else "in", "gm", dtype=None, note=note)
 
 
 def staging(name: str, *, optional: bool = False, note: str = "") -> Operand:
     """A tile that data passes through on its way."""
-    return Operand(name, "in", "tile", None, optional, note)
+    return Operand(name, "in", "tile", dtype=None, optional=optional, note=note)
 
 
 def equal_elements(*names: str) -> Constraint:

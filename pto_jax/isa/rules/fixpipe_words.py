@@ -18,7 +18,7 @@ WORD = Operand(
     "preQuantScalar",
     "in",
     "scalar",
-    None,
+    dtype=None,
     optional=True,
     note="64-bit parameter word",
     holds="parameters",

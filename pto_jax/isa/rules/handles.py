@@ -73,7 +73,7 @@ def only_on(profiles: tuple[ProfileName, ...], source: str) -> declare.Constrain
 
 def handle_operand(name: str, *, out: bool = False, note: str = "") -> declare.Operand:
     """An operand that is a handle, read or written (``out``)."""
-    return declare.Operand(name, "out" if out else "in", "handle", None, note=note)
+    return declare.Operand(name, "out" if out else "in", "handle", dtype=None, note=note)
 
 
 @dataclass(frozen=True)

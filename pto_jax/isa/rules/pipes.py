@@ -209,12 +209,12 @@ def pipe_instruction(
 
 def tile_operand(name: str, role: str = "in", *, optional: bool = False, note: str = "") -> Operand:
     """A tile operand of any element type; ``role`` is "in" or "out"."""
-    return Operand(name, "out" if role == "out" else "in", "tile", None, optional, note)
+    return Operand(name, "out" if role == "out" else "in", "tile", dtype=None, optional=optional, note=note)
 
 
 def subblock(name: str) -> Operand:
     """The operand that says which vector core's half of a tile is meant."""
-    return Operand(name, "in", "scalar", "i64", optional=True, note="number of the vector core")
+    return Operand(name, "in", "scalar", dtype="i64", optional=True, note="number of the vector core")
 
 
 def located(name: str, *locs: Loc) -> Constraint:
