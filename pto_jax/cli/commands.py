@@ -14,17 +14,6 @@ from ..ir.languages import LANGUAGES
 from ..profiles import ARCHITECTURES, PROFILE_NAMES
 from . import completion, doctor, emit, fuzz, lsp, options, replay, report, shrink
 from .findings import FORMATS
-from .options import (
-    ACCEPTED,
-    REJECTED,
-    RunOptions,
-    Watch,
-    add_examples,
-    add_language,
-    build_level,
-    scalar,
-    ulp_bound,
-)
 
 
 def parser() -> argparse.ArgumentParser:
@@ -56,7 +45,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--example", metavar="NAME", help="a shipped example instead of a file; list: name them")
     sub.add_argument("--entry", metavar="FUNCTION", help="function to execute")
     profile(sub)
-    add_language(sub)
+    options.add_language(sub)
     sub.add_argument("--numerics", choices=("exact", "fast"), default="exact", help="default: exact")
     sub.add_argument("--inputs", metavar="IN.npz", help="one array per argument; generated when missing")
     sub.add_argument("--outputs", metavar="OUT.npz", help="write every buffer the program wrote")
@@ -86,7 +75,7 @@ def parser() -> argparse.ArgumentParser:
         help="stop before the operation on a line, the COUNT-th time, and write the state",
     )
 
-    add_examples(
+    options.add_examples(
         sub,
         ("run --example softmax", "a shipped program on generated input"),
         ("run k.pto --inputs in.npz --outputs out.npz", "one array per argument, by name"),
@@ -132,11 +121,11 @@ def parser() -> argparse.ArgumentParser:
         "--arg", action="append", default=[], metavar="NAME=N", help="value of a scalar argument of BEFORE"
     )
     sub.add_argument("--entry", metavar="FUNCTION", help="function to execute, of both programs")
-    add_language(sub)
+    options.add_language(sub)
     sub.add_argument("--language-after", choices=LANGUAGES, help="that of AFTER (default: as --language)")
     sub.add_argument("--failures", default=".", metavar="DIR", help="where failure folders go (default: .)")
 
-    add_examples(
+    options.add_examples(
         sub,
         ("diff before.pto after.pto --count 100", "a compiler pass"),
         ("diff a.pto a.pto --language 2026-04 --language-after 2026-08", "one text under two versions"),
@@ -150,7 +139,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--portable", action="store_true", help="accept only what every profile guarantees")
     sub.add_argument("--arch", choices=ARCHITECTURES, help="as --profile, unless the text names a device")
     sub.add_argument(
-        "--level", type=build_level, help="build level 1, 2 or 3 (level1 ...); 3 places all tiles"
+        "--level", type=options.build_level, help="build level 1, 2 or 3 (level1 ...); 3 places all tiles"
     )
     sub.add_argument("--auto-sync", action="store_true", help="a tool inserts the synchronisation")
     sub.add_argument(
@@ -159,9 +148,9 @@ def parser() -> argparse.ArgumentParser:
         default="text",
         help="of the findings: text, annotations of GitHub's workflows, or a SARIF log (default: text)",
     )
-    add_language(sub)
+    options.add_language(sub)
 
-    add_examples(
+    options.add_examples(
         sub,
         ("verify k.pto --profile a5", "exit status 0: accepted, 1: rejected"),
         ("verify --portable kernels/*.pto", "what every profile guarantees"),
@@ -171,9 +160,9 @@ def parser() -> argparse.ArgumentParser:
     sub = command("fmt", _fmt, "Print a program, optionally in another spelling.")
     sub.add_argument("file", metavar="FILE")
     sub.add_argument("--form", choices=("as", "ssa", "dps"), help="spelling of the instructions")
-    add_language(sub)
+    options.add_language(sub)
 
-    add_examples(sub, ("fmt k.pto --form ssa", "as | ssa | dps"))
+    options.add_examples(sub, ("fmt k.pto --form ssa", "as | ssa | dps"))
 
     sub = command("conformance", _conformance, "Run test vectors and count results per instruction.")
     sub.add_argument("paths", nargs="*", metavar="PATH", help="vector file, or a folder of them")
@@ -196,7 +185,7 @@ def parser() -> argparse.ArgumentParser:
         "--executor", choices=("engine", "oracle"), default="engine", help="what is tested (default: engine)"
     )
 
-    add_examples(
+    options.add_examples(
         sub,
         ("conformance vectors/", "recorded results, yours or the simulator's"),
         ("conformance --st test/tilelang_st --only tadd", "the assembler's system tests as they are"),
@@ -215,7 +204,7 @@ def parser() -> argparse.ArgumentParser:
         sub.add_argument(f"--{page}", dest="page", action="store_const", const=page, help=what)
     sub.add_argument("--json", action="store_true", help="print JSON")
 
-    add_examples(
+    options.add_examples(
         sub,
         ("isa tcvt", "one instruction, with or without pto."),
         ("isa tile", "grammar, tile, types, profiles, events"),
@@ -232,7 +221,7 @@ def parser() -> argparse.ArgumentParser:
     )
     profile(sub)
     sub.add_argument("--entry", metavar="FUNCTION", help="function the program starts with")
-    add_language(sub)
+    options.add_language(sub)
     sub.add_argument(
         "--arg",
         action="append",
@@ -242,7 +231,7 @@ def parser() -> argparse.ArgumentParser:
     )
     sub.add_argument("--json", action="store_true", help="print JSON")
 
-    add_examples(
+    options.add_examples(
         sub,
         ("cost k.pto --profile a5 --model a5_fit", "cycles per instruction and pipe"),
         ("cost k.pto --arg rows=40", "with a value that loop bounds depend on"),
@@ -261,7 +250,7 @@ def parser() -> argparse.ArgumentParser:
     sub.add_argument("--update", action="store_true", help="write the ratios to the table")
     sub.add_argument("--table", metavar="FILE", help="the table (default: the package's own)")
     sub.add_argument("--plot", metavar="FILE", help="draw the ratios: .png, .svg or .pdf, by matplotlib")
-    add_examples(
+    options.add_examples(
         sub,
         ("bench examples --json bench.json", "every shipped example against jnp"),
         ("bench --check", "exit 1 where a ratio is worse than the table's"),
@@ -275,20 +264,20 @@ def _run(args: argparse.Namespace) -> int:
     if (args.file is None) == (args.example is None):
         raise ArgumentError("give either a FILE or --example NAME")
     watching = args.trace is not None or args.stop is not None
-    watch = Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
-    run(options.of_command(RunOptions, args, watch=watch))
-    return ACCEPTED
+    watch = options.Watch(args.trace, args.trace_limit, args.trace_lanes, args.stop) if watching else None
+    run(options.of_command(options.RunOptions, args, watch=watch))
+    return options.ACCEPTED
 
 
 def _diff(args: argparse.Namespace) -> int:
     from .diff import diff
 
-    scalars = dict(scalar(text) for text in args.arg)
+    scalars = dict(options.scalar(text) for text in args.arg)
     after = args.language_after or args.language
-    bounds = dict(map(ulp_bound, args.ulp))
+    bounds = dict(map(options.ulp_bound, args.ulp))
     given = {"scalars": scalars, "ulp": bounds, "more": tuple(args.more), "language_after": after}
     equal = diff(options.of_command(options.DiffOptions, args, **given))
-    return ACCEPTED if equal else REJECTED
+    return options.ACCEPTED if equal else options.REJECTED
 
 
 def _verify(args: argparse.Namespace) -> int:
@@ -305,7 +294,7 @@ def _fmt(args: argparse.Namespace) -> int:
     # Text for other tools: written as it is, not as a terminal may see it.
     program = load(args.file, language=args.language)
     write_text("-", print_program(program, form=args.form).rstrip("\n") + "\n")
-    return ACCEPTED
+    return options.ACCEPTED
 
 
 def _conformance(args: argparse.Namespace) -> int:
@@ -328,14 +317,14 @@ def _system_tests(args: argparse.Namespace) -> int:
     print(outcome.summary())
     if args.json:
         write_text(args.json, outcome.to_json() + "\n")
-    return ACCEPTED if outcome.ok else REJECTED
+    return options.ACCEPTED if outcome.ok else options.REJECTED
 
 
 def _isa(args: argparse.Namespace) -> int:
     from ..manual import manual
 
     print(manual(args.page or args.instruction, "json" if args.json else "text"))
-    return ACCEPTED
+    return options.ACCEPTED
 
 
 def _cost(args: argparse.Namespace) -> int:
@@ -343,10 +332,10 @@ def _cost(args: argparse.Namespace) -> int:
     from ..cost import cost
 
     program = load(args.file, language=args.language)
-    arguments = dict(scalar(text) for text in args.arg)
+    arguments = dict(options.scalar(text) for text in args.arg)
     priced = cost(program, args.profile, args.model, entry=args.entry, arguments=arguments)
     print(priced.to_json() if args.json else f"{args.file}: {priced}")
-    return ACCEPTED
+    return options.ACCEPTED
 
 
 def _bench(args: argparse.Namespace) -> int:

@@ -10,15 +10,7 @@ from typing import Any, Literal
 import jax
 
 from .. import launches
-from ..analysis import type_inference
-from ..analysis.entries import (
-    Argument,
-    GlobalTypes,
-    arguments,
-    fragment_outputs,
-    select_entry,
-    written_buffers,
-)
+from ..analysis import entries, type_inference
 from ..analysis.parts import with_entry
 from ..analysis.resolve import resolve
 from ..api import resolve_profile
@@ -114,9 +106,9 @@ class Kernel(Portable):
         return self.semantics.profile
 
     @cached_property
-    def arguments(self) -> tuple[Argument, ...]:
+    def arguments(self) -> tuple[entries.Argument, ...]:
         """Name, type and required size of every argument, in order."""
-        return arguments(self.program, self.function)
+        return entries.arguments(self.program, self.function)
 
     @cached_property
     def _names(self) -> tuple[str, ...]:
@@ -126,8 +118,8 @@ class Kernel(Portable):
     def outputs(self) -> tuple[str, ...]:
         """Names of the results, in order (jit sorts the keys of dictionaries it returns)."""
         if self.program.fragment:
-            return fragment_outputs(self.program)
-        return written_buffers(self.program, self.function)
+            return entries.fragment_outputs(self.program)
+        return entries.written_buffers(self.program, self.function)
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Execute the program on one value for each argument, by position or name.
@@ -265,7 +257,7 @@ class Kernel(Portable):
         if self._open:
             return {}
         by_name = accesses(self.program, self.entry, self.grid)
-        types = {a.name: a.type.dtype for a in self.arguments if isinstance(a.type, GlobalTypes)}
+        types = {a.name: a.type.dtype for a in self.arguments if isinstance(a.type, entries.GlobalTypes)}
         return {name: (types[name], by_name[name]) for name in types if name in by_name}
 
     def _without_derivative(self, run: Any, prepared: Mapping[str, Any], keep_state: bool) -> Any:
@@ -360,7 +352,7 @@ def compile(  # noqa: PLR0913 - keywords
     semantics = choices(resolve_profile(program, profile), numerics, out_of_region, subnormals)
     resolved = resolve(with_entry(program))
     program = resolved.program
-    function = select_entry(program, entry)
+    function = entries.select_entry(program, entry)
     if not resolved.is_open:
         findings = _verified(program, semantics.profile, program.places)
         if warn:
