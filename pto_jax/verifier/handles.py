@@ -5,22 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 
 from .. import isa
+from ..analysis.resolve import ResolvedProgram
 from ..errors import Diagnostic, Span
-from ..ir.program import Function, Op, Program, Value
+from ..ir.program import Function, Op, Value
 from ..ir.types import MultiTileType, StructType
-from ..isa.effects import accesses
 from ..isa.tile_queries import INTTOPTR
 from .errors import error_of
 
 
-def handle_findings(program: Program) -> Iterator[Diagnostic]:
+def handle_findings(resolved: ResolvedProgram) -> Iterator[Diagnostic]:
     """Multi tiles, structures and pointers made of integers that are used where they must not be."""
+    program = resolved.program
     for function in program.functions:
         if not program.fragment:
             yield from _handed_on(function.args, function.span)
             for op in function.walk():
                 yield from _operation(op)
-        yield from _addresses(function)
+        yield from _addresses(resolved, function)
 
 
 def _operation(op: Op) -> Iterator[Diagnostic]:
@@ -41,12 +42,13 @@ def _handed_on(values: Iterable[Value], span: Span | None, name: str | None = No
             yield Diagnostic("error", message, value.span or span, name, rule="direct")
 
 
-def _addresses(function: Function) -> Iterator[Diagnostic]:
+def _addresses(resolved: ResolvedProgram, function: Function) -> Iterator[Diagnostic]:
     """A pointer made of an integer is only the place of a scalar that is loaded or stored."""
     made: set[str] = set()
     for op in function.walk():
         for value in op.ins if made else ():
-            if value.name in made and not any(e.indexed and v == value for e, v in accesses(op)):
+            accesses = resolved.of(op).accesses()
+            if value.name in made and not any(e.indexed and v == value for e, v in accesses):
                 message = f"{value} is a pointer made of an integer; allowed: to load and store scalars"
                 yield error_of(op, "integer-pointer", message, value)
         if op.name == INTTOPTR:

@@ -104,7 +104,7 @@ def _verify(program: Program, profile: Profile, limits: Limits, build: Build) ->
                 _check_reserved(function, checkers, sink)
         for finding in (
             *function_findings(program, build.level, build.auto_sync),
-            *handle_findings(program),
+            *handle_findings(resolved),
             *pipe_findings(program, profile),
             *_hazards(resolved, build),
         ):
